@@ -1,0 +1,65 @@
+// Package fault carries what a person needs when something does not work: what happened, what to do, and the exit status.
+//
+// An error without a fault in its chain ends a command with [Failed].
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Status is the exit status of the command line.
+type Status int
+
+const (
+	OK         Status = 0 // done, and every verdict holds
+	Failed     Status = 1 // failed, or a verdict does not hold
+	Usage      Status = 2 // wrong usage or bad input
+	Testbed    Status = 3 // the testbed cannot support the measurement
+	Permission Status = 4 // not permitted
+)
+
+// Error is an error with an exit status and a way out. The zero value is not useful; make one with [New] or [Wrap].
+type Error struct {
+	Status Status
+	Err    error
+	Try    string // one sentence in the imperative; empty where there is no advice
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// New makes an error with a status and advice; format and args are those of fmt.Errorf, %w included.
+func New(status Status, try, format string, args ...any) error {
+	return &Error{Status: status, Err: fmt.Errorf(format, args...), Try: try}
+}
+
+// Wrap gives err a status and advice. It returns nil for nil and leaves an existing fault in charge of both.
+func Wrap(err error, status Status, try string) error {
+	var have *Error
+	if err == nil || errors.As(err, &have) {
+		return err
+	}
+	return &Error{Status: status, Err: err, Try: try}
+}
+
+// Of returns the exit status of err: OK for nil, Failed for an error without a fault.
+func Of(err error) Status {
+	var have *Error
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &have):
+		return have.Status
+	}
+	return Failed
+}
+
+// Advice returns the way out that err carries, or "".
+func Advice(err error) string {
+	var have *Error
+	if errors.As(err, &have) {
+		return have.Try
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+// Package netns makes, enters and removes network namespaces.
+//
+// A namespace is pinned under /run/netns, as ip-netns(8) does it, so that people can look inside with their own tools.
+// [Namespace.Do] moves the calling goroutine's thread into the namespace for the time of one function; sockets and netlink
+// handles that the function opens stay in that namespace for good. Goroutines that the function starts do not follow it.
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is where namespaces are pinned.
+const Dir = "/run/netns"
+
+// Namespace is a handle to a pinned network namespace. It is safe for concurrent use until Close.
+type Namespace struct {
+	Name string
+	file *os.File
+}
+
+// Path is where the namespace named name is pinned.
+func Path(name string) string { return filepath.Join(Dir, name) }
+
+// Create makes a network namespace, pins it under name and brings its loopback device up. An existing name is an error.
+func Create(name string) (*Namespace, error) {
+	if name == "" || strings.ContainsAny(name, "/ ") {
+		return nil, fmt.Errorf("create namespace: %q is not a name", name)
+	}
+	if err := os.MkdirAll(Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	path := Path(name)
+	pin, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+	if err != nil {
+		return nil, fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	_ = pin.Close()
+	if err := pinNew(path); err != nil {
+		_ = os.Remove(path)
+		return nil, fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	ns, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ns.Do(loopbackUp); err != nil {
+		_ = ns.Close()
+		_ = Remove(name)
+		return nil, fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	return ns, nil
+}
+
+// pinNew binds a new namespace to path. It uses a thread of its own that ends afterwards, since it has left its namespace.
+func pinNew(path string) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("unshare: %w", err)
+			}
+			source := fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
+			if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("pin: %w", err)
+			}
+			return nil
+		}()
+	}()
+	return <-done
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("loopback up: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return fmt.Errorf("loopback up: %w", err)
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("loopback up: %w", err)
+	}
+	return nil
+}
+
+// Open returns a handle to the namespace pinned under name.
+func Open(name string) (*Namespace, error) {
+	file, err := os.Open(Path(name))
+	if err != nil {
+		return nil, fmt.Errorf("open namespace %s: %w", name, err)
+	}
+	return &Namespace{Name: name, file: file}, nil
+}
+
+// Current returns a handle to the calling thread's own namespace; its Name is "".
+func Current() (*Namespace, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	if err != nil {
+		return nil, fmt.Errorf("open current namespace: %w", err)
+	}
+	return &Namespace{file: file}, nil
+}
+
+// List returns the names of the pinned namespaces that start with prefix.
+func List(prefix string) ([]string, error) {
+	entries, err := os.ReadDir(Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), prefix) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Remove unpins the namespace. Its devices go when the last process and handle in it has gone. A missing name is no error.
+func Remove(name string) error {
+	path := Path(name)
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("remove namespace %s: %w", name, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// FD is the handle's descriptor, valid until Close.
+func (n *Namespace) FD() int { return int(n.file.Fd()) }
+
+// Close releases the handle; the namespace stays pinned.
+func (n *Namespace) Close() error { return n.file.Close() }
+
+// Inode identifies the namespace on this machine: two handles to one namespace have the same.
+func (n *Namespace) Inode() (uint64, error) {
+	var status unix.Stat_t
+	if err := unix.Fstat(n.FD(), &status); err != nil {
+		return 0, fmt.Errorf("stat namespace %s: %w", n.Name, err)
+	}
+	return status.Ino, nil
+}
+
+// Do runs f with the calling thread inside the namespace and returns its error. The thread is locked for the time of f.
+func (n *Namespace) Do(f func() error) error {
+	runtime.LockOSThread()
+	before, err := Current()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer func() { _ = before.Close() }()
+	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
+	}
+	defer func() {
+		// A thread that cannot go back must not serve other goroutines: left locked, it ends with its goroutine.
+		if unix.Setns(before.FD(), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return f()
+}

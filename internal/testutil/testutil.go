@@ -1,0 +1,115 @@
+// Package testutil gives every privileged test its own namespaces, its skip rules and a check that nothing was left behind.
+package testutil
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/kernel/netns"
+)
+
+// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI it fails instead.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("CI must run the privileged tests as root")
+	}
+	t.Skip("needs root: run the tests with sudo -E")
+}
+
+// Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.
+func Need(t testing.TB, feature string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if kernel := os.Getenv("TEST_KERNEL"); kernel != "" && !knownAbsent(kernel, feature) {
+		t.Fatalf("the %s test kernel is known to have %s, and the probe says: %v", kernel, feature, err)
+	}
+	t.Skipf("needs %s: %v", feature, err)
+}
+
+// knownAbsent says what the test kernels lack; see testkernel/README.md.
+func knownAbsent(kernel, feature string) bool {
+	absent := map[string]string{
+		"uml": "jit struct_ops fentry kprobe tracepoint sch_bpf seccomp cpu-affinity live-frames bbr speed",
+		"x86": "seccomp bbr speed",
+	}
+	for _, name := range strings.Fields(absent[kernel]) {
+		if name == feature {
+			return true
+		}
+	}
+	return false
+}
+
+// Command returns the path of a program that a test uses as an independent peer. A missing one skips, and fails under CI.
+func Command(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") != "" && os.Getenv("TEST_KERNEL") == "" {
+		t.Fatalf("CI must have %s: make install-deps", name)
+	}
+	t.Skipf("needs the program %s: make install-deps", name)
+	return ""
+}
+
+// Namespace makes a network namespace for this test alone and removes it at the end.
+func Namespace(t testing.TB, label string) *netns.Namespace {
+	t.Helper()
+	NeedRoot(t)
+	name := fmt.Sprintf("weirtest-%d-%s-%04x", os.Getpid(), label, rand.Uint32()&0xffff)
+	ns, err := netns.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ns.Close()
+		if err := netns.Remove(name); err != nil {
+			t.Error(err)
+		}
+	})
+	return ns
+}
+
+// Rand returns a source whose seed is logged, so that a failure can be repeated with WEIR_TEST_SEED.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("WEIR_TEST_SEED"); text != "" {
+		parsed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("WEIR_TEST_SEED: %v", err)
+		}
+		seed = parsed
+	}
+	t.Logf("seed: WEIR_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0x5745_4952))
+}
+
+// Eventually waits until condition holds, looking every few milliseconds, and fails the test after the limit.
+func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(limit)
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("%s did not happen within %s", what, limit)
+		}
+	}
+}

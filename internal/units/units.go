@@ -1,0 +1,164 @@
+// Package units reads and prints the quantities people write in files and on the command line:
+// "200Mbit", "1.5 Gbit/s", "64KiB", "5ms", "1%".
+//
+// Rates are decimal (1 kbit = 1000 bit); sizes are decimal with kB, MB, GB and binary with KiB, MiB, GiB.
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// BitRate is a rate in bit/s. Zero means "not limited" wherever a limit is optional.
+type BitRate uint64
+
+// ByteSize is a size in octets.
+type ByteSize uint64
+
+// Probability is a share between 0 and 1, written as "1%", "0.01" or "0.5 %".
+type Probability float64
+
+// Duration is a time.Duration that reads and prints as text ("5ms").
+type Duration time.Duration
+
+var rateUnits = map[string]float64{
+	"bit": 1, "bps": 1, "kbit": 1e3, "kbps": 1e3, "mbit": 1e6, "mbps": 1e6, "gbit": 1e9, "gbps": 1e9, "tbit": 1e12, "tbps": 1e12,
+}
+
+var sizeUnits = map[string]float64{
+	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+}
+
+// split separates the number at the front of s from the unit behind it.
+func split(s string) (float64, string, error) {
+	s = strings.TrimSpace(s)
+	end := strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || r == '%' || unicode.IsSpace(r) })
+	if end < 0 {
+		end = len(s)
+	}
+	number, err := strconv.ParseFloat(s[:end], 64)
+	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+		return 0, "", fmt.Errorf("%q does not start with a number", s)
+	}
+	return number, strings.TrimSpace(s[end:]), nil
+}
+
+// ParseBitRate reads a rate such as "200Mbit", "1.5 Gbit/s" or "64 kbps".
+func ParseBitRate(s string) (BitRate, error) {
+	number, unit, err := split(s)
+	if err != nil {
+		return 0, fmt.Errorf("rate: %w", err)
+	}
+	factor, known := rateUnits[strings.TrimSuffix(strings.ToLower(unit), "/s")]
+	switch {
+	case number == 0 && unit == "":
+		return 0, nil
+	case !known:
+		return 0, fmt.Errorf("rate %q has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s)
+	case number < 0:
+		return 0, fmt.Errorf("rate %q is negative", s)
+	case number*factor > 1e15:
+		return 0, fmt.Errorf("rate %q is above 1 Pbit/s", s)
+	}
+	return BitRate(math.Round(number * factor)), nil
+}
+
+// ParseByteSize reads a size such as "1500", "10KB" or "64KiB".
+func ParseByteSize(s string) (ByteSize, error) {
+	number, unit, err := split(s)
+	if err != nil {
+		return 0, fmt.Errorf("size: %w", err)
+	}
+	factor, known := sizeUnits[strings.ToLower(unit)]
+	switch {
+	case !known:
+		return 0, fmt.Errorf("size %q has no unit that is known: write B, kB, MB, GB, KiB, MiB or GiB, as in \"64KiB\"", s)
+	case number < 0:
+		return 0, fmt.Errorf("size %q is negative", s)
+	case number*factor > 1e18:
+		return 0, fmt.Errorf("size %q is above 1 EB", s)
+	}
+	return ByteSize(math.Round(number * factor)), nil
+}
+
+// ParseProbability reads "1%", "0.5 %" or "0.01"; the result lies between 0 and 1.
+func ParseProbability(s string) (Probability, error) {
+	number, unit, err := split(s)
+	if err != nil {
+		return 0, fmt.Errorf("share: %w", err)
+	}
+	switch unit {
+	case "%":
+		number /= 100
+	case "":
+	default:
+		return 0, fmt.Errorf("share %q has the unit %q: write a percentage as in \"1%%\"", s, unit)
+	}
+	if number < 0 || number > 1 {
+		return 0, fmt.Errorf("share %q is outside 0 %% to 100 %%", s)
+	}
+	return Probability(number), nil
+}
+
+// ParseDuration reads "5ms", "1.5 s" or "0"; it must not be negative.
+func ParseDuration(s string) (time.Duration, error) {
+	compact := strings.ReplaceAll(strings.TrimSpace(s), " ", "")
+	d, err := time.ParseDuration(compact)
+	if err != nil {
+		return 0, fmt.Errorf("duration %q is not understood: write a number and ns, us, ms, s, m or h, as in \"5ms\"", s)
+	}
+	if d < 0 {
+		return 0, fmt.Errorf("duration %q is negative", s)
+	}
+	return d, nil
+}
+
+// scaled prints v with the largest of the factors that leaves at least 1 before the point.
+func scaled(v, step float64, names []string) string {
+	i := 0
+	for i < len(names)-1 && v >= step {
+		v /= step
+		i++
+	}
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) + " " + names[i]
+}
+
+// String prints the rate with three decimals at most, as in "1.5 Gbit/s".
+func (r BitRate) String() string {
+	return scaled(float64(r), 1000, []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"})
+}
+
+// String prints the size in binary units, as in "64 KiB".
+func (b ByteSize) String() string {
+	return scaled(float64(b), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"})
+}
+
+// String prints the share as a percentage, as in "1 %".
+func (p Probability) String() string {
+	return strconv.FormatFloat(math.Round(float64(p)*1e8)/1e6, 'f', -1, 64) + " %"
+}
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+func (r *BitRate) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseBitRate(string(text))
+	return
+}
+func (b *ByteSize) UnmarshalText(text []byte) (err error) {
+	*b, err = ParseByteSize(string(text))
+	return
+}
+func (p *Probability) UnmarshalText(text []byte) (err error) {
+	*p, err = ParseProbability(string(text))
+	return
+}
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

@@ -1,0 +1,127 @@
+// Package link carries frames between two hosts of a lab the way a real path would: at a rate, late, and not all of them.
+//
+// A cable's two ends are veth devices inside the lab's carrier namespace; a [Carrier] moves every frame from one end to the
+// other. Two mechanisms do it, netem where the kernel has it and the AF_XDP emulator elsewhere, and one conformance suite
+// holds both to the same semantics:
+//
+//   - Impairments hit single frames of at most MTU size, never GSO super-packets (notes in README.md say how).
+//   - The rate counts wire octets: the frame, plus [FrameOverhead] for preamble, inter-frame gap and FCS.
+//   - Loss happens behind the bottleneck queue: a lost frame has used the link's time, and its sender is told nothing.
+package link
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/units"
+	"weir/record/hist"
+)
+
+// FrameOverhead is what a frame occupies on an Ethernet wire beyond its own octets: preamble and start delimiter 8,
+// FCS 4, inter-frame gap 12 (IEEE 802.3).
+const FrameOverhead = 24
+
+// LossModel names how frames are lost.
+type LossModel string
+
+const (
+	NoLoss         LossModel = ""
+	Independent    LossModel = "independent"     // each frame with Probability
+	GilbertElliott LossModel = "gilbert-elliott" // two states; see Loss
+	EveryNth       LossModel = "every-nth"       // frame Nth, 2·Nth, ...
+)
+
+// Loss describes lost frames. Gilbert-Elliott: P good to bad, R bad to good, per frame; a frame is lost with probability
+// 1-K in the good state and 1-H in the bad one (Hasslinger and Hohlfeld 2008); K 1 and H 0 is the simple Gilbert model.
+type Loss struct {
+	Model       LossModel
+	Probability float64
+	P, R, H, K  float64
+	Nth         int
+}
+
+// JitterShape names how the delay varies around its mean.
+type JitterShape string
+
+const (
+	Uniform JitterShape = "uniform" // over ±Jitter
+	Normal  JitterShape = "normal"  // standard deviation Jitter
+	Pareto  JitterShape = "pareto"  // heavy tail, standard deviation Jitter
+)
+
+// Queue is the bottleneck's queue. A limit of zero is no limit of that kind; frames beyond a limit are dropped at the tail.
+type Queue struct {
+	Bytes   units.ByteSize // octets of frames that wait, overhead not counted
+	Packets int
+	// ECN marks frames that are ECN-capable (RFC 3168) when more octets than this wait; 0 marks none.
+	ECN units.ByteSize
+}
+
+// Direction is what a link does to frames of one direction. The zero value passes them on unchanged.
+type Direction struct {
+	Rate      units.BitRate // on the wire, FrameOverhead included; 0 does not limit
+	Delay     time.Duration
+	Jitter    time.Duration
+	Shape     JitterShape // "" is Uniform
+	KeepOrder bool        // jitter never lets a frame overtake another
+	Loss      Loss
+	// Reorder sends a frame at once instead of delaying it, with this probability.
+	Reorder   float64
+	Duplicate float64
+	// Corrupt inverts one bit behind the Ethernet header, with this probability per frame.
+	Corrupt float64
+	Queue   Queue
+	Seed    uint64 // of this direction's random choices
+}
+
+// Cable is one link to be carried. A and B name its two veth ends inside the carrier namespace; Forward is A to B.
+type Cable struct {
+	Name    string
+	A, B    string
+	Forward Direction
+	Reverse Direction
+}
+
+// Counters are one direction's totals since the carrier started, and how late its frames were sent.
+type Counters struct {
+	Received   uint64 // frames that arrived from the sender
+	Sent       uint64
+	SentBytes  uint64 // frame octets, overhead not counted
+	QueueDrops uint64
+	LossDrops  uint64
+	Marked     uint64
+	Duplicated uint64
+	Reordered  uint64
+	Corrupted  uint64
+	Overruns   uint64 // frames the mechanism itself lost: any makes a run invalid
+	MaxBacklog uint64 // octets
+	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the mechanism cannot tell.
+	Lateness *hist.Histogram
+}
+
+// Status is one cable's counters.
+type Status struct {
+	Cable            string
+	Forward, Reverse Counters
+}
+
+// Carrier is a mechanism that moves frames between cables' ends.
+type Carrier interface {
+	// Mechanism names it for people and manifests: "netem", "AF_XDP emulator".
+	Mechanism() string
+	// Check says whether it can carry a cable, and what it lacks if not.
+	Check(Cable) error
+	// Carry attaches to the cables' devices, which exist and are up in ns, and returns once frames are moved.
+	Carry(ctx context.Context, ns *netns.Namespace, cables []Cable) (Carrying, error)
+}
+
+// Carrying is a carrier at work.
+type Carrying interface {
+	// Status returns every cable's counters, in the order they were given.
+	Status() ([]Status, error)
+	// CPU is the processor time the mechanism has used; zero where the kernel does the work.
+	CPU() time.Duration
+	// Close stops moving frames and detaches everything from the devices.
+	Close() error
+}

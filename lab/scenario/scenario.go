@@ -1,0 +1,149 @@
+// Package scenario reads the files that describe experiments and turns them into the concrete runs they ask for.
+//
+// A file is validated as a whole before anything runs: unknown keys, impossible values and routes that cannot exist are
+// errors with file, line and the nearest valid key. The package is pure: it makes no system call but reading the file.
+package scenario
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/lab/link"
+	"weir/lab/traffic"
+	"weir/record"
+)
+
+// Scenario is a validated scenario file. Cells come from Expand.
+type Scenario struct {
+	Name        string
+	Title       string // one line, for lists and reports
+	Description string
+	Source      string // the file's text, as read
+	Seed        uint64
+	Repetitions int
+	Attempts    int // tries per repetition before the testbed is called unfit
+	Parameters  []Parameter
+	Expect      []Expectation
+	Published   []Published
+	Figures     []FigureRequest
+	// Fallback lists alternative values of one parameter, best first: the highest that this machine carries is used
+	// (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Empty in most scenarios.
+	Fallback *Fallback
+
+	raw *file // the checked file; Expand substitutes parameters in it
+}
+
+// Parameter is one dimension of a sweep. Values are the text that replaces ${Name} in the file.
+type Parameter struct {
+	Name   string
+	Values []string
+}
+
+// Fallback is a parameter whose value is chosen by what the machine carries.
+type Fallback struct {
+	Parameter string
+	Values    []string // best first
+}
+
+// Expectation is a statement about the results, with its tolerance. Exactly one comparison form is set:
+// Min/Max on the metric itself, or on its ratio to the same metric under other labels (RelativeTo).
+type Expectation struct {
+	Name       string
+	Metric     string
+	Subject    string
+	Where      record.Labels // the cells it speaks of; empty: all
+	RelativeTo record.Labels // labels that replace those of Where to find the cells to compare with; nil: absolute
+	Min, Max   *float64      // in base units, or a ratio; compared with the interval: see lab's README
+}
+
+// Published is a figure from the literature, drawn and printed beside the measurement.
+type Published struct {
+	Source  string
+	Metric  string
+	Subject string
+	Where   record.Labels
+	Value   float64 // base unit
+	// Relative says that Value is a ratio to the metric where RelativeTo holds.
+	RelativeTo record.Labels
+}
+
+// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of Series.
+type FigureRequest struct {
+	Name, Title, Metric, Subject, X, Series string
+	LogY                                    bool
+}
+
+// Cell is one concrete combination of parameter values: what one run sets up and does.
+type Cell struct {
+	Labels record.Labels
+	Nodes  []Node
+	Links  []Link
+	Routes []Route
+	Phases []Phase
+}
+
+// Node is a host or a router: a network namespace.
+type Node struct {
+	Name     string
+	Router   bool              // forwards IPv4 and IPv6
+	Sysctls  map[string]string // "net.ipv4.tcp_rmem" or "net/ipv4/tcp_rmem"
+	Offloads map[string]bool   // ethtool feature short names (tso, gso, gro, tx, rx) for the node's devices
+}
+
+// Link joins two nodes. Addresses are assigned by Expand: one IPv4 /30 and one IPv6 /64 per link.
+type Link struct {
+	Name                                       string
+	A, B                                       string // node names; Forward is A to B
+	Forward, Reverse                           link.Direction
+	Plain                                      bool // a bare veth pair: no emulation, no calibration
+	MTU                                        int  // 0 is 1500
+	AddressA4, AddressB4, AddressA6, AddressB6 netip.Prefix
+}
+
+// Route sends what From sends to To (a node, every address of it) over the link named Via. Routes that the file does not
+// give are shortest paths, computed by Expand; both together are listed here for every pair of nodes that traffic joins.
+type Route struct {
+	From string
+	To   netip.Prefix
+	Via  string     // link name
+	Hop  netip.Addr // the next node's address on that link
+}
+
+// Phase is a span of time with its flows; phases follow each other.
+type Phase struct {
+	Name     string
+	Duration time.Duration
+	// Settle is left out of the figures at the phase's start.
+	Settle  time.Duration
+	Flows   []traffic.Flow
+	Streams []TesterStream
+}
+
+// TesterStream is a stream of the frame tester between two nodes of the topology.
+type TesterStream struct {
+	Name      string
+	From, To  string
+	Family    int     // 4 or 6
+	FrameSize int     // octets, FCS included
+	Rate      float64 // frame/s
+	DSCP      uint8
+	Start     time.Duration
+	Duration  time.Duration
+}
+
+// Address returns the address by which a node is reached in the family (4 or 6): that of its first link.
+func (c *Cell) Address(node string, family int) (netip.Addr, bool) {
+	for _, l := range c.Links {
+		p4, p6 := l.AddressA4, l.AddressA6
+		if l.B == node {
+			p4, p6 = l.AddressB4, l.AddressB6
+		} else if l.A != node {
+			continue
+		}
+		if family == 6 {
+			return p6.Addr(), p6.IsValid()
+		}
+		return p4.Addr(), p4.IsValid()
+	}
+	return netip.Addr{}, false
+}

@@ -1,0 +1,98 @@
+// Package traffic generates the load of an experiment and measures it at the receiver: bulk TCP, request/response and UDP
+// at a rate, by Weir's own generator or by iperf3.
+package traffic
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/units"
+	"weir/record/hist"
+)
+
+// Kind is what a flow does.
+type Kind string
+
+const (
+	Bulk     Kind = "bulk"    // TCP, as fast as congestion control allows, From to To
+	Request  Kind = "request" // TCP request/response: From asks, To answers
+	Datagram Kind = "udp"     // UDP at a rate, From to To
+)
+
+// Flow is one flow of a phase, or Streams identical ones.
+type Flow struct {
+	Name        string
+	Kind        Kind
+	From, To    string // host names
+	Congestion  string // TCP congestion control; "" is the host's default
+	DSCP        uint8  // 0-63
+	ECN         bool   // ask for ECN (a route feature of the sender and the receiver's sysctl)
+	Streams     int    // at least 1
+	Start       time.Duration
+	Duration    time.Duration
+	Request     units.ByteSize // Request: octets asked with, at least 1
+	Response    units.ByteSize // Request: octets answered with, at least 1
+	Concurrency int            // Request: exchanges in flight per stream's connection set, at least 1
+	Rate        units.BitRate  // Datagram: of UDP payload, all streams together; Bulk: application limit, 0 is none
+	Payload     int            // Datagram: octets of payload per datagram
+	Bytes       units.ByteSize // Bulk: stop each stream after this much; 0 runs for Duration
+}
+
+// Endpoint is where one end of a flow lives.
+type Endpoint struct {
+	Namespace *netns.Namespace
+	Address   netip.Addr
+}
+
+// Reading is one sample of a TCP connection's state (TCP_INFO, linux/tcp.h) at the sender.
+type Reading struct {
+	At                       time.Duration // since the flow began
+	Cwnd, Ssthresh           uint32        // segments
+	SRTT, RTTVar, MinRTT     time.Duration
+	Retransmits              uint64 // segments, total
+	DeliveryRate, PacingRate units.BitRate
+	DeliveredCE              uint32 // segments, total
+	BytesAcked               uint64 // total
+	NotSent                  uint32 // octets
+}
+
+// Stream is one connection's or one datagram stream's outcome.
+type Stream struct {
+	ReceivedBytes uint64        // payload, counted by the receiver within [Start, Start+Duration]
+	Goodput       units.BitRate // ReceivedBytes over the flow's duration
+	SentSegments  uint64        // TCP: data segments sent, retransmissions included
+	Retransmits   uint64        // TCP
+	LossEvents    uint64        // TCP: times the sender entered recovery or timed out
+	DeliveredCE   uint64        // TCP: segments acknowledged with ECE
+	MeanRTT       time.Duration // TCP: mean of the SRTT samples
+	Readings      []Reading
+	// Received are octets received in each interval of RateInterval, from the flow's start.
+	Received                              []uint64
+	Sent, Arrived, Duplicates, OutOfOrder uint64 // Datagram
+}
+
+// RateInterval is the width of a receiver's rate samples.
+const RateInterval = 100 * time.Millisecond
+
+// Result is what a flow did.
+type Result struct {
+	Flow      Flow
+	Generator string
+	Streams   []Stream
+	Goodput   units.BitRate   // all streams together
+	Exchanges *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
+	RTT       *hist.Histogram // TCP: SRTT samples in ns; nil otherwise
+	Failed    string          // why the flow broke off early; "" if it did not
+}
+
+// Generator is a program that generates flows.
+type Generator interface {
+	// Name is "weir" or "iperf3".
+	Name() string
+	// Check says whether it can generate the flow on this host, and what to do if not.
+	Check(Flow) error
+	// Run generates the flow, waits Flow.Start first, and returns when it is over. A cancelled ctx ends it early.
+	Run(ctx context.Context, flow Flow, from, to Endpoint) (Result, error)
+}

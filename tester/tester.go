@@ -1,0 +1,152 @@
+// Package tester describes what a frame tester sends and what it has counted: streams, schedules, counters. Its rooms do
+// the work: frame builds frames, generator and packet send them, analyzer judges them in BPF, rfc2544 searches with them.
+//
+// Every stamped frame ends with 18 octets: an 8-octet sequence number and a 10-octet IEEE 1588 time (48 bits of seconds,
+// 32 of nanoseconds, TAI), big endian, so a stamp fits a 64-octet frame. Frame sizes include the FCS, as in RFC 2544.
+package tester
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"weir/record/hist"
+)
+
+const (
+	// StampSize is what a stamp takes at the end of the payload.
+	StampSize = 18
+	// MaxStreams is the number of streams that run at once.
+	MaxStreams = 4096
+	// FCSSize is counted in frame sizes and never seen by software.
+	FCSSize = 4
+	// WireOverhead is preamble, start delimiter and the minimum inter-frame gap: what a frame of FrameSize octets occupies
+	// on the wire beyond them.
+	WireOverhead = 20
+)
+
+// Action is what a modifier does to its field from frame to frame.
+type Action string
+
+const (
+	Increment Action = "increment"
+	Decrement Action = "decrement"
+	Random    Action = "random"
+)
+
+// Modifier changes masked bits of the frame's header from frame to frame (draft-ietf-bmwg-network-tester-cfg).
+// Offset counts octets from the start of the Ethernet header; Mask is one to four octets. Checksums stay valid.
+type Modifier struct {
+	Action      Action
+	Offset      int
+	Mask        []byte
+	Repetitions int // frames sent with each value; 0 is 1
+}
+
+// Header is what the frames of a stream carry in front of their payload.
+type Header struct {
+	SourceMAC, DestinationMAC   net.HardwareAddr
+	VLAN                        int        // 802.1Q identifier 1-4094; 0 is untagged
+	PCP                         int        // 802.1p priority with VLAN
+	Source, Destination         netip.Addr // both of one family
+	SourcePort, DestinationPort uint16
+	DSCP, ECN                   uint8
+	TTL                         uint8 // 0 is 64
+}
+
+// Stream is one sequence of frames with its own rate.
+type Stream struct {
+	ID        uint16 // carried in the upper 16 bits of the sequence number; unique in a schedule, below MaxStreams
+	Name      string
+	Header    Header
+	Sizes     []SizeShare // one entry for a fixed size; several for a mix such as IMIX
+	Stamped   bool        // sequence and time in the payload; otherwise Payload, repeated
+	Payload   []byte
+	Modifiers []Modifier
+	Gap       time.Duration // from one frame's start to the next one's; 0 is as fast as possible
+	Burst     int           // frames sent back to back per Gap·Burst; 0 and 1 are evenly spaced
+	Start     time.Duration // after the schedule's start
+	Frames    uint64        // stop the stream after so many; 0 runs to the schedule's end
+}
+
+// SizeShare is one frame size of a mix and its weight.
+type SizeShare struct {
+	Size   int // octets, FCS included: 64-9000, 68 at least with a VLAN tag
+	Weight int
+}
+
+// Policy is what a generator does with frames it could not send in time.
+type Policy string
+
+const (
+	Skip    Policy = "skip"     // leave out what is late; the rate is missed and said so, gaps stay right
+	CatchUp Policy = "catch-up" // send late frames back to back; the count stays right
+)
+
+// Schedule is what one generator sends.
+type Schedule struct {
+	Streams    []Stream
+	Sequential bool          // one stream after another in ID order, as in the IETF model; each needs Frames
+	Duration   time.Duration // the program itself stops by then, whatever became of its controller
+	MaxFrames  uint64        // and after so many frames; 0 is no such limit
+	Policy     Policy
+	Batch      int // frames sent together where no gap asks otherwise; 1 for latency, 0 lets the mechanism choose
+}
+
+// Sent is what a generator has sent, per stream.
+type Sent struct {
+	Stream       uint16
+	Frames       uint64
+	WireBytes    uint64        // with FCS, preamble and gap
+	PayloadBytes uint64        // UDP payload
+	Late         uint64        // frames sent after they were due, by more than Generation.LateAfter
+	Skipped      uint64        // due and not sent (Skip)
+	First, Last  time.Duration // send times on CLOCK_MONOTONIC of the sender; zero without frames
+}
+
+// Generation is a generator's account of a finished or running schedule.
+type Generation struct {
+	Mechanism string // "XDP live frames", "AF_XDP"
+	Sent      []Sent
+	LateAfter time.Duration
+	Lateness  *hist.Histogram // ns between due and sent, of all paced frames
+	Ended     string          // "schedule", "frame limit", "deadline", "stopped", or an error's text
+}
+
+// Counts is what the analyzer has found out about one stream, exactly. All delays are in ns.
+type Counts struct {
+	Stream                          uint16
+	Received                        uint64 // stamped frames of the stream, duplicates included
+	WireBytes                       uint64
+	PayloadBytes                    uint64
+	Unique                          uint64
+	Lost                            uint64 // RFC 7680: sequence numbers below the highest seen that never arrived
+	Duplicates                      uint64 // RFC 5560
+	Reordered                       uint64 // RFC 4737 section 3: sequence number below the next expected one
+	MaxExtent                       uint64 // RFC 4737 section 4.2.1: the largest reordering extent, in frames
+	PayloadErrors                   uint64
+	OutOfWindow                     uint64          // too old to tell a duplicate from a late frame; counted in Received alone
+	Delay                           *hist.Histogram // one-way delay, RFC 7679; meaningful only with one clock
+	DelaySum                        uint64
+	DelayMin, DelayMax, DelayLatest uint64
+	NegativeDelays                  uint64          // sender's clock ahead of the receiver's
+	Variation                       *hist.Histogram // |IPDV| between consecutive frames in arrival order, RFC 3393 section 4.5
+	VariationMax                    uint64
+	First, Last                     time.Duration // arrival times on CLOCK_MONOTONIC of the receiver
+	HighestSequence                 uint64
+	LastError                       *SequenceError
+}
+
+// SequenceError is the context of the last frame that was not the expected one.
+type SequenceError struct {
+	Expected, Got uint64
+	At            time.Duration // CLOCK_MONOTONIC of the receiver
+}
+
+// Analysis is an analyzer's account.
+type Analysis struct {
+	Streams      []Counts
+	Foreign      uint64 // frames without a stamp
+	ForeignBytes uint64
+	Unknown      uint64 // stamped, of a stream that was not announced
+}
