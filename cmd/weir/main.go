@@ -1,0 +1,24 @@
+// Weir regulates and measures the traffic of Linux hosts and routers. See README.md.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"weir/internal/child"
+)
+
+func main() {
+	child.Main(parts())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(int(status))
+}
+
+// parts are the pieces of Weir that run in processes of their own.
+func parts() child.Parts {
+	return child.Parts{}
+}

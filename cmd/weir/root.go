@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/internal/version"
+)
+
+// app is what every command shares: where it writes and the global flags.
+type app struct {
+	stdout, stderr io.Writer
+	format         string // "text" or "json"
+	quiet          bool
+	args           []string // the command line, for manifests
+}
+
+// run executes one command line and returns its exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Status {
+	a := &app{stdout: stdout, stderr: stderr, args: append([]string{"weir"}, args...)}
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	a.report(err)
+	return fault.Of(err)
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Regulate and measure the traffic of Linux hosts and routers",
+		Long: `Weir regulates and measures the traffic of Linux hosts and routers.
+
+Rehearse an experiment in a lab of network namespaces on the real kernel, test
+a data path frame by frame, and keep the evidence.`,
+		Example: `  weir doctor                 what this machine can do, and by which mechanism
+  sudo weir lab run loss-quick  what 1 % packet loss does to TCP here
+  weir lab list               the experiments that come with Weir`,
+		Version:       version.String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.format != "text" && a.format != "json" {
+				return fault.New(fault.Usage, "use --format text or --format json", "--format %q is not known", a.format)
+			}
+			return nil
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.PersistentFlags().StringVar(&a.format, "format", "text", "what to print on standard output: text or json")
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return fault.New(fault.Usage, "run '"+command.CommandPath()+" --help'", "%w", err)
+	})
+	root.AddCommand(commands(a)...)
+	strict(root)
+	return root
+}
+
+// strict turns cobra's argument errors into faults, and a word that is no command into an error instead of help.
+func strict(command *cobra.Command) {
+	if check := command.Args; check != nil {
+		command.Args = func(c *cobra.Command, args []string) error {
+			return fault.Wrap(check(c, args), fault.Usage, "run '"+c.CommandPath()+" --help'")
+		}
+	}
+	if command.HasSubCommands() && command.RunE == nil {
+		command.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			try := "run '" + c.CommandPath() + " --help' for the list of commands"
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				try = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return fault.New(fault.Usage, try, "%q is not a command of %s", args[0], c.CommandPath())
+		}
+		command.Args = cobra.ArbitraryArgs
+	}
+	for _, sub := range command.Commands() {
+		strict(sub)
+	}
+}
+
+// report prints err for a person: what happened, and the way out.
+func (a *app) report(err error) {
+	if err == nil || errors.Is(err, errVerdict) {
+		return
+	}
+	fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	if try := fault.Advice(err); try != "" {
+		fmt.Fprintf(a.stderr, "Try:   %s\n", try)
+	}
+}
+
+// errVerdict ends a command with status 1 after its output has said which verdict does not hold.
+var errVerdict = errors.New("a verdict does not hold")

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(parts())
+	os.Exit(m.Run())
+}
+
+// call runs one command line and returns its status and what it printed.
+func call(t *testing.T, args ...string) (fault.Status, string, string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	status := run(context.Background(), args, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+func TestWrongUsageNamesTheWayOut(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"an unknown command", []string{"lap"}, []string{`"lap" is not a command of weir`, "Try:"}},
+		{"an unknown flag", []string{"man", "--fast"}, []string{"unknown flag: --fast", "weir man --help"}},
+		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
+		{"a missing argument", []string{"man"}, []string{"accepts 1 arg(s), received 0", "weir man --help"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, stdout, stderr := call(t, test.args...)
+			if status != fault.Usage {
+				t.Errorf("status %d, want %d", status, fault.Usage)
+			}
+			if stdout != "" {
+				t.Errorf("printed a result: %q", stdout)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr %q lacks %q", stderr, want)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() == "completion" || c.Name() == "help" || c.Hidden {
+			return
+		}
+		if c.Short == "" {
+			t.Errorf("%s has no short help", c.CommandPath())
+		}
+		if c.Runnable() && !c.HasSubCommands() && c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(&app{stdout: os.Stdout, stderr: os.Stderr}))
+}
+
+func TestManPagesAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	if status, _, stderr := call(t, "man", dir); status != fault.OK {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "weir.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), ".SH NAME") {
+		t.Error("weir.1 is no man page")
+	}
+}
