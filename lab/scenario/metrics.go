@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"weir/internal/nearest"
+	"weir/record"
+)
+
+// Aggregate is the subject of a figure over all flows of a phase together.
+const Aggregate = "aggregate"
+
+// MetricKind says what a metric is a figure of, and so which subjects it is emitted for.
+type MetricKind string
+
+const (
+	OfFlow   MetricKind = "flow"   // subject: a flow's name; goodput and the like also Aggregate
+	OfRun    MetricKind = "run"    // subject: Aggregate
+	OfStream MetricKind = "stream" // subject: a tester stream's name
+	OfLink   MetricKind = "link"   // subject: LinkSubject of a link and a direction
+	OfSeries MetricKind = "series" // a time series of a flow: points, not samples
+)
+
+// Metric is a quantity that a run yields. Name, unit and meaning are defined here and nowhere else.
+type Metric struct {
+	Name    string
+	Unit    record.Unit
+	Of      MetricKind
+	Meaning string // one line, for help, reports and the reference
+	// MoreIsBetter and LessIsBetter say how a difference reads; both are false where neither is so.
+	MoreIsBetter, LessIsBetter bool
+}
+
+// Names of the metrics. Percentiles of a delay or of a completion time are over all its single values in one run.
+const (
+	Goodput            = "goodput"
+	FlowShare          = "share"
+	JainIndex          = "jain_index"
+	Harm               = "harm"
+	SRTTMean           = "srtt_mean"
+	SRTTp50            = "srtt_p50"
+	SRTTp99            = "srtt_p99"
+	MinRTT             = "rtt_min"
+	RetransmitShare    = "retransmit_share"
+	LossEventRate      = "loss_event_rate"
+	MarkedShare        = "ce_share"
+	ExchangesPerSecond = "exchanges_per_second"
+	ExchangeP50        = "exchange_p50"
+	ExchangeP99        = "exchange_p99"
+	ExchangeP999       = "exchange_p999"
+	UDPLoss            = "udp_loss"
+	UDPDuplicates      = "udp_duplicates"
+	UDPReordered       = "udp_reordered"
+	PredictedMathis    = "predicted_mathis"
+	PredictedPFTK      = "predicted_pftk"
+	PredictedCUBIC     = "predicted_cubic"
+	PredictedRatio     = "predicted_ratio"
+	OWDMin             = "owd_min"
+	OWDMean            = "owd_mean"
+	OWDp50             = "owd_p50"
+	OWDp99             = "owd_p99"
+	OWDMax             = "owd_max"
+	IPDVp99            = "ipdv_p99"
+	StreamSent         = "stream_sent"
+	StreamReceived     = "stream_received"
+	StreamRate         = "stream_rate"
+	StreamLoss         = "stream_loss"
+	StreamReordered    = "stream_reordered"
+	StreamDuplicates   = "stream_duplicates"
+	LinkLoss           = "link_loss"
+	LinkQueueDrops     = "link_queue_drops"
+	LinkMaxBacklog     = "link_max_backlog"
+	LinkMarked         = "link_marked"
+	SeriesRate         = "rate"
+	SeriesCwnd         = "cwnd"
+	SeriesSsthresh     = "ssthresh"
+	SeriesSRTT         = "srtt"
+	SeriesRTTVar       = "rttvar"
+	SeriesRetransmits  = "retransmits"
+	SeriesDelivery     = "delivery_rate"
+	SeriesPacing       = "pacing_rate"
+	SeriesCE           = "delivered_ce"
+)
+
+// Metrics lists every metric, in the order of reports.
+func Metrics() []Metric {
+	const (
+		more = 1
+		less = 2
+		none = 0
+	)
+	m := func(name string, unit record.Unit, of MetricKind, better int, meaning string) Metric {
+		return Metric{Name: name, Unit: unit, Of: of, Meaning: meaning, MoreIsBetter: better == more, LessIsBetter: better == less}
+	}
+	return []Metric{
+		m(Goodput, record.BitPerSecond, OfFlow, more, "payload octets that the receiver counted after the settle time, as a rate; aggregate: of all bulk and UDP flows"),
+		m(FlowShare, record.Share, OfFlow, none, "the flow's goodput as a part of the aggregate goodput"),
+		m(JainIndex, record.Share, OfRun, more, "Jain's fairness index of the goodput of all streams (RFC 5166 section 2.3): 1 is equal shares, 1/n is one stream with everything"),
+		m(Harm, record.Share, OfFlow, less, "the part of its goodput that the flow loses to the others: 1 - goodput / goodput of an equal share (Ware et al. 2019); 0 or less is no harm"),
+		m(SRTTMean, record.Seconds, OfFlow, less, "mean of the sender's smoothed round-trip time samples"),
+		m(SRTTp50, record.Seconds, OfFlow, less, "median of the sender's smoothed round-trip time samples"),
+		m(SRTTp99, record.Seconds, OfFlow, less, "99th percentile of the sender's smoothed round-trip time samples"),
+		m(MinRTT, record.Seconds, OfFlow, less, "smallest round-trip time that the sender saw"),
+		m(RetransmitShare, record.Share, OfFlow, less, "retransmitted data segments as a part of all data segments sent"),
+		m(LossEventRate, record.Share, OfFlow, less, "times the sender entered recovery or timed out, per data segment sent (the p of the throughput equations)"),
+		m(MarkedShare, record.Share, OfFlow, none, "segments acknowledged with an ECN congestion mark, as a part of all data segments sent"),
+		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second"),
+		m(ExchangeP50, record.Seconds, OfFlow, less, "median time from a request's first octet sent to its response's last octet read"),
+		m(ExchangeP99, record.Seconds, OfFlow, less, "99th percentile of that time"),
+		m(ExchangeP999, record.Seconds, OfFlow, less, "99.9th percentile of that time"),
+		m(UDPLoss, record.Share, OfFlow, less, "datagrams sent that never arrived, as a part of those sent"),
+		m(UDPDuplicates, record.Share, OfFlow, less, "datagrams that arrived more than once, as a part of those sent"),
+		m(UDPReordered, record.Share, OfFlow, less, "datagrams that arrived behind a later one, as a part of those that arrived"),
+		m(PredictedMathis, record.BitPerSecond, OfFlow, none, "goodput by Mathis et al. 1997 at the run's loss-event rate and mean SRTT, C = sqrt(3/2)"),
+		m(PredictedPFTK, record.BitPerSecond, OfFlow, none, "goodput by the full equation of Padhye et al. (RFC 5348 section 3.1) at the run's loss-event rate and mean SRTT"),
+		m(PredictedCUBIC, record.BitPerSecond, OfFlow, none, "goodput by the CUBIC response function (RFC 9438 section 5.1) at the run's loss-event rate and mean SRTT"),
+		m(PredictedRatio, record.Share, OfFlow, none, "goodput / predicted_mathis"),
+		m(OWDMin, record.Seconds, OfStream, less, "smallest one-way delay of the stream's frames (RFC 7679)"),
+		m(OWDMean, record.Seconds, OfStream, less, "mean one-way delay"),
+		m(OWDp50, record.Seconds, OfStream, less, "median one-way delay"),
+		m(OWDp99, record.Seconds, OfStream, less, "99th percentile of the one-way delay"),
+		m(OWDMax, record.Seconds, OfStream, less, "largest one-way delay"),
+		m(IPDVp99, record.Seconds, OfStream, less, "99th percentile of the absolute delay variation between consecutive frames (RFC 3393)"),
+		m(StreamSent, record.Frames, OfStream, none, "stamped frames sent"),
+		m(StreamReceived, record.Frames, OfStream, none, "stamped frames that arrived, duplicates included"),
+		m(StreamRate, record.FramePerSecond, OfStream, more, "frames received per second between the first and the last arrival"),
+		m(StreamLoss, record.Share, OfStream, less, "frames that never arrived, as a part of those sent (RFC 7680)"),
+		m(StreamReordered, record.Share, OfStream, less, "frames with a sequence number below the next expected one, as a part of those received (RFC 4737)"),
+		m(StreamDuplicates, record.Share, OfStream, less, "frames that arrived more than once, as a part of those sent (RFC 5560)"),
+		m(LinkLoss, record.Share, OfLink, none, "frames the link lost on purpose, as a part of those that left its queue"),
+		m(LinkQueueDrops, record.Frames, OfLink, none, "frames that found the link's queue full"),
+		m(LinkMaxBacklog, record.Bytes, OfLink, none, "most octets that waited in the link's queue"),
+		m(LinkMarked, record.Frames, OfLink, none, "frames that the link's queue marked with congestion experienced"),
+		m(SeriesRate, record.BitPerSecond, OfSeries, none, "octets received in each interval, as a rate"),
+		m(SeriesCwnd, record.Count, OfSeries, none, "congestion window in segments"),
+		m(SeriesSsthresh, record.Count, OfSeries, none, "slow start threshold in segments"),
+		m(SeriesSRTT, record.Seconds, OfSeries, none, "smoothed round-trip time"),
+		m(SeriesRTTVar, record.Seconds, OfSeries, none, "round-trip time variation"),
+		m(SeriesRetransmits, record.Count, OfSeries, none, "segments retransmitted so far"),
+		m(SeriesDelivery, record.BitPerSecond, OfSeries, none, "delivery rate that TCP estimates"),
+		m(SeriesPacing, record.BitPerSecond, OfSeries, none, "rate at which TCP paces"),
+		m(SeriesCE, record.Count, OfSeries, none, "segments acknowledged with a congestion mark so far"),
+	}
+}
+
+// FindMetric returns the metric of that name, or the name nearest to it.
+func FindMetric(name string) (m Metric, known bool, near string) {
+	all := Metrics()
+	names := make([]string, len(all))
+	for i, m := range all {
+		if m.Name == name {
+			return m, true, ""
+		}
+		names[i] = m.Name
+	}
+	return Metric{}, false, nearest.Of(name, names)
+}
+
+// LinkSubject names one direction of a link as a subject of samples: "path forward", "path reverse".
+func LinkSubject(link string, reverse bool) string {
+	if reverse {
+		return link + " reverse"
+	}
+	return link + " forward"
+}
