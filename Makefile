@@ -1,0 +1,74 @@
+# Weir. `make help` explains every target.
+
+GO      ?= go
+SHELL   := /bin/bash
+PEERS   := iperf3 tshark ethtool ip
+SUDO    := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$$PATH")
+PKGS    ?= ./...
+BENCH   ?= .
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Explain the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/weir (needs Go alone)
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/weir ./cmd/weir
+
+.PHONY: demo
+demo: build ## Build, then measure what 1 % packet loss does to TCP on this kernel (root; about 90 s)
+	$(SUDO) bin/weir doctor
+	$(SUDO) bin/weir lab run loss-quick
+
+.PHONY: test
+test: peers ## Run every test; the privileged ones need root
+	$(GO) build ./...
+	$(SUDO) $(GO) test -count=1 -p 1 -timeout 300s $(PKGS)
+
+.PHONY: peers
+peers: # the programs that tests use as independent peers
+	@missing=; for tool in $(PEERS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	[ -z "$$missing" ] || scripts/install-deps test
+
+.PHONY: install-deps
+install-deps: ## Install what tests, generation and the test kernels need, from Debian's packages
+	scripts/install-deps all
+
+.PHONY: generate
+generate: ## Compile the BPF programs and write the schemas again (needs clang-19)
+	@command -v clang-19 >/dev/null || scripts/install-deps generate
+	$(GO) generate ./...
+
+.PHONY: check-generated
+check-generated: generate ## Fail if what is committed differs from what its source generates
+	@changed=$$(git status --porcelain -- '*_bpfel.go' '*_bpfel.o' docs/schema); \
+	[ -z "$$changed" ] || { echo "differs from its source:"; echo "$$changed"; git --no-pager diff --stat; exit 1; }
+
+.PHONY: lint
+lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test -count=1 ./internal/rules
+	@command -v shellcheck >/dev/null || scripts/install-deps lint
+	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/build testkernel/test)
+
+.PHONY: test-kernels
+test-kernels: ## Run the privileged tests under the full-featured test kernels
+	testkernel/test -f uml
+	testkernel/test -f x86
+
+.PHONY: bench
+bench: peers ## Run every benchmark, peers beside; use a quiet machine
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/...
+
+.PHONY: bench-once
+bench-once: peers ## Run every benchmark once, so that none rots
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 900s ./bench/...
+
+.PHONY: clean
+clean: ## Remove what the build wrote
+	rm -rf bin weir-out
