@@ -95,58 +95,63 @@ type Schedule struct {
 
 // Sent is what a generator has sent, per stream.
 type Sent struct {
-	Stream       uint16
-	Frames       uint64
-	WireBytes    uint64        // with FCS, preamble and gap
-	PayloadBytes uint64        // UDP payload
-	Late         uint64        // frames sent after they were due, by more than Generation.LateAfter
-	Skipped      uint64        // due and not sent (Skip)
-	First, Last  time.Duration // send times on CLOCK_MONOTONIC of the sender; zero without frames
+	Stream       uint16        `json:"stream"`
+	Frames       uint64        `json:"frames"`
+	WireBytes    uint64        `json:"wire_bytes"`    // with FCS, preamble and gap
+	PayloadBytes uint64        `json:"payload_bytes"` // UDP payload
+	Late         uint64        `json:"late"`          // frames sent after they were due, by more than Generation.LateAfter
+	Skipped      uint64        `json:"skipped"`       // due and not sent (Skip)
+	First        time.Duration `json:"first_ns"`      // send times on CLOCK_MONOTONIC of the sender, ns in JSON; zero without frames
+	Last         time.Duration `json:"last_ns"`
 }
 
 // Generation is a generator's account of a finished or running schedule.
 type Generation struct {
-	Mechanism string // "XDP live frames", "AF_XDP"
-	Sent      []Sent
-	LateAfter time.Duration
-	Lateness  *hist.Histogram // ns between due and sent, of all paced frames
-	Ended     string          // "schedule", "frame limit", "deadline", "stopped", or an error's text
+	Mechanism string          `json:"mechanism"` // "XDP live frames", "AF_XDP"
+	Sent      []Sent          `json:"sent"`
+	LateAfter time.Duration   `json:"late_after_ns"`
+	Lateness  *hist.Histogram `json:"lateness_ns"` // ns between due and sent, of all paced frames
+	Ended     string          `json:"ended"`       // "schedule", "frame limit", "deadline", "stopped", or an error's text
 }
 
 // Counts is what the analyzer has found out about one stream, exactly. All delays are in ns.
 type Counts struct {
-	Stream                          uint16
-	Received                        uint64 // stamped frames of the stream, duplicates included
-	WireBytes                       uint64
-	PayloadBytes                    uint64
-	Unique                          uint64
-	Lost                            uint64 // RFC 7680: sequence numbers below the highest seen that never arrived
-	Duplicates                      uint64 // RFC 5560
-	Reordered                       uint64 // RFC 4737 section 3: sequence number below the next expected one
-	MaxExtent                       uint64 // RFC 4737 section 4.2.1: the largest reordering extent, in frames
-	PayloadErrors                   uint64
-	OutOfWindow                     uint64          // too old to tell a duplicate from a late frame; counted in Received alone
-	Delay                           *hist.Histogram // one-way delay, RFC 7679; meaningful only with one clock
-	DelaySum                        uint64
-	DelayMin, DelayMax, DelayLatest uint64
-	NegativeDelays                  uint64          // sender's clock ahead of the receiver's
-	Variation                       *hist.Histogram // |IPDV| between consecutive frames in arrival order, RFC 3393 section 4.5
-	VariationMax                    uint64
-	First, Last                     time.Duration // arrival times on CLOCK_MONOTONIC of the receiver
-	HighestSequence                 uint64
-	LastError                       *SequenceError
+	Stream          uint16          `json:"stream"`
+	Received        uint64          `json:"received"` // stamped frames of the stream, duplicates included
+	WireBytes       uint64          `json:"wire_bytes"`
+	PayloadBytes    uint64          `json:"payload_bytes"`
+	Unique          uint64          `json:"unique"`
+	Lost            uint64          `json:"lost"`       // RFC 7680: sequence numbers below the highest seen that never arrived
+	Duplicates      uint64          `json:"duplicates"` // RFC 5560
+	Reordered       uint64          `json:"reordered"`  // RFC 4737 section 3: sequence number below the next expected one
+	MaxExtent       uint64          `json:"max_extent"` // RFC 4737 section 4.2.1: the largest reordering extent, in frames
+	PayloadErrors   uint64          `json:"payload_errors"`
+	OutOfWindow     uint64          `json:"out_of_window"` // too old to tell a duplicate from a late frame; counted in Received alone
+	Delay           *hist.Histogram `json:"delay_ns"`      // one-way delay, RFC 7679; meaningful only with one clock
+	DelaySum        uint64          `json:"delay_sum_ns"`
+	DelayMin        uint64          `json:"delay_min_ns"`
+	DelayMax        uint64          `json:"delay_max_ns"`
+	DelayLatest     uint64          `json:"delay_latest_ns"`
+	NegativeDelays  uint64          `json:"negative_delays"` // sender's clock ahead of the receiver's
+	Variation       *hist.Histogram `json:"variation_ns"`    // |IPDV| between consecutive frames in arrival order, RFC 3393 section 4.5
+	VariationMax    uint64          `json:"variation_max_ns"`
+	First           time.Duration   `json:"first_ns"` // arrival times on CLOCK_MONOTONIC of the receiver
+	Last            time.Duration   `json:"last_ns"`
+	HighestSequence uint64          `json:"highest_sequence"`
+	LastError       *SequenceError  `json:"last_error,omitempty"`
 }
 
 // SequenceError is the context of the last frame that was not the expected one.
 type SequenceError struct {
-	Expected, Got uint64
-	At            time.Duration // CLOCK_MONOTONIC of the receiver
+	Expected uint64        `json:"expected"`
+	Got      uint64        `json:"got"`
+	At       time.Duration `json:"at_ns"` // CLOCK_MONOTONIC of the receiver
 }
 
 // Analysis is an analyzer's account.
 type Analysis struct {
-	Streams      []Counts
-	Foreign      uint64 // frames without a stamp
-	ForeignBytes uint64
-	Unknown      uint64 // stamped, of a stream that was not announced
+	Streams      []Counts `json:"streams"`
+	Foreign      uint64   `json:"foreign"` // frames without a stamp
+	ForeignBytes uint64   `json:"foreign_bytes"`
+	Unknown      uint64   `json:"unknown"` // stamped, of a stream that was not announced
 }
