@@ -1,0 +1,130 @@
+package rtnl
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Route is a unicast route of the main table.
+type Route struct {
+	To         netip.Prefix // the zero prefix means the default route of Via's family
+	Via        netip.Addr   // the zero address means that To is on the link
+	Device     string       // empty where Via decides it
+	ECN        bool         // TCP connections on this route ask for ECN ("features ecn")
+	Congestion string       // congestion control of TCP connections on this route; empty for the namespace's default
+	InitCwnd   uint32       // initial congestion window in segments; 0 for the kernel's default
+}
+
+// AddAddress gives a device an address and the route to its prefix. IPv6 addresses are usable at once: duplicate address
+// detection, which would hold them back for a second or two, is left out.
+func (c *Conn) AddAddress(dev string, p netip.Prefix) error {
+	err := c.change("find", dev, func(link netlink.Link) error {
+		address := &netlink.Addr{IPNet: ipnet(p)}
+		if p.Addr().Is6() {
+			address.Flags = unix.IFA_F_NODAD
+		}
+		return c.handle.AddrAdd(link, address)
+	})
+	if err != nil {
+		return fmt.Errorf("add address %s: %w", p, err)
+	}
+	return nil
+}
+
+// AddRoute adds a route. One to the same prefix in place already is an error.
+func (c *Conn) AddRoute(r Route) error {
+	if err := c.addRoute(r); err != nil {
+		return fmt.Errorf("add route to %s: %w", r.To, err)
+	}
+	return nil
+}
+
+func (c *Conn) addRoute(r Route) error {
+	to := r.To
+	if !to.IsValid() {
+		if !r.Via.IsValid() {
+			return fmt.Errorf("neither a prefix nor a gateway")
+		}
+		to = netip.PrefixFrom(r.Via, 0)
+	}
+	route := &netlink.Route{Dst: ipnet(to.Masked()), Congctl: r.Congestion, InitCwnd: int(r.InitCwnd)}
+	if r.Via.IsValid() {
+		route.Gw = r.Via.AsSlice()
+	} else {
+		route.Scope = netlink.SCOPE_LINK
+	}
+	if r.ECN {
+		route.Features = 1 // RTAX_FEATURE_ECN
+	}
+	if r.Device != "" {
+		link, err := c.handle.LinkByName(r.Device)
+		if err != nil {
+			return fmt.Errorf("device %s: %w", r.Device, err)
+		}
+		route.LinkIndex = link.Attrs().Index
+	}
+	return c.handle.RouteAdd(route)
+}
+
+// AddNeighbor tells the link-layer address of a neighbour for good, so that no ARP or neighbour discovery is needed.
+// An entry for the same address is replaced.
+func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error {
+	err := c.change("find", dev, func(link netlink.Link) error {
+		return c.handle.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("add neighbour %s: %w", a, err)
+	}
+	return nil
+}
+
+// DefaultRouteDevices returns the names of the devices that a default route of either family leaves through, sorted.
+func (c *Conn) DefaultRouteDevices() ([]string, error) {
+	filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
+	routes, err := dump(func() ([]netlink.Route, error) {
+		return c.handle.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	devices, err := c.Devices()
+	if err != nil {
+		return nil, err
+	}
+	name := map[int]string{}
+	for _, device := range devices {
+		name[device.Index] = device.Name
+	}
+	var names []string
+	for _, route := range routes {
+		if !isDefault(route) {
+			continue
+		}
+		names = append(names, name[route.LinkIndex])
+		for _, hop := range route.MultiPath {
+			names = append(names, name[hop.LinkIndex])
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
+}
+
+func isDefault(route netlink.Route) bool {
+	if route.Type != unix.RTN_UNICAST || route.Dst == nil {
+		return route.Type == unix.RTN_UNICAST
+	}
+	ones, _ := route.Dst.Mask.Size()
+	return ones == 0 && route.Dst.IP.IsUnspecified()
+}
+
+func ipnet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
