@@ -1,0 +1,136 @@
+// Package topology builds what a scenario's cell describes: a namespace per node, veth devices, addresses, neighbours,
+// routes and settings.
+//
+// An emulated link is two veth pairs that meet in one more namespace, the carrier's, where nothing but the carrier moves
+// frames: that namespace has no addresses and no IPv6, so it sends no frame of its own. A plain link is one veth pair.
+//
+// Devices of emulated links have checksum and segmentation offloads switched off, so that what leaves a host are finished
+// frames of MTU size; a node's own `offloads` come after that and win. Neighbours are static and IPv6 addresses need no
+// duplicate detection: no frame crosses a link that the experiment did not send.
+package topology
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"weir/internal/kernel/netns"
+	"weir/lab/instance"
+	"weir/lab/link"
+	"weir/lab/scenario"
+)
+
+// carrier is the carrier namespace's name in place of a node's; no node can have it.
+const carrier = "_links"
+
+// parallel is how many namespaces are worked on at once. The kernel serializes most of it; more gains nothing.
+const parallel = 8
+
+// Topology is a built cell. Close gives back its handles; the instance removes the namespaces.
+type Topology struct {
+	Nodes map[string]*netns.Namespace
+	// Carrier is where emulated links meet; nil if there are none.
+	Carrier *netns.Namespace
+	// Cables are the emulated links, ready to be carried; all their devices are up.
+	Cables []link.Cable
+	// Ends are the nodes' devices, two per link, in the order of the cell's links.
+	Ends []End
+}
+
+// End is where a link meets a node.
+type End struct {
+	Link, Node string
+	Device     string // in the node's namespace
+	Carrier    string // the other end of the pair in the carrier namespace; "" for a plain link
+}
+
+// Build makes the cell's topology as part of the instance. If it returns an error, the instance's Clear removes what exists.
+func Build(ctx context.Context, lab *instance.Instance, cell *scenario.Cell) (*Topology, error) {
+	p := planOf(cell)
+	if err := lab.Announce(p.names); err != nil {
+		return nil, err
+	}
+	t := &Topology{Nodes: map[string]*netns.Namespace{}, Cables: p.cables, Ends: p.ends}
+	err := t.build(ctx, lab, cell, p)
+	if err != nil {
+		t.Close()
+		return nil, fmt.Errorf("build topology: %w", err)
+	}
+	return t, nil
+}
+
+func (t *Topology) build(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, p *plan) error {
+	if err := t.createNamespaces(ctx, lab, p); err != nil {
+		return err
+	}
+	b := &builder{topology: t, cell: cell, plan: p}
+	defer b.close()
+	if err := b.open(); err != nil {
+		return err
+	}
+	steps := []func(name string) error{b.prepare, b.addLinks, b.configure, b.connect}
+	for _, step := range steps {
+		work, ctx := errgroup.WithContext(ctx)
+		work.SetLimit(parallel)
+		for _, name := range p.names {
+			work.Go(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err := step(name); err != nil {
+					return fmt.Errorf("node %s: %w", name, err)
+				}
+				return nil
+			})
+		}
+		if err := work.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Topology) createNamespaces(ctx context.Context, lab *instance.Instance, p *plan) error {
+	made := make([]*netns.Namespace, len(p.names))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(parallel)
+	for i, name := range p.names {
+		work.Go(func() (err error) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			made[i], err = netns.Create(lab.Namespace(name))
+			return err
+		})
+	}
+	err := work.Wait()
+	for i, name := range p.names {
+		switch {
+		case made[i] == nil:
+		case name == carrier:
+			t.Carrier = made[i]
+		default:
+			t.Nodes[name] = made[i]
+		}
+	}
+	return err
+}
+
+// namespace returns the namespace of a node or the carrier.
+func (t *Topology) namespace(name string) *netns.Namespace {
+	if name == carrier {
+		return t.Carrier
+	}
+	return t.Nodes[name]
+}
+
+// Close gives back the handles to the namespaces.
+func (t *Topology) Close() {
+	for _, ns := range t.Nodes {
+		_ = ns.Close()
+	}
+	if t.Carrier != nil {
+		_ = t.Carrier.Close()
+	}
+}
