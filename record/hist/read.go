@@ -1,0 +1,166 @@
+package hist
+
+import (
+	"fmt"
+	"iter"
+	"math"
+)
+
+// Count returns how many values were recorded.
+func (h *Histogram) Count() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.count
+}
+
+// Sum returns the exact sum of all values, or the largest 64-bit number if it is above that.
+func (h *Histogram) Sum() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.sum
+}
+
+// Mean returns the exact mean, 0 if the histogram is empty.
+func (h *Histogram) Mean() float64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	return float64(h.sum) / float64(h.count)
+}
+
+// Min returns the exact smallest value, 0 if the histogram is empty.
+func (h *Histogram) Min() uint64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	return h.min
+}
+
+// Max returns the exact largest value, 0 if the histogram is empty.
+func (h *Histogram) Max() uint64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	return h.max
+}
+
+// All iterates over the buckets that hold values, in order: their index and count.
+func (h *Histogram) All() iter.Seq2[int, uint64] {
+	return func(yield func(int, uint64) bool) {
+		if h.Count() == 0 {
+			return
+		}
+		for i, n := range h.counts {
+			if n != 0 && !yield(i, n) {
+				return
+			}
+		}
+	}
+}
+
+// Quantile returns the value at or below which the share q of all values lies: the value of rank ceil(q·Count), as the
+// oracle of a sorted list would give it, interpolated inside its bucket. It lies in the same bucket as the true value, so
+// it is off by less than 1/32 of it, and it is exact below 64, at q = 0 (the minimum) and at q = 1 (the maximum).
+// An empty histogram gives 0; q is clamped to 0..1.
+func (h *Histogram) Quantile(q float64) uint64 {
+	count := h.Count()
+	switch {
+	case count == 0:
+		return 0
+	case !(q > 0): // NaN included
+		return h.min
+	case q >= 1:
+		return h.max
+	}
+	rank := min(max(uint64(math.Ceil(q*float64(count))), 1), count)
+	var before uint64
+	for i, n := range h.All() {
+		if before+n >= rank {
+			low, high := h.span(i, before+n == count)
+			return within(low, high, n, rank-before)
+		}
+		before += n
+	}
+	return h.max
+}
+
+// within places the k-th of n values (from 1) between low and high as if they were spread evenly.
+func within(low, high, n, k uint64) uint64 {
+	share := (float64(k) - 0.5) / float64(n)
+	return low + min(uint64(share*float64(high-low)+0.5), high-low)
+}
+
+// span returns a bucket's bounds, narrowed to the extremes. The topmost bucket ends at the maximum even where that lies
+// beyond it: an imported array puts all that is above its last bucket into it.
+func (h *Histogram) span(i int, top bool) (low, high uint64) {
+	low, high = Bounds(i)
+	if top {
+		high = h.max
+	}
+	return min(max(low, h.min), high), high
+}
+
+// Step is a point of a cumulative distribution: Share of all values are at or below Value.
+type Step struct {
+	Value uint64
+	Share float64
+}
+
+// CDF returns the cumulative distribution at the upper bound of every bucket that holds values; the last step is the
+// maximum, with share 1. An empty histogram gives none.
+func (h *Histogram) CDF() []Step {
+	var steps []Step
+	var below uint64
+	for i, n := range h.All() {
+		below += n
+		_, high := h.span(i, below == h.count)
+		steps = append(steps, Step{Value: high, Share: float64(below) / float64(h.count)})
+	}
+	return steps
+}
+
+// FromCounts makes a histogram from an array indexed by [Index] and the exact minimum, maximum and sum of its values, as
+// the BPF data planes keep them. The array may be shorter than [Buckets]; its last bucket then also holds all values above
+// it, and quantiles that fall there are known only to lie between its lower bound and the maximum.
+//
+// An array that is read while it is being filled may be ahead of its extremes; these are then moved to the nearest values
+// that the outermost buckets allow. The only error is an array longer than Buckets.
+func FromCounts(counts []uint64, low, high, sum uint64) (*Histogram, error) {
+	if len(counts) > Buckets {
+		return nil, fmt.Errorf("histogram of %d buckets: at most %d exist", len(counts), Buckets)
+	}
+	h := &Histogram{sum: sum, min: low, max: high}
+	first, last := -1, -1
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		last = i
+		h.count += n
+	}
+	if last < 0 {
+		return &Histogram{}, nil
+	}
+	h.counts = append([]uint64(nil), counts[:last+1]...)
+	open := last == len(counts)-1 // values above the array are counted here
+	h.max = into(h.max, last, open)
+	h.min = min(into(h.min, first, open && first == last), h.max)
+	return h, nil
+}
+
+// into moves v into bucket i, which has no upper bound if it is open.
+func into(v uint64, i int, open bool) uint64 {
+	low, high := Bounds(i)
+	if v < low {
+		return low
+	}
+	if v > high && !open {
+		return high
+	}
+	return v
+}
