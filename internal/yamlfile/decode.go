@@ -1,0 +1,270 @@
+package yamlfile
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"weir/internal/nearest"
+)
+
+// Fields keeps where the keys of a mapping were written. A struct that has a field of this type (tag `yaml:"-"`) gets it
+// filled by Decode.
+type Fields struct {
+	Self Place // the mapping itself
+	keys map[string]Place
+}
+
+// At returns the place of a key's value, or of the mapping where the key was left out.
+func (f Fields) At(key string) Place {
+	if place, given := f.keys[key]; given {
+		return place
+	}
+	return f.Self
+}
+
+// Has says whether the file gives the key.
+func (f Fields) Has(key string) bool {
+	_, given := f.keys[key]
+	return given
+}
+
+// Text is a scalar with its place.
+type Text struct {
+	Value string
+	Place Place
+}
+
+// Pair is one entry of a Map.
+type Pair[T any] struct {
+	Key   Text
+	Value T
+}
+
+// Map is a mapping whose keys are the user's own words, in the file's order.
+type Map[T any] []Pair[T]
+
+func (m *Map[T]) decodeMap(d *decoder, n *Node, path string) {
+	for _, e := range n.Entries {
+		pair := Pair[T]{Key: Text{e.Key, e.Place}}
+		d.value(e.Value, reflect.ValueOf(&pair.Value).Elem(), join(path, e.Key))
+		*m = append(*m, pair)
+	}
+}
+
+type mapDecoder interface {
+	decodeMap(d *decoder, n *Node, path string)
+}
+
+// Variables replace ${name} in scalars. Used collects the names that occur; it may be nil.
+type Variables struct {
+	Values map[string]string
+	Names  []string // what a person may write, for suggestions
+	Used   map[string]bool
+}
+
+// Decode fills the struct that into points to and adds mistakes to p. Keys are the fields' `yaml` tags; a field without a tag
+// is left alone, as are fields whose key the file does not give. Destinations are structs, pointers, slices, Map, Text,
+// Fields, bool, string, integers, floats, Node pointers (the raw subtree), and encoding.TextUnmarshaler; a struct that is
+// also a TextUnmarshaler accepts a single value as its short form. Without vars, "${" has no meaning.
+func (t *Tree) Decode(into any, vars *Variables, p *Problems) {
+	d := &decoder{vars: vars, problems: p}
+	d.value(t.Root, reflect.ValueOf(into).Elem(), "")
+}
+
+type decoder struct {
+	vars     *Variables
+	problems *Problems
+}
+
+func (d *decoder) complain(place Place, path, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if path != "" {
+		message = path + ": " + message
+	}
+	d.problems.Add(place, "", "%s", message)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+var (
+	fieldsType = reflect.TypeFor[Fields]()
+	textType   = reflect.TypeFor[Text]()
+	nodeType   = reflect.TypeFor[*Node]()
+)
+
+func (d *decoder) value(n *Node, out reflect.Value, path string) {
+	if out.Type() == nodeType {
+		out.Set(reflect.ValueOf(n))
+		return
+	}
+	if n.Kind == Null {
+		d.complain(n.Place, path, "no value is given; leave the key out for the default")
+		return
+	}
+	if out.Kind() == reflect.Pointer {
+		out.Set(reflect.New(out.Type().Elem()))
+		d.value(n, out.Elem(), path)
+		return
+	}
+	if n.Kind == Scalar {
+		d.scalar(n, out, path)
+		return
+	}
+	if m, ok := out.Addr().Interface().(mapDecoder); ok && n.Kind == Mapping {
+		m.decodeMap(d, n, path)
+		return
+	}
+	switch {
+	case n.Kind == Mapping && out.Kind() == reflect.Struct && out.Type() != textType && hasKeys(out.Type()):
+		d.mapping(n, out, path)
+	case n.Kind == Sequence && out.Kind() == reflect.Slice && !isMap(out):
+		for i, item := range n.Items {
+			element := reflect.New(out.Type().Elem()).Elem()
+			d.value(item, element, fmt.Sprintf("%s[%d]", path, i))
+			out.Set(reflect.Append(out, element))
+		}
+	default:
+		d.complain(n.Place, path, "expected %s, found %s", wanted(out), n.Kind)
+	}
+}
+
+func isMap(out reflect.Value) bool {
+	_, ok := out.Addr().Interface().(mapDecoder)
+	return ok
+}
+
+func hasKeys(t reflect.Type) bool { return len(keysOf(t)) > 0 }
+
+// keysOf returns the keys that a struct accepts, in the order of its fields, with the fields' indexes.
+func keysOf(t reflect.Type) (keys []key) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+			for _, inner := range keysOf(f.Type) {
+				keys = append(keys, key{inner.name, append([]int{i}, inner.index...)})
+			}
+		} else if name != "" && name != "-" {
+			keys = append(keys, key{name, []int{i}})
+		}
+	}
+	return keys
+}
+
+type key struct {
+	name  string
+	index []int
+}
+
+// mapping fills a struct; struct fields without a tag that are embedded share their keys with it.
+func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
+	keys := keysOf(out.Type())
+	names := make([]string, len(keys))
+	index := make(map[string][]int, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+		index[k.name] = k.index
+	}
+	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}
+	for _, e := range n.Entries {
+		at, known := index[e.Key]
+		if !known {
+			near := nearest.Of(e.Key, names)
+			hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""
+			if near != "" {
+				hint, try = fmt.Sprintf(" (did you mean %q?)", near), fmt.Sprintf("write %q instead of %q", near, e.Key)
+			}
+			d.problems.Add(e.Place, try, "unknown key %q%s%s", e.Key, in(path), hint)
+			continue
+		}
+		fields.keys[e.Key] = e.Value.Place
+		d.value(e.Value, out.FieldByIndex(at), join(path, e.Key))
+	}
+	for i := range out.NumField() {
+		if out.Field(i).Type() == fieldsType {
+			out.Field(i).Set(reflect.ValueOf(fields))
+		}
+	}
+}
+
+func in(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " in " + path
+}
+
+func wanted(out reflect.Value) string {
+	_, reads := out.Addr().Interface().(encoding.TextUnmarshaler)
+	switch kind := out.Kind(); {
+	case isMap(out):
+		return Mapping.String()
+	case kind == reflect.Struct && out.Type() != textType && hasKeys(out.Type()) && reads:
+		return "a single value or a mapping (key: value)"
+	case kind == reflect.Struct && out.Type() != textType && hasKeys(out.Type()):
+		return Mapping.String()
+	case kind == reflect.Slice && reads:
+		return "a single value or a list"
+	case kind == reflect.Slice:
+		return Sequence.String()
+	case kind == reflect.Bool:
+		return "true or false"
+	}
+	return Scalar.String()
+}
+
+// scalar puts a single value into its destination.
+func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
+	text, ok := d.vars.expand(n, d.problems)
+	if !ok {
+		return
+	}
+	if out.Type() == textType {
+		out.Set(reflect.ValueOf(Text{text, n.Place}))
+		return
+	}
+	if u, reads := out.Addr().Interface().(encoding.TextUnmarshaler); reads {
+		if err := u.UnmarshalText([]byte(text)); err != nil {
+			d.complain(n.Place, path, "%v", err)
+		}
+		return
+	}
+	switch out.Kind() {
+	case reflect.String:
+		out.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			d.complain(n.Place, path, "%q is neither true nor false", text)
+		}
+		out.SetBool(text == "true")
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v, err := strconv.ParseInt(text, 10, out.Type().Bits())
+		if err != nil {
+			d.complain(n.Place, path, "%q is not a whole number", text)
+		}
+		out.SetInt(v)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v, err := strconv.ParseUint(text, 10, out.Type().Bits())
+		if err != nil {
+			d.complain(n.Place, path, "%q is not a whole number from 0 to %d", text, uint64(1)<<(out.Type().Bits()-1)*2-1)
+		}
+		out.SetUint(v)
+	case reflect.Float64:
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || v != v || v-v != 0 {
+			d.complain(n.Place, path, "%q is not a number", text)
+			return
+		}
+		out.SetFloat(v)
+	default:
+		d.complain(n.Place, path, "expected %s, found a single value", wanted(out))
+	}
+}

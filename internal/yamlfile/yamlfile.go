@@ -1,0 +1,145 @@
+// Package yamlfile reads the YAML files that people write: strictly, with the place of every mistake.
+//
+// [Parse] makes a tree of a file's text and [Tree.Decode] fills a Go struct from it. Unknown keys, keys given twice, missing
+// values and values of the wrong kind are reported all at once, each as file:line:column with the nearest key that would
+// be valid. What a caller finds wrong later is added to the same [Problems], by the places that [Fields] keeps.
+//
+// What will bite you: scalars are text until the destination's type reads them, so "yes" is no bool and 1e3 is a fine
+// string; an empty value ("rate:") is an error, not a zero; tags, several documents in a file and keys that are not
+// plain words are refused.
+package yamlfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/internal/fault"
+)
+
+// Place is a position in a file. Line and Column count from 1; both are 0 where only the file is known.
+type Place struct {
+	File         string
+	Line, Column int
+}
+
+// String prints "file:line:column", the form that editors jump to.
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Error is one mistake in a file.
+type Error struct {
+	Place   Place
+	Message string
+	Try     string // one sentence in the imperative; "" leaves the advice to the file's reader
+}
+
+func (e *Error) Error() string { return e.Place.String() + ": " + e.Message }
+
+// Of a hopeless file, this many mistakes are kept and printed; the rest is counted.
+const (
+	maxKept  = 200
+	maxShown = 20
+)
+
+// Problems collects the mistakes of a file. The zero value is empty and ready to use.
+type Problems struct {
+	found  []*Error
+	beyond int // mistakes that came after the first maxKept
+}
+
+// Add notes a mistake; the same one at the same place is kept once.
+func (p *Problems) Add(place Place, try, format string, args ...any) {
+	if len(p.found) == maxKept {
+		p.beyond++
+		return
+	}
+	e := &Error{Place: place, Message: fmt.Sprintf(format, args...), Try: try}
+	for _, have := range p.found {
+		if *have == *e {
+			return
+		}
+	}
+	p.found = append(p.found, e)
+}
+
+// Len is the number of mistakes so far.
+func (p *Problems) Len() int { return len(p.found) + p.beyond }
+
+// Err returns nil without mistakes, otherwise all of them in the file's order as one fault of status Usage. Its advice is
+// that of the first mistake that has one, or else try.
+func (p *Problems) Err(try string) error {
+	if len(p.found) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(p.found)
+	slices.SortStableFunc(sorted, func(a, b *Error) int {
+		if a.Place.Line != b.Place.Line {
+			return a.Place.Line - b.Place.Line
+		}
+		return a.Place.Column - b.Place.Column
+	})
+	for _, e := range sorted {
+		if e.Try != "" {
+			try = e.Try
+			break
+		}
+	}
+	return fault.New(fault.Usage, try, "%w", &list{sorted, p.beyond})
+}
+
+// list is the error that several mistakes make together, one line each.
+type list struct {
+	errors []*Error
+	beyond int
+}
+
+func (l *list) Error() string {
+	var b strings.Builder
+	for i, e := range l.errors {
+		if i == maxShown {
+			fmt.Fprintf(&b, "\nand %d more mistakes", len(l.errors)-maxShown+l.beyond)
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(e.Error())
+	}
+	return b.String()
+}
+
+func (l *list) Unwrap() []error {
+	all := make([]error, len(l.errors))
+	for i, e := range l.errors {
+		all[i] = e
+	}
+	return all
+}
+
+// Mistakes returns the single mistakes of an error that came from this package, in the file's order.
+func Mistakes(err error) []*Error {
+	var l *list
+	if errors.As(err, &l) {
+		return l.errors
+	}
+	return nil
+}
+
+// Decode reads a whole file into the struct that into points to: Parse and Tree.Decode with no variables.
+func Decode(filename string, text []byte, into any) error {
+	tree, err := Parse(filename, text)
+	if err != nil {
+		return err
+	}
+	var p Problems
+	tree.Decode(into, nil, &p)
+	return p.Err(correct)
+}
+
+const correct = "correct the file at the places named"
