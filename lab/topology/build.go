@@ -1,11 +1,13 @@
 package topology
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/ethtool"
@@ -41,7 +43,7 @@ func (b *builder) close() {
 }
 
 // prepare makes the settings that devices inherit when they are made.
-func (b *builder) prepare(name string) error {
+func (b *builder) prepare(_ context.Context, name string) error {
 	if name == carrier {
 		return b.set(name, [][2]string{
 			{"net.ipv6.conf.all.disable_ipv6", "1"},
@@ -64,6 +66,8 @@ func (b *builder) prepare(name string) error {
 		{"net.ipv6.conf.default.addr_gen_mode", "1"},
 		{"net.ipv6.conf.default.accept_ra", "0"},
 		{"net.ipv6.conf.default.accept_dad", "0"},
+		// One report per address when the lab comes up, and none again while traffic runs (the interval is in ms).
+		{"net.ipv6.conf.default.mldv2_unsolicited_report_interval", "86400000"},
 	}
 	if b.node(name).Router {
 		settings = append(settings, [2]string{"net.ipv4.ip_forward", "1"}, [2]string{"net.ipv6.conf.all.forwarding", "1"})
@@ -85,7 +89,7 @@ func (b *builder) set(name string, settings [][2]string) error {
 
 // addLinks makes the veth pairs that begin in the namespace: in the carrier's both pairs of every emulated link, in a node's
 // its plain links.
-func (b *builder) addLinks(name string) error {
+func (b *builder) addLinks(_ context.Context, name string) error {
 	for i, l := range b.cell.Links {
 		a, z := b.plan.ends[2*i], b.plan.ends[2*i+1]
 		var err error
@@ -110,7 +114,7 @@ func (b *builder) addLinks(name string) error {
 var finished = map[string]bool{"tx": false, "tso": false, "gso": false, "gro": true}
 
 // configure sets offloads, brings devices up, gives them addresses and makes the node's own settings.
-func (b *builder) configure(name string) error {
+func (b *builder) configure(_ context.Context, name string) error {
 	conn := b.conns[name]
 	for i, end := range b.plan.ends {
 		if name == carrier && end.Carrier != "" {
@@ -176,8 +180,32 @@ func (b *builder) ownSettings(name string) error {
 	return fault.Wrap(err, fault.Usage, "use settings below net. that every network namespace has of its own")
 }
 
+// await waits until the kernel has seen that every device of the namespace has a carrier. It does that in a work queue of its
+// own; until then it throws away what the device is given to send.
+func (b *builder) await(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		devices, err := b.conns[name].Devices()
+		if err != nil {
+			return err
+		}
+		waiting := slices.IndexFunc(devices, func(d rtnl.Device) bool { return d.Up && !d.Running })
+		if waiting < 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the carrier of device %s: %w", devices[waiting].Name, ctx.Err())
+		}
+	}
+}
+
 // connect adds neighbours and routes; all devices exist and are up.
-func (b *builder) connect(name string) error {
+func (b *builder) connect(_ context.Context, name string) error {
 	if name == carrier {
 		return nil
 	}

@@ -69,7 +69,7 @@ func (t *Topology) build(ctx context.Context, lab *instance.Instance, cell *scen
 	if err := b.open(); err != nil {
 		return err
 	}
-	steps := []func(name string) error{b.prepare, b.addLinks, b.configure, b.connect}
+	steps := []func(ctx context.Context, name string) error{b.prepare, b.addLinks, b.configure, b.await, b.connect}
 	for _, step := range steps {
 		work, ctx := errgroup.WithContext(ctx)
 		work.SetLimit(parallel)
@@ -78,7 +78,7 @@ func (t *Topology) build(ctx context.Context, lab *instance.Instance, cell *scen
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := step(name); err != nil {
+				if err := step(ctx, name); err != nil {
 					return fmt.Errorf("node %s: %w", name, err)
 				}
 				return nil
