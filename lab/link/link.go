@@ -118,6 +118,8 @@ type Carrier interface {
 
 // Carrying is a carrier at work.
 type Carrying interface {
+	// Mechanism is the carrier's.
+	Mechanism() string
 	// Status returns every cable's counters, in the order they were given.
 	Status() ([]Status, error)
 	// CPU is the processor time the mechanism has used; zero where the kernel does the work.

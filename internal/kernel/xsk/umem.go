@@ -72,7 +72,9 @@ func (u *Umem) Take() (addr uint64, ok bool) {
 func (u *Umem) Give(addr uint64) { u.free = append(u.free, addr&^(u.size-1)) }
 
 // Bytes are the octets that a descriptor names. They are valid until its buffer is given back.
-func (u *Umem) Bytes(d Desc) []byte { return u.mem[d.Addr : d.Addr+uint64(d.Len) : d.Addr+uint64(d.Len)] }
+func (u *Umem) Bytes(d Desc) []byte {
+	return u.mem[d.Addr : d.Addr+uint64(d.Len) : d.Addr+uint64(d.Len)]
+}
 
 // Stamp is the CLOCK_MONOTONIC time in ns at which [Redirect]'s program saw the received frame.
 func (u *Umem) Stamp(d Desc) int64 { return *(*int64)(unsafe.Pointer(&u.mem[d.Addr-8])) }

@@ -1,0 +1,87 @@
+// Package fidelity decides whether a testbed may be believed.
+//
+// [Calibrate] sends probe frames over a link before any traffic and compares rate, delay and loss with what was asked.
+// A [Watch] observes a run: frames that veth devices or the carrier lost, how late the emulator sent, and how busy the
+// processors were. [Capacity] finds the highest rate that this machine carries. A run that fails here is invalid: it is
+// repeated or reported as such, and never enters an average.
+//
+// Tolerances are fixed, and listed in README.md, so that a scenario cannot talk its way around them.
+package fidelity
+
+import (
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/units"
+	"weir/lab/link"
+)
+
+// Endpoint is a device in a namespace: a host's end of a link, or a carrier's.
+type Endpoint struct {
+	Namespace *netns.Namespace
+	Device    string
+}
+
+// Link is an emulated link between two hosts and what it was asked to be. Forward is A to B.
+type Link struct {
+	Name    string
+	A, B    Endpoint // the hosts' ends
+	Forward link.Direction
+	Reverse link.Direction
+}
+
+// Calibration is what probe frames found out about a link.
+type Calibration struct {
+	Link             string    `json:"link"`
+	Forward, Reverse Measured  `json:"-"`
+	Problems         []string  `json:"problems,omitempty"` // in words; empty when the link is what was asked
+	At               time.Time `json:"at"`
+}
+
+// Measured is one direction. A field is zero where there was nothing to measure.
+type Measured struct {
+	Rate        units.BitRate // on the wire, as link.Direction counts it; 0 where no rate was asked
+	DelayMin    time.Duration // of single frames on the idle link, one way, serialisation included
+	DelayMedian time.Duration
+	DelayMean   time.Duration
+	Sent        uint64
+	Arrived     uint64  // distinct frames, damaged ones included
+	Loss        float64 // share
+	LossLow     float64 // what chance allows for the loss asked with this many frames, 4 standard deviations
+	LossHigh    float64
+}
+
+// OK says whether the link is what was asked.
+func (c Calibration) OK() bool { return len(c.Problems) == 0 }
+
+// Judgement is what a watch says about a run.
+type Judgement struct {
+	Valid    bool     `json:"valid"`
+	Reasons  []string `json:"reasons,omitempty"` // why not, in words that name the figure and its limit
+	Drops    uint64   `json:"veth_drops"`
+	Overruns uint64   `json:"overruns"` // frames the carrier lost
+	// Lateness is how late the carrier sent frames during the run, all links together; 0 where it cannot tell.
+	LatenessP50 time.Duration `json:"lateness_p50_ns"`
+	LatenessP99 time.Duration `json:"lateness_p99_ns"`
+	Busy        []float64     `json:"cpu_busy"`  // share of each processor's time that was not idle
+	Steal       float64       `json:"cpu_steal"` // share of all processors' time that the hypervisor took
+}
+
+// Limits are a run's tolerances. The zero value is not useful: start from DefaultLimits.
+type Limits struct {
+	LatenessP50 time.Duration
+	LatenessP99 time.Duration
+	Busy        float64 // of the least busy processor: above it, no processor had time to spare
+	Steal       float64
+}
+
+// DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs or 5 % of it for the
+// median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is more; 99 % busy; 5 % stolen.
+func DefaultLimits(shortest time.Duration) Limits {
+	return Limits{
+		LatenessP50: max(100*time.Microsecond, shortest/20),
+		LatenessP99: max(2*time.Millisecond, shortest/5),
+		Busy:        0.99,
+		Steal:       0.05,
+	}
+}

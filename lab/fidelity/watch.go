@@ -1,0 +1,135 @@
+package fidelity
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/lab/link"
+	"weir/record/hist"
+)
+
+// Watch observes one run, from NewWatch to Finish. It reads counters at both ends of the run and costs nothing between.
+type Watch struct {
+	carrying link.Carrying
+	ends     []Endpoint
+	limits   Limits
+	before   reading
+}
+
+// reading is everything a watch compares.
+type reading struct {
+	drops    []uint64 // by endpoint
+	status   []link.Status
+	overruns uint64
+	lateness *hist.Histogram
+	cpus     []cpuTime
+}
+
+// NewWatch starts watching: the carrier, which may be nil, and the hosts' ends of the links.
+func NewWatch(carrying link.Carrying, ends []Endpoint, limits Limits) (*Watch, error) {
+	w := &Watch{carrying: carrying, ends: ends, limits: limits}
+	before, err := w.read()
+	if err != nil {
+		return nil, fmt.Errorf("watch the testbed: %w", err)
+	}
+	w.before = before
+	return w, nil
+}
+
+func (w *Watch) read() (reading, error) {
+	now := reading{lateness: &hist.Histogram{}}
+	for _, end := range w.ends {
+		drops, err := link.ReadDrops(end.Namespace, end.Device)
+		if err != nil {
+			return reading{}, err
+		}
+		// What an XDP program on a host drops, such as an analyzer, is its own decision and no loss.
+		now.drops = append(now.drops, drops.Receive+drops.Transmit)
+	}
+	if w.carrying != nil {
+		status, err := w.carrying.Status()
+		if err != nil {
+			return reading{}, err
+		}
+		now.status = status
+		for _, s := range status {
+			for _, c := range []link.Counters{s.Forward, s.Reverse} {
+				now.overruns += c.Overruns
+				now.lateness.Merge(c.Lateness)
+			}
+		}
+	}
+	var err error
+	now.cpus, err = readCPUs()
+	return now, err
+}
+
+// Finish ends the watch and says whether the run is valid. The error is about reading counters, not about the run.
+func (w *Watch) Finish() (Judgement, error) {
+	after, err := w.read()
+	if err != nil {
+		return Judgement{}, fmt.Errorf("watch the testbed: %w", err)
+	}
+	var j Judgement
+	for i, end := range w.ends {
+		if lost := after.drops[i] - w.before.drops[i]; lost > 0 {
+			j.Drops += lost
+			j.reject("device %s lost %d frames that no link was asked to lose", end.Device, lost)
+		}
+	}
+	w.judgeCarrier(&j, after)
+	w.judgeCPU(&j, after.cpus)
+	j.Valid = len(j.Reasons) == 0
+	return j, nil
+}
+
+func (j *Judgement) reject(format string, args ...any) {
+	j.Reasons = append(j.Reasons, fmt.Sprintf(format, args...))
+}
+
+func (w *Watch) judgeCarrier(j *Judgement, after reading) {
+	if j.Overruns = after.overruns - w.before.overruns; j.Overruns > 0 {
+		j.reject("the %s lost %d frames: it was overloaded", w.carrying.Mechanism(), j.Overruns)
+	}
+	lateness := difference(after.lateness, w.before.lateness)
+	if lateness.Count() == 0 {
+		return
+	}
+	j.LatenessP50 = time.Duration(lateness.Quantile(0.5))
+	j.LatenessP99 = time.Duration(lateness.Quantile(0.99))
+	if j.LatenessP50 > w.limits.LatenessP50 {
+		j.reject("half of the frames were sent more than %s late; %s are tolerated", round(j.LatenessP50), w.limits.LatenessP50)
+	}
+	if j.LatenessP99 > w.limits.LatenessP99 {
+		j.reject("1 %% of the frames were sent more than %s late; %s are tolerated", round(j.LatenessP99), w.limits.LatenessP99)
+	}
+}
+
+func round(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
+
+func (w *Watch) judgeCPU(j *Judgement, after []cpuTime) {
+	j.Busy, j.Steal = utilization(w.before.cpus, after)
+	if len(j.Busy) > 0 && slices.Min(j.Busy) > w.limits.Busy {
+		j.reject("every processor was busy for more than %.0f %% of the run", 100*w.limits.Busy)
+	}
+	if j.Steal > w.limits.Steal {
+		j.reject("other virtual machines took %.1f %% of the processors; %.0f %% are tolerated", 100*j.Steal, 100*w.limits.Steal)
+	}
+}
+
+// difference is the histogram of what was recorded in after and not yet in before.
+func difference(after, before *hist.Histogram) *hist.Histogram {
+	counts := make([]uint64, hist.Buckets)
+	for i, n := range after.All() {
+		counts[i] += n
+	}
+	for i, n := range before.All() {
+		counts[i] -= n
+	}
+	left, err := hist.FromCounts(counts, after.Min(), after.Max(), after.Sum()-before.Sum())
+	if err != nil {
+		return &hist.Histogram{}
+	}
+	return left
+}
