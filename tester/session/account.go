@@ -1,0 +1,99 @@
+package session
+
+import (
+	"time"
+
+	"weir/tester"
+)
+
+// FormatAccount is the value of Account.Format.
+const FormatAccount = "weir-tester-account/1"
+
+// Account is what became of a run: sent against received, per stream. It is also the document by which two machines
+// bring their halves together (Join).
+type Account struct {
+	Format  string        `json:"format"`
+	Name    string        `json:"name,omitempty"`
+	Started time.Time     `json:"started"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Clock is the meaning of all delays below.
+	Clock      Clock             `json:"clock"`
+	Mechanisms map[string]string `json:"mechanisms"` // "sender" and "receiver", by port
+	Streams    []Stream          `json:"streams"`    // by identifier
+	Foreign    uint64            `json:"foreign"`    // frames without a stamp at the receiving ports
+	Unknown    uint64            `json:"unknown"`    // stamped frames of streams that were not announced
+	Dropped    uint64            `json:"dropped"`    // frames the receiving devices report as dropped before the analyzer saw them
+	Ended      string            `json:"ended"`      // why the generators stopped
+	Stopped    bool              `json:"stopped,omitempty"`
+	// Notes are what a reader must know to judge the figures.
+	Notes  []string  `json:"notes,omitempty"`
+	Series []Reading `json:"series,omitempty"`
+	// Captured are frames around errors, by receiving port; they go to a pcapng file, never into JSON.
+	Captured map[string][]Frame `json:"-"`
+}
+
+// Stream is one stream's account. Sent is nil where the sender is elsewhere, Received where the receiver is.
+type Stream struct {
+	ID       uint16         `json:"id"`
+	Name     string         `json:"name"`
+	From     string         `json:"from,omitempty"`
+	To       string         `json:"to,omitempty"`
+	Asked    float64        `json:"asked_frame_rate"` // frame/s; 0 is as fast as possible
+	Sent     *tester.Sent   `json:"sent,omitempty"`
+	Received *tester.Counts `json:"received,omitempty"`
+	// Lost counts sent frames that never arrived, those after the last arrival included. With the receiver alone it is
+	// Received.Lost, which cannot know of those.
+	Lost uint64 `json:"lost"`
+	// TailLost are those of Lost that were sent after the last frame that arrived.
+	TailLost uint64 `json:"tail_lost"`
+	// Lateness of the stream's generator is kept once, in Account; see Late in Sent.
+}
+
+// LossShare is lost over sent, or over what the receiver could know to have been sent; 0 without frames.
+func (s Stream) LossShare() float64 {
+	total := s.Lost
+	switch {
+	case s.Sent != nil:
+		total = s.Sent.Frames
+	case s.Received != nil:
+		total += s.Received.Unique
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(s.Lost) / float64(total)
+}
+
+// Rate is the frame rate that the sender achieved, from the first to the last frame; 0 with fewer than two.
+func (s Stream) Rate() float64 {
+	if s.Sent == nil {
+		return 0
+	}
+	return rate(s.Sent.Frames, s.Sent.Last-s.Sent.First)
+}
+
+// Arrival is the frame rate at the receiver, from the first to the last arrival; 0 with fewer than two.
+func (s Stream) Arrival() float64 {
+	if s.Received == nil {
+		return 0
+	}
+	return rate(s.Received.Received, s.Received.Last-s.Received.First)
+}
+
+func rate(frames uint64, span time.Duration) float64 {
+	if frames < 2 || span <= 0 {
+		return 0
+	}
+	return float64(frames-1) / span.Seconds()
+}
+
+// Reading is one second of one stream.
+type Reading struct {
+	At       time.Duration `json:"at_ns"` // since the run began
+	Stream   uint16        `json:"stream"`
+	Sent     float64       `json:"sent_frame_rate"`     // frame/s over the interval
+	Received float64       `json:"received_frame_rate"` // frame/s
+	Wire     float64       `json:"received_wire_rate"`  // bit/s, preamble and gap included
+	Lost     uint64        `json:"lost"`                // so far, by the receiver
+	Delay    float64       `json:"mean_delay_ns"`       // of the interval's frames; 0 without any
+}

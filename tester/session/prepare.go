@@ -1,0 +1,158 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/nexthop"
+	"weir/internal/kernel/rtnl"
+	"weir/tester"
+)
+
+// checkPort refuses a port that cannot carry the test, or must not.
+func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
+	conn, err := rtnl.Open(port.Namespace)
+	if err != nil {
+		return rtnl.Device{}, err
+	}
+	defer conn.Close()
+	device, err := conn.Device(port.Device)
+	if err != nil {
+		return device, fault.New(fault.Usage, elsewhere(port), "port %s: %w", port, err)
+	}
+	defaults, err := conn.DefaultRouteDevices()
+	if err != nil {
+		return device, err
+	}
+	switch {
+	case slices.Contains(defaults, port.Device) && !iKnow:
+		return device, fault.New(fault.Usage, "use a device of the test network, or add --i-know if this is one",
+			"port %s carries a default route: test traffic there may reach other people's networks", port)
+	case !device.Up:
+		return device, fault.New(fault.Failed, fmt.Sprintf("run 'ip %slink set %s up'", inNamespace(port), port.Device),
+			"port %s is down", port)
+	case !device.Running:
+		return device, fault.New(fault.Failed, "plug in the cable, or set the peer of the veth pair up", "port %s has no carrier", port)
+	case len(device.MAC) != 6:
+		return device, fault.New(fault.Usage, "use an Ethernet device", "port %s has no Ethernet address", port)
+	case sizes > device.MTU+18+tagSize:
+		return device, fault.New(fault.Usage,
+			fmt.Sprintf("use frames of at most %d octets, or run 'ip %slink set %s mtu %d' on both ends", device.MTU+18, inNamespace(port), port.Device, sizes-18),
+			"port %s has an MTU of %d: frames of %d octets do not fit", port, device.MTU, sizes)
+	}
+	return device, nil
+}
+
+// tagSize is an 802.1Q tag, which an MTU does not count.
+const tagSize = 4
+
+func inNamespace(port Port) string {
+	if port.Namespace == nil || port.Namespace.Name == "" {
+		return ""
+	}
+	return "-n " + port.Namespace.Name + " "
+}
+
+// elsewhere advises where a device that was not found may be.
+func elsewhere(port Port) string {
+	names, err := netns.List("")
+	if err != nil {
+		return "run 'ip link' to see the devices"
+	}
+	var found []string
+	for _, name := range names {
+		if port.Namespace != nil && port.Namespace.Name == name {
+			continue
+		}
+		if holds(name, port.Device) {
+			found = append(found, name+":"+port.Device)
+		}
+	}
+	if len(found) > 0 {
+		return "it is in another network namespace: write " + strings.Join(found, " or ")
+	}
+	return fmt.Sprintf("run 'ip %slink' to see the devices; one in a network namespace is written NAMESPACE:DEVICE", inNamespace(port))
+}
+
+func holds(namespace, device string) bool {
+	ns, err := netns.Open(namespace)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = ns.Close() }()
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_, err = conn.Device(device)
+	return err == nil
+}
+
+// address fills in the MAC and IP addresses that the schedule leaves open, and notes what was assumed.
+func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []string, err error) {
+	resolved := map[string][]byte{}
+	d.Schedule.Streams = slices.Clone(d.Schedule.Streams)
+	for i := range d.Schedule.Streams {
+		h := &d.Schedule.Streams[i].Header
+		if h.SourceMAC == nil {
+			h.SourceMAC = from.MAC
+		}
+		if h.DestinationMAC != nil {
+			continue
+		}
+		key := h.Destination.String()
+		if resolved[key] == nil {
+			mac, note, err := destination(ctx, d, h, to)
+			if err != nil {
+				return nil, err
+			}
+			resolved[key] = mac
+			if note != "" {
+				notes = append(notes, note)
+			}
+		}
+		h.DestinationMAC = resolved[key]
+	}
+	return notes, nil
+}
+
+// destination is the MAC of the next hop; without a route it is the receiving port's own, as over a cable or a bridge.
+func destination(ctx context.Context, d *Direction, h *tester.Header, to rtnl.Device) ([]byte, string, error) {
+	mac, err := nexthop.Resolve(ctx, d.From.Namespace, d.From.Device, h.Destination)
+	switch {
+	case err == nil:
+		return mac, "", nil
+	case errors.Is(err, nexthop.ErrNone) && d.To.Here():
+		return to.MAC, fmt.Sprintf("%s has no route to %s: its frames carry the address of %s, as over a cable or a bridge", d.From, h.Destination, d.To), nil
+	case errors.Is(err, nexthop.ErrNone) || errors.Is(err, nexthop.ErrSilent):
+		return nil, "", fault.New(fault.Failed,
+			"check the cable and the addresses, or write destination_mac in the stream", "port %s: %w", d.From, err)
+	}
+	return nil, "", err
+}
+
+// checkSchedule refuses what no generator can do.
+func checkSchedule(directions []Direction) error {
+	seen := map[uint16]bool{}
+	for _, d := range directions {
+		if d.From.Here() && d.Schedule.Duration <= 0 {
+			return fault.New(fault.Usage, "give a duration", "the schedule of %s has no end", d.From)
+		}
+		for _, s := range d.Schedule.Streams {
+			switch {
+			case seen[s.ID]:
+				return fault.New(fault.Usage, "give every stream its own identifier", "two streams have the identifier %d", s.ID)
+			case int(s.ID) >= tester.MaxStreams:
+				return fault.New(fault.Usage, fmt.Sprintf("use identifiers below %d", tester.MaxStreams), "stream identifier %d is too large", s.ID)
+			}
+			seen[s.ID] = true
+		}
+	}
+	return nil
+}

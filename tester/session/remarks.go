@@ -1,0 +1,155 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/tester"
+)
+
+// Shortfall is the share of the asked rate below which a run says that the machine could not send it.
+const Shortfall = 0.99
+
+// remarks are what a reader must know to judge the account.
+func (a Account) remarks(config Config) []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	var silent []string
+	slow, late, skipped := 0, uint64(0), uint64(0)
+	var asked, achieved float64
+	for _, s := range a.Streams {
+		if s.Unheard() {
+			silent = append(silent, s.Name)
+		}
+		if s.Sent == nil {
+			continue
+		}
+		late += s.Sent.Late
+		skipped += s.Sent.Skipped
+		if s.Slow() {
+			slow, asked, achieved = slow+1, asked+s.Asked, achieved+s.Rate()
+		}
+	}
+	if len(silent) > 0 {
+		note("no frame of %s arrived: %s", few(silent), tryUnheard)
+	}
+	if slow > 0 && !a.Stopped {
+		note("this machine sent %.0f frame/s where %.0f were asked for (%d streams): frames that were never sent are not lost frames", achieved, asked, slow)
+	}
+	if late+skipped > 0 {
+		note("%d frames left late and %d were left out because their time had passed", late, skipped)
+	}
+	if a.Dropped > 0 {
+		note("the receiving devices dropped %d frames before the analyzer saw them: this loss is the tester's, not the path's", a.Dropped)
+	}
+	notes = append(notes, a.clockRemarks()...)
+	if unstamped(config) {
+		note("streams without a stamp are sent and counted at the sender alone; at the receiver they are foreign frames")
+	}
+	return notes
+}
+
+const tryUnheard = "is the destination MAC the next hop's, does the device under test forward, " +
+	"and has a veth peer native XDP or GRO on ('ethtool -K DEVICE gro on')?"
+
+// clockRemarks explain what the delays mean.
+func (a Account) clockRemarks() []string {
+	var notes []string
+	negative := uint64(0)
+	for _, s := range a.Streams {
+		if s.Received != nil {
+			negative += s.Received.NegativeDelays
+		}
+	}
+	if a.Clock == Relative && hasReceiver(a.Streams) {
+		notes = append(notes, "the two machines' clocks are not known to be synchronised: delays are relative to the smallest one, not one-way delays")
+	}
+	if negative > 0 {
+		notes = append(notes, fmt.Sprintf("%d frames arrived before they were sent by the two clocks, which are not synchronised", negative))
+	}
+	return notes
+}
+
+func hasReceiver(streams []Stream) bool {
+	for _, s := range streams {
+		if s.Received != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func unstamped(config Config) bool {
+	for _, d := range config.Directions {
+		for _, s := range d.Schedule.Streams {
+			if !s.Stamped {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unheard says that frames were sent and not one arrived.
+func (s Stream) Unheard() bool {
+	return s.Sent != nil && s.Received != nil && s.Sent.Frames > 0 && s.Received.Received == 0
+}
+
+// Slow says that the sender fell short of the asked rate. A handful of frames says nothing about a rate.
+func (s Stream) Slow() bool {
+	const enough = 100
+	return s.Sent != nil && s.Asked > 0 && s.Sent.Frames+s.Sent.Skipped >= enough && s.Rate() < Shortfall*s.Asked
+}
+
+// few names some of many.
+func few(names []string) string {
+	const most = 4
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// reading appends one second of every stream to the series and reports progress.
+func (r *running) reading() error {
+	account, err := r.account()
+	if err != nil {
+		return err
+	}
+	span := (account.Elapsed - r.at).Seconds()
+	for _, s := range account.Streams {
+		before := r.last[s.ID]
+		reading := Reading{At: account.Elapsed, Stream: s.ID}
+		if s.Sent != nil {
+			reading.Sent = float64(s.Sent.Frames-frames(before.Sent)) / span
+		}
+		if s.Received != nil {
+			was := before.Received
+			if was == nil {
+				was = &tester.Counts{}
+			}
+			n := s.Received.Received - was.Received
+			reading.Received = float64(n) / span
+			reading.Wire = float64(s.Received.WireBytes-was.WireBytes) * 8 / span
+			reading.Lost = s.Received.Lost
+			if n > 0 {
+				reading.Delay = float64(s.Received.DelaySum-was.DelaySum) / float64(n)
+			}
+		}
+		r.past = append(r.past, reading)
+		r.last[s.ID] = s
+	}
+	r.at = account.Elapsed
+	if r.config.Progress != nil {
+		account.Series = r.past
+		r.config.Progress(account)
+	}
+	return nil
+}
+
+func frames(s *tester.Sent) uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.Frames
+}

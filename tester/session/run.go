@@ -1,0 +1,180 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/tester"
+)
+
+// running is a run in progress.
+type running struct {
+	*Session
+	began   time.Time
+	senders []Sender // by direction; nil where the sender is elsewhere
+	links   *links
+
+	mu   sync.Mutex // guards sent
+	sent []tester.Generation
+	last map[uint16]Stream // as of the previous reading
+	at   time.Duration
+	past []Reading
+}
+
+// Run sends the schedules and returns the account. A cancelled ctx ends the run early; the account then says so.
+func (s *Session) Run(ctx context.Context) (Account, error) {
+	n := len(s.config.Directions)
+	r := &running{Session: s, began: time.Now(), senders: make([]Sender, n), sent: make([]tester.Generation, n), last: map[uint16]Stream{}}
+	r.links = watch(s.ports, r.began)
+	defer r.links.stop()
+	ended, err := r.start(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	stopped, err := r.follow(ctx, ended)
+	if err != nil {
+		return Account{}, err
+	}
+	r.straggle()
+	account, err := r.account()
+	if err != nil {
+		return Account{}, err
+	}
+	account.Stopped = stopped
+	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
+	if err := r.captured(&account); err != nil {
+		return Account{}, err
+	}
+	return account, nil
+}
+
+// start starts every generator. The channel gives the first error, or closes when all have ended.
+func (r *running) start(ctx context.Context) (<-chan error, error) {
+	var wait sync.WaitGroup
+	ended := make(chan error, len(r.senders))
+	for i, d := range r.config.Directions {
+		if !d.From.Here() {
+			continue
+		}
+		sender, err := r.config.Engine.Send(ctx, d.From, d.Schedule)
+		if err != nil {
+			r.halt()
+			wait.Wait()
+			return nil, fmt.Errorf("send from %s: %w", d.From, err)
+		}
+		r.senders[i] = sender
+		wait.Go(func() {
+			generation, err := sender.Wait()
+			r.mu.Lock()
+			r.sent[i] = generation
+			r.mu.Unlock()
+			if err != nil && !errors.Is(err, context.Canceled) {
+				ended <- fmt.Errorf("send from %s: %w", d.From, err)
+			}
+		})
+	}
+	go func() {
+		wait.Wait()
+		close(ended)
+	}()
+	return ended, nil
+}
+
+func (r *running) halt() {
+	for _, sender := range r.senders {
+		if sender != nil {
+			sender.Stop()
+		}
+	}
+}
+
+// sends says whether any generator is here.
+func (r *running) sends() bool {
+	return slices.ContainsFunc(r.senders, func(s Sender) bool { return s != nil })
+}
+
+// follow waits for the generators, or for the listening time, and takes a reading each second.
+func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool, err error) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	var over <-chan time.Time
+	if !r.sends() {
+		ended = nil
+		if r.config.Listen > 0 {
+			over = time.After(r.config.Listen)
+		}
+	}
+	done := ctx.Done()
+	for {
+		select {
+		case err, more := <-ended:
+			if err == nil && !more {
+				return stopped, nil
+			}
+			r.halt()
+			for range ended { // the other generators end
+			}
+			return stopped, err
+		case <-over:
+			return false, nil
+		case <-done:
+			if !r.sends() {
+				return r.config.Listen > 0, nil
+			}
+			stopped, done = true, nil
+			r.halt()
+		case <-second.C:
+			if err := r.reading(); err != nil {
+				r.halt()
+				return stopped, err
+			}
+		}
+	}
+}
+
+// straggle waits until every frame has arrived, or for as long as the configuration says.
+func (r *running) straggle() {
+	if !r.sends() || len(r.receivers) == 0 {
+		return
+	}
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	limit := time.After(r.config.Straggle)
+	for {
+		account, err := r.account()
+		if err != nil || account.complete() {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-limit:
+			return
+		}
+	}
+}
+
+// complete says that nothing is missing any more.
+func (a Account) complete() bool {
+	return !slices.ContainsFunc(a.Streams, func(s Stream) bool { return s.Received != nil && s.Lost > 0 })
+}
+
+func (r *running) captured(account *Account) error {
+	if r.config.Capture == 0 {
+		return nil
+	}
+	account.Captured = map[string][]Frame{}
+	for _, name := range r.order {
+		frames, err := r.receivers[name].Captured()
+		if err != nil {
+			return fmt.Errorf("captured frames of %s: %w", name, err)
+		}
+		if len(frames) > 0 {
+			account.Captured[name] = frames
+		}
+	}
+	return nil
+}

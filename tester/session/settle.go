@@ -1,0 +1,134 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/tester"
+)
+
+// account joins what the generators and the analyzers say at this moment.
+func (r *running) account() (Account, error) {
+	a := Account{
+		Format: FormatAccount, Name: r.config.Name, Started: r.began, Elapsed: time.Since(r.began), Clock: r.config.Clock,
+		Mechanisms: map[string]string{}, Series: r.past,
+	}
+	found := map[uint16]tester.Counts{}
+	for _, name := range r.order {
+		analysis, err := r.receivers[name].Snapshot()
+		if err != nil {
+			return a, fmt.Errorf("read analyzer of %s: %w", name, err)
+		}
+		a.Foreign += analysis.Foreign
+		a.Unknown += analysis.Unknown
+		for _, c := range analysis.Streams {
+			found[c.Stream] = c
+		}
+	}
+	for i, d := range r.config.Directions {
+		generation, sending := r.generation(i)
+		if sending {
+			a.Mechanisms["generator "+d.From.String()] = generation.Mechanism
+			a.Ended = join(a.Ended, generation.Ended)
+		}
+		for _, stream := range d.Schedule.Streams {
+			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found))
+		}
+		if d.To.Here() && len(d.Schedule.Streams) == 0 {
+			a.Streams = append(a.Streams, unannounced(d, found)...)
+		}
+	}
+	return a, nil
+}
+
+// join lists the ways in which generators ended, each once.
+func join(have, next string) string {
+	switch {
+	case have == "" || have == next:
+		return next
+	case next == "" || strings.Contains(have, next):
+		return have
+	}
+	return have + ", " + next
+}
+
+// generation is what direction i has sent; false where the sender is elsewhere.
+func (r *running) generation(i int) (tester.Generation, bool) {
+	if r.senders[i] == nil {
+		return tester.Generation{}, false
+	}
+	r.mu.Lock()
+	ended := r.sent[i]
+	r.mu.Unlock()
+	if ended.Mechanism != "" {
+		return ended, true
+	}
+	return r.senders[i].Progress(), true
+}
+
+// combine is one stream's account from both ends, as far as they are here.
+func combine(d Direction, stream tester.Stream, generation tester.Generation, sending bool, found map[uint16]tester.Counts) Stream {
+	s := Stream{ID: stream.ID, Name: stream.Name, From: d.From.String(), To: d.To.String(), Asked: Asked(stream)}
+	if s.Name == "" {
+		s.Name = fmt.Sprintf("stream %d", stream.ID)
+	}
+	if sending {
+		s.Sent = &tester.Sent{Stream: stream.ID}
+		for _, sent := range generation.Sent {
+			if sent.Stream == stream.ID {
+				s.Sent = &sent
+			}
+		}
+	}
+	if d.To.Here() && stream.Stamped {
+		s.Received = &tester.Counts{Stream: stream.ID}
+		if counts, arrived := found[stream.ID]; arrived {
+			s.Received = &counts
+		}
+	}
+	s.lose()
+	return s
+}
+
+// unannounced are streams that a receiver without a specification has seen.
+func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
+	var streams []Stream
+	for id := range uint16(tester.MaxStreams) {
+		if counts, arrived := found[id]; arrived && counts.Received > 0 {
+			s := Stream{ID: id, Name: fmt.Sprintf("stream %d", id), To: d.To.String(), Received: &counts}
+			s.lose()
+			streams = append(streams, s)
+		}
+	}
+	return streams
+}
+
+// SequenceBits is the part of a sequence number that counts; the bits above it are the stream's identifier.
+const SequenceBits = 48
+
+// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is not lost.
+func (s *Stream) lose() {
+	if s.Received == nil {
+		return
+	}
+	s.Lost = s.Received.Lost
+	if s.Sent == nil {
+		return
+	}
+	arrived := s.Received.Unique + s.Received.OutOfWindow
+	s.Lost = s.Sent.Frames - min(arrived, s.Sent.Frames)
+	seen := uint64(0)
+	if s.Received.Received > 0 {
+		seen = s.Received.HighestSequence&(1<<SequenceBits-1) + 1
+	}
+	s.TailLost = min(s.Lost, s.Sent.Frames-min(seen, s.Sent.Frames))
+}
+
+// Asked is the frame rate that a stream asks for in frame/s; 0 is as fast as possible.
+func Asked(s tester.Stream) float64 {
+	if s.Gap <= 0 {
+		return 0
+	}
+	return 1 / s.Gap.Seconds()
+}
