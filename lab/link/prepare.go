@@ -1,0 +1,69 @@
+package link
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"weir/internal/kernel/ethtool"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/kernel/tc"
+)
+
+// hostQueue is the number of packets that may wait in a host for its own device.
+const hostQueue = 1000
+
+// HostOffloads are the offloads that a host's end of an emulated link must have:
+//
+//   - tx off: checksums are computed by the host. A carrier would pass half-computed ones on, broken for good.
+//   - tso, gso off: frames leave at most MTU-sized, so that a loss hits a frame and not a super-packet of 64 KB.
+//   - gro on: the receiver takes frames in batches (NAPI), without which veth cannot push back.
+func HostOffloads() map[string]bool {
+	return map[string]bool{"tx": false, "tso": false, "gso": false, "gro": true}
+}
+
+// Prepare makes a device fit to be a host's end of an emulated link: HostOffloads, a pfifo, and IPv6 addresses that work
+// at once and without solicitations. The pfifo is for back pressure, not for queueing: veth stops a device that has a
+// qdisc when its peer is full (Linux 6.16), and drops otherwise. The bottleneck's queue is the carrier's.
+func Prepare(ns *netns.Namespace, dev string) error {
+	if err := ethtool.SetFeatures(ns, dev, HostOffloads()); err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
+	if err := addFifo(ns, dev); err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
+	return setIPv6(ns, dev, map[string]string{"accept_dad": "0", "dad_transmits": "0", "router_solicitations": "0", "accept_ra": "0"})
+}
+
+// PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass it, the namespace's
+// own stack neither sends nor takes any. Carriers call it.
+func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
+	if err := addFifo(ns, dev); err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
+	return setIPv6(ns, dev, map[string]string{"disable_ipv6": "1"})
+}
+
+func addFifo(ns *netns.Namespace, dev string) error {
+	conn, err := tc.Open(ns)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.AddPfifo(dev, tc.Place{}, hostQueue)
+}
+
+// setIPv6 sets per-device IPv6 settings; a kernel without IPv6 has none to set.
+func setIPv6(ns *netns.Namespace, dev string, settings map[string]string) error {
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
+		return nil
+	}
+	for key, value := range settings {
+		// Slashes, since a device's name may hold dots.
+		if err := sysctl.Set(ns, strings.Join([]string{"net/ipv6/conf", dev, key}, "/"), value); err != nil {
+			return fmt.Errorf("prepare %s: %w", dev, err)
+		}
+	}
+	return nil
+}
