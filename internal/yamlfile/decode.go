@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,9 +70,27 @@ type Variables struct {
 // is left alone, as are fields whose key the file does not give. Destinations are structs, pointers, slices, Map, Text,
 // Fields, bool, string, integers, floats, Node pointers (the raw subtree), and encoding.TextUnmarshaler; a struct that is
 // also a TextUnmarshaler accepts a single value as its short form. Without vars, "${" has no meaning.
+//
+// Further options stand in the tags: `yaml:"name,required"` for a key that must be given, `enum:"a,b"` for a string that must
+// be one of those.
 func (t *Tree) Decode(into any, vars *Variables, p *Problems) {
+	t.Root.Decode("", into, vars, p)
+}
+
+// Decode is Tree.Decode for the part of a file that path names in messages.
+func (n *Node) Decode(path string, into any, vars *Variables, p *Problems) {
 	d := &decoder{vars: vars, problems: p}
-	d.value(t.Root, reflect.ValueOf(into).Elem(), "")
+	d.value(n, reflect.ValueOf(into).Elem(), path)
+}
+
+// Get returns the value of a mapping's key, or nil.
+func (n *Node) Get(key string) *Node {
+	for _, e := range n.Entries {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return nil
 }
 
 type decoder struct {
@@ -147,35 +166,46 @@ func hasKeys(t reflect.Type) bool { return len(keysOf(t)) > 0 }
 func keysOf(t reflect.Type) (keys []key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
 			for _, inner := range keysOf(f.Type) {
-				keys = append(keys, key{inner.name, append([]int{i}, inner.index...)})
+				inner.index = append([]int{i}, inner.index...)
+				keys = append(keys, inner)
 			}
 		} else if name != "" && name != "-" {
-			keys = append(keys, key{name, []int{i}})
+			keys = append(keys, key{name, []int{i}, options == "required", words(f.Tag.Get("enum")), f.Tag.Get("doc")})
 		}
 	}
 	return keys
 }
 
 type key struct {
-	name  string
-	index []int
+	name     string
+	index    []int
+	required bool
+	enum     []string
+	doc      string
+}
+
+func words(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
 }
 
 // mapping fills a struct; struct fields without a tag that are embedded share their keys with it.
 func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	keys := keysOf(out.Type())
 	names := make([]string, len(keys))
-	index := make(map[string][]int, len(keys))
+	index := make(map[string]key, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
-		index[k.name] = k.index
+		index[k.name] = k
 	}
 	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}
 	for _, e := range n.Entries {
-		at, known := index[e.Key]
+		k, known := index[e.Key]
 		if !known {
 			near := nearest.Of(e.Key, names)
 			hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""
@@ -186,7 +216,17 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 			continue
 		}
 		fields.keys[e.Key] = e.Value.Place
-		d.value(e.Value, out.FieldByIndex(at), join(path, e.Key))
+		field := out.FieldByIndex(k.index)
+		before := d.problems.Len()
+		d.value(e.Value, field, join(path, e.Key))
+		if d.problems.Len() == before && k.enum != nil && !slices.Contains(k.enum, field.String()) {
+			d.complain(e.Value.Place, join(path, e.Key), "%q is not one of %s%s", field.String(), strings.Join(k.enum, ", "), nearest.Hint(field.String(), k.enum))
+		}
+	}
+	for _, k := range keys {
+		if _, given := fields.keys[k.name]; k.required && !given {
+			d.problems.Add(n.Place, fmt.Sprintf("add %q", k.name+": ..."), "key %q is missing%s", k.name, in(path))
+		}
 	}
 	for i := range out.NumField() {
 		if out.Field(i).Type() == fieldsType {

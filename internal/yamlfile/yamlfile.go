@@ -68,6 +68,18 @@ func (p *Problems) Add(place Place, try, format string, args ...any) {
 	p.found = append(p.found, e)
 }
 
+// Merge adds the mistakes of other, with a note behind their messages unless p has the same one already.
+func (p *Problems) Merge(other *Problems, note string) {
+	for _, e := range other.found {
+		if !slices.ContainsFunc(p.found, func(have *Error) bool {
+			return have.Place == e.Place && strings.HasPrefix(have.Message, e.Message)
+		}) {
+			p.Add(e.Place, e.Try, "%s%s", e.Message, note)
+		}
+	}
+	p.beyond += other.beyond
+}
+
 // Len is the number of mistakes so far.
 func (p *Problems) Len() int { return len(p.found) + p.beyond }
 

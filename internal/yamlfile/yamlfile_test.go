@@ -40,6 +40,11 @@ func (s *short) UnmarshalText(text []byte) error {
 	return nil
 }
 
+type needy struct {
+	Name  string `yaml:"name,required" doc:"a name"`
+	Shape string `yaml:"shape" enum:"round,square"`
+}
+
 type sample struct {
 	Title  string     `yaml:"title"`
 	Count  int        `yaml:"count"`
@@ -50,6 +55,7 @@ type sample struct {
 	Long   Map[short] `yaml:"long"`
 	Words  []Text     `yaml:"words"`
 	Raw    *Node      `yaml:"raw"`
+	Must   []needy    `yaml:"must"`
 	Hidden string
 }
 
@@ -116,7 +122,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown key", "titel: x", `f.yaml:1:1: unknown key "titel" (did you mean "title"?)`},
 		{"unknown key below", "links:\n  - name: a\n    rat: 1Mbit", `f.yaml:3:5: unknown key "rat" in links[0] (did you mean "rate"?)`},
 		{"far key", "links: [{bandwidth: 1}]", `f.yaml:1:10: unknown key "bandwidth" in links[0]; valid here: name, rate, delay, keep`},
-		{"field without tag", "Hidden: x", `f.yaml:1:1: unknown key "Hidden"; valid here: title, count, octet, factor, links, short, long, words, raw`},
+		{"field without tag", "Hidden: x", `f.yaml:1:1: unknown key "Hidden"; valid here: title, count, octet, factor, links, short, long, words, raw, must`},
 		{"twice", "title: a\ncount: 1\ntitle: b", `f.yaml:3:1: key "title" is given twice; the first is on line 1`},
 		{"no value", "count:\ntitle: x", "f.yaml:1:7: count: no value is given; leave the key out for the default"},
 		{"not a number", "count: many", `f.yaml:1:8: count: "many" is not a whole number`},
@@ -137,6 +143,8 @@ func TestMistakes(t *testing.T) {
 		{"unknown alias", "title: *a", "f.yaml:1:8: no anchor &a above this line"},
 		{"merge of a word", "links:\n  - <<: x", "f.yaml:2:9: a merge key (<<) needs a mapping, and this is a single value"},
 		{"several", "titel: x\ncount: z", "f.yaml:1:1: unknown key \"titel\" (did you mean \"title\"?)\nf.yaml:2:8: count: \"z\" is not a whole number"},
+		{"missing key", "must: [{shape: round}]", `f.yaml:1:8: key "name" is missing in must[0]`},
+		{"not in the list", "must: [{name: a, shape: rund}]", `f.yaml:1:25: must[0].shape: "rund" is not one of round, square (did you mean "round"?)`},
 		{"unclosed bracket", "links: [a", "f.yaml:1:8: not valid YAML: sequence end token ']' not found"},
 		{"wrong indentation", "title: a\n  count: 1", "f.yaml:1:8: not valid YAML: mapping value is not allowed in this context"},
 		{"deep brackets", "raw: " + strings.Repeat("[", 3000), "f.yaml:1:38: nested more than 32 levels deep"},
