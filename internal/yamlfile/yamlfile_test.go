@@ -143,7 +143,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown alias", "title: *a", "f.yaml:1:8: no anchor &a above this line"},
 		{"merge of a word", "links:\n  - <<: x", "f.yaml:2:9: a merge key (<<) needs a mapping, and this is a single value"},
 		{"several", "titel: x\ncount: z", "f.yaml:1:1: unknown key \"titel\" (did you mean \"title\"?)\nf.yaml:2:8: count: \"z\" is not a whole number"},
-		{"missing key", "must: [{shape: round}]", `f.yaml:1:8: key "name" is missing in must[0]`},
+		{"missing key", "must: [{shape: round}]", `f.yaml:1:9: key "name" is missing in must[0]`},
 		{"not in the list", "must: [{name: a, shape: rund}]", `f.yaml:1:25: must[0].shape: "rund" is not one of round, square (did you mean "round"?)`},
 		{"unclosed bracket", "links: [a", "f.yaml:1:8: not valid YAML: sequence end token ']' not found"},
 		{"wrong indentation", "title: a\n  count: 1", "f.yaml:1:8: not valid YAML: mapping value is not allowed in this context"},
