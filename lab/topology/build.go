@@ -13,6 +13,7 @@ import (
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/sysctl"
+	"weir/lab/link"
 	"weir/lab/scenario"
 )
 
@@ -109,10 +110,6 @@ func (b *builder) addLinks(_ context.Context, name string) error {
 	return nil
 }
 
-// finished are the offloads of an emulated link's devices: frames leave with checksums and in MTU size, and the receiver
-// may join them again.
-var finished = map[string]bool{"tx": false, "tso": false, "gso": false, "gro": true}
-
 // configure sets offloads, brings devices up, gives them addresses and makes the node's own settings.
 func (b *builder) configure(_ context.Context, name string) error {
 	conn := b.conns[name]
@@ -137,13 +134,14 @@ func (b *builder) configure(_ context.Context, name string) error {
 
 func (b *builder) configureEnd(conn *rtnl.Conn, index int) error {
 	end := b.plan.ends[index]
-	features := map[string]bool{}
+	ns := b.topology.Nodes[end.Node]
 	if end.Carrier != "" {
-		maps.Copy(features, finished)
+		if err := link.Prepare(ns, end.Device); err != nil {
+			return err
+		}
 	}
-	maps.Copy(features, b.node(end.Node).Offloads)
-	if len(features) > 0 {
-		if err := ethtool.SetFeatures(b.topology.Nodes[end.Node], end.Device, features); err != nil {
+	if own := b.node(end.Node).Offloads; len(own) > 0 {
+		if err := ethtool.SetFeatures(ns, end.Device, own); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,8 @@
 // An emulated link is two veth pairs that meet in one more namespace, the carrier's, where nothing but the carrier moves
 // frames: that namespace has no addresses and no IPv6, so it sends no frame of its own. A plain link is one veth pair.
 //
-// Devices of emulated links have checksum and segmentation offloads switched off, so that what leaves a host are finished
-// frames of MTU size; a node's own `offloads` come after that and win. Neighbours are static and IPv6 addresses need no
+// The hosts' ends of emulated links are prepared by [link.Prepare], so that what leaves a host are finished frames of MTU
+// size; a node's own offloads come after that and win. Neighbours are static and IPv6 addresses need no
 // duplicate detection: no frame crosses a link that the experiment did not send.
 package topology
 

@@ -1,0 +1,174 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/lab/instance"
+	"weir/lab/link"
+	"weir/lab/scenario"
+	"weir/lab/topology"
+)
+
+// Bench is a built testbed with its links at work.
+type Bench struct {
+	Cell     *scenario.Cell
+	Topology *topology.Topology
+	Carrying link.Carrying // nil where there are plain links only
+}
+
+func cable(l scenario.Link) link.Cable {
+	return link.Cable{Name: l.Name, Forward: l.Forward, Reverse: l.Reverse}
+}
+
+// attempt builds the cell, measures it and takes it down. An error means that the execution cannot go on; a testbed that was
+// not good enough is a result that is not valid.
+func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition, attempt int) (result *Result, err error) {
+	result = &Result{Cell: cell, Repetition: repetition, Attempt: attempt, Began: time.Now()}
+	event := Event{Stage: Building, Cell: cell, Repetition: repetition, Attempt: attempt}
+	e.progress.tell(event)
+	defer func() {
+		err = errors.Join(err, e.lab.Clear())
+		result.Took = time.Since(result.Began)
+	}()
+	bench, err := Raise(ctx, e.lab, cell, e.options.Carrier)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, bench.Close()) }()
+	event.Stage = Calibrating
+	e.progress.tell(event)
+	result.Calibrations, err = e.options.Gate.Calibrate(ctx, bench)
+	if err != nil {
+		return result, fmt.Errorf("calibrate links: %w", err)
+	}
+	for _, calibration := range result.Calibrations {
+		if !calibration.OK() {
+			result.Reason = "link " + calibration.Link + ": " + strings.Join(calibration.Problems, "; ")
+			return result, nil
+		}
+	}
+	event.Stage = Loading
+	return result, e.load(ctx, bench, result, event)
+}
+
+// Raise builds a cell's topology and sets its links to work.
+func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, carrier link.Carrier) (*Bench, error) {
+	built, err := topology.Build(ctx, lab, cell)
+	if err != nil {
+		return nil, err
+	}
+	bench := &Bench{Cell: cell, Topology: built}
+	if len(built.Cables) > 0 {
+		bench.Carrying, err = carrier.Carry(ctx, built.Carrier, built.Cables)
+		if err != nil {
+			built.Close()
+			return nil, fmt.Errorf("carry links: %w", err)
+		}
+	}
+	return bench, nil
+}
+
+// Close stops the links and gives back the handles to the namespaces, which stay.
+func (b *Bench) Close() error {
+	var err error
+	if b.Carrying != nil {
+		err = b.Carrying.Close()
+	}
+	b.Topology.Close()
+	return err
+}
+
+// load runs the phases under watch and judges the run.
+func (e *execution) load(ctx context.Context, bench *Bench, result *Result, event Event) error {
+	before, err := bench.counters()
+	if err != nil {
+		return err
+	}
+	watch, err := e.options.Gate.Watch(ctx, bench)
+	if err != nil {
+		return fmt.Errorf("watch testbed: %w", err)
+	}
+	begin := time.Now()
+	for _, phase := range bench.Cell.Phases {
+		event.Phase = phase.Name
+		e.progress.tell(event)
+		measured := runPhase(ctx, bench, phase, e.options.Generator)
+		measured.Began = time.Since(begin) - phase.Duration
+		result.Phases = append(result.Phases, measured)
+		if ctx.Err() != nil {
+			_, _ = watch.Judge()
+			return ctx.Err()
+		}
+	}
+	result.Judgement, err = watch.Judge()
+	if err != nil {
+		return fmt.Errorf("judge run: %w", err)
+	}
+	after, err := bench.counters()
+	if err != nil {
+		return err
+	}
+	result.Links = difference(after, before)
+	reasons := append(result.Judgement.Reasons, problems(result.Phases)...)
+	result.Valid = result.Judgement.Valid && len(reasons) == 0
+	result.Reason = strings.Join(reasons, "; ")
+	return nil
+}
+
+func (b *Bench) counters() ([]link.Status, error) {
+	if b.Carrying == nil {
+		return nil, nil
+	}
+	status, err := b.Carrying.Status()
+	if err != nil {
+		return nil, fmt.Errorf("read the links' counters: %w", err)
+	}
+	return status, nil
+}
+
+// difference subtracts what was counted before the traffic. What is no sum (the largest backlog, the lateness) stays.
+func difference(after, before []link.Status) []link.Status {
+	for i := range after {
+		if i >= len(before) || before[i].Cable != after[i].Cable {
+			continue
+		}
+		subtract(&after[i].Forward, before[i].Forward)
+		subtract(&after[i].Reverse, before[i].Reverse)
+	}
+	return after
+}
+
+func subtract(c *link.Counters, before link.Counters) {
+	c.Received -= before.Received
+	c.Sent -= before.Sent
+	c.SentBytes -= before.SentBytes
+	c.QueueDrops -= before.QueueDrops
+	c.LossDrops -= before.LossDrops
+	c.Marked -= before.Marked
+	c.Duplicated -= before.Duplicated
+	c.Reordered -= before.Reordered
+	c.Corrupted -= before.Corrupted
+	c.Overruns -= before.Overruns
+}
+
+// problems are the reasons for which what the traffic generators report cannot be used.
+func problems(phases []PhaseResult) []string {
+	var found []string
+	for _, phase := range phases {
+		for _, flow := range phase.Flows {
+			if flow.Failed != "" {
+				found = append(found, fmt.Sprintf("flow %s broke off: %s", flow.Flow.Name, flow.Failed))
+			}
+		}
+		for _, stream := range phase.Streams {
+			if stream.Problem != "" {
+				found = append(found, fmt.Sprintf("stream %s: %s", stream.Stream.Name, stream.Problem))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"time"
+
+	"weir/lab/scenario"
+)
+
+// Stage is what a run is doing.
+type Stage string
+
+const (
+	Waiting     Stage = "waits for its turn" // another lab measures
+	Building    Stage = "building"
+	Calibrating Stage = "calibrating"
+	Loading     Stage = "measuring"
+	Valid       Stage = "valid"   // the attempt ended well
+	Invalid     Stage = "invalid" // the attempt ended badly; Reason says why
+	Trying      Stage = "trying"  // a value of the fallback parameter; Reason names it
+	Chosen      Stage = "chosen"  // that value is used
+)
+
+// Event tells what an execution is doing.
+type Event struct {
+	Stage      Stage
+	Cell       *scenario.Cell // nil for Waiting and Chosen
+	Repetition int
+	Attempt    int
+	Phase      string        // with Loading
+	Done       int           // repetitions of cells that are over
+	Total      int           // of all
+	Left       time.Duration // until the end, judging by the runs so far; 0 while unknown
+	Reason     string
+}
+
+// progress turns what happens into events with the time that is left.
+type progress struct {
+	report   func(Event)
+	total    int
+	done     int
+	overhead time.Duration // sum over runs so far of what each took beyond its traffic
+	runs     int
+	left     time.Duration // traffic that is still to come
+}
+
+// guess is how long a run takes beyond its traffic as long as none has been seen.
+const guess = 3 * time.Second
+
+func (p *progress) tell(e Event) {
+	if p.report == nil {
+		return
+	}
+	e.Done, e.Total = p.done, p.total
+	overhead := guess
+	if p.runs > 0 {
+		overhead = p.overhead / time.Duration(p.runs)
+	}
+	e.Left = p.left + time.Duration(p.total-p.done)*overhead
+	p.report(e)
+}
+
+// attempted accounts for an attempt.
+func (p *progress) attempted(result *Result) {
+	p.runs++
+	p.overhead += max(0, result.Took-trafficTime(result.Cell))
+}
+
+// finished accounts for a job that is over, well or not.
+func (p *progress) finished(cell *scenario.Cell) {
+	p.done++
+	p.left -= trafficTime(cell)
+}

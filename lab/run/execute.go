@@ -1,0 +1,135 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/internal/fault"
+	"weir/lab/instance"
+	"weir/lab/scenario"
+)
+
+// Execute runs all cells of a scenario. When ctx ends it takes the testbed down and returns what was measured, with Stopped
+// set and no error. A cell that this machine cannot carry ends it with what was measured and an error of fault.Testbed.
+func Execute(ctx context.Context, s *scenario.Scenario, cells []scenario.Cell, options Options) (*Outcome, error) {
+	if err := check(cells, options); err != nil {
+		return nil, err
+	}
+	lab, err := instance.New(s.Name, instance.Run)
+	if err != nil {
+		return nil, err
+	}
+	e := &execution{scenario: s, cells: cells, options: options, lab: lab}
+	e.progress.report = options.Report
+	e.outcome = &Outcome{Scenario: s, Cells: cells, Mechanisms: map[string]string{
+		"link": options.Carrier.Mechanism(), "generator": options.Generator.Name(),
+	}}
+	err = e.inTurn(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		e.outcome.Stopped, err = true, nil
+	}
+	return e.outcome, errors.Join(err, lab.Close())
+}
+
+// check refuses what cannot work before anything is built.
+func check(cells []scenario.Cell, options Options) error {
+	for _, cell := range cells {
+		for _, l := range cell.Links {
+			if l.Plain {
+				continue
+			}
+			if err := options.Carrier.Check(cable(l)); err != nil {
+				return fault.Wrap(fmt.Errorf("link %s: %w", l.Name, err), fault.Testbed, "see weir doctor for what this kernel offers")
+			}
+		}
+		for _, phase := range cell.Phases {
+			for _, flow := range phase.Flows {
+				if err := options.Generator.Check(flow); err != nil {
+					return fault.Wrap(fmt.Errorf("flow %s: %w", flow.Name, err), fault.Testbed, "see weir doctor for what this kernel offers")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// execution is the state of one Execute.
+type execution struct {
+	scenario *scenario.Scenario
+	cells    []scenario.Cell
+	options  Options
+	lab      *instance.Instance
+	outcome  *Outcome
+	progress progress
+}
+
+// inTurn runs all jobs while no other lab measures.
+func (e *execution) inTurn(ctx context.Context) error {
+	jobs := order(len(e.cells), e.scenario.Repetitions, e.options.Seed)
+	e.progress.total = len(jobs)
+	for _, j := range jobs {
+		e.progress.left += trafficTime(&e.cells[j.cell])
+	}
+	if !e.options.Share {
+		release, err := takeTurn(ctx, func() { e.progress.tell(Event{Stage: Waiting}) })
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	unfit := map[int]bool{}
+	for _, j := range jobs {
+		if unfit[j.cell] {
+			e.progress.finished(&e.cells[j.cell])
+			continue
+		}
+		err := e.repeat(ctx, j)
+		var cannot *Unfit
+		switch {
+		case errors.As(err, &cannot):
+			unfit[j.cell] = true
+			e.outcome.Unfit = append(e.outcome.Unfit, *cannot)
+			if !e.options.KeepGoing {
+				return e.unfit()
+			}
+		case err != nil:
+			return err
+		}
+		e.progress.finished(&e.cells[j.cell])
+	}
+	return e.unfit()
+}
+
+// unfit returns the error of the cells that could not be carried, if any.
+func (e *execution) unfit() error {
+	if len(e.outcome.Unfit) == 0 {
+		return nil
+	}
+	first := &e.outcome.Unfit[0]
+	return fault.Wrap(first, fault.Testbed, "lower the rates, free the machine's processors, or see weir lab run --help for --set and --keep-going")
+}
+
+// repeat measures one repetition, in as many attempts as the scenario allows.
+func (e *execution) repeat(ctx context.Context, j job) error {
+	var reasons []string
+	for attempt := 1; attempt <= max(1, e.scenario.Attempts); attempt++ {
+		cell := seeded(&e.cells[j.cell], e.options.Seed, j.cell, j.repetition, attempt)
+		result, err := e.attempt(ctx, cell, j.repetition, attempt)
+		if err != nil {
+			return err
+		}
+		result.Cell = &e.cells[j.cell]
+		e.outcome.Results = append(e.outcome.Results, *result)
+		e.progress.attempted(result)
+		event := Event{Stage: Valid, Cell: result.Cell, Repetition: j.repetition, Attempt: attempt}
+		if result.Valid {
+			e.progress.tell(event)
+			return nil
+		}
+		event.Stage, event.Reason = Invalid, result.Reason
+		e.progress.tell(event)
+		reasons = append(reasons, result.Reason)
+	}
+	return &Unfit{Cell: &e.cells[j.cell], Repetition: j.repetition, Reasons: reasons}
+}

@@ -1,0 +1,54 @@
+package run
+
+import (
+	"cmp"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"weir/lab/scenario"
+)
+
+// job is one repetition of one cell.
+type job struct {
+	cell       int
+	repetition int
+}
+
+// order returns every repetition of every cell in an order that the seed decides. Repetitions stay blocks, shuffled
+// within: whatever drifts on the machine over the time of a study then hits all cells alike (a randomised block design).
+func order(cells, repetitions int, seed uint64) []job {
+	random := rand.New(rand.NewPCG(seed, 0x6c61_6265))
+	jobs := make([]job, 0, cells*repetitions)
+	for repetition := 1; repetition <= repetitions; repetition++ {
+		for _, cell := range random.Perm(cells) {
+			jobs = append(jobs, job{cell: cell, repetition: repetition})
+		}
+	}
+	return jobs
+}
+
+// seeded gives every emulated link of the cell random choices of its own for this attempt, drawn from the study's seed. A
+// seed that the scenario gives a direction stays.
+func seeded(cell *scenario.Cell, seed uint64, index, repetition, attempt int) *scenario.Cell {
+	random := rand.New(rand.NewPCG(seed, uint64(index)<<32|uint64(repetition)<<8|uint64(attempt)))
+	own := *cell
+	own.Links = slices.Clone(cell.Links)
+	for i := range own.Links {
+		own.Links[i].Forward.Seed = cmp.Or(own.Links[i].Forward.Seed, random.Uint64())
+		own.Links[i].Reverse.Seed = cmp.Or(own.Links[i].Reverse.Seed, random.Uint64())
+	}
+	return &own
+}
+
+// trafficTime is how long the cell's phases take.
+func trafficTime(cell *scenario.Cell) time.Duration {
+	var total time.Duration
+	for _, phase := range cell.Phases {
+		total += phase.Duration
+	}
+	return total
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,116 @@
+// Package run executes scenarios: every cell, every repetition, in random order, each on a testbed of its own that is
+// built, calibrated, loaded, judged and taken down.
+//
+// A run whose testbed failed is invalid: it is kept as evidence with its reason and repeated. When all attempts of a
+// repetition are invalid the machine cannot carry the cell, and [Execute] says so with [Unfit]. Nothing here computes a
+// figure: that is analysis' work.
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"weir/lab/fidelity"
+	"weir/lab/link"
+	"weir/lab/scenario"
+	"weir/lab/traffic"
+	"weir/tester"
+)
+
+// Options say how a scenario is to be executed. Carrier, Generator and Gate must be set.
+type Options struct {
+	Carrier   link.Carrier
+	Generator traffic.Generator
+	Gate      Gate
+	Seed      uint64
+	// KeepGoing goes on to other cells after one that this machine cannot carry.
+	KeepGoing bool
+	// Share measures while another run on this machine measures too, instead of taking turns.
+	Share  bool
+	Report func(Event) // told what happens; nil is told nothing; never called from two goroutines at once
+	Stderr io.Writer   // of child processes
+}
+
+// Gate decides whether a testbed may be believed. Its one implementation for real work is [Fidelity].
+type Gate interface {
+	// Calibrate measures every emulated link on an idle testbed.
+	Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error)
+	// Watch observes the testbed from now on until Judge is called.
+	Watch(ctx context.Context, bench *Bench) (Watch, error)
+}
+
+// Watch is an observation of one run.
+type Watch interface {
+	Judge() (fidelity.Judgement, error)
+}
+
+// Result is one attempt at one repetition of one cell.
+type Result struct {
+	Cell         *scenario.Cell
+	Repetition   int // from 1
+	Attempt      int // from 1
+	Valid        bool
+	Reason       string // why it is not valid
+	Began        time.Time
+	Took         time.Duration // with building and taking down
+	Phases       []PhaseResult
+	Links        []link.Status // counted from the first phase's start to the last one's end
+	Calibrations []fidelity.Calibration
+	Judgement    fidelity.Judgement
+}
+
+// PhaseResult is what the flows and streams of a phase did, in the scenario's order.
+type PhaseResult struct {
+	Phase   scenario.Phase
+	Began   time.Duration // since the first phase's start
+	Flows   []traffic.Result
+	Streams []StreamResult
+}
+
+// StreamResult is what became of a tester stream.
+type StreamResult struct {
+	Stream scenario.TesterStream
+	Sent   tester.Sent
+	Counts tester.Counts
+	// Problem says why the stream could not be measured; "" if it was.
+	Problem string
+}
+
+// Outcome is everything that an execution measured.
+type Outcome struct {
+	Scenario   *scenario.Scenario
+	Cells      []scenario.Cell
+	Results    []Result
+	Mechanisms map[string]string
+	Notes      []string
+	Stopped    bool              // the context ended; Results hold what was measured until then
+	Chosen     map[string]string // the fallback parameter and its value
+	Unfit      []Unfit
+}
+
+// Unfit is a cell that this machine did not carry in all attempts of a repetition. It is an error.
+type Unfit struct {
+	Cell       *scenario.Cell
+	Repetition int
+	Reasons    []string // of each attempt
+}
+
+func (u *Unfit) Error() string {
+	return fmt.Sprintf("this machine does not carry %s: %d of %d attempts were invalid, the last one because %s",
+		CellName(u.Cell), len(u.Reasons), len(u.Reasons), u.Reasons[len(u.Reasons)-1])
+}
+
+// CellName names a cell by its labels, in the order of the parameters' names: "cc=bbr loss=1%".
+func CellName(cell *scenario.Cell) string {
+	if len(cell.Labels) == 0 {
+		return "the scenario"
+	}
+	var parts []string
+	for _, name := range sortedKeys(cell.Labels) {
+		parts = append(parts, name+"="+cell.Labels[name])
+	}
+	return strings.Join(parts, " ")
+}
