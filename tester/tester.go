@@ -109,6 +109,7 @@ type Sent struct {
 type Generation struct {
 	Mechanism string          `json:"mechanism"` // "XDP live frames", "AF_XDP"
 	Sent      []Sent          `json:"sent"`
+	Refused   uint64          `json:"refused"` // frames of Sent that the device did not take: its ring was full or its peer not ready
 	LateAfter time.Duration   `json:"late_after_ns"`
 	Lateness  *hist.Histogram `json:"lateness_ns"` // ns between due and sent, of all paced frames
 	Ended     string          `json:"ended"`       // "schedule", "frame limit", "deadline", "stopped", or an error's text
@@ -121,13 +122,14 @@ type Counts struct {
 	WireBytes       uint64          `json:"wire_bytes"`
 	PayloadBytes    uint64          `json:"payload_bytes"`
 	Unique          uint64          `json:"unique"`
-	Lost            uint64          `json:"lost"`       // RFC 7680: sequence numbers below the highest seen that never arrived
-	Duplicates      uint64          `json:"duplicates"` // RFC 5560
-	Reordered       uint64          `json:"reordered"`  // RFC 4737 section 3: sequence number below the next expected one
-	MaxExtent       uint64          `json:"max_extent"` // RFC 4737 section 4.2.1: the largest reordering extent, in frames
-	PayloadErrors   uint64          `json:"payload_errors"`
-	OutOfWindow     uint64          `json:"out_of_window"` // too old to tell a duplicate from a late frame; counted in Received alone
-	Delay           *hist.Histogram `json:"delay_ns"`      // one-way delay, RFC 7679; meaningful only with one clock
+	Lost            uint64          `json:"lost"`            // RFC 7680: sequence numbers below the highest seen that never arrived
+	Duplicates      uint64          `json:"duplicates"`      // RFC 5560
+	Reordered       uint64          `json:"reordered"`       // RFC 4737 section 3: sequence number below the next expected one
+	MaxExtent       uint64          `json:"max_extent"`      // RFC 4737 section 4.2.1: the largest reordering extent, in frames
+	SequenceErrors  uint64          `json:"sequence_errors"` // frames that were not the next expected one
+	PayloadErrors   uint64          `json:"payload_errors"`  // wrong UDP checksum: counted in Received, their sequence number as lost
+	OutOfWindow     uint64          `json:"out_of_window"`   // too old to tell a duplicate from a late frame; counted in Received alone
+	Delay           *hist.Histogram `json:"delay_ns"`        // one-way delay, RFC 7679; meaningful only with one clock
 	DelaySum        uint64          `json:"delay_sum_ns"`
 	DelayMin        uint64          `json:"delay_min_ns"`
 	DelayMax        uint64          `json:"delay_max_ns"`
@@ -139,6 +141,7 @@ type Counts struct {
 	Last            time.Duration   `json:"last_ns"`
 	HighestSequence uint64          `json:"highest_sequence"`
 	LastError       *SequenceError  `json:"last_error,omitempty"`
+	LastCorrupt     *Corruption     `json:"last_corrupt,omitempty"`
 }
 
 // SequenceError is the context of the last frame that was not the expected one.
@@ -148,10 +151,27 @@ type SequenceError struct {
 	At       time.Duration `json:"at_ns"` // CLOCK_MONOTONIC of the receiver
 }
 
+// Corruption is the context of the last payload error. Sequence is what the frame said, which may itself be wrong.
+type Corruption struct {
+	Sequence uint64        `json:"sequence"`
+	At       time.Duration `json:"at_ns"` // CLOCK_MONOTONIC of the receiver
+}
+
+// CapturedFrame is a frame in error, or one that arrived shortly before or after it.
+type CapturedFrame struct {
+	At       time.Duration // CLOCK_MONOTONIC of the receiver
+	Stream   uint16
+	Sequence uint64
+	Reason   string // "gap", "reordered", "duplicate", "out of window", "payload"; "context" for its neighbours
+	Length   int    // octets of the whole frame, without FCS
+	Data     []byte // its first octets
+}
+
 // Analysis is an analyzer's account.
 type Analysis struct {
 	Streams      []Counts `json:"streams"`
 	Foreign      uint64   `json:"foreign"` // frames without a stamp
 	ForeignBytes uint64   `json:"foreign_bytes"`
-	Unknown      uint64   `json:"unknown"` // stamped, of a stream that was not announced
+	Unknown      uint64   `json:"unknown"`    // stamped, of a stream that was not announced
+	Uncaptured   uint64   `json:"uncaptured"` // frames that the capture had no room for
 }

@@ -28,6 +28,7 @@ type Device struct {
 	MTU     int              // octets of network-layer packet
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
+	Queues  int              // receive queues
 }
 
 // Open returns a Conn to ns; nil means the calling thread's own namespace.
@@ -129,6 +130,7 @@ func describe(attrs *netlink.LinkAttrs) Device {
 		Name: attrs.Name, Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
+		Queues:  attrs.NumRxQueues,
 	}
 }
 
