@@ -1,0 +1,209 @@
+package fidelity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"weir/internal/units"
+	"weir/lab/link"
+)
+
+// Tolerances of a calibration.
+const (
+	RateTolerance  = 0.02                   // share of the rate asked, either way
+	DelayTolerance = 500 * time.Microsecond // or DelayShare of the delay, if that is more
+	DelayShare     = 0.05
+	LossSigma      = 4 // standard deviations
+
+	tries         = 3 // of each direction: a machine that others use disturbs a single one easily
+	trainTime     = 150 * time.Millisecond
+	trainFrames   = 4000
+	singles       = 30 // frames that measure the delay, one at a time
+	singleGap     = 2 * time.Millisecond
+	unlimitedRate = 200e6 // bit/s at which an unlimited link is probed
+)
+
+// Calibrate probes both directions of an idle link and compares it with what was asked; see README.md for the tolerances.
+// Problems are in the Calibration; the error is about probing itself. It takes about 0.6 s and the link's delays.
+func Calibrate(ctx context.Context, l Link) (Calibration, error) {
+	c := Calibration{Link: l.Name, At: time.Now()}
+	for _, way := range []struct {
+		name     string
+		from, to Endpoint
+		asked    link.Direction
+		into     *Measured
+	}{{"forward", l.A, l.B, l.Forward, &c.Forward}, {"reverse", l.B, l.A, l.Reverse, &c.Reverse}} {
+		measured, problems, err := calibrate(ctx, way.from, way.to, way.asked)
+		if err != nil {
+			return c, fmt.Errorf("calibrate link %s: %w", l.Name, err)
+		}
+		*way.into = measured
+		for _, problem := range problems {
+			c.Problems = append(c.Problems, fmt.Sprintf("link %s %s: %s", l.Name, way.name, problem))
+		}
+	}
+	return c, nil
+}
+
+func calibrate(ctx context.Context, from, to Endpoint, asked link.Direction) (measured Measured, problems []string, err error) {
+	p, err := newProber(from, to)
+	if err != nil {
+		return Measured{}, nil, err
+	}
+	defer p.close()
+	for range tries {
+		if measured, err = p.measure(ctx, asked); err != nil {
+			return measured, nil, err
+		}
+		if problems = compare(measured, asked); len(problems) == 0 {
+			break
+		}
+	}
+	return measured, problems, nil
+}
+
+// measure sends single frames for the delay and a train for the rate, both for the loss.
+func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, error) {
+	quiet := 50*time.Millisecond + 2*asked.Delay + 8*asked.Jitter
+	if err := p.warmUp(ctx, asked, quiet); err != nil {
+		return Measured{}, err
+	}
+	var m Measured
+	length := smallest + 14
+	gap := max(singleGap, 2*onWire(length, asked.Rate))
+	single, err := p.round(ctx, &m, singles, length, quiet, func(i int) time.Duration { return time.Duration(i) * gap })
+	if err != nil {
+		return m, err
+	}
+	m.delays(single)
+	count, length := p.plan(asked.Rate)
+	train, err := p.round(ctx, &m, count, length, quiet, schedule(asked, length))
+	if err != nil {
+		return m, err
+	}
+	if asked.Rate > 0 {
+		m.Rate = trainRate(train, length)
+	}
+	m.Loss = 1 - float64(m.Arrived)/float64(m.Sent)
+	m.LossLow, m.LossHigh = lossBounds(asked.Loss, m.Sent)
+	return m, nil
+}
+
+// warmUp sends single frames until one arrives: caches fill, and the kernel starts to stamp arrivals.
+func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Duration) error {
+	const patience = 100
+	var unused Measured
+	for range patience {
+		got, err := p.round(ctx, &unused, 3, smallest, quiet, func(i int) time.Duration { return time.Duration(i) * time.Millisecond })
+		if err != nil {
+			return err
+		}
+		if len(got) > 0 && unused.Arrived > 0 {
+			return nil
+		}
+		if lossOf(asked.Loss) == 1 {
+			return nil
+		}
+	}
+	return errors.New("no probe frame arrives")
+}
+
+// round sends frames, adds them to the measurement and returns what became of each.
+func (p *prober) round(ctx context.Context, m *Measured, count, length int, quiet time.Duration, due func(int) time.Duration) ([]probe, error) {
+	first := p.next
+	if err := p.train(ctx, count, length, due); err != nil {
+		return nil, err
+	}
+	probes := make([]probe, count)
+	damaged, err := p.collect(ctx, first, probes, quiet)
+	if err != nil {
+		return nil, err
+	}
+	m.Sent += uint64(count)
+	m.Arrived += damaged
+	for _, one := range probes {
+		if one.arrived != 0 {
+			m.Arrived++
+		}
+	}
+	m.Arrived = min(m.Arrived, m.Sent) // a damaged frame may have been a duplicate too
+	return probes, nil
+}
+
+// plan chooses a train that takes about trainTime and has enough frames to see losses.
+func (p *prober) plan(rate units.BitRate) (count, length int) {
+	bitrate := float64(rate)
+	if rate == 0 {
+		bitrate = unlimitedRate
+	}
+	octets := bitrate / 8 * trainTime.Seconds()
+	length = int(octets/(trainFrames/2)) - link.FrameOverhead
+	length = max(smallest, min(length, header+p.mtu))
+	count = int(octets / float64(length+link.FrameOverhead))
+	return max(50, min(count, trainFrames)), length
+}
+
+// schedule keeps the bottleneck busy without overflowing its queue: half a queue at once, then the rate exactly.
+func schedule(asked link.Direction, length int) func(int) time.Duration {
+	rate := asked.Rate
+	if rate == 0 {
+		rate = unlimitedRate
+	}
+	each := onWire(length, rate)
+	ahead := int(5 * time.Millisecond / max(each, 1))
+	if asked.Queue.Bytes > 0 {
+		ahead = min(ahead, int(asked.Queue.Bytes)/length/2)
+	}
+	if asked.Queue.Packets > 0 {
+		ahead = min(ahead, asked.Queue.Packets/2)
+	}
+	return func(i int) time.Duration { return time.Duration(max(0, i-ahead)) * each }
+}
+
+// onWire is the time that a frame takes at a rate; 0 for an unlimited one.
+func onWire(length int, rate units.BitRate) time.Duration {
+	if rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(length+link.FrameOverhead) * 8e9 / float64(rate))
+}
+
+// delays fills in the delay of single frames.
+func (m *Measured) delays(single []probe) {
+	var all []time.Duration
+	var sum time.Duration
+	for _, one := range single {
+		if one.arrived != 0 {
+			all = append(all, one.arrived-one.sent)
+			sum += one.arrived - one.sent
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	m.DelayMin, m.DelayMedian, m.DelayMean = all[0], all[len(all)/2], sum/time.Duration(len(all))
+}
+
+// trainRate is the rate between the first and the last arrival: frames lost behind the bottleneck have used it too.
+func trainRate(train []probe, length int) units.BitRate {
+	first, last := -1, -1
+	for i, one := range train {
+		if one.arrived == 0 {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		last = i
+	}
+	if first < 0 || train[last].arrived <= train[first].arrived {
+		return 0
+	}
+	bits := float64(last-first) * float64(length+link.FrameOverhead) * 8
+	return units.BitRate(math.Round(bits / (train[last].arrived - train[first].arrived).Seconds()))
+}

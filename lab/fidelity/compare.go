@@ -1,0 +1,101 @@
+package fidelity
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"weir/lab/link"
+)
+
+// compare says in words where a measurement is not what was asked.
+func compare(m Measured, asked link.Direction) (problems []string) {
+	reject := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if asked.Rate > 0 && lossOf(asked.Loss) < 1 {
+		tolerance := RateTolerance + jitterShare(asked)
+		if off := float64(m.Rate)/float64(asked.Rate) - 1; math.Abs(off) > tolerance {
+			reject("the rate is %s, asked %s (%+.1f %%; %.1f %% are tolerated)", m.Rate, asked.Rate, 100*off, 100*tolerance)
+		}
+	}
+	if m.Loss < m.LossLow || m.Loss > m.LossHigh {
+		reject("%.3g %% of %d frames were lost, asked %.3g %% (chance allows %.3g to %.3g %%)",
+			100*m.Loss, m.Sent, 100*lossOf(asked.Loss), 100*m.LossLow, 100*m.LossHigh)
+	}
+	if m.DelayMean == 0 {
+		return problems
+	}
+	measured, low, high := delayBounds(m, asked)
+	if measured < low || measured > high {
+		reject("the delay is %s, asked %s (%s to %s are tolerated)", round(measured), asked.Delay, round(low), round(high))
+	}
+	return problems
+}
+
+// jitterShare is what jitter adds to the uncertainty of a rate measured over a train.
+func jitterShare(asked link.Direction) float64 {
+	return 4 * asked.Jitter.Seconds() / trainTime.Seconds()
+}
+
+// delayBounds returns the figure to judge and its bounds: the median, or with jitter the mean, of single frames.
+func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Duration) {
+	slack := max(DelayTolerance, time.Duration(DelayShare*float64(asked.Delay)))
+	expected := asked.Delay + onWire(smallest+14, asked.Rate)
+	if asked.Jitter == 0 && asked.Reorder < 0.3 {
+		return m.DelayMedian, expected - slack/5, expected + slack
+	}
+	deviation := float64(asked.Jitter)
+	if asked.Shape == link.Uniform || asked.Shape == "" {
+		deviation /= math.Sqrt(3)
+	}
+	// A frame that is not delayed, and jitter that would send before now or out of order, move the mean.
+	spread := time.Duration(LossSigma * deviation / math.Sqrt(singles))
+	low = time.Duration((1 - asked.Reorder) * float64(expected))
+	low -= spread + slack + time.Duration(asked.Reorder*float64(asked.Delay))
+	high = expected + spread + slack
+	if asked.KeepOrder || asked.Jitter > asked.Delay/2 {
+		high += 4 * asked.Jitter
+	}
+	return m.DelayMean, max(0, low), high
+}
+
+// lossOf is the long-run share of frames that a model loses.
+func lossOf(l link.Loss) float64 {
+	switch l.Model {
+	case link.Independent:
+		return l.Probability
+	case link.GilbertElliott:
+		if l.P+l.R == 0 {
+			return 1 - l.K
+		}
+		bad := l.P / (l.P + l.R)
+		return (1-bad)*(1-l.K) + bad*(1-l.H)
+	case link.EveryNth:
+		return 1 / float64(max(1, l.Nth))
+	}
+	return 0
+}
+
+// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations around what was asked
+// and one frame. Gilbert-Elliott losses come in bursts: their variance is larger by (1+c)/(1-c), c = 1-p-r being the
+// correlation of the state from frame to frame.
+func lossBounds(l link.Loss, n uint64) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	share, frames := lossOf(l), float64(n)
+	variance, slack := share*(1-share)/frames, 1/frames
+	switch l.Model {
+	case link.NoLoss:
+		slack = 0
+	case link.EveryNth:
+		variance, slack = 0, 2/frames
+	case link.GilbertElliott:
+		if correlation := 1 - l.P - l.R; correlation > 0 && correlation < 1 {
+			variance *= (1 + correlation) / (1 - correlation)
+		} else if correlation == 1 {
+			variance = 1
+		}
+	}
+	spread := LossSigma*math.Sqrt(variance) + slack
+	return max(0, share-spread), min(1, share+spread)
+}
