@@ -1,0 +1,152 @@
+// Package model decides what happens to each frame of an emulated link: when it leaves, whether it is lost, marked,
+// duplicated or damaged. It is pure: time comes in as numbers, chance from a seeded generator, nothing is allocated.
+//
+// A frame's departure is known when it arrives, so that a link needs no events of its own:
+//
+//	frame -> bottleneck queue (drop at the tail, mark) -> wire at the rate -> loss -> damage -> delay, jitter -> departure
+//	                                                                              \-> a duplicate, with the same departure
+//
+// The queue is virtual. Because it is served at a constant rate in order of arrival, one number describes it: the time at
+// which the wire will be free. A small ring of the waiting frames' sizes makes the limits exact in octets and packets.
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"weir/lab/link"
+)
+
+// Fate is what becomes of a frame.
+type Fate uint8
+
+const (
+	Pass Fate = iota
+	QueueDrop
+	LossDrop
+)
+
+// Decision is what the link does to one frame. At is in the clock of the arrivals, in ns.
+type Decision struct {
+	Fate      Fate
+	Mark      bool  // set CE if the frame is ECN-capable
+	Duplicate bool  // send it twice at At
+	Damage    bool  // invert the bit Bit behind the Ethernet header
+	Reordered bool  // it was not delayed, so that it may overtake others
+	Bit       int   // 0 is the first bit behind the Ethernet header
+	At        int64 // departure
+}
+
+// ethernetHeader is never damaged: a frame must find its way to show its damage.
+const ethernetHeader = 14
+
+// Link is one direction's state. It is not safe for concurrent use; make one with [New].
+type Link struct {
+	direction link.Direction
+	random    *rand.Rand
+	wire      wire
+	bad       bool   // Gilbert-Elliott state
+	passed    uint64 // frames that left the wire, for EveryNth
+	last      int64  // latest departure, for KeepOrder
+
+	delay, jitter float64
+}
+
+// New makes a direction's model. most is the largest number of frames that can wait in its queue: where the direction's
+// own limits allow more, further frames are dropped as if the queue were full.
+func New(d link.Direction, most int) *Link {
+	return &Link{
+		direction: d,
+		random:    rand.New(rand.NewPCG(d.Seed, 0x9e3779b97f4a7c15)),
+		wire:      newWire(d, most),
+		last:      math.MinInt64,
+		delay:     float64(d.Delay),
+		jitter:    float64(d.Jitter),
+	}
+}
+
+// Backlog is how many octets of frames wait at the time, the one on the wire not counted.
+func (l *Link) Backlog(now int64) int64 {
+	l.wire.advance(now)
+	return l.wire.octets
+}
+
+// Decide says what happens to a frame of length octets (Ethernet header included, FCS not) that arrives at now.
+// Arrivals must not run backwards.
+func (l *Link) Decide(now int64, length int) Decision {
+	free, mark, queued := l.wire.accept(now, length)
+	if !queued {
+		return Decision{Fate: QueueDrop}
+	}
+	if l.lost() {
+		return Decision{Fate: LossDrop}
+	}
+	d := Decision{Mark: mark, At: free}
+	if bits := 8 * (length - ethernetHeader); bits > 0 && l.chance(l.direction.Corrupt) {
+		d.Damage, d.Bit = true, l.random.IntN(bits)
+	}
+	d.Duplicate = l.chance(l.direction.Duplicate)
+	if l.chance(l.direction.Reorder) {
+		d.Reordered = true
+		return d
+	}
+	d.At += l.propagation()
+	if l.direction.KeepOrder {
+		d.At = max(d.At, l.last)
+		l.last = d.At
+	}
+	return d
+}
+
+// chance draws only where there is something to decide, so that one impairment's seed does not move another's choices.
+func (l *Link) chance(p float64) bool { return p > 0 && l.random.Float64() < p }
+
+// lost steps the loss model by one frame.
+func (l *Link) lost() bool {
+	loss := &l.direction.Loss
+	switch loss.Model {
+	case link.Independent:
+		return l.chance(loss.Probability)
+	case link.EveryNth:
+		l.passed++
+		return loss.Nth > 0 && l.passed%uint64(loss.Nth) == 0
+	case link.GilbertElliott:
+		if l.bad {
+			l.bad = !l.chance(loss.R)
+		} else {
+			l.bad = l.chance(loss.P)
+		}
+		if l.bad {
+			return l.chance(1 - loss.H)
+		}
+		return l.chance(1 - loss.K)
+	}
+	return false
+}
+
+// propagation draws the delay behind the wire, in ns; never negative.
+func (l *Link) propagation() int64 {
+	delay := l.delay
+	if l.jitter > 0 {
+		delay += l.jitter * l.deviation()
+	}
+	return int64(max(0, delay))
+}
+
+// deviation draws from the jitter's shape: uniform over ±1, or with mean 0 and standard deviation 1.
+func (l *Link) deviation() float64 {
+	switch l.direction.Shape {
+	case link.Normal:
+		return l.random.NormFloat64()
+	case link.Pareto:
+		return pareto(1 - l.random.Float64())
+	}
+	return 2*l.random.Float64() - 1
+}
+
+// pareto turns a uniform number in (0, 1] into a Pareto variable of shape 3, moved and scaled to mean 0 and standard
+// deviation 1: for scale 1 its mean is 3/2 and its variance 3/4. Like netem's table it ends at 4 standard deviations.
+func pareto(uniform float64) float64 {
+	x := 1 / math.Cbrt(uniform)
+	return min(4, (x-1.5)/math.Sqrt(0.75))
+}
