@@ -1,0 +1,123 @@
+package rfc2544
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// BurstResult is the longest burst without loss (section 26.4 and RFC 9004 section 6).
+type BurstResult struct {
+	Size       int
+	Lengths    []float64 // frames, one per repetition
+	MaxLength  uint64    // frames: the search's upper limit
+	Step       int       // frames: its smallest step
+	Rate       float64   // frame/s within a burst: the medium's maximum, or the fastest that the tester sends
+	Throughput float64   // frame/s, from section 26.1
+	AtLimit    bool      // a repetition reached MaxLength: the result is a lower bound
+	Reason     string    // why it was not measured
+}
+
+// Implied and Corrected are the buffer times of RFC 9004 section 6.4 for a mean length, in seconds.
+func (b BurstResult) Implied(mean float64) float64 { return mean / b.Rate }
+
+// Corrected leaves out the frames that the device forwarded while the burst came in.
+func (b BurstResult) Corrected(mean float64) float64 {
+	implied := b.Implied(mean)
+	return implied - implied*b.Throughput/b.Rate
+}
+
+func (r *runner) backToBack(ctx context.Context, t ThroughputResult) (BurstResult, error) {
+	result := BurstResult{Size: t.Size, Step: max(r.BurstStep, 1), Throughput: t.Rate}
+	if !t.Measured() {
+		result.Reason = "the throughput, which it needs (RFC 9004 section 5), was not measured"
+		return result, nil
+	}
+	if t.Limit != ByDevice {
+		result.Reason = fmt.Sprintf("the device forwards the highest rate of the %s without loss: no burst fills its buffers (RFC 9004 section 6.1)", t.Limit)
+		return result, nil
+	}
+	if err := r.burstRate(ctx, &result); err != nil {
+		return fail(result, err)
+	}
+	result.MaxLength = uint64(max(result.Rate*r.MaxBurst.Seconds(), 2))
+	for range r.BurstRuns {
+		length, err := r.longestBurst(ctx, result)
+		if err != nil {
+			return fail(result, err)
+		}
+		result.AtLimit = result.AtLimit || length == result.MaxLength
+		result.Lengths = append(result.Lengths, float64(length))
+	}
+	return result, nil
+}
+
+func fail(result BurstResult, err error) (BurstResult, error) {
+	if u := unfit(err); u != nil {
+		result.Reason = u.Error()
+		return result, nil
+	}
+	return result, err
+}
+
+// burstRate is the rate within bursts: the line's, or measured where there is none.
+func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
+	if result.Rate = MaxFrameRate(r.Speed, result.Size); result.Rate > 0 {
+		return nil
+	}
+	flood, err := r.valid(ctx, BackToBack, Trial{Size: result.Size, Duration: r.SearchTime})
+	if err != nil {
+		return err
+	}
+	result.Rate = flood.slowest(func(f Flow) float64 { return f.Offered })
+	if result.Rate <= result.Throughput {
+		return &unfitError{Reason: "the tester's bursts are not faster than the throughput"}
+	}
+	return nil
+}
+
+// longestBurst is one search: lengths double until frames are lost, then the interval is halved down to the step.
+func (r *runner) longestBurst(ctx context.Context, b BurstResult) (uint64, error) {
+	try := func(length uint64) (bool, error) {
+		t := Trial{Size: b.Size, Frames: length, Duration: burstTime(length, b.Rate)}
+		if r.Speed > 0 {
+			t.Rate = b.Rate
+		}
+		pass, _, err := r.passes(ctx, BackToBack, t)
+		return pass, err
+	}
+	low, high := uint64(0), b.MaxLength+1
+	for length := min(uint64(64), b.MaxLength); ; length = min(2*length, b.MaxLength) {
+		pass, err := try(length)
+		if err != nil {
+			return 0, err
+		}
+		if !pass {
+			high = length
+			break
+		}
+		low = length
+		if length == b.MaxLength {
+			return low, nil
+		}
+	}
+	for high-low > uint64(b.Step) {
+		middle := low + (high-low)/2
+		pass, err := try(middle)
+		if err != nil {
+			return 0, err
+		}
+		if pass {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// burstTime is how long a burst takes, with room for a slow start.
+func burstTime(length uint64, rate float64) time.Duration {
+	return time.Duration(math.Ceil(2*float64(length)/rate*1e9)) + 100*time.Millisecond
+}

@@ -1,0 +1,88 @@
+package rfc2544
+
+import (
+	"context"
+	"time"
+)
+
+// Config is a whole benchmark. Make one with [Standard] or [Quick] and change what differs.
+type Config struct {
+	Setup
+	// Durations of sending.
+	SearchTime, FinalTime       time.Duration // throughput: trials of the search, and those that decide (section 24: 60 s)
+	LatencyTime                 time.Duration // section 26.2: 120 s
+	LossTime                    time.Duration
+	MaxBurst                    time.Duration // longest burst (RFC 9004 section 6.2: up to 30 s)
+	OverloadTime, RecoveredTime time.Duration // section 26.5
+	// Waits of section 23.
+	RouteWait, LearnWait, ResidualWait, RestWait time.Duration
+
+	Resolution    float64 // throughput: relative width of the interval at which the search ends
+	Verify        int     // repetitions of a trial that lost frames before it counts as failing
+	Attempts      int     // tries for one valid trial
+	LatencyRuns   int     // section 26.2: 20
+	BurstRuns     int     // section 26.4: 50
+	RecoveryRuns  int
+	BurstStep     int     // frames: the smallest step of the search for a burst length
+	LossStep      float64 // share of the maximum rate; at most 0.1
+	ConfirmBelow  int     // how many rates below a failing final trial are tried
+	MaxShort      float64 // share by which the offered rate may fall short in a valid trial
+	MaxLate       float64 // share of frames that may leave late
+	MaxSteal      float64
+	IsQuick       bool
+	ResetKinds    []ResetKind
+	Progress      func(format string, args ...any) // may be nil
+	Pause         func(ctx context.Context, d time.Duration) error
+	HighestOffers float64 // frame/s: an upper bound of all rates; 0 is none
+}
+
+// ResetKind is a way to reset the device, and what brings it about.
+type ResetKind struct {
+	Name    string // "software", "hardware", "power interruption"
+	Trigger func(context.Context) error
+}
+
+// Standard is the procedure of RFC 2544 with its durations and repetitions.
+func Standard(setup Setup) Config {
+	return Config{
+		Setup:      setup,
+		SearchTime: 5 * time.Second, FinalTime: 60 * time.Second, LatencyTime: 120 * time.Second, LossTime: 60 * time.Second,
+		MaxBurst: 30 * time.Second, OverloadTime: 60 * time.Second, RecoveredTime: 10 * time.Second,
+		RouteWait: 2 * time.Second, LearnWait: 2 * time.Second, ResidualWait: 2 * time.Second, RestWait: 5 * time.Second,
+		Resolution: 0.005, Verify: 2, Attempts: 5, LatencyRuns: 20, BurstRuns: 50, RecoveryRuns: 3, BurstStep: 1,
+		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05,
+	}
+}
+
+// Quick is a first look: short trials, few repetitions, short waits. Its report says that it is one.
+func Quick(setup Setup) Config {
+	c := Standard(setup)
+	c.SearchTime, c.FinalTime, c.LatencyTime, c.LossTime = 500*time.Millisecond, 2*time.Second, 2*time.Second, time.Second
+	c.MaxBurst, c.OverloadTime, c.RecoveredTime = 500*time.Millisecond, time.Second, time.Second
+	c.RouteWait, c.LearnWait, c.ResidualWait, c.RestWait = 0, 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+	c.Resolution, c.LatencyRuns, c.BurstRuns, c.RecoveryRuns, c.BurstStep = 0.02, 3, 3, 1, 16
+	c.IsQuick = true
+	return c
+}
+
+func (c Config) say(format string, args ...any) {
+	if c.Progress != nil {
+		c.Progress(format, args...)
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func (c Config) pause(ctx context.Context, d time.Duration) error {
+	if c.Pause != nil {
+		return c.Pause(ctx, d)
+	}
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,71 @@
+package rfc2544
+
+import "context"
+
+// LossPoint is the frame loss rate at one offered rate (section 26.3).
+type LossPoint struct {
+	Percent float64 // of the maximum rate
+	Rate    float64 // frame/s asked for in each direction
+	Offered float64 // frame/s sent
+	Loss    float64 // share lost
+	Reason  string  // why the point is not valid
+}
+
+// LossResult is the frame loss rate of one frame size over the rates.
+type LossResult struct {
+	Size    int
+	Maximum float64 // frame/s: what 100 % is
+	Line    bool    // Maximum is the medium's; otherwise the highest rate that the tester offers
+	Points  []LossPoint
+	Reason  string
+}
+
+func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
+	result := LossResult{Size: size, Maximum: MaxFrameRate(r.Speed, size), Line: r.Speed > 0}
+	if result.Maximum == 0 {
+		flood, err := r.valid(ctx, FrameLoss, Trial{Size: size, Duration: r.LossTime})
+		if u := unfit(err); u != nil {
+			result.Reason = u.Error()
+			return result, nil
+		} else if err != nil {
+			return result, err
+		}
+		result.Maximum = flood.slowest(func(f Flow) float64 { return f.Offered }) * (1 - r.MaxShort)
+	}
+	step := min(max(r.LossStep, 0.001), 0.1)
+	clean := 0
+	for i := 0; clean < 2; i++ {
+		share := 1 - float64(i)*step
+		if share < step/2 {
+			break
+		}
+		point, err := r.lossPoint(ctx, size, share, result.Maximum)
+		if err != nil {
+			return result, err
+		}
+		result.Points = append(result.Points, point)
+		switch {
+		case point.Reason != "": // neither clean nor lossy
+		case point.Loss == 0:
+			clean++
+		default:
+			clean = 0
+		}
+	}
+	return result, nil
+}
+
+func (r *runner) lossPoint(ctx context.Context, size int, share, maximum float64) (LossPoint, error) {
+	point := LossPoint{Percent: 100 * share, Rate: share * maximum}
+	outcome, err := r.valid(ctx, FrameLoss, Trial{Size: size, Rate: point.Rate, Duration: r.LossTime})
+	if u := unfit(err); u != nil {
+		point.Reason, point.Offered = u.Reason, u.Best
+		return point, nil
+	}
+	if err != nil {
+		return point, err
+	}
+	point.Offered = outcome.slowest(func(f Flow) float64 { return f.Offered })
+	point.Loss = float64(outcome.Lost()) / float64(outcome.Sent())
+	return point, nil
+}

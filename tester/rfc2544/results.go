@@ -1,0 +1,47 @@
+package rfc2544
+
+// outcome is a result in short: whether it was measured.
+type outcome struct {
+	test   Test
+	size   int
+	reason string
+}
+
+// results lists every result of the report.
+func (r Report) results() []outcome {
+	var all []outcome
+	for _, t := range r.Throughput {
+		all = append(all, outcome{Throughput, t.Size, t.Reason})
+	}
+	for _, l := range r.Latency {
+		all = append(all, outcome{Latency, l.Size, l.Reason})
+	}
+	for _, f := range r.FrameLoss {
+		all = append(all, outcome{FrameLoss, f.Size, f.unmeasured()})
+	}
+	for _, b := range r.BackToBack {
+		all = append(all, outcome{BackToBack, b.Size, b.Reason})
+	}
+	for _, v := range r.Recovery {
+		all = append(all, outcome{Recovery, v.Size, v.Reason})
+	}
+	for _, v := range r.Reset {
+		all = append(all, outcome{Reset, v.Size, v.Reason})
+	}
+	return all
+}
+
+// unmeasured is why a frame loss rate has no valid point at all, or "".
+func (f LossResult) unmeasured() string {
+	if f.Reason != "" {
+		return f.Reason
+	}
+	reason := "no rate was tried"
+	for _, p := range f.Points {
+		if p.Reason == "" {
+			return ""
+		}
+		reason = p.Reason
+	}
+	return reason
+}

@@ -1,0 +1,140 @@
+// Package rfc2544 benchmarks a network device by the procedures of RFC 2544 and, for bursts, RFC 9004: throughput, latency,
+// frame loss rate, back-to-back frames, system recovery and reset.
+//
+// The procedures are pure: they ask a [Bench] for trials and judge what comes back. A trial whose offered load fell short,
+// whose generator was late, whose analyzer missed frames or whose machine was stolen from is not valid: it is repeated and
+// never enters a result. Where no valid trial can be had the result is "not measured", with the reason.
+//
+// What will bite you: on a shared machine outcomes are not monotone, so a failing trial is repeated before it counts as
+// failing (binary search with loss verification, ETSI GS NFV-TST 009 clause 12.3.3, which RFC 9004 section 6.2 asks for).
+// A generator and a device under test on one core never lose anything: the generator throttles itself. RFC 6815: run this
+// in a laboratory, never on a network that others use.
+package rfc2544
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/units"
+	"weir/record/hist"
+	"weir/tester"
+)
+
+// Test is one of the six benchmarks.
+type Test string
+
+const (
+	Throughput Test = "throughput"   // RFC 2544 section 26.1
+	Latency    Test = "latency"      // 26.2
+	FrameLoss  Test = "frame-loss"   // 26.3
+	BackToBack Test = "back-to-back" // 26.4, RFC 9004
+	Recovery   Test = "recovery"     // 26.5
+	Reset      Test = "reset"        // 26.6
+)
+
+// Tests are all benchmarks in the order in which they run; each may use the throughput found first.
+var Tests = []Test{Throughput, Latency, FrameLoss, BackToBack, Recovery, Reset}
+
+// StandardSizes are the Ethernet frame sizes of RFC 2544 section 9.1, in octets with FCS.
+var StandardSizes = []int{64, 128, 256, 512, 1024, 1280, 1518}
+
+// IPv6Sizes are the same for IPv6, where the stamp does not fit below 84 octets.
+var IPv6Sizes = []int{84, 128, 256, 512, 1024, 1280, 1518}
+
+// Trial is one piece of a test: frames of one size at one rate. The zero Rate sends as fast as possible.
+type Trial struct {
+	Size     int           // octets, FCS included
+	Rate     float64       // frame/s in each direction
+	Duration time.Duration // of sending
+	Frames   uint64        // send so many instead; 0 is by Duration
+	Batch    int           // tester.Schedule.Batch: 1 for latency
+	Then     *Step         // recovery: go on at another rate
+}
+
+// Step is the second part of a recovery trial.
+type Step struct {
+	Rate     float64
+	Duration time.Duration
+}
+
+// Outcome is what came of a trial, per direction.
+type Outcome struct {
+	Directions []Flow
+	Dropped    uint64        // frames the tester itself lost before analyzing them
+	Steal      float64       // share of CPU time that other guests of the host took
+	Elapsed    time.Duration // whole trial
+}
+
+// Flow is one direction of a trial.
+type Flow struct {
+	Sent, Received uint64  // frames; Received without duplicates
+	Offered        float64 // frame/s sent, from the first to the last stamp; 0 with fewer than two frames
+	Forwarded      float64 // frame/s received, from the first to the last arrival
+	Late, Skipped  uint64
+	Duplicates     uint64
+	Reordered      uint64
+	Delay          *hist.Histogram // ns
+	// LastLoss is, with Trial.Then, the time from the change of rate to the sending of the last frame that was lost;
+	// 0 where none sent after the change was.
+	LastLoss time.Duration
+}
+
+// Lost is how many frames did not come back.
+func (f Flow) Lost() uint64 { return f.Sent - min(f.Received, f.Sent) }
+
+// Lost is the loss of all directions.
+func (o Outcome) Lost() (lost uint64) {
+	for _, f := range o.Directions {
+		lost += f.Lost()
+	}
+	return lost
+}
+
+// Sent is what all directions sent.
+func (o Outcome) Sent() (sent uint64) {
+	for _, f := range o.Directions {
+		sent += f.Sent
+	}
+	return sent
+}
+
+// slowest is the smallest value of f over the directions.
+func (o Outcome) slowest(f func(Flow) float64) float64 {
+	least := 0.0
+	for i, direction := range o.Directions {
+		if v := f(direction); i == 0 || v < least {
+			least = v
+		}
+	}
+	return least
+}
+
+// Bench is a device under test with a tester around it.
+type Bench interface {
+	// Learn sends a few frames in every direction, so that address tables fill (RFC 2544 section 23 b).
+	Learn(ctx context.Context, size int) error
+	// Trial runs one trial and waits for residual frames.
+	Trial(ctx context.Context, trial Trial, residual time.Duration) (Outcome, error)
+	// Silence sends the trial's stream, calls trigger, and returns the time from the last frame that arrived before the
+	// device fell silent to the first one after, in each direction.
+	Silence(ctx context.Context, trial Trial, trigger func(context.Context) error) (time.Duration, error)
+	// Describe says by which mechanisms the bench works.
+	Describe() map[string]string
+}
+
+// Setup is what a report says of the test beside its results.
+type Setup struct {
+	Sizes         []int
+	Tests         []Test
+	Speed         units.BitRate // of the medium; 0 where it has none, as with virtual links
+	Bidirectional bool
+	IPv6          bool
+	Stream        string // data stream format, for the report
+	Medium        string
+}
+
+// MaxFrameRate is the theoretical maximum of a medium in frame/s in one direction for frames of size octets (RFC 2544
+// appendix B); 0 without a speed.
+func MaxFrameRate(speed units.BitRate, size int) float64 {
+	return float64(speed) / float64((size+tester.WireOverhead)*8)
+}

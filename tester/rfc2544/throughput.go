@@ -1,0 +1,166 @@
+package rfc2544
+
+import (
+	"context"
+	"fmt"
+)
+
+// Limit says what a throughput ran into.
+type Limit string
+
+const (
+	ByDevice Limit = "device" // the next higher rate loses frames
+	ByLine   Limit = "line"   // the medium's maximum, without loss
+	ByTester Limit = "tester" // the highest rate that the tester can offer, without loss: the device may do more
+)
+
+// ThroughputResult is the result for one frame size. With Reason it was not measured and the rates mean nothing.
+type ThroughputResult struct {
+	Size        int
+	Rate        float64 // frame/s in each direction: the highest that lost nothing in a valid final trial
+	Fails       float64 // the lowest rate above Rate that lost frames; 0 where none was found
+	Theoretical float64 // frame/s; 0 without a speed
+	Limit       Limit
+	Reason      string
+}
+
+// Measured says whether the result may be used.
+func (t ThroughputResult) Measured() bool { return t.Reason == "" }
+
+// search narrows an interval of rates: low passes (or is 0), high fails or cannot be offered.
+//
+//	0 ──────── low ── next trial ── high ──── ceiling (line, or what the tester can offer)
+//	   passes                        fails
+type search struct {
+	low, high float64
+	limit     Limit // what high stands for
+	fails     float64
+}
+
+func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, error) {
+	result := ThroughputResult{Size: size, Theoretical: MaxFrameRate(r.Speed, size)}
+	s, hint, err := r.ceiling(ctx, size)
+	if err == nil {
+		err = r.narrow(ctx, size, s, hint)
+	}
+	if err == nil {
+		err = r.confirm(ctx, size, s)
+	}
+	if u := unfit(err); u != nil {
+		result.Reason = u.Error()
+		return result, nil
+	}
+	if err != nil {
+		return result, err
+	}
+	result.Rate, result.Fails, result.Limit = s.low, s.fails, s.limit
+	return result, nil
+}
+
+// ceiling finds the highest rate that can be offered and tries it. hint is the rate at which the device forwarded then.
+func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64, err error) {
+	s = &search{limit: ByLine, high: MaxFrameRate(r.Speed, size)}
+	if r.HighestOffers > 0 && (s.high == 0 || r.HighestOffers < s.high) {
+		s.high, s.limit = r.HighestOffers, ByTester
+	}
+	if s.high == 0 {
+		flood, err := r.valid(ctx, Throughput, Trial{Size: size, Duration: r.SearchTime})
+		if err != nil {
+			return s, 0, err
+		}
+		s.high, s.limit = flood.slowest(func(f Flow) float64 { return f.Offered }), ByTester
+		hint = flood.slowest(func(f Flow) float64 { return f.Forwarded })
+	}
+	if s.high <= 0 {
+		return s, 0, &unfitError{Reason: "the tester could not send two frames"}
+	}
+	pass, outcome, err := r.offer(ctx, size, s)
+	if err != nil {
+		return s, 0, err
+	}
+	if pass {
+		s.low = s.high
+		return s, 0, nil
+	}
+	s.fail(s.high)
+	return s, min(outcome.slowest(func(f Flow) float64 { return f.Forwarded }), s.high), nil
+}
+
+// offer tries the highest rate, and a lower one for as long as the tester cannot offer it.
+func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome, error) {
+	const steps = 12
+	for try := 0; ; try++ {
+		pass, outcome, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: s.high, Duration: r.SearchTime})
+		u := unfit(err)
+		if u == nil || !u.Short || try == steps {
+			return pass, outcome, err
+		}
+		lower := min(u.Best, s.high) * (1 - r.MaxShort)
+		if lower <= 0 {
+			return false, outcome, err
+		}
+		s.high, s.limit = lower, ByTester
+		r.say("throughput %d octets: the tester offers %.0f frame/s at most", size, lower)
+	}
+}
+
+func (s *search) fail(rate float64) {
+	s.high, s.limit, s.fails = rate, ByDevice, rate
+}
+
+// narrow halves the interval until it is as narrow as the resolution. The first guess is the forwarding rate under overload,
+// which is close to the throughput of most devices (the idea of MLRsearch, draft-ietf-bmwg-mlrsearch).
+func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) error {
+	guess, away := hint*(1-r.Resolution), 2*r.Resolution
+	for s.low < s.high*(1-r.Resolution) {
+		rate := (s.low + s.high) / 2
+		if guess > s.low && guess < s.high*(1-r.Resolution) {
+			rate = guess
+		}
+		guess = 0
+		if rate < 1 {
+			return &unfitError{Reason: "every trial lost frames, down to one frame a second"}
+		}
+		pass, _, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: rate, Duration: r.SearchTime})
+		u := unfit(err)
+		switch {
+		case u != nil && u.Short:
+			s.high, s.limit = rate, ByTester // what the tester cannot offer, it cannot judge
+		case err != nil:
+			return err
+		case pass:
+			if s.low == 0 && hint > 0 {
+				guess = rate * (1 + away)
+			}
+			s.low = rate
+		default:
+			s.fail(rate)
+			if s.low == 0 && hint > 0 { // look close below first, then ever farther
+				guess, away = rate*(1-away), min(2*away, 0.5)
+			}
+		}
+	}
+	return nil
+}
+
+// confirm decides with long trials (section 24): the rate is lowered until one loses nothing.
+func (r *runner) confirm(ctx context.Context, size int, s *search) error {
+	step := r.Resolution
+	for range max(r.ConfirmBelow, 1) {
+		pass, _, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: s.low, Duration: r.FinalTime})
+		u := unfit(err)
+		switch {
+		case u != nil && u.Short:
+			s.limit = ByTester
+		case err != nil:
+			return err
+		case pass:
+			return nil
+		default:
+			s.fail(s.low)
+		}
+		s.low *= 1 - step
+		step = min(2*step, 0.2)
+	}
+	return &unfitError{Reason: fmt.Sprintf("no long trial succeeded, down to %.0f frame/s", s.low)}
+}

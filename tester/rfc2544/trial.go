@@ -1,0 +1,140 @@
+package rfc2544
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Attempt is a trial that was run, valid or not: the evidence behind a result.
+type Attempt struct {
+	Test    Test
+	Trial   Trial
+	Outcome Outcome
+	Valid   bool
+	Reason  string // why it is not valid
+}
+
+// unfitError says that no valid trial could be had; Short says that the tester could not offer the rate.
+type unfitError struct {
+	Reason string
+	Short  bool
+	Best   float64 // the highest rate that the tester offered in those trials
+}
+
+func (e *unfitError) Error() string { return "the testbed cannot support this: " + e.Reason }
+
+// judge says why a trial is not valid. Short is true where falling short of the rate is the only reason.
+func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
+	if len(o.Directions) == 0 || o.Sent() == 0 {
+		return []string{"nothing was sent"}, false
+	}
+	for i, f := range o.Directions {
+		name := ""
+		if len(o.Directions) > 1 {
+			name = fmt.Sprintf("direction %d: ", i+1)
+		}
+		if t.Rate > 0 && t.Frames == 0 && f.Offered < t.Rate*(1-c.MaxShort) {
+			reasons, short = append(reasons, fmt.Sprintf("%soffered %.0f frame/s of %.0f", name, f.Offered, t.Rate)), true
+		}
+		if late := float64(f.Late); late > c.MaxLate*float64(f.Sent) {
+			reasons = append(reasons, fmt.Sprintf("%s%.1f %% of the frames left late", name, 100*late/float64(f.Sent)))
+		}
+	}
+	other := len(reasons)
+	if o.Dropped > 0 {
+		reasons = append(reasons, fmt.Sprintf("the tester itself dropped %d received frames", o.Dropped))
+	}
+	if o.Steal > c.MaxSteal {
+		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the processors away", 100*o.Steal))
+	}
+	return reasons, short && other == len(reasons)
+}
+
+// runner runs one benchmark: it keeps the attempts and the rests between them.
+type runner struct {
+	Config
+	bench    Bench
+	attempts []Attempt
+}
+
+// valid runs a trial until it is valid, Attempts times at most; then it gives an unfitError.
+func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error) {
+	unfit := &unfitError{Short: true}
+	for range max(r.Attempts, 1) {
+		outcome, err := r.once(ctx, t)
+		if err != nil {
+			return Outcome{}, err
+		}
+		reasons, short := r.judge(t, outcome)
+		r.attempts = append(r.attempts, Attempt{Test: test, Trial: t, Outcome: outcome, Valid: len(reasons) == 0, Reason: strings.Join(reasons, "; ")})
+		r.tell(test, t, outcome, reasons)
+		if len(reasons) == 0 {
+			return outcome, nil
+		}
+		unfit.Reason, unfit.Short = strings.Join(reasons, "; "), unfit.Short && short
+		unfit.Best = max(unfit.Best, outcome.slowest(func(f Flow) float64 { return f.Offered }))
+	}
+	return Outcome{}, unfit
+}
+
+// once runs the phases of section 23: learning frames, the trial with its residual wait, and a rest.
+func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
+	if err := r.bench.Learn(ctx, t.Size); err != nil {
+		return Outcome{}, fmt.Errorf("learning frames: %w", err)
+	}
+	if err := r.pause(ctx, r.LearnWait); err != nil {
+		return Outcome{}, err
+	}
+	outcome, err := r.bench.Trial(ctx, t, r.ResidualWait)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("trial of %d octets: %w", t.Size, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	return outcome, r.pause(ctx, r.RestWait)
+}
+
+func (r *runner) tell(test Test, t Trial, o Outcome, reasons []string) {
+	what := fmt.Sprintf("%.0f frame/s", t.Rate)
+	switch {
+	case t.Frames > 0:
+		what = fmt.Sprintf("burst of %d frames", t.Frames)
+	case t.Rate == 0:
+		what = "as fast as possible"
+	}
+	verdict := fmt.Sprintf("%d of %d lost", o.Lost(), o.Sent())
+	if len(reasons) > 0 {
+		verdict = "not valid: " + strings.Join(reasons, "; ")
+	}
+	r.say("%s %d octets, %s for %s: %s", test, t.Size, what, t.Duration.Round(time.Millisecond), verdict)
+}
+
+// passes says whether a trial loses nothing. A trial that lost frames is repeated Verify times: one without loss is enough,
+// since an interruption of a shared machine is not a limit of the device.
+func (r *runner) passes(ctx context.Context, test Test, t Trial) (bool, Outcome, error) {
+	var worst Outcome
+	for range 1 + r.Verify {
+		outcome, err := r.valid(ctx, test, t)
+		if err != nil {
+			return false, Outcome{}, err
+		}
+		if outcome.Lost() == 0 {
+			return true, outcome, nil
+		}
+		worst = outcome
+	}
+	return false, worst, nil
+}
+
+// unfit returns the unfitError in err, or nil.
+func unfit(err error) *unfitError {
+	var u *unfitError
+	if errors.As(err, &u) {
+		return u
+	}
+	return nil
+}
