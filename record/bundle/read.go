@@ -1,0 +1,125 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/record"
+)
+
+const formatFamily = "weir-bundle/"
+
+// Read reads the bundle in dir. Errors name the file and say what to do about it.
+func Read(dir string) (*record.Bundle, error) {
+	manifest, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &record.Bundle{Manifest: *manifest}
+	if b.Samples, err = readTable(dir, SamplesFile, readSamples); err != nil {
+		return nil, err
+	}
+	if b.Points, err = readTable(dir, SeriesFile, readPoints); err != nil {
+		return nil, err
+	}
+	if b.Distributions, err = readTable(dir, DistributionsFile, readDistributions); err != nil {
+		return nil, err
+	}
+	if b.Verdicts, err = readList[record.Verdict](dir, VerdictsFile); err != nil {
+		return nil, err
+	}
+	if b.Tables, err = readList[record.Table](dir, TablesFile); err != nil {
+		return nil, err
+	}
+	if b.Figures, err = readList[record.Figure](dir, FiguresFile); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this version can read.
+func ReadManifest(dir string) (*record.Manifest, error) {
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Usage, "check the name; a bundle is the folder that --out named", "bundle %s does not exist", dir)
+	} else if err == nil && !info.IsDir() {
+		return nil, fault.New(fault.Usage, "give the folder that holds "+ManifestFile, "bundle %s is a file, not a folder", dir)
+	}
+	path := filepath.Join(dir, ManifestFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Usage, "give the folder that holds "+ManifestFile, "%s is not a bundle: it has no %s", dir, ManifestFile)
+	}
+	if err != nil {
+		return nil, explainRead(err, path)
+	}
+	var manifest record.Manifest
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return nil, damaged(path, err)
+	}
+	switch {
+	case manifest.Format == record.FormatBundle:
+		return &manifest, nil
+	case strings.HasPrefix(manifest.Format, formatFamily):
+		return nil, fault.New(fault.Usage, "use a newer version of weir", "bundle %s has the format %q; this version reads %q",
+			dir, manifest.Format, record.FormatBundle)
+	}
+	return nil, fault.New(fault.Usage, "give the folder that --out named", "%s is not a bundle: %s has the format %q",
+		dir, ManifestFile, manifest.Format)
+}
+
+// readTable reads one Parquet file of the bundle.
+func readTable[T any](dir, name string, read func(io.ReaderAt, int64) ([]T, error)) ([]T, error) {
+	path := filepath.Join(dir, name)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, explainRead(err, path)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, explainRead(err, path)
+	}
+	items, err := read(file, info.Size())
+	if err != nil {
+		return nil, damaged(path, err)
+	}
+	return items, nil
+}
+
+// readList reads one JSON file of the bundle. An empty list is nil.
+func readList[T any](dir, name string) ([]T, error) {
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, explainRead(err, path)
+	}
+	var items []T
+	if err := json.Unmarshal(text, &items); err != nil {
+		return nil, damaged(path, err)
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	return items, nil
+}
+
+func explainRead(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "bundle is not complete: %s is missing", path)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.New(fault.Permission, "change its permissions or run as its owner", "read bundle: %w", err)
+	}
+	return fmt.Errorf("read bundle: %w", err)
+}
+
+func damaged(path string, err error) error {
+	return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "%s is damaged or cut off: %w", path, err)
+}

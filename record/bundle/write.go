@@ -1,0 +1,155 @@
+package bundle
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/record"
+)
+
+// Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then replaced as a whole.
+// The manifest's format is set to [record.FormatBundle]. After an error dir is what it was before.
+func Write(dir string, b *record.Bundle) error {
+	dir = filepath.Clean(dir)
+	if err := checkTarget(dir); err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return explain(fmt.Errorf("create %s: %w", parent, err), dir)
+	}
+	partial := sibling(dir, "partial")
+	if err := os.Mkdir(partial, 0o777); err != nil {
+		return explain(fmt.Errorf("write bundle: %w", err), dir)
+	}
+	if err := writeAll(partial, b); err != nil {
+		return explain(errors.Join(fmt.Errorf("write bundle %s: %w", dir, err), os.RemoveAll(partial)), dir)
+	}
+	if err := replace(dir, partial); err != nil {
+		return explain(errors.Join(fmt.Errorf("write bundle %s: %w", dir, err), os.RemoveAll(partial)), dir)
+	}
+	return nil
+}
+
+// checkTarget refuses to replace what is not a bundle.
+func checkTarget(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return explain(fmt.Errorf("write bundle: %w", err), dir)
+	case !info.IsDir():
+		return fault.New(fault.Usage, "give the name of a folder that does not exist yet", "write bundle: %s is a file", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return explain(fmt.Errorf("write bundle: %w", err), dir)
+	}
+	if len(entries) == 0 || isBundle(dir) {
+		return nil
+	}
+	return fault.New(fault.Usage, "give the name of a folder that does not exist yet",
+		"write bundle: folder %s exists and holds something else than a bundle", dir)
+}
+
+// isBundle says whether dir has a manifest of a bundle, of any version.
+func isBundle(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	var manifest struct {
+		Format string `json:"format"`
+	}
+	return err == nil && json.Unmarshal(text, &manifest) == nil && strings.HasPrefix(manifest.Format, formatFamily)
+}
+
+// sibling returns a free name beside dir, on the same file system.
+func sibling(dir, purpose string) string {
+	return filepath.Join(filepath.Dir(dir), fmt.Sprintf(".%s.%s-%016x", filepath.Base(dir), purpose, rand.Uint64()))
+}
+
+// replace moves partial to dir. What is there already (a bundle or an empty folder) is moved aside first, and put back if
+// that goes wrong.
+func replace(dir, partial string) error {
+	aside := sibling(dir, "old")
+	err := os.Rename(dir, aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Rename(partial, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return errors.Join(err, os.Rename(aside, dir))
+	}
+	return os.RemoveAll(aside)
+}
+
+// writeAll writes every file into dir. The manifest comes last: a folder without one is not a bundle.
+func writeAll(dir string, b *record.Bundle) error {
+	complete := *b
+	complete.Manifest.Format = record.FormatBundle
+	b = &complete
+	files := []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{SamplesFile, func(w io.Writer) error { return writeSamples(w, b.Samples) }},
+		{SeriesFile, func(w io.Writer) error { return writePoints(w, b.Points) }},
+		{DistributionsFile, func(w io.Writer) error { return writeDistributions(w, b.Distributions) }},
+		{VerdictsFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Verdicts)) }},
+		{TablesFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Tables)) }},
+		{FiguresFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Figures)) }},
+		{SummaryFile, func(w io.Writer) error { return writeJSON(w, Summarize(b)) }},
+		{CSVFile, func(w io.Writer) error { return WriteCSV(w, b.Samples) }},
+		{JUnitFile, func(w io.Writer) error { return WriteJUnit(w, b) }},
+		{ManifestFile, func(w io.Writer) error { return writeJSON(w, b.Manifest) }},
+	}
+	for _, file := range files {
+		if err := writeFile(filepath.Join(dir, file.name), file.write); err != nil {
+			return fmt.Errorf("%s: %w", file.name, err)
+		}
+	}
+	return nil
+}
+
+// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk.
+func writeFile(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(file, 1<<16)
+	err = write(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// writeJSON writes a document with indentation, and without the escapes that only matter inside HTML.
+func writeJSON(w io.Writer, document any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
+// orEmpty makes a missing list print as [] instead of null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
