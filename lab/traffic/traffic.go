@@ -61,16 +61,21 @@ type Reading struct {
 // Stream is one connection's or one datagram stream's outcome.
 type Stream struct {
 	ReceivedBytes uint64        // payload, counted by the receiver within [Start, Start+Duration]
-	Goodput       units.BitRate // ReceivedBytes over the flow's duration
-	SentSegments  uint64        // TCP: data segments sent, retransmissions included
-	Retransmits   uint64        // TCP
-	LossEvents    uint64        // TCP: times the sender entered recovery or timed out
-	DeliveredCE   uint64        // TCP: segments acknowledged with ECE
-	MeanRTT       time.Duration // TCP: mean of the SRTT samples
-	Readings      []Reading
+	Goodput       units.BitRate // ReceivedBytes over the flow's duration, or over Finished where that is set
+	// Finished is when the last octet of a flow with a byte limit had arrived, since the flow began; 0 if it had not.
+	Finished     time.Duration
+	SentSegments uint64 // TCP: data segments sent, retransmissions included
+	Retransmits  uint64 // TCP
+	// LossEvents (TCP) are the times the sender entered recovery or timed out: see Result.LossEventsExact.
+	LossEvents  uint64
+	DeliveredCE uint64        // TCP: segments acknowledged with ECE
+	MeanRTT     time.Duration // TCP: mean of the SRTT samples
+	Readings    []Reading
 	// Received are octets received in each interval of RateInterval, from the flow's start.
 	Received                              []uint64
 	Sent, Arrived, Duplicates, OutOfOrder uint64 // Datagram
+	// ReceiverDrops (Datagram) are those that the receiver's own full socket buffer lost: any makes the loss figure wrong.
+	ReceiverDrops uint64
 }
 
 // RateInterval is the width of a receiver's rate samples.
@@ -84,7 +89,12 @@ type Result struct {
 	Goodput   units.BitRate   // all streams together
 	Exchanges *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
 	RTT       *hist.Histogram // TCP: SRTT samples in ns; nil otherwise
-	Failed    string          // why the flow broke off early; "" if it did not
+	// Delay (Datagram) is the time from each datagram's send call to the call that read it, in ns; nil where not known.
+	Delay *hist.Histogram
+	// LossEventsExact says that the streams' LossEvents add up to the kernel's own counts. Otherwise they are a lower
+	// bound from samples, which merges events that lie closer together than two samples.
+	LossEventsExact bool
+	Failed          string // why the flow broke off early; "" if it did not
 }
 
 // Generator is a program that generates flows.

@@ -1,0 +1,88 @@
+// Package tcpinfo reads the state of a TCP connection from the kernel (TCP_INFO, linux/tcp.h).
+//
+// The structure grows with the kernel: an older one fills less of it. Fields it does not have are zero, and [Info.Has]
+// tells that zero from a measured one.
+package tcpinfo
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// States of congestion control (tcpi_ca_state, enum tcp_ca_state in linux/tcp.h).
+const (
+	Open     = 0
+	Disorder = 1 // duplicate ACKs or SACKs seen, nothing called lost yet
+	CWR      = 2 // window reduced for ECN or a local queue
+	Recovery = 3 // fast recovery
+	Loss     = 4 // after a retransmission timeout
+)
+
+// Size is how many octets of the structure this package knows. A shorter answer leaves the rest zero.
+const Size = int(unsafe.Sizeof(unix.TCPInfo{}))
+
+// minimum reaches through tcpi_total_retrans, which every supported kernel has.
+const minimum = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans)) + 4
+
+// Info is one reading. The zero value holds nothing.
+type Info struct {
+	unix.TCPInfo
+	length int // octets that the kernel filled
+}
+
+// Field is a part of the structure that not every kernel has.
+type Field int
+
+// The fields that Weir uses and the kernels that brought them.
+const (
+	DeliveredCE   = Field(unsafe.Offsetof(unix.TCPInfo{}.Delivered_ce)) + 4         // 4.18
+	BytesRetrans  = Field(unsafe.Offsetof(unix.TCPInfo{}.Bytes_retrans)) + 8        // 4.19
+	RTORecoveries = Field(unsafe.Offsetof(unix.TCPInfo{}.Total_rto_recoveries)) + 2 // 6.7
+)
+
+// Has says whether the kernel filled the field.
+func (i *Info) Has(f Field) bool { return i.length >= int(f) }
+
+// Parse reads the structure as getsockopt wrote it, in the machine's byte order. What is longer than Size is ignored.
+func Parse(b []byte) (Info, error) {
+	var info Info
+	if len(b) < minimum {
+		return info, fmt.Errorf("TCP_INFO has %d octets, at least %d are needed", len(b), minimum)
+	}
+	info.length = copy(unsafe.Slice((*byte)(unsafe.Pointer(&info.TCPInfo)), Size), b)
+	return info, nil
+}
+
+// Read asks the kernel for the state of the TCP socket fd.
+func Read(fd int) (Info, error) {
+	var buffer [512]byte
+	length := uint32(len(buffer))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&buffer)), uintptr(unsafe.Pointer(&length)), 0)
+	if errno != 0 {
+		return Info{}, fmt.Errorf("read TCP_INFO: %w", errno)
+	}
+	return Parse(buffer[:length])
+}
+
+// SRTT is the smoothed round-trip time (RFC 6298).
+func (i *Info) SRTT() time.Duration { return micro(i.Rtt) }
+
+// RTTVar is the round-trip time's mean deviation (RFC 6298).
+func (i *Info) RTTVar() time.Duration { return micro(i.Rttvar) }
+
+// MinRTT is the smallest round-trip time of late; 0 while there is none.
+func (i *Info) MinRTT() time.Duration {
+	if i.Min_rtt == ^uint32(0) {
+		return 0
+	}
+	return micro(i.Min_rtt)
+}
+
+// Lossy says that the sender is repairing loss: in fast recovery or after a timeout.
+func (i *Info) Lossy() bool { return i.Ca_state == Recovery || i.Ca_state == Loss }
+
+func micro(v uint32) time.Duration { return time.Duration(v) * time.Microsecond }
