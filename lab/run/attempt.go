@@ -47,7 +47,7 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	}
 	for _, calibration := range result.Calibrations {
 		if !calibration.OK() {
-			result.Reason = "link " + calibration.Link + ": " + strings.Join(calibration.Problems, "; ")
+			result.Reason = strings.Join(calibration.Problems, "; ")
 			return result, nil
 		}
 	}

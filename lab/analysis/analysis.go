@@ -1,0 +1,79 @@
+// Package analysis turns what a scenario's runs measured into an evidence bundle: samples, series, distributions, verdicts,
+// tables and figures.
+//
+// Every metric has the name, unit and meaning that scenario.Metrics gives it. Figures of flows leave out the phase's settle
+// time wherever the generator has samples to do so: goodput, round-trip times. Counts of segments (retransmissions, loss
+// events) are over the whole flow, since they are known for all of it only.
+//
+// The verdict rule, one for all expectations: the mean over all valid repetitions decides, and the verdict says so where
+// the 95 % interval reaches across a bound, which more repetitions would settle.
+package analysis
+
+import (
+	"maps"
+
+	"weir/lab/run"
+	"weir/lab/scenario"
+	"weir/record"
+	"weir/record/summary"
+)
+
+// phaseLabel tells the phases of a scenario with more than one apart.
+const phaseLabel = "phase"
+
+// Bundle computes everything from an outcome. The manifest is the caller's; what only the outcome knows is added to it.
+func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
+	b := &record.Bundle{Manifest: manifest}
+	for i := range outcome.Results {
+		addResult(b, &outcome.Results[i])
+	}
+	for _, result := range representatives(outcome) {
+		addSeries(b, result)
+	}
+	rows := summary.Rows(b.Samples)
+	b.Verdicts = verdicts(outcome.Scenario, rows)
+	b.Tables = tables(outcome, rows)
+	b.Figures = figures(outcome, rows, b)
+	b.Manifest.Stopped = outcome.Stopped
+	b.Manifest.Notes = append(b.Manifest.Notes, notes(outcome)...)
+	b.Manifest.Mechanisms = maps.Clone(outcome.Mechanisms)
+	return b
+}
+
+// run-wide facts of one attempt that every sample of it carries.
+type attempt struct {
+	result *run.Result
+	labels record.Labels
+}
+
+func (a attempt) sample(subject, metric string, value float64) record.Sample {
+	known, _, _ := scenario.FindMetric(metric)
+	return record.Sample{
+		Labels: a.labels, Subject: subject, Metric: metric, Unit: known.Unit, Value: value,
+		Repetition: a.result.Repetition, Attempt: a.result.Attempt, Valid: a.result.Valid, Reason: a.result.Reason,
+	}
+}
+
+// addResult adds the samples and distributions of one attempt. An attempt that ended before its traffic has none.
+func addResult(b *record.Bundle, result *run.Result) {
+	for _, phase := range result.Phases {
+		a := attempt{result: result, labels: phaseLabels(result.Cell, phase.Phase.Name)}
+		b.Samples = append(b.Samples, flowSamples(a, phase)...)
+		b.Samples = append(b.Samples, streamSamples(a, phase)...)
+		b.Distributions = append(b.Distributions, distributions(a, phase)...)
+	}
+	b.Samples = append(b.Samples, linkSamples(attempt{result: result, labels: result.Cell.Labels}, result.Links)...)
+}
+
+// phaseLabels are the cell's labels, with the phase's name where the cell has several.
+func phaseLabels(cell *scenario.Cell, phase string) record.Labels {
+	if len(cell.Phases) < 2 {
+		return cell.Labels
+	}
+	labels := maps.Clone(cell.Labels)
+	if labels == nil {
+		labels = record.Labels{}
+	}
+	labels[phaseLabel] = phase
+	return labels
+}

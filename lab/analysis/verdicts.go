@@ -1,0 +1,138 @@
+package analysis
+
+import (
+	"maps"
+	"strconv"
+
+	"weir/lab/scenario"
+	"weir/record"
+	"weir/record/stats"
+	"weir/record/summary"
+)
+
+// figure is a measured mean, or a ratio of two, with its interval.
+type figure struct {
+	value     float64
+	low, high *float64
+	n         int
+	unit      record.Unit
+}
+
+// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)".
+func (f figure) text() string {
+	unit := f.unit
+	if f.low == nil || f.high == nil {
+		return unit.Format(f.value) + " (n = " + strconv.Itoa(f.n) + ")"
+	}
+	return unit.Format(f.value) + " (95 %: " + unit.FormatInterval(*f.low, *f.high) + ", n = " + strconv.Itoa(f.n) + ")"
+}
+
+// matches says whether labels hold everything that where asks for.
+func matches(labels, where record.Labels) bool {
+	for name, value := range where {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// measured looks up a metric in one row's cell, or its ratio to the cell that relative names.
+func measured(rows []summary.Row, row summary.Row, relative record.Labels) (figure, string) {
+	if row.Estimate.N == 0 {
+		return figure{}, "no valid run"
+	}
+	if relative == nil {
+		e := row.Estimate
+		return figure{value: e.Mean, low: e.Low, high: e.High, n: e.N, unit: row.Unit}, ""
+	}
+	labels := maps.Clone(row.Labels)
+	maps.Copy(labels, relative)
+	base, known := summary.Find(rows, labels, row.Subject, row.Metric)
+	if !known || base.Estimate.N == 0 {
+		return figure{}, "no valid run of what it is compared with: " + summary.Text(labels)
+	}
+	ratio, ok := stats.Ratio(row.Values, base.Values)
+	if !ok {
+		return figure{}, "the mean of what it is compared with is 0"
+	}
+	return figure{value: ratio.Value, low: ratio.Low, high: ratio.High, n: ratio.N, unit: record.Share}, ""
+}
+
+// verdicts judges every expectation in every cell it speaks of.
+func verdicts(s *scenario.Scenario, rows []summary.Row) []record.Verdict {
+	var all []record.Verdict
+	for _, expectation := range s.Expect {
+		found := false
+		for _, row := range rows {
+			if row.Metric != expectation.Metric || row.Subject != subject(expectation.Subject) || !matches(row.Labels, expectation.Where) {
+				continue
+			}
+			found = true
+			all = append(all, judge(expectation, rows, row))
+		}
+		if !found {
+			all = append(all, record.Verdict{
+				Name: expectation.Name, Labels: expectation.Where, Expected: bounds(expectation), Measured: "–",
+				Outcome: record.NotMeasured, Reason: "no run measured " + expectation.Metric + " of " + subject(expectation.Subject),
+			})
+		}
+	}
+	return all
+}
+
+func subject(name string) string {
+	if name == "" {
+		return scenario.Aggregate
+	}
+	return name
+}
+
+func judge(e scenario.Expectation, rows []summary.Row, row summary.Row) record.Verdict {
+	verdict := record.Verdict{Name: e.Name, Labels: row.Labels, Expected: bounds(e), Measured: "–", Outcome: record.NotMeasured}
+	f, missing := measured(rows, row, e.RelativeTo)
+	if missing != "" {
+		verdict.Reason = missing
+		return verdict
+	}
+	verdict.Measured = f.text()
+	verdict.Outcome = record.Holds
+	if !within(f.value, e) {
+		verdict.Outcome = record.Fails
+	}
+	if f.low == nil || f.high == nil {
+		verdict.Reason = "one repetition: there is no interval"
+	} else if crosses(*f.low, *f.high, e) {
+		verdict.Reason = "the 95 % interval reaches across the bound: more repetitions would make it certain"
+	}
+	return verdict
+}
+
+func within(value float64, e scenario.Expectation) bool {
+	return (e.Min == nil || value >= *e.Min) && (e.Max == nil || value <= *e.Max)
+}
+
+// crosses says whether a bound lies inside the interval.
+func crosses(low, high float64, e scenario.Expectation) bool {
+	inside := func(bound *float64) bool { return bound != nil && low < *bound && *bound < high }
+	return inside(e.Min) || inside(e.Max)
+}
+
+// bounds prints what is expected: "share of srtt_mean at loss=0%: at most 0.4".
+func bounds(e scenario.Expectation) string {
+	metric, _, _ := scenario.FindMetric(e.Metric)
+	unit, what := metric.Unit, e.Metric+" of "+subject(e.Subject)
+	if e.RelativeTo != nil {
+		unit = record.Share
+		what += " / that at " + summary.Text(e.RelativeTo)
+	}
+	switch {
+	case e.Min != nil && e.Max != nil:
+		return what + ": " + unit.Format(*e.Min) + " to " + unit.Format(*e.Max)
+	case e.Min != nil:
+		return what + ": at least " + unit.Format(*e.Min)
+	case e.Max != nil:
+		return what + ": at most " + unit.Format(*e.Max)
+	}
+	return what
+}
