@@ -27,6 +27,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Sta
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if command := new(exitStatus); errors.As(err, &command) {
+		return fault.Status(command.status)
+	}
 	a.report(err)
 	return fault.Of(err)
 }

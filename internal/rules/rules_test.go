@@ -55,11 +55,12 @@ func room(path string) string {
 
 // mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
 var mayImport = map[string][]string{
-	"cmd":    {"lab", "tester", "record", "internal/kernel", "internal/doctor", "internal/machine"},
+	"cmd":    {"lab", "limit", "tester", "record", "internal/kernel", "internal/doctor", "internal/machine"},
 	"lab":    {"tester", "record", "internal/kernel", "internal/machine"},
 	"tester": {"record", "internal/kernel", "internal/machine"},
+	"limit":  {"internal/kernel"},
 	"record": {},
-	"bench":  {"lab", "tester", "record", "internal/kernel", "internal/machine"},
+	"bench":  {"lab", "limit", "tester", "record", "internal/kernel", "internal/machine"},
 	"e2e":    {"record", "internal/kernel"},
 
 	"internal/kernel":   {},

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/limit"
+	"weir/limit/scoped"
+)
+
+// runOptions are the flags of weir run.
+type runOptions struct {
+	egress, ingress string
+	shadow          bool
+	summary         string
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	var options runOptions
+	command := &cobra.Command{
+		Use:   "run --limit RATE -- COMMAND [ARGUMENT...]",
+		Short: "Run one command under a bandwidth limit, without any file",
+		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF
+enforces without a queue: TCP is paced below the rate, ECN-capable packets are
+marked, others make their sender slow down, and only what is left is refused.
+
+The exit status is the command's own. Loopback traffic is not limited. The
+limit ends with this process.`,
+		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
+  weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
+  weir run --limit 1Gbit --shadow -- ./job     only count what would be done`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return a.runLimited(command, args, options) },
+	}
+	command.Flags().StringVar(&options.egress, "limit", "", "what the command may send, as in 100Mbit")
+	command.Flags().StringVar(&options.ingress, "ingress", "", "what it may receive: marks where ECN allows it, drops otherwise")
+	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
+	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
+	command.Flags().SetInterspersed(false)
+	return command
+}
+
+func (a *app) runLimited(command *cobra.Command, args []string, options runOptions) error {
+	egress, err := limitFlag("--limit", options.egress, options.shadow)
+	if err != nil {
+		return err
+	}
+	ingress, err := limitFlag("--ingress", options.ingress, options.shadow)
+	if err != nil {
+		return err
+	}
+	if egress == nil && ingress == nil {
+		return fault.New(fault.Usage, "give --limit, --ingress or both, as in --limit 100Mbit", "no limit is given")
+	}
+	outcome, err := scoped.Run(command.Context(), scoped.Command{
+		Args: args, Egress: egress, Ingress: ingress,
+		Waiting: func(n int) {
+			a.say("%s has ended; %d processes that it started have not, and stay limited", args[0], n)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.summarize(outcome, options.summary); err != nil {
+		return err
+	}
+	if outcome.Status != 0 {
+		return &exitStatus{outcome.Status}
+	}
+	return nil
+}
+
+// limitFlag reads one of the two rates; nil means that it is not given.
+func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
+	if text == "" {
+		return nil, nil
+	}
+	rate, err := units.ParseBitRate(text)
+	if err == nil {
+		err = limit.Limit{Rate: rate}.Check()
+	}
+	if err != nil {
+		return nil, fault.New(fault.Usage, "write a rate such as 100Mbit", "%s: %w", flag, err)
+	}
+	return &limit.Limit{Rate: rate, Shadow: shadow}, nil
+}
+
+// summarize says on standard error what was done; standard output is the command's.
+func (a *app) summarize(outcome scoped.Outcome, file string) error {
+	line := func(name string, c *limit.Counters) {
+		if c == nil {
+			return
+		}
+		rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
+		a.say("%s: %s at %s; %d packets marked, %d reductions, %d refused", name, units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+	}
+	line("sent", outcome.Egress)
+	line("received", outcome.Ingress)
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(struct {
+		Format string `json:"format"`
+		scoped.Outcome
+	}{"weir-run/1", outcome}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return nil
+}
+
+// exitStatus ends Weir with the status of the command that it ran.
+type exitStatus struct{ status int }
+
+func (e *exitStatus) Error() string { return fmt.Sprintf("the command ended with status %d", e.status) }

@@ -1,0 +1,100 @@
+// Package cgroup makes and removes cgroups of the v2 hierarchy, wherever it is mounted.
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+)
+
+// Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in hybrid mode.
+func Root() (string, error) {
+	file, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		return "", fmt.Errorf("find the cgroup hierarchy: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		if fields := strings.Fields(scanner.Text()); len(fields) > 2 && fields[2] == "cgroup2" {
+			return fields[1], nil
+		}
+	}
+	return "", fault.New(fault.Testbed, "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified",
+		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
+}
+
+// Cgroup is one cgroup of the v2 hierarchy.
+type Cgroup struct{ Path string }
+
+// Create makes a cgroup below parent, or below the root if parent is "". An existing name is an error.
+func Create(parent, name string) (Cgroup, error) {
+	if parent == "" {
+		root, err := Root()
+		if err != nil {
+			return Cgroup{}, err
+		}
+		parent = root
+	}
+	path := filepath.Join(parent, name)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return Cgroup{}, fault.Wrap(fmt.Errorf("create cgroup: %w", err), status(err), "run it as root")
+	}
+	return Cgroup{path}, nil
+}
+
+func status(err error) fault.Status {
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Permission
+	}
+	return fault.Failed
+}
+
+// ID is the cgroup's id, which BPF programs see: the inode number of its directory.
+func (c Cgroup) ID() (uint64, error) {
+	var info unix.Stat_t
+	if err := unix.Stat(c.Path, &info); err != nil {
+		return 0, fmt.Errorf("stat cgroup %s: %w", c.Path, err)
+	}
+	return info.Ino, nil
+}
+
+// Add moves a process into the cgroup. Sockets that it has open stay charged to its former cgroup.
+func (c Cgroup) Add(pid int) error {
+	if err := os.WriteFile(filepath.Join(c.Path, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+		return fmt.Errorf("move process %d into cgroup %s: %w", pid, c.Path, err)
+	}
+	return nil
+}
+
+// Processes lists the processes in the cgroup itself.
+func (c Cgroup) Processes() ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(c.Path, "cgroup.procs"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes of cgroup %s: %w", c.Path, err)
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("list processes of cgroup %s: %w", c.Path, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Remove removes the cgroup, which must hold no process and no cgroup. A missing one is no error.
+func (c Cgroup) Remove() error {
+	if err := os.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove cgroup: %w", err)
+	}
+	return nil
+}

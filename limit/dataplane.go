@@ -1,0 +1,162 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+
+	"weir/internal/fault"
+)
+
+// MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
+const MaxDepth = 4
+
+// DataPlane is the loaded programs and their maps. It is safe for concurrent use. Close ends all limits.
+type DataPlane struct {
+	objects limitObjects
+	links   []link.Link
+	scopes  int
+}
+
+// Load loads the data plane for up to scopes scopes, numbered from 0.
+func Load(scopes int) (*DataPlane, error) {
+	spec, err := loadLimit()
+	if err != nil {
+		return nil, fmt.Errorf("read limit programs: %w", err)
+	}
+	for _, name := range []string{"limit_configs", "limit_states", "limit_counts"} {
+		spec.Maps[name].MaxEntries = uint32(2 * scopes)
+	}
+	spec.Maps["limit_cgroups"].MaxEntries = uint32(scopes)
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
+	}
+	plane := &DataPlane{scopes: scopes}
+	if err := spec.LoadAndAssign(&plane.objects, nil); err != nil {
+		return nil, permission(fmt.Errorf("load limit programs: %w", err))
+	}
+	return plane, nil
+}
+
+func permission(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+	}
+	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see what this kernel lacks: cgroup_skb and sockops programs are needed")
+}
+
+// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside programs of others.
+func (p *DataPlane) Attach(path string) error {
+	for _, hook := range []struct {
+		attach  ebpf.AttachType
+		program *ebpf.Program
+	}{
+		{ebpf.AttachCGroupInetEgress, p.objects.LimitEgress},
+		{ebpf.AttachCGroupInetIngress, p.objects.LimitIngress},
+		{ebpf.AttachCGroupSockOps, p.objects.LimitSockops},
+	} {
+		attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: hook.attach, Program: hook.program})
+		if err != nil {
+			return permission(fmt.Errorf("attach %s to %s: %w", hook.attach, path, err))
+		}
+		p.links = append(p.links, attached)
+	}
+	return nil
+}
+
+// Assign says that the cgroup with this id (the inode number of its directory) is the scope.
+func (p *DataPlane) Assign(cgroup uint64, scope int) error {
+	if err := p.known(scope); err != nil {
+		return err
+	}
+	if err := p.objects.LimitCgroups.Put(cgroup, uint32(scope)); err != nil {
+		return fmt.Errorf("assign cgroup %d to scope %d: %w", cgroup, scope, err)
+	}
+	return nil
+}
+
+func (p *DataPlane) known(scope int) error {
+	if scope < 0 || scope >= p.scopes {
+		return fmt.Errorf("scope %d is not one of the %d that were loaded", scope, p.scopes)
+	}
+	return nil
+}
+
+// Set puts a limit on one direction of a scope, at once; the virtual queue keeps its state.
+func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
+	if err := p.known(scope); err != nil {
+		return err
+	}
+	if err := l.Check(); err != nil {
+		return err
+	}
+	index, config := uint32(2*scope)+uint32(direction), l.config()
+	var state limitLimitState
+	if err := p.objects.LimitStates.Lookup(index, &state); err != nil {
+		return fmt.Errorf("read scope %d: %w", scope, err)
+	}
+	if state.FairRate == 0 {
+		// Flows start from the whole rate and are brought down within some update intervals.
+		state.FairRate = config.Rate
+		if err := p.objects.LimitStates.Put(index, &state); err != nil {
+			return fmt.Errorf("prepare scope %d: %w", scope, err)
+		}
+	}
+	if err := p.objects.LimitConfigs.Put(index, &config); err != nil {
+		return fmt.Errorf("set scope %d: %w", scope, err)
+	}
+	return nil
+}
+
+// Counters are one direction's totals of a scope since it was loaded.
+type Counters struct {
+	Packets  uint64 `json:"packets"`  // admitted, as the stack hands them over
+	Segments uint64 `json:"segments"` // admitted, as they go on the wire
+	Bytes    uint64 `json:"bytes"`    // admitted, on the wire
+	Marked   uint64 `json:"marked"`
+	Reduced  uint64 `json:"reduced"`
+	Refused  uint64 `json:"refused"`
+	Forced   uint64 `json:"forced"`
+	Retries  uint64 `json:"retries"`
+	// Queue counts packets by virtual queue: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0.
+	Queue [32]uint64 `json:"queue"`
+}
+
+// Counters sums a scope's counters over all processors.
+func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
+	var sum Counters
+	if err := p.known(scope); err != nil {
+		return sum, err
+	}
+	var each []limitLimitCounters
+	if err := p.objects.LimitCounts.Lookup(uint32(2*scope)+uint32(direction), &each); err != nil {
+		return sum, fmt.Errorf("read counters of scope %d: %w", scope, err)
+	}
+	for _, c := range each {
+		sum.Packets += c.Packets
+		sum.Segments += c.Segments
+		sum.Bytes += c.Bytes
+		sum.Marked += c.Marked
+		sum.Reduced += c.Reduced
+		sum.Refused += c.Refused
+		sum.Forced += c.Forced
+		sum.Retries += c.Retries
+		for i, n := range c.Queue {
+			sum.Queue[i] += n
+		}
+	}
+	return sum, nil
+}
+
+// Close detaches the programs and frees their maps.
+func (p *DataPlane) Close() error {
+	var all []error
+	for _, attached := range p.links {
+		all = append(all, attached.Close())
+	}
+	return errors.Join(append(all, p.objects.Close())...)
+}

@@ -1,0 +1,441 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Limits the rate of scopes without building a queue.
+ *
+ * Every scope has a virtual queue: the time by which all admitted octets would have left a link of the scope's rate.
+ *
+ *   now - burst        now            now + mark        now + drop - reserve   now + drop
+ *        |--------------|----------------|-----------------------|-----------------|
+ *         admit                           mark or reduce, with a  admit only small  refuse
+ *                                         rising probability      packets
+ *
+ * The queue is a number, advanced by compare-and-swap (GCRA), so packets never wait in it. TCP senders are kept below the
+ * rate by explicit-rate pacing: every few milliseconds one packet updates the rate that a single flow of the scope may
+ * use (RCP: up with the unused share of the rate, down with the queue), and the RTT callback of each socket sets it as
+ * SO_MAX_PACING_RATE. Marks, reductions and refusals are the safety net behind it.
+ *
+ * cgroup_skb/egress returns: 1 pass, 2 refuse and reduce the congestion window, 3 pass and reduce it. Ingress: 1 pass, 0 drop.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "limit.h"
+
+char limit_license[] SEC("license") = "Dual BSD/GPL";
+
+#define NO_LIMIT ((__s64)1 << 60)
+#define SMALL_PACKET 128          /* wire octets: SYN, ACK, control */
+#define RATE_INTERVAL_MAX 1000000000
+#define TARGET_SHARE 1009         /* of 1024: what the fair rate aims at */
+#define CAS_TRIES 8
+#define AF_INET 2
+#define LOOPBACK 1                /* ifindex of lo in every namespace */
+#define SOL_SOCKET 1
+#define SO_MAX_PACING_RATE 47
+#define UNLIMITED 0xffffffffu
+#define ANCESTOR_LEVELS 12
+
+/* What is remembered of a socket. */
+struct socket_state {
+	struct limit_scopes scopes;
+	__u32 classified;
+	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
+	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
+};
+
+/* Rates and thresholds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_config);
+} limit_configs SEC(".maps");
+
+/* Virtual queues. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_state);
+} limit_states SEC(".maps");
+
+/* What was done. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_counters);
+} limit_counts SEC(".maps");
+
+/* Cgroup id to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u32);
+} limit_cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct socket_state);
+} limit_sockets SEC(".maps");
+
+/* The packet as the data plane sees it. */
+struct packet {
+	__u32 segments;
+	__u32 headers; /* octets repeated in every segment: network and transport header */
+	__u8 protocol;
+	__u8 ecn; /* the two ECN bits (RFC 3168) */
+};
+
+static __always_inline void parse(struct __sk_buff *skb, struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u32 network = 0;
+
+	p->segments = skb->gso_segs ? skb->gso_segs : 1;
+	p->protocol = 0;
+	p->ecn = 0;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = data;
+
+		if ((void *)(ip + 1) > end)
+			return;
+		network = ip->ihl * 4;
+		p->protocol = ip->protocol;
+		p->ecn = ip->tos & 3;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = data;
+
+		if ((void *)(ip + 1) > end)
+			return;
+		network = sizeof(*ip);
+		p->protocol = ip->nexthdr;
+		p->ecn = ip->flow_lbl[0] >> 4 & 3;
+	}
+	p->headers = network + 8;
+	if (p->protocol == IPPROTO_TCP) {
+		struct tcphdr *tcp = data + (network & 63);
+
+		if ((void *)(tcp + 1) <= end)
+			p->headers = network + tcp->doff * 4;
+	}
+}
+
+/* Octets on the wire: skb->len counts the headers of a super-packet once. */
+static __always_inline __u64 wire_bytes(const struct packet *p, __u32 len, __u32 overhead)
+{
+	return (__u64)len + (__u64)(p->segments - 1) * p->headers + (__u64)p->segments * overhead;
+}
+
+/* Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns, admitted or not. */
+static __always_inline __s64 charge(struct limit_state *state, const struct limit_config *config, __s64 now, __s64 cost,
+				    __s64 limit, struct limit_counters *count)
+{
+	__s64 floor = now - (__s64)config->burst_ns, queue = 0;
+
+	for (int i = 0; i < CAS_TRIES; i++) {
+		__s64 old = *(volatile __s64 *)&state->finish_ns;
+		__s64 finish = (old < floor ? floor : old) + cost;
+
+		queue = finish - now;
+		if (queue > limit)
+			return queue;
+		if (__sync_val_compare_and_swap(&state->finish_ns, old, finish) == old)
+			return queue;
+		count->retries++;
+	}
+	__sync_fetch_and_add(&state->finish_ns, cost);
+	return queue;
+}
+
+/*
+ * Moves the fair rate once per interval T of two mark thresholds: R += R * ((C - y) / 2C - q / 2T), bounded to C/1024 .. C.
+ * q is what the queue holds beyond half the mark threshold: a paced super-packet alone is no congestion.
+ */
+static __always_inline void update_rate(struct limit_state *state, const struct limit_config *config, __u64 now, __u64 wire)
+{
+	__sync_fetch_and_add(&state->window_bytes, wire);
+	__u64 start = state->window_start_ns, elapsed = now - start;
+
+	if (elapsed < 2 * config->mark_ns || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+		return;
+	__u64 bytes = state->window_bytes;
+
+	__sync_fetch_and_add(&state->window_bytes, -bytes);
+	if (elapsed > RATE_INTERVAL_MAX)
+		elapsed = RATE_INTERVAL_MAX;
+	__u64 target = (config->rate * TARGET_SHARE >> 10) + 1;
+	__u64 offered = bytes * 1000000000ULL / elapsed;
+	__u64 up = offered < target ? (target - offered) * 512 / target : 0;
+	__u64 down = offered > target ? (offered - target) * 512 / target : 0;
+	__s64 queue = state->finish_ns - (__s64)now - (__s64)(config->mark_ns >> 1);
+	__u64 behind = queue > 0 ? (__u64)(queue > RATE_INTERVAL_MAX ? RATE_INTERVAL_MAX : queue) * 512 / elapsed : 0;
+
+	if (down > 400)
+		down = 400;
+	if (behind > 400)
+		behind = 400;
+	__u64 factor = 1024 + up - down - behind;
+
+	if (factor < 400)
+		factor = 400;
+	__u64 rate = state->fair_rate * factor >> 10;
+
+	if (rate < (target >> 10) + 1)
+		rate = (target >> 10) + 1;
+	if (rate > target)
+		rate = target;
+	state->fair_rate = rate;
+	state->updates++;
+}
+
+/* The scopes of a packet: those of its cgroup and of the cgroups above it. */
+static __always_inline void find_scopes(struct __sk_buff *skb, struct limit_scopes *found)
+{
+	__u32 count = 0;
+
+	for (int level = ANCESTOR_LEVELS; level >= 0; level--) {
+		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+		__u32 *scope = id ? bpf_map_lookup_elem(&limit_cgroups, &id) : 0;
+
+		if (scope && count < LIMIT_SCOPES_PER_SOCKET)
+			found->scope[count++ & (LIMIT_SCOPES_PER_SOCKET - 1)] = *scope;
+	}
+	found->count = count;
+}
+
+static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, struct bpf_sock **full)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	*full = sk = sk ? bpf_sk_fullsock(sk) : 0;
+	if (!sk)
+		return 0;
+	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (known && !known->classified) {
+		find_scopes(skb, &known->scopes);
+		known->classified = 1;
+	}
+	return known;
+}
+
+static __always_inline __u32 bucket(__s64 queue_ns)
+{
+	__u64 us = queue_ns > 0 ? (__u64)queue_ns / 1000 : 0;
+	__u32 index = 0;
+
+	for (int shift = 4; shift >= 0; shift--)
+		if (us >> (1u << shift) >> index) {
+			index += 1u << shift;
+		}
+	return index < LIMIT_QUEUE_BUCKETS ? index : LIMIT_QUEUE_BUCKETS - 1;
+}
+
+/* One scope's part in a packet. */
+struct share {
+	struct limit_config *config;
+	struct limit_counters *count;
+	struct limit_state *state;
+	__s64 cost;  /* charged; 0 if the scope let the packet pass free */
+	__s64 queue; /* ns, this packet included */
+	__u64 wire;
+};
+
+/* Charges the packet to one scope. Returns 0 if the scope refuses it. */
+static __always_inline int take(struct __sk_buff *skb, const struct packet *p, __u32 scope, __u32 direction, __s64 now, int idle,
+				struct share *share)
+{
+	__u32 index = scope * 2 + direction;
+	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
+	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
+	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
+
+	share->config = 0;
+	if (!config || !state || !count || !(config->flags & LIMIT_ENFORCED))
+		return 1;
+	if (skb->ifindex == LOOPBACK && !(config->flags & LIMIT_LOOPBACK))
+		return 1;
+	__u64 wire = wire_bytes(p, skb->len, config->overhead);
+	__s64 cost = wire * config->cost >> LIMIT_COST_SHIFT;
+	__s64 limit = config->drop_ns - (wire > SMALL_PACKET ? config->reserve_ns : 0);
+	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
+	__s64 queue = charge(state, config, now, cost, idle ? 4 * (__s64)config->drop_ns : limit, count);
+
+	if (!(config->flags & LIMIT_CLASSIC))
+		update_rate(state, config, now, wire);
+	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
+	if (queue > limit && (!idle || queue > 4 * (__s64)config->drop_ns)) {
+		count->refused++;
+		return config->flags & LIMIT_SHADOW ? 1 : 0;
+	}
+	if (queue > limit)
+		count->forced++;
+	share->config = config;
+	share->state = state;
+	share->count = count;
+	share->cost = cost;
+	share->queue = queue;
+	share->wire = wire;
+	return 1;
+}
+
+enum wish { NOTHING, MARK, REDUCE };
+
+/* Counts an admitted packet and says what the scope wants done to it: more likely the longer its queue. */
+static __always_inline enum wish settle(const struct packet *p, struct share *share, __u32 direction)
+{
+	struct limit_config *config = share->config;
+	__s64 above = share->queue - (__s64)config->mark_ns;
+	__u64 span = config->drop_ns - config->reserve_ns;
+
+	share->count->packets++;
+	share->count->segments += p->segments;
+	share->count->bytes += share->wire;
+	span = span > config->mark_ns ? span - config->mark_ns : 1;
+	if (above <= 0 || bpf_get_prandom_u32() % span >= (__u64)above)
+		return NOTHING;
+	if (p->ecn) {
+		share->count->marked++;
+		return config->flags & LIMIT_SHADOW ? NOTHING : MARK;
+	}
+	if (p->protocol != IPPROTO_TCP || direction == LIMIT_INGRESS)
+		return NOTHING;
+	share->count->reduced++;
+	return config->flags & LIMIT_SHADOW ? NOTHING : REDUCE;
+}
+
+static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
+{
+	struct share shares[LIMIT_SCOPES_PER_SOCKET] = {};
+	struct limit_scopes found = {}, *scopes = &found;
+	struct bpf_sock *sk;
+	struct socket_state *known = socket_of(skb, &sk);
+	enum wish wish = NOTHING;
+	struct packet p;
+	int idle = 0;
+
+	if (known)
+		scopes = &known->scopes;
+	else
+		find_scopes(skb, &found);
+	if (!scopes->count)
+		return 1;
+	parse(skb, &p);
+	if (direction == LIMIT_EGRESS && p.protocol == IPPROTO_TCP && sk) {
+		struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
+
+		idle = tcp && tcp->packets_out == 0;
+	}
+	__s64 now = bpf_ktime_get_ns();
+	int refused = 0;
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (i >= scopes->count)
+			break;
+		if (!take(skb, &p, scopes->scope[i], direction, now, idle, &shares[i])) {
+			refused = 1;
+			break;
+		}
+	}
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (!shares[i].config)
+			continue;
+		if (refused) {
+			__sync_fetch_and_add(&shares[i].state->finish_ns, -shares[i].cost);
+			continue;
+		}
+		enum wish want = settle(&p, &shares[i], direction);
+
+		if (want > wish)
+			wish = want;
+	}
+	if (refused)
+		return direction == LIMIT_EGRESS ? 2 : 0;
+	if (wish == MARK)
+		bpf_skb_ecn_set_ce(skb);
+	return wish == REDUCE ? 3 : 1;
+}
+
+SEC("cgroup_skb/egress")
+int limit_egress(struct __sk_buff *skb)
+{
+	return limit_packet(skb, LIMIT_EGRESS);
+}
+
+SEC("cgroup_skb/ingress")
+int limit_ingress(struct __sk_buff *skb)
+{
+	return limit_packet(skb, LIMIT_INGRESS);
+}
+
+/* The smallest fair rate of the socket's scopes, octet/s. */
+static __always_inline __u64 fair_rate(struct socket_state *known)
+{
+	__u64 rate = UNLIMITED;
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (i >= known->scopes.count)
+			break;
+		__u32 index = known->scopes.scope[i] * 2 + LIMIT_EGRESS;
+		struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
+		struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
+
+		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
+			continue;
+		if (state->fair_rate < rate)
+			rate = state->fair_rate;
+	}
+	return rate;
+}
+
+/* Paces the socket at the fair rate, or at the application's own rate where that is lower. */
+static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *known)
+{
+	__u32 current = UNLIMITED;
+
+	if (bpf_getsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)))
+		return;
+	if (!known->pace || current != known->pace)
+		known->application = current;
+	__u64 rate = fair_rate(known);
+
+	if (rate > known->application)
+		rate = known->application;
+	/* A change below 1.6 % is not worth a system call's work. */
+	if (current != UNLIMITED && rate < current + (current >> 6) && rate + (current >> 6) > current)
+		return;
+	__u32 value = rate;
+
+	if (value != current && !bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)))
+		known->pace = value;
+}
+
+SEC("sockops")
+int limit_sockops(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	if (!sk)
+		return 1;
+	if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		bpf_sock_ops_cb_flags_set(ops, BPF_SOCK_OPS_RTT_CB_FLAG);
+	else if (ops->op != BPF_SOCK_OPS_RTT_CB)
+		return 1;
+	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
+
+	if (known && known->classified && known->scopes.count)
+		pace(ops, known);
+	return 1;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the limit data plane and its Go half share. One scope has two directions; its index in every map is 2 * scope + direction. */
+#ifndef WEIR_LIMIT_H
+#define WEIR_LIMIT_H
+
+#define LIMIT_SCOPES_PER_SOCKET 4
+#define LIMIT_COST_SHIFT 24
+#define LIMIT_QUEUE_BUCKETS 32
+
+enum limit_direction { LIMIT_EGRESS = 0, LIMIT_INGRESS = 1 };
+
+enum limit_flags {
+	LIMIT_ENFORCED = 1, /* the rate is in force; without it the direction is not limited */
+	LIMIT_SHADOW = 2,   /* count what would be done, do nothing */
+	LIMIT_CLASSIC = 4,  /* the talk's algorithm: no explicit-rate pacing */
+	LIMIT_LOOPBACK = 8, /* charge loopback traffic too */
+};
+
+/* Written by the controller alone. */
+struct limit_config {
+	__u64 cost;       /* ns per octet, times 2^LIMIT_COST_SHIFT */
+	__u64 rate;       /* octet/s */
+	__u64 burst_ns;   /* how far an idle scope may run ahead */
+	__u64 mark_ns;    /* virtual queue above which ECN marks and reductions begin */
+	__u64 drop_ns;    /* virtual queue above which packets are refused */
+	__u64 reserve_ns; /* the last part of the queue, kept for small packets */
+	__u32 flags;      /* enum limit_flags */
+	__u32 overhead;   /* octets of link overhead per wire packet, beyond the IP packet */
+};
+
+/* Written by the data plane, by atomic operations alone; one cache line. */
+struct limit_state {
+	__s64 finish_ns;       /* virtual finish time of the last admitted packet, CLOCK_MONOTONIC */
+	__u64 fair_rate;       /* octet/s that one flow may send at */
+	__u64 window_start_ns; /* of the current rate measurement */
+	__u64 window_bytes;    /* octets offered in it */
+	__u64 updates;         /* of fair_rate */
+	__u64 unused[3];
+};
+
+/* Per CPU, written by the data plane alone. */
+struct limit_counters {
+	__u64 packets;  /* as the stack hands them over: GSO super-packets count once */
+	__u64 segments; /* as they go on the wire */
+	__u64 bytes;    /* wire octets admitted */
+	__u64 marked;   /* CE set */
+	__u64 reduced;  /* congestion-window reductions asked for */
+	__u64 refused;  /* egress: given back to the sender; ingress: dropped */
+	__u64 forced;   /* admitted above the threshold because nothing was in flight */
+	__u64 retries;  /* compare-and-swap contention */
+	__u64 queue[LIMIT_QUEUE_BUCKETS]; /* packets by virtual queue: bucket i counts [2^i, 2^(i+1)) us, bucket 0 below 2 us */
+};
+
+/* The scopes that a cgroup's traffic is charged to, outermost last. */
+struct limit_scopes {
+	__u32 count;
+	__u32 scope[LIMIT_SCOPES_PER_SOCKET];
+};
+
+#endif
