@@ -1,0 +1,158 @@
+// Package analyzer judges every tester frame that arrives at a device, per stream and exactly, in an XDP program.
+//
+// What bites:
+//   - The program needs native XDP and takes the device's only XDP place for as long as the analyzer is open.
+//   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set; all else is passed on.
+//   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts what came before as lost.
+//   - A frame whose UDP checksum is wrong counts as received and as a payload error, and its sequence number as lost. An
+//     IPv4 frame with the checksum 0 carries none and is not checked.
+//   - Loss behind the last frame that arrived cannot be seen here: compare with the generator's account.
+//   - An out-of-window frame is in Received alone. Its number may be among the lost ones, so Lost is exact while
+//     OutOfWindow is 0 and an upper bound otherwise. The window is the last 128 blocks of 64 sequence numbers.
+package analyzer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/tester"
+	"weir/tester/tai"
+)
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type histogram analyzer analyzer.bpf.c
+
+// Window is how many sequence numbers behind the highest are told apart, at least.
+const Window = (blocks - 1) * 64
+
+// blocks is ANALYZER_BLOCKS.
+const blocks = 128
+
+// Options of an analyzer.
+type Options struct {
+	Streams []uint16 // the identifiers to judge; frames of others are counted as unknown
+	Pass    bool     // hand judged frames on to the stack or to what the device belongs to
+	Capture bool     // keep frames around errors, at some cost per frame
+}
+
+// Analyzer is attached to one device. Snapshot and Captured are safe for concurrent use, until Close.
+type Analyzer struct {
+	streams []uint16 // by slot
+	objects analyzerObjects
+	link    link.Link
+	reader  *ringbuf.Reader
+}
+
+// Attach loads the analyzer and attaches it to a device of ns; a nil ns is the calling thread's own. The device's only XDP
+// program is the analyzer until Close or until this process ends.
+func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, error) {
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	found, err := conn.Device(device)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Usage, "name a device of that namespace: ip link")
+	}
+	a, err := load(options, found.Queues > 1)
+	if err != nil {
+		return nil, err
+	}
+	attach := func() (err error) {
+		a.link, err = link.AttachXDP(link.XDPOptions{Program: a.objects.Analyze, Interface: found.Index, Flags: link.XDPDriverMode})
+		return err
+	}
+	if ns == nil {
+		err = attach()
+	} else {
+		err = ns.Do(attach)
+	}
+	if err != nil {
+		return nil, errors.Join(refusal(device, err), a.Close())
+	}
+	return a, nil
+}
+
+func refusal(device string, err error) error {
+	err = fmt.Errorf("attach analyzer to %s in native XDP mode: %w", device, err)
+	switch {
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
+		return fault.Wrap(err, fault.Failed, "detach the XDP program that the device has: ip link set "+device+" xdp off")
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
+		return fault.Wrap(err, fault.Testbed, "use a device whose driver has native XDP, such as veth")
+	case errors.Is(err, unix.EPERM):
+		return fault.Wrap(err, fault.Permission, "run as root, or with CAP_BPF and CAP_NET_ADMIN")
+	}
+	return err
+}
+
+// load makes the maps and programs for the streams; parallel is for devices with more than one queue.
+func load(options Options, parallel bool) (*Analyzer, error) {
+	streams := slices.Clone(options.Streams)
+	slices.Sort(streams)
+	streams = slices.Compact(streams)
+	if n := len(streams); n > 0 && streams[n-1] >= tester.MaxStreams {
+		return nil, fault.New(fault.Usage, fmt.Sprintf("use identifiers below %d", tester.MaxStreams), "announce stream %d: no such identifier", streams[n-1])
+	}
+	spec, err := loadAnalyzer()
+	if err != nil {
+		return nil, fmt.Errorf("read analyzer program: %w", err)
+	}
+	for _, name := range []string{"streams", "windows", "delays", "variations"} {
+		spec.Maps[name].MaxEntries = uint32(max(len(streams), 1))
+	}
+	if !options.Capture {
+		spec.Maps["captures"].MaxEntries = uint32(unix.Getpagesize())
+	}
+	offset, err := tai.Offset()
+	if err != nil {
+		return nil, err
+	}
+	settings := analyzerAnalyzerSettings{Tai: offset, Pass: flag(options.Pass), Capture: flag(options.Capture), Parallel: flag(parallel)}
+	if err := spec.Variables["settings"].Set(&settings); err != nil {
+		return nil, fmt.Errorf("set up analyzer: %w", err)
+	}
+	a := &Analyzer{streams: streams}
+	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
+		return nil, fault.Wrap(fmt.Errorf("load analyzer: %w", err), fault.Testbed, "run 'weir doctor' to see what this kernel lacks")
+	}
+	for slot, id := range streams {
+		if err := a.objects.Slots.Put(uint32(id), uint32(slot)+1); err != nil {
+			return nil, errors.Join(fmt.Errorf("announce stream %d: %w", id, err), a.Close())
+		}
+	}
+	if a.reader, err = ringbuf.NewReader(a.objects.Captures); err != nil {
+		return nil, errors.Join(fmt.Errorf("open capture: %w", err), a.Close())
+	}
+	return a, nil
+}
+
+func flag(set bool) uint8 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// Close detaches the program and frees the maps; the counts are gone with them.
+func (a *Analyzer) Close() error {
+	var all []error
+	if a.link != nil {
+		all = append(all, a.link.Close())
+	}
+	if a.reader != nil {
+		all = append(all, a.reader.Close())
+	}
+	if err := errors.Join(append(all, a.objects.Close())...); err != nil {
+		return fmt.Errorf("detach analyzer: %w", err)
+	}
+	return nil
+}

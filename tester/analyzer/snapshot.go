@@ -1,0 +1,102 @@
+package analyzer
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/record/hist"
+	"weir/tester"
+)
+
+// Snapshot returns what was counted so far, streams in the order of their identifiers. While frames arrive, the counters of
+// a stream may be a frame apart from each other; once they have stopped, everything is exact.
+func (a *Analyzer) Snapshot() (tester.Analysis, error) {
+	var analysis tester.Analysis
+	var ports []analyzerPortCounts
+	if err := a.objects.Port.Lookup(uint32(0), &ports); err != nil {
+		return analysis, fmt.Errorf("read port counters: %w", err)
+	}
+	for _, port := range ports {
+		analysis.Foreign += port.Foreign
+		analysis.ForeignBytes += port.ForeignBytes
+		analysis.Unknown += port.Unknown
+		analysis.Uncaptured += port.Uncaptured
+	}
+	if len(a.streams) == 0 {
+		return analysis, nil
+	}
+	counts, err := entries[analyzerStreamCounts](a.objects.Streams, len(a.streams))
+	if err != nil {
+		return analysis, fmt.Errorf("read stream counters: %w", err)
+	}
+	var delay, variation analyzerHistogram
+	for slot, id := range a.streams {
+		c := &counts[slot]
+		if c.Received > 0 {
+			if err := a.objects.Delays.Lookup(uint32(slot), &delay); err != nil {
+				return analysis, fmt.Errorf("read delays of stream %d: %w", id, err)
+			}
+			if err := a.objects.Variations.Lookup(uint32(slot), &variation); err != nil {
+				return analysis, fmt.Errorf("read delay variations of stream %d: %w", id, err)
+			}
+		}
+		one, err := account(id, c, &delay, &variation)
+		if err != nil {
+			return analysis, err
+		}
+		analysis.Streams = append(analysis.Streams, one)
+	}
+	return analysis, nil
+}
+
+// entries reads the first n values of an array map in few system calls.
+func entries[T any](m *ebpf.Map, n int) ([]T, error) {
+	values := make([]T, n)
+	keys := make([]uint32, n)
+	var cursor ebpf.MapBatchCursor
+	read := 0
+	for read < n {
+		got, err := m.BatchLookup(&cursor, keys[read:], values[read:], nil)
+		read += got
+		if err != nil && read < n {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+func account(id uint16, c *analyzerStreamCounts, delay, variation *analyzerHistogram) (tester.Counts, error) {
+	counts := tester.Counts{
+		Stream: id, Received: c.Received, WireBytes: c.WireBytes, PayloadBytes: c.PayloadBytes,
+		Unique: c.Unique, Duplicates: c.Duplicates, Reordered: c.Reordered, MaxExtent: c.MaxExtent,
+		SequenceErrors: c.SequenceErrors, PayloadErrors: c.PayloadErrors, OutOfWindow: c.OutOfWindow,
+		DelaySum: c.DelaySum, DelayMin: c.DelayMin, DelayMax: c.DelayMax, DelayLatest: c.DelayLatest, NegativeDelays: c.NegativeDelays,
+		VariationMax: c.VariationMax, First: time.Duration(c.First), Last: time.Duration(c.Last),
+		Delay: &hist.Histogram{}, Variation: &hist.Histogram{},
+	}
+	if c.Received == 0 {
+		return counts, nil
+	}
+	if c.Next > c.Unique {
+		counts.Lost = c.Next - c.Unique
+	}
+	if c.Next > 0 {
+		counts.HighestSequence = c.Next - 1
+	}
+	if c.SequenceErrors > 0 {
+		counts.LastError = &tester.SequenceError{Expected: c.ErrorExpected, Got: c.ErrorGot, At: time.Duration(c.ErrorAt)}
+	}
+	if c.PayloadErrors > 0 {
+		counts.LastCorrupt = &tester.Corruption{Sequence: c.CorruptGot, At: time.Duration(c.CorruptAt)}
+	}
+	var err error
+	if counts.Delay, err = hist.FromCounts(delay.Buckets[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
+		return counts, fmt.Errorf("read delays of stream %d: %w", id, err)
+	}
+	if counts.Variation, err = hist.FromCounts(variation.Buckets[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
+		return counts, fmt.Errorf("read delay variations of stream %d: %w", id, err)
+	}
+	return counts, nil
+}
