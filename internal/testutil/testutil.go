@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,32 +23,6 @@ func NeedRoot(t testing.TB) {
 		t.Fatal("CI must run the privileged tests as root")
 	}
 	t.Skip("needs root: run the tests with sudo -E")
-}
-
-// Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.
-func Need(t testing.TB, feature string, err error) {
-	t.Helper()
-	if err == nil {
-		return
-	}
-	if kernel := os.Getenv("TEST_KERNEL"); kernel != "" && !knownAbsent(kernel, feature) {
-		t.Fatalf("the %s test kernel is known to have %s, and the probe says: %v", kernel, feature, err)
-	}
-	t.Skipf("needs %s: %v", feature, err)
-}
-
-// knownAbsent says what the test kernels lack; see testkernel/README.md.
-func knownAbsent(kernel, feature string) bool {
-	absent := map[string]string{
-		"uml": "jit struct_ops fentry kprobe tracepoint sch_bpf seccomp cpu-affinity live-frames bbr speed",
-		"x86": "seccomp bbr speed",
-	}
-	for _, name := range strings.Fields(absent[kernel]) {
-		if name == feature {
-			return true
-		}
-	}
-	return false
 }
 
 // Command returns the path of a program that a test uses as an independent peer. A missing one skips, and fails under CI.

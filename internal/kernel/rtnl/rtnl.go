@@ -28,6 +28,7 @@ type Device struct {
 	MTU     int              // octets of network-layer packet
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
+	XDP     uint32           // id of the XDP program attached; 0 for none
 	Queues  int              // receive queues
 }
 
@@ -126,12 +127,16 @@ func (c *Conn) Devices() ([]Device, error) {
 }
 
 func describe(attrs *netlink.LinkAttrs) Device {
-	return Device{
+	device := Device{
 		Name: attrs.Name, Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
 	}
+	if attrs.Xdp != nil && attrs.Xdp.Attached {
+		device.XDP = attrs.Xdp.ProgId
+	}
+	return device
 }
 
 // dump repeats a listing that the kernel marks as inconsistent because something changed meanwhile.

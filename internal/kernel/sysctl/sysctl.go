@@ -10,10 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"runtime"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
@@ -78,7 +75,7 @@ func fileOf(key string) (string, error) {
 // perNamespace says whether the file is a setting of the current namespace and not of the machine.
 func perNamespace(file string) error {
 	if _, err := os.Stat(machineOnly); err == nil {
-		return inFreshNamespace(func() error { return writable(general(file)) })
+		return netns.Fresh(func() error { return writable(general(file)) })
 	}
 	return writable(file)
 }
@@ -101,18 +98,4 @@ func general(file string) string {
 		part[6] = "default"
 	}
 	return strings.Join(part, "/")
-}
-
-// inFreshNamespace runs f in a namespace that ends with the call, on a thread that ends with it too.
-func inFreshNamespace(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("make a namespace to compare with: %w", err)
-			return
-		}
-		done <- f()
-	}()
-	return <-done
 }

@@ -1,0 +1,113 @@
+package netns_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"testing"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/testutil"
+)
+
+func TestCreateOpenRemove(t *testing.T) {
+	ns := testutil.Namespace(t, "made")
+	names, err := netns.List("weirtest-")
+	if err != nil || !slices.Contains(names, ns.Name) {
+		t.Errorf("%s is not in %q, %v", ns.Name, names, err)
+	}
+	if _, err := netns.Create(ns.Name); !errors.Is(err, os.ErrExist) {
+		t.Errorf("create a second time: %v", err)
+	}
+	again, err := netns.Open(ns.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	first, _ := ns.Inode()
+	second, err := again.Inode()
+	if err != nil || first != second || first == 0 {
+		t.Errorf("inodes %d and %d, %v", first, second, err)
+	}
+	if err := netns.Remove("weirtest-never-made"); err != nil {
+		t.Errorf("remove a missing name: %v", err)
+	}
+	for _, name := range []string{"", "a/b", "a b"} {
+		if _, err := netns.Create(name); err == nil {
+			t.Errorf("name %q accepted", name)
+		}
+	}
+}
+
+func TestDoEntersAndReturns(t *testing.T) {
+	ns := testutil.Namespace(t, "entered")
+	wrong := errors.New("what f returned")
+	var inside uint64
+	err := ns.Do(func() error {
+		current, err := netns.Current()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = current.Close() }()
+		inside, err = current.Inode()
+		return errors.Join(wrong, err)
+	})
+	if want, _ := ns.Inode(); !errors.Is(err, wrong) || inside != want {
+		t.Errorf("inside %d, want %d; error %v", inside, want, err)
+	}
+	current, err := netns.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = current.Close() }()
+	if after, _ := current.Inode(); after == inside {
+		t.Error("the thread did not come back")
+	}
+}
+
+func TestLoopbackIsUp(t *testing.T) {
+	if err := testutil.Namespace(t, "loopback").Do(func() error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = listener.Close() }()
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFreshIsNewAndLeavesNoThreadBehind(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Snapshot(t)
+	seen := map[uint64]bool{}
+	var held []*netns.Namespace // an open handle keeps the number from being used again
+	defer func() {
+		for _, ns := range held {
+			_ = ns.Close()
+		}
+	}()
+	for range 4 {
+		if err := netns.Fresh(func() error {
+			current, err := netns.Current()
+			if err != nil {
+				return err
+			}
+			held = append(held, current)
+			inode, err := current.Inode()
+			seen[inode] = true
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d different namespaces of 4", len(seen))
+	}
+}

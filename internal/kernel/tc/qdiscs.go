@@ -1,0 +1,154 @@
+package tc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+)
+
+const nested = unix.NLA_F_NESTED
+
+// AddPfifo makes a first-in-first-out queue of limit packets.
+func (c *Conn) AddPfifo(dev string, at Place, limit uint32) error {
+	return c.Add("pfifo", dev, at, words(limit))
+}
+
+// AddBfifo makes a first-in-first-out queue of limit octets.
+func (c *Conn) AddBfifo(dev string, at Place, limit units.ByteSize) error {
+	return c.Add("bfifo", dev, at, words(clamp(uint64(limit))))
+}
+
+// AddClsact makes the hook for classifiers at a device's ingress and egress.
+func (c *Conn) AddClsact(dev string) error {
+	return c.Add("clsact", dev, Place{Parent: Clsact, Handle: MakeHandle(0xffff, 0)}, nil)
+}
+
+// TBFSpec describes a token bucket filter. All sizes are octets.
+type TBFSpec struct {
+	Rate     units.BitRate
+	Burst    units.ByteSize // of the bucket; a packet larger than it is split or dropped
+	Limit    units.ByteSize // that may wait
+	Overhead uint16         // octets that each packet uses beyond its own
+}
+
+// AddTBF makes a token bucket filter; it splits super-packets that are larger than its bucket.
+func (c *Conn) AddTBF(dev string, at Place, spec TBFSpec) error {
+	if spec.Rate < 8 || spec.Burst == 0 || spec.Limit == 0 {
+		return fault.New(fault.Usage, "give all three", "add tbf to %s: it needs a rate, a burst and a limit", dev)
+	}
+	const parms, rate64, burst = 1, 4, 6
+	octets := uint64(spec.Rate) / 8
+	// struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu; the buffer is given in octets below.
+	qopt := ratespec(octets, spec.Overhead)
+	qopt = append(qopt, ratespec(0, 0)...)
+	qopt = append(qopt, words(clamp(uint64(spec.Limit)), ticks(uint64(spec.Burst), octets), 0)...)
+	b := attribute(nil, parms, qopt)
+	if octets > math.MaxUint32 {
+		b = attribute(b, rate64, long(octets))
+	}
+	b = attribute(b, burst, words(clamp(uint64(spec.Burst))))
+	return c.Add("tbf", dev, at, b)
+}
+
+// AddHTB makes a hierarchical token bucket without classes. Packets that no filter and no priority puts into a class go to
+// the class with the minor number fallback; 0 lets them pass unlimited.
+func (c *Conn) AddHTB(dev string, at Place, fallback uint16) error {
+	const initial, version, rate2quantum = 2, 3, 10
+	return c.Add("htb", dev, at, attribute(nil, initial, words(version, rate2quantum, uint32(fallback), 0, 0)))
+}
+
+// HTBClass describes a class of a hierarchical token bucket.
+type HTBClass struct {
+	Rate     units.BitRate  // guaranteed
+	Ceil     units.BitRate  // with what others leave; 0 means Rate
+	Burst    units.ByteSize // octets sent at once at Rate; 0 means what the rate sends in 1 ms, at least 10 packets
+	Quantum  uint32         // octets served in turn while borrowing; 0 lets the kernel choose
+	Priority uint32         // 0 to 7, lowest first, when borrowing
+	Overhead uint16         // octets that each packet uses beyond its own
+}
+
+// AddHTBClass makes the class called class below parent, which is the htb qdisc or another class of it.
+func (c *Conn) AddHTBClass(dev string, parent, class Handle, spec HTBClass) error {
+	if spec.Rate < 8 {
+		return fault.New(fault.Usage, "give the class a rate", "add htb class %s to %s: no rate", class, dev)
+	}
+	const parms, rate64, ceil64 = 1, 6, 7
+	ceil := max(spec.Rate, spec.Ceil)
+	rateOctets, ceilOctets := uint64(spec.Rate)/8, uint64(ceil)/8
+	burst := func(octets uint64) uint64 {
+		if spec.Burst > 0 {
+			return uint64(spec.Burst)
+		}
+		return max(octets/1000, 10*1514)
+	}
+	// struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
+	opt := append(ratespec(rateOctets, spec.Overhead), ratespec(ceilOctets, spec.Overhead)...)
+	opt = append(opt, words(ticks(burst(rateOctets), rateOctets), ticks(burst(ceilOctets), ceilOctets),
+		spec.Quantum, 0, spec.Priority)...)
+	b := attribute(nil, parms, opt)
+	if rateOctets > math.MaxUint32 {
+		b = attribute(b, rate64, long(rateOctets))
+	}
+	if ceilOctets > math.MaxUint32 {
+		b = attribute(b, ceil64, long(ceilOctets))
+	}
+	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	if err := c.request(unix.RTM_NEWTCLASS, flags, dev, Place{Parent: parent, Handle: class}, "htb", b); err != nil {
+		return fmt.Errorf("add htb class %s to %s: %w", class, dev, err)
+	}
+	return nil
+}
+
+// FqCodelSpec describes fq_codel (RFC 8290); zero fields take the kernel's defaults.
+type FqCodelSpec struct {
+	Limit    uint32        // packets
+	Flows    uint32        // hash buckets
+	Target   time.Duration // acceptable standing delay
+	Interval time.Duration
+	Quantum  uint32 // octets
+	ECN      bool   // mark instead of dropping where the packet is ECN-capable
+}
+
+// AddFqCodel makes a fair queue with delay control.
+func (c *Conn) AddFqCodel(dev string, at Place, spec FqCodelSpec) error {
+	const target, limit, interval, ecn, flows, quantum = 1, 2, 3, 4, 5, 6
+	var b []byte
+	for _, field := range []struct {
+		kind  uint16
+		value uint32
+	}{
+		{target, uint32(spec.Target.Microseconds())}, {limit, spec.Limit}, {interval, uint32(spec.Interval.Microseconds())},
+		{flows, spec.Flows}, {quantum, spec.Quantum},
+	} {
+		if field.value != 0 {
+			b = attribute(b, field.kind, words(field.value))
+		}
+	}
+	marks := uint32(0)
+	if spec.ECN {
+		marks = 1
+	}
+	return c.Add("fq_codel", dev, at, attribute(b, ecn, words(marks)))
+}
+
+// ratespec is struct tc_ratespec for a rate in octets per second over Ethernet.
+func ratespec(octets uint64, overhead uint16) []byte {
+	const ethernet = 1 // TC_LINKLAYER_ETHERNET: the kernel computes times itself instead of asking for a table
+	b := []byte{0, ethernet}
+	b = binary.NativeEndian.AppendUint16(b, overhead)
+	b = append(b, 0, 0, 0, 0) // cell_align, mpu
+	return binary.NativeEndian.AppendUint32(b, clamp(octets))
+}
+
+// ticks is the time in which a rate (octets per second) sends size octets, in the kernel's scheduler ticks of 64 ns.
+func ticks(size, rate uint64) uint32 {
+	return clamp(uint64(float64(size) / float64(rate) * 1e9 / 64))
+}
+
+func clamp(value uint64) uint32 { return uint32(min(value, math.MaxUint32)) }

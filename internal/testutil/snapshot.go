@@ -1,0 +1,107 @@
+package testutil
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/tc"
+)
+
+// Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their qdiscs and XDP programs, BPF
+// pins, and entries of /run/weir. When the test ends all must be as before. The kernel takes namespaces apart in the
+// background and other tests may run beside, so that a difference counts once it has lasted ten seconds.
+func Snapshot(t testing.TB) {
+	t.Helper()
+	NeedRoot(t)
+	before := inventory(t)
+	t.Cleanup(func() {
+		var changed []string
+		for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Millisecond) {
+			changed = difference(before, inventory(t))
+			if len(changed) == 0 || time.Now().After(deadline) {
+				break
+			}
+		}
+		for _, line := range changed {
+			t.Errorf("the test left the host changed: %s", line)
+		}
+	})
+}
+
+// difference lists what is only in one of two sorted inventories.
+func difference(before, after []string) (changed []string) {
+	for _, item := range after {
+		if _, found := slices.BinarySearch(before, item); !found {
+			changed = append(changed, "new: "+item)
+		}
+	}
+	for _, item := range before {
+		if _, found := slices.BinarySearch(after, item); !found {
+			changed = append(changed, "gone: "+item)
+		}
+	}
+	return changed
+}
+
+// inventory lists the host's objects, sorted.
+func inventory(t testing.TB) []string {
+	t.Helper()
+	names, err := netns.List("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []string
+	for _, name := range names {
+		items = append(items, "namespace "+name)
+	}
+	devices, err := deviceItems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	items = append(items, devices...)
+	for _, root := range []string{"/sys/fs/bpf", "/run/weir"} {
+		_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && path != root {
+				items = append(items, "file "+path)
+			}
+			return nil // a missing folder, or one that goes while it is read, holds nothing
+		})
+	}
+	slices.Sort(items)
+	return items
+}
+
+func deviceItems() ([]string, error) {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	queues, err := tc.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer queues.Close()
+	devices, err := links.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var items []string
+	for _, device := range devices {
+		items = append(items, fmt.Sprintf("device %s up=%t xdp=%d", device.Name, device.Up, device.XDP))
+		qdiscs, err := queues.List(device.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, qdisc := range qdiscs {
+			items = append(items, fmt.Sprintf("qdisc %s of %s at %s", qdisc.Kind, device.Name, qdisc.Parent))
+		}
+	}
+	return items, nil
+}

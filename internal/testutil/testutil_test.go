@@ -1,0 +1,44 @@
+package testutil
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/internal/kernel/netns"
+)
+
+func TestDifference(t *testing.T) {
+	got := difference([]string{"a", "b", "d"}, []string{"a", "c", "d"})
+	if diff := cmp.Diff([]string{"new: c", "gone: b"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestInventorySeesANamespace(t *testing.T) {
+	ns := Namespace(t, "seen")
+	if items := inventory(t); !slices.Contains(items, "namespace "+ns.Name) || !slices.IsSorted(items) {
+		t.Errorf("%s is not in the sorted list %q", ns.Name, items)
+	}
+}
+
+func TestSnapshotForgivesWhatIsCleanedUp(t *testing.T) {
+	Snapshot(t)
+	ns, err := netns.Create("weirtest-snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ns.Close()
+		if err := netns.Remove("weirtest-snapshot"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestKnownAbsent(t *testing.T) {
+	if !KnownAbsent("uml", "jit") || KnownAbsent("x86", "jit") || KnownAbsent("uml", "netem") {
+		t.Error("the table of what the test kernels lack does not hold")
+	}
+}
