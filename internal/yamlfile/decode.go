@@ -173,7 +173,7 @@ func keysOf(t reflect.Type) (keys []key) {
 				keys = append(keys, inner)
 			}
 		} else if name != "" && name != "-" {
-			keys = append(keys, key{name, []int{i}, options == "required", words(f.Tag.Get("enum")), f.Tag.Get("doc")})
+			keys = append(keys, key{name, []int{i}, options == "required", words(f.Tag.Get("enum")), f.Tag.Get("doc"), f.Tag.Get("schema")})
 		}
 	}
 	return keys
@@ -185,6 +185,7 @@ type key struct {
 	required bool
 	enum     []string
 	doc      string
+	schema   string
 }
 
 func words(list string) []string {

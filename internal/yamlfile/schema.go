@@ -16,7 +16,7 @@ type ShortForm interface {
 
 // Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts into the struct's type. Descriptions come
 // from `doc` tags. Every single value may also be text, since it may hold a ${parameter}; what the text may be is checked by
-// Decode alone.
+// Decode alone. A `schema` tag gives a field's schema where its type does not tell.
 func Schema(t reflect.Type, id, title string) ([]byte, error) {
 	s := schema{defs: map[string]any{}}
 	s.of(t)
@@ -113,6 +113,12 @@ func (s *schema) structure(t reflect.Type) map[string]any {
 		p := s.of(t.FieldByIndex(k.index).Type)
 		if len(k.enum) > 0 {
 			p = map[string]any{"anyOf": []any{map[string]any{"enum": k.enum}, parameter()}}
+		}
+		if k.schema != "" {
+			p = map[string]any{}
+			if err := json.Unmarshal([]byte(k.schema), &p); err != nil {
+				panic(fmt.Sprintf("schema tag of %s.%s: %v", t, k.name, err))
+			}
 		}
 		if k.doc != "" {
 			p["description"] = strings.TrimSpace(k.doc)

@@ -46,6 +46,9 @@ type Node struct {
 	size    int     // nodes in here, itself included, aliases expanded
 }
 
+// Size is the number of values in the node, itself included, with aliases expanded.
+func (n *Node) Size() int { return n.size }
+
 // Entry is one key of a mapping.
 type Entry struct {
 	Key   string

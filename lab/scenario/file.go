@@ -1,4 +1,190 @@
 package scenario
 
-// file is the YAML form of a scenario. It stops at this package.
-type file struct{}
+import (
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+)
+
+// file is the YAML form of a scenario. It stops at this package. The head describes the experiment and has no parameters;
+// the rest is read once per cell, with the cell's values in the place of ${parameters}.
+type file struct {
+	yamlfile.Fields `yaml:"-"`
+	head
+	Hosts   []nodeFile  `yaml:"hosts,required" doc:"Hosts: where flows begin and end. A host does not forward."`
+	Routers []nodeFile  `yaml:"routers" doc:"Routers: they forward IPv4 and IPv6."`
+	Links   []linkFile  `yaml:"links,required" doc:"Links, each between two nodes. The order gives the addresses."`
+	Routes  []routeFile `yaml:"routes" doc:"Routes that are not the shortest path, one direction each."`
+	Phases  []phaseFile `yaml:"phases,required" doc:"What happens, one phase after the other."`
+}
+
+type head struct {
+	Version     int            `yaml:"version,required" doc:"Version of the format: 1."`
+	Name        string         `yaml:"name" doc:"Name in lists and bundles; the file's name without its ending if left out."`
+	Title       string         `yaml:"title,required" doc:"One line that says what is measured."`
+	Description string         `yaml:"description" doc:"The question that the scenario answers, and how."`
+	Seed        uint64         `yaml:"seed" doc:"Seed of every random choice: losses, jitter, the order of runs. 0 and left out: 1."`
+	Repetitions *int           `yaml:"repetitions" doc:"Runs of each cell that are measured; 1 if left out."`
+	Attempts    *int           `yaml:"attempts" doc:"Tries per repetition before the testbed is called unfit; 3 if left out."`
+	Sweep       *yamlfile.Node `yaml:"sweep" doc:"Parameters that are varied: a list of values each, or a mapping from a value's name to the variables that it sets. Every combination is a cell; the first parameter changes slowest." schema:"{\"type\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"type\":\"array\",\"items\":{\"type\":[\"string\",\"number\",\"boolean\"]}},{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}}]}}"`
+	Skip        []skipFile     `yaml:"skip" doc:"Combinations of the sweep that are left out."`
+	Fallback    *fallbackFile  `yaml:"fallback" doc:"One parameter of which the first value that this machine carries is used."`
+	Expect      []expectFile   `yaml:"expect" doc:"Statements about the results, each of which gives a verdict."`
+	Published   []published    `yaml:"published" doc:"Figures from the literature, shown beside the measurement."`
+	Figures     []figureFile   `yaml:"figures" doc:"Plots of the report."`
+}
+
+type fallbackFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Parameter       string   `yaml:"parameter,required" doc:"Name of the parameter, as in ${rate}."`
+	Values          []string `yaml:"values,required" doc:"Its values, best first."`
+}
+
+// skipFile maps parameters to one value or several.
+type skipFile = yamlfile.Map[wordList]
+
+type nodeFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string               `yaml:"name,required" doc:"Name of the node."`
+	Sysctls         yamlfile.Map[string] `yaml:"sysctls" doc:"Settings of the node's own network namespace, such as net.ipv4.tcp_rmem."`
+	Offloads        yamlfile.Map[bool]   `yaml:"offloads" doc:"Offloads of the node's devices: tso, gso, gro, tx, rx."`
+}
+
+type linkFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string   `yaml:"name" doc:"Name of the link; \"a-b\" of its ends if left out."`
+	Ends            []string `yaml:"ends,required" doc:"The two nodes [a, b]. Forward is from a to b."`
+	MTU             *int     `yaml:"mtu" doc:"Largest IP packet in octets, 1280-9000; 1500 if left out."`
+	Plain           bool     `yaml:"plain" doc:"A bare virtual cable: nothing is emulated, calibrated or watched."`
+	directionFile
+	Forward *override `yaml:"forward" doc:"What differs from a to b."`
+	Reverse *override `yaml:"reverse" doc:"What differs from b to a."`
+}
+
+type override struct {
+	yamlfile.Fields `yaml:"-"`
+	directionFile
+}
+
+// directionFile is what a link does to frames. Pointers tell a key left out from a zero, so that overrides can be merged.
+type directionFile struct {
+	Rate      *units.BitRate  `yaml:"rate" doc:"Bits per second on the wire, Ethernet overhead of 24 octets per frame included; no limit if left out."`
+	Delay     *units.Duration `yaml:"delay" doc:"One-way delay behind the queue."`
+	Jitter    *jitterFile     `yaml:"jitter" doc:"Variation of the delay."`
+	Loss      *lossFile       `yaml:"loss" doc:"Frames lost behind the queue."`
+	Reorder   *share          `yaml:"reorder" doc:"Share of frames sent at once instead of delayed."`
+	Duplicate *share          `yaml:"duplicate" doc:"Share of frames sent twice."`
+	Corrupt   *share          `yaml:"corrupt" doc:"Share of frames with one bit inverted."`
+	Queue     *queueFile      `yaml:"queue" doc:"Drop-tail queue in front of the rate; 1000 packets if left out."`
+}
+
+type jitterFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Deviation       units.Duration `yaml:"deviation,required" doc:"Half the width of a uniform distribution, the standard deviation of the others."`
+	Distribution    string         `yaml:"distribution" enum:"uniform,normal,pareto" doc:"Shape of the variation; uniform if left out."`
+	KeepOrder       bool           `yaml:"keep_order" doc:"No frame overtakes another."`
+}
+
+type lossFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Independent     *share       `yaml:"independent" doc:"Each frame is lost with this probability."`
+	GilbertElliott  *gilbertFile `yaml:"gilbert_elliott" doc:"Losses in bursts: two states, a good one and a bad one."`
+	EveryNth        *int         `yaml:"every_nth" doc:"Frames n, 2n, 3n ... are lost."`
+}
+
+type gilbertFile struct {
+	yamlfile.Fields `yaml:"-"`
+	P               share  `yaml:"p,required" doc:"Probability per frame to go from good to bad."`
+	R               share  `yaml:"r,required" doc:"Probability per frame to go from bad to good."`
+	H               *share `yaml:"h" doc:"Probability that a frame passes in the bad state; 0 if left out."`
+	K               *share `yaml:"k" doc:"Probability that a frame passes in the good state; 1 if left out."`
+}
+
+type queueFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Bytes           *units.ByteSize `yaml:"bytes" doc:"Octets of frames that may wait."`
+	Packets         *int            `yaml:"packets" doc:"Frames that may wait."`
+	BDP             *float64        `yaml:"bdp" doc:"Length in bandwidth-delay products of the link's rate and rtt."`
+	RTT             *units.Duration `yaml:"rtt" doc:"Round-trip time of the product; if left out, the longest of any flow over the link, by the delays of its path."`
+	ECN             *threshold      `yaml:"ecn" doc:"Mark ECN-capable frames when more than this waits: octets, or time at the link's rate."`
+}
+
+type routeFile struct {
+	yamlfile.Fields `yaml:"-"`
+	From            string          `yaml:"from,required" doc:"Node that sends."`
+	To              string          `yaml:"to,required" doc:"Node that is reached, by all its addresses."`
+	Via             []yamlfile.Text `yaml:"via,required" doc:"Links of the path, in order from the sender."`
+}
+
+type phaseFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string         `yaml:"name" doc:"Name of the phase; \"phase 1\" and so on if left out."`
+	Duration        units.Duration `yaml:"duration,required" doc:"Length of the phase."`
+	Settle          units.Duration `yaml:"settle" doc:"Time at the phase's start that is left out of the figures."`
+	Flows           []flowFile     `yaml:"flows" doc:"TCP and UDP traffic."`
+	Streams         []streamFile   `yaml:"streams" doc:"Stamped frames of the tester, each one judged."`
+}
+
+type flowFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string          `yaml:"name" doc:"Subject of the flow's figures; its kind if left out."`
+	Kind            string          `yaml:"kind,required" enum:"bulk,request,udp" doc:"bulk: TCP as fast as it goes; request: TCP request and response; udp: datagrams at a rate."`
+	From            string          `yaml:"from,required" doc:"Host that sends, or asks."`
+	To              string          `yaml:"to,required" doc:"Host that receives, or answers."`
+	Congestion      string          `yaml:"congestion" doc:"TCP congestion control, such as cubic or bbr; the kernel's default if left out."`
+	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
+	ECN             bool            `yaml:"ecn" doc:"TCP asks for ECN."`
+	Streams         *int            `yaml:"streams" doc:"Identical connections, or datagram streams; 1 if left out."`
+	Start           units.Duration  `yaml:"start" doc:"Start after the phase's start."`
+	Duration        *units.Duration `yaml:"duration" doc:"Length; up to the phase's end if left out."`
+	Request         *units.ByteSize `yaml:"request" doc:"request: octets asked with; 100 if left out."`
+	Response        *units.ByteSize `yaml:"response" doc:"request: octets answered with; 1000 if left out."`
+	Concurrency     *int            `yaml:"concurrency" doc:"request: exchanges in flight per stream; 1 if left out."`
+	Rate            *units.BitRate  `yaml:"rate" doc:"udp: payload rate of all streams together; bulk: the application's own limit."`
+	Payload         *int            `yaml:"payload" doc:"udp: octets of payload per datagram; 1200 if left out."`
+	Bytes           *units.ByteSize `yaml:"bytes" doc:"bulk: each stream ends after this much."`
+}
+
+type streamFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string          `yaml:"name,required" doc:"Subject of the stream's figures."`
+	From            string          `yaml:"from,required" doc:"Host that sends."`
+	To              string          `yaml:"to,required" doc:"Host that receives."`
+	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
+	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out."`
+	Rate            float64         `yaml:"rate,required" doc:"Frames per second."`
+	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
+	Start           units.Duration  `yaml:"start" doc:"Start after the phase's start."`
+	Duration        *units.Duration `yaml:"duration" doc:"Length; up to the phase's end if left out."`
+}
+
+type expectFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string                `yaml:"name,required" doc:"The statement, in words."`
+	Metric          string                `yaml:"metric,required" doc:"Name of a metric."`
+	Subject         string                `yaml:"subject" doc:"Flow, stream, link direction or \"aggregate\" that is meant."`
+	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the cells that the statement is about; all if left out."`
+	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters to change to find the cell to compare with; min and max are then ratios."`
+	Min             *yamlfile.Text        `yaml:"min" doc:"Least value, in the metric's unit, or least ratio."`
+	Max             *yamlfile.Text        `yaml:"max" doc:"Greatest value, in the metric's unit, or greatest ratio."`
+}
+
+type published struct {
+	yamlfile.Fields `yaml:"-"`
+	Source          string                `yaml:"source,required" doc:"Where the figure was published."`
+	Metric          string                `yaml:"metric,required" doc:"Name of a metric."`
+	Subject         string                `yaml:"subject" doc:"As in expect."`
+	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters that the figure was measured under."`
+	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"The value is a ratio to the metric under these parameters."`
+	Value           yamlfile.Text         `yaml:"value,required" doc:"The figure, in the metric's unit, or the ratio."`
+}
+
+type figureFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string `yaml:"name,required" doc:"File name of the plot, without ending."`
+	Title           string `yaml:"title,required" doc:"What the plot shows."`
+	Metric          string `yaml:"metric,required" doc:"Name of the metric that is drawn."`
+	Subject         string `yaml:"subject" doc:"As in expect."`
+	X               string `yaml:"x,required" doc:"Parameter along the horizontal axis; \"time\" for a time series."`
+	Series          string `yaml:"series" doc:"Parameter of which each value is a curve; \"subject\" draws a curve per flow."`
+	LogY            bool   `yaml:"log_y" doc:"Logarithmic vertical axis."`
+}

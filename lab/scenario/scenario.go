@@ -30,7 +30,7 @@ type Scenario struct {
 	// (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Empty in most scenarios.
 	Fallback *Fallback
 
-	raw *file // the checked file; Expand substitutes parameters in it
+	raw *checked // the file as read; Expand substitutes parameters in it
 }
 
 // Parameter is one dimension of a sweep. Values are the text that replaces ${Name} in the file.
@@ -67,7 +67,8 @@ type Published struct {
 	RelativeTo record.Labels
 }
 
-// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of Series.
+// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of Series. X is "time" for a
+// metric that is a time series; Series is "" for one curve and "subject" for one per flow, Subject then being "".
 type FigureRequest struct {
 	Name, Title, Metric, Subject, X, Series string
 	LogY                                    bool

@@ -1,0 +1,118 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/nearest"
+	"weir/internal/yamlfile"
+	"weir/record"
+)
+
+// Limits of one cell: they keep a mistyped file from asking for what no machine carries.
+const (
+	maxNodes    = 200
+	maxLinks    = 400
+	maxDelay    = time.Minute
+	maxDuration = 24 * time.Hour
+)
+
+var nodeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)
+
+// builder makes a cell of a decoded file and notes what is impossible in it.
+type builder struct {
+	file     *file
+	cell     *Cell
+	network  *network
+	problems *yamlfile.Problems
+}
+
+// build returns the cell, without its routes, and the network that yields them; both are of use only without problems.
+func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network) {
+	b := &builder{file: f, cell: &Cell{Labels: labels}, problems: p}
+	b.nodes(f.Hosts, false)
+	b.nodes(f.Routers, true)
+	b.links()
+	if p.Len() > 0 {
+		return b.cell, nil
+	}
+	b.network = newNetwork(b.cell)
+	for i, r := range f.Routes {
+		b.route(r, fmt.Sprintf("routes[%d]", i))
+	}
+	b.phases()
+	if p.Len() == 0 {
+		b.queues()
+	}
+	return b.cell, b.network
+}
+
+func (b *builder) complain(at yamlfile.Place, try, format string, args ...any) {
+	b.problems.Add(at, try, format, args...)
+}
+
+func (b *builder) nodes(files []nodeFile, router bool) {
+	kind := "hosts"
+	if router {
+		kind = "routers"
+	}
+	for i, n := range files {
+		path := fmt.Sprintf("%s[%d]", kind, i)
+		at := n.At("name")
+		if at.File == "" { // the short form has no keys
+			at = b.file.At(kind)
+		}
+		switch {
+		case !nodeName.MatchString(n.Name):
+			b.complain(at, "", "%s: %q is no name: use letters, digits, - and _, a letter first, 31 at most", path, n.Name)
+		case slices.ContainsFunc(b.cell.Nodes, func(have Node) bool { return have.Name == n.Name }):
+			b.complain(at, "give each host and router a name of its own", "%s: there is a host or router %q already", path, n.Name)
+		case len(b.cell.Nodes) == maxNodes:
+			b.complain(at, "", "%s: more than %d hosts and routers", path, maxNodes)
+		}
+		b.cell.Nodes = append(b.cell.Nodes, Node{Name: n.Name, Router: router, Sysctls: b.sysctls(n, path), Offloads: b.offloads(n, path)})
+	}
+	if !router && len(files) == 0 {
+		b.complain(b.file.At("hosts"), "", "hosts: a scenario needs at least one host")
+	}
+}
+
+func (b *builder) sysctls(n nodeFile, path string) map[string]string {
+	out := map[string]string{}
+	for _, s := range n.Sysctls {
+		key := strings.ReplaceAll(s.Key.Value, "/", ".")
+		if !strings.HasPrefix(key, "net.") || strings.Contains(key, "..") {
+			b.complain(s.Key.Place, "write a setting of the network namespace, such as net.ipv4.tcp_rmem", "%s.sysctls: %q does not begin with \"net.\": other settings belong to the whole machine", path, s.Key.Value)
+		}
+		out[s.Key.Value] = s.Value
+	}
+	return out
+}
+
+func (b *builder) offloads(n nodeFile, path string) map[string]bool {
+	known := []string{"tso", "gso", "gro", "tx", "rx"}
+	out := map[string]bool{}
+	for _, o := range n.Offloads {
+		if !slices.Contains(known, o.Key.Value) {
+			b.complain(o.Key.Place, "", "%s.offloads: unknown offload %q%s", path, o.Key.Value, listOrHint(o.Key.Value, known))
+		}
+		out[o.Key.Value] = o.Value
+	}
+	return out
+}
+
+// node looks a name up and notes where it is unknown.
+func (b *builder) node(at yamlfile.Place, path, name string) bool {
+	names := make([]string, len(b.cell.Nodes))
+	for i, n := range b.cell.Nodes {
+		if n.Name == name {
+			return true
+		}
+		names[i] = n.Name
+	}
+	b.complain(at, "", "%s: there is no host or router %q%s", path, name, nearest.Hint(name, names))
+	return false
+}

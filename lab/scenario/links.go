@@ -1,0 +1,267 @@
+package scenario
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+	"weir/lab/link"
+)
+
+const (
+	defaultMTU     = 1500
+	defaultPackets = 1000 // of a queue that the file does not describe, as Linux gives a device
+	etherHeader    = 14
+	leastBDP       = 10 // full frames: no shorter queue is made of a bandwidth-delay product
+)
+
+func (b *builder) links() {
+	if len(b.file.Links) > maxLinks {
+		b.complain(b.file.At("links"), "", "links: more than %d links", maxLinks)
+		return
+	}
+	for i, l := range b.file.Links {
+		path := fmt.Sprintf("links[%d]", i)
+		out := b.link(l, path)
+		if slices.ContainsFunc(b.cell.Links, func(have Link) bool { return have.Name == out.Name }) {
+			b.complain(l.At("name"), "give each link a name of its own", "%s: there is a link %q already", path, out.Name)
+		}
+		out.AddressA4, out.AddressB4, out.AddressA6, out.AddressB6 = addresses(i)
+		b.cell.Links = append(b.cell.Links, out)
+	}
+	for i, n := range b.cell.Nodes {
+		if !slices.ContainsFunc(b.cell.Links, func(l Link) bool { return l.A == n.Name || l.B == n.Name }) {
+			kind, at := "hosts", i
+			if n.Router {
+				kind, at = "routers", i-len(b.file.Hosts)
+			}
+			b.complain(b.file.At(kind), "add a link that ends there, or remove it", "%s[%d]: no link ends at %q", kind, at, n.Name)
+		}
+	}
+}
+
+func (b *builder) link(l linkFile, path string) Link {
+	out := Link{Name: l.Name, MTU: defaultMTU, Plain: l.Plain}
+	if l.MTU != nil {
+		out.MTU = *l.MTU
+		if out.MTU < 1280 || out.MTU > 9000 {
+			b.complain(l.At("mtu"), "", "%s.mtu: %d is outside 1280 to 9000", path, out.MTU)
+		}
+	}
+	if len(l.Ends) != 2 {
+		b.complain(l.At("ends"), "write the names of two nodes, as in [client, server]", "%s.ends: expected two nodes, found %d", path, len(l.Ends))
+		return out
+	}
+	out.A, out.B = l.Ends[0], l.Ends[1]
+	if out.Name == "" {
+		out.Name = out.A + "-" + out.B
+	}
+	if !nodeName.MatchString(out.Name) && l.Name != "" {
+		b.complain(l.At("name"), "", "%s.name: %q is no name: use letters, digits, - and _, a letter first, 31 at most", path, out.Name)
+	}
+	known := b.node(l.At("ends"), path+".ends", out.A) && b.node(l.At("ends"), path+".ends", out.B)
+	if known && out.A == out.B {
+		b.complain(l.At("ends"), "", "%s.ends: a link from %q to itself", path, out.A)
+	}
+	if l.Plain {
+		b.plain(l, path)
+		return out
+	}
+	out.Forward = b.direction(l.directionFile, l.Fields, l.Forward, out.MTU, path, "forward")
+	out.Reverse = b.direction(l.directionFile, l.Fields, l.Reverse, out.MTU, path, "reverse")
+	return out
+}
+
+// plain refuses what a bare cable does not do.
+func (b *builder) plain(l linkFile, path string) {
+	for _, key := range []string{"rate", "delay", "jitter", "loss", "reorder", "duplicate", "corrupt", "queue", "forward", "reverse"} {
+		if l.Has(key) {
+			b.complain(l.At(key), "remove plain, or this key", "%s.%s: a plain link emulates nothing", path, key)
+		}
+	}
+}
+
+// sided is a direction's settings with the places they come from.
+type sided struct {
+	directionFile
+	common, own yamlfile.Fields
+	path, side  string
+}
+
+func (s *sided) at(key string) yamlfile.Place {
+	if s.own.Has(key) {
+		return s.own.At(key)
+	}
+	return s.common.At(key)
+}
+
+// key names a setting in messages: "links[0].forward.rate" where the direction has its own.
+func (s *sided) key(name string) string {
+	if s.own.Has(name) {
+		return s.path + "." + s.side + "." + name
+	}
+	return s.path + "." + name
+}
+
+// merged returns the link's settings with one direction's own in their place.
+func merged(d directionFile, o *override) directionFile {
+	if o == nil {
+		return d
+	}
+	pick(&d.Rate, o.Rate)
+	pick(&d.Delay, o.Delay)
+	pick(&d.Jitter, o.Jitter)
+	pick(&d.Loss, o.Loss)
+	pick(&d.Reorder, o.Reorder)
+	pick(&d.Duplicate, o.Duplicate)
+	pick(&d.Corrupt, o.Corrupt)
+	pick(&d.Queue, o.Queue)
+	return d
+}
+
+func pick[T any](have **T, own *T) {
+	if own != nil {
+		*have = own
+	}
+}
+
+func (b *builder) direction(d directionFile, common yamlfile.Fields, o *override, mtu int, path, side string) link.Direction {
+	s := &sided{directionFile: merged(d, o), common: common, path: path, side: side}
+	if o != nil {
+		s.own = o.Fields
+	}
+	out := link.Direction{Reorder: s.Reorder.value(0), Duplicate: s.Duplicate.value(0), Corrupt: s.Corrupt.value(0)}
+	if s.Rate != nil {
+		out.Rate = *s.Rate
+		if out.Rate == 0 {
+			b.complain(s.at("rate"), "remove the key, or write a rate such as 100Mbit", "%s: rate 0: a link that carries nothing; leave the key out for no limit", s.key("rate"))
+		}
+	}
+	if s.Delay != nil {
+		out.Delay = time.Duration(*s.Delay)
+		if out.Delay > maxDelay {
+			b.complain(s.at("delay"), "", "%s: a delay of %s is above %s", s.key("delay"), out.Delay, maxDelay)
+		}
+	}
+	b.jitter(s, &out)
+	b.loss(s, &out)
+	if out.Reorder > 0 && out.Delay == 0 {
+		b.complain(s.at("reorder"), "add a delay", "%s: frames are reordered by leaving out their delay, and the link has none", s.key("reorder"))
+	}
+	b.queue(s, &out, mtu)
+	return out
+}
+
+func (b *builder) jitter(s *sided, out *link.Direction) {
+	if s.Jitter == nil {
+		return
+	}
+	out.Jitter, out.KeepOrder = time.Duration(s.Jitter.Deviation), s.Jitter.KeepOrder
+	out.Shape = link.Uniform
+	if s.Jitter.Distribution != "" {
+		out.Shape = link.JitterShape(s.Jitter.Distribution)
+	}
+	switch {
+	case out.Jitter > maxDelay:
+		b.complain(s.at("jitter"), "", "%s: a jitter of %s is above %s", s.key("jitter"), out.Jitter, maxDelay)
+	case out.Shape == link.Uniform && out.Jitter > out.Delay:
+		b.complain(s.at("jitter"), "make the delay at least as long", "%s: a jitter of %s around a delay of %s would need frames that arrive before they are sent", s.key("jitter"), out.Jitter, out.Delay)
+	}
+}
+
+func (b *builder) loss(s *sided, out *link.Direction) {
+	l := s.Loss
+	if l == nil {
+		return
+	}
+	given := 0
+	if l.Independent != nil {
+		given++
+		if *l.Independent > 0 {
+			out.Loss = link.Loss{Model: link.Independent, Probability: float64(*l.Independent)}
+		}
+	}
+	if g := l.GilbertElliott; g != nil {
+		given++
+		out.Loss = link.Loss{Model: link.GilbertElliott, P: float64(g.P), R: float64(g.R), H: g.H.value(0), K: g.K.value(1)}
+		if g.P > 0 && g.R == 0 {
+			b.complain(g.At("r"), "give r a value above 0", "%s.gilbert_elliott.r: 0 never leaves the bad state", s.key("loss"))
+		}
+	}
+	if l.EveryNth != nil {
+		given++
+		out.Loss = link.Loss{Model: link.EveryNth, Nth: *l.EveryNth}
+		if *l.EveryNth < 2 {
+			b.complain(s.at("loss"), "", "%s.every_nth: %d loses everything or nothing; write 2 or more", s.key("loss"), *l.EveryNth)
+		}
+	}
+	if given != 1 {
+		b.complain(s.at("loss"), "keep one of independent, gilbert_elliott and every_nth", "%s: %d loss models are given; a direction has one", s.key("loss"), given)
+	}
+}
+
+// queue reads what does not depend on the rest of the topology; queues adds the bandwidth-delay products.
+func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
+	q := s.Queue
+	if q == nil {
+		if out.Rate > 0 {
+			out.Queue.Packets = defaultPackets
+		}
+		return
+	}
+	key, at := s.key("queue"), s.at("queue")
+	if s.Rate == nil {
+		b.complain(at, "add a rate", "%s: a link without a rate has no queue", key)
+		return
+	}
+	frame := units.ByteSize(mtu + etherHeader)
+	switch {
+	case q.Bytes == nil && q.Packets == nil && q.BDP == nil && q.ECN == nil:
+		b.complain(at, "write bytes, packets or bdp", "%s: no length is given", key)
+	case q.Bytes != nil && q.BDP != nil:
+		b.complain(at, "keep one of them", "%s: bytes and bdp are two lengths for one queue", key)
+	case q.Bytes != nil && *q.Bytes < frame:
+		b.complain(at, "", "%s: %d octets hold no frame of %d octets", key, *q.Bytes, frame)
+	case q.Packets != nil && *q.Packets < 1:
+		b.complain(at, "", "%s: %d packets hold nothing", key, *q.Packets)
+	case q.BDP != nil && (*q.BDP <= 0 || *q.BDP > 1000):
+		b.complain(at, "", "%s: %g bandwidth-delay products is outside 0 (excluded) to 1000", key, *q.BDP)
+	case q.RTT != nil && q.BDP == nil:
+		b.complain(at, "", "%s.rtt: it has a meaning with bdp alone", key)
+	}
+	if q.Bytes != nil {
+		out.Queue.Bytes = *q.Bytes
+	}
+	if q.Packets != nil {
+		out.Queue.Packets = *q.Packets
+	}
+	if q.ECN != nil {
+		out.Queue.ECN = q.ECN.bytes
+		if q.ECN.time > 0 {
+			out.Queue.ECN = product(out.Rate, q.ECN.time, 1)
+		}
+		if out.Queue.ECN == 0 {
+			b.complain(at, "leave ecn out to mark nothing", "%s.ecn: a threshold of 0", key)
+		}
+	}
+}
+
+// product is the octets that a rate carries in a time, times a factor.
+func product(rate units.BitRate, d time.Duration, factor float64) units.ByteSize {
+	return units.ByteSize(float64(rate) * d.Seconds() * factor / 8)
+}
+
+// addresses returns those of the link with an index: an IPv4 /30 out of 10.0.0.0/8 and an IPv6 /64 out of fd00::/48.
+func addresses(index int) (a4, b4, a6, b6 netip.Prefix) {
+	v4 := func(host int) netip.Prefix {
+		n := index*4 + host
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 30)
+	}
+	v6 := func(host byte) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 6: byte(index >> 8), 7: byte(index), 15: host}), 64)
+	}
+	return v4(1), v4(2), v6(1), v6(2)
+}

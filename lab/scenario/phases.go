@@ -1,0 +1,222 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+	"weir/lab/traffic"
+)
+
+const (
+	maxStreams     = 1000
+	maxConcurrency = 10_000
+	leastPayload   = 32 // octets of a datagram
+	udpHeaders     = 48 // IPv6 and UDP, the larger case
+	leastFrame4    = 64
+	leastFrame6    = 84 // Ethernet, IPv6, UDP, the tester's stamp and FCS
+)
+
+// congestionName is what Linux can have: TCP_CA_NAME_MAX is 16, with the final NUL.
+var congestionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,14}$`)
+
+func (b *builder) phases() {
+	if len(b.file.Phases) == 0 {
+		b.complain(b.file.At("phases"), "", "phases: a scenario needs at least one phase")
+	}
+	subjects := map[string]bool{Aggregate: true}
+	for i, f := range b.file.Phases {
+		path := fmt.Sprintf("phases[%d]", i)
+		phase := Phase{Name: f.Name, Duration: time.Duration(f.Duration), Settle: time.Duration(f.Settle)}
+		if phase.Name == "" {
+			phase.Name = fmt.Sprintf("phase %d", i+1)
+		}
+		switch {
+		case slices.ContainsFunc(b.cell.Phases, func(have Phase) bool { return have.Name == phase.Name }):
+			b.complain(f.At("name"), "", "%s: there is a phase %q already", path, phase.Name)
+		case phase.Duration == 0:
+			b.complain(f.At("duration"), "write a time such as 5s", "%s.duration: 0: a phase in which nothing happens", path)
+		case phase.Duration > maxDuration:
+			b.complain(f.At("duration"), "", "%s.duration: %s is above %s", path, phase.Duration, maxDuration)
+		case phase.Settle >= phase.Duration:
+			b.complain(f.At("settle"), "make the phase longer or settle shorter", "%s.settle: %s leaves nothing of a phase of %s", path, phase.Settle, phase.Duration)
+		case len(f.Flows)+len(f.Streams) == 0:
+			b.complain(f.Self, "add flows or streams", "%s: nothing is sent", path)
+		}
+		for j, flow := range f.Flows {
+			at := fmt.Sprintf("%s.flows[%d]", path, j)
+			out := b.flow(flow, at, phase)
+			b.subject(subjects, flow.Fields, at, out.Name)
+			phase.Flows = append(phase.Flows, out)
+		}
+		for j, stream := range f.Streams {
+			at := fmt.Sprintf("%s.streams[%d]", path, j)
+			b.subject(subjects, stream.Fields, at, stream.Name)
+			phase.Streams = append(phase.Streams, b.stream(stream, at, phase))
+		}
+		b.cell.Phases = append(b.cell.Phases, phase)
+	}
+}
+
+// subject sees to it that every figure has one origin.
+func (b *builder) subject(taken map[string]bool, f yamlfile.Fields, path, name string) {
+	at := f.At("name")
+	switch {
+	case name == "" || len(name) > 40 || strings.ContainsAny(name, "/\n\t"):
+		b.complain(at, "", "%s.name: %q is no name: use at most 40 letters, and no slash", path, name)
+	case taken[name]:
+		b.complain(at, "give each flow and stream a name of its own", "%s: the name %q is taken", path, name)
+	}
+	taken[name] = true
+}
+
+// span checks a start and a length against the phase and returns the length.
+func (b *builder) span(f yamlfile.Fields, path string, start units.Duration, duration *units.Duration, phase Phase) time.Duration {
+	length := phase.Duration - time.Duration(start)
+	switch {
+	case phase.Duration == 0:
+	case length <= 0:
+		b.complain(f.At("start"), "", "%s.start: %s is not before the phase's end at %s", path, start, phase.Duration)
+	case duration == nil:
+	case *duration == 0:
+		b.complain(f.At("duration"), "leave it out for the rest of the phase", "%s.duration: 0: nothing is sent", path)
+	case time.Duration(*duration) > length:
+		b.complain(f.At("duration"), "make the phase longer", "%s: it ends at %s and the phase at %s", path, time.Duration(start)+time.Duration(*duration), phase.Duration)
+	default:
+		length = time.Duration(*duration)
+	}
+	return length
+}
+
+// way checks that two nodes are hosts of the scenario and reach each other; it returns the smallest MTU between them.
+func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
+	fromKnown, toKnown := b.node(f.At("from"), path+".from", from), b.node(f.At("to"), path+".to", to)
+	if !fromKnown || !toKnown {
+		return defaultMTU
+	}
+	if from == to {
+		b.complain(f.At("to"), "name another host", "%s: it goes from %q to itself", path, from)
+		return defaultMTU
+	}
+	mtu = 9000
+	for _, ends := range [][2]string{{from, to}, {to, from}} {
+		hops, found := b.network.path(b.network.index[ends[0]], b.network.index[ends[1]])
+		if !found {
+			b.complain(f.At("to"), "add a link, or declare the nodes between them under routers", "%s: there is no way from %q to %q", path, ends[0], ends[1])
+			return defaultMTU
+		}
+		for _, h := range hops {
+			mtu = min(mtu, b.cell.Links[h.link].MTU)
+		}
+	}
+	return mtu
+}
+
+// meaning lists the keys that only some kinds of flow have.
+func meaning() map[string][]traffic.Kind {
+	return map[string][]traffic.Kind{
+		"congestion": {traffic.Bulk, traffic.Request}, "ecn": {traffic.Bulk, traffic.Request},
+		"request": {traffic.Request}, "response": {traffic.Request}, "concurrency": {traffic.Request},
+		"rate": {traffic.Bulk, traffic.Datagram}, "payload": {traffic.Datagram}, "bytes": {traffic.Bulk},
+	}
+}
+
+func (b *builder) flow(f flowFile, path string, phase Phase) traffic.Flow {
+	out := traffic.Flow{Name: f.Name, Kind: traffic.Kind(f.Kind), From: f.From, To: f.To, Congestion: f.Congestion,
+		DSCP: uint8(f.DSCP), ECN: f.ECN, Streams: 1, Start: time.Duration(f.Start)}
+	if out.Name == "" {
+		out.Name = f.Kind
+	}
+	for key, kinds := range meaning() {
+		if f.Has(key) && !slices.Contains(kinds, out.Kind) {
+			b.complain(f.At(key), "remove it, or change the kind", "%s.%s: it has no meaning for a flow of kind %q", path, key, f.Kind)
+		}
+	}
+	if f.Congestion != "" && !congestionName.MatchString(f.Congestion) {
+		b.complain(f.At("congestion"), "write a name from /proc/sys/net/ipv4/tcp_available_congestion_control", "%s.congestion: %q is no name of a congestion control: it has small letters, digits and _, 15 at most", path, f.Congestion)
+	}
+	out.Streams = b.count(f.Fields, path, "streams", f.Streams, 1, maxStreams)
+	out.Duration = b.span(f.Fields, path, f.Start, f.Duration, phase)
+	mtu := b.way(f.Fields, path, f.From, f.To)
+	b.amounts(f, path, mtu, &out)
+	return out
+}
+
+// count checks a number that must be at least 1.
+func (b *builder) count(f yamlfile.Fields, path, key string, given *int, otherwise, most int) int {
+	if given == nil {
+		return otherwise
+	}
+	if *given < 1 || *given > most {
+		b.complain(f.At(key), "", "%s.%s: %d is outside 1 to %d", path, key, *given, most)
+	}
+	return *given
+}
+
+// amounts reads what depends on the kind of flow.
+func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
+	size := func(key string, given *units.ByteSize, otherwise, most units.ByteSize) units.ByteSize {
+		if given == nil {
+			return otherwise
+		}
+		if *given < 1 || *given > most {
+			b.complain(f.At(key), "", "%s.%s: %d octets is outside 1 to %d", path, key, *given, most)
+		}
+		return *given
+	}
+	if f.Rate != nil {
+		out.Rate = *f.Rate
+		if out.Rate == 0 {
+			b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing is sent", path)
+		}
+	}
+	switch out.Kind {
+	case traffic.Bulk:
+		out.Bytes = size("bytes", f.Bytes, 0, 1<<50)
+	case traffic.Request:
+		out.Request = size("request", f.Request, 100, 1<<30)
+		out.Response = size("response", f.Response, 1000, 1<<30)
+		out.Concurrency = b.count(f.Fields, path, "concurrency", f.Concurrency, 1, maxConcurrency)
+	case traffic.Datagram:
+		if f.Rate == nil {
+			b.complain(f.Self, `add "rate: 10Mbit"`, "%s: a flow of kind \"udp\" needs a rate", path)
+		}
+		out.Payload = 1200
+		if f.Payload != nil {
+			out.Payload = *f.Payload
+		}
+		if most := mtu - udpHeaders; out.Payload < leastPayload || out.Payload > most {
+			b.complain(f.At("payload"), "", "%s.payload: %d octets is outside %d to %d, what a datagram on this path holds", path, out.Payload, leastPayload, most)
+		}
+	}
+}
+
+func (b *builder) stream(f streamFile, path string, phase Phase) TesterStream {
+	out := TesterStream{Name: f.Name, From: f.From, To: f.To, Family: 4, FrameSize: 128, Rate: f.Rate, DSCP: uint8(f.DSCP), Start: time.Duration(f.Start)}
+	if f.Family != nil {
+		out.Family = *f.Family
+	}
+	if f.FrameSize != nil {
+		out.FrameSize = *f.FrameSize
+	}
+	out.Duration = b.span(f.Fields, path, f.Start, f.Duration, phase)
+	mtu := b.way(f.Fields, path, f.From, f.To)
+	least, most := leastFrame4, mtu+etherHeader+4
+	if out.Family == 6 {
+		least = leastFrame6
+	}
+	switch {
+	case out.Family != 4 && out.Family != 6:
+		b.complain(f.At("family"), "", "%s.family: %d is neither 4 nor 6", path, out.Family)
+	case out.FrameSize < least || out.FrameSize > most:
+		b.complain(f.At("frame_size"), "", "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, out.FrameSize, least, most, out.Family)
+	}
+	if out.Rate <= 0 || out.Rate > 1e8 {
+		b.complain(f.At("rate"), "write frames per second, such as 1000", "%s.rate: %g frames per second is outside 0 (excluded) to 100 million", path, out.Rate)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/nearest"
+	"weir/internal/yamlfile"
+	"weir/lab/scenarios"
+	"weir/record"
+)
+
+const (
+	tryReference = "correct the file at the places named; docs/formats/scenario.md describes the format"
+	tryList      = "see what there is with: weir lab list"
+)
+
+// checked is a file that has been read once with its first values; cells read its tree again.
+type checked struct {
+	tree       *yamlfile.Tree
+	filename   string
+	head       head
+	parameters []parameter
+}
+
+// Load reads the scenario that is shipped under a name, or a file. A name with a dot or a slash is always a file.
+func Load(name string) (*Scenario, error) {
+	if !strings.ContainsAny(name, "./"+string(filepath.Separator)) {
+		if text, err := scenarios.Files.ReadFile(name + ".yaml"); err == nil {
+			return Parse(name+".yaml", text)
+		}
+	}
+	text, err := readFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint := nearest.Hint(name, names())
+		return nil, fault.New(fault.Usage, tryList, "no scenario is shipped as %q, and there is no such file%s", name, hint)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fault.Wrap(fmt.Errorf("read scenario: %w", err), fault.Permission, "make the file readable")
+	case err != nil:
+		return nil, fault.Wrap(fmt.Errorf("read scenario: %w", err), fault.Usage, tryList)
+	}
+	return Parse(name, text)
+}
+
+// readFile reads no more of a file than a scenario may have, so that a device or a huge file does no harm.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > yamlfile.MaxFile:
+		return nil, fmt.Errorf("%s has %d octets; %d are allowed", name, info.Size(), yamlfile.MaxFile)
+	}
+	return os.ReadFile(name)
+}
+
+// Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every mistake with its place.
+// All cells are checked as far as they differ from the first in one parameter; Expand checks the others.
+func Parse(filename string, text []byte) (*Scenario, error) {
+	tree, err := yamlfile.Parse(filename, text)
+	if err != nil {
+		return nil, err
+	}
+	var p yamlfile.Problems
+	c := &checked{tree: tree, filename: filename, parameters: readSweep(tree.Root, &p)}
+	if p.Len() > 0 {
+		return nil, p.Err(tryReference)
+	}
+	if err := c.affordable(); err != nil {
+		return nil, err
+	}
+	noParameters(tree.Root, &p)
+	c.check(&p)
+	if p.Len() > 0 {
+		return nil, p.Err(tryReference)
+	}
+	s := c.scenario(text)
+	if err := s.judgeHead(&p); err != nil {
+		return nil, err
+	}
+	return s, p.Err(tryReference)
+}
+
+// noParameters refuses ${parameters} in the head, where they would have no single value.
+func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
+	body := []string{"hosts", "routers", "links", "routes", "phases", "sweep"}
+	var walk func(n *yamlfile.Node, key string)
+	walk = func(n *yamlfile.Node, key string) {
+		if strings.Contains(n.Text, "${") {
+			p.Add(n.Place, "", "%s: a ${parameter} has no value here; it does in %s", key, strings.Join(body[:5], ", "))
+		}
+		for _, item := range n.Items {
+			walk(item, key)
+		}
+		for _, e := range n.Entries {
+			walk(e.Value, key)
+		}
+	}
+	for _, e := range root.Entries {
+		if !slices.Contains(body, e.Key) {
+			walk(e.Value, e.Key)
+		}
+	}
+}
+
+// check reads the cell of all first values, and then the cells that differ from it in one value.
+func (c *checked) check(p *yamlfile.Problems) {
+	first := record.Labels{}
+	for _, q := range c.parameters {
+		first[q.Name] = q.Values[0]
+	}
+	used := map[string]bool{}
+	c.checkOne(first, "", used, p)
+	for _, q := range c.parameters {
+		for _, v := range q.Values[1:] {
+			labels := maps.Clone(first)
+			labels[q.Name] = v
+			c.checkOne(labels, fmt.Sprintf(" (with %s=%s)", q.Name, v), used, p)
+		}
+	}
+	unused(c.parameters, used, p)
+}
+
+func (c *checked) checkOne(labels record.Labels, note string, used map[string]bool, p *yamlfile.Problems) {
+	var own yamlfile.Problems
+	vars := variables(c.parameters, labels, &own)
+	f := c.read(vars, &own)
+	if note == "" {
+		c.head = f.head
+	}
+	if own.Len() == 0 {
+		build(f, labels, &own)
+	}
+	maps.Copy(used, vars.Used)
+	p.Merge(&own, note)
+}
+
+// read decodes the file with the variables of one cell.
+func (c *checked) read(vars *yamlfile.Variables, p *yamlfile.Problems) *file {
+	f := new(file)
+	c.tree.Decode(f, vars, p)
+	return f
+}
+
+// scenario makes the validated form of the head.
+func (c *checked) scenario(text []byte) *Scenario {
+	h := &c.head
+	s := &Scenario{Name: h.Name, Title: h.Title, Description: strings.TrimSpace(h.Description), Source: string(text),
+		Seed: h.Seed, Repetitions: 1, Attempts: 3, raw: c}
+	if s.Name == "" {
+		base := filepath.Base(c.filename)
+		s.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	if s.Seed == 0 {
+		s.Seed = 1
+	}
+	if h.Repetitions != nil {
+		s.Repetitions = *h.Repetitions
+	}
+	if h.Attempts != nil {
+		s.Attempts = *h.Attempts
+	}
+	s.parametersChanged()
+	return s
+}
+
+// parametersChanged copies what is exported of the parameters.
+func (s *Scenario) parametersChanged() {
+	s.Parameters, s.Fallback = nil, nil
+	for _, q := range s.raw.parameters {
+		if h := s.raw.head.Fallback; h != nil && h.Parameter == q.Name {
+			s.Fallback = &Fallback{Parameter: q.Name, Values: q.Values}
+		} else {
+			s.Parameters = append(s.Parameters, q.Parameter)
+		}
+	}
+}
+
+// Summary is a line of a list of scenarios.
+type Summary struct {
+	Name, Title string
+	Cells       int
+	Repetitions int
+	// Traffic is the time that all phases of all cells take, repetitions included, set-up and calibration not.
+	Traffic time.Duration
+}
+
+// List describes the scenarios that are shipped, by name.
+func List() ([]Summary, error) {
+	var all []Summary
+	for _, name := range names() {
+		s, err := Load(name)
+		if err != nil {
+			return nil, err
+		}
+		summary, err := s.Summary()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, summary)
+	}
+	return all, nil
+}
+
+// Summary describes the scenario as it is, changes by Set included.
+func (s *Scenario) Summary() (Summary, error) {
+	cells, err := s.Expand()
+	if err != nil {
+		return Summary{}, err
+	}
+	out := Summary{Name: s.Name, Title: s.Title, Cells: len(cells), Repetitions: s.Repetitions}
+	for _, c := range cells {
+		for _, phase := range c.Phases {
+			out.Traffic += phase.Duration * time.Duration(s.Repetitions)
+		}
+	}
+	return out, nil
+}
+
+func names() []string {
+	entries, err := scenarios.Files.ReadDir(".")
+	if err != nil {
+		return nil
+	}
+	all := make([]string, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return all
+}

@@ -1,0 +1,9 @@
+// Package scenarios embeds the scenario files that Weir ships. They are read with lab/scenario.
+package scenarios
+
+import "embed"
+
+// Files holds every shipped scenario as NAME.yaml.
+//
+//go:embed *.yaml
+var Files embed.FS
