@@ -11,7 +11,7 @@ import (
 // other features that a test names are there, and a probe that says otherwise is wrong.
 var absent = map[string]string{
 	"uml": "jit btf struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed",
-	"x86": "speed",
+	"x86": "seccomp speed",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.
