@@ -1,0 +1,143 @@
+// Package iperf generates flows with iperf3, as a check on Weir's own generator.
+//
+// iperf3 has a control connection between client and server that takes the same path as the data: at a loss of 10 % it may
+// fail or take many seconds, and the flow is then reported as failed. Its durations are whole seconds, it has no
+// request/response traffic, and it tells neither segments sent nor loss events.
+package iperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/lab/traffic"
+)
+
+const (
+	program = "iperf3"
+	// patience is how much longer than the flow iperf3 may take: its control connection repeats what a lossy path loses.
+	patience = 20 * time.Second
+	// maxStreams is iperf3's own limit (MAX_STREAMS).
+	maxStreams = 128
+	// portTries is how often another port is tried after one was taken between choosing and using it.
+	portTries = 3
+)
+
+// errTaken says that another socket got the port first.
+var errTaken = errors.New("port is taken")
+
+// Generator runs iperf3. The zero value is ready and safe for concurrent use.
+type Generator struct{}
+
+var _ traffic.Generator = Generator{}
+
+// Name is "iperf3".
+func (Generator) Name() string { return program }
+
+// Check says whether iperf3 is installed and can generate the flow.
+func (Generator) Check(f traffic.Flow) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	if err := able(f); err != nil {
+		return fault.New(fault.Usage, "Use --generator weir for this flow.", "flow %s: iperf3 %w", f.Name, err)
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fault.New(fault.Testbed, "Install it (apt-get install iperf3), or use --generator weir.", "find iperf3: %w", err)
+	}
+	if err := traffic.CheckCongestion(f.Congestion); err != nil {
+		return fmt.Errorf("flow %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// able says what iperf3 cannot do.
+func able(f traffic.Flow) error {
+	switch {
+	case f.Kind == traffic.Request:
+		return errors.New("has no request/response traffic")
+	case f.Bytes > 0:
+		return errors.New("cannot stop each stream after a number of octets")
+	case f.Duration%time.Second != 0:
+		return fmt.Errorf("runs whole seconds, not %s", f.Duration)
+	case f.Streams > maxStreams:
+		return fmt.Errorf("has at most %d streams, not %d", maxStreams, f.Streams)
+	}
+	return nil
+}
+
+// Run runs an iperf3 server and client for one flow. An error means that it could not begin, or that ctx has ended it;
+// what iperf3 itself reports as broken is in Result.Failed.
+func (g Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
+	result := traffic.Result{Flow: f, Generator: g.Name()}
+	err := g.Check(f)
+	for try := 1; err == nil; try++ {
+		err = run(ctx, &result, from, to)
+		if !errors.Is(err, errTaken) || try == portTries {
+			break
+		}
+		err = nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			result.Failed = "stopped before its end"
+		}
+		return result, fmt.Errorf("flow %s: %w", f.Name, err)
+	}
+	return result, nil
+}
+
+func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint) error {
+	f := result.Flow
+	port, err := freePort(to)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, f.Start+f.Duration+patience)
+	defer cancel()
+	server := start(limited, to.Namespace, serverArguments(to, port)...)
+	defer server.stop()
+	if err := server.awaitListening(to, port); err != nil {
+		return err
+	}
+	timer := time.NewTimer(f.Start)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	}
+	client := start(limited, from.Namespace, clientArguments(f, from, to, port)...)
+	clientErr := client.wait()
+	// A server whose client has gone ends by itself, unless the client never reached it.
+	server.expire(time.Second)
+	serverErr := server.wait()
+	failed := errors.Join(client.read(), server.read())
+	fill(result, client.report, server.report)
+	result.Failed = verdict(result, client, server, failed, errors.Join(clientErr, serverErr), limited.Err())
+	return ctx.Err()
+}
+
+// verdict says why the flow broke off: iperf3's own words first.
+func verdict(result *traffic.Result, client, server *process, parse, ended, expired error) string {
+	for _, p := range []*process{client, server} {
+		if p.report != nil && p.report.Error != "" {
+			return "iperf3: " + p.report.Error
+		}
+	}
+	switch {
+	case expired != nil:
+		return fmt.Sprintf("iperf3 did not end within %s after the flow", patience)
+	case parse != nil:
+		return parse.Error()
+	case ended != nil:
+		return strings.ReplaceAll(ended.Error(), "\n", "; ")
+	case len(result.Streams) != result.Flow.Streams:
+		return fmt.Sprintf("iperf3 reports %d streams of %d", len(result.Streams), result.Flow.Streams)
+	}
+	return ""
+}
