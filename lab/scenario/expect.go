@@ -137,7 +137,7 @@ func quoted(list []string) string {
 
 // subjects lists what has a figure of the metric in this scenario; the first is meant where the file names none.
 func (j *judge) subjects(m Metric) (all []string) {
-	if m.Of == OfRun || m.Name == Goodput {
+	if m.Of == OfRun || slices.Contains([]string{Goodput, RetransmitShare, LossEventRate}, m.Name) {
 		all = append(all, Aggregate)
 	}
 	if m.Of == OfRun {

@@ -12,7 +12,7 @@ const Aggregate = "aggregate"
 type MetricKind string
 
 const (
-	OfFlow   MetricKind = "flow"   // subject: a flow's name; goodput and the like also Aggregate
+	OfFlow   MetricKind = "flow"   // subject: a flow's name; goodput, retransmit_share and loss_event_rate also Aggregate
 	OfRun    MetricKind = "run"    // subject: Aggregate
 	OfStream MetricKind = "stream" // subject: a tester stream's name
 	OfLink   MetricKind = "link"   // subject: LinkSubject of a link and a direction
@@ -111,7 +111,7 @@ func Metrics() []Metric {
 		m(UDPReordered, record.Share, OfFlow, less, "datagrams that arrived behind a later one, as a part of those that arrived"),
 		m(PredictedMathis, record.BitPerSecond, OfFlow, none, "goodput by Mathis et al. 1997 at the run's loss-event rate and mean SRTT, C = sqrt(3/2)"),
 		m(PredictedPFTK, record.BitPerSecond, OfFlow, none, "goodput by the full equation of Padhye et al. (RFC 5348 section 3.1) at the run's loss-event rate and mean SRTT"),
-		m(PredictedCUBIC, record.BitPerSecond, OfFlow, none, "goodput by the CUBIC response function (RFC 9438 section 5.1) at the run's loss-event rate and mean SRTT"),
+		m(PredictedCUBIC, record.BitPerSecond, OfFlow, none, "goodput by the CUBIC response function (RFC 9438 section 5) at the run's loss-event rate and mean SRTT"),
 		m(PredictedRatio, record.Share, OfFlow, none, "goodput / predicted_mathis"),
 		m(OWDMin, record.Seconds, OfStream, less, "smallest one-way delay of the stream's frames (RFC 7679)"),
 		m(OWDMean, record.Seconds, OfStream, less, "mean one-way delay"),
