@@ -87,7 +87,11 @@ func TestCUBIC(t *testing.T) {
 	} {
 		got := CUBIC(Path{1000, c.rtt, c.p})
 		window := got.Rate * c.rtt.Seconds() / 8000
-		if math.Abs(window-c.window) > 1+c.window*0.001 || got.Regime != c.regime {
+		tolerance := 0.001
+		if c.regime == RenoFriendly {
+			tolerance = 0.021 // the tables round √1.5 to 1.2
+		}
+		if math.Abs(window-c.window) > 1+c.window*tolerance || got.Regime != c.regime {
 			t.Errorf("RTT %s, p %g: a window of %.1f, %s; the table has %g, %s", c.rtt, c.p, window, got.Regime, c.window, c.regime)
 		}
 	}
