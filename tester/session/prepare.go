@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -103,6 +104,9 @@ func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []s
 		if h.SourceMAC == nil {
 			h.SourceMAC = from.MAC
 		}
+		if err := addresses(d, h); err != nil {
+			return nil, err
+		}
 		if h.DestinationMAC != nil {
 			continue
 		}
@@ -120,6 +124,41 @@ func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []s
 		h.DestinationMAC = resolved[key]
 	}
 	return notes, nil
+}
+
+// Addresses of the benchmarking networks (RFC 2544 appendix C, RFC 5180), for ports without an address of their own.
+var (
+	benchSource      = map[int]netip.Addr{4: netip.MustParseAddr("198.18.0.1"), 6: netip.MustParseAddr("2001:2::1")}
+	benchDestination = map[int]netip.Addr{4: netip.MustParseAddr("198.19.0.1"), 6: netip.MustParseAddr("2001:2:0:1::1")}
+)
+
+// addresses replaces unspecified addresses by those of the ports.
+func addresses(d *Direction, h *tester.Header) error {
+	family := 4
+	if h.Source.Is6() || h.Destination.Is6() {
+		family = 6
+	}
+	for _, end := range []struct {
+		address *netip.Addr
+		port    Port
+		bench   netip.Addr
+	}{{&h.Source, d.From, benchSource[family]}, {&h.Destination, d.To, benchDestination[family]}} {
+		if end.address.IsValid() && !end.address.IsUnspecified() {
+			continue
+		}
+		*end.address = end.bench
+		if !end.port.Here() {
+			continue
+		}
+		own, err := nexthop.Address(end.port.Namespace, end.port.Device, family)
+		if err != nil {
+			return err
+		}
+		if own.IsValid() {
+			*end.address = own
+		}
+	}
+	return nil
 }
 
 // destination is the MAC of the next hop; without a route it is the receiving port's own, as over a cable or a bridge.

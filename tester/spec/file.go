@@ -1,0 +1,77 @@
+package spec
+
+import (
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+)
+
+// file is the YAML form of a specification. It stops at this package.
+type file struct {
+	yamlfile.Fields `yaml:"-"`
+	Version         int                     `yaml:"version,required" doc:"Version of the format: 1."`
+	Name            string                  `yaml:"name" doc:"Name in reports; \"test\" if left out."`
+	Title           string                  `yaml:"title" doc:"One line that says what is tested."`
+	Ports           yamlfile.Map[*portFile] `yaml:"ports,required" doc:"Devices that may be used, by a name of your choice."`
+	Duration        units.Duration          `yaml:"duration" doc:"Time of sending, after which the generator stops by itself; 10s if left out."`
+	MaxFrames       uint64                  `yaml:"max_frames" doc:"Frames after which each sending port stops; no limit if left out."`
+	Policy          string                  `yaml:"policy" enum:"skip,catch-up" doc:"What becomes of frames that could not be sent in time: skip leaves them out, so gaps stay right; catch-up sends them back to back, so the count stays right. skip if left out."`
+	Sequential      bool                    `yaml:"sequential" doc:"One stream after another in the file's order; each needs frames."`
+	Batch           int                     `yaml:"batch" doc:"Frames handed over together where no gap asks otherwise; 1 for latency; chosen by the mechanism if left out."`
+	Synchronised    bool                    `yaml:"clocks_synchronised" doc:"The clocks of sender and receiver are synchronised (PTP): delays of two machines are one-way delays."`
+	Straggle        *units.Duration         `yaml:"straggle" doc:"How long to wait for late frames at most; 500ms if left out."`
+	Capture         int                     `yaml:"capture" doc:"Frames to keep around errors, for a pcapng file; 0 if left out."`
+	Streams         []*streamFile           `yaml:"streams,required" doc:"What is sent."`
+	Expect          []*expectFile           `yaml:"expect" doc:"Bounds on the results, each of which gives a verdict."`
+}
+
+type portFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Device          string        `yaml:"device,required" doc:"Name of the network device."`
+	Namespace       string        `yaml:"namespace" doc:"Network namespace of the device; the command's own if left out."`
+	Speed           units.BitRate `yaml:"speed" doc:"Speed of the line, for rates in % and gaps in octets."`
+}
+
+type streamFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string          `yaml:"name" doc:"Name in reports; \"stream 1\" and so on if left out."`
+	Count           *int            `yaml:"count" doc:"Identical streams, each with its own sequence numbers and the next source port; 1 if left out."`
+	From            string          `yaml:"from,required" doc:"Port that sends."`
+	To              string          `yaml:"to,required" doc:"Port that receives."`
+	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; that of the addresses if left out, or 4."`
+	Source          *address        `yaml:"source" doc:"Source address; the sending device's own if left out, or 198.18.0.1 (RFC 2544), 2001:2::1 (RFC 5180)."`
+	Destination     *address        `yaml:"destination" doc:"Destination address; the receiving device's own if left out, or 198.19.0.1, 2001:2:0:1::1."`
+	SourceMAC       *mac            `yaml:"source_mac" doc:"Source MAC; the sending device's own if left out."`
+	DestinationMAC  *mac            `yaml:"destination_mac" doc:"Destination MAC; the next hop's if left out."`
+	SourcePort      *uint16         `yaml:"source_port" doc:"UDP source port; 49152 if left out."`
+	DestinationPort *uint16         `yaml:"destination_port" doc:"UDP destination port; 7 (echo, RFC 2544 appendix C) if left out."`
+	VLAN            int             `yaml:"vlan" doc:"802.1Q identifier 1-4094; untagged if left out."`
+	PCP             int             `yaml:"pcp" doc:"802.1p priority 0-7 of the tag."`
+	DSCP            dscp            `yaml:"dscp" doc:"DiffServ code point."`
+	ECN             ecn             `yaml:"ecn" doc:"ECN bits."`
+	TTL             *int            `yaml:"ttl" doc:"Time to live or hop limit 1-255; 64 if left out."`
+	Size            *sizes          `yaml:"size" doc:"Frame size in octets with FCS, 64-9000; 64 (IPv6: 84) if left out."`
+	Rate            *rate           `yaml:"rate" doc:"How fast: frames per second, bits per second on the wire, or % of the line."`
+	Gap             *gap            `yaml:"gap" doc:"Instead of rate: time from one frame to the next, or octets between frames (20 is the least on a line)."`
+	Burst           int             `yaml:"burst" doc:"Frames sent back to back; the mean rate stays. 1 if left out."`
+	Start           units.Duration  `yaml:"start" doc:"Start after the test's start."`
+	Frames          uint64          `yaml:"frames" doc:"Frames after which the stream ends; by duration if left out."`
+	Payload         *payload        `yaml:"payload" doc:"What the payload is."`
+	Modifiers       []*modifierFile `yaml:"modifiers" doc:"Header fields that change from frame to frame."`
+}
+
+type modifierFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Action          string `yaml:"action,required" enum:"increment,decrement,random" doc:"What happens to the field."`
+	Offset          int    `yaml:"offset,required" doc:"Octets from the start of the Ethernet header."`
+	Mask            mask   `yaml:"mask,required" doc:"Bits that change, one to four octets."`
+	Repetitions     int    `yaml:"repetitions" doc:"Frames with each value; 1 if left out."`
+}
+
+type expectFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string         `yaml:"name" doc:"The statement in words; made from the rest if left out."`
+	Stream          string         `yaml:"stream" doc:"Stream that is meant; each one if left out."`
+	Metric          string         `yaml:"metric,required" doc:"Name of a metric, such as stream_loss or owd_p99."`
+	Min             *yamlfile.Text `yaml:"min" doc:"Least value, with the metric's unit."`
+	Max             *yamlfile.Text `yaml:"max" doc:"Greatest value, with the metric's unit."`
+}
