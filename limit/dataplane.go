@@ -15,11 +15,13 @@ import (
 // MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
 const MaxDepth = 4
 
-// DataPlane is the loaded programs and their maps. It is safe for concurrent use. Close ends all limits.
+// DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends all limits.
 type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
 	scopes  int
+	// settings is what the programs read; assign keeps it in step with the maps.
+	settings limitLimitSettings
 }
 
 // Load loads the data plane for up to scopes scopes, numbered from 0.
@@ -31,7 +33,9 @@ func Load(scopes int) (*DataPlane, error) {
 	for _, name := range []string{"limit_configs", "limit_states", "limit_counts"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	spec.Maps["limit_cgroups"].MaxEntries = uint32(scopes)
+	for _, name := range []string{"limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
+		spec.Maps[name].MaxEntries = uint32(scopes)
+	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
 	}
@@ -64,17 +68,6 @@ func (p *DataPlane) Attach(path string) error {
 			return permission(fmt.Errorf("attach %s to %s: %w", hook.attach, path, err))
 		}
 		p.links = append(p.links, attached)
-	}
-	return nil
-}
-
-// Assign says that the cgroup with this id (the inode number of its directory) is the scope.
-func (p *DataPlane) Assign(cgroup uint64, scope int) error {
-	if err := p.known(scope); err != nil {
-		return err
-	}
-	if err := p.objects.LimitCgroups.Put(cgroup, uint32(scope)); err != nil {
-		return fmt.Errorf("assign cgroup %d to scope %d: %w", cgroup, scope, err)
 	}
 	return nil
 }

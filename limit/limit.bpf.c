@@ -29,6 +29,12 @@
 
 #include "limit.h"
 
+/* Which kinds of scope exist, so that the others cost nothing; generation counts changes of the assignment from 1. */
+volatile struct limit_settings settings;
+
+/* Packets of more than LIMIT_SCOPES_PER_SOCKET scopes; the outermost were not charged. */
+__u64 limit_overflow;
+
 char limit_license[] SEC("license") = "Dual BSD/GPL";
 
 #define NO_LIMIT ((__s64)1 << 60)
@@ -46,7 +52,7 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 /* What is remembered of a socket. */
 struct socket_state {
 	struct limit_scopes scopes;
-	__u32 classified;
+	__u32 generation; /* of the scopes, as settings.generation; 0 before they were looked up */
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
 };
@@ -83,6 +89,32 @@ struct {
 	__type(value, __u32);
 } limit_cgroups SEC(".maps");
 
+/* User id to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} limit_users SEC(".maps");
+
+/* Interface index to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} limit_interfaces SEC(".maps");
+
+/* Remote prefix to scope, longest match; IPv4 as IPv4-mapped IPv6. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct limit_prefix);
+	__type(value, __u32);
+} limit_prefixes SEC(".maps");
+
+/* What is remembered of every socket that has scopes looked up. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -96,9 +128,10 @@ struct packet {
 	__u32 headers; /* octets repeated in every segment: network and transport header */
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
+	struct limit_prefix remote; /* the other end's address, /128 */
 };
 
-static __always_inline void parse(struct __sk_buff *skb, struct packet *p)
+static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	__u32 network = 0;
@@ -106,6 +139,9 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p)
 	p->segments = skb->gso_segs ? skb->gso_segs : 1;
 	p->protocol = 0;
 	p->ecn = 0;
+	p->headers = 0;
+	__builtin_memset(&p->remote, 0, sizeof(p->remote));
+	p->remote.length = 128;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = data;
 
@@ -114,6 +150,8 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p)
 		network = ip->ihl * 4;
 		p->protocol = ip->protocol;
 		p->ecn = ip->tos & 3;
+		p->remote.address[2] = bpf_htonl(0xffff);
+		p->remote.address[3] = direction == LIMIT_EGRESS ? ip->daddr : ip->saddr;
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = data;
 
@@ -122,6 +160,7 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p)
 		network = sizeof(*ip);
 		p->protocol = ip->nexthdr;
 		p->ecn = ip->flow_lbl[0] >> 4 & 3;
+		__builtin_memcpy(p->remote.address, direction == LIMIT_EGRESS ? &ip->daddr : &ip->saddr, 16);
 	}
 	p->headers = network + 8;
 	if (p->protocol == IPPROTO_TCP) {
@@ -200,33 +239,59 @@ static __always_inline void update_rate(struct limit_state *state, const struct 
 	state->updates++;
 }
 
-/* The scopes of a packet: those of its cgroup and of the cgroups above it. */
-static __always_inline void find_scopes(struct __sk_buff *skb, struct limit_scopes *found)
+static __always_inline void add_scope(struct limit_scopes *found, const __u32 *scope)
 {
-	__u32 count = 0;
-
-	for (int level = ANCESTOR_LEVELS; level >= 0; level--) {
-		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
-		__u32 *scope = id ? bpf_map_lookup_elem(&limit_cgroups, &id) : 0;
-
-		if (scope && count < LIMIT_SCOPES_PER_SOCKET)
-			found->scope[count++ & (LIMIT_SCOPES_PER_SOCKET - 1)] = *scope;
-	}
-	found->count = count;
+	if (!scope)
+		return;
+	if (found->count < LIMIT_SCOPES_PER_SOCKET)
+		found->scope[found->count & (LIMIT_SCOPES_PER_SOCKET - 1)] = *scope;
+	found->count++;
 }
 
-static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, struct bpf_sock **full)
+/* The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface. */
+static __always_inline void find_scopes(struct __sk_buff *skb, const struct packet *p, struct limit_scopes *found)
 {
-	struct bpf_sock *sk = skb->sk;
+	for (int level = ANCESTOR_LEVELS; level >= 0 && settings.cgroups; level--) {
+		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
 
-	*full = sk = sk ? bpf_sk_fullsock(sk) : 0;
-	if (!sk)
+		if (id)
+			add_scope(found, bpf_map_lookup_elem(&limit_cgroups, &id));
+	}
+	if (settings.users) {
+		__u32 user = bpf_get_socket_uid(skb);
+
+		add_scope(found, bpf_map_lookup_elem(&limit_users, &user));
+	}
+	if (settings.prefixes) {
+		struct limit_prefix key = p->remote;
+
+		add_scope(found, bpf_map_lookup_elem(&limit_prefixes, &key));
+	}
+	if (settings.interfaces) {
+		__u32 index = skb->ifindex;
+
+		add_scope(found, bpf_map_lookup_elem(&limit_interfaces, &index));
+	}
+	if (found->count > LIMIT_SCOPES_PER_SOCKET) {
+		__sync_fetch_and_add(&limit_overflow, 1);
+		found->count = LIMIT_SCOPES_PER_SOCKET;
+	}
+}
+
+/*
+ * The socket's remembered scopes, looked up with its first packet; 0 where there is no full socket or where scopes may
+ * differ from packet to packet: a datagram socket may send anywhere.
+ */
+static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk)
+{
+	if (!sk || p->protocol != IPPROTO_TCP)
 		return 0;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (known && !known->classified) {
-		find_scopes(skb, &known->scopes);
-		known->classified = 1;
+	if (known && known->generation != settings.generation) {
+		known->scopes.count = 0;
+		find_scopes(skb, p, &known->scopes);
+		known->generation = settings.generation;
 	}
 	return known;
 }
@@ -320,19 +385,21 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
 	struct share shares[LIMIT_SCOPES_PER_SOCKET] = {};
 	struct limit_scopes found = {}, *scopes = &found;
-	struct bpf_sock *sk;
-	struct socket_state *known = socket_of(skb, &sk);
-	enum wish wish = NOTHING;
+	struct bpf_sock *sk = skb->sk;
 	struct packet p;
+	enum wish wish = NOTHING;
 	int idle = 0;
+
+	sk = sk ? bpf_sk_fullsock(sk) : 0;
+	parse(skb, &p, direction);
+	struct socket_state *known = socket_of(skb, &p, sk);
 
 	if (known)
 		scopes = &known->scopes;
 	else
-		find_scopes(skb, &found);
+		find_scopes(skb, &p, &found);
 	if (!scopes->count)
 		return 1;
-	parse(skb, &p);
 	if (direction == LIMIT_EGRESS && p.protocol == IPPROTO_TCP && sk) {
 		struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
 
@@ -435,7 +502,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 		return 1;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
 
-	if (known && known->classified && known->scopes.count)
+	if (known && known->generation && known->scopes.count)
 		pace(ops, known);
 	return 1;
 }

@@ -51,7 +51,19 @@ struct limit_counters {
 	__u64 queue[LIMIT_QUEUE_BUCKETS]; /* packets by virtual queue: bucket i counts [2^i, 2^(i+1)) us, bucket 0 below 2 us */
 };
 
-/* The scopes that a cgroup's traffic is charged to, outermost last. */
+/* Read for every packet. */
+struct limit_settings {
+	__u32 generation; /* of the assignment of scopes; sockets look theirs up again when it changes */
+	__u8 cgroups, users, prefixes, interfaces; /* whether there are scopes of this kind */
+};
+
+/* Key of the longest-prefix match. */
+struct limit_prefix {
+	__u32 length;     /* bits */
+	__u32 address[4]; /* network byte order */
+};
+
+/* The scopes that a packet is charged to, innermost first. */
 struct limit_scopes {
 	__u32 count;
 	__u32 scope[LIMIT_SCOPES_PER_SOCKET];

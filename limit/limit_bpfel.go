@@ -38,10 +38,19 @@ type limitLimitCounters struct {
 	Queue    [32]uint64
 }
 
-type limitLimitScopes struct {
-	_     structs.HostLayout
-	Count uint32
-	Scope [4]uint32
+type limitLimitPrefix struct {
+	_       structs.HostLayout
+	Length  uint32
+	Address [4]uint32
+}
+
+type limitLimitSettings struct {
+	_          structs.HostLayout
+	Generation uint32
+	Cgroups    uint8
+	Users      uint8
+	Prefixes   uint8
+	Interfaces uint8
 }
 
 type limitLimitState struct {
@@ -55,9 +64,13 @@ type limitLimitState struct {
 }
 
 type limitSocketState struct {
-	_           structs.HostLayout
-	Scopes      limitLimitScopes
-	Classified  uint32
+	_      structs.HostLayout
+	Scopes struct {
+		_     structs.HostLayout
+		Count uint32
+		Scope [4]uint32
+	}
+	Generation  uint32
 	Pace        uint32
 	Application uint32
 }
@@ -66,14 +79,19 @@ type limitSocketState struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	limitMapLimitCgroups  = "limit_cgroups"
-	limitMapLimitConfigs  = "limit_configs"
-	limitMapLimitCounts   = "limit_counts"
-	limitMapLimitSockets  = "limit_sockets"
-	limitMapLimitStates   = "limit_states"
-	limitProgLimitEgress  = "limit_egress"
-	limitProgLimitIngress = "limit_ingress"
-	limitProgLimitSockops = "limit_sockops"
+	limitMapLimitCgroups    = "limit_cgroups"
+	limitMapLimitConfigs    = "limit_configs"
+	limitMapLimitCounts     = "limit_counts"
+	limitMapLimitInterfaces = "limit_interfaces"
+	limitMapLimitPrefixes   = "limit_prefixes"
+	limitMapLimitSockets    = "limit_sockets"
+	limitMapLimitStates     = "limit_states"
+	limitMapLimitUsers      = "limit_users"
+	limitProgLimitEgress    = "limit_egress"
+	limitProgLimitIngress   = "limit_ingress"
+	limitProgLimitSockops   = "limit_sockops"
+	limitVarLimitOverflow   = "limit_overflow"
+	limitVarSettings        = "settings"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -127,17 +145,22 @@ type limitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitMapSpecs struct {
-	LimitCgroups *ebpf.MapSpec `ebpf:"limit_cgroups"`
-	LimitConfigs *ebpf.MapSpec `ebpf:"limit_configs"`
-	LimitCounts  *ebpf.MapSpec `ebpf:"limit_counts"`
-	LimitSockets *ebpf.MapSpec `ebpf:"limit_sockets"`
-	LimitStates  *ebpf.MapSpec `ebpf:"limit_states"`
+	LimitCgroups    *ebpf.MapSpec `ebpf:"limit_cgroups"`
+	LimitConfigs    *ebpf.MapSpec `ebpf:"limit_configs"`
+	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
+	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
+	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
+	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
+	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
+	LimitUsers      *ebpf.MapSpec `ebpf:"limit_users"`
 }
 
 // limitVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
+	LimitOverflow *ebpf.VariableSpec `ebpf:"limit_overflow"`
+	Settings      *ebpf.VariableSpec `ebpf:"settings"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -160,11 +183,14 @@ func (o *limitObjects) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitMaps struct {
-	LimitCgroups *ebpf.Map `ebpf:"limit_cgroups"`
-	LimitConfigs *ebpf.Map `ebpf:"limit_configs"`
-	LimitCounts  *ebpf.Map `ebpf:"limit_counts"`
-	LimitSockets *ebpf.Map `ebpf:"limit_sockets"`
-	LimitStates  *ebpf.Map `ebpf:"limit_states"`
+	LimitCgroups    *ebpf.Map `ebpf:"limit_cgroups"`
+	LimitConfigs    *ebpf.Map `ebpf:"limit_configs"`
+	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
+	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
+	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
+	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
+	LimitStates     *ebpf.Map `ebpf:"limit_states"`
+	LimitUsers      *ebpf.Map `ebpf:"limit_users"`
 }
 
 func (m *limitMaps) Close() error {
@@ -172,8 +198,11 @@ func (m *limitMaps) Close() error {
 		m.LimitCgroups,
 		m.LimitConfigs,
 		m.LimitCounts,
+		m.LimitInterfaces,
+		m.LimitPrefixes,
 		m.LimitSockets,
 		m.LimitStates,
+		m.LimitUsers,
 	)
 }
 
@@ -181,6 +210,8 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
+	LimitOverflow *ebpf.Variable `ebpf:"limit_overflow"`
+	Settings      *ebpf.Variable `ebpf:"settings"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.

@@ -41,7 +41,7 @@ func plane(t *testing.T, scopes int) *DataPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Assign(root, 0); err != nil {
+	if err := p.AssignCgroup(root, 0); err != nil {
 		t.Fatal(err)
 	}
 	return p

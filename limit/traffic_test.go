@@ -158,7 +158,7 @@ func limited(t *testing.T, inner, outer Limit) (*DataPlane, *child.Process) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Assign(id, scope); err != nil {
+		if err := p.AssignCgroup(id, scope); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Set(scope, Egress, []Limit{inner, outer}[scope]); err != nil {

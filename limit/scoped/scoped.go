@@ -76,7 +76,7 @@ func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 	if err != nil {
 		return err
 	}
-	if err := plane.Assign(id, 0); err != nil {
+	if err := plane.AssignCgroup(id, 0); err != nil {
 		return err
 	}
 	for direction, l := range map[limit.Direction]*limit.Limit{limit.Egress: c.Egress, limit.Ingress: c.Ingress} {
