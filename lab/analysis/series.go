@@ -43,7 +43,7 @@ func totalGoodput(result *run.Result) (total float64) {
 }
 
 // spacing is the least time between two points of a series of TCP's state.
-const spacing = 50 * time.Millisecond
+const spacing = 40 * time.Millisecond
 
 // addSeries adds the time series of a run.
 func addSeries(b *record.Bundle, result *run.Result) {

@@ -43,6 +43,14 @@ type progress struct {
 	left     time.Duration // traffic that is still to come
 }
 
+// begin starts counting anew.
+func (p *progress) begin(cells []scenario.Cell, jobs []job) {
+	p.total, p.done, p.left = len(jobs), 0, 0
+	for _, j := range jobs {
+		p.left += trafficTime(&cells[j.cell])
+	}
+}
+
 // guess is how long a run takes beyond its traffic as long as none has been seen.
 const guess = 3 * time.Second
 

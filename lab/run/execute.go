@@ -12,18 +12,14 @@ import (
 
 // Execute runs all cells of a scenario. When ctx ends it takes the testbed down and returns what was measured, with Stopped
 // set and no error. A cell that this machine cannot carry ends it with what was measured and an error of fault.Testbed.
-func Execute(ctx context.Context, s *scenario.Scenario, cells []scenario.Cell, options Options) (*Outcome, error) {
-	if err := check(cells, options); err != nil {
-		return nil, err
-	}
+func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outcome, error) {
 	lab, err := instance.New(s.Name, instance.Run)
 	if err != nil {
 		return nil, err
 	}
-	e := &execution{scenario: s, cells: cells, options: options, lab: lab}
-	e.progress.report = options.Report
-	e.outcome = &Outcome{Scenario: s, Cells: cells, Mechanisms: map[string]string{
-		"link": options.Carrier.Mechanism(), "generator": options.Generator.Name(),
+	e := &execution{scenario: s, options: options, lab: lab, progress: progress{report: options.Report}}
+	e.outcome = &Outcome{Scenario: s, Mechanisms: map[string]string{
+		"link": options.Carrier.Mechanism(), "traffic": options.Generator.Name(),
 	}}
 	err = e.inTurn(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -57,20 +53,14 @@ func check(cells []scenario.Cell, options Options) error {
 // execution is the state of one Execute.
 type execution struct {
 	scenario *scenario.Scenario
-	cells    []scenario.Cell
 	options  Options
 	lab      *instance.Instance
 	outcome  *Outcome
 	progress progress
 }
 
-// inTurn runs all jobs while no other lab measures.
+// inTurn waits for the turn and runs the scenario.
 func (e *execution) inTurn(ctx context.Context) error {
-	jobs := order(len(e.cells), e.scenario.Repetitions, e.options.Seed)
-	e.progress.total = len(jobs)
-	for _, j := range jobs {
-		e.progress.left += trafficTime(&e.cells[j.cell])
-	}
 	if !e.options.Share {
 		release, err := takeTurn(ctx, func() { e.progress.tell(Event{Stage: Waiting}) })
 		if err != nil {
@@ -78,25 +68,42 @@ func (e *execution) inTurn(ctx context.Context) error {
 		}
 		defer release()
 	}
+	if e.scenario.Fallback != nil {
+		return e.fallback(ctx)
+	}
+	cells, err := e.scenario.Expand()
+	if err != nil {
+		return err
+	}
+	return e.all(ctx, cells)
+}
+
+// all runs every repetition of the cells.
+func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
+	if err := check(cells, e.options); err != nil {
+		return err
+	}
+	e.outcome.Cells = cells
+	jobs := order(len(cells), e.scenario.Repetitions, e.options.Seed)
+	e.progress.begin(cells, jobs)
 	unfit := map[int]bool{}
 	for _, j := range jobs {
-		if unfit[j.cell] {
-			e.progress.finished(&e.cells[j.cell])
-			continue
-		}
-		err := e.repeat(ctx, j)
-		var cannot *Unfit
-		switch {
-		case errors.As(err, &cannot):
-			unfit[j.cell] = true
-			e.outcome.Unfit = append(e.outcome.Unfit, *cannot)
-			if !e.options.KeepGoing {
-				return e.unfit()
+		cell := &cells[j.cell]
+		if !unfit[j.cell] {
+			err := e.repeat(ctx, cell, j, e.scenario.Attempts)
+			var cannot *Unfit
+			switch {
+			case errors.As(err, &cannot):
+				unfit[j.cell] = true
+				e.outcome.Unfit = append(e.outcome.Unfit, *cannot)
+				if !e.options.KeepGoing {
+					return e.unfit()
+				}
+			case err != nil:
+				return err
 			}
-		case err != nil:
-			return err
 		}
-		e.progress.finished(&e.cells[j.cell])
+		e.progress.finished(cell)
 	}
 	return e.unfit()
 }
@@ -110,19 +117,18 @@ func (e *execution) unfit() error {
 	return fault.Wrap(first, fault.Testbed, "lower the rates, free the machine's processors, or see weir lab run --help for --set and --keep-going")
 }
 
-// repeat measures one repetition, in as many attempts as the scenario allows.
-func (e *execution) repeat(ctx context.Context, j job) error {
+// repeat measures one repetition of a cell, in at most so many attempts.
+func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, attempts int) error {
 	var reasons []string
-	for attempt := 1; attempt <= max(1, e.scenario.Attempts); attempt++ {
-		cell := seeded(&e.cells[j.cell], e.options.Seed, j.cell, j.repetition, attempt)
-		result, err := e.attempt(ctx, cell, j.repetition, attempt)
+	for attempt := 1; attempt <= max(1, attempts); attempt++ {
+		result, err := e.attempt(ctx, seeded(cell, e.options.Seed, j, attempt), j.repetition, attempt)
 		if err != nil {
 			return err
 		}
-		result.Cell = &e.cells[j.cell]
+		result.Cell = cell
 		e.outcome.Results = append(e.outcome.Results, *result)
 		e.progress.attempted(result)
-		event := Event{Stage: Valid, Cell: result.Cell, Repetition: j.repetition, Attempt: attempt}
+		event := Event{Stage: Valid, Cell: cell, Repetition: j.repetition, Attempt: attempt}
 		if result.Valid {
 			e.progress.tell(event)
 			return nil
@@ -131,5 +137,5 @@ func (e *execution) repeat(ctx context.Context, j job) error {
 		e.progress.tell(event)
 		reasons = append(reasons, result.Reason)
 	}
-	return &Unfit{Cell: &e.cells[j.cell], Repetition: j.repetition, Reasons: reasons}
+	return &Unfit{Cell: cell, Repetition: j.repetition, Reasons: reasons}
 }

@@ -31,8 +31,8 @@ func order(cells, repetitions int, seed uint64) []job {
 
 // seeded gives every emulated link of the cell random choices of its own for this attempt, drawn from the study's seed. A
 // seed that the scenario gives a direction stays.
-func seeded(cell *scenario.Cell, seed uint64, index, repetition, attempt int) *scenario.Cell {
-	random := rand.New(rand.NewPCG(seed, uint64(index)<<32|uint64(repetition)<<8|uint64(attempt)))
+func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell {
+	random := rand.New(rand.NewPCG(seed, uint64(j.cell)<<32|uint64(j.repetition)<<8|uint64(attempt)))
 	own := *cell
 	own.Links = slices.Clone(cell.Links)
 	for i := range own.Links {

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/lab/scenario"
+)
+
+// trialTime bounds each phase of a trial.
+const trialTime = 3 * time.Second
+
+// fallback runs the scenario with the first value of its fallback parameter that this machine carries. A value is tried
+// with a short run of the first cell, which does not count; one that fails later, in a run that would have counted, is
+// given up too, with all that was measured under it.
+func (e *execution) fallback(ctx context.Context) error {
+	name, values := e.scenario.Fallback.Parameter, slices.Clone(e.scenario.Fallback.Values)
+	for i, value := range values {
+		cells, err := e.scenario.ExpandWith(value)
+		if err != nil {
+			return err
+		}
+		last := i == len(values)-1
+		if !last {
+			if err := check(cells, e.options); err != nil {
+				return err
+			}
+			reason, err := e.try(ctx, &cells[0], name+"="+value)
+			if err != nil {
+				return err
+			}
+			if reason != "" {
+				e.note("%s=%s does not hold on this machine: %s", name, value, reason)
+				continue
+			}
+		}
+		e.outcome.Chosen = map[string]string{name: value}
+		e.progress.tell(Event{Stage: Chosen, Reason: name + "=" + value})
+		err = e.all(ctx, cells)
+		var cannot *Unfit
+		if last || !errors.As(err, &cannot) {
+			return err
+		}
+		e.note("%s=%s was given up after %d runs: %s", name, value, len(e.outcome.Results), cannot)
+		e.outcome.Results, e.outcome.Unfit = nil, nil
+	}
+	return nil
+}
+
+func (e *execution) note(format string, args ...any) {
+	e.outcome.Notes = append(e.outcome.Notes, fmt.Sprintf(format, args...))
+}
+
+// try measures a shortened run of the cell, twice if need be, and returns why it was not valid.
+func (e *execution) try(ctx context.Context, cell *scenario.Cell, what string) (reason string, err error) {
+	short := shortened(cell)
+	for attempt := 1; attempt <= 2; attempt++ {
+		e.progress.tell(Event{Stage: Trying, Cell: cell, Reason: what})
+		result, err := e.attempt(ctx, seeded(short, e.options.Seed, job{}, attempt), 0, attempt)
+		if err != nil {
+			return "", err
+		}
+		if result.Valid {
+			return "", nil
+		}
+		reason = result.Reason
+	}
+	return reason, nil
+}
+
+// shortened is the cell with phases and flows of trialTime at most.
+func shortened(cell *scenario.Cell) *scenario.Cell {
+	short := *cell
+	short.Phases = slices.Clone(cell.Phases)
+	for i := range short.Phases {
+		phase := &short.Phases[i]
+		phase.Duration = min(phase.Duration, trialTime)
+		phase.Flows = slices.Clone(phase.Flows)
+		for j := range phase.Flows {
+			flow := &phase.Flows[j]
+			flow.Start = min(flow.Start, phase.Duration/2)
+			flow.Duration = min(flow.Duration, phase.Duration-flow.Start)
+		}
+		phase.Streams = nil
+	}
+	return &short
+}
