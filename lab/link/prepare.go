@@ -18,9 +18,11 @@ const hostQueue = 1000
 //
 //   - tx off: checksums are computed by the host. A carrier would pass half-computed ones on, broken for good.
 //   - tso, gso off: frames leave at most MTU-sized, so that a loss hits a frame and not a super-packet of 64 KB.
+//   - VLAN tags in the frame, not beside it, where XDP would not see them.
 //   - gro on: the receiver takes frames in batches (NAPI), without which veth cannot push back.
 func HostOffloads() map[string]bool {
-	return map[string]bool{"tx": false, "tso": false, "gso": false, "gro": true}
+	return map[string]bool{"tx": false, "tso": false, "gso": false, "gro": true,
+		"tx-vlan-hw-insert": false, "tx-vlan-stag-hw-insert": false}
 }
 
 // Prepare makes a device fit to be a host's end of an emulated link: HostOffloads, a pfifo, and IPv6 addresses that work

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +42,8 @@ type Socket struct {
 	outstanding                        uint32 // produced into transmit, not yet back from completed
 }
 
-// Open makes a socket on a device's queue in the calling thread's namespace. EBUSY means that the queue has one already.
+// Open makes a socket on a device's queue in the calling thread's namespace. EBUSY, after two seconds, means that the queue
+// has one already.
 func Open(umem *Umem, ifindex, queue int, options Options) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -82,10 +84,21 @@ func (s *Socket) setup(ifindex, queue int, options Options) error {
 	if shared >= 0 { // the first socket's flags hold for all; giving any is an error
 		address.Flags, address.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(shared)
 	}
-	if err := unix.Bind(s.fd, &address); err != nil {
+	if err := s.bind(&address); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
 	return nil
+}
+
+// bind waits for a queue that is still being released: the kernel lets go of it some time after its socket was closed.
+func (s *Socket) bind(address *unix.SockaddrXDP) error {
+	const patience, pause = 2 * time.Second, 5 * time.Millisecond
+	for begin := time.Now(); ; time.Sleep(pause) {
+		err := unix.Bind(s.fd, address)
+		if !errors.Is(err, unix.EBUSY) || time.Since(begin) > patience {
+			return err
+		}
+	}
 }
 
 func pick(condition bool, yes, no uint16) uint16 {

@@ -1,0 +1,43 @@
+package link
+
+import (
+	"weir/internal/fault"
+)
+
+// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, a loss model without its numbers.
+func CheckDirection(d Direction) error {
+	usage := func(format string, args ...any) error {
+		return fault.New(fault.Usage, "correct the link's description", format, args...)
+	}
+	shares := []struct {
+		name  string
+		value float64
+	}{
+		{"loss", d.Loss.Probability}, {"loss p", d.Loss.P}, {"loss r", d.Loss.R}, {"loss h", d.Loss.H}, {"loss k", d.Loss.K},
+		{"reorder", d.Reorder}, {"duplicate", d.Duplicate}, {"corrupt", d.Corrupt},
+	}
+	for _, s := range shares {
+		if !(s.value >= 0 && s.value <= 1) { // NaN too
+			return usage("%s %v is not between 0 and 1", s.name, s.value)
+		}
+	}
+	switch {
+	case d.Delay < 0 || d.Jitter < 0:
+		return usage("a delay or jitter is negative")
+	case d.Queue.Packets < 0:
+		return usage("a queue of %d packets", d.Queue.Packets)
+	case d.Loss.Model == EveryNth && d.Loss.Nth < 1:
+		return usage("every-nth loss needs nth of at least 1")
+	}
+	switch d.Loss.Model {
+	case NoLoss, Independent, GilbertElliott, EveryNth:
+	default:
+		return usage("loss model %q is not known", d.Loss.Model)
+	}
+	switch d.Shape {
+	case "", Uniform, Normal, Pareto:
+	default:
+		return usage("jitter shape %q is not known", d.Shape)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package conformance
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/internal/testutil"
+	"weir/lab/link"
+)
+
+// Case names one thing that a carrier must do.
+type Case string
+
+const (
+	Transparent Case = "transparent"
+	Jumbo       Case = "jumbo"
+	Rate        Case = "rate"
+	Delay       Case = "delay"
+	Jitter      Case = "jitter"
+	KeepOrder   Case = "keep-order"
+	Independent Case = "independent-loss"
+	Gilbert     Case = "gilbert-elliott-loss"
+	EveryNth    Case = "every-nth-loss"
+	Duplicate   Case = "duplicate"
+	Reorder     Case = "reorder"
+	Corrupt     Case = "corrupt"
+	ECN         Case = "ecn"
+	Packets     Case = "queue-packets"
+	Bytes       Case = "queue-bytes"
+	TCP         Case = "tcp-segments"
+	Detach      Case = "detach"
+)
+
+// quiet ends a collection: nothing that is still to come is this late.
+const (
+	quiet     = time.Second
+	quietLoss = 400 * time.Millisecond // where frames are missing by design and nothing is delayed
+)
+
+// Run holds a carrier to the suite. refused are the cases that its Check says it cannot do: it must say so.
+func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
+	testutil.NeedRoot(t)
+	b := newBench(t, carrier, 1500)
+	cases := []struct {
+		name    Case
+		forward link.Direction // what Check is asked
+		run     func(*testing.T, *bench, link.Direction)
+	}{
+		{Transparent, link.Direction{}, transparent},
+		{Rate, link.Direction{Rate: 20e6, Queue: link.Queue{Packets: 1000}}, rate},
+		{Delay, link.Direction{Delay: 30 * time.Millisecond}, delay},
+		{Jitter, link.Direction{Delay: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, Seed: 1}, jitter},
+		{KeepOrder, link.Direction{Rate: 100e6, Delay: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, KeepOrder: true, Seed: 1}, keepOrder},
+		{Independent, link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 0.1}, Seed: 2}, independent},
+		{Gilbert, link.Direction{Loss: link.Loss{Model: link.GilbertElliott, P: 0.05, R: 0.3, H: 0.1, K: 0.99}, Seed: 3}, gilbert},
+		{EveryNth, link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 5}}, everyNth},
+		{Duplicate, link.Direction{Duplicate: 0.2, Seed: 4}, duplicate},
+		{Reorder, link.Direction{Delay: 300 * time.Millisecond, Reorder: 0.25, Seed: 5}, reorder},
+		{Corrupt, link.Direction{Corrupt: 1, Seed: 6}, corrupt},
+		{ECN, link.Direction{Rate: 2e6, Queue: link.Queue{Bytes: 100000, ECN: 5000}}, ecn},
+		{Packets, link.Direction{Rate: 200e3, Queue: link.Queue{Packets: 5}}, packets},
+		{Bytes, link.Direction{Rate: 200e3, Queue: link.Queue{Bytes: 5000}}, octets},
+		{TCP, link.Direction{Rate: 500e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 1000}}, tcpSegments},
+		{Detach, link.Direction{Rate: 100e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 100}}, detach},
+	}
+	for _, c := range cases {
+		t.Run(string(c.name), func(t *testing.T) {
+			err := carrier.Check(link.Cable{Name: "cable", A: endA, B: endB, Forward: c.forward})
+			if slices.Contains(refused, c.name) {
+				if err == nil {
+					t.Fatalf("%s cannot do this and Check does not say so", carrier.Mechanism())
+				}
+				return
+			}
+			c.run(t, b, c.forward)
+		})
+	}
+	t.Run(string(Jumbo), func(t *testing.T) { jumbo(t, carrier) })
+}
+
+func transparent(t *testing.T, b *bench, d link.Direction) {
+	carrying := b.carry(t, d, d)
+	frames := samples()
+	for _, way := range []struct{ from, to string }{{"a", "b"}, {"b", "a"}} {
+		from, to := b.a, b.b
+		if way.from == "b" {
+			from, to = b.b, b.a
+		}
+		_, got := exchange(t, from, to, frames, len(frames), quiet)
+		same(t, way.from+" to "+way.to, frames, got)
+	}
+	s := status(t, carrying)
+	if s.Forward.Overruns+s.Reverse.Overruns > 0 {
+		t.Errorf("%d frames overran", s.Forward.Overruns+s.Reverse.Overruns)
+	}
+}
+
+// same checks that exactly these frames arrived, in order.
+func same(t *testing.T, what string, frames [][]byte, got []arrival) {
+	t.Helper()
+	if len(got) != len(frames) {
+		t.Errorf("%s: %d frames arrived of %d", what, len(got), len(frames))
+	}
+	for i := range min(len(got), len(frames)) {
+		if !bytes.Equal(got[i].frame, frames[i]) {
+			t.Errorf("%s: frame %d arrived as\n%x, was sent as\n%x", what, i, got[i].frame, frames[i])
+			return
+		}
+	}
+}
+
+func jumbo(t *testing.T, carrier link.Carrier) {
+	b := newBench(t, carrier, 9000)
+	b.carry(t, link.Direction{}, link.Direction{})
+	var frames [][]byte
+	for _, length := range []int{60, 1514, 3000, 4096, 7000, 9014} {
+		frames = append(frames, numbered(3, length)...)
+	}
+	_, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
+	same(t, "jumbo", frames, got)
+}
+
+func rate(t *testing.T, b *bench, d link.Direction) {
+	b.carry(t, d, link.Direction{})
+	const count, length = 300, 1000
+	frames := numbered(count, length)
+	sent, got := exchange(t, b.a, b.b, frames, count, quiet)
+	same(t, "rate", frames, got)
+	if len(got) != count {
+		return
+	}
+	least := time.Duration(float64((count-1)*(length+link.FrameOverhead)) * 8e9 / float64(d.Rate))
+	if took := got[count-1].at - sent[0]; took < least {
+		t.Errorf("%d frames took %s, at %s they take at least %s", count, took, d.Rate, least)
+	}
+}
+
+func delay(t *testing.T, b *bench, d link.Direction) {
+	back := link.Direction{Delay: d.Delay / 2}
+	b.carry(t, d, back)
+	frames := numbered(50, 200)
+	sent, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
+	atLeast(t, "forward", sent, got, d.Delay)
+	sent, got = exchange(t, b.b, b.a, frames, len(frames), quiet)
+	atLeast(t, "reverse", sent, got, back.Delay)
+}
+
+func atLeast(t *testing.T, what string, sent []time.Duration, got []arrival, least time.Duration) {
+	t.Helper()
+	if len(got) != len(sent) {
+		t.Errorf("%s: %d frames arrived of %d", what, len(got), len(sent))
+	}
+	for _, a := range got {
+		if took := a.at - sent[number(a)]; took < least {
+			t.Errorf("%s: frame %d took %s, want at least %s", what, number(a), took, least)
+			return
+		}
+	}
+}
+
+// overtaken counts frames that arrive after one that was sent later.
+func overtaken(got []arrival) (n int) {
+	highest := -1
+	for _, a := range got {
+		if number(a) < highest {
+			n++
+		}
+		highest = max(highest, number(a))
+	}
+	return n
+}
+
+func jitter(t *testing.T, b *bench, d link.Direction) {
+	b.carry(t, d, link.Direction{})
+	frames := numbered(500, 100)
+	sent, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
+	atLeast(t, "jitter", sent, got, d.Delay-d.Jitter)
+	if overtaken(got) == 0 {
+		t.Error("no frame of a burst overtook another, with a jitter that is much longer than the burst's gaps")
+	}
+}
+
+func keepOrder(t *testing.T, b *bench, d link.Direction) {
+	b.carry(t, d, link.Direction{})
+	frames := numbered(500, 100)
+	sent, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
+	atLeast(t, "keep order", sent, got, d.Delay-d.Jitter)
+	if n := overtaken(got); n > 0 {
+		t.Errorf("%d frames were overtaken", n)
+	}
+}
+
+// within checks a count against its expectation, with 4 standard deviations and one frame of tolerance.
+func within(t *testing.T, what string, got int, want, deviation float64) {
+	t.Helper()
+	if math.Abs(float64(got)-want) > 4*deviation+1 {
+		t.Errorf("%s: %d, want %.1f ± %.1f (4 sigma)", what, got, want, 4*deviation+1)
+	}
+}

@@ -1,0 +1,227 @@
+// Package emulator is a link carrier that needs nothing of the kernel but veth, XDP and AF_XDP.
+//
+// A child process holds AF_XDP sockets on the two ends of every cable. One thread per cable takes each frame as it
+// arrives, asks the model when it leaves, keeps it until then and sends it from the other end, without copying it:
+//
+//	host A -- veth == XDP stamps and redirects --> socket A --> model --> hold --> socket B == veth -- host B
+//
+// The thread sleeps in ppoll with nanosecond timeouts until shortly before a departure and spins the rest of the time.
+// The child runs without garbage collection, the frame path allocates nothing, and the child dies with its parent.
+//
+// What bites:
+//   - Register [Part] under [PartName] with child.Main in main and TestMain: otherwise Carry starts the wrong program.
+//   - The hosts' ends need [link.Prepare]: partial checksums would be broken for good, and super-packets be lost.
+//   - A frame that finds no buffer, no room or no taker is counted in Overruns, never lost in silence; frames larger than
+//     the device's MTU are such frames.
+//   - Lateness is counted from the departure to the return of the system call that sent the frame, so it is an upper bound.
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/tc"
+	"weir/lab/link"
+)
+
+// Mechanism is the emulator's name in manifests.
+const Mechanism = "AF_XDP emulator"
+
+// DefaultSpin is how long before a departure the thread stops sleeping, where there are processors for it: the time that
+// a sleeping thread takes to wake up at worst.
+const DefaultSpin = 60 * time.Microsecond
+
+const graceToStop = 5 * time.Second
+
+// Options of the carrier. The zero value is what everyone wants.
+type Options struct {
+	// Spin overrides DefaultSpin; negative never spins. 0 spins if the machine has a processor more than there are cables.
+	Spin time.Duration
+}
+
+// Carrier starts the emulator. Make one with [New].
+type Carrier struct{ options Options }
+
+// New returns a carrier.
+func New(options Options) *Carrier { return &Carrier{options: options} }
+
+// Mechanism returns "AF_XDP emulator".
+func (*Carrier) Mechanism() string { return Mechanism }
+
+// Check refuses what the model cannot do: nothing that a scenario can say, but values outside their range.
+func (*Carrier) Check(cable link.Cable) error {
+	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
+		if err := link.CheckDirection(d); err != nil {
+			return fmt.Errorf("cable %s: %w", cable.Name, err)
+		}
+	}
+	return nil
+}
+
+// Carry starts the child and returns when frames are moved. The child is killed when ctx ends.
+func (c *Carrier) Carry(ctx context.Context, ns *netns.Namespace, cables []link.Cable) (link.Carrying, error) {
+	for _, cable := range cables {
+		if err := c.Check(cable); err != nil {
+			return nil, err
+		}
+	}
+	o, err := c.order(ns, cables)
+	if err != nil {
+		return nil, fmt.Errorf("start the emulator: %w", err)
+	}
+	r := &running{ns: ns, cables: cables, names: o.Cables}
+	if err := r.start(ctx, o); err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("start the emulator: %w", err)
+	}
+	return r, nil
+}
+
+func (c *Carrier) order(ns *netns.Namespace, cables []link.Cable) (order, error) {
+	if ns.Name == "" {
+		return order{}, errors.New("the carrier's namespace has no name")
+	}
+	o := order{Do: "start", Namespace: ns.Name, Spin: int64(c.spin(len(cables)))}
+	sizes, err := plan(ns, cables)
+	if err != nil {
+		return order{}, err
+	}
+	for i, cable := range cables {
+		o.Cables = append(o.Cables, cableOrder{
+			Name: cable.Name, A: cable.A, B: cable.B, Forward: orderOf(cable.Forward), Reverse: orderOf(cable.Reverse),
+			Buffers: sizes[i].buffers, BufferSize: sizes[i].size, Ring: sizes[i].ring, Jumbo: sizes[i].jumbo,
+		})
+	}
+	return o, nil
+}
+
+func (c *Carrier) spin(cables int) time.Duration {
+	switch {
+	case c.options.Spin < 0:
+		return 0
+	case c.options.Spin > 0:
+		return c.options.Spin
+	case runtime.NumCPU() > cables:
+		return DefaultSpin
+	}
+	return 0
+}
+
+// running is a child at work.
+type running struct {
+	ns       *netns.Namespace
+	cables   []link.Cable
+	names    []cableOrder
+	prepared []string // devices
+
+	mu      sync.Mutex // guards the conversation with the child
+	process *child.Process
+	errors  *bytes.Buffer // the child's standard error; read it after the child has ended
+	reports *json.Decoder
+	cpu     time.Duration
+	closed  bool
+}
+
+func (r *running) start(ctx context.Context, o order) error {
+	for _, cable := range r.cables {
+		for _, dev := range []string{cable.A, cable.B} {
+			if err := link.PrepareCarrierEnd(r.ns, dev); err != nil {
+				return err
+			}
+			r.prepared = append(r.prepared, dev)
+		}
+	}
+	r.errors = &bytes.Buffer{}
+	process, err := child.Start(ctx, PartName, r.errors)
+	if err != nil {
+		return err
+	}
+	r.process, r.reports = process, json.NewDecoder(process.Out)
+	_, err = r.exchange(o)
+	return err
+}
+
+// exchange sends an order and reads the report on it.
+func (r *running) exchange(o order) (report, error) {
+	if err := json.NewEncoder(r.process.In).Encode(o); err != nil {
+		return report{}, r.died(err)
+	}
+	var answer report
+	if err := r.reports.Decode(&answer); err != nil {
+		return report{}, r.died(err)
+	}
+	if answer.Error != "" {
+		return answer, fault.New(fault.Testbed, "see weir doctor for what AF_XDP needs", "%s", answer.Error)
+	}
+	return answer, nil
+}
+
+// died explains a broken conversation by what the child said last.
+func (r *running) died(err error) error {
+	select {
+	case <-r.process.Done():
+		if said := strings.TrimSpace(r.errors.String()); said != "" {
+			return fmt.Errorf("the emulator's process ended: %s", said)
+		}
+		return fmt.Errorf("the emulator's process ended: %w", r.process.Wait())
+	case <-time.After(time.Second):
+		return fmt.Errorf("talk to the emulator: %w", err)
+	}
+}
+
+func (*running) Mechanism() string { return Mechanism }
+
+// Status asks the child.
+func (r *running) Status() ([]link.Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.New("read the emulator's counters: it has been closed")
+	}
+	answer, err := r.exchange(order{Do: "status"})
+	if err != nil {
+		return nil, fmt.Errorf("read the emulator's counters: %w", err)
+	}
+	r.cpu = answer.CPU
+	return answer.Status, nil
+}
+
+// CPU is the child's processor time at the last Status.
+func (r *running) CPU() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cpu
+}
+
+// Close ends the child and takes its qdiscs off the devices. It may be called twice.
+func (r *running) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	var failures []error
+	if r.process != nil {
+		failures = append(failures, r.process.Stop(graceToStop))
+	}
+	conn, err := tc.Open(r.ns)
+	if err != nil {
+		return errors.Join(append(failures, err)...)
+	}
+	defer conn.Close()
+	for _, dev := range r.prepared {
+		failures = append(failures, conn.Delete(dev, tc.Place{}))
+	}
+	return errors.Join(failures...)
+}

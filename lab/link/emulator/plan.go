@@ -1,0 +1,117 @@
+package emulator
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/xsk"
+	"weir/lab/link"
+)
+
+const (
+	headers       = 14 + 2*4 // Ethernet and two VLAN tags
+	smallestWire  = 60 + link.FrameOverhead
+	unlimitedRate = 4e9     // bit/s that an unlimited direction is expected to carry
+	smallFrames   = 1 << 15 // buffers added for frames smaller than the MTU, where there is memory
+	mostMemory    = 1 << 30 // octets of one cable
+	deviations    = 6       // of jitter that frames may be held beyond the delay
+)
+
+// size is the memory of one cable.
+type size struct {
+	buffers, size, ring int
+	jumbo               bool
+}
+
+// plan sizes every cable's memory for the frames it may hold: rate times delay, and the queue.
+func plan(ns *netns.Namespace, cables []link.Cable) ([]size, error) {
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	share := min(mostMemory, available()/4/max(1, len(cables)))
+	sizes := make([]size, len(cables))
+	for i, cable := range cables {
+		device, err := conn.Device(cable.A)
+		if err != nil {
+			return nil, err
+		}
+		if sizes[i], err = sizeOf(cable, device.MTU, share); err != nil {
+			return nil, err
+		}
+	}
+	return sizes, nil
+}
+
+// sizeOf sizes a cable's memory within most octets. Full-sized frames must fit; beyond them there is room for as many
+// small ones as a sensible amount of memory holds.
+func sizeOf(cable link.Cable, mtu, most int) (size, error) {
+	s := size{size: 2048, ring: ringSize}
+	frame := mtu + headers
+	if frame > s.size-xsk.Headroom {
+		s.size = 4096
+		s.jumbo = frame > s.size-xsk.Headroom
+	}
+	parts := 1
+	if s.jumbo {
+		parts = 1 + (frame-(s.size-xsk.Headroom)+s.size-1)/s.size
+	}
+	if parts > mostParts {
+		return size{}, fault.New(fault.Usage, "choose an MTU of at most 9216", "cable %s: MTU %d is too large", cable.Name, mtu)
+	}
+	if max(cable.Forward.Rate, cable.Reverse.Rate) <= slowRate && min(cable.Forward.Rate, cable.Reverse.Rate) > 0 {
+		s.ring = slowRing
+	}
+	full, extra := 0, 0
+	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
+		octets := inside(d, mtu)
+		large := int(octets/float64(mtu+14+link.FrameOverhead)*1.1) + 64
+		small := int(octets / smallestWire)
+		full += large * parts
+		extra += max(0, min(small-large, smallFrames))
+	}
+	rings := 4 * s.ring // both sockets' fill rings, and as many frames on their way out
+	if need := (full + rings) * s.size; need > most {
+		return size{}, fault.New(fault.Testbed, "lower the rate, the delay or the queue, or use fewer links",
+			"cable %s holds up to %d MiB of frames, and %d MiB are there for it", cable.Name, need>>20, most>>20)
+	}
+	s.buffers = min(full+extra+rings, most/s.size)
+	return s, nil
+}
+
+// inside is how many octets on the wire a direction may hold at once.
+func inside(d link.Direction, mtu int) float64 {
+	rate, queue := float64(d.Rate), float64(d.Queue.Bytes)
+	if packets := float64(d.Queue.Packets * (mtu + 14)); queue == 0 || packets > 0 && packets < queue {
+		queue = packets
+	}
+	if d.Rate == 0 {
+		rate, queue = unlimitedRate, 0
+	} else if d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
+		queue = rate / 8 // no limit was asked: a second's worth, and what goes beyond is an overrun
+	}
+	held := d.Delay + deviations*d.Jitter
+	return rate/8*max(held, time.Millisecond).Seconds() + queue
+}
+
+// available is MemAvailable in octets (proc_meminfo(5)); 1 GiB where it cannot be read.
+func available() int {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 1 << 30
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "MemAvailable:"); found {
+			if kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB"))); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return 1 << 30
+}

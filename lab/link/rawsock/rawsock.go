@@ -1,0 +1,189 @@
+// Package rawsock sends and receives whole Ethernet frames through AF_PACKET sockets (packet(7)), with the kernel's time of
+// arrival. Calibration and the carriers' tests speak to the ends of links with it.
+//
+// What bites: the kernel takes VLAN tags out of arriving frames; Receive puts the outermost one back. Arrivals are stamped
+// with CLOCK_REALTIME, and the very first ones perhaps only when they are read: send something first and wait for it.
+package rawsock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+)
+
+const (
+	// All receives frames of every EtherType.
+	All = unix.ETH_P_ALL
+	// None receives nothing: for a socket that only sends.
+	None = 0
+
+	receiveBuffer = 128 << 20 // octets: frames may wait until a test has sent its last
+)
+
+// Socket is a raw socket on one device. One goroutine may send while another receives.
+type Socket struct {
+	Device  rtnl.Device
+	fd      int
+	control []byte
+}
+
+// Open opens a socket on a device that receives frames of one EtherType, whatever their destination address.
+func Open(ns *netns.Namespace, dev string, etherType uint16) (*Socket, error) {
+	s := &Socket{fd: -1, control: make([]byte, 256)}
+	if err := s.open(ns, dev, etherType); err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("open raw socket on %s: %w", dev, err)
+	}
+	return s, nil
+}
+
+func (s *Socket) open(ns *netns.Namespace, dev string, etherType uint16) error {
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if s.Device, err = conn.Device(dev); err != nil {
+		return err
+	}
+	err = ns.Do(func() (err error) {
+		s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, option := range []struct{ level, name, value int }{
+		{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer},
+		{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1},
+		{unix.SOL_PACKET, unix.PACKET_AUXDATA, 1},
+		{unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
+	} {
+		if err := unix.SetsockoptInt(s.fd, option.level, option.name, option.value); err != nil {
+			return fmt.Errorf("set option %d: %w", option.name, err)
+		}
+	}
+	network := etherType<<8 | etherType>>8
+	return unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: network, Ifindex: s.Device.Index})
+}
+
+// Close closes the socket.
+func (s *Socket) Close() error {
+	if s.fd < 0 {
+		return nil
+	}
+	err := unix.Close(s.fd)
+	s.fd = -1
+	return err
+}
+
+// Send sends a frame; while the device's queue is full it waits.
+func (s *Socket) Send(ctx context.Context, frame []byte) error {
+	const retry = 20 * time.Microsecond
+	for {
+		_, err := unix.Write(s.fd, frame)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("send frame: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		Pause(retry)
+	}
+}
+
+// Pause sleeps more precisely than time.Sleep, whose timers are a millisecond late on many machines.
+func Pause(d time.Duration) {
+	pause := unix.NsecToTimespec(int64(d))
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
+}
+
+// Wait waits until a frame can be read; false means that none came in time.
+func (s *Socket) Wait(limit time.Duration) (bool, error) {
+	readable := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	timeout := unix.NsecToTimespec(int64(limit))
+	n, err := unix.Ppoll(readable, &timeout, nil)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return false, fmt.Errorf("wait for frames: %w", err)
+	}
+	return n > 0 || errors.Is(err, unix.EINTR), nil
+}
+
+// Receive reads one frame into buffer, without waiting, and returns its length and arrival (CLOCK_REALTIME).
+// ok is false when there is none.
+func (s *Socket) Receive(buffer []byte) (n int, at time.Duration, ok bool, err error) {
+	n, controls, _, _, err := unix.Recvmsg(s.fd, buffer, s.control, unix.MSG_DONTWAIT)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return 0, 0, false, nil
+	}
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("receive frame: %w", err)
+	}
+	at, tag := parse(s.control[:controls])
+	if tag != [4]byte{} && n >= 12 && n+4 <= len(buffer) {
+		copy(buffer[16:], buffer[12:n])
+		copy(buffer[12:], tag[:])
+		n += 4
+	}
+	return n, at, true, nil
+}
+
+// Now is the clock of arrivals.
+func Now() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &now)
+	return time.Duration(now.Nano())
+}
+
+// auxiliary is struct tpacket_auxdata (linux/if_packet.h).
+type auxiliary struct {
+	status, length, captured uint32
+	mac, network, tci, tpid  uint16
+}
+
+// parse reads the arrival and the VLAN tag from a message's control data.
+func parse(control []byte) (at time.Duration, tag [4]byte) {
+	at = -1
+	for len(control) >= unix.CmsgLen(0) {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+		length := int(h.Len) - unix.CmsgLen(0)
+		if length < 0 || int(h.Len) > len(control) {
+			break
+		}
+		data := control[unix.CmsgLen(0):h.Len]
+		switch {
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && length >= 16:
+			at = time.Duration((*unix.Timespec)(unsafe.Pointer(&data[0])).Nano())
+		case h.Level == unix.SOL_PACKET && h.Type == unix.PACKET_AUXDATA && length >= int(unsafe.Sizeof(auxiliary{})):
+			tag = (*auxiliary)(unsafe.Pointer(&data[0])).tag()
+		}
+		control = control[min(unix.CmsgSpace(length), len(control)):]
+	}
+	if at < 0 {
+		at = Now()
+	}
+	return at, tag
+}
+
+func (a *auxiliary) tag() (tag [4]byte) {
+	if a.status&unix.TP_STATUS_VLAN_VALID == 0 {
+		return tag
+	}
+	tpid := uint16(0x8100)
+	if a.status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
+		tpid = a.tpid
+	}
+	binary.BigEndian.PutUint16(tag[:], tpid)
+	binary.BigEndian.PutUint16(tag[2:], a.tci)
+	return tag
+}
