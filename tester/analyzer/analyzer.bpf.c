@@ -484,11 +484,4 @@ int analyze(struct xdp_md *ctx)
 	return settings.pass ? XDP_PASS : XDP_DROP;
 }
 
-/* pass - lets everything through: a veth peer needs some XDP program before redirected frames arrive. */
-SEC("xdp.frags")
-int pass(struct xdp_md *ctx)
-{
-	return XDP_PASS;
-}
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

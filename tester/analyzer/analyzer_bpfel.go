@@ -124,7 +124,6 @@ const (
 	analyzerMapVariations = "variations"
 	analyzerMapWindows    = "windows"
 	analyzerProgAnalyze   = "analyze"
-	analyzerProgPass      = "pass"
 	analyzerVarSettings   = "settings"
 )
 
@@ -171,7 +170,6 @@ type analyzerSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type analyzerProgramSpecs struct {
 	Analyze *ebpf.ProgramSpec `ebpf:"analyze"`
-	Pass    *ebpf.ProgramSpec `ebpf:"pass"`
 }
 
 // analyzerMapSpecs contains maps before they are loaded into the kernel.
@@ -253,13 +251,11 @@ type analyzerVariables struct {
 // It can be passed to loadAnalyzerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type analyzerPrograms struct {
 	Analyze *ebpf.Program `ebpf:"analyze"`
-	Pass    *ebpf.Program `ebpf:"pass"`
 }
 
 func (p *analyzerPrograms) Close() error {
 	return _AnalyzerClose(
 		p.Analyze,
-		p.Pass,
 	)
 }
 

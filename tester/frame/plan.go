@@ -1,0 +1,88 @@
+package frame
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/internal/fault"
+	"weir/tester"
+)
+
+// Planned is a stream that is ready to be sent.
+type Planned struct {
+	tester.Stream
+	Templates []*Template // by index into Sizes
+	Cycle     []int       // indexes into Templates, in the order of sending; then again from the start
+}
+
+// Next returns the template of frame number n of the stream, counted from 0.
+func (p *Planned) Next(n uint64) *Template { return p.Templates[p.Cycle[n%uint64(len(p.Cycle))]] }
+
+// Period is how much time the stream's bursts are apart, in ns; 0 without pacing.
+func (p *Planned) Period() uint64 { return uint64(p.Gap) * uint64(max(p.Burst, 1)) }
+
+// Plan checks a schedule and builds all its templates. Streams come out in the order of their identifiers. Errors are faults
+// of usage.
+func Plan(s tester.Schedule) ([]Planned, error) {
+	switch {
+	case len(s.Streams) == 0:
+		return nil, fault.New(fault.Usage, "give it a stream", "the schedule has no streams")
+	case len(s.Streams) > tester.MaxStreams:
+		return nil, fault.New(fault.Usage, "", "the schedule has %d streams: %d are the most", len(s.Streams), tester.MaxStreams)
+	case s.Duration <= 0:
+		return nil, fault.New(fault.Usage, "give it a duration, by which it stops at the latest", "the schedule has no end")
+	case s.Policy != "" && s.Policy != tester.Skip && s.Policy != tester.CatchUp:
+		return nil, fault.New(fault.Usage, "use skip or catch-up", "there is no policy %q", s.Policy)
+	case s.Batch < 0 || s.Batch > 256:
+		return nil, fault.New(fault.Usage, "use 1 to 256, or 0 for the mechanism's choice", "batches of %d frames cannot be sent", s.Batch)
+	}
+	plan := make([]Planned, 0, len(s.Streams))
+	for _, stream := range s.Streams {
+		if s.Sequential && stream.Frames == 0 {
+			return nil, usage(stream, "say how many frames it sends before the next stream follows", "a sequential stream has no end")
+		}
+		if err := Validate(stream); err != nil {
+			return nil, err
+		}
+		p := Planned{Stream: stream, Cycle: Cycle(stream.Sizes)}
+		for _, share := range stream.Sizes {
+			template, err := Build(stream, share.Size)
+			if err != nil {
+				return nil, err
+			}
+			p.Templates = append(p.Templates, template)
+		}
+		plan = append(plan, p)
+	}
+	slices.SortFunc(plan, func(a, b Planned) int { return cmp.Compare(a.ID, b.ID) })
+	for i := 1; i < len(plan); i++ {
+		if plan[i].ID == plan[i-1].ID {
+			return nil, fault.New(fault.Usage, "give every stream its own identifier", "two streams have the identifier %d", plan[i].ID)
+		}
+	}
+	return plan, nil
+}
+
+// Ended is the word for a schedule that ran to its duration: "schedule" if that was its end, "deadline" if its streams
+// have numbers of frames that could not all be sent by then.
+func Ended(plan []Planned) string {
+	for _, p := range plan {
+		if p.Frames == 0 {
+			return "schedule"
+		}
+	}
+	return "deadline"
+}
+
+// Rate is the frame rate that a plan's paced streams ask for together, in frame/s; full reports streams without a pace.
+func Rate(plan []Planned) (rate float64, full bool) {
+	for _, p := range plan {
+		if p.Gap == 0 {
+			full = true
+			continue
+		}
+		rate += 1 / p.Gap.Seconds()
+	}
+	return rate, full
+}
+

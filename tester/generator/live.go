@@ -1,0 +1,222 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/tester"
+	"weir/tester/frame"
+	"weir/tester/packet"
+)
+
+// live is a schedule being sent by the BPF program. One thread sits in the system call that runs it; another goroutine looks
+// after that thread and gets it out with a signal once the program has ended or is to stop.
+type live struct {
+	plan    []frame.Planned
+	port    Port
+	objects generatorObjects
+	data    []byte // the frame that the kernel makes copies of
+	ifindex int
+	batch   int
+	slots   uint32
+	pass    link.Link // at the peer; nil where none was needed
+	refused uint64    // by the device, before the run
+
+	thread  atomic.Int32 // 0 outside the system call
+	stop    atomic.Bool
+	mu      sync.Mutex // guards objects from being closed while Progress reads them
+	closed  bool
+	done    chan struct{}
+	account tester.Generation // the final one, once done is closed
+	err     error
+}
+
+func startLive(ctx context.Context, port Port, schedule tester.Schedule, plan []frame.Planned) (*live, error) {
+	l := &live{plan: plan, port: port, done: make(chan struct{}), batch: batchOf(schedule, plan)}
+	l.slots = slotsOf(schedule.Duration)
+	if err := l.open(schedule); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	go l.run()
+	go l.watch(ctx)
+	return l, nil
+}
+
+// batchOf chooses how many frames leave together: 1 keeps to the times of paced streams, 64 is fastest.
+func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
+	if schedule.Batch != 0 {
+		return schedule.Batch
+	}
+	if rate, full := frame.Rate(plan); full || rate > 1e6 {
+		return 64
+	}
+	return 1
+}
+
+// slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of it, and few enough that
+// the call ends soon after it even if nobody ends it: an empty slot takes some 30 ns, a frame takes 150.
+func slotsOf(duration time.Duration) uint32 {
+	return uint32(min(max(uint64(duration)/20, 1000), 1<<32-1000))
+}
+
+func (l *live) open(schedule tester.Schedule) error {
+	conn, err := rtnl.Open(l.port.Namespace)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	device, err := conn.Device(l.port.Device)
+	if err != nil {
+		return fault.Wrap(err, fault.Usage, "name a device of that namespace: ip link")
+	}
+	l.ifindex = device.Index
+	if err := l.load(schedule); err != nil {
+		return err
+	}
+	l.refused = refused(l.port)
+	return l.attachPass()
+}
+
+// attachPass makes the peer take frames; one that has an XDP program does so already.
+func (l *live) attachPass() error {
+	if l.port.Peer == nil {
+		return nil
+	}
+	conn, err := rtnl.Open(l.port.Peer.Namespace)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	device, err := conn.Device(l.port.Peer.Device)
+	if err != nil {
+		return fault.Wrap(err, fault.Usage, "name the other end of the veth pair")
+	}
+	err = within(l.port.Peer.Namespace, func() (err error) {
+		l.pass, err = link.AttachXDP(link.XDPOptions{Program: l.objects.Pass, Interface: device.Index, Flags: link.XDPDriverMode})
+		return err
+	})
+	if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("attach pass program to %s: %w", l.port.Peer.Device, err)
+	}
+	return nil
+}
+
+func within(ns *netns.Namespace, f func() error) error {
+	if ns == nil {
+		return f()
+	}
+	return ns.Do(f)
+}
+
+// run occupies its thread with the program until that has ended.
+func (l *live) run() {
+	runtime.LockOSThread() // for good if the CPUs were set: the thread then ends with the goroutine
+	if len(l.port.CPUs) == 0 {
+		defer runtime.UnlockOSThread()
+	}
+	err := within(l.port.Namespace, l.send)
+	l.finish(err)
+}
+
+func (l *live) send() error {
+	if err := packet.Pin(l.port.CPUs); err != nil {
+		return err
+	}
+	l.thread.Store(int32(unix.Gettid()))
+	defer l.thread.Store(0)
+	for !l.stop.Load() {
+		if a, err := l.read(); err != nil || a.Ended != generatorEndedENDED_NOT {
+			return err
+		}
+		err := runLive(l.objects.Generate.FD(), l.data, l.ifindex, l.slots, l.batch)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("run generator on %s: %w", l.port.Device, err)
+		}
+	}
+	return nil
+}
+
+// look is how often the watcher looks whether the program has ended.
+const look = time.Millisecond
+
+func (l *live) watch(ctx context.Context) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.done:
+			return
+		case <-ctx.Done():
+			l.stop.Store(true)
+		case <-ticker.C:
+		}
+		a, err := l.read()
+		if thread := int(l.thread.Load()); thread != 0 && (l.stop.Load() || err != nil || a.Ended != generatorEndedENDED_NOT) {
+			// SIGURG is what the runtime itself interrupts threads with: it does nothing but end the system call
+			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
+		}
+		if ctx.Err() != nil {
+			ctx = context.Background()
+		}
+	}
+}
+
+// finish takes the last account and lets go of everything.
+func (l *live) finish(err error) {
+	account := l.Progress()
+	if err == nil && account.Ended == "" {
+		account.Ended = "stopped"
+	}
+	if err != nil {
+		account.Ended = err.Error()
+	}
+	var sent uint64
+	for _, s := range account.Sent {
+		sent += s.Frames
+	}
+	if err == nil && sent > 0 && account.Refused >= sent {
+		err = fault.New(fault.Testbed, "set the peer of "+l.port.Device+" up and attach an analyzer or switch GRO on there",
+			"send from %s: the device refused all of %d frames: its peer is not listening", l.port.Device, sent)
+	}
+	l.account = account
+	l.err = errors.Join(err, l.close())
+	close(l.done)
+}
+
+// Stop ends the run.
+func (l *live) Stop() { l.stop.Store(true) }
+
+// Wait waits for the end.
+func (l *live) Wait() (tester.Generation, error) {
+	<-l.done
+	return l.account, l.err
+}
+
+func (l *live) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var all []error
+	if l.pass != nil {
+		all = append(all, l.pass.Close())
+	}
+	if err := errors.Join(append(all, l.objects.Close())...); err != nil {
+		return fmt.Errorf("close generator: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package generator
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/ethtool"
+	"weir/record/hist"
+	"weir/tester"
+	"weir/tester/frame"
+	"weir/tester/packet"
+)
+
+// Progress returns what was sent so far.
+func (l *live) Progress() tester.Generation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.account
+	}
+	g, err := l.generation()
+	if err != nil {
+		g.Ended = err.Error()
+	}
+	return g
+}
+
+func (l *live) read() (generatorAccount, error) {
+	var a generatorAccount
+	if err := l.objects.Accounts.Lookup(uint32(0), &a); err != nil {
+		return a, fmt.Errorf("read generator: %w", err)
+	}
+	return a, nil
+}
+
+func (l *live) generation() (tester.Generation, error) {
+	g := tester.Generation{Mechanism: Live, LateAfter: packet.LateAfter, Lateness: &hist.Histogram{}}
+	a, err := l.read()
+	if err != nil {
+		return g, err
+	}
+	switch a.Ended {
+	case generatorEndedENDED_SCHEDULE:
+		g.Ended = "schedule"
+	case generatorEndedENDED_FRAMES:
+		g.Ended = "frame limit"
+	case generatorEndedENDED_DURATION:
+		g.Ended = frame.Ended(l.plan)
+	}
+	if g.Sent, err = l.sent(); err != nil {
+		return g, err
+	}
+	var lateness generatorLateness
+	if err := l.objects.Latenesses.Lookup(uint32(0), &lateness); err != nil {
+		return g, fmt.Errorf("read generator: %w", err)
+	}
+	if now := refused(l.port); now > l.refused {
+		g.Refused = now - l.refused
+	}
+	g.Lateness, err = hist.FromCounts(lateness.Buckets[:], a.LatenessMin, a.LatenessMax, a.LatenessSum)
+	return g, err
+}
+
+func (l *live) sent() ([]tester.Sent, error) {
+	keys := make([]uint32, len(l.plan))
+	values := make([]generatorProgress, len(l.plan))
+	var cursor ebpf.MapBatchCursor
+	for read := 0; read < len(values); {
+		n, err := l.objects.Progresses.BatchLookup(&cursor, keys[read:], values[read:], nil)
+		read += n
+		if err != nil && read < len(values) {
+			return nil, fmt.Errorf("read generator: %w", err)
+		}
+	}
+	sent := make([]tester.Sent, len(values))
+	for i, p := range values {
+		sent[i] = tester.Sent{
+			Stream: l.plan[i].ID, Frames: p.Frames, WireBytes: p.WireBytes, PayloadBytes: p.PayloadBytes,
+			Late: p.Late, Skipped: p.Skipped, First: time.Duration(p.First), Last: time.Duration(p.Last),
+		}
+	}
+	return sent, nil
+}
+
+// refused is how many frames a veth device could not hand to its peer since it exists; other drivers do not say.
+func refused(port Port) uint64 {
+	stats, err := ethtool.Stats(port.Namespace, port.Device)
+	if err != nil {
+		return 0
+	}
+	var total uint64
+	for name, value := range stats {
+		if strings.HasSuffix(name, "xdp_xmit_errors") {
+			total += value
+		}
+	}
+	return total
+}
