@@ -348,5 +348,5 @@ func (s *Scenario) labels() ([]record.Labels, error) {
 	if err := s.raw.affordable(); err != nil {
 		return nil, err
 	}
-	return combinations(s.raw.parameters, s.raw.head.Skip), nil
+	return combinations(s.raw.parameters, s.raw.skip), nil
 }

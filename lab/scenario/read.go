@@ -29,6 +29,7 @@ type checked struct {
 	filename   string
 	head       head
 	parameters []parameter
+	skip       []skipFile
 }
 
 // Load reads the scenario that is shipped under a name, or a file. A name with a dot or a slash is always a file.
@@ -66,7 +67,7 @@ func readFile(name string) ([]byte, error) {
 }
 
 // Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every mistake with its place.
-// All cells are checked as far as they differ from the first in one parameter; Expand checks the others.
+// Every value of every parameter is checked in one cell; Expand checks all cells.
 func Parse(filename string, text []byte) (*Scenario, error) {
 	tree, err := yamlfile.Parse(filename, text)
 	if err != nil {
@@ -74,6 +75,9 @@ func Parse(filename string, text []byte) (*Scenario, error) {
 	}
 	var p yamlfile.Problems
 	c := &checked{tree: tree, filename: filename, parameters: readSweep(tree.Root, &p)}
+	if node := tree.Root.Get("skip"); node != nil {
+		node.Decode("skip", &c.skip, nil, &p)
+	}
 	if p.Len() > 0 {
 		return nil, p.Err(tryReference)
 	}
@@ -114,19 +118,27 @@ func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
 	}
 }
 
-// check reads the cell of all first values, and then the cells that differ from it in one value.
+// check reads cells until each value of each parameter has been in one: the first of all, and then only those that have a
+// value not seen before.
 func (c *checked) check(p *yamlfile.Problems) {
-	first := record.Labels{}
-	for _, q := range c.parameters {
-		first[q.Name] = q.Values[0]
+	cells := combinations(c.parameters, c.skip)
+	if len(cells) == 0 {
+		cells = combinations(c.parameters, nil)[:1] // judgeHead complains; the rest of the file is still checked
 	}
-	used := map[string]bool{}
-	c.checkOne(first, "", used, p)
-	for _, q := range c.parameters {
-		for _, v := range q.Values[1:] {
-			labels := maps.Clone(first)
-			labels[q.Name] = v
-			c.checkOne(labels, fmt.Sprintf(" (with %s=%s)", q.Name, v), used, p)
+	used, seen := map[string]bool{}, map[[2]string]bool{}
+	for i, labels := range cells {
+		fresh := record.Labels{}
+		for name, value := range labels {
+			if key := [2]string{name, value}; !seen[key] {
+				seen[key] = true
+				fresh[name] = value
+			}
+		}
+		switch {
+		case i == 0:
+			c.checkOne(labels, "", used, p)
+		case len(fresh) > 0:
+			c.checkOne(labels, note(fresh), used, p)
 		}
 	}
 	unused(c.parameters, used, p)
