@@ -55,14 +55,16 @@ func room(path string) string {
 
 // mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
 var mayImport = map[string][]string{
-	"cmd":    {"lab", "limit", "tester", "record", "internal/kernel", "internal/doctor", "internal/machine"},
+	"cmd":    {"lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine"},
 	"lab":    {"tester", "record", "internal/kernel", "internal/machine"},
 	"tester": {"record", "internal/kernel", "internal/machine"},
 	"limit":  {"internal/kernel"},
+	"policy": {},
 	"record": {},
-	"bench":  {"lab", "limit", "tester", "record", "internal/kernel", "internal/machine"},
+	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/machine"},
 	"e2e":    {"record", "internal/kernel"},
 
+	"internal/daemon":   {"limit", "policy", "record", "internal/kernel"},
 	"internal/kernel":   {},
 	"internal/machine":  {"record", "internal/kernel"},
 	"internal/doctor":   {"record", "internal/kernel", "internal/machine"},
@@ -99,7 +101,7 @@ func TestDependenciesPointDown(t *testing.T) {
 // pure lists packages that make no system call beyond reading and writing files, so that they can be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/predict", "weir/lab/link/model",
-	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault",
+	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy",
 }
 
 // impure are imports that a pure package must not reach.

@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+)
+
+const example = `version: 1
+scopes:
+  backups:
+    unit: backup.service
+    egress: 200Mbit
+    ingress: {rate: 500Mbit, mark: 3ms, drop: 12ms}
+  rack:
+    prefix: 10.1.2.3/16
+    egress: 5Gbit
+    shadow: true
+`
+
+var compareAddresses = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+func TestParseReadsWhatTheFileSays(t *testing.T) {
+	got, err := Parse("p.yaml", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Policy{Scopes: []Scope{
+		{Name: "backups", Applies: Selector{Kind: Unit, Text: "backup.service"}, Egress: &Rate{Rate: 200e6},
+			Ingress: &Rate{Rate: 500e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}},
+		{Name: "rack", Applies: Selector{Kind: Prefix, Prefix: netip.MustParsePrefix("10.1.0.0/16")}, Egress: &Rate{Rate: 5e9}, Shadow: true},
+	}}
+	if diff := cmp.Diff(want, got, compareAddresses); diff != "" {
+		t.Errorf("policy differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
+	scope := func(text string) string { return "version: 1\nscopes:\n  a:\n    " + text + "\n" }
+	for _, test := range []struct{ name, text, want string }{
+		{"an unknown key", scope("cgroup: /a\n    egres: 1Mbit"), `p.yaml:5:5: unknown key "egres" in scopes.a (did you mean "egress"?)`},
+		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is not known"},
+		{"no selector", scope("egress: 1Mbit"), "says 0 times which traffic is meant"},
+		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
+		{"no limit", scope("cgroup: /a"), "limits nothing"},
+		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
+		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "no unit"},
+		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
+		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
+		{"the root cgroup", scope("cgroup: /\n    egress: 1Mbit"), "host: true"},
+		{"a path out of the hierarchy is taken as one inside", scope("cgroup: ../..\n    egress: 1Mbit"), "host: true"},
+		{"not a unit", scope("unit: backup\n    egress: 1Mbit"), `"backup" is no systemd unit`},
+		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is no user id"},
+		{"thresholds in the wrong order", scope("host: true\n    egress: {rate: 1Mbit, mark: 5ms, drop: 5ms}"), "mark 5ms is not below drop 5ms"},
+		{"the same traffic twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  b: {user: 7, egress: 2Mbit}\n",
+			"p.yaml:4:3: scopes.b: user 7 has a scope already, at p.yaml:3:3"},
+		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
+		{"nothing", "", "p.yaml"},
+		{"no YAML", "scopes: [", "p.yaml:1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("p.yaml", []byte(test.text))
+			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want a usage error with %q", err, test.want)
+			}
+			if fault.Advice(err) == "" {
+				t.Error("no way out")
+			}
+		})
+	}
+}
+
+func TestScopesThatAreNeverReachedAreWarnedOf(t *testing.T) {
+	got, err := Parse("p.yaml", []byte(`version: 1
+scopes:
+  outer: {cgroup: /a, egress: 10Mbit}
+  inner: {cgroup: /a/b, egress: 20Mbit, ingress: 30Mbit}
+  other: {cgroup: /ab, egress: 20Mbit}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it has 10 Mbit/s"}
+	if diff := cmp.Diff(want, got.Warnings); diff != "" {
+		t.Errorf("warnings differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
+	one := func(name string, rate units.BitRate) Scope {
+		return Scope{Name: name, Applies: Selector{Kind: Cgroup, Text: "/" + name}, Egress: &Rate{Rate: rate}}
+	}
+	steps := Diff([]Scope{one("gone", 1e6), one("same", 2e6), one("changed", 3e6)}, []Scope{one("new", 4e6), one("same", 2e6), one("changed", 5e6)})
+	var got []string
+	for _, s := range steps {
+		got = append(got, string(s.Action)+" "+s.Scope.Name)
+	}
+	if diff := cmp.Diff([]string{"remove gone", "add new", "keep same", "change changed"}, got); diff != "" {
+		t.Errorf("steps differ (-want +got):\n%s", diff)
+	}
+	if steps[3].Before == nil || steps[3].Before.Egress.Rate != 3_000_000 {
+		t.Errorf("the change does not say what was before: %+v", steps[3])
+	}
+}
+
+func TestPublishedSchemaIsCurrent(t *testing.T) {
+	want, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../docs/schema/policy.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("docs/schema/policy.schema.json differs from the code: make generate\n%s", diff)
+	}
+}
+
+// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts names every scope once.
+func FuzzParse(f *testing.F) {
+	f.Add(example)
+	f.Add("version: 1\nscopes: {a: {host: true, egress: {rate: 1Mbit, burst: 1ms}}}")
+	f.Add("version: 1\nscopes: {a: {prefix: '::/0', ingress: 1Gbit}}")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse("f.yaml", []byte(text))
+		if err != nil {
+			if fault.Of(err) != fault.Usage {
+				t.Errorf("status %d: %v", fault.Of(err), err)
+			}
+			return
+		}
+		names := map[string]bool{}
+		for _, s := range p.Scopes {
+			if names[s.Name] || s.Applies.Kind == "" || s.Egress == nil && s.Ingress == nil {
+				t.Errorf("accepted %+v", s)
+			}
+			names[s.Name] = true
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+)
+
+const tryReference = "correct the file at the places named; docs/formats/policy.md describes the format"
+
+// Load reads a policy file.
+func Load(filename string) (*Policy, error) {
+	info, err := os.Stat(filename)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.Usage, "name a policy file; docs/formats/policy.md has examples", "there is no file %s", filename)
+	case err != nil:
+		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
+	case !info.Mode().IsRegular() || info.Size() > yamlfile.MaxFile:
+		return nil, fault.New(fault.Usage, "name a policy file", "%s is no file, or longer than %d octets", filename, yamlfile.MaxFile)
+	}
+	text, err := os.ReadFile(filename)
+	if err != nil {
+		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
+	}
+	return Parse(filename, text)
+}
+
+// Parse reads a policy from a file's text. Its errors are faults of status Usage that name every mistake with its place.
+func Parse(filename string, text []byte) (*Policy, error) {
+	tree, err := yamlfile.Parse(filename, text)
+	if err != nil {
+		return nil, err
+	}
+	var problems yamlfile.Problems
+	var raw file
+	tree.Decode(&raw, nil, &problems)
+	if problems.Len() > 0 {
+		return nil, problems.Err(tryReference)
+	}
+	if raw.Version != 1 {
+		problems.Add(raw.At("version"), "", "version %d is not known: this Weir reads version 1", raw.Version)
+	}
+	p := &Policy{}
+	places := map[Selector]yamlfile.Place{}
+	for _, entry := range raw.Scopes {
+		scope := entry.Value.scope(entry.Key, &problems)
+		if first, twice := places[scope.Applies]; twice && scope.Applies.Kind != "" {
+			problems.Add(entry.Key.Place, "", "scopes.%s: %s has a scope already, at %s: two limits on the same traffic contradict each other",
+				scope.Name, scope.Applies, first)
+		}
+		places[scope.Applies] = entry.Key.Place
+		p.Scopes = append(p.Scopes, scope)
+	}
+	if err := problems.Err(tryReference); err != nil {
+		return nil, err
+	}
+	p.Warnings = neverReached(p.Scopes)
+	return p, nil
+}
+
+// scope checks one scope of the file.
+func (f *scopeFile) scope(name yamlfile.Text, problems *yamlfile.Problems) Scope {
+	complain := func(key, format string, args ...any) {
+		problems.Add(f.At(key), "", "scopes.%s: %s", name.Value, fmt.Sprintf(format, args...))
+	}
+	s := Scope{Name: name.Value, Shadow: f.Shadow, Loopback: f.Loopback, Applies: f.selector(complain)}
+	if f.Egress == nil && f.Ingress == nil {
+		complain("", "limits nothing: give egress, ingress or both")
+	}
+	s.Egress = f.Egress.rate("egress", complain)
+	s.Ingress = f.Ingress.rate("ingress", complain)
+	return s
+}
+
+// selector reads the one key that says which traffic is meant.
+func (f *scopeFile) selector(complain func(key, format string, args ...any)) Selector {
+	var given []Selector
+	if f.Cgroup != "" {
+		clean := path.Clean("/" + f.Cgroup)
+		if clean == "/" {
+			complain("cgroup", "the root cgroup is the whole host: write host: true")
+		}
+		given = append(given, Selector{Kind: Cgroup, Text: clean})
+	}
+	if f.Unit != "" {
+		if strings.ContainsAny(f.Unit, "/ ") || !strings.Contains(f.Unit, ".") {
+			complain("unit", "%q is no systemd unit: write its whole name, as in backup.service", f.Unit)
+		}
+		given = append(given, Selector{Kind: Unit, Text: f.Unit})
+	}
+	if f.User != nil {
+		if *f.User < 0 || *f.User > 1<<32-2 {
+			complain("user", "%d is no user id", *f.User)
+		}
+		given = append(given, Selector{Kind: User, User: uint32(*f.User)})
+	}
+	if f.Interface != "" {
+		if len(f.Interface) > 15 || strings.ContainsAny(f.Interface, "/ ") {
+			complain("interface", "%q is no device name", f.Interface)
+		}
+		given = append(given, Selector{Kind: Interface, Text: f.Interface})
+	}
+	if f.Prefix != "" {
+		prefix, err := netip.ParsePrefix(f.Prefix)
+		if err != nil {
+			complain("prefix", "%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", f.Prefix)
+		}
+		given = append(given, Selector{Kind: Prefix, Prefix: prefix.Masked()})
+	}
+	if f.Host {
+		given = append(given, Selector{Kind: Host})
+	}
+	if len(given) == 1 {
+		return given[0]
+	}
+	complain("", "says %d times which traffic is meant: give exactly one of cgroup, unit, user, interface, prefix, host", len(given))
+	return Selector{}
+}
+
+// The range of rates that the data plane holds to.
+const (
+	minRate units.BitRate = 64_000
+	maxRate units.BitRate = 400_000_000_000
+)
+
+func (f *rateFile) rate(direction string, complain func(key, format string, args ...any)) *Rate {
+	if f == nil {
+		return nil
+	}
+	if f.Rate < minRate || f.Rate > maxRate {
+		complain(direction, "%s: rate %s is outside %s to %s", direction, f.Rate, minRate, maxRate)
+	}
+	r := &Rate{Rate: f.Rate}
+	for _, threshold := range []struct {
+		from *units.Duration
+		to   *time.Duration
+	}{{f.Burst, &r.Burst}, {f.Mark, &r.Mark}, {f.Drop, &r.Drop}} {
+		if threshold.from != nil {
+			*threshold.to = time.Duration(*threshold.from)
+		}
+	}
+	if r.Mark != 0 && r.Drop != 0 && r.Mark >= r.Drop {
+		complain(direction, "%s: mark %s is not below drop %s", direction, r.Mark, r.Drop)
+	}
+	return r
+}
+
+// neverReached warns of cgroup scopes whose rate is above that of a scope around them.
+func neverReached(scopes []Scope) (warnings []string) {
+	within := func(inner, outer Selector) bool {
+		return inner.Kind == Cgroup && outer.Kind == Cgroup && strings.HasPrefix(inner.Text, outer.Text+"/") ||
+			inner.Kind != Host && outer.Kind == Host
+	}
+	for _, inner := range scopes {
+		for _, outer := range scopes {
+			if !within(inner.Applies, outer.Applies) {
+				continue
+			}
+			for _, direction := range []struct {
+				name         string
+				inner, outer *Rate
+			}{{"egress", inner.Egress, outer.Egress}, {"ingress", inner.Ingress, outer.Ingress}} {
+				if direction.inner != nil && direction.outer != nil && direction.inner.Rate > direction.outer.Rate {
+					warnings = append(warnings, fmt.Sprintf("scope %s: its %s of %s is never reached, since scope %s around it has %s",
+						inner.Name, direction.name, direction.inner.Rate, outer.Name, direction.outer.Rate))
+				}
+			}
+		}
+	}
+	return warnings
+}
