@@ -28,8 +28,7 @@ func CongestionControls() ([]string, error) {
 
 // CongestionControl probes one TCP congestion control by setting it on a socket that is then closed.
 func CongestionControl(name string) error {
-	option := "CONFIG_TCP_CONG_" + strings.ToUpper(name)
-	return need{[]string{"CAP_NET_ADMIN"}, option}.explain("congestion control "+name, func() error {
+	return need{[]string{"CAP_NET_ADMIN"}, congestionOption(name)}.explain("congestion control "+name, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -37,6 +36,13 @@ func CongestionControl(name string) error {
 		defer func() { _ = unix.Close(fd) }()
 		return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 	}())
+}
+
+func congestionOption(name string) string {
+	if name == "reno" {
+		return "CONFIG_INET" // always there
+	}
+	return "CONFIG_TCP_CONG_" + strings.ToUpper(name)
 }
 
 // IPv6 probes whether a new namespace has IPv6 that is not switched off.

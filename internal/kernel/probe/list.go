@@ -4,46 +4,48 @@ package probe
 type Feature struct {
 	Group string // "namespaces", "bpf", "hooks", "qdiscs" and so on: how the list is headed
 	Name  string
-	Probe func() error
+	// Option is what brings the feature: kernel options, and the version where it matters ("CONFIG_X (Linux 5.6)").
+	Option string
+	Probe  func() error
 }
 
-// Features lists all probes, in the order in which people read them.
+// Features lists all probes, in the order in which people read them. Group and Name together are unique.
 func Features() []Feature {
 	list := []Feature{
-		{"namespaces", "network namespaces", Namespaces},
-		{"namespaces", "veth", Veth},
-		{"bpf", "system call", BPF},
-		{"bpf", "btf", BTF},
-		{"bpf", "jit", JIT},
+		{"namespaces", "network namespaces", "CONFIG_NET_NS", Namespaces},
+		{"namespaces", "veth", "CONFIG_VETH", Veth},
+		{"bpf", "system call", "CONFIG_BPF_SYSCALL", BPF},
+		{"bpf", "btf", "CONFIG_DEBUG_INFO_BTF", BTF},
+		{"bpf", "jit", "CONFIG_BPF_JIT", JIT},
 	}
-	for _, program := range programs {
-		list = append(list, Feature{"bpf programs", program.name, func() error { return ProgramType(program.kind) }})
+	for _, p := range programs {
+		list = append(list, Feature{"bpf programs", p.name, p.option, func() error { return ProgramType(p.kind) }})
 	}
 	for _, m := range maps {
-		list = append(list, Feature{"bpf maps", m.name, func() error { return MapType(m.kind) }})
+		list = append(list, Feature{"bpf maps", m.name, m.option, func() error { return MapType(m.kind) }})
 	}
 	list = append(list,
-		Feature{"hooks", "xdp native on veth", XDPNative},
-		Feature{"hooks", "xdp generic", XDPGeneric},
-		Feature{"hooks", "xdp live frames", LiveFrames},
-		Feature{"hooks", "af_xdp copy mode on veth", AFXDP},
-		Feature{"hooks", "tcx", TCX},
+		Feature{"hooks", "xdp native on veth", "CONFIG_VETH (Linux 4.19)", XDPNative},
+		Feature{"hooks", "xdp generic", "CONFIG_BPF_SYSCALL (Linux 4.12)", XDPGeneric},
+		Feature{"hooks", "xdp live frames", "CONFIG_PAGE_POOL (Linux 5.18)", LiveFrames},
+		Feature{"hooks", "af_xdp copy mode on veth", "CONFIG_XDP_SOCKETS", AFXDP},
+		Feature{"hooks", "tcx", "CONFIG_NET_XGRESS (Linux 6.6)", TCX},
 	)
 	for _, kind := range qdiscs {
-		list = append(list, Feature{"qdiscs", kind, func() error { return Qdisc(kind) }})
+		list = append(list, Feature{"qdiscs", kind, qdiscOption(kind), func() error { return Qdisc(kind) }})
 	}
 	for _, kind := range classifiers {
-		list = append(list, Feature{"classifiers", kind, func() error { return Classifier(kind) }})
+		list = append(list, Feature{"classifiers", kind, classifierOption(kind), func() error { return Classifier(kind) }})
 	}
 	for _, name := range []string{"reno", "cubic", "bbr", "dctcp"} {
-		list = append(list, Feature{"tcp", name, func() error { return CongestionControl(name) }})
+		list = append(list, Feature{"tcp", name, congestionOption(name), func() error { return CongestionControl(name) }})
 	}
 	return append(list,
-		Feature{"ipv6", "ipv6", IPv6},
-		Feature{"ipv6", "ioam node", IOAM6},
-		Feature{"ipv6", "ioam encapsulation", IOAM6Tunnel},
-		Feature{"ipv6", "srv6 encapsulation", Seg6Tunnel},
-		Feature{"ipv6", "bpf encapsulation", BPFTunnel},
-		Feature{"cgroups", "cgroup v2", CgroupV2},
+		Feature{"ipv6", "ipv6", "CONFIG_IPV6", IPv6},
+		Feature{"ipv6", "ioam node", "CONFIG_IPV6 (Linux 5.15)", IOAM6},
+		Feature{"ipv6", "ioam encapsulation", "CONFIG_IPV6_IOAM6_LWTUNNEL", IOAM6Tunnel},
+		Feature{"ipv6", "srv6 encapsulation", "CONFIG_IPV6_SEG6_LWTUNNEL", Seg6Tunnel},
+		Feature{"ipv6", "bpf encapsulation", "CONFIG_LWTUNNEL_BPF", BPFTunnel},
+		Feature{"cgroups", "cgroup v2", "CONFIG_CGROUPS", CgroupV2},
 	)
 }

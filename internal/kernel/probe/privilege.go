@@ -37,8 +37,8 @@ func lacking(want []string) []string {
 	return missing
 }
 
-// filtered says whether a seccomp filter is on this process, as container runtimes set one.
-func filtered() bool {
+// SeccompFilter says whether a seccomp filter is on this process, as container runtimes set one.
+func SeccompFilter() bool {
 	mode, err := strconv.Atoi(status("Seccomp"))
 	return err == nil && mode > 0
 }

@@ -33,11 +33,11 @@ func (n need) explain(feature string, err error) error {
 		return fault.Wrap(fmt.Errorf("%s: needs %s: %w", feature, strings.Join(missing, " and "), err),
 			fault.Permission, "run as root, or grant "+strings.Join(missing, " and "))
 	}
-	if refused(err) && filtered() {
+	if refused(err) && SeccompFilter() {
 		return fault.Wrap(fmt.Errorf("%s: refused by a seccomp filter, as container runtimes set it: %w", feature, err),
 			fault.Permission, "allow the system call in the container's seccomp profile, or run outside the container")
 	}
-	if errors.Is(err, unix.ENOSYS) && filtered() {
+	if errors.Is(err, unix.ENOSYS) && SeccompFilter() {
 		return fault.Wrap(fmt.Errorf("%s: the system call is missing, or hidden by a seccomp filter: %w", feature, err),
 			fault.Testbed, "run outside the container, or use a kernel with "+n.option)
 	}

@@ -48,14 +48,15 @@ func qdiscOption(kind string) string {
 
 // Classifier probes a tc classifier, in the same way.
 func Classifier(kind string) error {
-	option := "CONFIG_NET_CLS_" + strings.ToUpper(kind)
-	return need{namespaceCapabilities, option}.explain("classifier "+kind, dryTC(func(conn *tc.Conn) error {
+	return need{namespaceCapabilities, classifierOption(kind)}.explain("classifier "+kind, dryTC(func(conn *tc.Conn) error {
 		if err := conn.AddClsact("lo"); err != nil {
 			return err
 		}
 		return conn.AddFilter("lo", tc.ClsactIngress, 1, kind, nil)
 	}))
 }
+
+func classifierOption(kind string) string { return "CONFIG_NET_CLS_" + strings.ToUpper(kind) }
 
 // dryTC makes a request that carries no options. The kernel looks for the kind first, so that any answer but ENOENT means
 // that it has the kind: EINVAL, where the kind insists on options.

@@ -1,0 +1,172 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names of the capabilities that an experiment of the lab needs.
+const (
+	labNetworks = "lab networks"
+	labLinks    = "lab links"
+	labTraffic  = "lab traffic"
+)
+
+func inLab(name string) bool { return name == labNetworks || name == labLinks || name == labTraffic }
+
+// found is the features of a kernel by "group/name".
+type found map[string]Feature
+
+// capabilities concludes from features what each capability does here.
+func capabilities(features []Feature, congestionControls []string) []Capability {
+	have := found{}
+	for _, feature := range features {
+		have[feature.Group+"/"+feature.Name] = feature
+	}
+	list := []Capability{
+		have.needs(labNetworks, "network namespaces joined by veth pairs", "namespaces/network namespaces", "namespaces/veth"),
+		have.links(),
+		have.traffic(congestionControls),
+		have.first("tester generator",
+			way{"XDP live frames", []string{"hooks/xdp live frames", "hooks/xdp native on veth"}}),
+		have.needs("tester analyzer", "XDP in the device's driver", "hooks/xdp native on veth", "bpf maps/ringbuf"),
+		have.needs("limit", "cgroup_skb programs that pace TCP through sock_ops",
+			"bpf programs/cgroup_skb", "bpf programs/sock_ops", "bpf maps/sk_storage", "cgroups/cgroup v2"),
+	}
+	planned := []Capability{
+		have.first("class", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
+		have.first("ioam", way{"BPF programs at TCX", []string{"hooks/tcx"}}, way{"BPF programs at clsact", []string{"qdiscs/clsact", "classifiers/bpf"}}),
+		have.first("offload", way{"tc flower", []string{"classifiers/flower", "qdiscs/clsact"}}, way{"XDP forwarding", []string{"hooks/xdp native on veth"}}),
+	}
+	for _, c := range planned {
+		if c.State == Available {
+			c.State, c.Mechanism = NotBuilt, "would use "+c.Mechanism
+			c.Try = ""
+		}
+		list = append(list, c)
+	}
+	for i := range list {
+		if list[i].Missing == nil {
+			list[i].Missing = []string{}
+		}
+	}
+	return list
+}
+
+// way is a mechanism and the features it needs.
+type way struct {
+	mechanism string
+	features  []string
+}
+
+// needs describes a capability with a single way to do it.
+func (f found) needs(name, mechanism string, features ...string) Capability {
+	return f.first(name, way{mechanism, features})
+}
+
+// first chooses the first way whose features are all there; what better ways lack is listed as missing. Without any way the
+// capability is missing, or not permitted where rights alone stand against the last way.
+func (f found) first(name string, ways ...way) Capability {
+	c := Capability{Name: name}
+	for _, w := range ways {
+		state, missing, try := f.lacks(w.features)
+		if state == Available {
+			c.State, c.Mechanism = Available, w.mechanism
+			if len(c.Missing) == 0 {
+				c.Try = ""
+			}
+			return c
+		}
+		c.State, c.Try = state, try
+		c.Missing = append(c.Missing, missing...)
+	}
+	slices.Sort(c.Missing)
+	c.Missing = slices.Compact(c.Missing)
+	return c
+}
+
+// lacks says which of the features are not there, and the first advice to get one.
+func (f found) lacks(features []string) (state State, missing []string, try string) {
+	state = Available
+	for _, key := range features {
+		feature, known := f[key]
+		switch {
+		case !known:
+			feature = Feature{Name: key, State: Missing, Error: key + " was not tried"}
+		case feature.State == Available:
+			continue
+		}
+		missing = append(missing, feature.Name)
+		if state != Missing {
+			if state == Available || feature.State == Missing {
+				try = feature.Try
+			}
+			state = feature.State
+		}
+	}
+	return state, missing, try
+}
+
+// links describes what carries frames between hosts. Netem, where the kernel has it, is named because people look for it.
+func (f found) links() Capability {
+	c := f.needs(labLinks, "AF_XDP emulator", "bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth")
+	netem := f["qdiscs/netem"]
+	if c.State == Available && netem.State == Missing {
+		c.Missing = append(c.Missing, "netem")
+		c.Try = "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"
+	}
+	return c
+}
+
+// traffic describes the lab's senders and receivers.
+func (f found) traffic(controls []string) Capability {
+	c := f.needs(labTraffic, "TCP and UDP sockets; congestion control "+strings.Join(controls, ", "), "namespaces/network namespaces")
+	if c.State != Available {
+		return c
+	}
+	for _, name := range []string{"cubic", "bbr", "dctcp"} {
+		if f["tcp/"+name].State == Missing {
+			c.Missing = append(c.Missing, name)
+		}
+	}
+	if len(c.Missing) > 0 {
+		c.Try = fmt.Sprintf("leave %s out of experiments, or use a kernel with CONFIG_TCP_CONG_%s",
+			strings.Join(c.Missing, ", "), strings.ToUpper(c.Missing[0]))
+	}
+	return c
+}
+
+// notes are what a reader must know first.
+func notes(r Report) []string {
+	var list []string
+	have := found{}
+	denied := false
+	for _, feature := range r.Features {
+		have[feature.Group+"/"+feature.Name] = feature
+		denied = denied || feature.State == NotPermitted
+	}
+	switch bpf := have["bpf/system call"]; {
+	case bpf.State == Available:
+	case r.Privileges.SeccompFilter && strings.Contains(bpf.Error, "seccomp"):
+		list = append(list, "a seccomp filter refuses the bpf system call to this process: nothing that uses BPF can run in this container")
+	case bpf.State == Missing:
+		list = append(list, "this kernel refuses the bpf system call: nothing that uses BPF can run")
+	}
+	if denied {
+		list = append(list, "some features could not be tried with this process's rights: what is said of them is what the kernel's configuration says")
+	}
+	if r.Machine.Cores < 2 {
+		list = append(list, "one processor: senders, links and receivers share it, and high rates will be marked invalid")
+	}
+	return list
+}
+
+func join(errs []error) error {
+	var text []string
+	for _, err := range errs {
+		text = append(text, err.Error())
+	}
+	return errors.New(strings.Join(text, ", "))
+}

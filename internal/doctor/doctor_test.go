@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/probe"
+	"weir/internal/texttable"
+)
+
+// kernel is the features of a made-up kernel: everything, but for what is listed.
+func kernel(states map[string]State) []Feature {
+	var list []Feature
+	for _, feature := range probe.Features() {
+		made := Feature{Group: feature.Group, Name: feature.Name, State: Available}
+		if state, listed := states[feature.Group+"/"+feature.Name]; listed {
+			made.State, made.Error, made.Try = state, feature.Name+" is not there", "get "+feature.Name
+		}
+		list = append(list, made)
+	}
+	return list
+}
+
+// allNotPermitted is what a process without rights sees.
+func allNotPermitted() map[string]State {
+	states := map[string]State{}
+	for _, feature := range probe.Features() {
+		states[feature.Group+"/"+feature.Name] = NotPermitted
+	}
+	return states
+}
+
+func TestConclusions(t *testing.T) {
+	for _, test := range []struct {
+		description string
+		states      map[string]State
+		capability  string
+		want        Capability
+	}{
+		{"links with netem there too", nil, labLinks,
+			Capability{State: Available, Mechanism: "AF_XDP emulator"}},
+		{"links without netem", map[string]State{"qdiscs/netem": Missing}, labLinks,
+			Capability{State: Available, Mechanism: "AF_XDP emulator", Missing: []string{"netem"},
+				Try: "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"}},
+		{"links without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, labLinks,
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth"}, Try: "get af_xdp copy mode on veth"}},
+		{"a missing feature outweighs a missing right", map[string]State{
+			"hooks/af_xdp copy mode on veth": NotPermitted, "hooks/xdp native on veth": Missing}, labLinks,
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "xdp native on veth"}, Try: "get xdp native on veth"}},
+		{"traffic without DCTCP", map[string]State{"tcp/dctcp": Missing}, labTraffic,
+			Capability{State: Available, Mechanism: "TCP and UDP sockets; congestion control cubic, reno", Missing: []string{"dctcp"},
+				Try: "leave dctcp out of experiments, or use a kernel with CONFIG_TCP_CONG_DCTCP"}},
+		{"no rights", allNotPermitted(), labNetworks,
+			Capability{State: NotPermitted, Missing: []string{"network namespaces", "veth"}, Try: "get network namespaces"}},
+		{"not built, first way", nil, "class", Capability{State: NotBuilt, Mechanism: "would use the ets qdisc"}},
+		{"not built, second way", map[string]State{"qdiscs/ets": Missing}, "class",
+			Capability{State: NotBuilt, Mechanism: "would use HTB with priorities", Missing: []string{"ets"}}},
+		{"not built and no way", map[string]State{"qdiscs/ets": Missing, "qdiscs/htb": Missing}, "class",
+			Capability{State: Missing, Missing: []string{"ets", "htb"}, Try: "get htb"}},
+		{"generator without live frames", map[string]State{"hooks/xdp live frames": Missing}, "tester generator",
+			Capability{State: Missing, Missing: []string{"xdp live frames"}, Try: "get xdp live frames"}},
+	} {
+		t.Run(test.description, func(t *testing.T) {
+			list := capabilities(kernel(test.states), []string{"cubic", "reno"})
+			i := slices.IndexFunc(list, func(c Capability) bool { return c.Name == test.capability })
+			if i < 0 {
+				t.Fatalf("no capability %s", test.capability)
+			}
+			test.want.Name = test.capability
+			if test.want.Missing == nil {
+				test.want.Missing = []string{}
+			}
+			if diff := cmp.Diff(test.want, list[i]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryConclusionRestsOnAFeatureThatIsTried(t *testing.T) {
+	for _, c := range capabilities(kernel(nil), nil) {
+		if c.State == Missing {
+			t.Errorf("%s misses %q on a kernel that has everything", c.Name, c.Missing)
+		}
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, test := range []struct {
+		description string
+		states      map[string]State
+		want        fault.Status
+	}{
+		{"everything", nil, fault.OK},
+		{"without netem and flower", map[string]State{"qdiscs/netem": Missing, "classifiers/flower": Missing}, fault.OK},
+		{"without the generator", map[string]State{"hooks/xdp live frames": Missing}, fault.OK},
+		{"without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, fault.Testbed},
+		{"without rights", allNotPermitted(), fault.Permission},
+		{"without rights, and without veth", map[string]State{
+			"namespaces/veth": Missing, "hooks/af_xdp copy mode on veth": NotPermitted}, fault.Testbed},
+		{"without veth, and rights missing before it", map[string]State{
+			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing}, fault.Testbed},
+	} {
+		err := Report{Capabilities: capabilities(kernel(test.states), nil)}.LabError()
+		if fault.Of(err) != test.want {
+			t.Errorf("%s: %v with status %d, want %d", test.description, err, fault.Of(err), test.want)
+		}
+		if err != nil && fault.Advice(err) == "" {
+			t.Errorf("%s: no advice", test.description)
+		}
+	}
+}
+
+func TestTextSaysWhatTheReportSays(t *testing.T) {
+	report := Report{Features: kernel(map[string]State{"qdiscs/netem": Missing, "qdiscs/fq": NotPermitted}), Notes: []string{"mind the gap"}}
+	for i := range report.Features {
+		if report.Features[i].Name == "fq" {
+			report.Features[i].Configured = "m"
+		}
+	}
+	report.Capabilities = capabilities(report.Features, []string{"reno"})
+	report.Privileges = Privileges{Capabilities: map[string]bool{"CAP_BPF": true, "CAP_NET_ADMIN": false}, SeccompFilter: true}
+	var text strings.Builder
+	for _, table := range report.Tables() {
+		if err := texttable.Write(&text, table.Title, table.Note, table.Columns, table.Rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{
+		"without CAP_NET_ADMIN, behind a seccomp filter", "note: mind the gap", "lab links: nothing needs to be done",
+		"fq (configured: m)", "qdiscs        missing        netem",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+}
