@@ -196,6 +196,9 @@ func overload(t *testing.T, b *bench, d link.Direction, limit int) {
 }
 
 func detach(t *testing.T, b *bench, d link.Direction) {
+	conn := connect(t, b.ns)
+	before, err := conn.Devices()
+	must(t, err)
 	for range 2 {
 		carrying := b.carry(t, d, d)
 		_, got := exchange(t, b.a, b.b, numbered(10, 100), 10, quiet)
@@ -213,10 +216,9 @@ func detach(t *testing.T, b *bench, d link.Direction) {
 			t.Errorf("%s still has %v", dev, kinds)
 		}
 	}
-	conn := connect(t, b.ns)
 	testutil.Eventually(t, 5*time.Second, "the carrier's own devices to go", func() bool {
 		devices, err := conn.Devices()
 		must(t, err)
-		return len(devices) == 3 // lo and the two ends
+		return len(devices) == len(before)
 	})
 }

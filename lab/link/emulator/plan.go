@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	headers       = 14 + 2*4 // Ethernet and two VLAN tags
-	smallestWire  = 60 + link.FrameOverhead
-	unlimitedRate = 4e9     // bit/s that an unlimited direction is expected to carry
-	smallFrames   = 1 << 15 // buffers added for frames smaller than the MTU, where there is memory
-	mostMemory    = 1 << 30 // octets of one cable
-	deviations    = 6       // of jitter that frames may be held beyond the delay
+	headers        = 14 + 2*4 // Ethernet and two VLAN tags
+	smallestWire   = 60 + link.FrameOverhead
+	unlimitedRate  = 4e9     // bit/s that an unlimited direction is expected to carry
+	unlimitedLeast = 1024    // buffers that an unlimited direction has at least
+	smallFrames    = 1 << 15 // buffers added for frames smaller than the MTU, where there is memory
+	mostMemory     = 1 << 30 // octets of one cable
+	deviations     = 6       // of jitter that frames may be held beyond the delay
 )
 
 // size is the memory of one cable.
@@ -73,6 +74,10 @@ func sizeOf(cable link.Cable, mtu, most int) (size, error) {
 		octets := inside(d, mtu)
 		large := int(octets/float64(mtu+14+link.FrameOverhead)*1.1) + 64
 		small := int(octets / smallestWire)
+		if d.Rate == 0 { // nobody knows what will come: what memory there is must do
+			full, extra = full+unlimitedLeast, extra+large*parts
+			continue
+		}
 		full += large * parts
 		extra += max(0, min(small-large, smallFrames))
 	}
