@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/fault"
 	"weir/internal/testutil"
 	"weir/internal/units"
@@ -162,6 +164,46 @@ func TestUnreachableReceiverIsReported(t *testing.T) {
 	}
 	if r.Streams[0].ReceivedBytes != 0 || r.Goodput != 0 {
 		t.Errorf("octets over a broken path: %+v", r.Streams[0])
+	}
+}
+
+func TestLostHandshakeIsRepeated(t *testing.T) {
+	ss := testutil.Command(t, "ss")
+	p := newPath(t)
+	far := dial(t, p.to[4].Namespace)
+	must(t, far.SetDown("b"))
+	f := bulk(1)
+	f.Bytes, f.Duration = 10_000, 30*time.Second
+	type outcome struct {
+		result traffic.Result
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		r, err := New().Run(context.Background(), f, p.from[4], p.to[4])
+		ended <- outcome{r, err}
+	}()
+	testutil.Eventually(t, 5*time.Second, "a lost SYN", func() bool {
+		text, err := inside(p.from[4].Namespace, ss, "-Htan", "state", "syn-sent")
+		return err == nil && strings.Contains(text, "10.0.0.2")
+	})
+	must(t, far.SetUp("b"))
+	got := <-ended
+	if got.err != nil || got.result.Failed != "" || got.result.Streams[0].ReceivedBytes != 10_000 {
+		t.Errorf("error %v, failed %q, %+v", got.err, got.result.Failed, got.result.Streams)
+	}
+}
+
+func TestRefusedConnectionIsReported(t *testing.T) {
+	p := newPath(t)
+	f := bulk(1)
+	f.Duration = 30 * time.Second
+	s, err := prepare(f, p.from[4], p.to[4])
+	must(t, err)
+	defer s.close()
+	s.listener.close()
+	if err := errors.Join(s.run(context.Background())...); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("nobody listens: %v", err)
 	}
 }
 
