@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"weir/record/hist"
 	"weir/tester"
 )
 
@@ -18,18 +19,23 @@ type Account struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Clock is the meaning of all delays below.
 	Clock      Clock             `json:"clock"`
-	Mechanisms map[string]string `json:"mechanisms"` // "sender" and "receiver", by port
-	Streams    []Stream          `json:"streams"`    // by identifier
-	Foreign    uint64            `json:"foreign"`    // frames without a stamp at the receiving ports
-	Unknown    uint64            `json:"unknown"`    // stamped frames of streams that were not announced
-	Dropped    uint64            `json:"dropped"`    // frames the receiving devices report as dropped before the analyzer saw them
-	Ended      string            `json:"ended"`      // why the generators stopped
+	Mechanisms map[string]string `json:"mechanisms"`  // "sender" and "receiver", by port
+	Streams    []Stream          `json:"streams"`     // by identifier
+	Foreign    uint64            `json:"foreign"`     // frames without a stamp at the receiving ports
+	Unknown    uint64            `json:"unknown"`     // stamped frames of streams that were not announced
+	Refused    uint64            `json:"refused"`     // sent frames that the sending device or its peer did not take
+	Dropped    uint64            `json:"dropped"`     // frames that the receiving devices dropped before the analyzer saw them
+	Steal      float64           `json:"steal"`       // share of processor time that the host took away during the run
+	Lateness   *hist.Histogram   `json:"lateness_ns"` // between due and sent, of all paced frames
+	Ended      string            `json:"ended"`       // why the generators stopped
 	Stopped    bool              `json:"stopped,omitempty"`
 	// Notes are what a reader must know to judge the figures.
 	Notes  []string  `json:"notes,omitempty"`
 	Series []Reading `json:"series,omitempty"`
-	// Captured are frames around errors, by receiving port; they go to a pcapng file, never into JSON.
-	Captured map[string][]Frame `json:"-"`
+	// Captured are the frames around errors, by receiving port; they go to a pcapng file, never into JSON.
+	// Epoch is the wall-clock time at which this machine's CLOCK_MONOTONIC was zero.
+	Epoch    time.Time                         `json:"-"`
+	Captured map[string][]tester.CapturedFrame `json:"-"`
 }
 
 // Stream is one stream's account. Sent is nil where the sender is elsewhere, Received where the receiver is.
@@ -46,7 +52,6 @@ type Stream struct {
 	Lost uint64 `json:"lost"`
 	// TailLost are those of Lost that were sent after the last frame that arrived.
 	TailLost uint64 `json:"tail_lost"`
-	// Lateness of the stream's generator is kept once, in Account; see Late in Sent.
 }
 
 // LossShare is lost over sent, or over what the receiver could know to have been sent; 0 without frames.

@@ -80,26 +80,16 @@ type Sender interface {
 // Receiver is an attached analyzer.
 type Receiver interface {
 	Snapshot() (tester.Analysis, error)
-	// Captured are the frames kept around errors, in order of arrival.
-	Captured() ([]Frame, error)
+	// Captured are the frames kept around errors since the last call, in order of arrival.
+	Captured() ([]tester.CapturedFrame, error)
 	// Close detaches the analyzer; nothing is left behind.
 	Close() error
-}
-
-// Frame is a received frame as it was captured. Data may be cut short; Length is what it was, without FCS.
-type Frame struct {
-	At     time.Time
-	Stream uint16
-	Error  bool // the frame itself is in error; otherwise it is a neighbour of one
-	Note   string
-	Length int
-	Data   []byte
 }
 
 // Reception says what an analyzer is to expect.
 type Reception struct {
 	Streams []uint16 // announced identifiers
-	Capture int
+	Capture bool     // keep frames around errors
 }
 
 // Engine opens the two ends of a test. The machine's own uses BPF; tests use a simulated one.

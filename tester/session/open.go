@@ -115,7 +115,7 @@ func (s *Session) attach() error {
 		}
 		ports[name] = d.To
 		e := expect[name]
-		e.Capture = s.config.Capture
+		e.Capture = s.config.Capture > 0
 		for _, stream := range d.Schedule.Streams {
 			if stream.Stamped {
 				e.Streams = append(e.Streams, stream.ID)

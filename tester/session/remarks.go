@@ -3,8 +3,6 @@ package session
 import (
 	"fmt"
 	"strings"
-
-	"weir/tester"
 )
 
 // Shortfall is the share of the asked rate below which a run says that the machine could not send it.
@@ -108,48 +106,4 @@ func few(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// reading appends one second of every stream to the series and reports progress.
-func (r *running) reading() error {
-	account, err := r.account()
-	if err != nil {
-		return err
-	}
-	span := (account.Elapsed - r.at).Seconds()
-	for _, s := range account.Streams {
-		before := r.last[s.ID]
-		reading := Reading{At: account.Elapsed, Stream: s.ID}
-		if s.Sent != nil {
-			reading.Sent = float64(s.Sent.Frames-frames(before.Sent)) / span
-		}
-		if s.Received != nil {
-			was := before.Received
-			if was == nil {
-				was = &tester.Counts{}
-			}
-			n := s.Received.Received - was.Received
-			reading.Received = float64(n) / span
-			reading.Wire = float64(s.Received.WireBytes-was.WireBytes) * 8 / span
-			reading.Lost = s.Received.Lost
-			if n > 0 {
-				reading.Delay = float64(s.Received.DelaySum-was.DelaySum) / float64(n)
-			}
-		}
-		r.past = append(r.past, reading)
-		r.last[s.ID] = s
-	}
-	r.at = account.Elapsed
-	if r.config.Progress != nil {
-		account.Series = r.past
-		r.config.Progress(account)
-	}
-	return nil
-}
-
-func frames(s *tester.Sent) uint64 {
-	if s == nil {
-		return 0
-	}
-	return s.Frames
 }

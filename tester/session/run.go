@@ -23,12 +23,17 @@ type running struct {
 	last map[uint16]Stream // as of the previous reading
 	at   time.Duration
 	past []Reading
+
+	kept  map[string][]tester.CapturedFrame // by receiving port
+	load  load
+	drops drops
 }
 
 // Run sends the schedules and returns the account. A cancelled ctx ends the run early; the account then says so.
 func (s *Session) Run(ctx context.Context) (Account, error) {
 	n := len(s.config.Directions)
 	r := &running{Session: s, began: time.Now(), senders: make([]Sender, n), sent: make([]tester.Generation, n), last: map[uint16]Stream{}}
+	r.load, r.drops = startLoad(), s.startDrops()
 	r.links = watch(s.ports, r.began)
 	defer r.links.stop()
 	ended, err := r.start(ctx)
@@ -45,10 +50,13 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 		return Account{}, err
 	}
 	account.Stopped = stopped
-	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
-	if err := r.captured(&account); err != nil {
+	if err := r.capture(); err != nil {
 		return Account{}, err
 	}
+	account.Captured = r.kept
+	account.Steal = r.load.steal()
+	account.Dropped = r.drops.since()
+	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
 	return account, nil
 }
 
@@ -160,21 +168,4 @@ func (r *running) straggle() {
 // complete says that nothing is missing any more.
 func (a Account) complete() bool {
 	return !slices.ContainsFunc(a.Streams, func(s Stream) bool { return s.Received != nil && s.Lost > 0 })
-}
-
-func (r *running) captured(account *Account) error {
-	if r.config.Capture == 0 {
-		return nil
-	}
-	account.Captured = map[string][]Frame{}
-	for _, name := range r.order {
-		frames, err := r.receivers[name].Captured()
-		if err != nil {
-			return fmt.Errorf("captured frames of %s: %w", name, err)
-		}
-		if len(frames) > 0 {
-			account.Captured[name] = frames
-		}
-	}
-	return nil
 }

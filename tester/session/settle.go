@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"weir/record/hist"
 	"weir/tester"
 )
 
@@ -12,7 +15,8 @@ import (
 func (r *running) account() (Account, error) {
 	a := Account{
 		Format: FormatAccount, Name: r.config.Name, Started: r.began, Elapsed: time.Since(r.began), Clock: r.config.Clock,
-		Mechanisms: map[string]string{}, Series: r.past,
+		Epoch:      epoch(),
+		Mechanisms: map[string]string{}, Series: r.past, Lateness: &hist.Histogram{},
 	}
 	found := map[uint16]tester.Counts{}
 	for _, name := range r.order {
@@ -31,6 +35,8 @@ func (r *running) account() (Account, error) {
 		if sending {
 			a.Mechanisms["generator "+d.From.String()] = generation.Mechanism
 			a.Ended = join(a.Ended, generation.Ended)
+			a.Refused += generation.Refused
+			a.Lateness.Merge(generation.Lateness)
 		}
 		for _, stream := range d.Schedule.Streams {
 			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found))
@@ -40,6 +46,15 @@ func (r *running) account() (Account, error) {
 		}
 	}
 	return a, nil
+}
+
+// epoch is the wall-clock time of CLOCK_MONOTONIC's zero; the zero time where the clock cannot be read.
+func epoch() time.Time {
+	var monotonic unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(monotonic.Nano()))
 }
 
 // join lists the ways in which generators ended, each once.

@@ -1,0 +1,58 @@
+// Package capture writes the frames around errors to pcapng files, which tshark and Wireshark read: each frame with its
+// time, its length, and a comment with the stream, the sequence number and what is wrong.
+package capture
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"weir/tester"
+)
+
+// Write writes the frames of one or more ports, each an interface of the file, in order of arrival. epoch is the wall-clock
+// time at which CLOCK_MONOTONIC was zero.
+func Write(w io.Writer, epoch time.Time, ports map[string][]tester.CapturedFrame) error {
+	names := make([]string, 0, len(ports))
+	for name := range ports {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return fmt.Errorf("write capture: no port was captured")
+	}
+	face := func(name string) pcapgo.NgInterface {
+		return pcapgo.NgInterface{Name: name, LinkType: layers.LinkTypeEthernet, TimestampResolution: 9}
+	}
+	out, err := pcapgo.NewNgWriterInterface(w, face(names[0]), pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "weir tester"}})
+	if err != nil {
+		return fmt.Errorf("write capture: %w", err)
+	}
+	for i, name := range names {
+		if i > 0 {
+			if _, err := out.AddInterface(face(name)); err != nil {
+				return fmt.Errorf("write capture: %w", err)
+			}
+		}
+		for _, f := range ports[name] {
+			if err := frame(out, i, epoch, f); err != nil {
+				return fmt.Errorf("write capture: %w", err)
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write capture: %w", err)
+	}
+	return nil
+}
+
+func frame(out *pcapgo.NgWriter, port int, epoch time.Time, f tester.CapturedFrame) error {
+	info := gopacket.CaptureInfo{Timestamp: epoch.Add(f.At), CaptureLength: len(f.Data), Length: max(f.Length, len(f.Data)), InterfaceIndex: port}
+	comment := fmt.Sprintf("stream %d, sequence number %d: %s", f.Stream, f.Sequence, f.Reason)
+	return out.WritePacketWithOptions(info, f.Data, pcapgo.NgPacketOptions{Comments: []string{comment}})
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"weir/internal/kernel/ethtool"
+)
+
+// load is what the processors had done when a run began: jiffies in total and stolen (proc(5), /proc/stat).
+type load struct{ total, stolen uint64 }
+
+func startLoad() load {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return load{}
+	}
+	return readLoad(string(text))
+}
+
+func readLoad(stat string) (l load) {
+	line, _, _ := strings.Cut(stat, "\n")
+	const steal, guest = 7, 8 // positions in the line: user nice system idle iowait irq softirq steal guest guest_nice
+	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil || i >= guest { // guest time is part of user time
+			break
+		}
+		l.total += n
+		if i == steal {
+			l.stolen = n
+		}
+	}
+	return l
+}
+
+// steal is the share of processor time since l that the host gave to others.
+func (l load) steal() float64 {
+	now := startLoad()
+	if now.total <= l.total {
+		return 0
+	}
+	return float64(now.stolen-l.stolen) / float64(now.total-l.total)
+}
+
+// drops are the counters of the receiving devices for frames that never reach an XDP program.
+type drops struct {
+	ports  []Port
+	before uint64
+}
+
+func (s *Session) startDrops() drops {
+	d := drops{}
+	seen := map[string]bool{}
+	for _, direction := range s.config.Directions {
+		if port := direction.To; port.Here() && !seen[port.String()] {
+			seen[port.String()] = true
+			d.ports = append(d.ports, port)
+		}
+	}
+	d.before = d.count()
+	return d
+}
+
+// count adds the receive counters that stand for frames lost before XDP. A device without such statistics counts as 0.
+func (d drops) count() (total uint64) {
+	for _, port := range d.ports {
+		stats, err := ethtool.Stats(port.Namespace, port.Device)
+		if err != nil {
+			continue
+		}
+		for name, n := range stats {
+			if missed(name) {
+				total += n
+			}
+		}
+	}
+	return total
+}
+
+// missed says whether a driver's counter is one of frames dropped at reception for want of room or memory.
+func missed(name string) bool {
+	if !strings.HasPrefix(name, "rx") || strings.Contains(name, "xdp") {
+		return false
+	}
+	for _, word := range []string{"missed", "no_buf", "nobuf", "no_dma", "fifo", "out_of_buffer", "drops"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d drops) since() uint64 {
+	now := d.count()
+	return now - min(d.before, now)
+}
