@@ -44,6 +44,12 @@ func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
 	if err := addFifo(ns, dev); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
 	}
+	return Silence(ns, dev)
+}
+
+// Silence keeps the namespace's own stack from sending through a device of a carrier: no IPv6, and so no solicitations
+// and multicast reports. (Nobody gives these devices IPv4 addresses.)
+func Silence(ns *netns.Namespace, dev string) error {
 	return setIPv6(ns, dev, map[string]string{"disable_ipv6": "1"})
 }
 

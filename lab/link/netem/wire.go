@@ -1,0 +1,54 @@
+package netem
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel wire redirect.bpf.c
+
+// wire moves every frame from one device's ingress to another one's egress.
+type wire struct {
+	objects wireObjects
+	link    link.Link
+}
+
+// newWire starts moving frames; it must run inside the devices' namespace.
+func newWire(from, to int) (*wire, error) {
+	spec, err := loadWire()
+	if err != nil {
+		return nil, fmt.Errorf("load redirect program: %w", err)
+	}
+	if err := spec.Variables["target"].Set(uint32(to)); err != nil {
+		return nil, fmt.Errorf("load redirect program: %w", err)
+	}
+	w := &wire{}
+	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
+		return nil, fmt.Errorf("load redirect program: %w", err)
+	}
+	w.link, err = link.AttachTCX(link.TCXOptions{Interface: from, Program: w.objects.Wire, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		_ = w.objects.Close()
+		return nil, fmt.Errorf("attach redirect program (TCX, Linux 6.6): %w", err)
+	}
+	return w, nil
+}
+
+// received is how many frames have come in.
+func (w *wire) received() (sum uint64, err error) {
+	var values []uint64
+	if err := w.objects.Received.Lookup(uint32(0), &values); err != nil {
+		return 0, fmt.Errorf("read frame counter: %w", err)
+	}
+	for _, v := range values {
+		sum += v
+	}
+	return sum, nil
+}
+
+func (w *wire) close() {
+	_ = w.link.Close()
+	_ = w.objects.Close()
+}
