@@ -13,8 +13,10 @@ type Port struct {
 	Name      string // as the specification calls it; empty is the device's name
 	Namespace *netns.Namespace
 	Device    string
-	// CPU pins the generator on this port to one processor; nil leaves it to the scheduler.
-	CPU *int
+	// Peer is the other end of a veth pair, where it is at hand: a generator that needs it makes the peer receive for the
+	// time of the run. A peer that is a receiving port of the same run needs no mention.
+	Peer *Port
+	CPUs []int // processors for the generator on this port; none leaves it to the scheduler
 }
 
 // Here says whether the port is on this machine.

@@ -5,15 +5,29 @@ import (
 
 	"weir/internal/fault"
 	"weir/tester"
+	"weir/tester/analyzer"
+	"weir/tester/generator"
 )
 
 // machine is the engine of this machine: BPF generators and analyzers.
 type machine struct{}
 
-func (machine) Send(context.Context, Port, tester.Schedule) (Sender, error) {
-	return nil, fault.New(fault.Testbed, "", "no generator")
+func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (Sender, error) {
+	port := generator.Port{Namespace: from.Namespace, Device: from.Device, CPUs: from.CPUs}
+	if from.Peer != nil {
+		port.Peer = &generator.Port{Namespace: from.Peer.Namespace, Device: from.Peer.Device}
+	}
+	running, err := generator.Start(ctx, port, schedule)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to see what this kernel can do")
+	}
+	return running, nil
 }
 
-func (machine) Receive(Port, Reception) (Receiver, error) {
-	return nil, fault.New(fault.Testbed, "", "no analyzer")
+func (machine) Receive(to Port, expect Reception) (Receiver, error) {
+	a, err := analyzer.Attach(to.Namespace, to.Device, analyzer.Options{Streams: expect.Streams, Capture: expect.Capture})
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to see what this kernel can do")
+	}
+	return a, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"weir/internal/nearest"
@@ -32,7 +33,10 @@ func build(f *file, problems *yamlfile.Problems) *Spec {
 	}
 	b.head()
 	for _, port := range f.Ports {
-		b.spec.Ports = append(b.spec.Ports, Port{Name: port.Key.Value, Namespace: port.Value.Namespace, Device: port.Value.Device, Speed: port.Value.Speed})
+		v := port.Value
+		p := Port{Name: port.Key.Value, Namespace: v.Namespace, Device: v.Device, Speed: v.Speed, CPUs: v.CPUs}
+		p.PeerNamespace, p.Peer = SplitDevice(v.Peer)
+		b.spec.Ports = append(b.spec.Ports, p)
 	}
 	for i, stream := range f.Streams {
 		b.stream(i, stream)
@@ -47,6 +51,14 @@ func build(f *file, problems *yamlfile.Problems) *Spec {
 		b.expectation(e)
 	}
 	return b.spec
+}
+
+// SplitDevice reads "NAMESPACE:DEVICE" or "DEVICE".
+func SplitDevice(text string) (namespace, device string) {
+	if namespace, device, found := strings.Cut(text, ":"); found {
+		return namespace, device
+	}
+	return "", text
 }
 
 func (b *builder) head() {

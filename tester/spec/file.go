@@ -28,6 +28,8 @@ type portFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Device          string        `yaml:"device,required" doc:"Name of the network device."`
 	Namespace       string        `yaml:"namespace" doc:"Network namespace of the device; the command's own if left out."`
+	Peer            string        `yaml:"peer" doc:"Other end of a veth pair, NAMESPACE:DEVICE or DEVICE: made to receive while frames are sent to it, if it is not a port of the test itself."`
+	CPUs            []int         `yaml:"cpus" doc:"Processors that the generator of this port may use; all if left out."`
 	Speed           units.BitRate `yaml:"speed" doc:"Speed of the line, for rates in % and gaps in octets."`
 }
 
@@ -38,10 +40,10 @@ type streamFile struct {
 	From            string          `yaml:"from,required" doc:"Port that sends."`
 	To              string          `yaml:"to,required" doc:"Port that receives."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; that of the addresses if left out, or 4."`
-	Source          *address        `yaml:"source" doc:"Source address; the sending device's own if left out, or 198.18.0.1 (RFC 2544), 2001:2::1 (RFC 5180)."`
-	Destination     *address        `yaml:"destination" doc:"Destination address; the receiving device's own if left out, or 198.19.0.1, 2001:2:0:1::1."`
-	SourceMAC       *mac            `yaml:"source_mac" doc:"Source MAC; the sending device's own if left out."`
-	DestinationMAC  *mac            `yaml:"destination_mac" doc:"Destination MAC; the next hop's if left out."`
+	Source          *address        `yaml:"source" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Source address; the sending device's own if left out, or 198.18.0.1 (RFC 2544), 2001:2::1 (RFC 5180)."`
+	Destination     *address        `yaml:"destination" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination address; the receiving device's own if left out, or 198.19.0.1, 2001:2:0:1::1."`
+	SourceMAC       *mac            `yaml:"source_mac" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Source MAC; the sending device's own if left out."`
+	DestinationMAC  *mac            `yaml:"destination_mac" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination MAC; the next hop's if left out."`
 	SourcePort      *uint16         `yaml:"source_port" doc:"UDP source port; 49152 if left out."`
 	DestinationPort *uint16         `yaml:"destination_port" doc:"UDP destination port; 7 (echo, RFC 2544 appendix C) if left out."`
 	VLAN            int             `yaml:"vlan" doc:"802.1Q identifier 1-4094; untagged if left out."`
@@ -50,12 +52,12 @@ type streamFile struct {
 	ECN             ecn             `yaml:"ecn" doc:"ECN bits."`
 	TTL             *int            `yaml:"ttl" doc:"Time to live or hop limit 1-255; 64 if left out."`
 	Size            *sizes          `yaml:"size" doc:"Frame size in octets with FCS, 64-9000; 64 (IPv6: 84) if left out."`
-	Rate            *rate           `yaml:"rate" doc:"How fast: frames per second, bits per second on the wire, or % of the line."`
-	Gap             *gap            `yaml:"gap" doc:"Instead of rate: time from one frame to the next, or octets between frames (20 is the least on a line)."`
+	Rate            *rate           `yaml:"rate" schema:"{\"type\": [\"string\", \"number\"]}" doc:"How fast: frames per second, bits per second on the wire, or % of the line."`
+	Gap             *gap            `yaml:"gap" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Instead of rate: time from one frame to the next, or octets between frames (20 is the least on a line)."`
 	Burst           int             `yaml:"burst" doc:"Frames sent back to back; the mean rate stays. 1 if left out."`
 	Start           units.Duration  `yaml:"start" doc:"Start after the test's start."`
 	Frames          uint64          `yaml:"frames" doc:"Frames after which the stream ends; by duration if left out."`
-	Payload         *payload        `yaml:"payload" doc:"What the payload is."`
+	Payload         *payload        `yaml:"payload" schema:"{\"type\": [\"string\", \"number\"]}" doc:"What the payload is."`
 	Modifiers       []*modifierFile `yaml:"modifiers" doc:"Header fields that change from frame to frame."`
 }
 
@@ -63,7 +65,7 @@ type modifierFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Action          string `yaml:"action,required" enum:"increment,decrement,random" doc:"What happens to the field."`
 	Offset          int    `yaml:"offset,required" doc:"Octets from the start of the Ethernet header."`
-	Mask            mask   `yaml:"mask,required" doc:"Bits that change, one to four octets."`
+	Mask            mask   `yaml:"mask,required" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Bits that change, one to four octets."`
 	Repetitions     int    `yaml:"repetitions" doc:"Frames with each value; 1 if left out."`
 }
 

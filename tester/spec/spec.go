@@ -32,6 +32,8 @@ type Spec struct {
 // Port is a device of the test. An empty Namespace is the tester's own.
 type Port struct {
 	Name, Namespace, Device string
+	PeerNamespace, Peer     string        // the other end of a veth pair, if it is at hand
+	CPUs                    []int         // processors for the generator; none leaves it to the scheduler
 	Speed                   units.BitRate // of the line; 0 is unknown
 }
 

@@ -1,0 +1,12 @@
+package spec
+
+import (
+	"reflect"
+
+	"weir/internal/yamlfile"
+)
+
+// Schema is the JSON Schema of specifications; docs/schema/tester.schema.json holds it.
+func Schema() ([]byte, error) {
+	return yamlfile.Schema(reflect.TypeFor[file](), "tester.schema.json", "Specification of a Weir tester run, version 1")
+}
