@@ -2,6 +2,7 @@ package limit
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -49,6 +50,35 @@ func prefixKey(prefix netip.Prefix) limitLimitPrefix {
 	return key
 }
 
+// UnassignCgroup, UnassignUser, UnassignInterface and UnassignPrefix undo the assignment; one that is not there is no error.
+func (p *DataPlane) UnassignCgroup(id uint64) error { return p.unassign(p.objects.LimitCgroups, id) }
+
+func (p *DataPlane) UnassignUser(uid uint32) error { return p.unassign(p.objects.LimitUsers, uid) }
+
+func (p *DataPlane) UnassignInterface(index int) error {
+	return p.unassign(p.objects.LimitInterfaces, uint32(index))
+}
+
+func (p *DataPlane) UnassignPrefix(prefix netip.Prefix) error {
+	return p.unassign(p.objects.LimitPrefixes, prefixKey(prefix))
+}
+
+func (p *DataPlane) unassign(entries *ebpf.Map, key any) error {
+	if err := entries.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("unassign scope: %w", err)
+	}
+	return p.renew()
+}
+
+// renew makes every socket look its scopes up again.
+func (p *DataPlane) renew() error {
+	p.settings.Generation++
+	if err := p.objects.LimitCurrent.Put(uint32(0), p.settings); err != nil {
+		return fmt.Errorf("renew scopes: %w", err)
+	}
+	return nil
+}
+
 // assign stores one entry and makes every socket look its scopes up again.
 func (p *DataPlane) assign(entries *ebpf.Map, key any, scope int) error {
 	if err := p.known(scope); err != nil {
@@ -57,17 +87,17 @@ func (p *DataPlane) assign(entries *ebpf.Map, key any, scope int) error {
 	if err := entries.Put(key, uint32(scope)); err != nil {
 		return fmt.Errorf("assign scope %d: %w", scope, err)
 	}
-	p.settings.Generation++
-	if err := p.objects.Settings.Set(p.settings); err != nil {
-		return fmt.Errorf("assign scope %d: %w", scope, err)
-	}
-	return nil
+	return p.renew()
 }
 
 // Overflow is the number of packets that had more than MaxDepth scopes; the outermost of those were not charged.
 func (p *DataPlane) Overflow() (n uint64, err error) {
-	if err := p.objects.LimitOverflow.Get(&n); err != nil {
+	var each []uint64
+	if err := p.objects.LimitOverflow.Lookup(uint32(0), &each); err != nil {
 		return 0, fmt.Errorf("read overflow: %w", err)
+	}
+	for _, count := range each {
+		n += count
 	}
 	return n, nil
 }

@@ -15,7 +15,7 @@ import (
 // MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
 const MaxDepth = 4
 
-// DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends all limits.
+// DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends all limits that are not pinned.
 type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
@@ -40,13 +40,28 @@ func Load(scopes int) (*DataPlane, error) {
 		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
 	}
 	plane := &DataPlane{scopes: scopes}
-	if err := spec.LoadAndAssign(&plane.objects, nil); err != nil {
+	if err := spec.LoadAndAssign(&plane.objects, nil); err == nil {
+		return plane, nil
+	}
+	// The iterators are a comfort that older kernels lack; limits hold without them.
+	var programs struct {
+		LimitEgress  *ebpf.Program `ebpf:"limit_egress"`
+		LimitIngress *ebpf.Program `ebpf:"limit_ingress"`
+		LimitSockops *ebpf.Program `ebpf:"limit_sockops"`
+		limitMaps
+	}
+	if err := spec.LoadAndAssign(&programs, nil); err != nil {
 		return nil, permission(fmt.Errorf("load limit programs: %w", err))
 	}
+	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress
+	plane.objects.LimitSockops, plane.objects.limitMaps = programs.LimitSockops, programs.limitMaps
 	return plane, nil
 }
 
 func permission(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
 	}
@@ -75,6 +90,17 @@ func (p *DataPlane) Attach(path string) error {
 func (p *DataPlane) known(scope int) error {
 	if scope < 0 || scope >= p.scopes {
 		return fmt.Errorf("scope %d is not one of the %d that were loaded", scope, p.scopes)
+	}
+	return nil
+}
+
+// Clear takes the limit off one direction of a scope; its counters stay.
+func (p *DataPlane) Clear(scope int, direction Direction) error {
+	if err := p.known(scope); err != nil {
+		return err
+	}
+	if err := p.objects.LimitConfigs.Put(uint32(2*scope)+uint32(direction), &limitLimitConfig{}); err != nil {
+		return fmt.Errorf("clear scope %d: %w", scope, err)
 	}
 	return nil
 }

@@ -29,12 +29,6 @@
 
 #include "limit.h"
 
-/* Which kinds of scope exist, so that the others cost nothing; generation counts changes of the assignment from 1. */
-volatile struct limit_settings settings;
-
-/* Packets of more than LIMIT_SCOPES_PER_SOCKET scopes; the outermost were not charged. */
-__u64 limit_overflow;
-
 char limit_license[] SEC("license") = "Dual BSD/GPL";
 
 #define NO_LIMIT ((__s64)1 << 60)
@@ -52,10 +46,26 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 /* What is remembered of a socket. */
 struct socket_state {
 	struct limit_scopes scopes;
-	__u32 generation; /* of the scopes, as settings.generation; 0 before they were looked up */
+	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
 };
+
+/* Which kinds of scope exist, so that the others cost nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct limit_settings);
+} limit_current SEC(".maps");
+
+/* Packets of more than LIMIT_SCOPES_PER_SOCKET scopes; the outermost were not charged. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} limit_overflow SEC(".maps");
 
 /* Rates and thresholds. */
 struct {
@@ -248,50 +258,62 @@ static __always_inline void add_scope(struct limit_scopes *found, const __u32 *s
 	found->count++;
 }
 
-/* The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface. */
-static __always_inline void find_scopes(struct __sk_buff *skb, const struct packet *p, struct limit_scopes *found)
+/*
+ * The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface.
+ * A global function is verified once, not with every path that leads to it.
+ */
+__attribute__((noinline)) int find_scopes(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+					  struct limit_scopes *found)
 {
-	for (int level = ANCESTOR_LEVELS; level >= 0 && settings.cgroups; level--) {
+	if (!p || !settings || !found)
+		return 0;
+	found->count = 0;
+	for (int level = ANCESTOR_LEVELS; level >= 0 && settings->cgroups; level--) {
 		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
 
 		if (id)
 			add_scope(found, bpf_map_lookup_elem(&limit_cgroups, &id));
 	}
-	if (settings.users) {
+	if (settings->users) {
 		__u32 user = bpf_get_socket_uid(skb);
 
 		add_scope(found, bpf_map_lookup_elem(&limit_users, &user));
 	}
-	if (settings.prefixes) {
+	if (settings->prefixes) {
 		struct limit_prefix key = p->remote;
 
 		add_scope(found, bpf_map_lookup_elem(&limit_prefixes, &key));
 	}
-	if (settings.interfaces) {
+	if (settings->interfaces) {
 		__u32 index = skb->ifindex;
 
 		add_scope(found, bpf_map_lookup_elem(&limit_interfaces, &index));
 	}
 	if (found->count > LIMIT_SCOPES_PER_SOCKET) {
-		__sync_fetch_and_add(&limit_overflow, 1);
+		__u32 first = 0;
+		__u64 *overflow = bpf_map_lookup_elem(&limit_overflow, &first);
+
+		if (overflow)
+			*overflow += 1;
 		found->count = LIMIT_SCOPES_PER_SOCKET;
 	}
+	return 0;
 }
 
 /*
  * The socket's remembered scopes, looked up with its first packet; 0 where there is no full socket or where scopes may
  * differ from packet to packet: a datagram socket may send anywhere.
  */
-static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk)
+static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk,
+						      const struct limit_settings *settings)
 {
 	if (!sk || p->protocol != IPPROTO_TCP)
 		return 0;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (known && known->generation != settings.generation) {
-		known->scopes.count = 0;
-		find_scopes(skb, p, &known->scopes);
-		known->generation = settings.generation;
+	if (known && known->generation != settings->generation) {
+		find_scopes(skb, p, settings, &known->scopes);
+		known->generation = settings->generation;
 	}
 	return known;
 }
@@ -388,16 +410,20 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	struct bpf_sock *sk = skb->sk;
 	struct packet p;
 	enum wish wish = NOTHING;
+	__u32 first = 0;
 	int idle = 0;
+	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
+	if (!settings || !settings->generation)
+		return 1;
 	sk = sk ? bpf_sk_fullsock(sk) : 0;
 	parse(skb, &p, direction);
-	struct socket_state *known = socket_of(skb, &p, sk);
+	struct socket_state *known = socket_of(skb, &p, sk, settings);
 
 	if (known)
 		scopes = &known->scopes;
 	else
-		find_scopes(skb, &p, &found);
+		find_scopes(skb, &p, settings, &found);
 	if (!scopes->count)
 		return 1;
 	if (direction == LIMIT_EGRESS && p.protocol == IPPROTO_TCP && sk) {
@@ -497,7 +523,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	if (!sk)
 		return 1;
 	if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		bpf_sock_ops_cb_flags_set(ops, BPF_SOCK_OPS_RTT_CB_FLAG);
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 	else if (ops->op != BPF_SOCK_OPS_RTT_CB)
 		return 1;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
@@ -505,4 +531,70 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	if (known && known->generation && known->scopes.count)
 		pace(ops, known);
 	return 1;
+}
+
+/*
+ * Sockets that are open already are visited once, one network namespace at a time. The declarations stand in for the
+ * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
+ */
+struct bpf_iter__tcp {
+	void *meta;
+	void *sk_common;
+	__u64 uid;
+};
+
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+#define SOL_TCP 6
+
+/* Sets and clears callback flags and leaves those of other programs alone. */
+static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
+{
+	int flags = 0;
+
+	/* Kernels before 6.12 cannot tell the flags; to clear one there would clear them all. */
+	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)) && clear)
+		return;
+	flags = (flags | set) & ~clear;
+	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+}
+
+/* Asks for the RTT callbacks of a socket, which pace it. */
+SEC("iter/tcp")
+int limit_adopt(struct bpf_iter__tcp *ctx)
+{
+	void *common = ctx->sk_common;
+
+	if (!common)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+
+	if (tcp)
+		set_callbacks(tcp, BPF_SOCK_OPS_RTT_CB_FLAG, 0);
+	return 0;
+}
+
+/* Gives a socket back the pacing rate that its application had set. */
+SEC("iter/tcp")
+int limit_free(struct bpf_iter__tcp *ctx)
+{
+	void *common = ctx->sk_common;
+
+	if (!common)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+
+	if (!tcp)
+		return 0;
+	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
+
+	if (known && known->pace) {
+		__u32 current = 0, rate = known->application;
+
+		/* What the application has set since is its own. */
+		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
+			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+		known->pace = 0;
+		set_callbacks(tcp, 0, BPF_SOCK_OPS_RTT_CB_FLAG);
+	}
+	return 0;
 }

@@ -82,16 +82,18 @@ const (
 	limitMapLimitCgroups    = "limit_cgroups"
 	limitMapLimitConfigs    = "limit_configs"
 	limitMapLimitCounts     = "limit_counts"
+	limitMapLimitCurrent    = "limit_current"
 	limitMapLimitInterfaces = "limit_interfaces"
+	limitMapLimitOverflow   = "limit_overflow"
 	limitMapLimitPrefixes   = "limit_prefixes"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
 	limitMapLimitUsers      = "limit_users"
+	limitProgLimitAdopt     = "limit_adopt"
 	limitProgLimitEgress    = "limit_egress"
+	limitProgLimitFree      = "limit_free"
 	limitProgLimitIngress   = "limit_ingress"
 	limitProgLimitSockops   = "limit_sockops"
-	limitVarLimitOverflow   = "limit_overflow"
-	limitVarSettings        = "settings"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -136,7 +138,9 @@ type limitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitProgramSpecs struct {
+	LimitAdopt   *ebpf.ProgramSpec `ebpf:"limit_adopt"`
 	LimitEgress  *ebpf.ProgramSpec `ebpf:"limit_egress"`
+	LimitFree    *ebpf.ProgramSpec `ebpf:"limit_free"`
 	LimitIngress *ebpf.ProgramSpec `ebpf:"limit_ingress"`
 	LimitSockops *ebpf.ProgramSpec `ebpf:"limit_sockops"`
 }
@@ -148,7 +152,9 @@ type limitMapSpecs struct {
 	LimitCgroups    *ebpf.MapSpec `ebpf:"limit_cgroups"`
 	LimitConfigs    *ebpf.MapSpec `ebpf:"limit_configs"`
 	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
+	LimitCurrent    *ebpf.MapSpec `ebpf:"limit_current"`
 	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
+	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
@@ -159,8 +165,6 @@ type limitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
-	LimitOverflow *ebpf.VariableSpec `ebpf:"limit_overflow"`
-	Settings      *ebpf.VariableSpec `ebpf:"settings"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -186,7 +190,9 @@ type limitMaps struct {
 	LimitCgroups    *ebpf.Map `ebpf:"limit_cgroups"`
 	LimitConfigs    *ebpf.Map `ebpf:"limit_configs"`
 	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
+	LimitCurrent    *ebpf.Map `ebpf:"limit_current"`
 	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
+	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
@@ -198,7 +204,9 @@ func (m *limitMaps) Close() error {
 		m.LimitCgroups,
 		m.LimitConfigs,
 		m.LimitCounts,
+		m.LimitCurrent,
 		m.LimitInterfaces,
+		m.LimitOverflow,
 		m.LimitPrefixes,
 		m.LimitSockets,
 		m.LimitStates,
@@ -210,22 +218,24 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
-	LimitOverflow *ebpf.Variable `ebpf:"limit_overflow"`
-	Settings      *ebpf.Variable `ebpf:"settings"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitPrograms struct {
+	LimitAdopt   *ebpf.Program `ebpf:"limit_adopt"`
 	LimitEgress  *ebpf.Program `ebpf:"limit_egress"`
+	LimitFree    *ebpf.Program `ebpf:"limit_free"`
 	LimitIngress *ebpf.Program `ebpf:"limit_ingress"`
 	LimitSockops *ebpf.Program `ebpf:"limit_sockops"`
 }
 
 func (p *limitPrograms) Close() error {
 	return _LimitClose(
+		p.LimitAdopt,
 		p.LimitEgress,
+		p.LimitFree,
 		p.LimitIngress,
 		p.LimitSockops,
 	)

@@ -1,0 +1,122 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this process has ended. It makes
+// the folder. A pin that fails half-way leaves nothing.
+func (p *DataPlane) Pin(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return permission(fmt.Errorf("pin limit: %w", err))
+	}
+	err := p.pinAll(dir)
+	if err != nil {
+		_ = Unpin(dir)
+	}
+	return err
+}
+
+func (p *DataPlane) pinAll(dir string) error {
+	for name, m := range p.maps() {
+		if err := (*m).Pin(filepath.Join(dir, name)); err != nil {
+			return permission(fmt.Errorf("pin map %s: %w", name, err))
+		}
+	}
+	for i, attached := range p.links {
+		if err := attached.Pin(filepath.Join(dir, fmt.Sprintf("link-%d", i))); err != nil {
+			return permission(fmt.Errorf("pin attachment %d: %w", i, err))
+		}
+	}
+	return p.pinIterators(dir)
+}
+
+// maps names the maps that outlive the process. The sockets' storage lives with the programs and the sockets.
+func (p *DataPlane) maps() map[string]**ebpf.Map {
+	m := &p.objects.limitMaps
+	return map[string]**ebpf.Map{
+		"current": &m.LimitCurrent, "overflow": &m.LimitOverflow, "configs": &m.LimitConfigs, "states": &m.LimitStates,
+		"counts": &m.LimitCounts, "cgroups": &m.LimitCgroups, "users": &m.LimitUsers, "interfaces": &m.LimitInterfaces,
+		"prefixes": &m.LimitPrefixes,
+	}
+}
+
+// LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is fs.ErrNotExist where
+// nothing is pinned.
+func LoadPinned(dir string) (*DataPlane, error) {
+	p := &DataPlane{}
+	for name, m := range p.maps() {
+		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		if err != nil {
+			_ = p.Close()
+			return nil, permission(fmt.Errorf("open pinned map %s: %w", name, err))
+		}
+		*m = opened
+	}
+	p.openIterators(dir)
+	p.scopes = int(p.objects.LimitConfigs.MaxEntries() / 2)
+	if err := p.objects.LimitCurrent.Lookup(uint32(0), &p.settings); err != nil {
+		_ = p.Close()
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	return p, nil
+}
+
+// Attached says whether the attachments pinned under dir are still in place; a cgroup that was removed takes them with it.
+func Attached(dir string) (bool, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "link-*"))
+	if err != nil || len(paths) == 0 {
+		return false, err
+	}
+	for _, path := range paths {
+		attached, err := link.LoadPinnedLink(path, nil)
+		if err != nil {
+			return false, permission(fmt.Errorf("open attachment: %w", err))
+		}
+		info, err := attached.Info()
+		_ = attached.Close()
+		if err != nil {
+			return false, fmt.Errorf("read attachment: %w", err)
+		}
+		if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Detach ends the attachments that are pinned under dir, and with them all effect on packets; the rest stays for Free.
+func Detach(dir string) error { return unpin(dir, "link-*") }
+
+// Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half a data plane. A missing
+// folder is no error.
+func Unpin(dir string) error {
+	if err := errors.Join(Detach(dir), unpin(dir, "*")); err != nil {
+		return err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return permission(fmt.Errorf("unpin limit: %w", err))
+	}
+	return nil
+}
+
+func unpin(dir, pattern string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		return fmt.Errorf("unpin limit: %w", err)
+	}
+	var all []error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = append(all, fmt.Errorf("unpin limit: %w", err))
+		}
+	}
+	return permission(errors.Join(all...))
+}

@@ -1,0 +1,77 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/kernel/netns"
+)
+
+// Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it was attached. They are
+// charged, marked and refused without it.
+func (p *DataPlane) Adopt(ns *netns.Namespace) error {
+	return visit(ns, p.objects.LimitAdopt)
+}
+
+// Free gives the TCP sockets of a network namespace back the pacing rates that their applications had set. It is for a data
+// plane whose attachments have ended; otherwise the sockets are paced again.
+func (p *DataPlane) Free(ns *netns.Namespace) error {
+	return visit(ns, p.objects.LimitFree)
+}
+
+// ErrNoIterator says that the kernel cannot visit sockets (iter/tcp needs Linux 5.9 with BTF).
+var ErrNoIterator = errors.New("this kernel cannot visit open sockets with BPF (iter/tcp)")
+
+// visit runs an iterator over every TCP socket of the namespace.
+func visit(ns *netns.Namespace, program *ebpf.Program) error {
+	if program == nil {
+		return ErrNoIterator
+	}
+	return ns.Do(func() error {
+		attached, err := link.AttachIter(link.IterOptions{Program: program})
+		if err != nil {
+			return permission(fmt.Errorf("visit sockets: %w", err))
+		}
+		defer func() { _ = attached.Close() }()
+		reader, err := attached.Open()
+		if err != nil {
+			return permission(fmt.Errorf("visit sockets: %w", err))
+		}
+		defer func() { _ = reader.Close() }()
+		if _, err := io.Copy(io.Discard, reader); err != nil {
+			return fmt.Errorf("visit sockets: %w", err)
+		}
+		return nil
+	})
+}
+
+// iterators names the programs that are pinned, so that sockets can be freed by a later process.
+func (p *DataPlane) iterators() map[string]**ebpf.Program {
+	return map[string]**ebpf.Program{"adopt": &p.objects.LimitAdopt, "free": &p.objects.LimitFree}
+}
+
+func (p *DataPlane) pinIterators(dir string) error {
+	for name, program := range p.iterators() {
+		if *program == nil {
+			continue
+		}
+		if err := (*program).Pin(filepath.Join(dir, name)); err != nil {
+			return permission(fmt.Errorf("pin program %s: %w", name, err))
+		}
+	}
+	return nil
+}
+
+// openIterators opens the pinned programs; a kernel without iterators has none.
+func (p *DataPlane) openIterators(dir string) {
+	for name, program := range p.iterators() {
+		if opened, err := ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err == nil {
+			*program = opened
+		}
+	}
+}
