@@ -229,6 +229,14 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 			d.problems.Add(n.Place, fmt.Sprintf("add %q", k.name+": ..."), "key %q is missing%s", k.name, in(path))
 		}
 	}
+	setFields(out, fields)
+}
+
+// setFields keeps the places of a struct that has room for them.
+func setFields(out reflect.Value, fields Fields) {
+	if out.Kind() != reflect.Struct {
+		return
+	}
 	for i := range out.NumField() {
 		if out.Field(i).Type() == fieldsType {
 			out.Field(i).Set(reflect.ValueOf(fields))
@@ -276,6 +284,7 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
 			d.complain(n.Place, path, "%v", err)
 		}
+		setFields(out, Fields{Self: n.Place})
 		return
 	}
 	switch out.Kind() {

@@ -43,7 +43,9 @@ func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network
 	for i, r := range f.Routes {
 		b.route(r, fmt.Sprintf("routes[%d]", i))
 	}
-	b.phases()
+	if p.Len() == 0 {
+		b.phases()
+	}
 	if p.Len() == 0 {
 		b.queues()
 	}
@@ -62,9 +64,6 @@ func (b *builder) nodes(files []nodeFile, router bool) {
 	for i, n := range files {
 		path := fmt.Sprintf("%s[%d]", kind, i)
 		at := n.At("name")
-		if at.File == "" { // the short form has no keys
-			at = b.file.At(kind)
-		}
 		switch {
 		case !nodeName.MatchString(n.Name):
 			b.complain(at, "", "%s: %q is no name: use letters, digits, - and _, a letter first, 31 at most", path, n.Name)

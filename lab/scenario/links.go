@@ -34,11 +34,12 @@ func (b *builder) links() {
 	}
 	for i, n := range b.cell.Nodes {
 		if !slices.ContainsFunc(b.cell.Links, func(l Link) bool { return l.A == n.Name || l.B == n.Name }) {
-			kind, at := "hosts", i
+			path, f := fmt.Sprintf("hosts[%d]", i), b.file.Hosts
 			if n.Router {
-				kind, at = "routers", i-len(b.file.Hosts)
+				i -= len(b.file.Hosts)
+				path, f = fmt.Sprintf("routers[%d]", i), b.file.Routers
 			}
-			b.complain(b.file.At(kind), "add a link that ends there, or remove it", "%s[%d]: no link ends at %q", kind, at, n.Name)
+			b.complain(f[i].At("name"), "add a link that ends there, or remove it", "%s: no link ends at %q", path, n.Name)
 		}
 	}
 }
