@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,14 +21,38 @@ import (
 	"weir/record/bundle"
 )
 
-// written writes the fixture to a new folder.
+// written returns a new folder with the fixture, which is drawn only once.
 func written(t *testing.T) string {
 	t.Helper()
+	drawn.Do(func() {
+		var parent string
+		if parent, drawnErr = os.MkdirTemp("", "weirtest-bundle-"); drawnErr == nil {
+			drawnDir = filepath.Join(parent, "bundle")
+			drawnErr = bundle.Write(drawnDir, fixture())
+		}
+	})
+	if drawnErr != nil {
+		t.Fatal(drawnErr)
+	}
 	dir := filepath.Join(t.TempDir(), "out", "bundle")
-	if err := bundle.Write(dir, fixture()); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(drawnDir)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+var (
+	drawn    sync.Once
+	drawnDir string
+	drawnErr error
+)
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if drawnDir != "" {
+		_ = os.RemoveAll(filepath.Dir(drawnDir))
+	}
+	os.Exit(status)
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -221,6 +247,34 @@ func TestSummaryDocument(t *testing.T) {
 	}
 	if len(document.Rows) != 5 || document.Rows[2].Estimate.N != 3 || document.Rows[2].Estimate.Mean != 902e6 {
 		t.Errorf("rows %+v", document.Rows)
+	}
+}
+
+func TestReportAndPlots(t *testing.T) {
+	dir := written(t)
+	page, err := os.ReadFile(filepath.Join(dir, bundle.ReportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "1 of 3 expectations does not hold") || strings.Contains(string(page), "<script") {
+		t.Error("the report lacks its headline or has a script")
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, bundle.PlotsFolder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || info.Size() < 1000 {
+			t.Errorf("plot %s: %v, %v", entry.Name(), info, err)
+		}
+		names = append(names, entry.Name())
+	}
+	for _, want := range []string{"goodput-by-loss.png", "goodput-by-loss.svg", "cdf-rtt-flow-cc-cubic-loss-0.svg", "time-cwnd-cc-cubic-loss-10.png"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no plot %s in %q", want, names)
+		}
 	}
 }
 

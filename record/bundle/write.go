@@ -14,6 +14,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/record"
+	"weir/record/plot"
+	"weir/record/report"
 )
 
 // Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then replaced as a whole.
@@ -98,10 +100,11 @@ func writeAll(dir string, b *record.Bundle) error {
 	complete := *b
 	complete.Manifest.Format = record.FormatBundle
 	b = &complete
-	files := []struct {
+	type file struct {
 		name  string
 		write func(io.Writer) error
-	}{
+	}
+	files := []file{
 		{SamplesFile, func(w io.Writer) error { return writeSamples(w, b.Samples) }},
 		{SeriesFile, func(w io.Writer) error { return writePoints(w, b.Points) }},
 		{DistributionsFile, func(w io.Writer) error { return writeDistributions(w, b.Distributions) }},
@@ -111,7 +114,17 @@ func writeAll(dir string, b *record.Bundle) error {
 		{SummaryFile, func(w io.Writer) error { return writeJSON(w, Summarize(b)) }},
 		{CSVFile, func(w io.Writer) error { return WriteCSV(w, b.Samples) }},
 		{JUnitFile, func(w io.Writer) error { return WriteJUnit(w, b) }},
-		{ManifestFile, func(w io.Writer) error { return writeJSON(w, b.Manifest) }},
+		{ReportFile, func(w io.Writer) error { return report.Write(w, b) }},
+	}
+	figures, _ := report.Figures(b)
+	for _, f := range figures {
+		name := filepath.Join(PlotsFolder, f.Name)
+		files = append(files, file{name + ".svg", func(w io.Writer) error { return plot.SVG(w, f) }},
+			file{name + ".png", func(w io.Writer) error { return plot.PNG(w, f) }})
+	}
+	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeJSON(w, b.Manifest) }})
+	if err := os.Mkdir(filepath.Join(dir, PlotsFolder), 0o777); err != nil {
+		return err
 	}
 	for _, file := range files {
 		if err := writeFile(filepath.Join(dir, file.name), file.write); err != nil {
