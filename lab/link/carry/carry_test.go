@@ -1,0 +1,58 @@
+package carry_test
+
+import (
+	"strings"
+	"testing"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
+	"weir/lab/link"
+	"weir/lab/link/carry"
+)
+
+func TestChoiceFollowsTheProbe(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	choice, err := carry.Choose(carry.Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "AF_XDP emulator"
+	if probe.Netem() == nil {
+		want = "netem"
+	}
+	if got := choice.Carrier.Mechanism(); got != want || choice.Reason == "" {
+		t.Errorf("chose %s because %q, want %s and a reason", got, choice.Reason, want)
+	}
+}
+
+func TestWhatNetemCannotDoGoesToTheEmulator(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	every := link.Cable{Name: "c", Forward: link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 3}}}
+	choice, err := carry.Choose("", every)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := choice.Carrier.Mechanism(); got != "AF_XDP emulator" {
+		t.Errorf("chose %s", got)
+	}
+	if _, err := carry.Choose(carry.Netem, every); err == nil {
+		t.Error("netem was given a link that it cannot carry")
+	}
+}
+
+func TestUnknownNamesAreUsageErrors(t *testing.T) {
+	_, err := carry.Choose("emulatr")
+	if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), "emulator") {
+		t.Errorf("the error is %v with status %d", err, fault.Of(err))
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	testutil.NeedRoot(t)
+	if _, err := carry.Choose(carry.Auto, link.Cable{Forward: link.Direction{Reorder: 2}}); err == nil {
+		t.Error("a share of 2 was accepted")
+	}
+}
