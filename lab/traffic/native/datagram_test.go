@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,6 +52,30 @@ func TestPayloadAboveTheMTUIsRefused(t *testing.T) {
 		if fault.Of(err) != fault.Usage || !strings.Contains(fault.Advice(err), fmt.Sprint(most)) {
 			t.Errorf("IPv%d: %v", family, err)
 		}
+	}
+}
+
+// TestLossEqualsTheQueuesDrops overflows a short queue and compares with what tc counts there.
+func TestLossEqualsTheQueuesDrops(t *testing.T) {
+	tc := testutil.Command(t, "tc")
+	p := newPath(t)
+	ns := p.from[4].Namespace
+	if text, err := inside(ns, tc, "qdisc", "add", "dev", "a", "root", "tbf", "rate", "4mbit", "burst", "5kb", "limit", "5kb"); err != nil {
+		testutil.Need(t, "sch_tbf", fmt.Errorf("%w: %s", err, text))
+	}
+	r := p.run(t, 4, datagramFlow(1))
+	var qdiscs []struct {
+		Kind  string
+		Drops uint64
+	}
+	text, err := inside(ns, tc, "-s", "-j", "qdisc", "show", "dev", "a")
+	must(t, err)
+	must(t, json.Unmarshal([]byte(text), &qdiscs))
+	s := r.Streams[0]
+	lost := s.Sent - s.Arrived
+	// Multicast reports of the host itself, a handful after its device has come up, may be dropped there too.
+	if len(qdiscs) != 1 || lost == 0 || lost > qdiscs[0].Drops || qdiscs[0].Drops-lost > 5 || s.Duplicates+s.OutOfOrder != 0 {
+		t.Errorf("sent %d, arrived %d, duplicates %d, out of order %d: tc has %+v", s.Sent, s.Arrived, s.Duplicates, s.OutOfOrder, qdiscs)
 	}
 }
 
