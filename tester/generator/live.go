@@ -32,7 +32,7 @@ type live struct {
 	batch   int
 	slots   uint32
 	pass    link.Link // at the peer; nil where none was needed
-	refused uint64    // by the device, before the run
+	before  deviceCounts
 
 	thread  atomic.Int32 // 0 outside the system call
 	stop    atomic.Bool
@@ -85,7 +85,7 @@ func (l *live) open(schedule tester.Schedule) error {
 	if err := l.load(schedule); err != nil {
 		return err
 	}
-	l.refused = refused(l.port)
+	l.before = readDevice(l.port)
 	return l.attachPass()
 }
 

@@ -57,9 +57,11 @@ func (l *live) generation() (tester.Generation, error) {
 	if err := l.objects.Latenesses.Lookup(uint32(0), &lateness); err != nil {
 		return g, fmt.Errorf("read generator: %w", err)
 	}
-	if now := refused(l.port); now > l.refused {
-		g.Refused = now - l.refused
+	var frames uint64
+	for _, s := range g.Sent {
+		frames += s.Frames
 	}
+	g.Refused = readDevice(l.port).refused(l.before, frames)
 	g.Lateness, err = hist.FromCounts(lateness.Buckets[:], a.LatenessMin, a.LatenessMax, a.LatenessSum)
 	return g, err
 }
@@ -85,17 +87,37 @@ func (l *live) sent() ([]tester.Sent, error) {
 	return sent, nil
 }
 
-// refused is how many frames a veth device could not hand to its peer since it exists; other drivers do not say.
-func refused(port Port) uint64 {
+// deviceCounts is what a veth device says about the frames it was to send by XDP; other drivers say nothing.
+type deviceCounts struct {
+	known             bool
+	accepted, errored uint64
+}
+
+func readDevice(port Port) deviceCounts {
+	var c deviceCounts
 	stats, err := ethtool.Stats(port.Namespace, port.Device)
 	if err != nil {
-		return 0
+		return c
 	}
-	var total uint64
 	for name, value := range stats {
-		if strings.HasSuffix(name, "xdp_xmit_errors") {
-			total += value
+		switch {
+		case strings.HasSuffix(name, "xdp_xmit_errors"):
+			c.errored += value
+		case strings.HasPrefix(name, "tx_queue") && strings.HasSuffix(name, "xdp_xmit"):
+			c.accepted += value
+			c.known = true
 		}
 	}
-	return total
+	return c
+}
+
+// refused is how many of the frames the device did not take since before. One whose peer does not listen counts nothing.
+func (c deviceCounts) refused(before deviceCounts, frames uint64) uint64 {
+	if !c.known || !before.known {
+		return 0
+	}
+	if c.accepted == before.accepted {
+		return frames
+	}
+	return c.errored - before.errored
 }
