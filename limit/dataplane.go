@@ -171,11 +171,16 @@ func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 	return sum, nil
 }
 
-// Close detaches the programs and frees their maps.
+// Close detaches the programs and frees their maps, except where they are pinned.
 func (p *DataPlane) Close() error {
+	return errors.Join(p.closeLinks(), p.objects.Close())
+}
+
+func (p *DataPlane) closeLinks() error {
 	var all []error
 	for _, attached := range p.links {
 		all = append(all, attached.Close())
 	}
-	return errors.Join(append(all, p.objects.Close())...)
+	p.links = nil
+	return errors.Join(all...)
 }

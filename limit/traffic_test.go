@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"load": load})
+	child.Main(child.Parts{"load": load, "talk": talk})
 	os.Exit(m.Run())
 }
 
@@ -191,17 +191,9 @@ func counters(t *testing.T, p *DataPlane, scope int) Counters {
 // What the outer scope refuses must not stay charged to the inner one.
 func TestRefusalGivesBackWhatInnerScopesCharged(t *testing.T) {
 	client, server, address := path(t)
-	var sink net.PacketConn
-	err := server.Do(func() (err error) {
-		sink, err = net.ListenPacket("udp", netip.AddrPortFrom(address, 9).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sink.Close() }()
+	sink := udpSink(t, server, address)
 	p, process := limited(t, slow(4, 50, 60), slow(4, 20, 30))
-	work := task{Namespace: client.Name, Network: "udp", Address: netip.AddrPortFrom(address, 9).String(), Messages: 200, Size: payload4}
+	work := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 200, Size: payload4}
 	if err := json.NewEncoder(process.In).Encode(work); err != nil {
 		t.Fatal(err)
 	}

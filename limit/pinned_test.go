@@ -1,0 +1,251 @@
+package limit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/kernel/netns"
+	"weir/internal/testutil"
+)
+
+// pins mounts a bpf file system for this test alone.
+func pins(t *testing.T) string {
+	t.Helper()
+	testutil.NeedRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "limit")
+}
+
+func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
+	dir := pins(t)
+	client, server, address := path(t)
+	sink := udpSink(t, server, address)
+	p, process := limited(t, slow(4, 50, 60), slow(4, 20, 30))
+	if err := p.Pin(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := Attached(dir); err != nil || !in {
+		t.Fatalf("attached: %t, %v", in, err)
+	}
+	work := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 200, Size: payload4}
+	if err := json.NewEncoder(process.In).Encode(work); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadPinned(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	if c := counters(t, again, 1); c.Packets != 32 || c.Refused != 168 {
+		t.Errorf("admitted %d and refused %d without the process, want 32 and 168", c.Packets, c.Refused)
+	}
+	if err := Unpin(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadPinned(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after unpinning: %v, want that nothing is pinned", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+// udpSink listens in the namespace and returns its address.
+func udpSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
+	t.Helper()
+	var sink net.PacketConn
+	err := ns.Do(func() (err error) {
+		sink, err = net.ListenPacket("udp", netip.AddrPortFrom(address, 0).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	return sink.LocalAddr().String()
+}
+
+// talk connects, and then for every line sends some data, waits for the answer and reports the socket's pacing rate.
+func talk(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	first, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var work task
+	if err := json.Unmarshal(first, &work); err != nil {
+		return err
+	}
+	ns, err := netns.Open(work.Namespace)
+	if err != nil {
+		return err
+	}
+	var conn net.Conn
+	err = ns.Do(func() (err error) {
+		conn, err = net.Dial("tcp", work.Address)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	buffer := make([]byte, 64<<10)
+	for {
+		rate := 0
+		err := raw.Control(func(fd uintptr) { rate, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE) })
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, uint32(rate)); err != nil {
+			return err
+		}
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			return nil
+		}
+		if _, err := conn.Write(buffer); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, buffer); err != nil {
+			return err
+		}
+	}
+}
+
+func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
+	dir := pins(t)
+	client, server, address := path(t)
+	outer, inner := nested(t)
+	listener := echo(t, server, address)
+
+	process, err := child.Start(context.Background(), "talk", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
+	if err := inner.Add(process.PID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: listener}); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewScanner(process.Out)
+	rate := func() (rate uint32) {
+		t.Helper()
+		if !answers.Scan() {
+			t.Fatal("the talker has ended")
+		}
+		if _, err := fmt.Sscan(answers.Text(), &rate); err != nil {
+			t.Fatal(err)
+		}
+		return rate
+	}
+	// exchange returns the socket's pacing rate after it has carried some data.
+	exchange := func() uint32 {
+		t.Helper()
+		if _, err := fmt.Fprintln(process.In); err != nil {
+			t.Fatal(err)
+		}
+		return rate()
+	}
+	const unlimited = 1<<32 - 1
+	if got := rate(); got != unlimited {
+		t.Fatalf("the new socket has a pacing rate of %d", got)
+	}
+
+	p, err := Load(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	if p.objects.LimitAdopt == nil {
+		testutil.Need(t, "iter/tcp", ErrNoIterator)
+	}
+	id, err := inner.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 100_000_000
+	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Egress, Limit{Rate: limit}), p.Attach(outer.Path), p.Pin(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if got := exchange(); got != unlimited {
+		t.Fatalf("paced at %d without having been adopted: the test shows nothing", got)
+	}
+	if err := p.Adopt(client); err != nil {
+		t.Fatal(err)
+	}
+	if got := exchange(); got == unlimited || got > limit/8 {
+		t.Errorf("adopted socket paced at %d octet/s, want at most %d", got, limit/8)
+	}
+	if err := Detach(dir); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.closeLinks()
+	if err := p.Free(client); err != nil {
+		t.Fatal(err)
+	}
+	if got := exchange(); got != unlimited {
+		t.Errorf("freed socket is paced at %d octet/s", got)
+	}
+	if err := Unpin(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// echo serves connections that return what they get.
+func echo(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
+	t.Helper()
+	var listener net.Listener
+	err := ns.Do(func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(conn, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
