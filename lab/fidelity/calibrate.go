@@ -142,7 +142,7 @@ func (p *prober) plan(rate units.BitRate) (count, length int) {
 	}
 	octets := bitrate / 8 * trainTime.Seconds()
 	length = int(octets/(trainFrames/2)) - link.FrameOverhead
-	length = max(smallest, min(length, header+p.mtu))
+	length = max(smallest, min(length, header+p.out.Device.MTU))
 	count = int(octets / float64(length+link.FrameOverhead))
 	return max(50, min(count, trainFrames)), length
 }

@@ -1,0 +1,186 @@
+package fidelity_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/lab/fidelity"
+	"weir/lab/link"
+	"weir/lab/link/emulator"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{emulator.PartName: emulator.Part})
+	m.Run()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testbed is one emulated link between two hosts.
+func testbed(t *testing.T, forward, reverse link.Direction) (a, b fidelity.Endpoint, carrying link.Carrying) {
+	t.Helper()
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	carrier := testutil.Namespace(t, "carrier")
+	conn, err := rtnl.Open(carrier)
+	must(t, err)
+	t.Cleanup(conn.Close)
+	host := func(end string) fidelity.Endpoint {
+		ns := testutil.Namespace(t, end)
+		must(t, conn.AddVeth("end-"+end, ns, "host", 0))
+		must(t, conn.SetUp("end-"+end))
+		up(t, ns, "host")
+		must(t, link.Prepare(ns, "host"))
+		return fidelity.Endpoint{Namespace: ns, Device: "host"}
+	}
+	a, b = host("a"), host("b")
+	carrying, err = emulator.New(emulator.Options{}).Carry(context.Background(), carrier, []link.Cable{
+		{Name: "wan", A: "end-a", B: "end-b", Forward: forward, Reverse: reverse},
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, carrying.Close()) })
+	return a, b, carrying
+}
+
+func up(t *testing.T, ns *netns.Namespace, dev string) {
+	t.Helper()
+	conn, err := rtnl.Open(ns)
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.SetUp(dev))
+}
+
+func TestCalibrationFindsWhatIsThere(t *testing.T) {
+	forward := link.Direction{
+		Rate: 20e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 100}, Seed: 1,
+		Loss: link.Loss{Model: link.Independent, Probability: 0.05},
+	}
+	a, b, _ := testbed(t, forward, link.Direction{})
+	c, err := fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: forward})
+	must(t, err)
+	t.Logf("%+v", c)
+	m := c.Forward
+	// What a busy machine cannot change: no frame is faster than asked, and losses are losses.
+	if m.DelayMin < forward.Delay || m.Rate > units.BitRate(float64(forward.Rate)*1.05) {
+		t.Errorf("a delay of %s and a rate of %s were measured", m.DelayMin, m.Rate)
+	}
+	if m.Sent < 1000 || m.Loss < m.LossLow || m.Loss > m.LossHigh {
+		t.Errorf("%d frames sent, a loss of %v; want %v to %v", m.Sent, m.Loss, m.LossLow, m.LossHigh)
+	}
+}
+
+func TestCalibrationRejectsAnotherLink(t *testing.T) {
+	is := link.Direction{Rate: 10e6, Delay: 20 * time.Millisecond, Queue: link.Queue{Packets: 100}, Loss: link.Loss{Model: link.EveryNth, Nth: 10}}
+	a, b, _ := testbed(t, is, is)
+	asked := link.Direction{Rate: 20e6, Delay: 5 * time.Millisecond, Queue: link.Queue{Packets: 100}}
+	c, err := fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: asked, Reverse: asked})
+	must(t, err)
+	if c.OK() {
+		t.Fatal("a link that is nothing like what was asked calibrates")
+	}
+	all := strings.Join(c.Problems, "\n")
+	for _, want := range []string{"wan forward: the rate is", "lost, asked 0 %", "the delay is", "wan reverse:"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+}
+
+func TestCalibrationOfADeadLinkIsAnError(t *testing.T) {
+	dead := link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 1}}
+	a, b, _ := testbed(t, dead, dead)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if c, err := fidelity.Calibrate(ctx, fidelity.Link{Name: "wan", A: a, B: b}); err == nil {
+		t.Errorf("a link that loses all frames calibrates: %+v", c)
+	}
+}
+
+// loose are limits that only lost frames violate.
+func loose() fidelity.Limits {
+	return fidelity.Limits{LatenessP50: time.Minute, LatenessP99: time.Minute, Busy: 2, Steal: 2}
+}
+
+func TestWatchAcceptsAQuietRun(t *testing.T) {
+	a, b, carrying := testbed(t, link.Direction{Delay: time.Millisecond}, link.Direction{})
+	watch, err := fidelity.NewWatch(carrying, []fidelity.Endpoint{a, b}, loose())
+	must(t, err)
+	_, err = fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: link.Direction{Delay: time.Millisecond}})
+	must(t, err)
+	j, err := watch.Finish()
+	must(t, err)
+	if !j.Valid || len(j.Reasons) > 0 || j.Drops != 0 || j.Overruns != 0 {
+		t.Errorf("judged %+v", j)
+	}
+	if j.LatenessP50 <= 0 || j.LatenessP99 < j.LatenessP50 || len(j.Busy) == 0 {
+		t.Errorf("lateness %s and %s, processors %v: something was not measured", j.LatenessP50, j.LatenessP99, j.Busy)
+	}
+}
+
+func TestWatchRejectsLateness(t *testing.T) {
+	a, b, carrying := testbed(t, link.Direction{}, link.Direction{})
+	limits := loose()
+	limits.LatenessP50, limits.LatenessP99 = 1, 1
+	watch, err := fidelity.NewWatch(carrying, []fidelity.Endpoint{a, b}, limits)
+	must(t, err)
+	_, err = fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b})
+	must(t, err)
+	j, err := watch.Finish()
+	must(t, err)
+	if j.Valid || !strings.Contains(strings.Join(j.Reasons, "\n"), "1ns are tolerated") {
+		t.Errorf("judged %+v", j)
+	}
+}
+
+func TestWatchRejectsLostFrames(t *testing.T) {
+	a, b, carrying := testbed(t, link.Direction{}, link.Direction{})
+	watch, err := fidelity.NewWatch(carrying, []fidelity.Endpoint{a, b}, loose())
+	must(t, err)
+	// A frame that is larger than the emulator's buffers: the veth takes it after its MTU was raised behind its back.
+	conn, err := rtnl.Open(a.Namespace)
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.SetMTU(a.Device, 3000))
+	_, err = fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: link.Direction{Rate: 1e9}})
+	must(t, err)
+	j, err := watch.Finish()
+	must(t, err)
+	if j.Valid || j.Overruns+j.Drops == 0 {
+		t.Errorf("judged %+v", j)
+	}
+}
+
+func TestCapacityChoosesAmongTheRatesAndLeavesNothing(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	before, err := netns.List("weir-capacity-")
+	must(t, err)
+	rates := []units.BitRate{2e6, 1e15}
+	capable, err := fidelity.Capacity(t.Context(), emulator.New(emulator.Options{}), link.Direction{Queue: link.Queue{Packets: 100}}, rates)
+	must(t, err)
+	t.Logf("%+v", capable)
+	if capable.Rate == 1e15 || len(capable.Failed) == 0 {
+		t.Errorf("this machine is said to carry 1 Pbit/s: %+v", capable)
+	}
+	if said := capable.Explain(1e15).Error(); !strings.Contains(said, "1000 Tbit/s cannot be carried") {
+		t.Errorf("explained as %q", said)
+	}
+	after, err := netns.List("weir-capacity-")
+	must(t, err)
+	if len(after) > len(before) {
+		t.Errorf("namespaces are left: %v", after)
+	}
+}
