@@ -249,5 +249,6 @@ func names() []string {
 	for _, e := range entries {
 		all = append(all, strings.TrimSuffix(e.Name(), ".yaml"))
 	}
+	slices.Sort(all)
 	return all
 }

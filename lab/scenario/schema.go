@@ -1,0 +1,14 @@
+package scenario
+
+import (
+	"reflect"
+
+	"weir/internal/yamlfile"
+)
+
+//go:generate go run ./internal/schema ../../docs/schema/scenario.schema.json
+
+// Schema returns the JSON Schema of scenario files. It knows keys and kinds of values; what values mean, Parse checks.
+func Schema() ([]byte, error) {
+	return yamlfile.Schema(reflect.TypeFor[file](), "scenario.schema.json", "Weir scenario")
+}
