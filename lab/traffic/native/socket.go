@@ -20,6 +20,10 @@ import (
 type socket struct {
 	file *os.File
 	raw  syscall.RawConn
+	// What discard asks of the kernel and what it got; take is made once, so that reading allocates nothing.
+	want, got uintptr
+	failed    unix.Errno
+	take      func(fd uintptr) bool
 }
 
 // options are what a flow asks of its sockets.
@@ -72,7 +76,9 @@ func adopt(fd int) (*socket, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("adopt socket: %w", err)
 	}
-	return &socket{file: file, raw: raw}, nil
+	s := &socket{file: file, raw: raw}
+	s.take = s.recv
+	return s, nil
 }
 
 func (o options) set(fd, family int) error {
@@ -186,21 +192,21 @@ func (s *socket) accept() (*socket, netip.AddrPort, error) {
 
 // discard takes up to limit octets of a TCP socket without copying them (MSG_TRUNC, tcp(7)); 0 is the end of the stream.
 func (s *socket) discard(limit int) (int, error) {
-	var (
-		n     uintptr
-		errno unix.Errno
-	)
-	err := s.raw.Read(func(fd uintptr) bool {
-		n, _, errno = unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&sink)), uintptr(limit), unix.MSG_TRUNC, 0, 0)
-		return errno != unix.EAGAIN && errno != unix.EINTR
-	})
+	s.want = uintptr(limit)
+	err := s.raw.Read(s.take)
 	switch {
 	case err != nil:
 		return 0, err
-	case errno != 0:
-		return 0, errno
+	case s.failed != 0:
+		return 0, s.failed
 	}
-	return int(n), nil
+	return int(s.got), nil
+}
+
+// recv tries to discard and says whether there is an outcome, or whether to wait.
+func (s *socket) recv(fd uintptr) bool {
+	s.got, _, s.failed = unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&sink)), s.want, unix.MSG_TRUNC, 0, 0)
+	return s.failed != unix.EAGAIN && s.failed != unix.EINTR
 }
 
 // sink is an address to hand to recvfrom; nothing is ever written there.

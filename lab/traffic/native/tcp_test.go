@@ -86,6 +86,25 @@ func TestAcknowledgedEqualsReceived(t *testing.T) {
 	}
 }
 
+func TestReadingDoesNotAllocate(t *testing.T) {
+	p := newPath(t)
+	f := bulk(1)
+	f.Bytes = 1
+	s, err := prepare(f, p.from[4], p.to[4])
+	must(t, err)
+	defer s.close()
+	must(t, errors.Join(s.run(context.Background())...))
+	server := s.connections[0].server
+	must(t, server.file.SetDeadline(time.Time{}))
+	if n := testing.AllocsPerRun(100, func() {
+		if n, err := server.discard(readSize); n != 0 || err != nil {
+			t.Errorf("behind the end of the stream: %d octets, %v", n, err)
+		}
+	}); n > 0 {
+		t.Errorf("%g allocations per read", n)
+	}
+}
+
 func TestRateLimitIsKept(t *testing.T) {
 	p := newPath(t)
 	f := bulk(2)
