@@ -103,6 +103,15 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
+// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path.
+func OpenPath(path string) (*Namespace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open namespace %s: %w", path, err)
+	}
+	return &Namespace{Name: path, file: file}, nil
+}
+
 // Current returns a handle to the calling thread's own namespace; its Name is "".
 func Current() (*Namespace, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"path/filepath"
+
+	"weir/internal/kernel/cgroup"
+	"weir/limit"
+	"weir/policy"
+)
+
+// binding is what a selector stands for on this host, now. It is comparable.
+type binding struct {
+	Kind   policy.Kind  `json:"kind,omitempty"` // cgroup, user, interface or prefix; "" while it is missing
+	Number uint64       `json:"number,omitempty"`
+	Prefix netip.Prefix `json:"prefix,omitzero"`
+	// Missing says what is not there; the scope waits for it.
+	Missing string `json:"missing,omitempty"`
+}
+
+// bind finds out what a selector stands for below the cgroup root.
+func (e *Engine) bind(s policy.Selector) (binding, error) {
+	switch s.Kind {
+	case policy.Host:
+		return bindCgroup(e.CgroupRoot)
+	case policy.Cgroup:
+		return bindCgroup(filepath.Join(e.CgroupRoot, s.Text))
+	case policy.Unit:
+		return e.bindUnit(s.Text)
+	case policy.User:
+		return binding{Kind: policy.User, Number: uint64(s.User)}, nil
+	case policy.Prefix:
+		return binding{Kind: policy.Prefix, Prefix: s.Prefix}, nil
+	case policy.Interface:
+		device, err := net.InterfaceByName(s.Text)
+		if err != nil {
+			return binding{Missing: "there is no interface " + s.Text}, nil
+		}
+		return binding{Kind: policy.Interface, Number: uint64(device.Index)}, nil
+	}
+	return binding{}, fmt.Errorf("bind scope: unknown selector %q", s.Kind)
+}
+
+func bindCgroup(path string) (binding, error) {
+	id, err := cgroup.Cgroup{Path: path}.ID()
+	if errors.Is(err, fs.ErrNotExist) {
+		return binding{Missing: "there is no cgroup " + path}, nil
+	}
+	if err != nil {
+		return binding{}, err
+	}
+	return binding{Kind: policy.Cgroup, Number: id}, nil
+}
+
+// bindUnit looks for the unit's cgroup in the slices, where systemd puts it: any folder of that name.
+func (e *Engine) bindUnit(unit string) (binding, error) {
+	found := ""
+	err := filepath.WalkDir(e.CgroupRoot, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // a cgroup that went away while it was looked at
+			}
+			return err
+		}
+		if entry.IsDir() && entry.Name() == unit {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err != nil {
+		return binding{}, fmt.Errorf("look for unit %s: %w", unit, err)
+	}
+	if found == "" {
+		return binding{Missing: "unit " + unit + " has no cgroup: it does not run"}, nil
+	}
+	return bindCgroup(found)
+}
+
+// assign makes the data plane's scope stand for the binding.
+func assign(plane *limit.DataPlane, b binding, index int) error {
+	switch b.Kind {
+	case policy.Cgroup:
+		return plane.AssignCgroup(b.Number, index)
+	case policy.User:
+		return plane.AssignUser(uint32(b.Number), index)
+	case policy.Interface:
+		return plane.AssignInterface(int(b.Number), index)
+	case policy.Prefix:
+		return plane.AssignPrefix(b.Prefix, index)
+	}
+	return nil
+}
+
+// unassign undoes assign.
+func unassign(plane *limit.DataPlane, b binding) error {
+	switch b.Kind {
+	case policy.Cgroup:
+		return plane.UnassignCgroup(b.Number)
+	case policy.User:
+		return plane.UnassignUser(uint32(b.Number))
+	case policy.Interface:
+		return plane.UnassignInterface(int(b.Number))
+	case policy.Prefix:
+		return plane.UnassignPrefix(b.Prefix)
+	}
+	return nil
+}

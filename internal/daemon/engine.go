@@ -1,0 +1,288 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/limit"
+	"weir/policy"
+)
+
+// MaxScopes is the number of scopes that the data plane has room for.
+const MaxScopes = 10_240
+
+// Engine applies policies on this host. Its folders can be others in tests.
+type Engine struct {
+	StateDir   string // state, journal, lock
+	PinDir     string // in a bpf file system
+	CgroupRoot string // where the programs are attached
+	// Sockets calls a function for every network namespace whose open sockets are to be adopted and set free.
+	Sockets func(func(*netns.Namespace) error) error
+}
+
+// New returns the engine of this host.
+func New() (*Engine, error) {
+	root, err := cgroup.Root()
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{StateDir: "/run/weir/policy", PinDir: "/sys/fs/bpf/weir/limit", CgroupRoot: root, Sockets: everywhere}, nil
+}
+
+// Outcome is what an apply has done, or what a plan would do.
+type Outcome struct {
+	Format    string        `json:"format"`
+	Steps     []policy.Step `json:"steps"`
+	Changed   bool          `json:"changed"`
+	Waiting   []Waiting     `json:"waiting,omitempty"`
+	Recovered bool          `json:"recovered,omitempty"` // an interrupted apply was completed first
+	NotPaced  string        `json:"not_paced,omitempty"` // why open sockets could not be adopted
+}
+
+// Waiting is a scope whose traffic does not exist yet.
+type Waiting struct {
+	Scope string `json:"scope"`
+	For   string `json:"for"`
+}
+
+const formatOutcome = "weir-apply/1"
+
+// Plan says what Apply would do. It changes nothing and does not complete an interrupted apply.
+func (e *Engine) Plan(want []policy.Scope) (Outcome, error) {
+	have, err := (&store{dir: e.StateDir}).read(current)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if have == nil {
+		have = &state{}
+	}
+	next, err := e.next(have, want)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcome(have, next), nil
+}
+
+// next numbers and binds the wanted scopes; a scope that stays keeps its number.
+func (e *Engine) next(have *state, want []policy.Scope) (*state, error) {
+	if len(want) > MaxScopes {
+		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes, and the data plane room for %d", len(want), MaxScopes)
+	}
+	numbers, used := map[string]int{}, map[int]bool{}
+	for _, h := range have.Held {
+		numbers[h.Scope.Name], used[h.Index] = h.Index, true
+	}
+	free := 0
+	next := &state{Format: formatState, Applied: time.Now().UTC()}
+	for _, scope := range want {
+		bound, err := e.bind(scope.Applies)
+		if err != nil {
+			return nil, err
+		}
+		index, known := numbers[scope.Name]
+		if !known {
+			for used[free] {
+				free++
+			}
+			index, used[free] = free, true
+		}
+		next.Held = append(next.Held, held{scope, index, bound})
+	}
+	return next, nil
+}
+
+func outcome(have, next *state) Outcome {
+	out := Outcome{Format: formatOutcome, Steps: policy.Diff(have.scopes(), next.scopes())}
+	bound := map[string]binding{}
+	for _, h := range have.Held {
+		bound[h.Scope.Name] = h.Bound
+	}
+	for _, step := range out.Steps {
+		out.Changed = out.Changed || step.Action != policy.Keep
+	}
+	for _, h := range next.Held {
+		if h.Bound.Missing != "" {
+			out.Waiting = append(out.Waiting, Waiting{h.Scope.Name, h.Bound.Missing})
+		}
+		out.Changed = out.Changed || bound[h.Scope.Name] != h.Bound
+	}
+	return out
+}
+
+// Apply makes the wanted scopes the ones in force. After an error the former scopes are in force again.
+func (e *Engine) Apply(want []policy.Scope) (Outcome, error) {
+	s, err := openStore(e.StateDir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer s.close()
+	have, recovered, err := e.recover(s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	next, err := e.next(have, want)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := outcome(have, next)
+	out.Recovered = recovered
+	if in, err := limit.Attached(e.PinDir); err == nil && in && !out.Changed {
+		return out, nil
+	}
+	out.Changed = true
+	if err := s.write(journal, next); err != nil {
+		return Outcome{}, err
+	}
+	notPaced, err := e.enforce(have, next)
+	if err != nil {
+		if _, undo := e.enforce(next, have); undo == nil {
+			_ = s.remove(journal)
+		}
+		return Outcome{}, err
+	}
+	if notPaced != nil {
+		out.NotPaced = notPaced.Error()
+	}
+	return out, s.commit(next)
+}
+
+// commit makes what the journal announced the current state.
+func (s *store) commit(next *state) error {
+	if err := s.write(current, next); err != nil {
+		return err
+	}
+	return s.remove(journal)
+}
+
+// recover completes an apply that was interrupted and returns the state in force.
+func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
+	if have, err = s.read(current); err != nil {
+		return nil, false, err
+	}
+	if have == nil {
+		have = &state{Format: formatState}
+	}
+	begun, err := s.read(journal)
+	if err != nil || begun == nil {
+		return have, false, err
+	}
+	if _, err := e.enforce(have, begun); err != nil {
+		return nil, false, fmt.Errorf("complete an interrupted apply: %w", err)
+	}
+	return begun, true, s.commit(begun)
+}
+
+// enforce leads the data plane from one state to another. Every step can be repeated.
+func (e *Engine) enforce(have, next *state) (notPaced, err error) {
+	plane, fresh, err := e.plane()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = plane.Close() }()
+	stays := map[int]held{}
+	for _, h := range next.Held {
+		stays[h.Index] = h
+	}
+	for _, h := range have.Held {
+		now, kept := stays[h.Index]
+		if kept && now.Bound == h.Bound {
+			continue
+		}
+		if err := unassign(plane, h.Bound); err != nil {
+			return nil, err
+		}
+		if !kept {
+			if err := errors.Join(plane.Clear(h.Index, limit.Egress), plane.Clear(h.Index, limit.Ingress)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, h := range next.Held {
+		if err := set(plane, h); err != nil {
+			return nil, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
+		}
+	}
+	if !fresh {
+		return nil, nil
+	}
+	return e.Sockets(plane.Adopt), nil
+}
+
+// set puts one scope's limits and its assignment into the data plane.
+func set(plane *limit.DataPlane, h held) error {
+	for direction, rate := range map[limit.Direction]*policy.Rate{limit.Egress: h.Scope.Egress, limit.Ingress: h.Scope.Ingress} {
+		var err error
+		if rate == nil {
+			err = plane.Clear(h.Index, direction)
+		} else {
+			err = plane.Set(h.Index, direction, limit.Limit{Rate: rate.Rate, Burst: rate.Burst, Mark: rate.Mark, Drop: rate.Drop,
+				Shadow: h.Scope.Shadow, Loopback: h.Scope.Loopback})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return assign(plane, h.Bound, h.Index)
+}
+
+// plane opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the latter.
+func (e *Engine) plane() (plane *limit.DataPlane, fresh bool, err error) {
+	in, err := limit.Attached(e.PinDir)
+	if err == nil && in {
+		plane, err = limit.LoadPinned(e.PinDir)
+		return plane, false, err
+	}
+	// What a crash between two pins has left is of no use.
+	if err := limit.Unpin(e.PinDir); err != nil {
+		return nil, false, err
+	}
+	if plane, err = limit.Load(MaxScopes); err != nil {
+		return nil, false, err
+	}
+	if err := plane.Attach(e.CgroupRoot); err != nil {
+		_ = plane.Close()
+		return nil, false, err
+	}
+	if err := plane.Pin(e.PinDir); err != nil {
+		_ = plane.Close()
+		return nil, false, fault.Wrap(err, fault.Failed, "mount a bpf file system: mount -t bpf bpf /sys/fs/bpf")
+	}
+	return plane, true, nil
+}
+
+// Release ends all limits and removes every trace: attachments, pins, pacing rates, state. It says whether there were any.
+func (e *Engine) Release() (released bool, err error) {
+	s, err := openStore(e.StateDir)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	plane, err := limit.LoadPinned(e.PinDir)
+	if err == nil {
+		released = true
+		if err := limit.Detach(e.PinDir); err != nil {
+			_ = plane.Close()
+			return false, err
+		}
+		if err := e.Sockets(plane.Free); err != nil && !errors.Is(err, limit.ErrNoIterator) {
+			_ = plane.Close()
+			return false, err
+		}
+		_ = plane.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := errors.Join(limit.Unpin(e.PinDir), s.remove(journal), s.remove(current)); err != nil {
+		return false, err
+	}
+	// The parent folder goes too if nobody else has pins in it.
+	_ = os.Remove(filepath.Dir(e.PinDir))
+	return released, nil
+}

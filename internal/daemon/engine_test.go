@@ -1,0 +1,265 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/policy"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{"apply": applyPart})
+	os.Exit(m.Run())
+}
+
+// setup makes an engine with folders, a bpf file system and a cgroup of the test's own.
+func setup(t *testing.T) *Engine {
+	t.Helper()
+	testutil.NeedRoot(t)
+	pins := t.TempDir()
+	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(pins, 0) })
+	root, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroup", func() bool { return removeTree(root.Path) == nil })
+	})
+	return engineAt(t.TempDir(), filepath.Join(pins, "weir", "limit"), root.Path)
+}
+
+// engineAt leaves all open sockets of the machine alone.
+func engineAt(state, pins, root string) *Engine {
+	return &Engine{StateDir: state, PinDir: pins, CgroupRoot: root, Sockets: func(func(*netns.Namespace) error) error { return nil }}
+}
+
+func removeTree(path string) error {
+	children, err := filepath.Glob(filepath.Join(path, "*", "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		if err := os.Remove(filepath.Dir(c)); err != nil {
+			return err
+		}
+	}
+	return cgroup.Cgroup{Path: path}.Remove()
+}
+
+func limited(name string, rate units.BitRate) policy.Scope {
+	return policy.Scope{Name: name, Applies: policy.Selector{Kind: policy.Cgroup, Text: "/" + name}, Egress: &policy.Rate{Rate: rate}}
+}
+
+// apply applies and fails the test on an error.
+func apply(t *testing.T, e *Engine, scopes ...policy.Scope) Outcome {
+	t.Helper()
+	out, err := e.Apply(scopes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// states returns the state of every scope that is held.
+func states(t *testing.T, e *Engine) map[string]string {
+	t.Helper()
+	status, err := e.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, s := range status.Scopes {
+		all[s.Scope.Name] = s.State
+	}
+	return all
+}
+
+func TestApplyTwiceChangesNothingTheSecondTime(t *testing.T) {
+	e := setup(t)
+	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := apply(t, e, limited("a", 1e6)); !out.Changed {
+		t.Error("the first apply says that it changed nothing")
+	}
+	before := contents(t, e.StateDir)
+	if out := apply(t, e, limited("a", 1e6)); out.Changed {
+		t.Errorf("the second apply changed something: %+v", out.Steps)
+	}
+	if diff := cmp.Diff(before, contents(t, e.StateDir)); diff != "" {
+		t.Errorf("the second apply wrote (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "enforced"}, states(t, e)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// contents reads every file of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestAScopeWhoseCgroupIsMissingWaitsAndTheRestIsEnforced(t *testing.T) {
+	e := setup(t)
+	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "here"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := apply(t, e, limited("later", 1e6), limited("here", 2e6))
+	if len(out.Waiting) != 1 || out.Waiting[0].Scope != "later" {
+		t.Errorf("waiting: %+v, want the scope later", out.Waiting)
+	}
+	path := filepath.Join(e.CgroupRoot, "later")
+	want := map[string]string{"later": "waiting: there is no cgroup " + path, "here": "enforced"}
+	if diff := cmp.Diff(want, states(t, e)); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := apply(t, e, limited("later", 1e6), limited("here", 2e6)); !out.Changed || len(out.Waiting) > 0 {
+		t.Errorf("after the cgroup came: %+v", out)
+	}
+}
+
+func TestReleaseLeavesNothing(t *testing.T) {
+	e := setup(t)
+	apply(t, e, limited("a", 1e6))
+	if released, err := e.Release(); err != nil || !released {
+		t.Fatalf("released: %t, %v", released, err)
+	}
+	if _, err := os.Stat(filepath.Dir(e.PinDir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pins left: %v", err)
+	}
+	for path := range contents(t, e.StateDir) {
+		if filepath.Base(path) != "lock" {
+			t.Errorf("state left: %s", path)
+		}
+	}
+	if released, err := e.Release(); err != nil || released {
+		t.Errorf("the second release: %t, %v", released, err)
+	}
+}
+
+func TestScopesKeepTheirNumbersWhenOthersGo(t *testing.T) {
+	e := setup(t)
+	apply(t, e, limited("a", 1e6), limited("b", 1e6), limited("c", 1e6))
+	apply(t, e, limited("c", 1e6), limited("d", 1e6))
+	have, err := (&store{dir: e.StateDir}).read(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, h := range have.Held {
+		got[h.Scope.Name] = h.Index
+	}
+	// b's counters must not be continued by d while c stays what it is.
+	if got["c"] != 2 || got["d"] == 2 {
+		t.Errorf("numbers %v, want c to keep 2", got)
+	}
+}
+
+// order is what the part "apply" is to do, again and again until it is killed.
+type order struct {
+	State, Pins, Root string
+	One, Two          []policy.Scope
+}
+
+func applyPart(in io.Reader, out io.Writer) error {
+	var o order
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
+		return err
+	}
+	e := engineAt(o.State, o.Pins, o.Root)
+	for i := 0; ; i++ {
+		scopes := o.One
+		if i%2 == 1 {
+			scopes = o.Two
+		}
+		if _, err := e.Apply(scopes); err != nil {
+			return err
+		}
+		if i == 0 {
+			fmt.Fprintln(out, "first")
+		}
+		if i%7 == 6 {
+			if _, err := e.Release(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Killed at any moment, the next apply finds its way and the state is one that was asked for.
+func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
+	e := setup(t)
+	random := testutil.Rand(t)
+	one := []policy.Scope{limited("a", 1e6), limited("b", 2e6)}
+	two := []policy.Scope{limited("b", 3e6), limited("c", 4e6)}
+	for range 12 {
+		process, err := child.Start(context.Background(), "apply", os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.NewEncoder(process.In).Encode(order{e.StateDir, e.PinDir, e.CgroupRoot, one, two}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := process.Out.Read(make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		// A moment of the test's own choice: the point is that any will do.
+		<-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond)
+		if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Wait(); err == nil {
+			t.Fatal("the child has ended by itself")
+		}
+		apply(t, e, one...)
+		status, err := e.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !status.Enforced || status.Interrupted || len(status.Scopes) != 2 {
+			t.Fatalf("after a kill and an apply: %+v", status)
+		}
+	}
+	if _, err := e.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(e.PinDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pins left: %v", err)
+	}
+}

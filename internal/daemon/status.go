@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"weir/limit"
+	"weir/policy"
+)
+
+// Status is what is in force and what it has done so far.
+type Status struct {
+	Format      string        `json:"format"`
+	Enforced    bool          `json:"enforced"`    // the data plane is attached
+	Interrupted bool          `json:"interrupted"` // an apply was cut off; the next apply completes it
+	Applied     time.Time     `json:"applied,omitzero"`
+	Overflow    uint64        `json:"overflow"` // packets of more scopes than one packet can be charged to
+	Scopes      []ScopeStatus `json:"scopes"`
+}
+
+// ScopeStatus is one scope's part.
+type ScopeStatus struct {
+	Scope   policy.Scope    `json:"scope"`
+	State   string          `json:"state"` // "enforced", "shadow", "waiting: ..." or "not attached"
+	Egress  *limit.Counters `json:"egress,omitempty"`
+	Ingress *limit.Counters `json:"ingress,omitempty"`
+}
+
+const formatStatus = "weir-status/1"
+
+// Status reads what is in force. It changes nothing.
+func (e *Engine) Status() (Status, error) {
+	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}}
+	s := &store{dir: e.StateDir}
+	begun, err := s.read(journal)
+	if err != nil {
+		return status, err
+	}
+	status.Interrupted = begun != nil
+	have, err := s.read(current)
+	if err != nil || have == nil {
+		return status, err
+	}
+	status.Applied = have.Applied
+	if status.Enforced, err = limit.Attached(e.PinDir); err != nil {
+		return status, err
+	}
+	plane, err := limit.LoadPinned(e.PinDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return status, err
+	}
+	if err == nil {
+		defer func() { _ = plane.Close() }()
+		if status.Overflow, err = plane.Overflow(); err != nil {
+			return status, err
+		}
+	} else {
+		plane = nil
+	}
+	for _, h := range have.Held {
+		one, err := scopeStatus(plane, h, status.Enforced)
+		if err != nil {
+			return status, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
+		}
+		status.Scopes = append(status.Scopes, one)
+	}
+	return status, nil
+}
+
+func scopeStatus(plane *limit.DataPlane, h held, enforced bool) (ScopeStatus, error) {
+	one := ScopeStatus{Scope: h.Scope, State: "enforced"}
+	switch {
+	case h.Bound.Missing != "":
+		one.State = "waiting: " + h.Bound.Missing
+	case !enforced:
+		one.State = "not attached"
+	case h.Scope.Shadow:
+		one.State = "shadow"
+	}
+	if plane == nil {
+		return one, nil
+	}
+	for _, direction := range []struct {
+		of   limit.Direction
+		rate *policy.Rate
+		to   **limit.Counters
+	}{{limit.Egress, h.Scope.Egress, &one.Egress}, {limit.Ingress, h.Scope.Ingress, &one.Ingress}} {
+		if direction.rate == nil {
+			continue
+		}
+		counted, err := plane.Counters(h.Index, direction.of)
+		if err != nil {
+			return one, err
+		}
+		*direction.to = &counted
+	}
+	return one, nil
+}

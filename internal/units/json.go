@@ -1,0 +1,24 @@
+package units
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// JSON documents carry quantities as plain numbers in base units; the forms that people write are read too.
+
+func (r *BitRate) UnmarshalJSON(data []byte) error     { return unmarshal(data, (*uint64)(r), r) }
+func (b *ByteSize) UnmarshalJSON(data []byte) error    { return unmarshal(data, (*uint64)(b), b) }
+func (p *Probability) UnmarshalJSON(data []byte) error { return unmarshal(data, (*float64)(p), p) }
+
+// unmarshal reads a number, or text in the form that people write.
+func unmarshal[T uint64 | float64](data []byte, number *T, text interface{ UnmarshalText([]byte) error }) error {
+	if len(data) == 0 || data[0] != '"' {
+		return json.Unmarshal(data, number)
+	}
+	var written string
+	if err := json.Unmarshal(data, &written); err != nil {
+		return fmt.Errorf("read quantity: %w", err)
+	}
+	return text.UnmarshalText([]byte(written))
+}
