@@ -79,7 +79,7 @@ func (c *Carrier) Carry(ctx context.Context, ns *netns.Namespace, cables []link.
 	if err != nil {
 		return nil, fmt.Errorf("start the emulator: %w", err)
 	}
-	r := &running{ns: ns, cables: cables, names: o.Cables}
+	r := &running{ns: ns, cables: cables}
 	if err := r.start(ctx, o); err != nil {
 		_ = r.Close()
 		return nil, fmt.Errorf("start the emulator: %w", err)
@@ -121,7 +121,6 @@ func (c *Carrier) spin(cables int) time.Duration {
 type running struct {
 	ns       *netns.Namespace
 	cables   []link.Cable
-	names    []cableOrder
 	prepared []string // devices
 
 	mu      sync.Mutex // guards the conversation with the child

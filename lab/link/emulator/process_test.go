@@ -1,0 +1,106 @@
+package emulator_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+	"weir/lab/link"
+	"weir/lab/link/emulator"
+	"weir/lab/link/rawsock"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pair makes a cable's two ends, both hosts' devices in one namespace of their own.
+func pair(t *testing.T) (carrier, hosts *netns.Namespace) {
+	t.Helper()
+	carrier, hosts = testutil.Namespace(t, "carrier"), testutil.Namespace(t, "hosts")
+	conn, err := rtnl.Open(carrier)
+	must(t, err)
+	defer conn.Close()
+	other, err := rtnl.Open(hosts)
+	must(t, err)
+	defer other.Close()
+	for _, end := range []string{"a", "b"} {
+		must(t, conn.AddVeth("end-"+end, hosts, "host-"+end, 0))
+		must(t, conn.SetUp("end-"+end))
+		must(t, other.SetUp("host-"+end))
+		must(t, link.Prepare(hosts, "host-"+end))
+	}
+	return carrier, hosts
+}
+
+var cables = []link.Cable{{Name: "one", A: "end-a", B: "end-b", Forward: link.Direction{Delay: time.Millisecond}}}
+
+func TestStatusCountsAndCloseIsFinal(t *testing.T) {
+	carrier, hosts := pair(t)
+	carrying, err := emulator.New(emulator.Options{Spin: -1}).Carry(context.Background(), carrier, cables)
+	must(t, err)
+	sender, err := rawsock.Open(hosts, "host-a", rawsock.None)
+	must(t, err)
+	defer func() { _ = sender.Close() }()
+	before, err := carrying.Status()
+	must(t, err)
+	frame := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make([]byte, 86)...)
+	for range 50 {
+		must(t, sender.Send(t.Context(), frame))
+	}
+	var now link.Counters
+	testutil.Eventually(t, 10*time.Second, "50 frames counted", func() bool {
+		status, err := carrying.Status()
+		must(t, err)
+		now = status[0].Forward
+		return now.Sent-before[0].Forward.Sent >= 50
+	})
+	if now.Lateness.Count() != now.Sent || now.SentBytes < 50*100 || now.Overruns != 0 {
+		t.Errorf("counted %+v", now)
+	}
+	if carrying.CPU() <= 0 {
+		t.Error("the emulator used no processor time")
+	}
+	must(t, carrying.Close())
+	if _, err := carrying.Status(); err == nil {
+		t.Error("a closed emulator has a status")
+	}
+}
+
+func TestChildEndsWithTheContext(t *testing.T) {
+	carrier, _ := pair(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	carrying, err := emulator.New(emulator.Options{}).Carry(ctx, carrier, cables)
+	must(t, err)
+	cancel()
+	testutil.Eventually(t, 10*time.Second, "the status to fail", func() bool {
+		_, err := carrying.Status()
+		return err != nil
+	})
+	_ = carrying.Close() // says how the child ended
+	again, err := emulator.New(emulator.Options{}).Carry(context.Background(), carrier, cables)
+	must(t, err)
+	must(t, again.Close())
+}
+
+func TestWhatCannotBeCarriedIsAnErrorAndLeavesNothing(t *testing.T) {
+	carrier, _ := pair(t)
+	for _, c := range []link.Cable{
+		{Name: "x", A: "end-a", B: "no-such"},
+		{Name: "x", A: "end-a", B: "end-b", Forward: link.Direction{Duplicate: 1.5}},
+	} {
+		if carrying, err := emulator.New(emulator.Options{}).Carry(context.Background(), carrier, []link.Cable{c}); err == nil {
+			t.Errorf("%+v is carried", c)
+			_ = carrying.Close()
+		}
+	}
+	carrying, err := emulator.New(emulator.Options{}).Carry(context.Background(), carrier, cables)
+	must(t, err)
+	must(t, carrying.Close())
+}
