@@ -1,0 +1,190 @@
+package bpfcheck
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+)
+
+// root is the folder of the module, above this one.
+func root(t *testing.T) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder
+		}
+		above := filepath.Dir(folder)
+		if above == folder {
+			t.Fatal("no go.mod above the test")
+		}
+		folder = above
+	}
+}
+
+// objects lists the compiled BPF objects of the tree, relative to its root.
+func objects(t *testing.T, root string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != root {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(entry.Name(), "_bpfel.o") {
+			relative, err := filepath.Rel(root, path)
+			list = append(list, relative)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestEveryObjectLoadsAndAttaches(t *testing.T) {
+	testutil.Snapshot(t)
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
+	folder := root(t)
+	list := objects(t, folder)
+	if len(list) == 0 {
+		t.Fatal("no BPF object in the tree")
+	}
+	for _, object := range list {
+		t.Run(object, func(t *testing.T) {
+			spec, err := ebpf.LoadCollectionSpec(filepath.Join(folder, object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name := range spec.Programs {
+				t.Run(name, func(t *testing.T) { check(t, spec, name) })
+			}
+		})
+	}
+}
+
+// check loads one program of an object with the maps it uses, and attaches it.
+func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
+	kind := object.Programs[name].Type
+	if err := probe.ProgramType(kind); kind != ebpf.UnspecifiedProgram && err != nil {
+		testutil.Need(t, feature(kind), err)
+	}
+	spec := object.Copy()
+	for other := range spec.Programs {
+		if other != name {
+			delete(spec.Programs, other)
+		}
+	}
+	for _, m := range spec.Maps {
+		m.Pinning = ebpf.PinNone
+	}
+	loaded, err := ebpf.NewCollection(spec)
+	if err != nil {
+		var refusal *ebpf.VerifierError
+		if errors.As(err, &refusal) {
+			last := refusal.Log[max(0, len(refusal.Log)-20):]
+			t.Fatalf("%v\n%s", err, strings.Join(last, "\n"))
+		}
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	if err := attach(t, loaded.Programs[name], spec.Programs[name]); err != nil {
+		t.Errorf("attach: %v", err)
+	}
+}
+
+// feature is the name that testutil's table of absent features has for a program type.
+func feature(kind ebpf.ProgramType) string {
+	switch kind {
+	case ebpf.StructOps:
+		return "struct_ops"
+	case ebpf.Tracing:
+		return "tracing"
+	case ebpf.RawTracepoint:
+		return "raw_tracepoint"
+	}
+	return strings.ToLower(kind.String())
+}
+
+// attach puts a program where its type belongs and takes it away again. Types without a place here are loaded only.
+func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
+	switch {
+	case spec.AttachType == ebpf.AttachXDPDevMap || spec.AttachType == ebpf.AttachXDPCPUMap:
+		return nil // goes into a map, not on a device
+	case program.Type() == ebpf.XDP:
+		return onVeth(func(index int) (link.Link, error) {
+			return link.AttachXDP(link.XDPOptions{Program: program, Interface: index, Flags: link.XDPDriverMode})
+		})
+	case program.Type() == ebpf.SchedCLS:
+		return onVeth(func(index int) (link.Link, error) {
+			return link.AttachTCX(link.TCXOptions{Program: program, Interface: index, Attach: ebpf.AttachTCXIngress})
+		})
+	case slices.Contains([]ebpf.ProgramType{ebpf.CGroupSKB, ebpf.SockOps, ebpf.CGroupSockAddr, ebpf.CGroupSock}, program.Type()):
+		return onCgroup(t, program, spec.AttachType)
+	}
+	return nil
+}
+
+// onVeth attaches to a veth device in a namespace of its own, whose other end is there too.
+func onVeth(attach func(index int) (link.Link, error)) error {
+	return netns.Fresh(func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.AddVeth("a", nil, "b", 0); err != nil {
+			return err
+		}
+		device, err := conn.Device("a")
+		if err != nil {
+			return err
+		}
+		attached, err := attach(device.Index)
+		if err != nil {
+			return err
+		}
+		return attached.Close()
+	})
+}
+
+// onCgroup attaches to a new control group that nobody is in.
+func onCgroup(t *testing.T, program *ebpf.Program, kind ebpf.AttachType) error {
+	groups, err := probe.CgroupMounts()
+	if err == nil && groups.Path == "" {
+		err = unix.ENOENT
+	}
+	testutil.Need(t, "cgroup v2", err)
+	folder, err := os.MkdirTemp(groups.Path, fmt.Sprintf("weirtest-%d-", os.Getpid()))
+	if err != nil {
+		return err
+	}
+	attached, err := link.AttachCgroup(link.CgroupOptions{Path: folder, Attach: kind, Program: program})
+	if err == nil {
+		err = attached.Close()
+	}
+	return errors.Join(err, os.Remove(folder))
+}
