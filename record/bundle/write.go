@@ -114,10 +114,10 @@ func writeAll(dir string, b *record.Bundle) error {
 		{SummaryFile, func(w io.Writer) error { return writeJSON(w, Summarize(b)) }},
 		{CSVFile, func(w io.Writer) error { return WriteCSV(w, b.Samples) }},
 		{JUnitFile, func(w io.Writer) error { return WriteJUnit(w, b) }},
-		{ReportFile, func(w io.Writer) error { return report.Write(w, b) }},
 	}
-	figures, _ := report.Figures(b)
-	for _, f := range figures {
+	page := report.New(b)
+	files = append(files, file{ReportFile, page.Write})
+	for _, f := range page.Figures {
 		name := filepath.Join(PlotsFolder, f.Name)
 		files = append(files, file{name + ".svg", func(w io.Writer) error { return plot.SVG(w, f) }},
 			file{name + ".png", func(w io.Writer) error { return plot.PNG(w, f) }})

@@ -35,7 +35,7 @@ func All(b *record.Bundle, limit int) (all []record.Figure, omitted int) {
 		all = append(all, kept...)
 	}
 	if !has(record.TimeLine) {
-		add(TimeLines(b.Points))
+		add(TimeLines(valid(b.Points, b.Samples)))
 	}
 	if !has(record.Steps) {
 		add(Distributions(b.Distributions))
@@ -70,13 +70,41 @@ func spaced(list []record.Figure, limit int) []record.Figure {
 	return kept
 }
 
+// valid leaves out the points of runs whose samples were all rejected.
+func valid(points []record.Point, samples []record.Sample) []record.Point {
+	type run struct {
+		labels              summary.Key
+		repetition, attempt int
+	}
+	accepted := map[run]bool{}
+	rejections := false
+	for _, s := range samples {
+		r := run{summary.KeyOf(s.Labels, "", "", ""), s.Repetition, s.Attempt}
+		accepted[r] = accepted[r] || s.Valid
+		rejections = rejections || !s.Valid
+	}
+	if !rejections {
+		return points
+	}
+	var kept []record.Point
+	var keys keyer
+	for _, p := range points {
+		ok, known := accepted[run{keys.of(record.Point{Labels: p.Labels}), p.Repetition, p.Attempt}]
+		if ok || !known {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
 // TimeLines returns a figure per metric and labels, of the first repetition that has points, with a curve per subject.
+// Of several attempts at it the last one is taken, since an attempt is only made where the one before was rejected.
 func TimeLines(points []record.Point) []record.Figure {
 	type run struct{ repetition, attempt int }
-	chosen := map[summary.Key]run{} // the first repetition's last attempt, which is the valid one
-	keyOf := func(p record.Point) summary.Key { return summary.KeyOf(p.Labels, "", p.Metric, p.Unit) }
+	chosen := map[summary.Key]run{}
+	var keys keyer
 	for _, p := range points {
-		key := keyOf(p)
+		key := keys.of(p)
 		have, seen := chosen[key]
 		if !seen || p.Repetition < have.repetition || (p.Repetition == have.repetition && p.Attempt > have.attempt) {
 			chosen[key] = run{p.Repetition, p.Attempt}
@@ -84,7 +112,7 @@ func TimeLines(points []record.Point) []record.Figure {
 	}
 	lines := map[summary.Key]*timeLine{}
 	for _, p := range points {
-		key := keyOf(p)
+		key := keys.of(p)
 		if chosen[key] != (run{p.Repetition, p.Attempt}) {
 			continue
 		}
@@ -102,6 +130,20 @@ func TimeLines(points []record.Point) []record.Figure {
 		figures[i] = line.figure()
 	}
 	return figures
+}
+
+// keyer makes the key of the figure that a point belongs to. Points mostly follow others of their series, and a series may
+// have millions, so it remembers the last one.
+type keyer struct {
+	last record.Point
+	key  summary.Key
+}
+
+func (k *keyer) of(p record.Point) summary.Key {
+	if k.key == "" || p.Metric != k.last.Metric || p.Unit != k.last.Unit || !maps.Equal(p.Labels, k.last.Labels) {
+		k.last, k.key = p, summary.KeyOf(p.Labels, "", p.Metric, p.Unit)
+	}
+	return k.key
 }
 
 // timeLine collects the curves of one figure.

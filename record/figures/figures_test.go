@@ -68,6 +68,17 @@ func TestDistributionsMergeValidRepetitions(t *testing.T) {
 	}
 }
 
+func TestRejectedRunsAreNotDrawn(t *testing.T) {
+	b := &record.Bundle{Points: []record.Point{point("1%", "a", 1, 1, 0, 98), point("1%", "a", 2, 1, 0, 5), point("2%", "a", 1, 1, 0, 7)}}
+	for i, valid := range []bool{false, true} {
+		b.Samples = append(b.Samples, record.Sample{Labels: record.Labels{"loss": "1%"}, Repetition: i + 1, Attempt: 1, Valid: valid})
+	}
+	all, _ := figures.All(b, 10)
+	if len(all) != 2 || all[0].Curves[0].Y[0] != 5 || all[1].Curves[0].Y[0] != 7 {
+		t.Errorf("figures %+v", all)
+	}
+}
+
 func TestAllRespectsOwnFiguresAndTheLimit(t *testing.T) {
 	b := &record.Bundle{Figures: []record.Figure{{Name: "own", Kind: record.Steps}, {Name: "../own"}, {Name: "own"}},
 		Distributions: []record.Distribution{distribution("1%", true, 5)}}

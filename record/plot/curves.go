@@ -10,6 +10,12 @@ import (
 	"weir/record"
 )
 
+// Curves with more points than these have no markers. References are often a few published points.
+const (
+	pointsMarked     = 60
+	referencesMarked = 12
+)
+
 // gridLines draws a faint line at every labelled y tick.
 type gridLines struct{ view }
 
@@ -48,7 +54,7 @@ func (d curves) Plot(c draw.Canvas, p *plot.Plot) {
 // line draws one curve: interval bars, then segments between gaps, then markers.
 func (d curves) line(c draw.Canvas, p *plot.Plot, curve record.Curve, s style) {
 	x, y := p.Transforms(&c)
-	marked := d.Kind == record.Lines && !curve.Reference && len(curve.X) <= 60
+	marked := d.Kind == record.Lines && len(curve.X) <= pointsMarked && (!curve.Reference || len(curve.X) <= referencesMarked)
 	var markers []vg.Point
 	for _, segment := range d.segments(curve) {
 		points := make([]vg.Point, 0, len(segment))
@@ -70,7 +76,7 @@ func (d curves) line(c draw.Canvas, p *plot.Plot, curve record.Curve, s style) {
 	}
 	if marked || single(d.segments(curve)) {
 		for _, at := range markers {
-			c.DrawGlyph(draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: shapeOf(s)}, at)
+			c.DrawGlyph(s.glyph(curve.Reference), at)
 		}
 	}
 }
@@ -83,13 +89,6 @@ func single(segments [][]int) bool {
 		}
 	}
 	return true
-}
-
-func shapeOf(s style) draw.GlyphDrawer {
-	if s.marker == nil {
-		return draw.CrossGlyph{}
-	}
-	return s.marker
 }
 
 // whisker draws an interval, cut off at the edges of the plot.

@@ -93,8 +93,8 @@ func (n names) swatch(c draw.Canvas, item placed, left vg.Length) {
 		return
 	}
 	c.StrokeLine2(draw.LineStyle{Color: s.color, Width: 2, Dashes: s.dash}, left, item.y, left+swatch, item.y)
-	if n.Kind == record.Lines && !reference {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: shapeOf(s)}, vg.Point{X: left + swatch/2, Y: item.y})
+	if n.Kind == record.Lines && (!reference || len(n.Curves[item.curve].X) <= referencesMarked) {
+		c.DrawGlyphNoClip(s.glyph(reference), vg.Point{X: left + swatch/2, Y: item.y})
 	}
 }
 

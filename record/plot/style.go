@@ -46,6 +46,14 @@ type style struct {
 	dash   []vg.Length // nil: solid
 }
 
+// glyph is the marker of a point: for a reference a wide ring, which stays visible around what was measured there.
+func (s style) glyph(reference bool) draw.GlyphStyle {
+	if reference {
+		return draw.GlyphStyle{Color: s.color, Radius: 5.2, Shape: draw.RingGlyph{}}
+	}
+	return draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: s.marker}
+}
+
 // styles gives measured curves one colour and marker each. A reference is dashed, in the colour of the measured curve whose
 // name its own begins with, otherwise grey. Past the palette the colours repeat, dashed.
 func styles(curves []record.Curve) []style {

@@ -32,15 +32,24 @@ const (
 	pointLimit   = 60  // points of a curve up to which a figure's values are also given as a table
 )
 
-// Figures returns the figures of the report, and how many were left out: those of the bundle, then time series and
-// distributions. Their names are unique and fit for files.
-func Figures(b *record.Bundle) (list []record.Figure, omitted int) {
-	return figures.All(b, figureLimit)
+// Report is a bundle with the figures that its report shows.
+type Report struct {
+	Figures []record.Figure // those of the bundle, then time series and distributions; names are unique and fit for files
+	Omitted int             // time series and distributions that were left out
+
+	bundle *record.Bundle
+}
+
+// New prepares the report of a bundle, which must not change before it is written.
+func New(b *record.Bundle) *Report {
+	r := &Report{bundle: b}
+	r.Figures, r.Omitted = figures.All(b, figureLimit)
+	return r
 }
 
 // Write renders the report.
-func Write(w io.Writer, b *record.Bundle) error {
-	content, err := newContent(b)
+func (r *Report) Write(w io.Writer) error {
+	content, err := r.content()
 	if err != nil {
 		return err
 	}
@@ -61,8 +70,9 @@ type content struct {
 	Manifest   record.Manifest
 	Verdicts   []record.Verdict
 	Headline   string
-	Class      string // outcome class of the headline
-	Figures    []figure
+	Class      string   // outcome class of the headline
+	Figures    []figure // the bundle's own
+	Details    []figure // time series and distributions
 	Omitted    int
 	Tables     []record.Table
 	Results    record.Table
@@ -84,19 +94,23 @@ type figure struct {
 	Values  *record.Table
 }
 
-func newContent(b *record.Bundle) (*content, error) {
-	m := b.Manifest
+func (r *Report) content() (*content, error) {
+	b, m := r.bundle, r.bundle.Manifest
 	c := &content{Style: template.CSS(css), Manifest: m, Verdicts: b.Verdicts, Tables: b.Tables, Command: shell(m.Command),
 		Mechanisms: pairs(m.Mechanisms), Parameters: pairs(m.Parameters), Machine: machine(m.Machine)}
 	c.Headline, c.Class = headline(b.Verdicts)
-	list, omitted := Figures(b)
-	c.Omitted = omitted
-	for _, f := range list {
+	c.Omitted = r.Omitted
+	for i, f := range r.Figures {
 		drawing, err := inline(f)
 		if err != nil {
 			return nil, err
 		}
-		c.Figures = append(c.Figures, figure{Figure: f, Drawing: drawing, Values: values(f)})
+		drawn := figure{Figure: f, Drawing: drawing, Values: values(f)}
+		if i < len(b.Figures) {
+			c.Figures = append(c.Figures, drawn)
+		} else {
+			c.Details = append(c.Details, drawn)
+		}
 	}
 	rows := summary.Rows(b.Samples)
 	if len(rows) > rowLimit {

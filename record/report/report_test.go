@@ -19,7 +19,7 @@ const hostile = `</svg></style><script>alert("x")</script><img src="http://examp
 func render(t *testing.T, b *record.Bundle) string {
 	t.Helper()
 	var page bytes.Buffer
-	if err := report.Write(&page, b); err != nil {
+	if err := report.New(b).Write(&page); err != nil {
 		t.Fatal(err)
 	}
 	return page.String()
