@@ -85,4 +85,3 @@ func Rate(plan []Planned) (rate float64, full bool) {
 	}
 	return rate, full
 }
-

@@ -65,10 +65,13 @@ func (c *captor) take() {
 		for _, d := range batch[:n] {
 			c.part = append(c.part, c.umem.Bytes(d)...)
 			c.umem.Give(d.Addr)
-			if d.Flags&xsk.Continues == 0 {
-				c.frames = append(c.frames, c.part)
-				c.part = nil
+			if d.Flags&xsk.Continues != 0 {
+				continue
 			}
+			if len(c.part) >= 12 && c.part[6] == 2 && c.part[11] == 1 { // from the stream's MAC address, not the kernel's own
+				c.frames = append(c.frames, c.part)
+			}
+			c.part = nil
 		}
 		c.socket.Fill()
 	}

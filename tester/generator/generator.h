@@ -115,14 +115,14 @@ struct generator_settings {
 	__u64 max_frames; /* 0 is no limit */
 	__u64 late_after;
 	__s64 tai;        /* ns to add to CLOCK_MONOTONIC for TAI */
-	__u64 spin;       /* longest wait inside the program; 0 is none */
 	__u32 streams;
 	__u32 length;     /* octets of the frames that the kernel hands in */
 	__u16 restore[GENERATOR_SIZES]; /* offsets of stamps of shorter frames, which longer ones must not carry */
 	__u8 restores;
 	__u8 skip;        /* leave out what is late, instead of catching up */
 	__u8 sequential;
-	__u8 unused[5];
+	__u8 spin;        /* wait inside the program for a frame that is not due */
+	__u8 unused[4];
 };
 
 #endif /* WEIR_GENERATOR_H */

@@ -61,14 +61,14 @@ type generatorGeneratorSettings struct {
 	MaxFrames  uint64
 	LateAfter  uint64
 	Tai        int64
-	Spin       uint64
 	Streams    uint32
 	Length     uint32
 	Restore    [8]uint16
 	Restores   uint8
 	Skip       uint8
 	Sequential uint8
-	Unused     [5]uint8
+	Spin       uint8
+	Unused     [4]uint8
 }
 
 type generatorHeap struct {

@@ -17,7 +17,6 @@ const (
 	never     = ^uint64(0)
 	indexBits = 12
 	headSize  = 80
-	spinLimit = 20_000 // ns
 	stampSize = tester.StampSize
 )
 
@@ -76,7 +75,7 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 		s.Sequential = 1
 	}
 	if l.batch == 1 {
-		s.Spin = spinLimit
+		s.Spin = 1
 	}
 	l.data = make([]byte, s.Length)
 	for _, offset := range restores(l.plan, l.data) {
