@@ -63,6 +63,8 @@ func ParseBitRate(s string) (BitRate, error) {
 		return 0, fmt.Errorf("rate %q is negative", s)
 	case number*factor > 1e15:
 		return 0, fmt.Errorf("rate %q is above 1 Pbit/s", s)
+	case number > 0 && number*factor < 0.5: // would be rounded to "not limited"
+		return 0, fmt.Errorf("rate %q is below 1 bit/s", s)
 	}
 	return BitRate(math.Round(number * factor)), nil
 }
@@ -81,6 +83,8 @@ func ParseByteSize(s string) (ByteSize, error) {
 		return 0, fmt.Errorf("size %q is negative", s)
 	case number*factor > 1e18:
 		return 0, fmt.Errorf("size %q is above 1 EB", s)
+	case number > 0 && number*factor < 0.5:
+		return 0, fmt.Errorf("size %q is below 1 B", s)
 	}
 	return ByteSize(math.Round(number * factor)), nil
 }
@@ -101,7 +105,7 @@ func ParseProbability(s string) (Probability, error) {
 	if number < 0 || number > 1 {
 		return 0, fmt.Errorf("share %q is outside 0 %% to 100 %%", s)
 	}
-	return Probability(number), nil
+	return Probability(math.Abs(number)), nil // "-0%" is 0
 }
 
 // ParseDuration reads "5ms", "1.5 s" or "0"; it must not be negative.
@@ -119,12 +123,13 @@ func ParseDuration(s string) (time.Duration, error) {
 
 // scaled prints v with the largest of the factors that leaves at least 1 before the point.
 func scaled(v, step float64, names []string) string {
-	i := 0
-	for i < len(names)-1 && v >= step {
+	i, rounded := 0, math.Round(v*1000)/1000
+	for i < len(names)-1 && rounded >= step {
 		v /= step
+		rounded = math.Round(v*1000) / 1000
 		i++
 	}
-	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) + " " + names[i]
+	return strconv.FormatFloat(rounded, 'f', -1, 64) + " " + names[i]
 }
 
 // String prints the rate with three decimals at most, as in "1.5 Gbit/s".
