@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/lab/link"
+	"weir/lab/link/emulator"
+	"weir/lab/link/rawsock"
+)
+
+// cable is an emulated link between two hosts, 198.18.0.1 and 198.18.0.2.
+type cable struct {
+	hosts    [2]*netns.Namespace
+	carrying link.Carrying
+}
+
+func newCable(b *testing.B, forward, reverse link.Direction) *cable {
+	b.Helper()
+	testutil.NeedRoot(b)
+	testutil.Need(b, "AF_XDP", probe.AFXDP())
+	carrier := testutil.Namespace(b, "carrier")
+	conn, err := rtnl.Open(carrier)
+	must(b, err)
+	b.Cleanup(conn.Close)
+	c := &cable{}
+	for i, end := range []string{"a", "b"} {
+		c.hosts[i] = testutil.Namespace(b, end)
+		must(b, conn.AddVeth(end, c.hosts[i], "host", 0))
+		must(b, conn.SetUp(end))
+		host, err := rtnl.Open(c.hosts[i])
+		must(b, err)
+		must(b, host.SetUp("host"))
+		must(b, host.AddAddress("host", netip.PrefixFrom(address(i), 24)))
+		host.Close()
+		must(b, link.Prepare(c.hosts[i], "host"))
+		// The windows of a fast, long path: 100 ms at 1 Gbit/s are 12.5 MB.
+		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_rmem", "4096 131072 67108864"))
+		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_wmem", "4096 131072 67108864"))
+	}
+	c.carrying, err = emulator.New(emulator.Options{}).Carry(context.Background(), carrier, []link.Cable{
+		{Name: "cable", A: "a", B: "b", Forward: forward, Reverse: reverse},
+	})
+	must(b, err)
+	b.Cleanup(func() { must(b, c.carrying.Close()) })
+	return c
+}
+
+func address(host int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(host + 1)}) }
+
+func must(b testing.TB, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (c *cable) forward(b *testing.B) link.Counters {
+	b.Helper()
+	status, err := c.carrying.Status()
+	must(b, err)
+	return status[0].Forward
+}
+
+// BenchmarkEmulatorUncapped sends TCP through a link without a rate: what one thread of the emulator moves.
+func BenchmarkEmulatorUncapped(b *testing.B) {
+	c := newCable(b, link.Direction{}, link.Direction{})
+	for range b.N {
+		before, cpu := c.forward(b), c.carrying.CPU()
+		goodput := c.tcp(b, 4*time.Second, time.Second, "")
+		after := c.forward(b)
+		frames := float64(after.Sent - before.Sent)
+		b.ReportMetric(goodput/1e9, "Gbit/s")
+		b.ReportMetric(float64((c.carrying.CPU()-cpu).Nanoseconds())/frames, "cpu-ns/frame")
+		b.ReportMetric(float64(after.Overruns-before.Overruns), "overruns")
+	}
+}
+
+// BenchmarkEmulatorTCP is goodput at 1 Gbit/s with a queue of one bandwidth-delay product; 941.5 Mbit/s are possible.
+func BenchmarkEmulatorTCP(b *testing.B) {
+	for _, rtt := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
+		b.Run(fmt.Sprintf("rtt=%s", rtt), func(b *testing.B) {
+			const rate = 1e9
+			queue := link.Queue{Bytes: units.ByteSize(rate / 8 * rtt.Seconds())}
+			d := link.Direction{Rate: rate, Delay: rtt / 2, Queue: queue}
+			c := newCable(b, d, d)
+			for range b.N {
+				goodput := c.tcp(b, 10*time.Second, 4*time.Second, "cubic")
+				n := c.forward(b)
+				b.ReportMetric(goodput/1e6, "Mbit/s")
+				b.ReportMetric(float64(n.Overruns), "overruns")
+				b.ReportMetric(float64(n.QueueDrops), "queue-drops")
+				b.ReportMetric(float64(n.Lateness.Quantile(0.5))/1e3, "late-p50-us")
+				b.ReportMetric(float64(n.Lateness.Quantile(0.99))/1e3, "late-p99-us")
+			}
+		})
+	}
+}
+
+// BenchmarkEmulatorSendTime sends frames of 1500 octets at 500 Mbit/s, evenly, through a delay of 10 ms and reports how
+// late they left.
+func BenchmarkEmulatorSendTime(b *testing.B) {
+	d := link.Direction{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 1000}}
+	c := newCable(b, d, link.Direction{})
+	sender, err := rawsock.Open(c.hosts[0], "host", rawsock.None)
+	must(b, err)
+	defer func() { _ = sender.Close() }()
+	for range b.N {
+		paced(b, sender, 500e6, 5*time.Second)
+		n := c.forward(b)
+		b.ReportMetric(float64(n.Lateness.Quantile(0.5))/1e3, "late-p50-us")
+		b.ReportMetric(float64(n.Lateness.Quantile(0.99))/1e3, "late-p99-us")
+		b.ReportMetric(float64(n.Overruns), "overruns")
+	}
+}
+
+// paced sends frames of 1514 octets at a rate on the wire for a time. What it missed while asleep it sends at once: the
+// link's own rate of twice as much spreads such bursts.
+func paced(b *testing.B, s *rawsock.Socket, rate float64, length time.Duration) {
+	b.Helper()
+	frame := make([]byte, 1514)
+	copy(frame, []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5})
+	gap := time.Duration(float64(len(frame)+link.FrameOverhead) * 8e9 / rate)
+	begin := rawsock.Now()
+	for i := time.Duration(0); i*gap < length; i++ {
+		if early := i*gap - (rawsock.Now() - begin); early > 0 {
+			rawsock.Pause(early)
+		}
+		must(b, s.Send(context.Background(), frame))
+	}
+}
+
+// tcp sends from the first host to the second for a time and returns the payload's rate in bit/s, after settle.
+func (c *cable) tcp(b *testing.B, length, settle time.Duration, congestion string) float64 {
+	b.Helper()
+	var listener net.Listener
+	must(b, c.hosts[1].Do(func() (err error) {
+		listener, err = net.Listen("tcp4", netip.AddrPortFrom(address(1), 0).String())
+		return err
+	}))
+	defer func() { _ = listener.Close() }()
+	var conn net.Conn
+	must(b, c.hosts[0].Do(func() (err error) {
+		conn, err = net.DialTimeout("tcp4", listener.Addr().String(), 10*time.Second)
+		return err
+	}))
+	if congestion != "" {
+		setCongestion(b, conn.(*net.TCPConn), congestion)
+	}
+	receiver, err := listener.Accept()
+	must(b, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for block := make([]byte, 1<<18); ; {
+			if _, err := conn.Write(block); err != nil {
+				return
+			}
+		}
+	}()
+	goodput := measure(b, receiver, length, settle)
+	_ = receiver.Close()
+	_ = conn.Close()
+	<-done
+	return goodput
+}
+
+func setCongestion(b *testing.B, conn *net.TCPConn, name string) {
+	b.Helper()
+	raw, err := conn.SyscallConn()
+	must(b, err)
+	var set error
+	must(b, raw.Control(func(fd uintptr) { set = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) }))
+	must(b, set)
+}
+
+func measure(b *testing.B, from net.Conn, length, settle time.Duration) float64 {
+	b.Helper()
+	must(b, from.SetReadDeadline(time.Now().Add(length+10*time.Second)))
+	buffer := make([]byte, 1<<20)
+	begin := time.Now()
+	counted, octets := begin, 0
+	for {
+		n, err := from.Read(buffer)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			b.Fatal(err)
+		}
+		now := time.Now()
+		if now.Sub(begin) < settle {
+			counted = now
+			continue
+		}
+		if octets += n; err != nil || now.Sub(begin) >= length {
+			return float64(octets) * 8 / now.Sub(counted).Seconds()
+		}
+	}
+}
