@@ -152,6 +152,7 @@ func mistakesOfTraffic() []mistake {
 		{"several links", "metric: goodput", "metric: link_loss", `f.yaml:21:5: expect[0]: "link_loss" is a figure of each of several; say which by subject: "path forward", "path reverse"`},
 		{"cell that is not", "where: {loss: 1%}", "where: {loss: 2%}", `f.yaml:23:13: expect[0].where: "2%" is not a value of "loss" (did you mean "0%"?)`},
 		{"parameter that is not", "where: {loss: 1%}", "where: {los: 1%}", `f.yaml:23:13: expect[0].where: unknown parameter "los" (did you mean "loss"?)`},
+		{"cell that is skipped", "hosts: [client, server]", "skip: [{loss: 1%, cc: cubic}, {loss: 1%, cc: bbr}]\nhosts: [client, server]", "f.yaml:22:5: expect[0]: no cell of the sweep matches where and relative_to"},
 		{"no bounds", "    max: 50%\n", "", "f.yaml:21:5: expect[0]: neither min nor max is given"},
 		{"bounds crossed", "max: 50%", "max: 50%\n    min: 60%", "f.yaml:26:10: expect[0]: min is above max"},
 		{"bound in a wrong unit", "    relative_to: {loss: 0%}\n    max: 50%", "    max: 5ms", `f.yaml:24:10: expect[0].max: rate "5ms" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
