@@ -62,11 +62,19 @@ func Root() string {
 	return "/run/weir/lab"
 }
 
+// CheckRoot says whether this process may create labs.
+func CheckRoot() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	return fault.New(fault.Permission, "run it as root, as in: sudo weir lab run loss-quick",
+		"create a lab: namespaces, links and BPF programs need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
+}
+
 // New registers a lab that this process owns. Nothing but its directory exists afterwards.
 func New(scenario string, purpose Purpose) (*Instance, error) {
-	if os.Geteuid() != 0 {
-		return nil, fault.New(fault.Permission, "run it as root (sudo), or with CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_BPF in a root user namespace",
-			"create a lab: namespaces, links and BPF programs need root")
+	if err := CheckRoot(); err != nil {
+		return nil, err
 	}
 	book, err := openBook()
 	if err != nil {

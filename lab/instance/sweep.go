@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/netns"
 )
 
 // List returns the instances whose owner lives. Stale ones are left out, and left alone.
@@ -81,7 +83,7 @@ func Sweep() ([]string, error) {
 	}
 	stale, err := takeStale()
 	var removed []string
-	errs := []error{err}
+	errs := []error{err, sweepTrials()}
 	for _, instance := range stale {
 		if err := instance.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("remove stale lab %s: %w", instance.ID, err))
@@ -90,6 +92,20 @@ func Sweep() ([]string, error) {
 		removed = append(removed, instance.ID)
 	}
 	return removed, errors.Join(errs...)
+}
+
+// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, which their names tell, has gone.
+func sweepTrials() error {
+	const prefix = "weir-capacity-"
+	names, err := netns.List(prefix)
+	errs := []error{err}
+	for _, name := range names {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
+		if _, err := os.Stat("/proc/" + pid); pid != "" && errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, netns.Remove(name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // takeStale becomes the owner of every stale instance.

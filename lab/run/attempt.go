@@ -20,8 +20,15 @@ type Bench struct {
 	Carrying link.Carrying // nil where there are plain links only
 }
 
-func cable(l scenario.Link) link.Cable {
-	return link.Cable{Name: l.Name, Forward: l.Forward, Reverse: l.Reverse}
+// Cables are the emulated links of a cell, without the devices that they will have.
+func Cables(cell *scenario.Cell) []link.Cable {
+	var cables []link.Cable
+	for _, l := range cell.Links {
+		if !l.Plain {
+			cables = append(cables, link.Cable{Name: l.Name, Forward: l.Forward, Reverse: l.Reverse})
+		}
+	}
+	return cables
 }
 
 // attempt builds the cell, measures it and takes it down. An error means that the execution cannot go on; a testbed that was

@@ -18,6 +18,7 @@ const (
 	Invalid     Stage = "invalid" // the attempt ended badly; Reason says why
 	Trying      Stage = "trying"  // a value of the fallback parameter; Reason names it
 	Chosen      Stage = "chosen"  // that value is used
+	Measuring   Stage = "finding out what this machine carries"
 )
 
 // Event tells what an execution is doing.

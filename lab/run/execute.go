@@ -21,6 +21,9 @@ func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outco
 	e.outcome = &Outcome{Scenario: s, Mechanisms: map[string]string{
 		"link": options.Carrier.Mechanism(), "traffic": options.Generator.Name(),
 	}}
+	if options.CarrierReason != "" {
+		e.outcome.Mechanisms["link"] += " (" + options.CarrierReason + ")"
+	}
 	err = e.inTurn(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		e.outcome.Stopped, err = true, nil
@@ -28,21 +31,21 @@ func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outco
 	return e.outcome, errors.Join(err, lab.Close())
 }
 
+const tryDoctor = "see weir doctor for what this kernel offers"
+
 // check refuses what cannot work before anything is built.
 func check(cells []scenario.Cell, options Options) error {
-	for _, cell := range cells {
-		for _, l := range cell.Links {
-			if l.Plain {
-				continue
-			}
-			if err := options.Carrier.Check(cable(l)); err != nil {
-				return fault.Wrap(fmt.Errorf("link %s: %w", l.Name, err), fault.Testbed, "see weir doctor for what this kernel offers")
+	for i := range cells {
+		cell := &cells[i]
+		for _, cable := range Cables(cell) {
+			if err := options.Carrier.Check(cable); err != nil {
+				return fault.Wrap(fmt.Errorf("link %s: %w", cable.Name, err), fault.Testbed, tryDoctor)
 			}
 		}
 		for _, phase := range cell.Phases {
 			for _, flow := range phase.Flows {
 				if err := options.Generator.Check(flow); err != nil {
-					return fault.Wrap(fmt.Errorf("flow %s: %w", flow.Name, err), fault.Testbed, "see weir doctor for what this kernel offers")
+					return fault.Wrap(fmt.Errorf("flow %s: %w", flow.Name, err), fault.Testbed, tryDoctor)
 				}
 			}
 		}
@@ -75,10 +78,10 @@ func (e *execution) inTurn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.all(ctx, cells)
+	return errors.Join(e.all(ctx, cells), e.unfit(ctx))
 }
 
-// all runs every repetition of the cells.
+// all runs every repetition of the cells. Cells that could not be carried are in outcome.Unfit; they end it unless KeepGoing.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	if err := check(cells, e.options); err != nil {
 		return err
@@ -97,7 +100,7 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 				unfit[j.cell] = true
 				e.outcome.Unfit = append(e.outcome.Unfit, *cannot)
 				if !e.options.KeepGoing {
-					return e.unfit()
+					return nil
 				}
 			case err != nil:
 				return err
@@ -105,16 +108,26 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 		}
 		e.progress.finished(cell)
 	}
-	return e.unfit()
+	return nil
 }
 
-// unfit returns the error of the cells that could not be carried, if any.
-func (e *execution) unfit() error {
-	if len(e.outcome.Unfit) == 0 {
-		return nil
+// unfit returns the error of the cells that could not be carried, if any, with what this machine does carry.
+func (e *execution) unfit(ctx context.Context) error {
+	if len(e.outcome.Unfit) == 0 || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	first := &e.outcome.Unfit[0]
-	return fault.Wrap(first, fault.Testbed, "lower the rates, free the machine's processors, or see weir lab run --help for --set and --keep-going")
+	try := "free the machine's processors, lower the rates with --set or in a copy of the file, or go on without it: --keep-going"
+	e.progress.tell(Event{Stage: Measuring, Cell: first.Cell})
+	advice, err := e.options.Gate.Capacity(ctx, e.options.Carrier, first.Cell)
+	if err != nil {
+		return errors.Join(first, err)
+	}
+	if advice != "" {
+		e.note("%s", advice)
+		try = advice + "; " + try
+	}
+	return fault.Wrap(first, fault.Testbed, try)
 }
 
 // repeat measures one repetition of a cell, in at most so many attempts.

@@ -40,10 +40,10 @@ func (e *execution) fallback(ctx context.Context) error {
 		e.outcome.Chosen = map[string]string{name: value}
 		e.progress.tell(Event{Stage: Chosen, Reason: name + "=" + value})
 		err = e.all(ctx, cells)
-		var cannot *Unfit
-		if last || !errors.As(err, &cannot) {
-			return err
+		if err != nil || last || len(e.outcome.Unfit) == 0 {
+			return errors.Join(err, e.unfit(ctx))
 		}
+		cannot := &e.outcome.Unfit[0]
 		e.note("%s=%s was given up after %d runs: %s", name, value, len(e.outcome.Results), cannot)
 		e.outcome.Results, e.outcome.Unfit = nil, nil
 	}

@@ -2,9 +2,12 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"weir/internal/units"
 	"weir/lab/fidelity"
+	"weir/lab/link"
 	"weir/lab/scenario"
 )
 
@@ -71,4 +74,31 @@ func shortestDelay(cell *scenario.Cell) time.Duration {
 		}
 	}
 	return max(0, shortest)
+}
+
+// Capacity tries parts of the rate of the cell's fastest link on a link of its own.
+func (Fidelity) Capacity(ctx context.Context, carrier link.Carrier, cell *scenario.Cell) (string, error) {
+	var fastest link.Direction
+	for _, cable := range Cables(cell) {
+		for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
+			if d.Rate > fastest.Rate {
+				fastest = d
+			}
+		}
+	}
+	if fastest.Rate == 0 {
+		return "", nil
+	}
+	asked := fastest.Rate
+	rates := []units.BitRate{asked, asked / 4 * 3, asked / 2, asked / 4, asked / 10}
+	capable, err := fidelity.Capacity(ctx, carrier, fastest, rates)
+	switch {
+	case err != nil:
+		return "", err
+	case capable.Rate == asked:
+		return fmt.Sprintf("a single TCP flow over one such link of %s holds on this machine just now, so it is the number of links or other work that is too much", asked), nil
+	case capable.Rate == 0:
+		return fmt.Sprintf("this machine does not even carry one link of %s just now", rates[len(rates)-1]), nil
+	}
+	return fmt.Sprintf("this machine carries one such link at %s", capable.Rate), nil
 }

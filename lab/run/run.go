@@ -26,6 +26,8 @@ type Options struct {
 	Generator traffic.Generator
 	Gate      Gate
 	Seed      uint64
+	// CarrierReason says why the carrier was chosen, for the manifest.
+	CarrierReason string
 	// KeepGoing goes on to other cells after one that this machine cannot carry.
 	KeepGoing bool
 	// Share measures while another run on this machine measures too, instead of taking turns.
@@ -40,6 +42,8 @@ type Gate interface {
 	Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error)
 	// Watch observes the testbed from now on until Judge is called.
 	Watch(ctx context.Context, bench *Bench) (Watch, error)
+	// Capacity says what this machine does carry of a cell that it could not carry; "" if it cannot tell.
+	Capacity(ctx context.Context, carrier link.Carrier, cell *scenario.Cell) (string, error)
 }
 
 // Watch is an observation of one run.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/lab/instance"
+	"weir/lab/scenario"
+)
+
+func newLabCommand(a *app) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "lab",
+		Short: "Rehearse traffic on emulated links of this machine, and keep the evidence",
+		Long: `Rehearse traffic on emulated links of this machine, and keep the evidence.
+
+A scenario file says which hosts, links, traffic and parameters; the lab builds
+it of network namespaces, proves that the links are what was asked, runs every
+combination in random order, and writes an evidence bundle. Nothing outside the
+lab's own namespaces changes, and whatever a killed lab has left behind is
+removed by the next weir lab command.`,
+		Example: `  weir lab list                              the scenarios that come with Weir
+  sudo weir lab run loss-quick               what 1 % packet loss does to TCP here
+  sudo weir lab run my.yaml --set loss=0%,1% --out results/one
+  sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 receiver`,
+	}
+	command.AddCommand(
+		newLabListCommand(a), newLabShowCommand(a), newLabRunCommand(a), newLabRerunCommand(a), newLabCompareCommand(a),
+		newLabUpCommand(a), newLabExecCommand(a), newLabShellCommand(a), newLabDownCommand(a),
+	)
+	return command
+}
+
+// sweepLabs removes what labs that were killed have left behind.
+func (a *app) sweepLabs() error {
+	removed, err := instance.Sweep()
+	if len(removed) > 0 {
+		a.say("removed what a killed lab had left: %s", strings.Join(removed, ", "))
+	}
+	return err
+}
+
+// labScenario loads a scenario and applies the values of --set, each "parameter=value,value".
+func labScenario(name string, set []string) (*scenario.Scenario, map[string]string, error) {
+	s, err := scenario.Load(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen := map[string]string{}
+	for _, assignment := range set {
+		parameter, values, found := strings.Cut(assignment, "=")
+		if !found || values == "" {
+			return nil, nil, fault.New(fault.Usage, "write it as in --set loss=0%,1%", "--set %s gives no value", assignment)
+		}
+		if err := s.Set(parameter, splitValues(values)); err != nil {
+			return nil, nil, fault.Wrap(err, fault.Usage, "see the parameters with: weir lab show "+name)
+		}
+		chosen[parameter] = values
+	}
+	return s, chosen, nil
+}
+
+func splitValues(text string) []string {
+	values := strings.Split(text, ",")
+	for i := range values {
+		values[i] = strings.TrimSpace(values[i])
+	}
+	return values
+}
+
+// completeScenario completes the names of shipped scenarios, and lets the shell complete files.
+func completeScenario(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := scenario.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name+"\t"+s.Title)
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// stopped turns the end of a command by the user into its exit status.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return fault.New(fault.Failed, "", "stopped")
+	}
+	return err
+}

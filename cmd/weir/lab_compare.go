@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/lab/scenario"
+	"weir/record"
+	"weir/record/bundle"
+	"weir/record/compare"
+)
+
+func newLabCompareCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare A B",
+		Short: "Show what differs significantly between two evidence bundles",
+		Long: `Show what differs significantly between two evidence bundles.
+
+Every quantity that both measured is compared by Welch's t test; the p values are
+corrected for the number of comparisons (Holm).`,
+		Example: "  weir lab compare weir-out/before weir-out/after",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.sweepLabs(); err != nil {
+				return err
+			}
+			return a.compareBundles(args[0], args[1])
+		},
+	}
+}
+
+// compareBundles prints what differs between two bundles.
+func (a *app) compareBundles(first, second string) error {
+	var both [2]*record.Bundle
+	for i, dir := range []string{first, second} {
+		b, err := bundle.Read(dir)
+		if err != nil {
+			return err
+		}
+		both[i] = b
+	}
+	result := compare.Compare(both[0], both[1])
+	if a.format == "json" {
+		return a.json(struct {
+			Format string         `json:"format"`
+			A      string         `json:"a"`
+			B      string         `json:"b"`
+			Result compare.Result `json:"result"`
+		}{"weir-lab-comparison/1", first, second, result})
+	}
+	t := result.Table()
+	t.Title = "What differs: " + first + " (first), " + second + " (second)"
+	return a.table(t)
+}
+
+func newLabRerunCommand(a *app) *cobra.Command {
+	var o labRunOptions
+	command := &cobra.Command{
+		Use:   "rerun BUNDLE",
+		Short: "Measure a bundle's scenario again and compare",
+		Long: `Measure a bundle's scenario again, from the file, the parameters and the seed that
+the bundle holds, and show what differs significantly.`,
+		Example: "  sudo weir lab rerun weir-out/loss-study-20240520-160000",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			manifest, err := bundle.ReadManifest(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := scenarioOf(manifest, command, &o)
+			if err != nil {
+				return err
+			}
+			dir, err := a.measure(command, s, o, manifest.Parameters)
+			if dir == "" || fault.Of(err) != fault.OK && !isVerdict(err) {
+				return err
+			}
+			if a.format == "json" { // one document is what a command prints; weir lab compare gives the other
+				return err
+			}
+			fmt.Fprintln(a.stdout)
+			if compareErr := a.compareBundles(args[0], dir); compareErr != nil {
+				return compareErr
+			}
+			return err
+		},
+	}
+	o.addFlags(command)
+	return command
+}
+
+// scenarioOf rebuilds the scenario that a bundle was measured with.
+func scenarioOf(m *record.Manifest, command *cobra.Command, o *labRunOptions) (*scenario.Scenario, error) {
+	if m.Kind != "lab" || m.Source == "" {
+		return nil, fault.New(fault.Usage, "name a bundle that weir lab run has written", "the bundle was measured by weir %s, not in the lab", m.Kind)
+	}
+	s, err := scenario.Parse(filepath.Base(m.Name)+".yaml", []byte(m.Source))
+	if err != nil {
+		return nil, err
+	}
+	o.seed = m.Seed
+	if m.Parameters == nil {
+		m.Parameters = map[string]string{}
+	}
+	for name, value := range m.Parameters {
+		switch name {
+		case "repetitions":
+			if _, err := fmt.Sscan(value, &s.Repetitions); err != nil {
+				return nil, fault.New(fault.Usage, "", "the bundle's number of repetitions is %q", value)
+			}
+		case "generator":
+			if !command.Flags().Changed("generator") {
+				o.generator = value
+			}
+		case "carrier":
+			if !command.Flags().Changed("carrier") {
+				o.carrier = value
+			}
+		default:
+			if err := s.Set(name, splitValues(value)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// isVerdict says whether err is about verdicts alone: the measurement itself is complete.
+func isVerdict(err error) bool {
+	return err == errVerdict || err != nil && strings.HasSuffix(err.Error(), errVerdict.Error())
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/lab/instance"
+)
+
+// downTime is how long a lab's process may take to end.
+const downTime = 20 * time.Second
+
+func newLabDownCommand(a *app) *cobra.Command {
+	var all, runs bool
+	command := &cobra.Command{
+		Use:   "down [ID...]",
+		Short: "Take labs down, and remove what killed ones have left",
+		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
+is up. Programs that run inside are ended. What killed labs have left behind is
+removed in any case. Measurements that run are left alone unless --runs is given.`,
+		Example: `  sudo weir lab down
+  sudo weir lab down 3fa9c1
+  sudo weir lab down --all`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := a.sweepLabs(); err != nil {
+				return err
+			}
+			chosen, err := labsToEnd(args, all, runs)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), downTime)
+			defer cancel()
+			var errs []error
+			for _, info := range chosen {
+				err := instance.End(ctx, info)
+				if err == nil {
+					a.say("took down %s (%s)", info.ID, info.Scenario)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}
+	command.Flags().BoolVar(&all, "all", false, "every lab that is up")
+	command.Flags().BoolVar(&runs, "runs", false, "with --all: measurements too")
+	return command
+}
+
+func labsToEnd(ids []string, all, runs bool) ([]instance.Info, error) {
+	if all && len(ids) > 0 {
+		return nil, fault.New(fault.Usage, "leave one of them out", "--all and ids together")
+	}
+	list, err := instance.List()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []instance.Info
+	if all {
+		for _, info := range list {
+			if info.Purpose == instance.Up || runs {
+				chosen = append(chosen, info)
+			}
+		}
+		return chosen, nil
+	}
+	if len(ids) == 0 {
+		if len(list) == 0 {
+			return nil, nil
+		}
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		info, err := instance.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, info)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/lab/instance"
+	"weir/lab/scenario"
+	"weir/record"
+)
+
+func newLabListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios that come with Weir, and the labs that are up",
+		Example: `  weir lab list
+  weir lab list --format json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := a.sweepLabs(); err != nil {
+				return err
+			}
+			scenarios, err := scenario.List()
+			if err != nil {
+				return err
+			}
+			labs, err := instance.List()
+			if err != nil {
+				return err
+			}
+			if a.format == "json" {
+				return a.json(labList{Format: "weir-lab-list/1", Scenarios: listed(scenarios), Labs: orEmpty(labs)})
+			}
+			if err := a.table(scenarioTable(scenarios)); err != nil || len(labs) == 0 {
+				return err
+			}
+			fmt.Fprintln(a.stdout)
+			return a.table(labTable(labs))
+		},
+	}
+}
+
+// labList is the document of weir lab list --format json.
+type labList struct {
+	Format    string           `json:"format"`
+	Scenarios []listedScenario `json:"scenarios"`
+	Labs      []instance.Info  `json:"labs"`
+}
+
+type listedScenario struct {
+	Name        string  `json:"name"`
+	Title       string  `json:"title"`
+	Cells       int     `json:"cells"`
+	Repetitions int     `json:"repetitions"`
+	Traffic     float64 `json:"traffic_seconds"`
+}
+
+func listed(all []scenario.Summary) []listedScenario {
+	list := make([]listedScenario, 0, len(all))
+	for _, s := range all {
+		list = append(list, listedScenario{s.Name, s.Title, s.Cells, s.Repetitions, s.Traffic.Seconds()})
+	}
+	return list
+}
+
+// orEmpty makes a missing list an empty one, for JSON.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func scenarioTable(all []scenario.Summary) record.Table {
+	t := record.Table{Title: "Scenarios", Columns: []string{"name", "runs", "traffic", "what it measures"},
+		Note: "Traffic is the time of all runs without building and calibrating, 2 to 5 s each. weir lab show NAME says more."}
+	for _, s := range all {
+		t.Rows = append(t.Rows, []string{s.Name, strconv.Itoa(s.Cells * s.Repetitions), s.Traffic.Round(time.Second).String(), s.Title})
+	}
+	return t
+}
+
+func labTable(labs []instance.Info) record.Table {
+	t := record.Table{Title: "Labs", Columns: []string{"id", "scenario", "for", "process", "since", "nodes"}}
+	for _, l := range labs {
+		t.Rows = append(t.Rows, []string{l.ID, l.Scenario, string(l.Purpose), strconv.Itoa(l.PID), l.Started.Format(time.DateTime), strconv.Itoa(len(l.Nodes))})
+	}
+	return t
+}

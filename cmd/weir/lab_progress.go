@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	labrun "weir/lab/run"
+)
+
+// labProgress shows on standard error what a run does: one line that is redrawn on a terminal, a line now and then elsewhere.
+type labProgress struct {
+	app  *app
+	live bool // redraw
+
+	mu   sync.Mutex
+	last time.Time // when a line was printed without a terminal
+	open bool      // the cursor is behind a line that will be redrawn
+}
+
+const (
+	quietTime = 5 * time.Second // between lines without a terminal
+	clearLine = "\r\033[K"
+)
+
+func newLabProgress(a *app) *labProgress {
+	return &labProgress{app: a, live: a.interactive()}
+}
+
+// report is told of every event.
+func (p *labProgress) report(e labrun.Event) {
+	if p.app.quiet {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Stage {
+	case labrun.Waiting:
+		p.line("waiting until another lab on this machine has measured (--share measures at once)")
+	case labrun.Chosen:
+		p.line("this machine carries %s", e.Reason)
+	case labrun.Invalid:
+		p.line("%s, repetition %d, attempt %d is invalid: %s", labrun.CellName(e.Cell), e.Repetition, e.Attempt, e.Reason)
+	case labrun.Trying:
+		p.status("trying whether this machine carries %s", e.Reason)
+	default:
+		p.status("%s", progressText(e))
+	}
+}
+
+func progressText(e labrun.Event) string {
+	text := fmt.Sprintf("%d of %d runs done", e.Done, e.Total)
+	if e.Left > 0 {
+		text += ", about " + about(e.Left) + " left"
+	}
+	text += ": " + labrun.CellName(e.Cell)
+	if e.Repetition > 0 {
+		text += fmt.Sprintf(", repetition %d", e.Repetition)
+	}
+	text += ", " + string(e.Stage)
+	if e.Stage == labrun.Loading && e.Phase != "" {
+		text += " (" + e.Phase + ")"
+	}
+	return text
+}
+
+// line prints what stays.
+func (p *labProgress) line(format string, args ...any) {
+	p.clear()
+	fmt.Fprintf(p.app.stderr, format+"\n", args...)
+	p.last = time.Now()
+}
+
+// status shows what is so now.
+func (p *labProgress) status(format string, args ...any) {
+	if p.live {
+		text := []rune(fmt.Sprintf(format, args...))
+		if width := p.app.width(); len(text) >= width && width > 1 {
+			text = append(text[:width-2], '…')
+		}
+		fmt.Fprint(p.app.stderr, clearLine+string(text))
+		p.open = true
+		return
+	}
+	if time.Since(p.last) >= quietTime {
+		p.line(format, args...)
+	}
+}
+
+// clear removes the line that would be redrawn.
+func (p *labProgress) clear() {
+	if p.open {
+		fmt.Fprint(p.app.stderr, clearLine)
+		p.open = false
+	}
+}
+
+// end leaves the terminal as it was.
+func (p *labProgress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"weir/internal/fault"
+	"weir/lab"
+	"weir/lab/instance"
+	labrun "weir/lab/run"
+	"weir/lab/scenario"
+	"weir/record"
+	"weir/record/bundle"
+)
+
+// labRunOptions are the flags of weir lab run and rerun.
+type labRunOptions struct {
+	set         []string
+	repetitions int
+	seed        uint64
+	generator   string
+	carrier     string
+	out         string
+	junit       string
+	keepGoing   bool
+	share       bool
+}
+
+func (o *labRunOptions) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&o.generator, "generator", "weir", "what generates the traffic: weir or iperf3")
+	flags.StringVar(&o.carrier, "carrier", "auto", "what carries the links: auto, netem or emulator")
+	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
+	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")
+	flags.BoolVar(&o.share, "share", false, "measure even while another lab on this machine measures")
+}
+
+func newLabRunCommand(a *app) *cobra.Command {
+	var o labRunOptions
+	command := &cobra.Command{
+		Use:   "run NAME|FILE",
+		Short: "Measure a scenario and write an evidence bundle",
+		Long: `Measure a scenario and write an evidence bundle.
+
+Every combination of parameters is measured the given number of times, in random
+order. Each run builds its hosts and links, calibrates the links, generates the
+traffic and judges the testbed; a run whose testbed failed is invalid, is
+repeated, and never enters an average.
+
+The exit status is 0 if every expectation holds, 1 if one does not or the run
+was stopped, and 3 if this machine cannot carry the scenario.`,
+		Example: `  sudo weir lab run loss-quick
+  sudo weir lab run loss-study --set loss=0%,1% --set cc=cubic --repetitions 3
+  sudo weir lab run my.yaml --out results/today --junit results/today.xml
+  sudo weir lab run fairness --generator iperf3`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeScenario,
+		RunE: func(command *cobra.Command, args []string) error {
+			s, chosen, err := labScenario(args[0], o.set)
+			if err != nil {
+				return err
+			}
+			if command.Flags().Changed("repetitions") {
+				if o.repetitions < 1 {
+					return fault.New(fault.Usage, "give at least 1", "--repetitions %d", o.repetitions)
+				}
+				s.Repetitions = o.repetitions
+				chosen["repetitions"] = strconv.Itoa(o.repetitions)
+			}
+			if !command.Flags().Changed("seed") {
+				o.seed = s.Seed
+			}
+			_, err = a.measure(command, s, o, chosen)
+			return err
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringArrayVar(&o.set, "set", nil, "values of a parameter, as in --set loss=0%,1% (repeatable)")
+	command.Flags().IntVar(&o.repetitions, "repetitions", 0, "runs of each combination (default: the scenario's)")
+	command.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the order and of every emulated loss (default: the scenario's)")
+	return command
+}
+
+// measure runs the scenario, writes the bundle and prints what was found. It returns the bundle's folder.
+func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOptions, parameters map[string]string) (string, error) {
+	if err := a.sweepLabs(); err != nil {
+		return "", err
+	}
+	dir := o.out
+	if dir == "" {
+		dir = filepath.Join("weir-out", s.Name+"-"+time.Now().Format("20060102-150405"))
+	}
+	if err := checkOut(dir); err != nil {
+		return "", err
+	}
+	if err := instance.CheckRoot(); err != nil {
+		return "", err
+	}
+	options, err := labOptions(o, s)
+	if err != nil {
+		return "", err
+	}
+	show := newLabProgress(a)
+	options.Report, options.Stderr = show.report, a.stderr
+	if o.generator != "weir" {
+		parameters["generator"] = o.generator
+	}
+	if o.carrier != "auto" {
+		parameters["carrier"] = o.carrier
+	}
+	experiment := lab.Experiment{Scenario: s, Options: options, Command: a.args, Parameters: parameters}
+	measured, runErr := experiment.Measure(command.Context())
+	show.end()
+	if measured == nil {
+		return "", stopped(command.Context(), runErr)
+	}
+	if err := writeEvidence(dir, o.junit, measured); err != nil {
+		return "", errors.Join(err, runErr)
+	}
+	if err := a.printMeasured(measured, dir); err != nil {
+		return dir, err
+	}
+	switch {
+	case runErr != nil:
+		return dir, runErr
+	case measured.Manifest.Stopped:
+		return dir, fault.New(fault.Failed, "see what was measured in "+dir, "stopped")
+	}
+	if err := lab.Holds(measured); err != nil {
+		return dir, errVerdict
+	}
+	return dir, nil
+}
+
+// labOptions chooses carrier and generator.
+func labOptions(o labRunOptions, s *scenario.Scenario) (labrun.Options, error) {
+	generator, err := lab.Generator(o.generator)
+	if err != nil {
+		return labrun.Options{}, err
+	}
+	choice, err := lab.Carrier(o.carrier, s)
+	if err != nil {
+		return labrun.Options{}, err
+	}
+	return labrun.Options{Carrier: choice.Carrier, CarrierReason: choice.Reason, Generator: generator, Gate: labrun.Fidelity{},
+		Seed: o.seed, KeepGoing: o.keepGoing, Share: o.share}, nil
+}
+
+// checkOut refuses a folder that holds something, before anything is measured.
+func checkOut(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fault.Wrap(fmt.Errorf("look at --out: %w", err), fault.Usage, "name a folder that does not exist")
+	case len(entries) > 0:
+		return fault.New(fault.Usage, "name another folder, or remove it", "the folder %s exists and is not empty", dir)
+	}
+	return nil
+}
+
+func writeEvidence(dir, junit string, b *record.Bundle) error {
+	if err := bundle.Write(dir, b); err != nil {
+		return err
+	}
+	if junit == "" {
+		return nil
+	}
+	return writeTo(junit, func(w io.Writer) error { return bundle.WriteJUnit(w, b) })
+}
+
+// writeTo writes a file and reports what goes wrong, up to closing it.
+func writeTo(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// width is the terminal's, or 80.
+func (a *app) width() int {
+	if file, ok := a.stderr.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			return width
+		}
+	}
+	return 80
+}
