@@ -151,7 +151,7 @@ func execute(t *testing.T, ctx context.Context, text string, options Options) (*
 			t.Errorf("left namespace %s: %v", name, err)
 		}
 	}
-	if entries, _ := filepath.Glob(filepath.Join(instance.Root(), "*")); len(entries) > 0 {
+	if entries, _ := filepath.Glob(filepath.Join(instance.Root(), "[^.]*")); len(entries) > 0 {
 		t.Errorf("left %v", entries)
 	}
 	return outcome, err
