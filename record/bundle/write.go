@@ -2,12 +2,12 @@ package bundle
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +21,10 @@ import (
 // Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then replaced as a whole.
 // The manifest's format is set to [record.FormatBundle]. After an error dir is what it was before.
 func Write(dir string, b *record.Bundle) error {
-	dir = filepath.Clean(dir)
+	dir, err := resolve(dir)
+	if err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
 	if err := checkTarget(dir); err != nil {
 		return err
 	}
@@ -39,6 +42,7 @@ func Write(dir string, b *record.Bundle) error {
 	if err := replace(dir, partial); err != nil {
 		return explain(errors.Join(fmt.Errorf("write bundle %s: %w", dir, err), os.RemoveAll(partial)), dir)
 	}
+	sweep(dir)
 	return nil
 }
 
@@ -73,28 +77,6 @@ func isBundle(dir string) bool {
 	return err == nil && json.Unmarshal(text, &manifest) == nil && strings.HasPrefix(manifest.Format, formatFamily)
 }
 
-// sibling returns a free name beside dir, on the same file system.
-func sibling(dir, purpose string) string {
-	return filepath.Join(filepath.Dir(dir), fmt.Sprintf(".%s.%s-%016x", filepath.Base(dir), purpose, rand.Uint64()))
-}
-
-// replace moves partial to dir. What is there already (a bundle or an empty folder) is moved aside first, and put back if
-// that goes wrong.
-func replace(dir, partial string) error {
-	aside := sibling(dir, "old")
-	err := os.Rename(dir, aside)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.Rename(partial, dir)
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(partial, dir); err != nil {
-		return errors.Join(err, os.Rename(aside, dir))
-	}
-	return os.RemoveAll(aside)
-}
-
 // writeAll writes every file into dir. The manifest comes last: a folder without one is not a bundle.
 func writeAll(dir string, b *record.Bundle) error {
 	complete := *b
@@ -118,20 +100,40 @@ func writeAll(dir string, b *record.Bundle) error {
 	page := report.New(b)
 	files = append(files, file{ReportFile, page.Write})
 	for _, f := range page.Figures {
-		name := filepath.Join(PlotsFolder, f.Name)
-		files = append(files, file{name + ".svg", func(w io.Writer) error { return plot.SVG(w, f) }},
-			file{name + ".png", func(w io.Writer) error { return plot.PNG(w, f) }})
+		for extension, draw := range map[string]func(io.Writer, record.Figure) error{".svg": plot.SVG, ".png": plot.PNG} {
+			files = append(files, file{filepath.Join(PlotsFolder, f.Name) + extension, drawn(draw, f)})
+		}
 	}
 	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeJSON(w, b.Manifest) }})
 	if err := os.Mkdir(filepath.Join(dir, PlotsFolder), 0o777); err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := writeFile(filepath.Join(dir, file.name), file.write); err != nil {
+		path := filepath.Join(dir, file.name)
+		err := writeFile(path, file.write)
+		if errors.Is(err, errNotDrawn) {
+			err = os.Remove(path)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", file.name, err)
 		}
 	}
 	return nil
+}
+
+// errNotDrawn says that a figure cannot be drawn, which the report says in its place and which must not cost the bundle.
+var errNotDrawn = errors.New("figure cannot be drawn")
+
+// drawn draws into memory first, so that an error of the figure can be told from one of the disk.
+func drawn(draw func(io.Writer, record.Figure) error, f record.Figure) func(io.Writer) error {
+	return func(w io.Writer) error {
+		var b bytes.Buffer
+		if draw(&b, f) != nil {
+			return errNotDrawn
+		}
+		_, err := b.WriteTo(w)
+		return err
+	}
 }
 
 // writeFile creates a file, buffers what write gives it and makes sure that it is on the disk.

@@ -70,7 +70,7 @@ func (d curves) line(c draw.Canvas, p *plot.Plot, curve record.Curve, s style) {
 			}
 		}
 		if d.Kind == record.TimeLine || d.Kind == record.Steps {
-			points = thin(points, 1500)
+			points = thin(points, 1000)
 		}
 		c.StrokeLines(draw.LineStyle{Color: s.color, Width: 1.8, Dashes: s.dash}, c.ClipLinesXY(points)...)
 	}

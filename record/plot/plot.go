@@ -30,7 +30,7 @@ const (
 // SVG draws the figure as an SVG document.
 func SVG(w io.Writer, f record.Figure) error {
 	canvas := vgsvg.New(width, height)
-	if err := render(draw.New(canvas), f); err != nil {
+	if err := guarded(draw.New(canvas), f); err != nil {
 		return err
 	}
 	var buffer bytes.Buffer
@@ -57,13 +57,23 @@ func finish(svg []byte, f record.Figure) []byte {
 // PNG draws the figure as a PNG image.
 func PNG(w io.Writer, f record.Figure) error {
 	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution))
-	if err := render(draw.New(canvas), f); err != nil {
+	if err := guarded(draw.New(canvas), f); err != nil {
 		return err
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
 		return fmt.Errorf("draw figure %q: %w", f.Name, err)
 	}
 	return nil
+}
+
+// guarded draws and turns a panic of the plotting library into an error.
+func guarded(c draw.Canvas, f record.Figure) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("draw figure %q: %v", f.Name, cause)
+		}
+	}()
+	return render(c, f)
 }
 
 // check refuses curves whose columns do not belong together.

@@ -49,16 +49,12 @@ func New(b *record.Bundle) *Report {
 
 // Write renders the report.
 func (r *Report) Write(w io.Writer) error {
-	content, err := r.content()
-	if err != nil {
-		return err
-	}
 	functions := template.FuncMap{"outcome": outcomeClass, "labels": summary.Text}
 	parsed, err := template.New("report").Funcs(functions).Parse(page)
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
 	}
-	if err := parsed.Execute(w, content); err != nil {
+	if err := parsed.Execute(w, r.content()); err != nil {
 		return fmt.Errorf("render report: %w", err)
 	}
 	return nil
@@ -94,7 +90,7 @@ type figure struct {
 	Values  *record.Table
 }
 
-func (r *Report) content() (*content, error) {
+func (r *Report) content() *content {
 	b, m := r.bundle, r.bundle.Manifest
 	c := &content{Style: template.CSS(css), Manifest: m, Verdicts: b.Verdicts, Tables: b.Tables, Command: shell(m.Command),
 		Mechanisms: pairs(m.Mechanisms), Parameters: pairs(m.Parameters), Machine: machine(m.Machine)}
@@ -102,8 +98,8 @@ func (r *Report) content() (*content, error) {
 	c.Omitted = r.Omitted
 	for i, f := range r.Figures {
 		drawing, err := inline(f)
-		if err != nil {
-			return nil, err
+		if err != nil { // must not cost the rest of the report
+			drawing = template.HTML("<p>" + template.HTMLEscapeString("This figure cannot be drawn: "+err.Error()) + "</p>")
 		}
 		drawn := figure{Figure: f, Drawing: drawing, Values: values(f)}
 		if i < len(b.Figures) {
@@ -123,7 +119,7 @@ func (r *Report) content() (*content, error) {
 		c.Started = m.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		c.Took = m.Finished.Sub(m.Started).Round(time.Second).String()
 	}
-	return c, nil
+	return c
 }
 
 // inline draws a figure for use inside HTML.
