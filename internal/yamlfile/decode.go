@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"weir/internal/nearest"
 )
@@ -160,15 +161,44 @@ func isMap(out reflect.Value) bool {
 	return ok
 }
 
-func hasKeys(t reflect.Type) bool { return len(keysOf(t)) > 0 }
+func hasKeys(t reflect.Type) bool { return len(keysOf(t).keys) > 0 }
 
-// keysOf returns the keys that a struct accepts, in the order of its fields, with the fields' indexes.
-func keysOf(t reflect.Type) (keys []key) {
+// known remembers the keys of types, as encoding/json does: tags are slow to read, and never change.
+var known sync.Map // reflect.Type to *keySet
+
+// keySet is what a struct accepts.
+type keySet struct {
+	keys   []key
+	names  []string
+	byName map[string]int
+	fields []int // indexes of fields of type Fields
+}
+
+func keysOf(t reflect.Type) *keySet {
+	if have, found := known.Load(t); found {
+		return have.(*keySet)
+	}
+	set := &keySet{keys: readKeys(t), byName: map[string]int{}}
+	for i, k := range set.keys {
+		set.names = append(set.names, k.name)
+		set.byName[k.name] = i
+	}
+	for i := range t.NumField() {
+		if t.Field(i).Type == fieldsType {
+			set.fields = append(set.fields, i)
+		}
+	}
+	known.Store(t, set)
+	return set
+}
+
+// readKeys returns the keys in the order of the struct's fields.
+func readKeys(t reflect.Type) (keys []key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
-			for _, inner := range keysOf(f.Type) {
+			for _, inner := range readKeys(f.Type) {
 				inner.index = append([]int{i}, inner.index...)
 				keys = append(keys, inner)
 			}
@@ -197,25 +227,15 @@ func words(list string) []string {
 
 // mapping fills a struct; struct fields without a tag that are embedded share their keys with it.
 func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
-	keys := keysOf(out.Type())
-	names := make([]string, len(keys))
-	index := make(map[string]key, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
-		index[k.name] = k
-	}
+	set := keysOf(out.Type())
 	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}
 	for _, e := range n.Entries {
-		k, known := index[e.Key]
-		if !known {
-			near := nearest.Of(e.Key, names)
-			hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""
-			if near != "" {
-				hint, try = fmt.Sprintf(" (did you mean %q?)", near), fmt.Sprintf("write %q instead of %q", near, e.Key)
-			}
-			d.problems.Add(e.Place, try, "unknown key %q%s%s", e.Key, in(path), hint)
+		i, valid := set.byName[e.Key]
+		if !valid {
+			d.unknown(e, set.names, path)
 			continue
 		}
+		k := &set.keys[i]
 		fields.keys[e.Key] = e.Value.Place
 		field := out.FieldByIndex(k.index)
 		before := d.problems.Len()
@@ -224,7 +244,7 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 			d.complain(e.Value.Place, join(path, e.Key), "%q is not one of %s%s", field.String(), strings.Join(k.enum, ", "), nearest.Hint(field.String(), k.enum))
 		}
 	}
-	for _, k := range keys {
+	for _, k := range set.keys {
 		if _, given := fields.keys[k.name]; k.required && !given {
 			d.problems.Add(n.Place, fmt.Sprintf("add %q", k.name+": ..."), "key %q is missing%s", k.name, in(path))
 		}
@@ -237,11 +257,19 @@ func setFields(out reflect.Value, fields Fields) {
 	if out.Kind() != reflect.Struct {
 		return
 	}
-	for i := range out.NumField() {
-		if out.Field(i).Type() == fieldsType {
-			out.Field(i).Set(reflect.ValueOf(fields))
-		}
+	for _, i := range keysOf(out.Type()).fields {
+		out.Field(i).Set(reflect.ValueOf(fields))
 	}
+}
+
+// unknown complains of a key that the struct does not have.
+func (d *decoder) unknown(e Entry, names []string, path string) {
+	near := nearest.Of(e.Key, names)
+	hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""
+	if near != "" {
+		hint, try = fmt.Sprintf(" (did you mean %q?)", near), fmt.Sprintf("write %q instead of %q", near, e.Key)
+	}
+	d.problems.Add(e.Place, try, "unknown key %q%s%s", e.Key, in(path), hint)
 }
 
 func in(path string) string {

@@ -109,7 +109,7 @@ func (s *schema) structure(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	out := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	s.defs[t.Name()] = out
-	for _, k := range keysOf(t) {
+	for _, k := range keysOf(t).keys {
 		p := s.of(t.FieldByIndex(k.index).Type)
 		if len(k.enum) > 0 {
 			p = map[string]any{"anyOf": []any{map[string]any{"enum": k.enum}, parameter()}}
@@ -154,7 +154,7 @@ func walkKeys(t reflect.Type, path string, above map[reflect.Type]bool, all *[]s
 		return
 	}
 	above[t] = true
-	for _, k := range keysOf(t) {
+	for _, k := range keysOf(t).keys {
 		*all = append(*all, join(path, k.name))
 		walkKeys(t.FieldByIndex(k.index).Type, join(path, k.name), above, all)
 	}

@@ -15,8 +15,8 @@ import (
 // MaxCells is how many combinations a scenario may have. A run of a second each makes that three hours.
 const MaxCells = 10_000
 
-// maxWork bounds combinations times values of the file, since the file is read again for each.
-const maxWork = 5_000_000
+// maxWork bounds combinations times values of the file (but for the sweep), since the file is read again for each.
+const maxWork = 2_000_000
 
 const trySmaller = "sweep fewer values, or split the scenario"
 
@@ -163,7 +163,11 @@ func (c *checked) affordable() error {
 			return fault.New(fault.Usage, trySmaller, "%s: the sweep has more than %d combinations", c.filename, MaxCells)
 		}
 	}
-	if size := c.tree.Root.Size(); total*size > maxWork {
+	size := c.tree.Root.Size()
+	if sweep := c.tree.Root.Get("sweep"); sweep != nil {
+		size -= sweep.Size()
+	}
+	if total*size > maxWork {
 		return fault.New(fault.Usage, trySmaller, "%s: the sweep has %d combinations of a file of %d values; at most %d would fit", c.filename, total, size, maxWork/size)
 	}
 	return nil
