@@ -59,21 +59,13 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
-/* delays: slot -> one-way delays */
+/* times: slot -> one-way delays and |IPDV| */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ANALYZER_STREAMS);
 	__type(key, __u32);
-	__type(value, struct histogram);
-} delays SEC(".maps");
-
-/* variations: slot -> |IPDV| */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ANALYZER_STREAMS);
-	__type(key, __u32);
-	__type(value, struct histogram);
-} variations SEC(".maps");
+	__type(value, struct time_buckets);
+} times SEC(".maps");
 
 /* port: what belongs to no stream, per CPU */
 struct {
@@ -105,26 +97,26 @@ struct {
 	__uint(max_entries, 1 << 20);
 } captures SEC(".maps");
 
-/* SUM_BLOCK - adds size octets at p if so many are asked for: the verifier wants to know the size of each read. */
-#define SUM_BLOCK(size)                                             \
-	if (left & (size)) {                                        \
-		if (p + (size) > end)                               \
-			return -1;                                  \
-		sum = bpf_csum_diff(0, 0, (__be32 *)p, (size), (__u32)sum); \
-		p += (size);                                        \
+/* SUM_WORDS - adds the 32-bit words of size octets at p if so many are asked for: the verifier wants to know each size. */
+#define SUM_WORDS(size)                                        \
+	if (left & (size)) {                                   \
+		if (p + (size) > end)                          \
+			return -1;                             \
+		_Pragma("unroll") for (int i = 0; i < (size); i += 4) \
+			sum += *(__u32 *)(p + i);              \
+		p += (size);                                   \
 	}
 
 /*
- * datagram_sum - ones' complement sum of `place >> 16` octets from offset `place & 0xffff`, in the CPU's byte order, folded
- * or not; negative if they cannot be read. A function of its own, so that the verifier looks at it once.
+ * datagram_sum - ones' complement sum of `place >> 16` octets from offset `place & 0xffff`, in the CPU's byte order, in 32
+ * bits; negative if they leave the linear part. A function of its own, so that the verifier looks at it once.
  */
 __noinline __s64 datagram_sum(struct xdp_md *ctx, __u32 place)
 {
 	__u32 offset = place & 0xffff, left = place >> 16;
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u8 *p;
-	__s64 sum = 0;
-	__u32 tail = 0;
+	__u64 sum = 0;
 
 	if (offset > 256)
 		return -1;
@@ -132,28 +124,29 @@ __noinline __s64 datagram_sum(struct xdp_md *ctx, __u32 place)
 	for (int i = 0; i < CHUNKS && left >= CHUNK; i++) {
 		if (p + CHUNK > end)
 			return -1;
-		sum = bpf_csum_diff(0, 0, (__be32 *)p, CHUNK, (__u32)sum);
+		sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)p, CHUNK, (__u32)sum);
 		p += CHUNK;
 		left -= CHUNK;
 	}
-	SUM_BLOCK(128)
-	SUM_BLOCK(64)
-	SUM_BLOCK(32)
-	SUM_BLOCK(16)
-	SUM_BLOCK(8)
-	SUM_BLOCK(4)
+	SUM_WORDS(128)
+	SUM_WORDS(64)
+	SUM_WORDS(32)
+	SUM_WORDS(16)
+	SUM_WORDS(8)
+	SUM_WORDS(4)
 	if (left & 2) {
 		if (p + 2 > end)
 			return -1;
-		tail = *(__u16 *)p;
+		sum += *(__u16 *)p;
 		p += 2;
 	}
 	if (left & 1) {
 		if (p + 1 > end)
 			return -1;
-		tail += (left & 2) ? (__u32)*p << 16 : *p;
+		sum += *p; /* the octet behind it counts as 0 */
 	}
-	return bpf_csum_diff(0, 0, &tail, sizeof(tail), (__u32)sum);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	return (__u32)((sum & 0xffffffff) + (sum >> 32));
 }
 
 /* scattered_sum - the same for a frame in several buffers. */
@@ -221,7 +214,6 @@ static __always_inline int intact(struct xdp_md *ctx, const struct datagram *d)
 static __always_inline __u64 extent(struct window *w, const struct stream_counts *c, __u64 s)
 {
 	__u64 block = s / 64, bits;
-	__u32 index;
 
 	bits = w->blocks[block % ANALYZER_BLOCKS].record;
 	bits &= ~0ULL << (s % 64); /* s itself is no record */
@@ -231,8 +223,7 @@ static __always_inline __u64 extent(struct window *w, const struct stream_counts
 	}
 	if (!bits)
 		return 0;
-	index = (__u32)(block * 64) + hist_log2(bits & -bits);
-	return (__u16)((__u16)c->unique - w->arrivals[index % ANALYZER_WINDOW]);
+	return (__u16)((__u16)c->unique - w->blocks[block % ANALYZER_BLOCKS].arrivals[hist_log2(bits & -bits) & 63]);
 }
 
 /* advance - empties the blocks that the window gains when s becomes the highest sequence number. */
@@ -267,7 +258,7 @@ static __always_inline enum reason judge(struct stream_counts *c, struct window 
 		advance(w, next, s);
 		block->seen |= bit;
 		block->record |= bit;
-		w->arrivals[s % ANALYZER_WINDOW] = (__u16)c->unique;
+		block->arrivals[s % 64] = (__u16)c->unique;
 		c->next = s + 1;
 		c->unique++;
 		return reason;
@@ -295,11 +286,11 @@ struct measured {
 	__u32 has_delay, has_variation;
 };
 
-/* time - accounts for the time a frame took: transit may be negative where two clocks differ. */
-static __always_inline void time(struct stream_counts *c, __s64 transit, struct measured *m)
+/* clock - accounts for the time a unique frame took: transit may be negative where two clocks differ. */
+static __always_inline void clock(struct stream_counts *c, __s64 transit, struct measured *m)
 {
 	m->has_delay = transit >= 0;
-	m->has_variation = c->started;
+	m->has_variation = c->unique > 1;
 	if (transit >= 0) {
 		m->delay = (__u64)transit;
 		c->delay_sum += m->delay;
@@ -311,30 +302,26 @@ static __always_inline void time(struct stream_counts *c, __s64 transit, struct 
 	} else {
 		c->negative_delays++;
 	}
-	if (c->started) {
+	if (m->has_variation) {
 		m->variation = transit > c->transit ? (__u64)(transit - c->transit) : (__u64)(c->transit - transit);
 		c->variation_sum += m->variation;
-		if (c->variations == 0 || m->variation < c->variation_min)
+		if (c->unique == 2 || m->variation < c->variation_min)
 			c->variation_min = m->variation;
 		if (m->variation > c->variation_max)
 			c->variation_max = m->variation;
-		c->variations++;
 	}
 	c->transit = transit;
-	c->started = 1;
 }
 
-static __always_inline void count(struct histogram *h, __u64 value)
+static __always_inline void count(__u64 *bucket)
 {
-	__u64 *bucket = &h->buckets[hist_index(value, ANALYZER_BUCKETS)];
-
 	if (settings.parallel)
 		__sync_fetch_and_add(bucket, 1);
 	else
 		(*bucket)++;
 }
 
-/* capture - hands one frame of the ring to user space. */
+/* emit - hands one frame of the ring to user space. */
 static __always_inline void emit(struct captured *frame)
 {
 	__u32 zero = 0;
@@ -429,7 +416,7 @@ int analyze(struct xdp_md *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), tai = now + settings.tai;
 	struct stream_counts *c;
-	struct histogram *delay, *variation;
+	struct time_buckets *t;
 	struct measured measured = {};
 	enum reason reason;
 	struct datagram d;
@@ -447,9 +434,8 @@ int analyze(struct xdp_md *ctx)
 	key = *slot - 1;
 	c = bpf_map_lookup_elem(&streams, &key);
 	w = bpf_map_lookup_elem(&windows, &key);
-	delay = bpf_map_lookup_elem(&delays, &key);
-	variation = bpf_map_lookup_elem(&variations, &key);
-	if (!c || !w || !delay || !variation)
+	t = bpf_map_lookup_elem(&times, &key);
+	if (!c || !w || !t)
 		return foreign(length, 1);
 	if (d.udp + d.length > length) /* in several buffers, and stamped frames carry no trailer */
 		length = d.udp + d.length;
@@ -465,7 +451,7 @@ int analyze(struct xdp_md *ctx)
 	if (whole) {
 		reason = judge(c, w, s.sequence, now);
 		if (reason == REASON_CONTEXT || reason == REASON_GAP || reason == REASON_REORDERED)
-			time(c, (__s64)(tai - s.time), &measured);
+			clock(c, (__s64)(tai - s.time), &measured);
 	} else {
 		reason = REASON_PAYLOAD;
 		c->payload_errors++;
@@ -476,9 +462,9 @@ int analyze(struct xdp_md *ctx)
 		bpf_spin_unlock(&c->lock);
 
 	if (measured.has_delay)
-		count(delay, measured.delay);
+		count(&t->buckets[hist_index(measured.delay, ANALYZER_BUCKETS)].delay);
 	if (measured.has_variation)
-		count(variation, measured.variation);
+		count(&t->buckets[hist_index(measured.variation, ANALYZER_BUCKETS)].variation);
 	if (settings.capture)
 		record(ctx, &s, reason, now, length);
 	return settings.pass ? XDP_PASS : XDP_DROP;

@@ -27,7 +27,7 @@ import (
 	"weir/tester/tai"
 )
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type histogram analyzer analyzer.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_buckets analyzer analyzer.bpf.c
 
 // Window is how many sequence numbers behind the highest are told apart, at least.
 const Window = (blocks - 1) * 64
@@ -106,7 +106,7 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read analyzer program: %w", err)
 	}
-	for _, name := range []string{"streams", "windows", "delays", "variations"} {
+	for _, name := range []string{"streams", "windows", "times"} {
 		spec.Maps[name].MaxEntries = uint32(max(len(streams), 1))
 	}
 	if !options.Capture {

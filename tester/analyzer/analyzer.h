@@ -4,8 +4,7 @@
 #define WEIR_ANALYZER_H
 
 #define ANALYZER_STREAMS 4096
-#define ANALYZER_BLOCKS 128                   /* of 64 sequence numbers each */
-#define ANALYZER_WINDOW (ANALYZER_BLOCKS * 64) /* sequence numbers */
+#define ANALYZER_BLOCKS 128                   /* of 64 sequence numbers each: the window */
 #define ANALYZER_BUCKETS HIST_BUCKETS_FOR(36)  /* below 68 s; what lies above is in the last one */
 #define ANALYZER_SNAP 256                      /* octets kept of a captured frame */
 #define ANALYZER_RECENT 32                     /* frames kept before an error, per CPU */
@@ -21,35 +20,44 @@ enum reason {
 	REASON_PAYLOAD, /* the UDP checksum is wrong */
 };
 
-/* stream_counts is one stream's account; tester.Counts says what each means. */
+/*
+ * stream_counts is one stream's account; tester.Counts says what each means. What every frame changes comes first: with
+ * thousands of streams each line of cache counts.
+ */
 struct stream_counts {
 	struct bpf_spin_lock lock;
-	__u32 started; /* 1 once transit holds a value */
+	__u32 unused;
 	__u64 received, wire_bytes, payload_bytes;
-	__u64 unique, duplicates, reordered, max_extent, out_of_window;
-	__u64 payload_errors, sequence_errors;
+	__u64 unique;
 	__u64 next; /* the next expected sequence number */
-	__u64 delay_sum, delay_min, delay_max, delay_latest, negative_delays;
-	__s64 transit; /* ns between stamp and arrival of the last frame */
-	__u64 variation_sum, variation_max, variations;
-	__u64 variation_min;
-	__u64 first, last; /* arrivals */
+	__u64 last; /* arrival */
+	__s64 transit; /* ns between stamp and arrival of the last unique frame */
+	__u64 delay_sum, delay_min, delay_max, delay_latest;
+	__u64 variation_sum, variation_min, variation_max;
+	__u64 first; /* arrival */
+	__u64 duplicates, reordered, max_extent, out_of_window;
+	__u64 payload_errors, sequence_errors, negative_delays;
 	__u64 error_expected, error_got, error_at;
 	__u64 corrupt_got, corrupt_at;
+	__u64 padding[4];
 };
 
-/* window_block says which of 64 sequence numbers have arrived, and which of them as the highest so far. */
+/* window_block is about 64 sequence numbers in a row. */
 struct window_block {
-	__u64 seen, record;
+	__u64 seen;   /* which have arrived */
+	__u64 record; /* which of them as the highest so far */
+	__u16 arrivals[64]; /* of records: count of unique frames before them, modulo 2^16 */
 };
 
 struct window {
 	struct window_block blocks[ANALYZER_BLOCKS];
-	__u16 arrivals[ANALYZER_WINDOW]; /* of records: count of unique frames before them, modulo 2^16 */
 };
 
-struct histogram {
-	__u64 buckets[ANALYZER_BUCKETS];
+/* time_buckets holds two histograms side by side, so that a frame's two buckets are likely to share a page. */
+struct time_buckets {
+	struct {
+		__u64 delay, variation;
+	} buckets[ANALYZER_BUCKETS];
 };
 
 /* port_counts is what is counted of frames that belong to no announced stream. */

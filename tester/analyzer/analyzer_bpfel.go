@@ -33,11 +33,6 @@ type analyzerCaptured struct {
 	Data     [256]uint8
 }
 
-type analyzerHistogram struct {
-	_       structs.HostLayout
-	Buckets [1024]uint64
-}
-
 type analyzerPortCounts struct {
 	_            structs.HostLayout
 	Foreign      uint64
@@ -69,62 +64,70 @@ type analyzerStreamCounts struct {
 		_   structs.HostLayout
 		Val uint32
 	}
-	Started        uint32
+	Unused         uint32
 	Received       uint64
 	WireBytes      uint64
 	PayloadBytes   uint64
 	Unique         uint64
+	Next           uint64
+	Last           uint64
+	Transit        int64
+	DelaySum       uint64
+	DelayMin       uint64
+	DelayMax       uint64
+	DelayLatest    uint64
+	VariationSum   uint64
+	VariationMin   uint64
+	VariationMax   uint64
+	First          uint64
 	Duplicates     uint64
 	Reordered      uint64
 	MaxExtent      uint64
 	OutOfWindow    uint64
 	PayloadErrors  uint64
 	SequenceErrors uint64
-	Next           uint64
-	DelaySum       uint64
-	DelayMin       uint64
-	DelayMax       uint64
-	DelayLatest    uint64
 	NegativeDelays uint64
-	Transit        int64
-	VariationSum   uint64
-	VariationMax   uint64
-	Variations     uint64
-	VariationMin   uint64
-	First          uint64
-	Last           uint64
 	ErrorExpected  uint64
 	ErrorGot       uint64
 	ErrorAt        uint64
 	CorruptGot     uint64
 	CorruptAt      uint64
+	Padding        [4]uint64
+}
+
+type analyzerTimeBuckets struct {
+	_       structs.HostLayout
+	Buckets [1024]struct {
+		_         structs.HostLayout
+		Delay     uint64
+		Variation uint64
+	}
 }
 
 type analyzerWindow struct {
 	_      structs.HostLayout
 	Blocks [128]struct {
-		_      structs.HostLayout
-		Seen   uint64
-		Record uint64
+		_        structs.HostLayout
+		Seen     uint64
+		Record   uint64
+		Arrivals [64]uint16
 	}
-	Arrivals [8192]uint16
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	analyzerMapCaptures   = "captures"
-	analyzerMapDelays     = "delays"
-	analyzerMapPort       = "port"
-	analyzerMapRecent     = "recent"
-	analyzerMapRecorders  = "recorders"
-	analyzerMapSlots      = "slots"
-	analyzerMapStreams    = "streams"
-	analyzerMapVariations = "variations"
-	analyzerMapWindows    = "windows"
-	analyzerProgAnalyze   = "analyze"
-	analyzerVarSettings   = "settings"
+	analyzerMapCaptures  = "captures"
+	analyzerMapPort      = "port"
+	analyzerMapRecent    = "recent"
+	analyzerMapRecorders = "recorders"
+	analyzerMapSlots     = "slots"
+	analyzerMapStreams   = "streams"
+	analyzerMapTimes     = "times"
+	analyzerMapWindows   = "windows"
+	analyzerProgAnalyze  = "analyze"
+	analyzerVarSettings  = "settings"
 )
 
 // loadAnalyzer returns the embedded CollectionSpec for analyzer.
@@ -176,15 +179,14 @@ type analyzerProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type analyzerMapSpecs struct {
-	Captures   *ebpf.MapSpec `ebpf:"captures"`
-	Delays     *ebpf.MapSpec `ebpf:"delays"`
-	Port       *ebpf.MapSpec `ebpf:"port"`
-	Recent     *ebpf.MapSpec `ebpf:"recent"`
-	Recorders  *ebpf.MapSpec `ebpf:"recorders"`
-	Slots      *ebpf.MapSpec `ebpf:"slots"`
-	Streams    *ebpf.MapSpec `ebpf:"streams"`
-	Variations *ebpf.MapSpec `ebpf:"variations"`
-	Windows    *ebpf.MapSpec `ebpf:"windows"`
+	Captures  *ebpf.MapSpec `ebpf:"captures"`
+	Port      *ebpf.MapSpec `ebpf:"port"`
+	Recent    *ebpf.MapSpec `ebpf:"recent"`
+	Recorders *ebpf.MapSpec `ebpf:"recorders"`
+	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	Streams   *ebpf.MapSpec `ebpf:"streams"`
+	Times     *ebpf.MapSpec `ebpf:"times"`
+	Windows   *ebpf.MapSpec `ebpf:"windows"`
 }
 
 // analyzerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -214,27 +216,25 @@ func (o *analyzerObjects) Close() error {
 //
 // It can be passed to loadAnalyzerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type analyzerMaps struct {
-	Captures   *ebpf.Map `ebpf:"captures"`
-	Delays     *ebpf.Map `ebpf:"delays"`
-	Port       *ebpf.Map `ebpf:"port"`
-	Recent     *ebpf.Map `ebpf:"recent"`
-	Recorders  *ebpf.Map `ebpf:"recorders"`
-	Slots      *ebpf.Map `ebpf:"slots"`
-	Streams    *ebpf.Map `ebpf:"streams"`
-	Variations *ebpf.Map `ebpf:"variations"`
-	Windows    *ebpf.Map `ebpf:"windows"`
+	Captures  *ebpf.Map `ebpf:"captures"`
+	Port      *ebpf.Map `ebpf:"port"`
+	Recent    *ebpf.Map `ebpf:"recent"`
+	Recorders *ebpf.Map `ebpf:"recorders"`
+	Slots     *ebpf.Map `ebpf:"slots"`
+	Streams   *ebpf.Map `ebpf:"streams"`
+	Times     *ebpf.Map `ebpf:"times"`
+	Windows   *ebpf.Map `ebpf:"windows"`
 }
 
 func (m *analyzerMaps) Close() error {
 	return _AnalyzerClose(
 		m.Captures,
-		m.Delays,
 		m.Port,
 		m.Recent,
 		m.Recorders,
 		m.Slots,
 		m.Streams,
-		m.Variations,
+		m.Times,
 		m.Windows,
 	)
 }

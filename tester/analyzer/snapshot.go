@@ -31,18 +31,15 @@ func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 	if err != nil {
 		return analysis, fmt.Errorf("read stream counters: %w", err)
 	}
-	var delay, variation analyzerHistogram
+	var times analyzerTimeBuckets
 	for slot, id := range a.streams {
 		c := &counts[slot]
 		if c.Received > 0 {
-			if err := a.objects.Delays.Lookup(uint32(slot), &delay); err != nil {
+			if err := a.objects.Times.Lookup(uint32(slot), &times); err != nil {
 				return analysis, fmt.Errorf("read delays of stream %d: %w", id, err)
 			}
-			if err := a.objects.Variations.Lookup(uint32(slot), &variation); err != nil {
-				return analysis, fmt.Errorf("read delay variations of stream %d: %w", id, err)
-			}
 		}
-		one, err := account(id, c, &delay, &variation)
+		one, err := account(id, c, &times)
 		if err != nil {
 			return analysis, err
 		}
@@ -67,7 +64,7 @@ func entries[T any](m *ebpf.Map, n int) ([]T, error) {
 	return values, nil
 }
 
-func account(id uint16, c *analyzerStreamCounts, delay, variation *analyzerHistogram) (tester.Counts, error) {
+func account(id uint16, c *analyzerStreamCounts, times *analyzerTimeBuckets) (tester.Counts, error) {
 	counts := tester.Counts{
 		Stream: id, Received: c.Received, WireBytes: c.WireBytes, PayloadBytes: c.PayloadBytes,
 		Unique: c.Unique, Duplicates: c.Duplicates, Reordered: c.Reordered, MaxExtent: c.MaxExtent,
@@ -91,11 +88,15 @@ func account(id uint16, c *analyzerStreamCounts, delay, variation *analyzerHisto
 	if c.PayloadErrors > 0 {
 		counts.LastCorrupt = &tester.Corruption{Sequence: c.CorruptGot, At: time.Duration(c.CorruptAt)}
 	}
+	var delay, variation [len(times.Buckets)]uint64
+	for i := range times.Buckets {
+		delay[i], variation[i] = times.Buckets[i].Delay, times.Buckets[i].Variation
+	}
 	var err error
-	if counts.Delay, err = hist.FromCounts(delay.Buckets[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
+	if counts.Delay, err = hist.FromCounts(delay[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
 		return counts, fmt.Errorf("read delays of stream %d: %w", id, err)
 	}
-	if counts.Variation, err = hist.FromCounts(variation.Buckets[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
+	if counts.Variation, err = hist.FromCounts(variation[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
 		return counts, fmt.Errorf("read delay variations of stream %d: %w", id, err)
 	}
 	return counts, nil

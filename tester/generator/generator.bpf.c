@@ -103,38 +103,37 @@ static __always_inline __u64 wait(__u64 until)
 	return now;
 }
 
+/* SMALLER - the smaller of two keys, and the place it has, without a jump that nobody could predict. */
+#define SMALLER(key, place, other, there)                   \
+	do {                                                \
+		__s64 below = (__s64)((other) - (key));     \
+		__u64 mask = (__u64)(below >> 63);          \
+		key += (__u64)below & mask;                 \
+		place += ((there) - (place)) & (__u32)mask; \
+	} while (0)
+
 /* put_root - replaces the smallest key. */
 static __always_inline void put_root(struct heap *h, __u64 key)
 {
-	__u32 at = 0, best;
-	__u64 least, other;
+	__u32 at = 0, left, right;
+	__u64 a, b, c, d;
 
 	for (int level = 0; level < 6; level++) {
 		if (at >= 1024)
 			break;
-		best = 4 * at + 1;
-		least = h->keys[best];
-		other = h->keys[4 * at + 2];
-		if (other < least) {
-			least = other;
-			best = 4 * at + 2;
-		}
-		other = h->keys[4 * at + 3];
-		if (other < least) {
-			least = other;
-			best = 4 * at + 3;
-		}
-		other = h->keys[4 * at + 4];
-		if (other < least) {
-			least = other;
-			best = 4 * at + 4;
-		}
-		if (key <= least)
+		left = 4 * at + 1;
+		right = 4 * at + 3;
+		a = h->keys[4 * at + 1];
+		b = h->keys[4 * at + 2];
+		c = h->keys[4 * at + 3];
+		d = h->keys[4 * at + 4];
+		SMALLER(a, left, b, 4 * at + 2);
+		SMALLER(c, right, d, 4 * at + 4);
+		SMALLER(a, left, c, right);
+		if (key <= a)
 			break;
-		h->keys[at] = least;
-		/* through memory, so that the verifier does not follow each child on its own */
-		*(volatile __u32 *)&h->at = best;
-		at = *(volatile __u32 *)&h->at;
+		h->keys[at] = a;
+		at = left;
 	}
 	if (at < GENERATOR_HEAP)
 		h->keys[at] = key;

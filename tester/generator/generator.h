@@ -6,7 +6,7 @@
 #define GENERATOR_STREAMS 4096
 #define GENERATOR_INDEX_BITS 12     /* of a heap key: a stream's place in plans */
 #define GENERATOR_HEAP (4096 + 4)   /* keys; those without a stream are GENERATOR_NEVER */
-#define GENERATOR_NEVER (~0ULL)
+#define GENERATOR_NEVER (~0ULL >> 1) /* the difference of two keys has a sign */
 #define GENERATOR_HEAD 80           /* octets of a frame that are rewritten each time */
 #define GENERATOR_SHORT 60          /* the same for the shortest frames */
 #define GENERATOR_FIELDS 4
@@ -87,8 +87,6 @@ struct progress {
 /* heap holds what is due next: due << GENERATOR_INDEX_BITS | index, smallest first, four children per node. */
 struct heap {
 	__u64 keys[GENERATOR_HEAP];
-	__u32 at; /* scratch */
-	__u32 unused;
 };
 
 /* rounds holds the streams without a pace, which take turns. */

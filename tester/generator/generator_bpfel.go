@@ -72,10 +72,8 @@ type generatorGeneratorSettings struct {
 }
 
 type generatorHeap struct {
-	_      structs.HostLayout
-	Keys   [4100]uint64
-	At     uint32
-	Unused uint32
+	_    structs.HostLayout
+	Keys [4100]uint64
 }
 
 type generatorLateness struct {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	never     = ^uint64(0)
+	never     = ^uint64(0) >> 1
 	indexBits = 12
 	headSize  = 80
 	stampSize = tester.StampSize

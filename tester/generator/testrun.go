@@ -21,7 +21,11 @@ type runAttributes struct {
 
 // xdpContext is struct xdp_md (linux/bpf.h).
 type xdpContext struct {
-	data, dataEnd, dataMeta, ifindex, queue, egress uint32
+	_       uint32 // data
+	dataEnd uint32
+	_       uint32 // data_meta
+	ifindex uint32 // ingress_ifindex
+	_       [2]uint32
 }
 
 const (
