@@ -14,6 +14,7 @@ type Config struct {
 	LossTime                    time.Duration
 	MaxBurst                    time.Duration // longest burst (RFC 9004 section 6.2: up to 30 s)
 	OverloadTime, RecoveredTime time.Duration // section 26.5
+	ResetTime                   time.Duration // longest silence that is waited for
 	// Waits of section 23.
 	RouteWait, LearnWait, ResidualWait, RestWait time.Duration
 
@@ -47,7 +48,7 @@ func Standard(setup Setup) Config {
 	return Config{
 		Setup:      setup,
 		SearchTime: 5 * time.Second, FinalTime: 60 * time.Second, LatencyTime: 120 * time.Second, LossTime: 60 * time.Second,
-		MaxBurst: 30 * time.Second, OverloadTime: 60 * time.Second, RecoveredTime: 10 * time.Second,
+		MaxBurst: 30 * time.Second, OverloadTime: 60 * time.Second, RecoveredTime: 10 * time.Second, ResetTime: 5 * time.Minute,
 		RouteWait: 2 * time.Second, LearnWait: 2 * time.Second, ResidualWait: 2 * time.Second, RestWait: 5 * time.Second,
 		Resolution: 0.005, Verify: 2, Attempts: 5, LatencyRuns: 20, BurstRuns: 50, RecoveryRuns: 3, BurstStep: 1,
 		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05,
@@ -60,6 +61,7 @@ func Quick(setup Setup) Config {
 	c.SearchTime, c.FinalTime, c.LatencyTime, c.LossTime = 500*time.Millisecond, 2*time.Second, 2*time.Second, time.Second
 	c.MaxBurst, c.OverloadTime, c.RecoveredTime = 500*time.Millisecond, time.Second, time.Second
 	c.RouteWait, c.LearnWait, c.ResidualWait, c.RestWait = 0, 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+	c.ResetTime = 30 * time.Second
 	c.Resolution, c.LatencyRuns, c.BurstRuns, c.RecoveryRuns, c.BurstStep = 0.02, 3, 3, 1, 16
 	c.IsQuick = true
 	return c

@@ -67,10 +67,10 @@ func (r *runner) reset(ctx context.Context, t ThroughputResult, kind ResetKind) 
 		result.Reason = "its rate is the throughput, which was not measured"
 		return result, nil
 	}
-	if err := r.bench.Learn(ctx, t.Size); err != nil {
-		return result, fmt.Errorf("learning frames: %w", err)
+	if err := r.learn(ctx, t.Size); err != nil {
+		return result, err
 	}
-	silence, err := r.bench.Silence(ctx, Trial{Size: t.Size, Rate: t.Rate, Duration: r.FinalTime}, kind.Trigger)
+	silence, err := r.bench.Silence(ctx, Trial{Size: t.Size, Rate: t.Rate, Duration: r.ResetTime}, kind.Trigger)
 	if u := unfit(err); u != nil {
 		result.Reason = u.Reason
 		return result, nil

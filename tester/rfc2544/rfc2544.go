@@ -62,6 +62,7 @@ type Outcome struct {
 	Directions []Flow
 	Dropped    uint64        // frames the tester itself lost before analyzing them
 	Steal      float64       // share of CPU time that other guests of the host took
+	LinkDown   bool          // a link of the tester went down
 	Elapsed    time.Duration // whole trial
 }
 

@@ -31,12 +31,12 @@ func Run(ctx context.Context, config Config, bench Bench) (Report, error) {
 		return Report{}, err
 	}
 	r := &runner{Config: config, bench: bench}
-	report := Report{Config: config, Started: time.Now(), Mechanisms: bench.Describe()}
+	report := Report{Config: config, Started: time.Now()}
 	err := r.pause(ctx, config.RouteWait)
 	if err == nil {
 		err = r.all(ctx, &report)
 	}
-	report.Finished, report.Attempts = time.Now(), r.attempts
+	report.Finished, report.Attempts, report.Mechanisms = time.Now(), r.attempts, bench.Describe()
 	if err != nil && ctx.Err() != nil {
 		report.Stopped = true
 		return report, nil

@@ -88,14 +88,14 @@ func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64
 
 // offer tries the highest rate, and a lower one for as long as the tester cannot offer it.
 func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome, error) {
-	const steps = 12
+	const steps = 8
 	for try := 0; ; try++ {
 		pass, outcome, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: s.high, Duration: r.SearchTime})
 		u := unfit(err)
 		if u == nil || !u.Short || try == steps {
 			return pass, outcome, err
 		}
-		lower := min(u.Best, s.high) * (1 - r.MaxShort)
+		lower := min(u.Best*(1-r.MaxShort), s.high*0.9) // a machine that cannot keep one rate may not keep one close below it
 		if lower <= 0 {
 			return false, outcome, err
 		}

@@ -47,6 +47,9 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if o.Dropped > 0 {
 		reasons = append(reasons, fmt.Sprintf("the tester itself dropped %d received frames", o.Dropped))
 	}
+	if o.LinkDown {
+		reasons = append(reasons, "a link went down")
+	}
 	if o.Steal > c.MaxSteal {
 		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the processors away", 100*o.Steal))
 	}
@@ -58,6 +61,7 @@ type runner struct {
 	Config
 	bench    Bench
 	attempts []Attempt
+	learned  int // size of the last learning frames
 }
 
 // valid runs a trial until it is valid, Attempts times at most; then it gives an unfitError.
@@ -82,10 +86,7 @@ func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error)
 
 // once runs the phases of section 23: learning frames, the trial with its residual wait, and a rest.
 func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
-	if err := r.bench.Learn(ctx, t.Size); err != nil {
-		return Outcome{}, fmt.Errorf("learning frames: %w", err)
-	}
-	if err := r.pause(ctx, r.LearnWait); err != nil {
+	if err := r.learn(ctx, t.Size); err != nil {
 		return Outcome{}, err
 	}
 	outcome, err := r.bench.Trial(ctx, t, r.ResidualWait)
@@ -96,6 +97,18 @@ func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
 		return Outcome{}, err
 	}
 	return outcome, r.pause(ctx, r.RestWait)
+}
+
+// learn sends learning frames and waits: before every trial, in a quick look before the first one of a size.
+func (r *runner) learn(ctx context.Context, size int) error {
+	if r.IsQuick && r.learned == size {
+		return nil
+	}
+	r.learned = size
+	if err := r.bench.Learn(ctx, size); err != nil {
+		return fmt.Errorf("learning frames: %w", err)
+	}
+	return r.pause(ctx, r.LearnWait)
 }
 
 func (r *runner) tell(test Test, t Trial, o Outcome, reasons []string) {

@@ -55,15 +55,17 @@ const (
 
 // Config is one run.
 type Config struct {
-	Name       string
-	Directions []Direction   // stream identifiers are unique over all of them
-	Clock      Clock         // empty: OneWay where both ends are here, Relative otherwise
-	IKnow      bool          // a default route's device may be used
-	Straggle   time.Duration // how long to wait for frames after the last was sent, at most; 0 is DefaultStraggle
-	Listen     time.Duration // without any sender: how long to receive; 0 is until the context ends
-	Capture    int           // frames to keep around errors, per receiving port; 0 is none
-	Progress   func(Account) // called once a second while the run lasts, never concurrently; may be nil
-	Engine     Engine        // nil is the machine's own: generator and analyzer
+	Name         string
+	Directions   []Direction   // stream identifiers are unique over all of them
+	Clock        Clock         // empty: OneWay where both ends are here, Relative otherwise
+	IKnow        bool          // a default route's device may be used
+	Straggle     time.Duration // how long to wait for frames after the last was sent, at most; 0 is DefaultStraggle
+	Listen       time.Duration // without any sender: how long to receive; 0 is until the context ends
+	Capture      int           // frames to keep around errors, per receiving port; 0 is none
+	Progress     func(Account) // called once a second while the run lasts, never concurrently; may be nil
+	Observe      func(Account) // called every ObserveEvery, like Progress; may be nil
+	ObserveEvery time.Duration
+	Engine       Engine // nil is the machine's own: generator and analyzer
 }
 
 // DefaultStraggle is how long a run waits for late frames. It ends earlier when every frame has arrived.

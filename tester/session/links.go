@@ -15,9 +15,11 @@ type links struct {
 	once sync.Once
 	// notes is written by the watching goroutine until done is closed.
 	notes []string
+	down  bool // some link went down
 }
 
-const lookAgain = 100 * time.Millisecond
+// LookAgain is how often the ports are looked at.
+const LookAgain = 100 * time.Millisecond
 
 func watch(ports []Port, began time.Time) *links {
 	l := &links{quit: make(chan struct{}), done: make(chan struct{})}
@@ -25,10 +27,10 @@ func watch(ports []Port, began time.Time) *links {
 	return l
 }
 
-// look polls: a link that goes down and up within lookAgain is missed.
+// look polls: a link that goes down and up within LookAgain is missed.
 func (l *links) look(ports []Port, began time.Time) {
 	defer close(l.done)
-	ticker := time.NewTicker(lookAgain)
+	ticker := time.NewTicker(LookAgain)
 	defer ticker.Stop()
 	conns := make([]*rtnl.Conn, len(ports))
 	for i, port := range ports {
@@ -51,6 +53,7 @@ func (l *links) look(ports []Port, began time.Time) {
 			if now != down[i] {
 				l.notes = append(l.notes, fmt.Sprintf("the link of %s went %s %.1f s into the run", ports[i], map[bool]string{true: "down", false: "up"}[now], time.Since(began).Seconds()))
 				down[i] = now
+				l.down = l.down || now
 			}
 		}
 		select {
@@ -66,4 +69,10 @@ func (l *links) stop() []string {
 	l.once.Do(func() { close(l.quit) })
 	<-l.done
 	return l.notes
+}
+
+// wentDown says whether any link did; it ends the watch.
+func (l *links) wentDown() bool {
+	l.stop()
+	return l.down
 }

@@ -37,6 +37,9 @@ func (a Account) remarks(config Config) []string {
 	if late+skipped > 0 {
 		note("%d frames left late and %d were left out because their time had passed", late, skipped)
 	}
+	if a.Refused > 0 {
+		note("the sending devices or their veth peers had no room for %d frames: they count as sent and as lost", a.Refused)
+	}
 	if a.Dropped > 0 {
 		note("the receiving devices dropped %d frames before the analyzer saw them: this loss is the tester's, not the path's", a.Dropped)
 	}

@@ -56,6 +56,7 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 	account.Captured = r.kept
 	account.Steal = r.load.steal()
 	account.Dropped = r.drops.since()
+	account.LinkDown = r.links.wentDown()
 	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
 	return account, nil
 }
@@ -116,6 +117,12 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 			over = time.After(r.config.Listen)
 		}
 	}
+	var look <-chan time.Time
+	if r.config.Observe != nil && r.config.ObserveEvery > 0 {
+		ticker := time.NewTicker(r.config.ObserveEvery)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	done := ctx.Done()
 	for {
 		select {
@@ -135,6 +142,13 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 			}
 			stopped, done = true, nil
 			r.halt()
+		case <-look:
+			account, err := r.account()
+			if err != nil {
+				r.halt()
+				return stopped, err
+			}
+			r.config.Observe(account)
 		case <-second.C:
 			if err := r.reading(); err != nil {
 				r.halt()

@@ -115,11 +115,7 @@ func quantity(text string, unit record.Unit) (float64, error) {
 		p, err := units.ParseProbability(text)
 		return float64(p), err
 	case record.FramePerSecond:
-		var r rate
-		if err := r.UnmarshalText([]byte(text)); err != nil || r.frames == 0 {
-			return 0, fmt.Errorf("%q is not a frame rate such as \"1000 frame/s\"", text)
-		}
-		return r.frames, nil
+		return ParseFrameRate(text)
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || v < 0 {

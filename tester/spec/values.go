@@ -93,6 +93,15 @@ type rate struct {
 	max    bool
 }
 
+// ParseFrameRate reads "1000 frame/s", "500kpps" or "1.5 Mpps", in frame/s.
+func ParseFrameRate(text string) (float64, error) {
+	var r rate
+	if err := r.UnmarshalText([]byte(text)); err != nil || r.frames == 0 {
+		return 0, fmt.Errorf("%q is not a frame rate such as \"1000 frame/s\"", text)
+	}
+	return r.frames, nil
+}
+
 func (r *rate) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if strings.EqualFold(s, "max") {

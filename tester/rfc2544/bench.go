@@ -1,0 +1,152 @@
+package rfc2544
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"net/netip"
+	"time"
+
+	"weir/tester"
+	"weir/tester/session"
+)
+
+// Ports is a Bench: a device under test between two ports of this machine.
+type Ports struct {
+	A, B          session.Port
+	Header        tester.Header // of frames from A to B; what is missing is filled in as in a session
+	Bidirectional bool
+	IKnow         bool
+	Engine        session.Engine // nil is the machine's own
+
+	next       int               // identifier of the next stream, so that stragglers of a trial cannot count in the next one
+	mechanisms map[string]string // of the trials so far
+}
+
+// streamsPerDirection is what a trial needs at most: one stream, and one after a change of rate.
+const streamsPerDirection = 2
+
+// Describe names the mechanisms of the trials so far.
+func (p *Ports) Describe() map[string]string { return maps.Clone(p.mechanisms) }
+
+// Learn sends a few frames from both ports, so that address tables fill and neighbours are known in both directions.
+func (p *Ports) Learn(ctx context.Context, size int) error {
+	const frames, rate = 8, 1000
+	t := Trial{Size: size, Rate: rate, Frames: frames, Duration: 100 * time.Millisecond}
+	_, err := session.Run(ctx, p.config([]session.Direction{p.direction(p.A, p.B, false, t), p.direction(p.B, p.A, true, t)}, 100*time.Millisecond))
+	return err
+}
+
+// Trial runs one trial.
+func (p *Ports) Trial(ctx context.Context, t Trial, residual time.Duration) (Outcome, error) {
+	account, err := session.Run(ctx, p.config(p.directions(t), residual))
+	if err != nil {
+		return Outcome{}, err
+	}
+	p.mechanisms = account.Mechanisms
+	return outcomeOf(account, t), nil
+}
+
+func (p *Ports) config(directions []session.Direction, residual time.Duration) session.Config {
+	return session.Config{Name: "rfc2544", Directions: directions, IKnow: p.IKnow, Straggle: max(residual, time.Millisecond), Engine: p.Engine}
+}
+
+func (p *Ports) directions(t Trial) []session.Direction {
+	directions := []session.Direction{p.direction(p.A, p.B, false, t)}
+	if p.Bidirectional {
+		directions = append(directions, p.direction(p.B, p.A, true, t))
+	}
+	return directions
+}
+
+// direction is one generator's schedule for a trial.
+func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.Direction {
+	header := p.Header
+	if reverse {
+		header.Source, header.Destination = header.Destination, header.Source
+		header.SourceMAC, header.DestinationMAC = nil, nil
+	}
+	if !header.Source.IsValid() {
+		header.Source = netip.IPv4Unspecified()
+	}
+	if !header.Destination.IsValid() {
+		header.Destination = netip.IPv4Unspecified()
+	}
+	s := tester.Stream{
+		ID: p.id(), Name: "trial", Header: header, Stamped: true, Sizes: []tester.SizeShare{{Size: t.Size, Weight: 1}},
+		Gap: gapOf(t.Rate), Frames: t.Frames,
+	}
+	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.Skip, Batch: t.Batch, Streams: []tester.Stream{s}}
+	if t.Then != nil {
+		schedule.Streams[0].Frames = uint64(t.Rate * t.Duration.Seconds())
+		after := s
+		after.ID, after.Name, after.Gap, after.Start, after.Frames = p.id(), "after", gapOf(t.Then.Rate), t.Duration, 0
+		schedule.Streams = append(schedule.Streams, after)
+		schedule.Duration += t.Then.Duration
+	}
+	return session.Direction{From: from, To: to, Schedule: schedule}
+}
+
+// id gives identifiers in turn; a stream of a trial long past has no frame left on its way.
+func (p *Ports) id() uint16 {
+	id := p.next % tester.MaxStreams
+	p.next++
+	return uint16(id)
+}
+
+// gapOf is the time between frames, in whole ns; 0 for as fast as possible.
+func gapOf(rate float64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return time.Duration(max(math.Round(1e9/rate), 1))
+}
+
+// outcomeOf reads a trial's outcome from the account of its run.
+func outcomeOf(a session.Account, t Trial) Outcome {
+	o := Outcome{Dropped: a.Dropped, Steal: a.Steal, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
+	step := 1
+	if t.Then != nil {
+		step = streamsPerDirection
+	}
+	for i := 0; i+step <= len(a.Streams); i += step {
+		f := flowOf(a.Streams[i])
+		if t.Then != nil {
+			after := a.Streams[i+1]
+			f.LastLoss = lastLoss(after, t.Then.Rate)
+			f.Late, f.Skipped = f.Late+after.Sent.Late, f.Skipped+after.Sent.Skipped
+		}
+		o.Directions = append(o.Directions, f)
+	}
+	return o
+}
+
+func flowOf(s session.Stream) Flow {
+	c := s.Received
+	return Flow{
+		Sent: s.Sent.Frames, Received: c.Unique + c.OutOfWindow, Offered: s.Rate(), Forwarded: s.Arrival(),
+		Late: s.Sent.Late, Skipped: s.Sent.Skipped, Duplicates: c.Duplicates, Reordered: c.Reordered, Delay: c.Delay,
+	}
+}
+
+// lastLoss is the time from a stream's first frame to the sending of the last one that was lost; 0 where none was. The
+// receiver's last sequence error names the frame behind it; a loss at the very end is the last frame itself.
+func lastLoss(s session.Stream, rate float64) time.Duration {
+	if s.Lost == 0 || rate <= 0 {
+		return 0
+	}
+	last := uint64(0)
+	switch e := s.Received.LastError; {
+	case s.TailLost > 0:
+		last = s.Sent.Frames - 1
+	case e != nil:
+		last = e.Got&(1<<session.SequenceBits-1) - 1
+	}
+	return time.Duration(float64(last) / rate * float64(time.Second))
+}
+
+// errNoSilence says that the device did not come back.
+func errNoSilence(waited time.Duration) error {
+	return &unfitError{Reason: fmt.Sprintf("the device forwarded nothing for %s after the reset", waited)}
+}

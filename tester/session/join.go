@@ -1,0 +1,85 @@
+package session
+
+import (
+	"maps"
+
+	"weir/internal/fault"
+)
+
+// Join makes one account of a sender's and a receiver's. With clock empty or Relative the delays are relative to the
+// smallest one; OneWay is the user's word that the two clocks were synchronised.
+func Join(sender, receiver Account, clock Clock) (Account, error) {
+	for _, a := range []Account{sender, receiver} {
+		if a.Format != FormatAccount {
+			return Account{}, fault.New(fault.Usage, "give the documents that 'weir tester send' and 'receive' print with --format json",
+				"format %q is not %s", a.Format, FormatAccount)
+		}
+	}
+	if !has(sender, func(s Stream) bool { return s.Sent != nil }) {
+		return Account{}, fault.New(fault.Usage, "give the sender's account first", "the first account has sent nothing")
+	}
+	if !has(receiver, func(s Stream) bool { return s.Received != nil }) {
+		return Account{}, fault.New(fault.Usage, "give the receiver's account second", "the second account has received nothing")
+	}
+	if clock == "" {
+		clock = Relative
+	}
+	joined := Account{
+		Format: FormatAccount, Name: sender.Name, Started: sender.Started, Elapsed: sender.Elapsed, Clock: clock,
+		Mechanisms: map[string]string{}, Foreign: receiver.Foreign, Unknown: receiver.Unknown, Refused: sender.Refused,
+		Dropped: receiver.Dropped, Steal: max(sender.Steal, receiver.Steal), Lateness: sender.Lateness, Ended: sender.Ended,
+		Stopped: sender.Stopped, Series: receiver.Series,
+	}
+	maps.Copy(joined.Mechanisms, sender.Mechanisms)
+	maps.Copy(joined.Mechanisms, receiver.Mechanisms)
+	joined.match(sender, receiver)
+	joined.Notes = joined.remarks(Config{})
+	return joined, nil
+}
+
+func has(a Account, is func(Stream) bool) bool {
+	for _, s := range a.Streams {
+		if is(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// match pairs the streams of the two accounts by their identifiers. Streams that only the receiver knows are left out and
+// noted: they came from elsewhere.
+func (a *Account) match(sender, receiver Account) {
+	arrived := map[uint16]Stream{}
+	for _, s := range receiver.Streams {
+		arrived[s.ID] = s
+	}
+	for _, s := range sender.Streams {
+		if s.Sent == nil {
+			continue
+		}
+		other, known := arrived[s.ID]
+		if known {
+			s.To, s.Received = other.To, other.Received
+			delete(arrived, s.ID)
+		}
+		s.lose()
+		a.Streams = append(a.Streams, s)
+	}
+	for _, s := range arrived {
+		if s.Received != nil && s.Received.Received > 0 {
+			a.Unknown += s.Received.Received
+		}
+	}
+}
+
+// Check says whether the account can be believed: an error of status Failed where frames were sent and a whole stream never
+// arrived. A rate that fell short, or late frames, are only noted.
+func (a Account) Check() error {
+	for _, s := range a.Streams {
+		if s.Unheard() {
+			return fault.New(fault.Failed, "check MAC addresses, routes and forwarding, and that a veth peer has XDP or GRO on",
+				"no frame of %s arrived: %d were sent from %s towards %s", s.Name, s.Sent.Frames, s.From, s.To)
+		}
+	}
+	return nil
+}
