@@ -100,7 +100,7 @@ func (c *cable) open(ns *netns.Namespace, order cableOrder) (err error) {
 	return nil
 }
 
-// run moves frames until stop is set. It keeps its thread for itself and has the kernel wake it precisely.
+// run moves frames until stop is set. It keeps its thread for itself, and has the kernel wake it precisely.
 func (c *cable) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

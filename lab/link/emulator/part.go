@@ -28,6 +28,7 @@ const memoryLimit = 1 << 30
 func Part(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(memoryLimit)
+	hasten()
 	orders, reports := json.NewDecoder(in), json.NewEncoder(out)
 	var first order
 	if err := orders.Decode(&first); err != nil {
