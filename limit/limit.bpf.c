@@ -139,6 +139,8 @@ struct packet {
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
 	struct limit_prefix remote; /* the other end's address, /128 */
+	__u32 idle; /* the TCP sender has nothing in flight */
+	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
 static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
@@ -150,6 +152,7 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 	p->protocol = 0;
 	p->ecn = 0;
 	p->headers = 0;
+	p->idle = 0;
 	__builtin_memset(&p->remote, 0, sizeof(p->remote));
 	p->remote.length = 128;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
@@ -332,24 +335,26 @@ static __always_inline __u32 bucket(__s64 queue_ns)
 
 /* One scope's part in a packet. */
 struct share {
-	struct limit_config *config;
-	struct limit_counters *count;
-	struct limit_state *state;
-	__s64 cost;  /* charged; 0 if the scope let the packet pass free */
+	__s64 cost;  /* ns charged */
 	__s64 queue; /* ns, this packet included */
-	__u64 wire;
+	__u64 wire;  /* octets */
+	__u32 index; /* of the scope and direction in every map */
+	__u32 taken; /* the packet was charged */
 };
 
-/* Charges the packet to one scope. Returns 0 if the scope refuses it. */
-static __always_inline int take(struct __sk_buff *skb, const struct packet *p, __u32 scope, __u32 direction, __s64 now, int idle,
-				struct share *share)
+/*
+ * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_scopes, so that it is verified
+ * once and not for every path through the scopes before.
+ */
+__attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p, struct share *share)
 {
-	__u32 index = scope * 2 + direction;
+	if (!p || !share)
+		return 1;
+	__u32 index = share->index;
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
 
-	share->config = 0;
 	if (!config || !state || !count || !(config->flags & LIMIT_ENFORCED))
 		return 1;
 	if (skb->ifindex == LOOPBACK && !(config->flags & LIMIT_LOOPBACK))
@@ -358,49 +363,65 @@ static __always_inline int take(struct __sk_buff *skb, const struct packet *p, _
 	__s64 cost = wire * config->cost >> LIMIT_COST_SHIFT;
 	__s64 limit = config->drop_ns - (wire > SMALL_PACKET ? config->reserve_ns : 0);
 	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
-	__s64 queue = charge(state, config, now, cost, idle ? 4 * (__s64)config->drop_ns : limit, count);
+	__s64 ceiling = p->idle ? 4 * (__s64)config->drop_ns : limit;
+	__s64 queue = charge(state, config, p->now, cost, ceiling, count);
 
 	if (!(config->flags & LIMIT_CLASSIC))
-		update_rate(state, config, now, wire);
+		update_rate(state, config, p->now, wire);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
-	if (queue > limit && (!idle || queue > 4 * (__s64)config->drop_ns)) {
+	if (queue > ceiling) {
 		count->refused++;
 		return config->flags & LIMIT_SHADOW ? 1 : 0;
 	}
 	if (queue > limit)
 		count->forced++;
-	share->config = config;
-	share->state = state;
-	share->count = count;
 	share->cost = cost;
 	share->queue = queue;
 	share->wire = wire;
+	share->taken = 1;
 	return 1;
 }
 
 enum wish { NOTHING, MARK, REDUCE };
 
-/* Counts an admitted packet and says what the scope wants done to it: more likely the longer its queue. */
-static __always_inline enum wish settle(const struct packet *p, struct share *share, __u32 direction)
+/* Counts an admitted packet and returns what the scope wants done to it: something more likely the longer its queue. */
+__attribute__((noinline)) int settle(const struct packet *p, const struct share *share)
 {
-	struct limit_config *config = share->config;
+	if (!p || !share)
+		return NOTHING;
+	__u32 index = share->index;
+	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
+	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
+
+	if (!config || !count)
+		return NOTHING;
 	__s64 above = share->queue - (__s64)config->mark_ns;
 	__u64 span = config->drop_ns - config->reserve_ns;
 
-	share->count->packets++;
-	share->count->segments += p->segments;
-	share->count->bytes += share->wire;
+	count->packets++;
+	count->segments += p->segments;
+	count->bytes += share->wire;
 	span = span > config->mark_ns ? span - config->mark_ns : 1;
 	if (above <= 0 || bpf_get_prandom_u32() % span >= (__u64)above)
 		return NOTHING;
 	if (p->ecn) {
-		share->count->marked++;
+		count->marked++;
 		return config->flags & LIMIT_SHADOW ? NOTHING : MARK;
 	}
-	if (p->protocol != IPPROTO_TCP || direction == LIMIT_INGRESS)
+	if (p->protocol != IPPROTO_TCP || (index & 1) == LIMIT_INGRESS)
 		return NOTHING;
-	share->count->reduced++;
+	count->reduced++;
 	return config->flags & LIMIT_SHADOW ? NOTHING : REDUCE;
+}
+
+/* Gives back what was charged for a packet that another scope has refused. */
+static __always_inline void give_back(const struct share *share)
+{
+	__u32 index = share->index;
+	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
+
+	if (state)
+		__sync_fetch_and_add(&state->finish_ns, -share->cost);
 }
 
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
@@ -409,9 +430,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	struct limit_scopes found = {}, *scopes = &found;
 	struct bpf_sock *sk = skb->sk;
 	struct packet p;
-	enum wish wish = NOTHING;
-	__u32 first = 0;
-	int idle = 0;
+	__u32 first = 0, refused = 0;
+	int wish = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
 	if (!settings || !settings->generation)
@@ -429,27 +449,23 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	if (direction == LIMIT_EGRESS && p.protocol == IPPROTO_TCP && sk) {
 		struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
 
-		idle = tcp && tcp->packets_out == 0;
+		p.idle = tcp && tcp->packets_out == 0;
 	}
-	__s64 now = bpf_ktime_get_ns();
-	int refused = 0;
-
+	p.now = bpf_ktime_get_ns();
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (i >= scopes->count)
+		if (i >= scopes->count || refused)
 			break;
-		if (!take(skb, &p, scopes->scope[i], direction, now, idle, &shares[i])) {
-			refused = 1;
-			break;
-		}
+		shares[i].index = scopes->scope[i] * 2 + direction;
+		refused = !take(skb, &p, &shares[i]);
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!shares[i].config)
+		if (!shares[i].taken)
 			continue;
 		if (refused) {
-			__sync_fetch_and_add(&shares[i].state->finish_ns, -shares[i].cost);
+			give_back(&shares[i]);
 			continue;
 		}
-		enum wish want = settle(&p, &shares[i], direction);
+		int want = settle(&p, &shares[i]);
 
 		if (want > wish)
 			wish = want;
@@ -458,7 +474,7 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		return direction == LIMIT_EGRESS ? 2 : 0;
 	if (wish == MARK)
 		bpf_skb_ecn_set_ce(skb);
-	return wish == REDUCE ? 3 : 1;
+	return direction == LIMIT_EGRESS && wish == REDUCE ? 3 : 1;
 }
 
 SEC("cgroup_skb/egress")

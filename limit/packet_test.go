@@ -92,6 +92,11 @@ func slow(burst, mark, drop int) Limit {
 		Reserve: 2 * each, Loopback: true}
 }
 
+// drained is how many packets the slow queue may have drained since the test began to fill it, half a packet of slack included.
+func drained(since time.Time) uint64 {
+	return uint64(time.Since(since)/(125*time.Millisecond/2)+1) / 2
+}
+
 // payload makes a datagram of 1000 wire octets, Ethernet header included, and of no more than 128 otherwise.
 const (
 	payload4 = 1000 - 14 - 20 - 8
@@ -110,7 +115,7 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 				t.Fatal(err)
 			}
 			frame := datagram(t, test.ipv6, 0, test.size)
-			admitted := 0
+			admitted, began := uint64(0), time.Now()
 			for range 100 {
 				verdict, _ := send(t, p.objects.LimitEgress, frame)
 				switch verdict {
@@ -122,14 +127,14 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 				}
 			}
 			// Burst 4, drop threshold 30.5 less the reserve of 2: whole packets are admitted while the queue ends at or below it.
-			if want := 4 + 28; admitted != want {
-				t.Errorf("admitted %d of 100, want %d", admitted, want)
+			if least, most := uint64(32), 32+drained(began); admitted < least || admitted > most {
+				t.Errorf("admitted %d of 100, want %d to %d", admitted, least, most)
 			}
 			counted, err := p.Counters(0, Egress)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if counted.Packets != uint64(admitted) || counted.Bytes != 1000*uint64(admitted) || counted.Refused != 100-uint64(admitted) {
+			if counted.Packets != admitted || counted.Bytes != 1000*admitted || counted.Refused != 100-admitted {
 				t.Errorf("counted %+v, want %d packets of 1000 octets and %d refused", counted, admitted, 100-admitted)
 			}
 			// The reserve still lets a small packet through.
@@ -199,7 +204,7 @@ func TestShadowCountsAndPassesEverything(t *testing.T) {
 	if err := p.Set(0, Egress, l); err != nil {
 		t.Fatal(err)
 	}
-	frame := datagram(t, false, 2, payload4)
+	frame, began := datagram(t, false, 2, payload4), time.Now()
 	for range 100 {
 		verdict, after := send(t, p.objects.LimitEgress, frame)
 		if verdict != pass {
@@ -213,8 +218,8 @@ func TestShadowCountsAndPassesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counted.Refused != 100-32 {
-		t.Errorf("would have refused %d, want 68", counted.Refused)
+	if least := 68 - drained(began); counted.Refused < least || counted.Refused > 68 {
+		t.Errorf("would have refused %d, want %d to 68", counted.Refused, least)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 	if in, err := Attached(dir); err != nil || !in {
 		t.Fatalf("attached: %t, %v", in, err)
 	}
-	work := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 200, Size: payload4}
+	work, began := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 200, Size: payload4}, time.Now()
 	if err := json.NewEncoder(process.In).Encode(work); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = again.Close() }()
-	if c := counters(t, again, 1); c.Packets != 32 || c.Refused != 168 {
+	if c := counters(t, again, 1); c.Packets < 32 || c.Packets > 32+drained(began) || c.Packets+c.Refused != 200 {
 		t.Errorf("admitted %d and refused %d without the process, want 32 and 168", c.Packets, c.Refused)
 	}
 	if err := Unpin(dir); err != nil {
@@ -189,7 +189,7 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	}
 	defer func() { _ = p.Close() }()
 	if p.objects.LimitAdopt == nil {
-		testutil.Need(t, "iter/tcp", ErrNoIterator)
+		testutil.Need(t, "tracing", ErrNoIterator)
 	}
 	id, err := inner.ID()
 	if err != nil {
