@@ -26,7 +26,7 @@ removed by the next weir lab command.`,
 		Example: `  weir lab list                              the scenarios that come with Weir
   sudo weir lab run loss-quick               what 1 % packet loss does to TCP here
   sudo weir lab run my.yaml --set loss=0%,1% --out results/one
-  sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 receiver`,
+  sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 10.0.0.2`,
 	}
 	command.AddCommand(
 		newLabListCommand(a), newLabShowCommand(a), newLabRunCommand(a), newLabRerunCommand(a), newLabCompareCommand(a),

@@ -27,13 +27,20 @@ func newLabExecCommand(a *app) *cobra.Command {
 		Short: "Run a program inside a host of a lab that is up",
 		Long: `Run a program inside a host of a lab that is up. Only the network namespace is the
 host's: files, users and processes are those of this machine. The exit status is
-the program's own.`,
+the program's own. weir lab up prints the hosts' addresses.`,
 		Example: `  sudo weir lab exec sender -- ping -c 3 10.0.0.2
   sudo weir lab exec --lab 3fa9c1 receiver -- iperf3 -s`,
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: completeNode,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.execInside(id, args[0], args[1:])
+			program := args[1:]
+			if program[0] == "--" {
+				program = program[1:]
+			}
+			if len(program) == 0 {
+				return fault.New(fault.Usage, "write it as in: weir lab exec "+args[0]+" -- ip address", "no program is named")
+			}
+			return a.execInside(id, args[0], program)
 		},
 	}
 	command.Flags().StringVar(&id, "lab", "", "id of the lab; not needed if only one is up")

@@ -86,7 +86,7 @@ func scenarioTable(all []scenario.Summary) record.Table {
 func labTable(labs []instance.Info) record.Table {
 	t := record.Table{Title: "Labs", Columns: []string{"id", "scenario", "for", "process", "since", "nodes"}}
 	for _, l := range labs {
-		t.Rows = append(t.Rows, []string{l.ID, l.Scenario, string(l.Purpose), strconv.Itoa(l.PID), l.Started.Format(time.DateTime), strconv.Itoa(len(l.Nodes))})
+		t.Rows = append(t.Rows, []string{l.ID, l.Scenario, string(l.Purpose), strconv.Itoa(l.PID), l.Started.Format(time.DateTime), strconv.Itoa(len(nodesOf(l)))})
 	}
 	return t
 }

@@ -50,7 +50,7 @@ func (a attempt) sample(subject, metric string, value float64) record.Sample {
 	known, _, _ := scenario.FindMetric(metric)
 	return record.Sample{
 		Labels: a.labels, Subject: subject, Metric: metric, Unit: known.Unit, Value: value,
-		Repetition: a.result.Repetition, Attempt: a.result.Attempt, Valid: a.result.Valid, Reason: a.result.Reason,
+		Repetition: a.result.Repetition, Attempt: a.result.Attempt, Valid: a.result.Valid, Reason: a.result.Reason(),
 	}
 }
 

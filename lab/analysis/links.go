@@ -35,7 +35,7 @@ func streamSamples(a attempt, phase run.PhaseResult) []record.Sample {
 		samples = append(samples,
 			a.sample(name, scenario.StreamSent, float64(s.Sent.Frames)),
 			a.sample(name, scenario.StreamReceived, float64(c.Received)),
-			a.sample(name, scenario.StreamLoss, share(s.Sent.Frames-min(s.Sent.Frames, c.Unique), s.Sent.Frames)),
+			a.sample(name, scenario.StreamLoss, share(s.Lost, s.Sent.Frames)),
 			a.sample(name, scenario.StreamReordered, share(c.Reordered, c.Received)),
 			a.sample(name, scenario.StreamDuplicates, share(c.Duplicates, s.Sent.Frames)))
 		if span := (c.Last - c.First).Seconds(); span > 0 && c.Received > 1 {

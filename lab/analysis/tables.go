@@ -15,14 +15,32 @@ import (
 
 // tables are what the terminal and the report show: the figures of every flow, and what was published beside them.
 func tables(outcome *run.Outcome, rows []summary.Row) []record.Table {
-	all := []record.Table{resultTable(outcome, rows)}
+	var all []record.Table
+	if t := resultTable(outcome, rows); len(t.Rows) > 0 {
+		all = append(all, t)
+	}
 	if t, any := streamTable(outcome, rows); any {
 		all = append(all, t)
 	}
 	if t, any := publishedTable(outcome.Scenario, rows); any {
 		all = append(all, t)
 	}
+	if t := rejectedTable(outcome); len(t.Rows) > 0 {
+		all = append(all, t)
+	}
 	return all
+}
+
+// rejectedTable lists the runs that do not count, and why.
+func rejectedTable(outcome *run.Outcome) record.Table {
+	t := record.Table{Title: "Rejected runs", Columns: []string{"run", "repetition", "attempt", "why it does not count"}}
+	for i := range outcome.Results {
+		r := &outcome.Results[i]
+		if !r.Valid {
+			t.Rows = append(t.Rows, []string{run.CellName(r.Cell), strconv.Itoa(r.Repetition), strconv.Itoa(r.Attempt), r.Reason()})
+		}
+	}
+	return t
 }
 
 // column is a column of a result table: a metric, shown if any row has it.
@@ -225,19 +243,14 @@ func publishedTable(s *scenario.Scenario, rows []summary.Row) (record.Table, boo
 // notes are what a reader of the bundle must know about how it came about.
 func notes(outcome *run.Outcome) []string {
 	all := slices.Clone(outcome.Notes)
-	rejected := map[string]int{}
-	var reasons []string
+	rejected := 0
 	for _, result := range outcome.Results {
-		if result.Valid {
-			continue
+		if !result.Valid {
+			rejected++
 		}
-		if rejected[result.Reason] == 0 {
-			reasons = append(reasons, result.Reason)
-		}
-		rejected[result.Reason]++
 	}
-	for _, reason := range reasons {
-		all = append(all, fmt.Sprintf("%d runs were rejected and do not count: %s", rejected[reason], reason))
+	if rejected > 0 {
+		all = append(all, fmt.Sprintf("%d of %d runs were rejected because their testbed failed; they do not count", rejected, len(outcome.Results)))
 	}
 	for _, u := range outcome.Unfit {
 		all = append(all, u.Error())

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"weir/lab/instance"
@@ -54,7 +54,7 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	}
 	for _, calibration := range result.Calibrations {
 		if !calibration.OK() {
-			result.Reason = strings.Join(calibration.Problems, "; ")
+			result.Reasons = calibration.Problems
 			return result, nil
 		}
 	}
@@ -120,9 +120,8 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		return err
 	}
 	result.Links = difference(after, before)
-	reasons := append(result.Judgement.Reasons, problems(result.Phases)...)
-	result.Valid = result.Judgement.Valid && len(reasons) == 0
-	result.Reason = strings.Join(reasons, "; ")
+	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
+	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
 }
 

@@ -146,9 +146,9 @@ func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, atte
 			e.progress.tell(event)
 			return nil
 		}
-		event.Stage, event.Reason = Invalid, result.Reason
+		event.Stage, event.Reason = Invalid, result.headline()
 		e.progress.tell(event)
-		reasons = append(reasons, result.Reason)
+		reasons = append(reasons, result.headline())
 	}
 	return &Unfit{Cell: cell, Repetition: j.repetition, Reasons: reasons}
 }

@@ -66,7 +66,7 @@ func (e *execution) try(ctx context.Context, cell *scenario.Cell, what string) (
 		if result.Valid {
 			return "", nil
 		}
-		reason = result.Reason
+		reason = result.headline()
 	}
 	return reason, nil
 }

@@ -57,7 +57,7 @@ type Result struct {
 	Repetition   int // from 1
 	Attempt      int // from 1
 	Valid        bool
-	Reason       string // why it is not valid
+	Reasons      []string // why it is not valid
 	Began        time.Time
 	Took         time.Duration // with building and taking down
 	Phases       []PhaseResult
@@ -79,6 +79,7 @@ type StreamResult struct {
 	Stream scenario.TesterStream
 	Sent   tester.Sent
 	Counts tester.Counts
+	Lost   uint64 // sent and never arrived
 	// Problem says why the stream could not be measured; "" if it was.
 	Problem string
 }
@@ -99,12 +100,26 @@ type Outcome struct {
 type Unfit struct {
 	Cell       *scenario.Cell
 	Repetition int
-	Reasons    []string // of each attempt
+	Reasons    []string // of each attempt, in short
 }
 
 func (u *Unfit) Error() string {
 	return fmt.Sprintf("this machine does not carry %s: %d of %d attempts were invalid, the last one because %s",
 		CellName(u.Cell), len(u.Reasons), len(u.Reasons), u.Reasons[len(u.Reasons)-1])
+}
+
+// Reason is why the run is not valid, whole.
+func (r *Result) Reason() string { return strings.Join(r.Reasons, "; ") }
+
+// headline is the first reason and how many more there are.
+func (r *Result) headline() string {
+	switch len(r.Reasons) {
+	case 0:
+		return ""
+	case 1:
+		return r.Reasons[0]
+	}
+	return fmt.Sprintf("%s (and %d more)", r.Reasons[0], len(r.Reasons)-1)
 }
 
 // CellName names a cell by its labels, in the order of the parameters' names: "cc=bbr loss=1%".

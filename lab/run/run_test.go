@@ -178,7 +178,7 @@ func TestEveryRepetitionOfEveryCellRunsOnce(t *testing.T) {
 	}
 	for _, r := range outcome.Results {
 		if !r.Valid || len(r.Phases) != 1 || r.Links[0].Forward.Received != 100 {
-			t.Errorf("%s: valid %v (%s), %d phases, links %+v", CellName(r.Cell), r.Valid, r.Reason, len(r.Phases), r.Links)
+			t.Errorf("%s: valid %v (%s), %d phases, links %+v", CellName(r.Cell), r.Valid, r.Reason(), len(r.Phases), r.Links)
 		}
 	}
 	if last := told[len(told)-1]; last.Done != 8 || last.Total != 9 || last.Stage != Valid {
@@ -229,7 +229,7 @@ func TestAnInvalidRunIsRepeatedAndKeptAsEvidence(t *testing.T) {
 			attempts = append(attempts, r)
 		}
 	}
-	if len(outcome.Results) != 10 || len(attempts) != 2 || attempts[0].Valid || attempts[0].Reason != "a disturbance" || !attempts[1].Valid || attempts[1].Attempt != 2 {
+	if len(outcome.Results) != 10 || len(attempts) != 2 || attempts[0].Valid || attempts[0].Reason() != "a disturbance" || !attempts[1].Valid || attempts[1].Attempt != 2 {
 		t.Errorf("%d results, attempts %+v", len(outcome.Results), attempts)
 	}
 }
@@ -265,7 +265,7 @@ func TestABrokenFlowIsNoResult(t *testing.T) {
 		return traffic.Result{Flow: f}, errors.New("connection refused")
 	}}
 	outcome, err := execute(t, t.Context(), small, Options{Generator: generator})
-	if fault.Of(err) != fault.Testbed || outcome.Results[0].Valid || !strings.Contains(outcome.Results[0].Reason, "flow bulk broke off: connection refused") {
+	if fault.Of(err) != fault.Testbed || outcome.Results[0].Valid || !strings.Contains(outcome.Results[0].Reason(), "flow bulk broke off: connection refused") {
 		t.Errorf("%v, result %+v", err, outcome.Results[0])
 	}
 }

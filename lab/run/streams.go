@@ -2,15 +2,144 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"time"
 
 	"weir/lab/scenario"
+	"weir/tester"
+	"weir/tester/session"
 )
 
-// runStreams runs the phase's tester streams.
-func runStreams(_ context.Context, _ *Bench, phase scenario.Phase) []StreamResult {
+// runStreams runs the phase's tester streams in one session, grouped by the pair of nodes they join.
+func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []StreamResult {
 	results := make([]StreamResult, len(phase.Streams))
 	for i, stream := range phase.Streams {
-		results[i] = StreamResult{Stream: stream, Problem: "this build has no frame tester"}
+		results[i] = StreamResult{Stream: stream, Problem: "it was not measured"}
+	}
+	config, err := bench.session(phase)
+	var account session.Account
+	if err == nil {
+		account, err = session.Run(ctx, config)
+	}
+	if err != nil {
+		for i := range results {
+			results[i].Problem = err.Error()
+		}
+		return results
+	}
+	for _, measured := range account.Streams {
+		if int(measured.ID) >= len(results) || measured.Sent == nil || measured.Received == nil {
+			continue
+		}
+		result := &results[measured.ID]
+		result.Sent, result.Counts, result.Lost, result.Problem = *measured.Sent, *measured.Received, measured.Lost, ""
+		if measured.Sent.Skipped > 0 {
+			result.Problem = fmt.Sprintf("the generator did not send %d frames in time", measured.Sent.Skipped)
+		}
 	}
 	return results
+}
+
+// session describes the phase's streams to the tester. A stream's identifier is its place in the phase.
+func (b *Bench) session(phase scenario.Phase) (session.Config, error) {
+	config := session.Config{Name: phase.Name, Clock: session.OneWay, Straggle: straggle(b.Cell)}
+	for i, stream := range phase.Streams {
+		from, to, err := b.ports(stream)
+		if err != nil {
+			return config, fmt.Errorf("stream %s: %w", stream.Name, err)
+		}
+		entry, err := b.stream(uint16(i), stream)
+		if err != nil {
+			return config, fmt.Errorf("stream %s: %w", stream.Name, err)
+		}
+		direction := findDirection(&config, from, to)
+		direction.Schedule.Streams = append(direction.Schedule.Streams, entry)
+		direction.Schedule.Duration = max(direction.Schedule.Duration, stream.Start+stream.Duration+time.Second)
+	}
+	return config, nil
+}
+
+func findDirection(config *session.Config, from, to session.Port) *session.Direction {
+	for i := range config.Directions {
+		if d := &config.Directions[i]; d.From.String() == from.String() && d.To.String() == to.String() {
+			return d
+		}
+	}
+	config.Directions = append(config.Directions, session.Direction{From: from, To: to, Schedule: tester.Schedule{Batch: 1}})
+	return &config.Directions[len(config.Directions)-1]
+}
+
+func (b *Bench) stream(id uint16, s scenario.TesterStream) (tester.Stream, error) {
+	source, hasSource := b.Cell.Address(s.From, s.Family)
+	destination, hasDestination := b.Cell.Address(s.To, s.Family)
+	if !hasSource || !hasDestination {
+		return tester.Stream{}, fmt.Errorf("%s or %s has no IPv%d address", s.From, s.To, s.Family)
+	}
+	return tester.Stream{
+		ID: id, Name: s.Name, Stamped: true, Start: s.Start,
+		Header: tester.Header{Source: source, Destination: destination, SourcePort: firstPort + id, DestinationPort: echo, DSCP: s.DSCP},
+		Sizes:  []tester.SizeShare{{Size: s.FrameSize, Weight: 1}},
+		Gap:    time.Duration(float64(time.Second) / s.Rate), Frames: uint64(s.Rate * s.Duration.Seconds()),
+	}, nil
+}
+
+const (
+	firstPort = 49152
+	echo      = 7 // the UDP port of RFC 2544's test frames (appendix C.2.6.4)
+)
+
+// straggle is how long frames may take behind the last one sent.
+func straggle(cell *scenario.Cell) time.Duration {
+	wait := session.DefaultStraggle
+	for _, l := range cell.Links {
+		wait += 2 * (max(l.Forward.Delay, l.Reverse.Delay) + 4*max(l.Forward.Jitter, l.Reverse.Jitter))
+	}
+	return wait
+}
+
+// ports are the devices by which a stream leaves its sender and reaches its receiver.
+func (b *Bench) ports(s scenario.TesterStream) (from, to session.Port, err error) {
+	address, ok := b.Cell.Address(s.To, s.Family)
+	if !ok {
+		return from, to, fmt.Errorf("%s has no IPv%d address", s.To, s.Family)
+	}
+	here := s.From
+	for range len(b.Cell.Nodes) {
+		index := b.towards(here, address)
+		if index < 0 {
+			return from, to, fmt.Errorf("%s has no route to %s", here, address)
+		}
+		if here == s.From {
+			from = b.port(index)
+		}
+		index ^= 1
+		if here = b.Topology.Ends[index].Node; here == s.To {
+			return from, b.port(index), nil
+		}
+	}
+	return from, to, fmt.Errorf("the route from %s to %s ends nowhere", s.From, s.To)
+}
+
+// towards is the place in Topology.Ends by which a node sends to an address: by a route, else by a link that has it.
+func (b *Bench) towards(node string, address netip.Addr) int {
+	via := ""
+	for _, route := range b.Cell.Routes {
+		if route.From == node && route.To.Contains(address) {
+			via = route.Via
+		}
+	}
+	for i, end := range b.Topology.Ends {
+		l := b.Cell.Links[i/2]
+		direct := l.AddressA4.Contains(address) || l.AddressA6.Contains(address)
+		if end.Node == node && (via == l.Name || via == "" && direct) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *Bench) port(index int) session.Port {
+	end := b.Topology.Ends[index]
+	return session.Port{Name: end.Node, Namespace: b.Topology.Nodes[end.Node], Device: end.Device}
 }
