@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"weir/internal/fault"
+	"weir/tester/session"
+	"weir/tester/spec"
+)
+
+func newTesterCommand(a *app) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "tester",
+		Short: "Send frames, judge every one that arrives, benchmark devices",
+		Long: `Send frames, judge every one that arrives, benchmark devices.
+
+Every stamped frame carries a sequence number and a time. The receiver counts,
+per stream and exactly, what was lost, duplicated, reordered and damaged, and
+how long each frame took.
+
+Only the devices that you name are used, and a device with a default route only
+with --i-know. Devices in a network namespace are written NAMESPACE:DEVICE.`,
+	}
+	command.AddCommand(newTesterRunCommand(a), newTesterSendCommand(a), newTesterReceiveCommand(a), newTesterJoinCommand(a), newTesterRFC2544Command(a))
+	return command
+}
+
+// testerOptions are the flags that the tester's commands share.
+type testerOptions struct {
+	out     string
+	capture string
+	clock   string
+	iKnow   bool
+}
+
+func (o *testerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.out, "out", "", "folder for an evidence bundle: tables, CSV, histograms, report.html")
+	flags.BoolVar(&o.iKnow, "i-know", false, "use a device even if a default route leaves through it")
+}
+
+// addReceiving adds the flags of commands that receive.
+func (o *testerOptions) addReceiving(flags *pflag.FlagSet) {
+	flags.StringVar(&o.capture, "capture", "", "write the frames around errors to this pcapng file")
+	o.addClock(flags)
+}
+
+func (o *testerOptions) addClock(flags *pflag.FlagSet) {
+	flags.StringVar(&o.clock, "clock", "", `"synchronised": sender's and receiver's clocks agree (PTP), so delays are one-way; "relative": they do not`)
+}
+
+// clockOf reads --clock; the specification's word counts where the flag is not given.
+func (o *testerOptions) clockOf(synchronised bool) (session.Clock, error) {
+	switch o.clock {
+	case "synchronised", "synchronized":
+		return session.OneWay, nil
+	case "relative":
+		return session.Relative, nil
+	case "":
+		if synchronised {
+			return session.OneWay, nil
+		}
+		return "", nil
+	}
+	return "", fault.New(fault.Usage, "use --clock synchronised or --clock relative", "--clock %q is not known", o.clock)
+}
+
+// defaultCapture is how many frames --capture keeps where the specification does not say.
+const defaultCapture = 4096
+
+// captured is how many frames to keep around errors.
+func (o *testerOptions) captured(s *spec.Spec) int {
+	if o.capture != "" && s.Capture == 0 {
+		return defaultCapture
+	}
+	if o.capture == "" {
+		return 0
+	}
+	return s.Capture
+}
+
+// prepareOut refuses an --out that cannot be written before anything is measured.
+func (o *testerOptions) prepareOut() error {
+	if o.out == "" {
+		return nil
+	}
+	return checkOut(o.out)
+}
+
+// privileged says what is missing where the tester is not run as root.
+func privileged() error {
+	if os.Geteuid() != 0 {
+		return fault.New(fault.Permission, "run it with sudo", "the tester attaches BPF programs to devices, which only root may do")
+	}
+	return nil
+}

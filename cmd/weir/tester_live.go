@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"weir/internal/texttable"
+	"weir/record"
+	"weir/tester/evidence"
+	"weir/tester/session"
+)
+
+// testerLive shows a run's streams on standard error: a table that is redrawn each second on a terminal, a line elsewhere.
+type testerLive struct {
+	app    *app
+	redraw bool
+	lines  int // of the table on the screen
+}
+
+// liveRows is how many streams the live table shows.
+const liveRows = 16
+
+func newTesterLive(a *app) *testerLive { return &testerLive{app: a, redraw: a.interactive()} }
+
+// show is the session's Progress.
+func (l *testerLive) show(account session.Account) {
+	switch {
+	case l.app.quiet:
+	case l.redraw:
+		l.table(account)
+	default:
+		l.app.say("%s", liveLine(account))
+	}
+}
+
+// liveLine sums a run up.
+func liveLine(account session.Account) string {
+	var sent, received, lost uint64
+	var rate float64
+	for _, s := range account.Streams {
+		if s.Sent != nil {
+			sent += s.Sent.Frames
+		}
+		if s.Received != nil {
+			received, lost = received+s.Received.Received, lost+s.Received.Lost
+		}
+	}
+	for _, r := range account.Series {
+		if r.At == account.Elapsed {
+			rate += r.Wire
+		}
+	}
+	text := fmt.Sprintf("%.0f s: %d frames received, %d lost, %s on the wire", account.Elapsed.Seconds(), received, lost, record.BitPerSecond.Format(rate))
+	if sent > 0 {
+		text = fmt.Sprintf("%.0f s: %d frames sent, %d received, %d lost before the last arrival, %s on the wire", account.Elapsed.Seconds(), sent, received, lost, record.BitPerSecond.Format(rate))
+	}
+	return text
+}
+
+func (l *testerLive) table(account session.Account) {
+	t := evidence.Frames(account)
+	if len(t.Rows) > liveRows {
+		t.Note = fmt.Sprintf("and %d more streams", len(account.Streams)-liveRows)
+		t.Rows = t.Rows[:liveRows]
+	}
+	t.Title = liveLine(account)
+	var out bytes.Buffer
+	if err := texttable.Write(&out, t.Title, t.Note, t.Columns, t.Rows); err != nil {
+		return // a buffer takes everything
+	}
+	l.clear()
+	width := l.app.width()
+	for line := range strings.SplitSeq(strings.TrimRight(out.String(), "\n"), "\n") {
+		if r := []rune(line); len(r) > width { // a wrapped line could not be redrawn
+			line = string(r[:width])
+		}
+		fmt.Fprintln(l.app.stderr, line)
+		l.lines++
+	}
+}
+
+// clear moves the cursor to the table's first line and clears the screen below.
+func (l *testerLive) clear() {
+	if l.lines > 0 {
+		fmt.Fprintf(l.app.stderr, "\033[%dA\033[J", l.lines)
+	}
+	l.lines = 0
+}
+
+// end removes the live table: the result follows.
+func (l *testerLive) end() {
+	if l.redraw {
+		l.clear()
+	}
+}
