@@ -175,7 +175,8 @@ func (l *live) watch(ctx context.Context) {
 
 // finish takes the last account and lets go of everything.
 func (l *live) finish(err error) {
-	account := l.Progress()
+	account, reading := l.generation(true)
+	err = errors.Join(err, reading)
 	if err == nil && account.Ended == "" {
 		account.Ended = "stopped"
 	}

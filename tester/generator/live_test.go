@@ -12,6 +12,7 @@ import (
 	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/tester"
 	"weir/tester/analyzer"
@@ -212,6 +213,44 @@ func TestPassProgramAtThePeer(t *testing.T) {
 	if left(t, *r.port.Peer) != 0 {
 		t.Error("the analyzer is left at the peer")
 	}
+}
+
+func TestDeviceGoesDown(t *testing.T) {
+	mechanisms(t, func(t *testing.T, mechanism string) {
+		r := newRig(t, 0)
+		schedule := tester.Schedule{Streams: []tester.Stream{stream(1, 64)}, Duration: 5 * time.Minute}
+		a := r.analyze(t, schedule)
+		running, err := StartWith(t.Context(), r.port, schedule, mechanism)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames := func() uint64 { return running.Progress().Sent[0].Frames }
+		testutil.Eventually(t, 5*time.Second, "a frame", func() bool { return frames() > 0 })
+		conn, err := rtnl.Open(r.near)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDown("out"); err != nil {
+			t.Fatal(err)
+		}
+		if mechanism == Live {
+			at := frames()
+			testutil.Eventually(t, 5*time.Second, "more frames", func() bool { return frames() > at+1000 })
+			running.Stop()
+		}
+		g, err := running.Wait()
+		if mechanism == Packet && err == nil || mechanism == Live && (err != nil || g.Refused < 1000) {
+			t.Errorf("refused %d, ended by %s, %v", g.Refused, g.Ended, err)
+		}
+		analysis, err := a.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := analysis.Streams[0]; c.Received+g.Refused > g.Sent[0].Frames+1 {
+			t.Errorf("sent %d, received %d, refused %d", g.Sent[0].Frames, c.Received, g.Refused)
+		}
+	})
 }
 
 func TestJumbo(t *testing.T) {

@@ -21,7 +21,7 @@ func (l *live) Progress() tester.Generation {
 	if l.closed {
 		return l.account
 	}
-	g, err := l.generation()
+	g, err := l.generation(false)
 	if err != nil {
 		g.Ended = err.Error()
 	}
@@ -36,7 +36,8 @@ func (l *live) read() (generatorAccount, error) {
 	return a, nil
 }
 
-func (l *live) generation() (tester.Generation, error) {
+// generation reads the account. At the end nothing is on its way to the device any more, so that its counter is exact.
+func (l *live) generation(end bool) (tester.Generation, error) {
 	g := tester.Generation{Mechanism: Live, LateAfter: packet.LateAfter, Lateness: &hist.Histogram{}}
 	a, err := l.read()
 	if err != nil {
@@ -61,7 +62,7 @@ func (l *live) generation() (tester.Generation, error) {
 	for _, s := range g.Sent {
 		frames += s.Frames
 	}
-	g.Refused = readDevice(l.port).refused(l.before, frames)
+	g.Refused = readDevice(l.port).refused(l.before, frames, end)
 	g.Lateness, err = hist.FromCounts(lateness.Buckets[:], a.LatenessMin, a.LatenessMax, a.LatenessSum)
 	return g, err
 }
@@ -111,13 +112,15 @@ func readDevice(port Port) deviceCounts {
 	return c
 }
 
-// refused is how many of the frames the device did not take since before. One whose peer does not listen counts nothing.
-func (c deviceCounts) refused(before deviceCounts, frames uint64) uint64 {
+// refused is how many of the frames the device did not take since before. It counts errors of a full ring, but none of a
+// device that is down or of a peer that does not listen: these are missing among the accepted ones in the end.
+func (c deviceCounts) refused(before deviceCounts, frames uint64, end bool) uint64 {
 	if !c.known || !before.known {
 		return 0
 	}
-	if c.accepted == before.accepted {
-		return frames
+	refused, accepted := c.errored-before.errored, c.accepted-before.accepted
+	if end && frames > accepted {
+		refused = max(refused, frames-accepted)
 	}
-	return c.errored - before.errored
+	return refused
 }
