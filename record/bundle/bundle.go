@@ -26,6 +26,7 @@ const (
 	JUnitFile         = "junit.xml"
 	ReportFile        = "report.html"
 	PlotsFolder       = "plots"
+	SumsFile          = "SHA256SUMS"
 )
 
 // explain adds the way out to an error of the file system.

@@ -6,7 +6,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"weir/internal/testutil"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -40,6 +43,29 @@ func TestParquetReadsWithoutOurTypes(t *testing.T) {
 	}
 	if int(reader.NumRows()) != len(fixture().Samples) {
 		t.Errorf("%d rows", reader.NumRows())
+	}
+}
+
+// The sums must be those of an independent program, over every file.
+func TestSumsAgreeWithSha256sum(t *testing.T) {
+	check := exec.Command(testutil.Command(t, "sha256sum"), "--check", "--strict", "--quiet", bundle.SumsFile)
+	check.Dir = written(t)
+	if output, err := check.CombinedOutput(); err != nil {
+		t.Errorf("sha256sum: %v\n%s", err, output)
+	}
+	text, err := os.ReadFile(filepath.Join(check.Dir, bundle.SumsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err = filepath.WalkDir(check.Dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files++
+		}
+		return err
+	})
+	if listed := strings.Count(string(text), "\n"); err != nil || listed != files-1 {
+		t.Errorf("%d of %d files are listed: %v", listed, files-1, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,25 +24,62 @@ func Read(dir string) (*record.Bundle, error) {
 		return nil, err
 	}
 	b := &record.Bundle{Manifest: *manifest}
-	if b.Samples, err = readTable(dir, SamplesFile, readSamples); err != nil {
+	f := folder{dir: dir}
+	if err := f.open(); err != nil {
 		return nil, err
 	}
-	if b.Points, err = readTable(dir, SeriesFile, readPoints); err != nil {
+	if _, err := f.read(ManifestFile); err != nil {
 		return nil, err
 	}
-	if b.Distributions, err = readTable(dir, DistributionsFile, readDistributions); err != nil {
+	if b.Samples, err = readTable(f, SamplesFile, readSamples); err != nil {
 		return nil, err
 	}
-	if b.Verdicts, err = readList[record.Verdict](dir, VerdictsFile); err != nil {
+	if b.Points, err = readTable(f, SeriesFile, readPoints); err != nil {
 		return nil, err
 	}
-	if b.Tables, err = readList[record.Table](dir, TablesFile); err != nil {
+	if b.Distributions, err = readTable(f, DistributionsFile, readDistributions); err != nil {
 		return nil, err
 	}
-	if b.Figures, err = readList[record.Figure](dir, FiguresFile); err != nil {
+	if b.Verdicts, err = readList[record.Verdict](f, VerdictsFile); err != nil {
+		return nil, err
+	}
+	if b.Tables, err = readList[record.Table](f, TablesFile); err != nil {
+		return nil, err
+	}
+	if b.Figures, err = readList[record.Figure](f, FiguresFile); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// folder reads the files of a bundle and checks their sums.
+type folder struct {
+	dir  string
+	sums sums
+}
+
+func (f *folder) open() error {
+	path := filepath.Join(f.dir, SumsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return explainRead(err, path)
+	}
+	if f.sums, err = readSums(text); err != nil {
+		return damaged(path, err)
+	}
+	return nil
+}
+
+func (f *folder) read(name string) ([]byte, error) {
+	path := filepath.Join(f.dir, name)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, explainRead(err, path)
+	}
+	if err := f.sums.check(name, content); err != nil {
+		return nil, damaged(path, err)
+	}
+	return content, nil
 }
 
 // ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this version can read.
@@ -75,34 +113,27 @@ func ReadManifest(dir string) (*record.Manifest, error) {
 }
 
 // readTable reads one Parquet file of the bundle.
-func readTable[T any](dir, name string, read func(io.ReaderAt, int64) ([]T, error)) ([]T, error) {
-	path := filepath.Join(dir, name)
-	file, err := os.Open(path)
+func readTable[T any](f folder, name string, read func(io.ReaderAt, int64) ([]T, error)) ([]T, error) {
+	content, err := f.read(name)
 	if err != nil {
-		return nil, explainRead(err, path)
+		return nil, err
 	}
-	defer file.Close()
-	info, err := file.Stat()
+	items, err := read(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
-		return nil, explainRead(err, path)
-	}
-	items, err := read(file, info.Size())
-	if err != nil {
-		return nil, damaged(path, err)
+		return nil, damaged(filepath.Join(f.dir, name), err)
 	}
 	return items, nil
 }
 
 // readList reads one JSON file of the bundle. An empty list is nil.
-func readList[T any](dir, name string) ([]T, error) {
-	path := filepath.Join(dir, name)
-	text, err := os.ReadFile(path)
+func readList[T any](f folder, name string) ([]T, error) {
+	content, err := f.read(name)
 	if err != nil {
-		return nil, explainRead(err, path)
+		return nil, err
 	}
 	var items []T
-	if err := json.Unmarshal(text, &items); err != nil {
-		return nil, damaged(path, err)
+	if err := json.Unmarshal(content, &items); err != nil {
+		return nil, damaged(filepath.Join(f.dir, name), err)
 	}
 	if len(items) == 0 {
 		return nil, nil
@@ -121,5 +152,5 @@ func explainRead(err error, path string) error {
 }
 
 func damaged(path string, err error) error {
-	return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "%s is damaged or cut off: %w", path, err)
+	return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "%s is damaged, cut off or was changed: %w", path, err)
 }

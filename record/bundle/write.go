@@ -3,6 +3,8 @@ package bundle
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +79,7 @@ func isBundle(dir string) bool {
 	return err == nil && json.Unmarshal(text, &manifest) == nil && strings.HasPrefix(manifest.Format, formatFamily)
 }
 
-// writeAll writes every file into dir. The manifest comes last: a folder without one is not a bundle.
+// writeAll writes every file into dir, and at last their sums.
 func writeAll(dir string, b *record.Bundle) error {
 	complete := *b
 	complete.Manifest.Format = record.FormatBundle
@@ -108,15 +110,22 @@ func writeAll(dir string, b *record.Bundle) error {
 	if err := os.Mkdir(filepath.Join(dir, PlotsFolder), 0o777); err != nil {
 		return err
 	}
+	all := sums{}
 	for _, file := range files {
 		path := filepath.Join(dir, file.name)
-		err := writeFile(path, file.write)
+		sum, err := writeFile(path, file.write)
 		if errors.Is(err, errNotDrawn) {
-			err = os.Remove(path)
+			if err = os.Remove(path); err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file.name, err)
 		}
+		all[file.name] = sum
+	}
+	if _, err := writeFile(filepath.Join(dir, SumsFile), all.write); err != nil {
+		return fmt.Errorf("%s: %w", SumsFile, err)
 	}
 	return nil
 }
@@ -136,13 +145,14 @@ func drawn(draw func(io.Writer, record.Figure) error, f record.Figure) func(io.W
 	}
 }
 
-// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk.
-func writeFile(path string, write func(io.Writer) error) error {
+// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk. It returns the SHA-256 sum.
+func writeFile(path string, write func(io.Writer) error) (sum string, err error) {
 	file, err := os.Create(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	buffered := bufio.NewWriterSize(file, 1<<16)
+	hash := sha256.New()
+	buffered := bufio.NewWriterSize(io.MultiWriter(file, hash), 1<<16)
 	err = write(buffered)
 	if err == nil {
 		err = buffered.Flush()
@@ -150,7 +160,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	return hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
 // writeJSON writes a document with indentation, and without the escapes that only matter inside HTML.

@@ -86,6 +86,19 @@ func TestQuantilesAgainstSortedValues(t *testing.T) {
 	}
 }
 
+func TestQuantilesOfPercentsAreExact(t *testing.T) {
+	var h hist.Histogram
+	for v := range uint64(50) {
+		h.Record(v + 1)
+		h.Record(v + 1)
+	}
+	for percent := uint64(1); percent <= 100; percent++ {
+		if got, want := h.Quantile(float64(percent)/100), (percent+1)/2; got != want {
+			t.Errorf("%d %% of 1, 1, 2, 2 ... 50, 50 is %d, want %d", percent, got, want)
+		}
+	}
+}
+
 func TestQuantileExtremesAreExact(t *testing.T) {
 	var h hist.Histogram
 	for _, v := range []uint64{1000003, 1000007, 2000011} {

@@ -74,7 +74,7 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	case q >= 1:
 		return h.max
 	}
-	rank := min(max(uint64(math.Ceil(q*float64(count))), 1), count)
+	rank := rankOf(q, count)
 	var before uint64
 	for i, n := range h.All() {
 		if before+n >= rank {
@@ -84,6 +84,15 @@ func (h *Histogram) Quantile(q float64) uint64 {
 		before += n
 	}
 	return h.max
+}
+
+// rankOf returns ceil(q·count), forgiving what rounding adds: 0.07·100 is a little above 7 in floating point.
+func rankOf(q float64, count uint64) uint64 {
+	exact := q * float64(count)
+	if nearest := math.Round(exact); math.Abs(exact-nearest) <= 1e-12*exact {
+		exact = nearest
+	}
+	return min(max(uint64(math.Ceil(exact)), 1), count)
 }
 
 // within places the k-th of n values (from 1) between low and high as if they were spread evenly.

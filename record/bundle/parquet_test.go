@@ -1,0 +1,25 @@
+package bundle
+
+import (
+	"bytes"
+	"testing"
+
+	"weir/record"
+)
+
+// The parser itself must refuse a file that is cut off, without a panic and without giving fewer rows.
+func TestParserRefusesCutOffRows(t *testing.T) {
+	samples := make([]record.Sample, 300)
+	for i := range samples {
+		samples[i] = record.Sample{Labels: record.Labels{"loss": "1%"}, Subject: "flow", Metric: "goodput", Value: float64(i), Valid: true}
+	}
+	var file bytes.Buffer
+	if err := writeSamples(&file, samples); err != nil {
+		t.Fatal(err)
+	}
+	for size := range file.Len() {
+		if read, err := readSamples(bytes.NewReader(file.Bytes()[:size]), int64(size)); err == nil {
+			t.Fatalf("cut to %d of %d bytes, %d rows were read", size, file.Len(), len(read))
+		}
+	}
+}
