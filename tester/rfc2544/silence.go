@@ -12,7 +12,7 @@ const (
 	// itself where it was a sequence error, which it is if any frame was lost.
 	observe = 2 * time.Millisecond
 	// steady is for how long frames must flow before the reset, and again after it.
-	steady = time.Second
+	steady = 500 * time.Millisecond
 	// silent is what counts as the device's silence rather than as a pause of the machine.
 	silent = 50 * time.Millisecond
 	// unmoved is how long after its trigger a reset may begin to show.

@@ -3,6 +3,9 @@ package session
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"weir/record/hist"
 )
 
 // Shortfall is the share of the asked rate below which a run says that the machine could not send it.
@@ -65,6 +68,9 @@ func (a Account) clockRemarks() []string {
 	if a.Clock == Relative && hasReceiver(a.Streams) {
 		notes = append(notes, "the two machines' clocks are not known to be synchronised: delays are relative to the smallest one, not one-way delays")
 	}
+	if a.Clock == Relative {
+		notes = append(notes, coarse(a.Streams)...)
+	}
 	if negative > 0 {
 		notes = append(notes, fmt.Sprintf("%d frames arrived before they were sent by the two clocks, which are not synchronised", negative))
 	}
@@ -109,4 +115,22 @@ func few(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// coarse says how well the percentiles of relative delays are known, where the clocks differ by more than the delays vary: a
+// histogram's bucket is 1/32 of its value.
+func coarse(streams []Stream) []string {
+	least, spread := uint64(0), uint64(0)
+	for _, s := range streams {
+		if s.Received != nil && s.Received.Delay.Count() > 0 {
+			least = max(least, s.Received.DelayMin)
+			spread = max(spread, s.Received.DelayMax-s.Received.DelayMin)
+		}
+	}
+	const buckets = 1 << hist.SubBits
+	if least/buckets <= spread/10 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the two clocks differ by about %s, so percentiles of the delay are known to ±%s only; mean, maximum and variation are exact",
+		time.Duration(least).Round(time.Microsecond), time.Duration(least/buckets).Round(time.Microsecond))}
 }
