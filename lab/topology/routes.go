@@ -15,7 +15,7 @@ func (b *builder) addRoutes(name string) error {
 		if r.From != name {
 			continue
 		}
-		route := rtnl.Route{To: r.To, Via: r.Hop, Device: b.device(name, r.Via)}
+		route := rtnl.Route{To: r.To, Via: r.Hop} // the hop tells the device, since every link has subnets of its own
 		for address := range ecn {
 			if r.To.Contains(address) {
 				route.ECN = true
@@ -58,14 +58,4 @@ func (b *builder) ecnDestinations(name string) map[netip.Addr]string {
 		}
 	}
 	return destinations
-}
-
-// device is the name of a node's device on a link.
-func (b *builder) device(node, link string) string {
-	for _, end := range b.plan.ends {
-		if end.Node == node && end.Link == link {
-			return end.Device
-		}
-	}
-	return ""
 }
