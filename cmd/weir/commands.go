@@ -5,7 +5,14 @@ import "github.com/spf13/cobra"
 // commands lists the commands of the root, one line each.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
+		newDoctorCommand(a),
+		newLabCommand(a),
+		newPlanCommand(a),
+		newApplyCommand(a),
+		newStatusCommand(a),
+		newReleaseCommand(a),
 		newRunCommand(a),
+		newTesterCommand(a),
 		newManCommand(a),
 	}
 }
