@@ -30,6 +30,8 @@ func Main(parts Parts) {
 	if name == "" {
 		return
 	}
+	// What the part itself starts is no part.
+	_ = os.Unsetenv(variable)
 	part, known := parts[name]
 	if !known {
 		fmt.Fprintf(os.Stderr, "child %q is not a part of this executable\n", name)
