@@ -62,7 +62,7 @@ func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, err
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Usage, "name a device of that namespace: ip link")
 	}
-	a, err := load(options, found.Queues > 1)
+	a, err := load(options, found.Queues != 1)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func refusal(device string, err error) error {
 	return err
 }
 
-// load makes the maps and programs for the streams; parallel is for devices with more than one queue.
+// load makes the maps and programs for the streams; parallel is for devices that may have more than one queue.
 func load(options Options, parallel bool) (*Analyzer, error) {
 	streams := slices.Clone(options.Streams)
 	slices.Sort(streams)

@@ -29,7 +29,7 @@ type Device struct {
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
-	Queues  int              // receive queues
+	Queues  int              // receive queues; 0 where the kernel does not say (without CONFIG_RPS)
 }
 
 // Open returns a Conn to ns; nil means the calling thread's own namespace.
