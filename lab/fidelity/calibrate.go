@@ -22,6 +22,7 @@ const (
 	tries         = 3 // of each direction: a machine that others use disturbs a single one easily
 	trainTime     = 150 * time.Millisecond
 	trainFrames   = 4000
+	segments      = 8  // of a train
 	singles       = 30 // frames that measure the delay, one at a time
 	singleGap     = 2 * time.Millisecond
 	unlimitedRate = 200e6 // bit/s at which an unlimited link is probed
@@ -75,18 +76,18 @@ func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, e
 	var m Measured
 	length := smallest + 14
 	gap := max(singleGap, 2*onWire(length, asked.Rate))
-	single, err := p.round(ctx, &m, singles, length, quiet, func(i int) time.Duration { return time.Duration(i) * gap })
+	single, err := p.round(ctx, &m, singles, length, quiet, pace{each: gap})
 	if err != nil {
 		return m, err
 	}
 	m.delays(single)
 	count, length := p.plan(asked.Rate)
-	train, err := p.round(ctx, &m, count, length, quiet, schedule(asked, length))
+	train, err := p.round(ctx, &m, count, length, quiet, busy(asked, length))
 	if err != nil {
 		return m, err
 	}
 	if asked.Rate > 0 {
-		m.Rate = trainRate(train, length)
+		m.Rate = trainRate(train, length, asked.Jitter > 0)
 	}
 	m.Loss = 1 - float64(m.Arrived)/float64(m.Sent)
 	m.LossLow, m.LossHigh = lossBounds(asked.Loss, m.Sent)
@@ -98,7 +99,7 @@ func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Du
 	const patience = 100
 	var unused Measured
 	for range patience {
-		got, err := p.round(ctx, &unused, 3, smallest, quiet, func(i int) time.Duration { return time.Duration(i) * time.Millisecond })
+		got, err := p.round(ctx, &unused, 3, smallest, quiet, pace{each: time.Millisecond})
 		if err != nil {
 			return err
 		}
@@ -113,9 +114,9 @@ func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Du
 }
 
 // round sends frames, adds them to the measurement and returns what became of each.
-func (p *prober) round(ctx context.Context, m *Measured, count, length int, quiet time.Duration, due func(int) time.Duration) ([]probe, error) {
+func (p *prober) round(ctx context.Context, m *Measured, count, length int, quiet time.Duration, spacing pace) ([]probe, error) {
 	first := p.next
-	if err := p.train(ctx, count, length, due); err != nil {
+	if err := p.train(ctx, count, length, spacing); err != nil {
 		return nil, err
 	}
 	probes := make([]probe, count)
@@ -147,8 +148,8 @@ func (p *prober) plan(rate units.BitRate) (count, length int) {
 	return max(50, min(count, trainFrames)), length
 }
 
-// schedule keeps the bottleneck busy without overflowing its queue: half a queue at once, then the rate exactly.
-func schedule(asked link.Direction, length int) func(int) time.Duration {
+// busy keeps the bottleneck busy without overflowing its queue: it holds half a queue, or 5 ms, ahead.
+func busy(asked link.Direction, length int) pace {
 	rate := asked.Rate
 	if rate == 0 {
 		rate = unlimitedRate
@@ -161,7 +162,7 @@ func schedule(asked link.Direction, length int) func(int) time.Duration {
 	if asked.Queue.Packets > 0 {
 		ahead = min(ahead, asked.Queue.Packets/2)
 	}
-	return func(i int) time.Duration { return time.Duration(max(0, i-ahead)) * each }
+	return pace{each: each, ahead: ahead}
 }
 
 // onWire is the time that a frame takes at a rate; 0 for an unlimited one.
@@ -189,8 +190,27 @@ func (m *Measured) delays(single []probe) {
 	m.DelayMin, m.DelayMedian, m.DelayMean = all[0], all[len(all)/2], sum/time.Duration(len(all))
 }
 
-// trainRate is the rate between the first and the last arrival: frames lost behind the bottleneck have used it too.
-func trainRate(train []probe, length int) units.BitRate {
+// trainRate is the median rate of a train's segments, so that a sender that was kept from sending for a while does not
+// make a link look slow. With jitter, which would drown a segment, it is that of the whole train.
+func trainRate(train []probe, length int, whole bool) units.BitRate {
+	if whole || len(train) < 2*segments {
+		return segmentRate(train, length)
+	}
+	var rates []units.BitRate
+	for i := range segments {
+		if rate := segmentRate(train[i*len(train)/segments:(i+1)*len(train)/segments], length); rate > 0 {
+			rates = append(rates, rate)
+		}
+	}
+	if len(rates) == 0 {
+		return segmentRate(train, length)
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
+}
+
+// segmentRate is the rate between the first and the last arrival: frames lost behind the bottleneck have used it too.
+func segmentRate(train []probe, length int) units.BitRate {
 	first, last := -1, -1
 	for i, one := range train {
 		if one.arrived == 0 {

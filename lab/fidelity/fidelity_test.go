@@ -15,6 +15,7 @@ import (
 	"weir/lab/fidelity"
 	"weir/lab/link"
 	"weir/lab/link/emulator"
+	"weir/lab/link/netem"
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +35,11 @@ func testbed(t *testing.T, forward, reverse link.Direction) (a, b fidelity.Endpo
 	t.Helper()
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	return carried(t, emulator.New(emulator.Options{}), forward, reverse)
+}
+
+func carried(t *testing.T, by link.Carrier, forward, reverse link.Direction) (a, b fidelity.Endpoint, carrying link.Carrying) {
+	t.Helper()
 	carrier := testutil.Namespace(t, "carrier")
 	conn, err := rtnl.Open(carrier)
 	must(t, err)
@@ -47,7 +53,7 @@ func testbed(t *testing.T, forward, reverse link.Direction) (a, b fidelity.Endpo
 		return fidelity.Endpoint{Namespace: ns, Device: "host"}
 	}
 	a, b = host("a"), host("b")
-	carrying, err = emulator.New(emulator.Options{}).Carry(context.Background(), carrier, []link.Cable{
+	carrying, err = by.Carry(context.Background(), carrier, []link.Cable{
 		{Name: "wan", A: "end-a", B: "end-b", Forward: forward, Reverse: reverse},
 	})
 	must(t, err)
@@ -64,11 +70,24 @@ func up(t *testing.T, ns *netns.Namespace, dev string) {
 }
 
 func TestCalibrationFindsWhatIsThere(t *testing.T) {
+	t.Run("emulator", func(t *testing.T) {
+		testutil.NeedRoot(t)
+		testutil.Need(t, "AF_XDP", probe.AFXDP())
+		findsWhatIsThere(t, emulator.New(emulator.Options{}))
+	})
+	t.Run("netem", func(t *testing.T) {
+		testutil.NeedRoot(t)
+		testutil.Need(t, "netem", probe.Netem())
+		findsWhatIsThere(t, netem.New())
+	})
+}
+
+func findsWhatIsThere(t *testing.T, carrier link.Carrier) {
 	forward := link.Direction{
 		Rate: 20e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 100}, Seed: 1,
 		Loss: link.Loss{Model: link.Independent, Probability: 0.05},
 	}
-	a, b, _ := testbed(t, forward, link.Direction{})
+	a, b, _ := carried(t, carrier, forward, link.Direction{})
 	c, err := fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: forward})
 	must(t, err)
 	t.Logf("%+v", c)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/lab/link"
 	"weir/lab/link/model"
@@ -77,6 +78,30 @@ func TestDifferenceOfHistograms(t *testing.T) {
 	got := difference(&after, &before)
 	if got.Count() != want.Count() || got.Sum() != want.Sum() || got.Quantile(0.5) != want.Quantile(0.5) {
 		t.Errorf("count %d sum %d median %d, want %d %d %d", got.Count(), got.Sum(), got.Quantile(0.5), want.Count(), want.Sum(), want.Quantile(0.5))
+	}
+}
+
+// A train over a link of 8 Mbit/s: 1 µs per octet. A pause in the middle does not change what the link's rate is.
+func TestTrainRateIgnoresAPause(t *testing.T) {
+	const length = 976 // 1 ms on the wire
+	train := make([]probe, 160)
+	now := time.Duration(0)
+	for i := range train {
+		if now += time.Millisecond; i == 75 {
+			now += time.Second
+		}
+		if i%10 != 3 { // some are lost
+			train[i] = probe{sent: 1, arrived: now}
+		}
+	}
+	if rate := trainRate(train, length, false); rate != 8e6 {
+		t.Errorf("the rate is %s", rate)
+	}
+	if rate := trainRate(train, length, true); rate > 2e6 {
+		t.Errorf("the rate of the whole train is %s", rate)
+	}
+	if rate := trainRate(make([]probe, 100), length, false); rate != 0 {
+		t.Errorf("nothing arrived at %s", rate)
 	}
 }
 

@@ -75,13 +75,20 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// train sends count frames of the given length (14 octets of Ethernet header included). Frame i leaves at its due time
-// after the first, or at once if that has passed.
-func (p *prober) train(ctx context.Context, count, length int, due func(i int) time.Duration) error {
-	began := monotonic()
-	for i := range count {
+// pace spaces frames the way a leaky bucket does: each takes a time, and ahead of them may be sent before theirs has come.
+// A sender that was kept from sending does not make up for it, since the link's queue has run empty meanwhile too.
+type pace struct {
+	each  time.Duration
+	ahead int
+}
+
+// train sends count frames of the given length (14 octets of Ethernet header included).
+func (p *prober) train(ctx context.Context, count, length int, spacing pace) error {
+	credit := time.Duration(spacing.ahead) * spacing.each
+	next := monotonic()
+	for range count {
 		for {
-			wait := due(i) - (monotonic() - began)
+			wait := next - credit - monotonic()
 			if wait <= 0 {
 				break
 			}
@@ -93,6 +100,7 @@ func (p *prober) train(ctx context.Context, count, length int, due func(i int) t
 		if err := p.out.Send(ctx, p.build(length)); err != nil {
 			return err
 		}
+		next = max(next, monotonic()) + spacing.each
 	}
 	return nil
 }

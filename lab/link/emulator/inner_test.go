@@ -225,9 +225,9 @@ func TestInnerLoopAllocatesNothing(t *testing.T) {
 func TestFramesAndBuffersAreAccountedFor(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	d := link.Direction{
-		Rate: 50e6, Delay: time.Millisecond, Jitter: 500 * time.Microsecond, Duplicate: 0.1, Seed: 9,
+		Rate: 100e3, Delay: time.Millisecond, Jitter: 500 * time.Microsecond, Duplicate: 0.1, Seed: 9,
 		Loss:  link.Loss{Model: link.Independent, Probability: 0.2},
-		Queue: link.Queue{Packets: 20},
+		Queue: link.Queue{Packets: 200},
 	}
 	c, a, b := lab(t, d, link.Direction{Delay: time.Millisecond})
 	for range 2000 {
