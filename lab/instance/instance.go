@@ -1,10 +1,10 @@
 // Package instance keeps the books of the labs that exist on this machine, so that none outlives its owner unnoticed.
 //
-// An instance is one built lab. Its directory under [Root] holds instance.json and a lock file, and every namespace of the
-// lab is named after its id. The rules that make kill -9 harmless:
+// An instance is one built lab. Its directory under [Root] holds instance.json, and every namespace of the lab is named after
+// its id. The rules that make kill -9 harmless:
 //
 //   - The directory exists before the first namespace does, so whatever exists can be found from it.
-//   - The owner holds the lock (flock) for as long as it lives; the kernel lets go of it with the process.
+//   - The owner holds a lock (flock) on the directory for as long as it lives; the kernel lets go of it with the process.
 //   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command sweeps first.
 //
 // A lab that `weir lab up --detach` leaves behind is owned by a process of its own, so the same rules hold for it.
@@ -89,7 +89,7 @@ func New(scenario string, purpose Purpose) (*Instance, error) {
 	if info.ID, info.Dir, err = newDirectory(); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(info.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.Open(info.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("create lab %s: %w", info.ID, err)
 	}

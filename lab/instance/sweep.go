@@ -59,9 +59,12 @@ func (i Info) owned() bool {
 	return err == nil && !free
 }
 
-// take tries to take the lock of an instance. A lock file that was never made is free.
+// take tries to take the lock of an instance. One that has just been removed is neither free nor an error.
 func (i Info) take(how int) (lock *os.File, free bool, err error) {
-	lock, err = os.OpenFile(filepath.Join(i.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err = os.Open(i.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("look at lab %s: %w", i.ID, err)
 	}

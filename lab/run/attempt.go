@@ -70,7 +70,8 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	}
 	bench := &Bench{Cell: cell, Topology: built}
 	if len(built.Cables) > 0 {
-		bench.Carrying, err = carrier.Carry(ctx, built.Carrier, built.Cables)
+		// The carrier ends with Close, in order, and not at once when ctx ends; it dies with this process in any case.
+		bench.Carrying, err = carrier.Carry(context.WithoutCancel(ctx), built.Carrier, built.Cables)
 		if err != nil {
 			built.Close()
 			return nil, fmt.Errorf("carry links: %w", err)
