@@ -137,19 +137,20 @@ func TestOrdersTravelExactly(t *testing.T) {
 
 func TestMemoryFitsTheFrames(t *testing.T) {
 	fast := link.Direction{Rate: 1e9, Delay: 50 * time.Millisecond, Queue: link.Queue{Bytes: 12.5e6}}
-	s, err := sizeOf(link.Cable{Forward: fast, Reverse: fast}, 1500, 1<<30)
+	roomy := budget{most: 1 << 30, spare: 128 << 20, ring: ringSize}
+	s, err := sizeOf(link.Cable{Forward: fast, Reverse: fast}, 1500, roomy)
 	must(t, err)
 	const full = 2 * (6_250_000 + 12_500_000) / 1538
 	if s.buffers < full+2*ringSize || s.size != 2048 || s.jumbo {
 		t.Errorf("%+v for %d frames of full size and the rings", s, full)
 	}
-	if _, err := sizeOf(link.Cable{Forward: fast, Reverse: fast}, 1500, 16<<20); fault.Of(err) != fault.Testbed {
+	if _, err := sizeOf(link.Cable{Forward: fast, Reverse: fast}, 1500, budget{most: 16 << 20, ring: 1024}); fault.Of(err) != fault.Testbed {
 		t.Errorf("18 MB of frames went into 16 MiB: %v", err)
 	}
-	if s, err := sizeOf(link.Cable{}, 9000, 1<<30); err != nil || !s.jumbo || s.size != 4096 {
+	if s, err := sizeOf(link.Cable{}, 9000, roomy); err != nil || !s.jumbo || s.size != 4096 {
 		t.Errorf("MTU 9000: %+v, %v", s, err)
 	}
-	if _, err := sizeOf(link.Cable{}, 30000, 1<<30); fault.Of(err) != fault.Usage {
+	if _, err := sizeOf(link.Cable{}, 30000, roomy); fault.Of(err) != fault.Usage {
 		t.Errorf("MTU 30000: %v", err)
 	}
 }

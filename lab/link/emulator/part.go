@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
@@ -22,6 +23,8 @@ const PartName = "emulator"
 // memoryLimit bounds the child's heap: without garbage collection it grows by some KB with each status, and is collected
 // only when it comes near the limit.
 const memoryLimit = 1 << 30
+
+const openAtOnce = 8 // cables
 
 // Part is the emulator's child process. It ends with its input, and whatever happens to it, the kernel detaches its
 // programs and sockets.
@@ -63,7 +66,7 @@ type workers struct {
 	ns     *netns.Namespace
 	cables []*cable
 	ends   [][2]string
-	before []([2]link.Drops)
+	before [][2]link.Drops
 	done   sync.WaitGroup
 }
 
@@ -75,26 +78,33 @@ func start(o order) (*workers, error) {
 	w := &workers{ns: ns}
 	// Every cable's thread finds a processor of the scheduler free when it wakes, and control has one left.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), len(o.Cables)+2))
-	for _, each := range o.Cables {
-		c, err := openCable(ns, each, time.Duration(o.Spin))
-		if err != nil {
-			w.close()
-			return nil, err
-		}
-		w.cables = append(w.cables, c)
-		ends := [2]string{each.A, each.B}
-		drops, err := w.drops(ends)
-		if err != nil {
-			w.close()
-			return nil, err
-		}
-		w.ends = append(w.ends, ends)
-		w.before = append(w.before, drops)
+	if err := w.open(o); err != nil {
+		w.close()
+		return nil, err
 	}
 	for _, c := range w.cables {
 		w.done.Go(c.run)
 	}
 	return w, nil
+}
+
+// open opens the cables side by side: most of the time goes into the kernel's waiting for its own grace periods.
+func (w *workers) open(o order) error {
+	w.cables, w.ends = make([]*cable, len(o.Cables)), make([][2]string, len(o.Cables))
+	w.before = make([][2]link.Drops, len(o.Cables))
+	var group errgroup.Group
+	group.SetLimit(openAtOnce)
+	for i, each := range o.Cables {
+		group.Go(func() (err error) {
+			w.ends[i] = [2]string{each.A, each.B}
+			if w.cables[i], err = openCable(w.ns, each, time.Duration(o.Spin)); err != nil {
+				return err
+			}
+			w.before[i], err = w.drops(w.ends[i])
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 func (w *workers) stop() {
@@ -106,9 +116,14 @@ func (w *workers) stop() {
 }
 
 func (w *workers) close() {
+	var group errgroup.Group
+	group.SetLimit(openAtOnce)
 	for _, c := range w.cables {
-		c.close()
+		if c != nil {
+			group.Go(func() error { c.close(); return nil })
+		}
 	}
+	_ = group.Wait()
 	_ = w.ns.Close()
 }
 

@@ -16,11 +16,11 @@ import (
 const (
 	headers        = 14 + 2*4 // Ethernet and two VLAN tags
 	smallestWire   = 60 + link.FrameOverhead
-	unlimitedRate  = 4e9     // bit/s that an unlimited direction is expected to carry
-	unlimitedLeast = 1024    // buffers that an unlimited direction has at least
-	smallFrames    = 1 << 15 // buffers added for frames smaller than the MTU, where there is memory
-	mostMemory     = 1 << 30 // octets of one cable
-	deviations     = 6       // of jitter that frames may be held beyond the delay
+	unlimitedRate  = 4e9       // bit/s that an unlimited direction is expected to carry
+	unlimitedLeast = 1024      // buffers that an unlimited direction has at least
+	spareMemory    = 128 << 20 // octets of all cables, for frames smaller than the MTU and for directions without a rate
+	mostMemory     = 1 << 30   // octets of one cable
+	deviations     = 6         // of jitter that frames may be held beyond the delay
 )
 
 // size is the memory of one cable.
@@ -36,24 +36,40 @@ func plan(ns *netns.Namespace, cables []link.Cable) ([]size, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	share := min(mostMemory, available()/4/max(1, len(cables)))
+	limits := budget{most: min(mostMemory, available()/4/max(1, len(cables))), spare: spareMemory / 2 / max(1, len(cables))}
+	switch { // many cables are rarely all fast
+	case len(cables) > 16:
+		limits.ring = ringSize / 4
+	case len(cables) > 4:
+		limits.ring = ringSize / 2
+	default:
+		limits.ring = ringSize
+	}
 	sizes := make([]size, len(cables))
 	for i, cable := range cables {
 		device, err := conn.Device(cable.A)
 		if err != nil {
 			return nil, err
 		}
-		if sizes[i], err = sizeOf(cable, device.MTU, share); err != nil {
+		if sizes[i], err = sizeOf(cable, device.MTU, limits); err != nil {
 			return nil, err
 		}
 	}
 	return sizes, nil
 }
 
-// sizeOf sizes a cable's memory within most octets. Full-sized frames must fit; beyond them there is room for as many
-// small ones as a sensible amount of memory holds.
-func sizeOf(cable link.Cable, mtu, most int) (size, error) {
-	s := size{size: 2048, ring: ringSize}
+// budget is what one cable may have.
+type budget struct {
+	most  int // octets in all
+	spare int // octets of each direction's room for more, smaller frames than full-sized ones
+	ring  int // entries
+}
+
+// sizeOf sizes a cable's memory. Full-sized frames must fit; beyond them there is room for as many small ones as the
+// budget allows.
+func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
+	most := limits.most
+	s := size{size: 2048, ring: limits.ring}
 	frame := mtu + headers
 	if frame > s.size-xsk.Headroom {
 		s.size = 4096
@@ -67,7 +83,7 @@ func sizeOf(cable link.Cable, mtu, most int) (size, error) {
 		return size{}, fault.New(fault.Usage, "choose an MTU of at most 9216", "cable %s: MTU %d is too large", cable.Name, mtu)
 	}
 	if max(cable.Forward.Rate, cable.Reverse.Rate) <= slowRate && min(cable.Forward.Rate, cable.Reverse.Rate) > 0 {
-		s.ring = slowRing
+		s.ring = min(s.ring, slowRing)
 	}
 	full, extra := 0, 0
 	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
@@ -75,11 +91,11 @@ func sizeOf(cable link.Cable, mtu, most int) (size, error) {
 		large := int(octets/float64(mtu+14+link.FrameOverhead)*1.1) + 64
 		small := int(octets / smallestWire)
 		if d.Rate == 0 { // nobody knows what will come: what memory there is must do
-			full, extra = full+unlimitedLeast, extra+large*parts
+			full, extra = full+unlimitedLeast, extra+min(large*parts, limits.spare/s.size)
 			continue
 		}
 		full += large * parts
-		extra += max(0, min(small-large, smallFrames))
+		extra += max(0, min(small-large, limits.spare/s.size))
 	}
 	rings := 4 * s.ring // both sockets' fill rings, and as many frames on their way out
 	if need := (full + rings) * s.size; need > most {
