@@ -137,8 +137,8 @@ func (l *live) send() error {
 	l.thread.Store(int32(unix.Gettid()))
 	defer l.thread.Store(0)
 	for !l.stop.Load() {
-		if a, err := l.read(); err != nil || a.Ended != generatorEndedENDED_NOT {
-			return err
+		if l.ended() {
+			return nil
 		}
 		err := runLive(l.objects.Generate.FD(), l.data, l.ifindex, l.slots, l.batch)
 		if err != nil && !errors.Is(err, unix.EINTR) {
@@ -162,8 +162,7 @@ func (l *live) watch(ctx context.Context) {
 			l.stop.Store(true)
 		case <-ticker.C:
 		}
-		a, err := l.read()
-		if thread := int(l.thread.Load()); thread != 0 && (l.stop.Load() || err != nil || a.Ended != generatorEndedENDED_NOT) {
+		if thread := int(l.thread.Load()); thread != 0 && (l.stop.Load() || l.ended()) {
 			// SIGURG is what the runtime itself interrupts threads with: it does nothing but end the system call
 			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
 		}
@@ -171,6 +170,17 @@ func (l *live) watch(ctx context.Context) {
 			ctx = context.Background()
 		}
 	}
+}
+
+// ended reports whether there is nothing more to run for.
+func (l *live) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return true
+	}
+	a, err := l.read()
+	return err != nil || a.Ended != generatorEndedENDED_NOT
 }
 
 // finish takes the last account and lets go of everything.
