@@ -34,11 +34,28 @@ type testerOptions struct {
 	capture string
 	clock   string
 	iKnow   bool
+	realtime
 }
 
 func (o *testerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.out, "out", "", "folder for an evidence bundle: tables, CSV, histograms, report.html")
 	flags.BoolVar(&o.iKnow, "i-know", false, "use a device even if a default route leaves through it")
+	o.realtime.addFlag(flags)
+}
+
+// realtime is the flag --realtime.
+type realtime struct{ wanted bool }
+
+func (r *realtime) addFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&r.wanted, "realtime", false, "run before all other processes, so that paced frames leave in time on a busy machine")
+}
+
+// apply makes the process a real-time one, where that is wanted.
+func (r *realtime) apply() error {
+	if !r.wanted {
+		return nil
+	}
+	return fault.Wrap(session.Realtime(), fault.Permission, "run it as root outside of containers that forbid real-time scheduling")
 }
 
 // addReceiving adds the flags of commands that receive.

@@ -38,12 +38,13 @@ func (l *testerLive) show(account session.Account) {
 func liveLine(account session.Account) string {
 	var sent, received, lost uint64
 	var rate float64
+	sending, receiving := false, false
 	for _, s := range account.Streams {
 		if s.Sent != nil {
-			sent += s.Sent.Frames
+			sending, sent = true, sent+s.Sent.Frames
 		}
 		if s.Received != nil {
-			received, lost = received+s.Received.Received, lost+s.Received.Lost
+			receiving, received, lost = true, received+s.Received.Received, lost+s.Received.Lost
 		}
 	}
 	for _, r := range account.Series {
@@ -51,11 +52,14 @@ func liveLine(account session.Account) string {
 			rate += r.Wire
 		}
 	}
-	text := fmt.Sprintf("%.0f s: %d frames received, %d lost, %s on the wire", account.Elapsed.Seconds(), received, lost, record.BitPerSecond.Format(rate))
-	if sent > 0 {
-		text = fmt.Sprintf("%.0f s: %d frames sent, %d received, %d lost before the last arrival, %s on the wire", account.Elapsed.Seconds(), sent, received, lost, record.BitPerSecond.Format(rate))
+	parts := []string{fmt.Sprintf("%.0f s:", account.Elapsed.Seconds())}
+	if sending {
+		parts = append(parts, fmt.Sprintf("%d frames sent", sent))
 	}
-	return text
+	if receiving {
+		parts = append(parts, fmt.Sprintf("%d received, %d lost before the last arrival, %s on the wire", received, lost, record.BitPerSecond.Format(rate)))
+	}
+	return strings.Join(parts, " ")
 }
 
 func (l *testerLive) table(account session.Account) {

@@ -28,6 +28,7 @@ type rfcFlags struct {
 	repetitions, resolution    string
 	searchTime, finalTime, out string
 	iKnow                      bool
+	realtime                   realtime
 }
 
 func (f *rfcFlags) add(flags *pflag.FlagSet) {
@@ -52,6 +53,7 @@ func (f *rfcFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.reset, "reset-command", nil, "NAME=COMMAND that resets the device under test, as in software='ip link set r0 down' (repeatable)")
 	flags.StringVar(&f.out, "out", "", "folder for an evidence bundle: tables, CSV, figures, report.html")
 	flags.BoolVar(&f.iKnow, "i-know", false, "use a device even if a default route leaves through it")
+	f.realtime.addFlag(flags)
 }
 
 func newTesterRFC2544Command(a *app) *cobra.Command {
@@ -70,7 +72,7 @@ From SPEC, the first stream's ports and header are used. The device under test
 overloads: run this in a laboratory only (RFC 6815).
 
 The exit status is 3 if the testbed could not support any of the tests.`,
-		Example: `  sudo weir tester rfc2544 --from left:tg0 --to right:tg1 --quick --sizes 64,512,1518
+		Example: `  sudo weir tester rfc2544 --from left:tg0 --to right:tg1 --quick --realtime --sizes 64,512,1518
   sudo weir tester rfc2544 --from eth2 --to eth3 --speed 10Gbit --bidirectional --out results/router
   sudo weir tester rfc2544 spec.yaml --tests throughput,reset --reset-command software='ip -n dut link set r0 down; ip -n dut link set r0 up'`,
 		Args: cobra.MaximumNArgs(1),
@@ -96,7 +98,7 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	if err := privileged(); err != nil {
 		return err
 	}
-	if err := (&testerOptions{out: f.out}).prepareOut(); err != nil {
+	if err := errors.Join((&testerOptions{out: f.out}).prepareOut(), f.realtime.apply()); err != nil {
 		return err
 	}
 	if !a.quiet {

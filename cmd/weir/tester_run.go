@@ -124,7 +124,7 @@ func (a *app) test(ctx context.Context, s *spec.Spec, o testerOptions, here side
 	if err := privileged(); err != nil {
 		return account, err
 	}
-	if err := o.prepareOut(); err != nil {
+	if err := errors.Join(o.prepareOut(), o.realtime.apply()); err != nil {
 		return account, err
 	}
 	if listen < 0 {

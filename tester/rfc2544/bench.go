@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/record/hist"
 	"weir/tester"
 	"weir/tester/session"
 )
@@ -77,7 +78,8 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 		ID: p.id(), Name: "trial", Header: header, Stamped: true, Sizes: []tester.SizeShare{{Size: t.Size, Weight: 1}},
 		Gap: gapOf(t.Rate), Frames: t.Frames,
 	}
-	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.Skip, Batch: t.Batch, Streams: []tester.Stream{s}}
+	// The count stays right, as RFC 2544 wants it; a generator that has to catch up too often makes the trial invalid.
+	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.CatchUp, Batch: t.Batch, Streams: []tester.Stream{s}}
 	if t.Then != nil {
 		schedule.Streams[0].Frames = uint64(t.Rate * t.Duration.Seconds())
 		after := s
@@ -105,7 +107,7 @@ func gapOf(rate float64) time.Duration {
 
 // outcomeOf reads a trial's outcome from the account of its run.
 func outcomeOf(a session.Account, t Trial) Outcome {
-	o := Outcome{Dropped: a.Dropped, Steal: a.Steal, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
+	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
 	step := 1
 	if t.Then != nil {
 		step = streamsPerDirection
@@ -113,20 +115,29 @@ func outcomeOf(a session.Account, t Trial) Outcome {
 	for i := 0; i+step <= len(a.Streams); i += step {
 		f := flowOf(a.Streams[i])
 		if t.Then != nil {
-			after := a.Streams[i+1]
-			f.LastLoss = lastLoss(after, t.Then.Rate)
-			f.Late, f.Skipped = f.Late+after.Sent.Late, f.Skipped+after.Sent.Skipped
+			f.LastLoss = lastLoss(a.Streams[i+1], t.Then.Rate)
 		}
 		o.Directions = append(o.Directions, f)
 	}
 	return o
 }
 
+// late counts the frames that left more than a gap after they were due: those that were sent together with the next one.
+func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
+	least := uint64(max(gap, LateAfter))
+	for index, count := range lateness.All() {
+		if low, _ := hist.Bounds(index); low >= least {
+			n += count
+		}
+	}
+	return n
+}
+
 func flowOf(s session.Stream) Flow {
 	c := s.Received
 	return Flow{
 		Sent: s.Sent.Frames, Received: c.Unique + c.OutOfWindow, Offered: s.Rate(), Forwarded: s.Arrival(),
-		Late: s.Sent.Late, Skipped: s.Sent.Skipped, Duplicates: c.Duplicates, Reordered: c.Reordered, Delay: c.Delay,
+		Duplicates: c.Duplicates, Reordered: c.Reordered, Delay: c.Delay,
 	}
 }
 

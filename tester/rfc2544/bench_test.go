@@ -141,7 +141,7 @@ func TestTrialSendsWhatWasAskedAndReadsBothDirections(t *testing.T) {
 		t.Errorf("offered %.1f frame/s, want 1000", got)
 	}
 	s := e.schedules[1]
-	if e.from[1] != "b" || s.Batch != 1 || s.Policy != tester.Skip || s.Streams[0].Sizes[0].Size != 128 || s.Streams[0].Gap != time.Millisecond {
+	if e.from[1] != "b" || s.Batch != 1 || s.Policy != tester.CatchUp || s.Streams[0].Sizes[0].Size != 128 || s.Streams[0].Gap != time.Millisecond {
 		t.Errorf("reverse schedule from %s: %+v", e.from[1], s)
 	}
 	if e.closed != 2 {

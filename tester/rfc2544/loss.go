@@ -1,6 +1,10 @@
 package rfc2544
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"math"
+)
 
 // LossPoint is the frame loss rate at one offered rate (section 26.3).
 type LossPoint struct {
@@ -23,6 +27,9 @@ type LossResult struct {
 func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
 	result := LossResult{Size: size, Maximum: MaxFrameRate(r.Speed, size), Line: r.Speed > 0}
 	if result.Maximum == 0 {
+		result.Maximum = r.HighestOffers
+	}
+	if result.Maximum == 0 {
 		flood, err := r.valid(ctx, FrameLoss, Trial{Size: size, Duration: r.LossTime})
 		if u := unfit(err); u != nil {
 			result.Reason = u.Error()
@@ -33,13 +40,16 @@ func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
 		result.Maximum = flood.slowest(func(f Flow) float64 { return f.Offered }) * (1 - r.MaxShort)
 	}
 	step := min(max(r.LossStep, 0.001), 0.1)
-	clean := 0
+	clean, limit := 0, math.Inf(1)
+	if r.HighestOffers > 0 {
+		limit = r.HighestOffers
+	}
 	for i := 0; clean < 2; i++ {
 		share := 1 - float64(i)*step
 		if share < step/2 {
 			break
 		}
-		point, err := r.lossPoint(ctx, size, share, result.Maximum)
+		point, err := r.lossPoint(ctx, size, share, result.Maximum, &limit)
 		if err != nil {
 			return result, err
 		}
@@ -55,11 +65,19 @@ func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
 	return result, nil
 }
 
-func (r *runner) lossPoint(ctx context.Context, size int, share, maximum float64) (LossPoint, error) {
+// lossPoint measures at one rate, unless it is above the limit of what the tester offers, which it learns.
+func (r *runner) lossPoint(ctx context.Context, size int, share, maximum float64, limit *float64) (LossPoint, error) {
 	point := LossPoint{Percent: 100 * share, Rate: share * maximum}
+	if point.Rate > *limit*(1+r.MaxShort) {
+		point.Reason = fmt.Sprintf("the tester offers %.0f frame/s at most", *limit)
+		return point, nil
+	}
 	outcome, err := r.valid(ctx, FrameLoss, Trial{Size: size, Rate: point.Rate, Duration: r.LossTime})
 	if u := unfit(err); u != nil {
 		point.Reason, point.Offered = u.Reason, u.Best
+		if u.Short {
+			*limit = u.Best
+		}
 		return point, nil
 	}
 	if err != nil {

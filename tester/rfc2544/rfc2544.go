@@ -60,18 +60,21 @@ type Step struct {
 // Outcome is what came of a trial, per direction.
 type Outcome struct {
 	Directions []Flow
+	Late       uint64        // frames that left more than a gap, and more than LateAfter, after they were due
 	Dropped    uint64        // frames the tester itself lost before analyzing them
 	Steal      float64       // share of CPU time that other guests of the host took
 	LinkDown   bool          // a link of the tester went down
 	Elapsed    time.Duration // whole trial
 }
 
+// LateAfter is how late a frame must at least leave to count as late.
+const LateAfter = 10 * time.Microsecond
+
 // Flow is one direction of a trial.
 type Flow struct {
 	Sent, Received uint64  // frames; Received without duplicates
 	Offered        float64 // frame/s sent, from the first to the last stamp; 0 with fewer than two frames
 	Forwarded      float64 // frame/s received, from the first to the last arrival
-	Late, Skipped  uint64
 	Duplicates     uint64
 	Reordered      uint64
 	Delay          *hist.Histogram // ns

@@ -150,5 +150,5 @@ func (r Report) unmeasured() error {
 	if measured || len(reasons) == 0 {
 		return nil
 	}
-	return fault.New(fault.Testbed, "use a quieter machine with more cores, a lower --speed, or see the report's trials", "%s", reasons[0])
+	return fault.New(fault.Testbed, "add --realtime, use a quieter machine with more cores, or give a lower --speed or --rate", "%s", reasons[0])
 }

@@ -63,7 +63,7 @@ func (d *device) Trial(_ context.Context, t rfc2544.Trial, _ time.Duration) (rfc
 		f.Received = f.Sent // what a disturbed trial says must not matter
 	}
 	if d.late {
-		f.Late = f.Sent
+		o.Late = f.Sent
 	}
 	for range max(d.directions, 1) {
 		o.Directions = append(o.Directions, f)

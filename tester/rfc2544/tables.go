@@ -124,6 +124,9 @@ func (r Report) lossTable() record.Table {
 		}
 		for _, p := range v.Points {
 			row := []string{strconv.Itoa(v.Size), fmt.Sprintf("%.0f", p.Percent), frameRate(p.Offered), dash, ""}
+			if p.Offered == 0 {
+				row[2] = dash
+			}
 			if p.Reason == "" {
 				row[3] = strconv.FormatFloat(100*p.Loss, 'g', 4, 64)
 			} else {

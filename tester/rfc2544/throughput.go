@@ -129,10 +129,10 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 		case err != nil:
 			return err
 		case pass:
-			if s.low == 0 && hint > 0 {
-				guess = rate * (1 + away)
-			}
 			s.low = rate
+			if hint > 0 { // look close above first, then ever farther
+				guess, away = rate*(1+away), min(2*away, 0.5)
+			}
 		default:
 			s.fail(rate)
 			if s.low == 0 && hint > 0 { // look close below first, then ever farther

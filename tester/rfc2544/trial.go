@@ -39,11 +39,11 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 		if t.Rate > 0 && t.Frames == 0 && f.Offered < t.Rate*(1-c.MaxShort) {
 			reasons, short = append(reasons, fmt.Sprintf("%soffered %.0f frame/s of %.0f", name, f.Offered, t.Rate)), true
 		}
-		if late := float64(f.Late); late > c.MaxLate*float64(f.Sent) {
-			reasons = append(reasons, fmt.Sprintf("%s%.1f %% of the frames left late", name, 100*late/float64(f.Sent)))
-		}
 	}
 	other := len(reasons)
+	if share := float64(o.Late) / float64(o.Sent()); share > c.MaxLate {
+		reasons = append(reasons, fmt.Sprintf("%.1f %% of the frames left late", 100*share))
+	}
 	if o.Dropped > 0 {
 		reasons = append(reasons, fmt.Sprintf("the tester itself dropped %d received frames", o.Dropped))
 	}

@@ -16,8 +16,8 @@ func (a Account) remarks(config Config) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	var silent []string
-	slow, late, skipped := 0, uint64(0), uint64(0)
-	var asked, achieved float64
+	var late, skipped uint64
+	var asked, achieved float64 // of the streams that fell short
 	for _, s := range a.Streams {
 		if s.Unheard() {
 			silent = append(silent, s.Name)
@@ -28,14 +28,14 @@ func (a Account) remarks(config Config) []string {
 		late += s.Sent.Late
 		skipped += s.Sent.Skipped
 		if s.Slow() {
-			slow, asked, achieved = slow+1, asked+s.Asked, achieved+s.Rate()
+			asked, achieved = asked+s.Asked, achieved+s.Rate()
 		}
 	}
 	if len(silent) > 0 {
 		note("no frame of %s arrived: %s", few(silent), tryUnheard)
 	}
-	if slow > 0 && !a.Stopped {
-		note("this machine sent %.0f frame/s where %.0f were asked for (%d streams): frames that were never sent are not lost frames", achieved, asked, slow)
+	if asked > 0 && !a.Stopped {
+		note("this machine sent %.0f frame/s where %.0f were asked for: frames that were never sent are not lost frames", achieved, asked)
 	}
 	if late+skipped > 0 {
 		note("%d frames left late and %d were left out because their time had passed", late, skipped)
