@@ -14,6 +14,8 @@ const (
 	labTraffic  = "lab traffic"
 )
 
+const emulator = "AF_XDP emulator"
+
 func inLab(name string) bool { return name == labNetworks || name == labLinks || name == labTraffic }
 
 // found is the features of a kernel by "group/name".
@@ -30,7 +32,8 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 		have.links(),
 		have.traffic(congestionControls),
 		have.first("tester generator",
-			way{"XDP live frames", []string{"hooks/xdp live frames", "hooks/xdp native on veth"}}),
+			way{"XDP live frames", []string{"hooks/xdp live frames", "hooks/xdp native on veth"}},
+			way{"AF_XDP", []string{"hooks/af_xdp copy mode on veth"}}),
 		have.needs("tester analyzer", "XDP in the device's driver", "hooks/xdp native on veth", "bpf maps/ringbuf"),
 		have.needs("limit", "cgroup_skb programs that pace TCP through sock_ops",
 			"bpf programs/cgroup_skb", "bpf programs/sock_ops", "bpf maps/sk_storage", "cgroups/cgroup v2"),
@@ -74,9 +77,6 @@ func (f found) first(name string, ways ...way) Capability {
 		state, missing, try := f.lacks(w.features)
 		if state == Available {
 			c.State, c.Mechanism = Available, w.mechanism
-			if len(c.Missing) == 0 {
-				c.Try = ""
-			}
 			return c
 		}
 		c.State, c.Try = state, try
@@ -109,12 +109,12 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 	return state, missing, try
 }
 
-// links describes what carries frames between hosts. Netem, where the kernel has it, is named because people look for it.
+// links describes what carries frames between hosts: the same choice that the lab makes for links which both can carry.
 func (f found) links() Capability {
-	c := f.needs(labLinks, "AF_XDP emulator", "bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth")
-	netem := f["qdiscs/netem"]
-	if c.State == Available && netem.State == Missing {
-		c.Missing = append(c.Missing, "netem")
+	c := f.first(labLinks,
+		way{"netem", []string{"qdiscs/netem", "hooks/tcx"}},
+		way{emulator, []string{"bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth"}})
+	if c.Mechanism == emulator {
 		c.Try = "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"
 	}
 	return c

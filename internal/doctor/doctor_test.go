@@ -41,16 +41,17 @@ func TestConclusions(t *testing.T) {
 		capability  string
 		want        Capability
 	}{
-		{"links with netem there too", nil, labLinks,
-			Capability{State: Available, Mechanism: "AF_XDP emulator"}},
+		{"links with netem", nil, labLinks, Capability{State: Available, Mechanism: "netem"}},
 		{"links without netem", map[string]State{"qdiscs/netem": Missing}, labLinks,
 			Capability{State: Available, Mechanism: "AF_XDP emulator", Missing: []string{"netem"},
 				Try: "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"}},
 		{"links without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, labLinks,
-			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth"}, Try: "get af_xdp copy mode on veth"}},
-		{"a missing feature outweighs a missing right", map[string]State{
+			Capability{State: Available, Mechanism: "netem"}},
+		{"links without either", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, labLinks,
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "netem"}, Try: "get af_xdp copy mode on veth"}},
+		{"a missing feature outweighs a missing right", map[string]State{"qdiscs/netem": Missing,
 			"hooks/af_xdp copy mode on veth": NotPermitted, "hooks/xdp native on veth": Missing}, labLinks,
-			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "xdp native on veth"}, Try: "get xdp native on veth"}},
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "netem", "xdp native on veth"}, Try: "get xdp native on veth"}},
 		{"traffic without DCTCP", map[string]State{"tcp/dctcp": Missing}, labTraffic,
 			Capability{State: Available, Mechanism: "TCP and UDP sockets; congestion control cubic, reno", Missing: []string{"dctcp"},
 				Try: "leave dctcp out of experiments, or use a kernel with CONFIG_TCP_CONG_DCTCP"}},
@@ -62,7 +63,7 @@ func TestConclusions(t *testing.T) {
 		{"not built and no way", map[string]State{"qdiscs/ets": Missing, "qdiscs/htb": Missing}, "class",
 			Capability{State: Missing, Missing: []string{"ets", "htb"}, Try: "get htb"}},
 		{"generator without live frames", map[string]State{"hooks/xdp live frames": Missing}, "tester generator",
-			Capability{State: Missing, Missing: []string{"xdp live frames"}, Try: "get xdp live frames"}},
+			Capability{State: Available, Mechanism: "AF_XDP", Missing: []string{"xdp live frames"}, Try: "get xdp live frames"}},
 	} {
 		t.Run(test.description, func(t *testing.T) {
 			list := capabilities(kernel(test.states), []string{"cubic", "reno"})
@@ -98,12 +99,13 @@ func TestExitStatus(t *testing.T) {
 		{"everything", nil, fault.OK},
 		{"without netem and flower", map[string]State{"qdiscs/netem": Missing, "classifiers/flower": Missing}, fault.OK},
 		{"without the generator", map[string]State{"hooks/xdp live frames": Missing}, fault.OK},
-		{"without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, fault.Testbed},
+		{"without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, fault.OK},
+		{"without AF_XDP and netem", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, fault.Testbed},
 		{"without rights", allNotPermitted(), fault.Permission},
 		{"without rights, and without veth", map[string]State{
 			"namespaces/veth": Missing, "hooks/af_xdp copy mode on veth": NotPermitted}, fault.Testbed},
 		{"without veth, and rights missing before it", map[string]State{
-			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing}, fault.Testbed},
+			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, fault.Testbed},
 	} {
 		err := Report{Capabilities: capabilities(kernel(test.states), nil)}.LabError()
 		if fault.Of(err) != test.want {
