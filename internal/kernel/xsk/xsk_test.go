@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/xsk"
 	"weir/internal/testutil"
@@ -26,6 +27,7 @@ type end struct {
 // pair makes two namespaces joined by a veth pair, with a socket of the same Umem on either side.
 func pair(t *testing.T, umem *xsk.Umem, options xsk.Options, mtu int) (a, b *end) {
 	t.Helper()
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
 	a, b = &end{ns: testutil.Namespace(t, "a")}, &end{ns: testutil.Namespace(t, "b")}
 	conn, err := rtnl.Open(a.ns)
 	check(t, err)

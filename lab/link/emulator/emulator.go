@@ -98,7 +98,8 @@ func (c *Carrier) order(ns *netns.Namespace, cables []link.Cable) (order, error)
 	}
 	for i, cable := range cables {
 		o.Cables = append(o.Cables, cableOrder{
-			Name: cable.Name, A: cable.A, B: cable.B, Forward: orderOf(cable.Forward), Reverse: orderOf(cable.Reverse),
+			Name: cable.Name, A: cable.A, B: cable.B,
+			Forward: orderOf(bounded(cable.Forward)), Reverse: orderOf(bounded(cable.Reverse)),
 			Buffers: sizes[i].buffers, BufferSize: sizes[i].size, Ring: sizes[i].ring, Jumbo: sizes[i].jumbo,
 		})
 	}
@@ -125,7 +126,7 @@ type running struct {
 
 	mu      sync.Mutex // guards the conversation with the child
 	process *child.Process
-	errors  *bytes.Buffer // the child's standard error; read it after the child has ended
+	errors  words // the child's standard error
 	reports *json.Decoder
 	cpu     time.Duration
 	closed  bool
@@ -140,8 +141,7 @@ func (r *running) start(ctx context.Context, o order) error {
 			r.prepared = append(r.prepared, dev)
 		}
 	}
-	r.errors = &bytes.Buffer{}
-	process, err := child.Start(ctx, PartName, r.errors)
+	process, err := child.Start(ctx, PartName, &r.errors)
 	if err != nil {
 		return err
 	}
@@ -176,6 +176,27 @@ func (r *running) died(err error) error {
 	case <-time.After(time.Second):
 		return fmt.Errorf("talk to the emulator: %w", err)
 	}
+}
+
+// words collects what the child says while others may read it.
+type words struct {
+	mu   sync.Mutex
+	text bytes.Buffer // at most mostWords
+}
+
+const mostWords = 1 << 14
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p[:min(len(p), mostWords-w.text.Len())])
+	return len(p), nil
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 func (*running) Mechanism() string { return Mechanism }

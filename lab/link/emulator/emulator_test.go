@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"weir/internal/child"
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
 	"weir/lab/link/conformance"
 	"weir/lab/link/emulator"
 )
@@ -13,4 +15,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func TestConformance(t *testing.T) { conformance.Run(t, emulator.New(emulator.Options{})) }
+func TestConformance(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	conformance.Run(t, emulator.New(emulator.Options{}))
+}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/xsk"
 	"weir/internal/testutil"
@@ -159,6 +160,7 @@ func TestMemoryFitsTheFrames(t *testing.T) {
 func lab(t *testing.T, forward, reverse link.Direction) (c *cable, a, b *rawsock.Socket) {
 	t.Helper()
 	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
 	carrier := testutil.Namespace(t, "carrier")
 	conn, err := rtnl.Open(carrier)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/xsk"
+	"weir/internal/units"
 	"weir/lab/link"
 )
 
@@ -20,6 +21,7 @@ const (
 	unlimitedLeast = 1024      // buffers that an unlimited direction has at least
 	spareMemory    = 128 << 20 // octets of all cables, for frames smaller than the MTU and for directions without a rate
 	mostMemory     = 1 << 30   // octets of one cable
+	longestQueue   = 64 << 20  // octets of a queue that was asked to have no limit
 	deviations     = 6         // of jitter that frames may be held beyond the delay
 )
 
@@ -86,7 +88,7 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 		s.ring = min(s.ring, slowRing)
 	}
 	full, extra := 0, 0
-	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
+	for _, d := range []link.Direction{bounded(cable.Forward), bounded(cable.Reverse)} {
 		octets := inside(d, mtu)
 		large := int(octets/float64(mtu+14+link.FrameOverhead)*1.1) + 64
 		small := int(octets / smallestWire)
@@ -106,6 +108,15 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 	return s, nil
 }
 
+// bounded gives a queue without a limit the limit that memory sets: a second's worth, at most longestQueue. Beyond it frames
+// are dropped at the tail, as from any queue.
+func bounded(d link.Direction) link.Direction {
+	if d.Rate > 0 && d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
+		d.Queue.Bytes = units.ByteSize(min(float64(d.Rate)/8, longestQueue))
+	}
+	return d
+}
+
 // inside is how many octets on the wire a direction may hold at once.
 func inside(d link.Direction, mtu int) float64 {
 	rate, queue := float64(d.Rate), float64(d.Queue.Bytes)
@@ -114,8 +125,6 @@ func inside(d link.Direction, mtu int) float64 {
 	}
 	if d.Rate == 0 {
 		rate, queue = unlimitedRate, 0
-	} else if d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
-		queue = rate / 8 // no limit was asked: a second's worth, and what goes beyond is an overrun
 	}
 	held := d.Delay + deviations*d.Jitter
 	return rate/8*max(held, time.Millisecond).Seconds() + queue

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/lab/link"
@@ -23,6 +24,8 @@ func must(t testing.TB, err error) {
 // pair makes a cable's two ends, both hosts' devices in one namespace of their own.
 func pair(t *testing.T) (carrier, hosts *netns.Namespace) {
 	t.Helper()
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
 	carrier, hosts = testutil.Namespace(t, "carrier"), testutil.Namespace(t, "hosts")
 	conn, err := rtnl.Open(carrier)
 	must(t, err)
