@@ -59,12 +59,13 @@ struct {
 	__type(value, struct window);
 } windows SEC(".maps");
 
-/* times: slot -> one-way delays and |IPDV| */
+/* times: bucket * streams + slot -> how many one-way delays and |IPDV| lie in the bucket */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ANALYZER_STREAMS);
+	__uint(max_entries, ANALYZER_BUCKETS);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct time_buckets);
+	__type(value, struct time_bucket);
 } times SEC(".maps");
 
 /* port: what belongs to no stream, per CPU */
@@ -97,12 +98,36 @@ struct {
 	__uint(max_entries, 1 << 20);
 } captures SEC(".maps");
 
-static __always_inline void count(__u64 *bucket)
+static __always_inline struct time_bucket *bucket(__u64 value, __u32 slot)
+{
+	__u32 key = hist_index(value, ANALYZER_BUCKETS) * settings.streams + slot;
+
+	return bpf_map_lookup_elem(&times, &key);
+}
+
+static __always_inline void count(__u64 *counter)
 {
 	if (settings.parallel)
-		__sync_fetch_and_add(bucket, 1);
+		__sync_fetch_and_add(counter, 1);
 	else
-		(*bucket)++;
+		(*counter)++;
+}
+
+/* count_times - puts a frame into its stream's histograms. */
+static __always_inline void count_times(const struct measured *m, __u32 slot)
+{
+	struct time_bucket *b;
+
+	if (m->has_delay) {
+		b = bucket(m->delay, slot);
+		if (b)
+			count(&b->delay);
+	}
+	if (m->has_variation) {
+		b = bucket(m->variation, slot);
+		if (b)
+			count(&b->variation);
+	}
 }
 
 /* emit - hands one frame of the ring to user space. */
@@ -200,7 +225,6 @@ int analyze(struct xdp_md *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), tai = now + settings.tai;
 	struct stream_counts *c;
-	struct time_buckets *t;
 	struct measured measured = {};
 	enum reason reason;
 	struct datagram d;
@@ -218,8 +242,7 @@ int analyze(struct xdp_md *ctx)
 	key = *slot - 1;
 	c = bpf_map_lookup_elem(&streams, &key);
 	w = bpf_map_lookup_elem(&windows, &key);
-	t = bpf_map_lookup_elem(&times, &key);
-	if (!c || !w || !t)
+	if (!c || !w)
 		return foreign(length, 1);
 	if (d.udp + d.length > length) /* in several buffers, and stamped frames carry no trailer */
 		length = d.udp + d.length;
@@ -245,10 +268,7 @@ int analyze(struct xdp_md *ctx)
 	if (settings.parallel)
 		bpf_spin_unlock(&c->lock);
 
-	if (measured.has_delay)
-		count(&t->buckets[hist_index(measured.delay, ANALYZER_BUCKETS)].delay);
-	if (measured.has_variation)
-		count(&t->buckets[hist_index(measured.variation, ANALYZER_BUCKETS)].variation);
+	count_times(&measured, key);
 	if (settings.capture)
 		record(ctx, &s, reason, now, length);
 	return settings.pass ? XDP_PASS : XDP_DROP;

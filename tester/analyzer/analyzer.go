@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ import (
 	"weir/tester/tai"
 )
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_buckets analyzer analyzer.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_bucket analyzer analyzer.bpf.c
 
 // Window is how many sequence numbers behind the highest are told apart, at least.
 const Window = (blocks - 1) * 64
@@ -46,6 +47,7 @@ type Options struct {
 type Analyzer struct {
 	streams []uint16 // by slot
 	objects analyzerObjects
+	times   *ebpf.Memory // the histograms
 	link    link.Link
 	reader  *ringbuf.Reader
 }
@@ -106,9 +108,11 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read analyzer program: %w", err)
 	}
-	for _, name := range []string{"streams", "windows", "times"} {
-		spec.Maps[name].MaxEntries = uint32(max(len(streams), 1))
+	slots := uint32(max(len(streams), 1))
+	for _, name := range []string{"streams", "windows"} {
+		spec.Maps[name].MaxEntries = slots
 	}
+	spec.Maps["times"].MaxEntries *= slots
 	if !options.Capture {
 		spec.Maps["captures"].MaxEntries = uint32(unix.Getpagesize())
 	}
@@ -116,7 +120,7 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := analyzerAnalyzerSettings{Tai: offset, Pass: flag(options.Pass), Capture: flag(options.Capture), Parallel: flag(parallel)}
+	settings := analyzerAnalyzerSettings{Tai: offset, Streams: slots, Pass: flag(options.Pass), Capture: flag(options.Capture), Parallel: flag(parallel)}
 	if err := spec.Variables["settings"].Set(&settings); err != nil {
 		return nil, fmt.Errorf("set up analyzer: %w", err)
 	}
@@ -128,6 +132,9 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 		if err := a.objects.Slots.Put(uint32(id), uint32(slot)+1); err != nil {
 			return nil, errors.Join(fmt.Errorf("announce stream %d: %w", id, err), a.Close())
 		}
+	}
+	if a.times, err = a.objects.Times.Memory(); err != nil {
+		return nil, errors.Join(fmt.Errorf("map histograms: %w", err), a.Close())
 	}
 	if a.reader, err = ringbuf.NewReader(a.objects.Captures); err != nil {
 		return nil, errors.Join(fmt.Errorf("open capture: %w", err), a.Close())

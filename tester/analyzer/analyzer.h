@@ -51,13 +51,15 @@ struct window_block {
 
 struct window {
 	struct window_block blocks[ANALYZER_BLOCKS];
+	__u64 padding[8]; /* an odd number of cache lines: the same block of all streams must not fall into the same few sets */
 };
 
-/* time_buckets holds two histograms side by side, so that a frame's two buckets are likely to share a page. */
-struct time_buckets {
-	struct {
-		__u64 delay, variation;
-	} buckets[ANALYZER_BUCKETS];
+/*
+ * time_bucket is one bucket of one stream's histograms of delay and |IPDV|. The map is ordered by bucket, then by stream: streams
+ * that see the same delays share pages, which matters with thousands of them.
+ */
+struct time_bucket {
+	__u64 delay, variation;
 };
 
 /* port_counts is what is counted of frames that belong to no announced stream. */
@@ -85,10 +87,11 @@ struct recorder {
 
 struct analyzer_settings {
 	__s64 tai;     /* ns to add to CLOCK_MONOTONIC for TAI */
+	__u32 streams; /* slots */
 	__u8 pass;     /* hand stamped frames on instead of dropping them */
 	__u8 capture;  /* keep recent frames and capture those around an error */
 	__u8 parallel; /* the device has several queues: frames of a stream may arrive on two CPUs at once */
-	__u8 unused[5];
+	__u8 unused;
 };
 
 #endif /* WEIR_ANALYZER_H */

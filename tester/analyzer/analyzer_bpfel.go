@@ -16,10 +16,11 @@ import (
 type analyzerAnalyzerSettings struct {
 	_        structs.HostLayout
 	Tai      int64
+	Streams  uint32
 	Pass     uint8
 	Capture  uint8
 	Parallel uint8
-	Unused   [5]uint8
+	Unused   uint8
 }
 
 type analyzerCaptured struct {
@@ -95,13 +96,10 @@ type analyzerStreamCounts struct {
 	Padding        [4]uint64
 }
 
-type analyzerTimeBuckets struct {
-	_       structs.HostLayout
-	Buckets [1024]struct {
-		_         structs.HostLayout
-		Delay     uint64
-		Variation uint64
-	}
+type analyzerTimeBucket struct {
+	_         structs.HostLayout
+	Delay     uint64
+	Variation uint64
 }
 
 type analyzerWindow struct {
@@ -112,6 +110,7 @@ type analyzerWindow struct {
 		Record   uint64
 		Arrivals [64]uint16
 	}
+	Padding [8]uint64
 }
 
 // Names of all BPF objects in the ELF.

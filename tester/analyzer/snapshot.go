@@ -1,8 +1,10 @@
 package analyzer
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 
@@ -31,21 +33,42 @@ func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 	if err != nil {
 		return analysis, fmt.Errorf("read stream counters: %w", err)
 	}
-	var times analyzerTimeBuckets
 	for slot, id := range a.streams {
-		c := &counts[slot]
-		if c.Received > 0 {
-			if err := a.objects.Times.Lookup(uint32(slot), &times); err != nil {
+		var times timeCounts
+		if counts[slot].Received > 0 {
+			if err := a.readTimes(slot, &times); err != nil {
 				return analysis, fmt.Errorf("read delays of stream %d: %w", id, err)
 			}
 		}
-		one, err := account(id, c, &times)
+		one, err := account(id, &counts[slot], &times)
 		if err != nil {
 			return analysis, err
 		}
 		analysis.Streams = append(analysis.Streams, one)
 	}
 	return analysis, nil
+}
+
+// buckets is ANALYZER_BUCKETS.
+const buckets = 1024
+
+// timeCounts are one stream's histograms, by bucket.
+type timeCounts struct {
+	delay, variation [buckets]uint64
+}
+
+// readTimes collects a stream's buckets from the mapped memory, which is ordered by bucket first.
+func (a *Analyzer) readTimes(slot int, into *timeCounts) error {
+	const size = int64(unsafe.Sizeof(analyzerTimeBucket{}))
+	var octets [size]byte
+	for i := range buckets {
+		if _, err := a.times.ReadAt(octets[:], (int64(i*len(a.streams))+int64(slot))*size); err != nil {
+			return err
+		}
+		into.delay[i] = binary.LittleEndian.Uint64(octets[:])
+		into.variation[i] = binary.LittleEndian.Uint64(octets[8:])
+	}
+	return nil
 }
 
 // entries reads the first n values of an array map in few system calls.
@@ -64,7 +87,7 @@ func entries[T any](m *ebpf.Map, n int) ([]T, error) {
 	return values, nil
 }
 
-func account(id uint16, c *analyzerStreamCounts, times *analyzerTimeBuckets) (tester.Counts, error) {
+func account(id uint16, c *analyzerStreamCounts, times *timeCounts) (tester.Counts, error) {
 	counts := tester.Counts{
 		Stream: id, Received: c.Received, WireBytes: c.WireBytes, PayloadBytes: c.PayloadBytes,
 		Unique: c.Unique, Duplicates: c.Duplicates, Reordered: c.Reordered, MaxExtent: c.MaxExtent,
@@ -88,15 +111,11 @@ func account(id uint16, c *analyzerStreamCounts, times *analyzerTimeBuckets) (te
 	if c.PayloadErrors > 0 {
 		counts.LastCorrupt = &tester.Corruption{Sequence: c.CorruptGot, At: time.Duration(c.CorruptAt)}
 	}
-	var delay, variation [len(times.Buckets)]uint64
-	for i := range times.Buckets {
-		delay[i], variation[i] = times.Buckets[i].Delay, times.Buckets[i].Variation
-	}
 	var err error
-	if counts.Delay, err = hist.FromCounts(delay[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
+	if counts.Delay, err = hist.FromCounts(times.delay[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
 		return counts, fmt.Errorf("read delays of stream %d: %w", id, err)
 	}
-	if counts.Variation, err = hist.FromCounts(variation[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
+	if counts.Variation, err = hist.FromCounts(times.variation[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
 		return counts, fmt.Errorf("read delay variations of stream %d: %w", id, err)
 	}
 	return counts, nil
