@@ -36,7 +36,7 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 			way{"AF_XDP", []string{"hooks/af_xdp copy mode on veth"}}),
 		have.needs("tester analyzer", "XDP in the device's driver", "hooks/xdp native on veth", "bpf maps/ringbuf"),
 		have.needs("limit", "cgroup_skb programs that pace TCP through sock_ops",
-			"bpf programs/cgroup_skb", "bpf programs/sock_ops", "bpf maps/sk_storage", "cgroups/cgroup v2"),
+			"bpf programs/cgroup_skb", "bpf programs/sock_ops", "bpf maps/sk_storage", "bpf maps/lpm_trie", "cgroups/cgroup v2"),
 	}
 	planned := []Capability{
 		have.first("class", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
@@ -45,9 +45,9 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 	}
 	for _, c := range planned {
 		if c.State == Available {
-			c.State, c.Mechanism = NotBuilt, "would use "+c.Mechanism
-			c.Try = ""
+			c.Mechanism = "would use " + c.Mechanism
 		}
+		c.State, c.Try = NotBuilt, ""
 		list = append(list, c)
 	}
 	for i := range list {

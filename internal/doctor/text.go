@@ -92,19 +92,31 @@ func (r Report) featureTable() record.Table {
 		if !slices.Contains(groups, feature.Group) {
 			groups = append(groups, feature.Group)
 		}
-		name := feature.Name
-		if feature.State == NotPermitted && feature.Configured != "" {
-			name += " (configured: " + feature.Configured + ")"
-		}
-		key := [2]string{feature.Group, string(feature.State)}
-		names[key] = append(names[key], name)
+		key := [2]string{feature.Group, feature.standing()}
+		names[key] = append(names[key], feature.Name)
 	}
 	for _, group := range groups {
-		for _, state := range []State{Available, Missing, NotPermitted} {
-			if list := names[[2]string{group, string(state)}]; len(list) > 0 {
-				table.Rows = append(table.Rows, []string{group, string(state), strings.Join(list, ", ")})
+		for _, standing := range []string{string(Available), string(Missing), deniedWith, deniedWithout, string(NotPermitted)} {
+			if list := names[[2]string{group, standing}]; len(list) > 0 {
+				table.Rows = append(table.Rows, []string{group, standing, strings.Join(list, ", ")})
 			}
 		}
 	}
 	return table
+}
+
+// What the kernel's configuration adds where a feature could not be tried.
+const (
+	deniedWith    = "not permitted, kernel has it"
+	deniedWithout = "not permitted, kernel lacks it"
+)
+
+func (f Feature) standing() string {
+	switch {
+	case f.State != NotPermitted || f.Configured == "":
+		return string(f.State)
+	case f.Configured == "n":
+		return deniedWithout
+	}
+	return deniedWith
 }
