@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"weir/internal/child"
+	"weir/lab/link/emulator"
 )
 
 func main() {
@@ -20,5 +21,7 @@ func main() {
 
 // parts are the pieces of Weir that run in processes of their own.
 func parts() child.Parts {
-	return child.Parts{}
+	return child.Parts{
+		emulator.PartName: emulator.Part,
+	}
 }
