@@ -63,7 +63,9 @@ func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error)
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), variable+"="+name)
 	cmd.Stderr = stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	// A session of its own: the terminal's Ctrl-C reaches the parent alone, and the scheduler's autogroups share the
+	// processors between sessions, so that a child need not share one part with its parent's work.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start child %s: %w", name, err)
