@@ -1,6 +1,8 @@
 package testutil
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -25,13 +27,14 @@ func TestInventorySeesANamespace(t *testing.T) {
 
 func TestSnapshotForgivesWhatIsCleanedUp(t *testing.T) {
 	Snapshot(t)
-	ns, err := netns.Create("weirtest-snapshot")
+	name := fmt.Sprintf("weirtest-%d-snapshot", os.Getpid())
+	ns, err := netns.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = ns.Close()
-		if err := netns.Remove("weirtest-snapshot"); err != nil {
+		if err := netns.Remove(name); err != nil {
 			t.Error(err)
 		}
 	})
