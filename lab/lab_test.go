@@ -96,8 +96,8 @@ func TestTinyIsMeasuredAndReadBack(t *testing.T) {
 	if !found || rtt.Estimate.Mean < 0.010 {
 		t.Errorf("least round-trip time %+v of a path of 10 ms", rtt)
 	}
-	if backlog, found := summary.Find(rows, record.Labels{}, "path forward", scenario.LinkMaxBacklog); !found || backlog.Estimate.Mean == 0 {
-		t.Errorf("the emulated link has counted nothing: %+v", backlog)
+	if loss, found := summary.Find(rows, record.Labels{}, "path forward", scenario.LinkLoss); !found || loss.Estimate.N != 1 || loss.Estimate.Mean != 0 {
+		t.Errorf("loss of a link without any: %+v", loss)
 	}
 	if len(b.Points) == 0 || len(b.Distributions) == 0 || len(b.Figures) == 0 || len(b.Tables) == 0 || len(b.Verdicts) != 1 {
 		t.Errorf("%d points, %d distributions, %d figures, %d tables, %d verdicts", len(b.Points), len(b.Distributions), len(b.Figures), len(b.Tables), len(b.Verdicts))

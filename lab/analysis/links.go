@@ -17,8 +17,10 @@ func linkSamples(a attempt, links []link.Status) []record.Sample {
 			samples = append(samples,
 				a.sample(subject, scenario.LinkLoss, share(c.LossDrops, c.Sent+c.LossDrops)),
 				a.sample(subject, scenario.LinkQueueDrops, float64(c.QueueDrops)),
-				a.sample(subject, scenario.LinkMaxBacklog, float64(c.MaxBacklog)),
 				a.sample(subject, scenario.LinkMarked, float64(c.Marked)))
+			if c.MaxBacklog > 0 { // netem cannot tell
+				samples = append(samples, a.sample(subject, scenario.LinkMaxBacklog, float64(c.MaxBacklog)))
+			}
 		}
 	}
 	return samples

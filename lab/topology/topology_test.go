@@ -167,12 +167,15 @@ func forwarded(t *testing.T, topology *Topology) map[string]uint64 {
 	for i, end := range topology.Ends {
 		err := topology.Nodes[end.Node].Do(func() error {
 			text, err := os.ReadFile("/proc/thread-self/net/dev")
-			_, line, found := strings.Cut(string(text), end.Device+":")
-			if err == nil && !found {
-				return fmt.Errorf("no device %s", end.Device)
+			if err != nil {
+				return err
 			}
 			var octets, frames uint64
-			_, err = fmt.Sscan(line, &octets, &frames)
+			for line := range strings.Lines(string(text)) {
+				if name, figures, found := strings.Cut(strings.TrimSpace(line), ":"); found && name == end.Device {
+					_, err = fmt.Sscan(figures, &octets, &frames)
+				}
+			}
 			counts[topology.Ends[i^1].Node+" to "+end.Node] = frames
 			return err
 		})
