@@ -41,7 +41,7 @@ func Choose(name string, cables ...link.Cable) (Choice, error) {
 	case Netem:
 		return named(netem.New(), usableNetem, cables)
 	case Emulator:
-		return named(emulator.New(emulator.Options{}), probe.AFXDP, cables)
+		return named(emulator.New(emulator.Options{}), usableEmulator, cables)
 	}
 	return Choice{}, fault.New(fault.Usage, "use auto, netem or emulator", "there is no carrier %q%s", name, nearest.Hint(name, Names()))
 }
@@ -52,6 +52,14 @@ func usableNetem() error {
 		return err
 	}
 	return probe.TCX()
+}
+
+// usableEmulator probes AF_XDP, and the BPF program that brings frames to it.
+func usableEmulator() error {
+	if err := probe.XDPNative(); err != nil {
+		return err
+	}
+	return probe.AFXDP()
 }
 
 func named(carrier link.Carrier, usable func() error, cables []link.Cable) (Choice, error) {
@@ -81,7 +89,7 @@ func automatic(cables []link.Cable) (Choice, error) {
 			return Choice{Carrier: first, Reason: "the kernel has it"}, nil
 		}
 	}
-	missing := probe.AFXDP()
+	missing := usableEmulator()
 	if missing == nil {
 		if err := check(second, cables); err != nil { // nothing can: the emulator does all that the format can say
 			return Choice{}, err
