@@ -158,3 +158,30 @@ func TestWrongConfigurationsAreUsageErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestAFloodThatOverloadsIsEnoughToStartFrom(t *testing.T) {
+	// The tester cannot keep the line's rate, but sends faster than the device forwards.
+	d := &device{capacity: 1e6, generator: 4e6}
+	got := run(t, quick(rfc2544.Throughput), d).Throughput[0]
+	if got.Limit != rfc2544.ByDevice || got.Rate > 1e6+2 || got.Rate < 0.95e6 {
+		t.Errorf("throughput %.0f by %s, want the device's 1e6", got.Rate, got.Limit)
+	}
+	if len(d.trials) > 25 {
+		t.Errorf("%d trials, want a short search around the forwarding rate", len(d.trials))
+	}
+}
+
+func TestNoRateAboveTheUsersIsOffered(t *testing.T) {
+	c := quick(rfc2544.Throughput, rfc2544.FrameLoss)
+	c.Speed, c.HighestOffers = 0, 5000
+	d := &device{capacity: 1e9, generator: 1e7}
+	got := run(t, c, d).Throughput[0]
+	if got.Limit != rfc2544.ByTester || got.Rate != 5000 {
+		t.Errorf("throughput %.0f by %s, want 5000 by the tester", got.Rate, got.Limit)
+	}
+	for _, trial := range d.trials {
+		if trial.Rate == 0 || trial.Rate > 5000 {
+			t.Errorf("a trial offered %.0f frame/s (0: as fast as possible)", trial.Rate)
+		}
+	}
+}

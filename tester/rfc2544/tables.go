@@ -49,7 +49,7 @@ func (r Report) throughputTable() record.Table {
 		Columns: []string{"frame size", "frame/s", "on the medium", "maximum frame/s", "share", "limited by"},
 	}
 	for _, v := range r.Throughput {
-		row := []string{strconv.Itoa(v.Size), dash, dash, dash, dash, orReason(v.Reason, limitText(v.Limit))}
+		row := []string{strconv.Itoa(v.Size), dash, dash, dash, dash, orReason(v.Reason, limitText(v))}
 		if v.Theoretical > 0 {
 			row[3] = frameRate(v.Theoretical)
 		}
@@ -64,11 +64,13 @@ func (r Report) throughputTable() record.Table {
 	return t
 }
 
-func limitText(l Limit) string {
-	switch l {
-	case ByLine:
+func limitText(t ThroughputResult) string {
+	switch {
+	case t.Limit == ByLine:
 		return "the medium"
-	case ByTester:
+	case t.Limit == ByTester && t.Because != "":
+		return "the tester, the device may do more; above it: " + t.Because
+	case t.Limit == ByTester:
 		return "the tester: the device may do more"
 	}
 	return "the device"

@@ -21,6 +21,7 @@ type ThroughputResult struct {
 	Fails       float64 // the lowest rate above Rate that lost frames; 0 where none was found
 	Theoretical float64 // frame/s; 0 without a speed
 	Limit       Limit
+	Because     string // ByTester: why it could not offer more
 	Reason      string
 }
 
@@ -35,6 +36,7 @@ type search struct {
 	low, high float64
 	limit     Limit // what high stands for
 	fails     float64
+	because   string // ByTester: why the rate at high was not offered
 }
 
 func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, error) {
@@ -54,6 +56,9 @@ func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, er
 		return result, err
 	}
 	result.Rate, result.Fails, result.Limit = s.low, s.fails, s.limit
+	if s.limit == ByTester {
+		result.Because = s.because
+	}
 	return result, nil
 }
 
@@ -63,27 +68,45 @@ func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64
 	if r.HighestOffers > 0 && (s.high == 0 || r.HighestOffers < s.high) {
 		s.high, s.limit = r.HighestOffers, ByTester
 	}
-	if s.high == 0 {
-		flood, err := r.valid(ctx, Throughput, Trial{Size: size, Duration: r.SearchTime})
-		if err != nil {
-			return s, 0, err
+	try := func(rate float64) (bool, Outcome, error) {
+		return r.passes(ctx, Throughput, Trial{Size: size, Rate: rate, Duration: r.SearchTime})
+	}
+	if s.high > 0 {
+		pass, outcome, err := try(s.high)
+		if u := unfit(err); u == nil || !u.Short {
+			return s, s.settle(s.high, pass, outcome, err), err
 		}
-		s.high, s.limit = flood.slowest(func(f Flow) float64 { return f.Offered }), ByTester
-		hint = flood.slowest(func(f Flow) float64 { return f.Forwarded })
 	}
-	if s.high <= 0 {
-		return s, 0, &unfitError{Reason: "the tester could not send two frames"}
+	if r.HighestOffers == 0 { // without a pace the tester is faster: if that is too fast for the device, its limit is below
+		pass, outcome, err := try(0)
+		offered := outcome.slowest(func(f Flow) float64 { return f.Offered })
+		switch {
+		case err != nil:
+			return s, 0, err
+		case offered <= 0:
+			return s, 0, &unfitError{Reason: "the tester could not send two frames"}
+		case !pass:
+			return s, s.settle(offered, false, outcome, nil), nil
+		case s.high == 0 || offered < s.high:
+			s.high = offered
+		}
 	}
+	s.limit = ByTester
 	pass, outcome, err := r.offer(ctx, size, s)
-	if err != nil {
-		return s, 0, err
+	return s, s.settle(s.high, pass, outcome, err), err
+}
+
+// settle takes over the outcome at the highest rate and returns the rate at which the device forwarded.
+func (s *search) settle(rate float64, pass bool, outcome Outcome, err error) (hint float64) {
+	switch {
+	case err != nil:
+		return 0
+	case pass:
+		s.low = rate
+		return 0
 	}
-	if pass {
-		s.low = s.high
-		return s, 0, nil
-	}
-	s.fail(s.high)
-	return s, min(outcome.slowest(func(f Flow) float64 { return f.Forwarded }), s.high), nil
+	s.fail(rate)
+	return min(outcome.slowest(func(f Flow) float64 { return f.Forwarded }), rate)
 }
 
 // offer tries the highest rate, and a lower one for as long as the tester cannot offer it.
@@ -99,7 +122,7 @@ func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome,
 		if lower <= 0 {
 			return false, outcome, err
 		}
-		s.high, s.limit = lower, ByTester
+		s.high, s.limit, s.because = lower, ByTester, u.Reason
 		r.say("throughput %d octets: the tester offers %.0f frame/s at most", size, lower)
 	}
 }
@@ -125,7 +148,7 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 		u := unfit(err)
 		switch {
 		case u != nil && u.Short:
-			s.high, s.limit = rate, ByTester // what the tester cannot offer, it cannot judge
+			s.high, s.limit, s.because = rate, ByTester, u.Reason // what the tester cannot offer, it cannot judge
 		case err != nil:
 			return err
 		case pass:
@@ -151,7 +174,7 @@ func (r *runner) confirm(ctx context.Context, size int, s *search) error {
 		u := unfit(err)
 		switch {
 		case u != nil && u.Short:
-			s.limit = ByTester
+			s.limit, s.because = ByTester, u.Reason
 		case err != nil:
 			return err
 		case pass:

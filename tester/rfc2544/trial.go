@@ -17,7 +17,7 @@ type Attempt struct {
 	Reason  string // why it is not valid
 }
 
-// unfitError says that no valid trial could be had; Short says that the tester could not offer the rate.
+// unfitError says that no valid trial could be had; Short says that the tester could not keep the rate.
 type unfitError struct {
 	Reason string
 	Short  bool
@@ -26,7 +26,7 @@ type unfitError struct {
 
 func (e *unfitError) Error() string { return "the testbed cannot support this: " + e.Reason }
 
-// judge says why a trial is not valid. Short is true where falling short of the rate is the only reason.
+// judge says why a trial is not valid. Short is true where the generator could not keep the rate, and that is all.
 func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if len(o.Directions) == 0 || o.Sent() == 0 {
 		return []string{"nothing was sent"}, false
@@ -40,10 +40,10 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 			reasons, short = append(reasons, fmt.Sprintf("%soffered %.0f frame/s of %.0f", name, f.Offered, t.Rate)), true
 		}
 	}
-	other := len(reasons)
 	if share := float64(o.Late) / float64(o.Sent()); share > c.MaxLate {
-		reasons = append(reasons, fmt.Sprintf("%.1f %% of the frames left late", 100*share))
+		reasons, short = append(reasons, fmt.Sprintf("%.1f %% of the frames left late", 100*share)), true
 	}
+	other := len(reasons)
 	if o.Dropped > 0 {
 		reasons = append(reasons, fmt.Sprintf("the tester itself dropped %d received frames", o.Dropped))
 	}
