@@ -153,7 +153,7 @@ func labOptions(o labRunOptions, s *scenario.Scenario) (labrun.Options, error) {
 		return labrun.Options{}, err
 	}
 	return labrun.Options{Carrier: choice.Carrier, CarrierReason: choice.Reason, Generator: generator, Gate: labrun.Fidelity{},
-		Seed: o.seed, KeepGoing: o.keepGoing, Share: o.share}, nil
+		Seed: o.seed, Patience: time.Second, KeepGoing: o.keepGoing, Share: o.share}, nil
 }
 
 // checkOut refuses a folder that holds something, before anything is measured.

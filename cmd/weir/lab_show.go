@@ -71,7 +71,7 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 		return a.json(shown)
 	}
 	fmt.Fprintf(a.stdout, "%s: %s\n\n%s\n\n", s.Name, s.Title, strings.TrimSpace(s.Description))
-	fmt.Fprintf(a.stdout, "%d combinations of parameters, %d repetitions each, seed %d\n\n", len(cells), s.Repetitions, s.Seed)
+	fmt.Fprintf(a.stdout, "%s of parameters, %s each, seed %d\n\n", plural(len(cells), "combination"), plural(s.Repetitions, "repetition"), s.Seed)
 	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), trafficTable(&cells[0]), expectationTable(s)} {
 		if len(t.Rows) == 0 {
 			continue
@@ -180,6 +180,14 @@ func expectationTable(s *scenario.Scenario) record.Table {
 		t.Rows = append(t.Rows, []string{e.Name, e.Metric, strings.Join(where, " ")})
 	}
 	return t
+}
+
+// plural counts things: "1 combination", "3 combinations".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // about prints a duration in the precision of a person waiting.

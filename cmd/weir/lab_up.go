@@ -164,7 +164,8 @@ func (a *app) detachLab(ctx context.Context) error {
 		return err
 	}
 	if answer != "up" {
-		return holderFault(answer, holder)
+		_ = holder.Wait()
+		return holderFault(answer)
 	}
 	if _, err := output.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("detach: %w", err)
@@ -191,8 +192,7 @@ func (a *app) awaitHolder(ctx context.Context, holder *exec.Cmd, read io.Reader)
 }
 
 // holderFault rebuilds the error with which a holder has ended.
-func holderFault(answer string, holder *exec.Cmd) error {
-	_ = holder.Wait()
+func holderFault(answer string) error {
 	lines := strings.SplitN(strings.TrimSpace(answer), "\n", 3)
 	var status fault.Status
 	if len(lines) < 3 {

@@ -43,6 +43,17 @@ func rejectedTable(outcome *run.Outcome) record.Table {
 	return t
 }
 
+// rejectedOf counts the rejected runs of a cell, those that ended before any traffic included.
+func rejectedOf(outcome *run.Outcome, labels record.Labels) (count int) {
+	own := remove(labels, phaseLabel)
+	for i := range outcome.Results {
+		if r := &outcome.Results[i]; !r.Valid && maps.Equal(r.Cell.Labels, own) {
+			count++
+		}
+	}
+	return count
+}
+
 // column is a column of a result table: a metric, shown if any row has it.
 type column struct {
 	title, metric string
@@ -103,7 +114,7 @@ func grid(outcome *run.Outcome, rows []summary.Row, columns []column) record.Tab
 	}
 	t.Columns = append(t.Columns, "n", "rejected")
 	for _, lines := range subjects(rows, columns) {
-		t.Rows = append(t.Rows, lines.cells(labels, columns))
+		t.Rows = append(t.Rows, append(lines.cells(labels, columns), strconv.Itoa(rejectedOf(outcome, lines.labels))))
 	}
 	dropUniform(&t, "flow")
 	dropUniform(&t, "rejected")
@@ -148,17 +159,17 @@ func (l line) cells(labels []string, columns []column) []string {
 		cells = append(cells, l.labels[name])
 	}
 	cells = append(cells, l.subject)
-	n, rejected := 0, 0
+	n := 0
 	for _, c := range columns {
 		row, have := l.rows[c.metric]
 		if !have {
 			cells = append(cells, "")
 			continue
 		}
-		n, rejected = max(n, row.Estimate.N), max(rejected, row.Invalid)
+		n = max(n, row.Estimate.N)
 		cells = append(cells, c.text(row))
 	}
-	return append(cells, strconv.Itoa(n), strconv.Itoa(rejected))
+	return append(cells, strconv.Itoa(n))
 }
 
 // text prints a cell: "373.2 Mbit/s [360–390 Mbit/s]".

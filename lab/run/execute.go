@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"weir/internal/fault"
 	"weir/lab/instance"
@@ -134,6 +135,7 @@ func (e *execution) unfit(ctx context.Context) error {
 func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, attempts int) error {
 	var reasons []string
 	for attempt := 1; attempt <= max(1, attempts); attempt++ {
+		pause(ctx, time.Duration(attempt-1)*e.options.Patience)
 		result, err := e.attempt(ctx, seeded(cell, e.options.Seed, j, attempt), j.repetition, attempt)
 		if err != nil {
 			return err

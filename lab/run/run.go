@@ -28,6 +28,8 @@ type Options struct {
 	Seed      uint64
 	// CarrierReason says why the carrier was chosen, for the manifest.
 	CarrierReason string
+	// Patience is waited before the second attempt, twice that before the third: what disturbed the machine may pass.
+	Patience time.Duration
 	// KeepGoing goes on to other cells after one that this machine cannot carry.
 	KeepGoing bool
 	// Share measures while another run on this machine measures too, instead of taking turns.
