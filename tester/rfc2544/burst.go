@@ -17,6 +17,8 @@ type BurstResult struct {
 	Throughput float64   // frame/s, from section 26.1
 	AtLimit    bool      // a repetition reached MaxLength: the result is a lower bound
 	Reason     string    // why it was not measured
+
+	paced bool // bursts are sent at Rate; otherwise as fast as possible, which Rate is
 }
 
 // Implied and Corrected are the buffer times of RFC 9004 section 6.4 for a mean length, in seconds.
@@ -61,9 +63,14 @@ func fail(result BurstResult, err error) (BurstResult, error) {
 	return result, err
 }
 
-// burstRate is the rate within bursts: the line's, or measured where there is none.
+// burstRate is the rate within bursts: the line's or the user's limit, or measured where there is neither.
 func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
-	if result.Rate = MaxFrameRate(r.Speed, result.Size); result.Rate > 0 {
+	result.Rate = MaxFrameRate(r.Speed, result.Size)
+	if r.HighestOffers > 0 && (result.Rate == 0 || r.HighestOffers < result.Rate) {
+		result.Rate = r.HighestOffers
+	}
+	if result.Rate > 0 {
+		result.paced = true
 		return nil
 	}
 	flood, err := r.valid(ctx, BackToBack, Trial{Size: result.Size, Duration: r.SearchTime})
@@ -81,13 +88,13 @@ func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
 func (r *runner) longestBurst(ctx context.Context, b BurstResult) (uint64, error) {
 	try := func(length uint64) (bool, error) {
 		t := Trial{Size: b.Size, Frames: length, Duration: burstTime(length, b.Rate)}
-		if r.Speed > 0 {
+		if b.paced {
 			t.Rate = b.Rate
 		}
 		pass, _, err := r.passes(ctx, BackToBack, t)
 		return pass, err
 	}
-	low, high := uint64(0), b.MaxLength+1
+	var low, high uint64
 	for length := min(uint64(64), b.MaxLength); ; length = min(2*length, b.MaxLength) {
 		pass, err := try(length)
 		if err != nil {

@@ -36,7 +36,7 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 		if len(o.Directions) > 1 {
 			name = fmt.Sprintf("direction %d: ", i+1)
 		}
-		if t.Rate > 0 && t.Frames == 0 && f.Offered < t.Rate*(1-c.MaxShort) {
+		if t.Rate > 0 && (t.Frames == 0 || t.Frames >= firm) && f.Offered < t.Rate*(1-c.MaxShort) {
 			reasons, short = append(reasons, fmt.Sprintf("%soffered %.0f frame/s of %.0f", name, f.Offered, t.Rate)), true
 		}
 	}
@@ -55,6 +55,9 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	}
 	return reasons, short && other == len(reasons)
 }
+
+// firm is the number of frames from which a burst's rate means something.
+const firm = 64
 
 // runner runs one benchmark: it keeps the attempts and the rests between them.
 type runner struct {
