@@ -57,9 +57,9 @@ lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
 	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/build testkernel/test)
 
 .PHONY: test-kernels
-test-kernels: ## Run the privileged tests under the full-featured test kernels
+test-kernels: ## Run the privileged tests under uml, and what needs the JIT under x86
 	testkernel/test -f uml
-	testkernel/test -f x86
+	testkernel/test -f x86 ./internal/kernel/bpfcheck ./cc
 
 .PHONY: bench
 bench: peers ## Run every benchmark, peers beside; use a quiet machine

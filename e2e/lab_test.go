@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,37 +18,54 @@ import (
 	"weir/internal/testutil"
 )
 
-// labs sees the namespaces of labs that were not there when it was made.
-type labs struct{ before []string }
+// labs knows the labs that were seen in the test's own instance directory.
+type labs struct {
+	dir  string
+	seen map[string]bool
+}
 
-// ownLabs gives the test's commands their own instance directory.
+// ownLabs gives the test's commands an instance directory of their own.
 func ownLabs(t *testing.T) *labs {
 	t.Helper()
 	testutil.NeedRoot(t)
 	testutil.Snapshot(t)
-	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	return &labs{listLabs(t)}
+	dir := t.TempDir()
+	t.Setenv("WEIR_RUN_DIR", dir)
+	return &labs{filepath.Join(dir, "lab"), map[string]bool{}}
 }
 
-func listLabs(t *testing.T) []string {
+// namespaces lists those of all labs that have been in the directory.
+func (l *labs) namespaces(t *testing.T) []string {
 	t.Helper()
-	names, err := netns.List("weir-")
+	entries, err := os.ReadDir(l.dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			l.seen[entry.Name()] = true
+		}
+	}
+	var all []string
+	for id := range l.seen {
+		names, err := netns.List("weir-" + id + "-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, names...)
+	}
+	return all
+}
+
+// gone fails the test where a namespace or an entry of a lab is left.
+func (l *labs) gone(t *testing.T, when string) {
+	t.Helper()
+	left := l.namespaces(t)
+	entries, err := filepath.Glob(filepath.Join(l.dir, "[^.]*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
-}
-
-// now lists the new namespaces.
-func (l *labs) now(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(listLabs(t), func(name string) bool { return slices.Contains(l.before, name) })
-}
-
-// gone fails the test where new namespaces are left.
-func (l *labs) gone(t *testing.T, when string) {
-	t.Helper()
-	if left := l.now(t); len(left) > 0 {
+	if left = append(left, entries...); len(left) > 0 {
 		t.Errorf("left behind %s: %v", when, left)
 	}
 }
@@ -90,12 +106,12 @@ func TestTinyRunLeavesABundleAndNothingElse(t *testing.T) {
 // started runs a long scenario and returns once its namespaces exist.
 func (l *labs) started(t *testing.T, out string) (*exec.Cmd, func() outcome) {
 	t.Helper()
-	before := len(l.now(t))
+	before := len(l.namespaces(t))
 	cmd, stdout, stderr := command(t, "lab", "run", "tiny", "--repetitions", "50", "--out", out)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, 20*time.Second, "the lab's namespaces", func() bool { return len(l.now(t)) > before+1 })
+	testutil.Eventually(t, 20*time.Second, "the lab's namespaces", func() bool { return len(l.namespaces(t)) > before+1 })
 	return cmd, func() outcome { return finish(t, cmd, cmd.Wait(), stdout, stderr) }
 }
 
@@ -124,7 +140,7 @@ func TestKillLeavesNothingThatTheNextCommandDoesNotRemove(t *testing.T) {
 			t.Fatalf("ended with status %d, want to be killed", got.status)
 		}
 	}
-	if len(own.now(t)) == 0 {
+	if len(own.namespaces(t)) == 0 {
 		t.Fatal("the killed runs left no namespace: the test shows nothing")
 	}
 	weir(t, "lab", "list").want(t, 0)
