@@ -111,6 +111,9 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 		return err
 	}
 	report, runErr := rfc2544.Run(ctx, config, bench)
+	if err := bench.Close(); err != nil {
+		return errors.Join(err, runErr)
+	}
 	if runErr != nil && fault.Of(runErr) != fault.Testbed {
 		return runErr
 	}

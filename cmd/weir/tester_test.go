@@ -204,6 +204,7 @@ func TestTesterRFC2544ReportsOrSaysWhyNot(t *testing.T) {
 	p := newPath(t)
 	status, stdout, stderr := call(t, "tester", "rfc2544", "--from", p.left, "--to", p.right, "--quick", "--sizes", "128", "--tests", "throughput",
 		"--search-time", "20ms", "--final-time", "50ms", "--rate", "1kpps", "--quiet", "--format", "json")
+	p.nothingAttached(t)
 	var result labResult
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)

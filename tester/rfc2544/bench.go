@@ -13,7 +13,8 @@ import (
 	"weir/tester/session"
 )
 
-// Ports is a Bench: a device under test between two ports of this machine.
+// Ports is a Bench: a device under test between two ports of this machine. Its analyzers stay attached from trial to trial:
+// Close it.
 type Ports struct {
 	A, B          session.Port
 	Header        tester.Header // of frames from A to B; what is missing is filled in as in a session
@@ -23,6 +24,7 @@ type Ports struct {
 
 	next       int               // identifier of the next stream, so that stragglers of a trial cannot count in the next one
 	mechanisms map[string]string // of the trials so far
+	kept       session.Kept      // used where Engine is nil
 }
 
 // streamsPerDirection is what a trial needs at most: one stream, and one after a change of rate.
@@ -49,8 +51,15 @@ func (p *Ports) Trial(ctx context.Context, t Trial, residual time.Duration) (Out
 	return outcomeOf(account, t), nil
 }
 
+// Close detaches the analyzers.
+func (p *Ports) Close() error { return p.kept.Close() }
+
 func (p *Ports) config(directions []session.Direction, residual time.Duration) session.Config {
-	return session.Config{Name: "rfc2544", Directions: directions, IKnow: p.IKnow, Straggle: max(residual, time.Millisecond), Engine: p.Engine}
+	c := session.Config{Name: "rfc2544", Directions: directions, IKnow: p.IKnow, Straggle: max(residual, time.Millisecond), Engine: p.Engine}
+	if c.Engine == nil {
+		c.Engine = &p.kept
+	}
+	return c
 }
 
 func (p *Ports) directions(t Trial) []session.Direction {

@@ -12,6 +12,9 @@ import (
 // machine is the engine of this machine: BPF generators and analyzers.
 type machine struct{}
 
+// real marks the engines that use devices, whose ports must be checked first.
+func (machine) real() {}
+
 func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (Sender, error) {
 	port := generator.Port{Namespace: from.Namespace, Device: from.Device, CPUs: from.CPUs}
 	if from.Peer != nil {

@@ -53,7 +53,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	if err := checkSchedule(s.config.Directions); err != nil {
 		return err
 	}
-	if _, real := s.config.Engine.(machine); real {
+	if _, devices := s.config.Engine.(interface{ real() }); devices {
 		if err := s.checkPorts(ctx); err != nil {
 			return err
 		}
