@@ -86,11 +86,14 @@ func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, e
 	if err != nil {
 		return m, err
 	}
-	if asked.Rate > 0 {
-		m.Rate = trainRate(train, length, asked.Jitter > 0)
-	}
 	m.Loss = 1 - float64(m.Arrived)/float64(m.Sent)
 	m.LossLow, m.LossHigh = lossBounds(asked.Loss, m.Sent)
+	if asked.Rate > 0 {
+		if m.Loss > m.LossHigh { // the surplus was lost in front of the wire, and has not used it
+			train = slices.DeleteFunc(train, func(one probe) bool { return one.arrived == 0 })
+		}
+		m.Rate = trainRate(train, length, asked.Jitter > 0)
+	}
 	return m, nil
 }
 
