@@ -189,7 +189,7 @@ func TestTheMeanDecides(t *testing.T) {
 		{[]float64{99, 130, 160}, record.Holds, "more repetitions"},
 		{[]float64{70, 90, 120}, record.Fails, "more repetitions"},
 		{[]float64{10, 11, 12}, record.Fails, ""},
-		{[]float64{150}, record.Holds, "no interval"},
+		{[]float64{150}, record.Holds, "too few repetitions"},
 	} {
 		var samples []record.Sample
 		for i, v := range test.values {

@@ -121,7 +121,11 @@ func sweepFigure(outcome *run.Outcome, rows, group []summary.Row, request scenar
 	for i := range curves {
 		sortCurve(&curves[i])
 	}
-	figure.Curves = append(curves, references(outcome, rows, group, request, x, rest)...)
+	if beside := references(outcome, rows, group, request, x, rest); len(beside) > 0 {
+		figure.Subtitle += "; dashed: published figures, and Mathis' equation at the measured loss and RTT"
+		curves = append(curves, beside...)
+	}
+	figure.Curves = curves
 	return figure
 }
 

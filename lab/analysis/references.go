@@ -24,7 +24,7 @@ func references(outcome *run.Outcome, rows, group []summary.Row, request scenari
 		if !found || len(outcome.Cells) == 0 {
 			continue
 		}
-		name := "Mathis at the measured loss and RTT: " + seriesName(row, request)
+		name := "Mathis, " + seriesName(row, request)
 		if byName[name] == nil {
 			byName[name] = &record.Curve{Name: name, Reference: true}
 			names = append(names, name)

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"weir/lab/run"
 	"weir/lab/scenario"
@@ -104,16 +106,20 @@ func distributionFigures(b *record.Bundle) []record.Figure {
 }
 
 func mergedDistributions(b *record.Bundle, metric string) (map[string]*hist.Histogram, []string) {
+	var own []record.Distribution
+	var labels []record.Labels
+	for _, d := range b.Distributions {
+		if d.Metric == metric && d.Valid {
+			own = append(own, d)
+			all := remove(d.Labels)
+			all[bySubject] = d.Subject
+			labels = append(labels, all)
+		}
+	}
 	merged := map[string]*hist.Histogram{}
 	var names []string
-	for _, d := range b.Distributions {
-		if d.Metric != metric || !d.Valid {
-			continue
-		}
-		name := d.Subject
-		if text := summary.Text(d.Labels); text != "" {
-			name = text + ", " + d.Subject
-		}
+	for i, d := range own {
+		name := shortName(labels[i], labels)
 		if merged[name] == nil {
 			merged[name] = &hist.Histogram{}
 			names = append(names, name)
@@ -122,6 +128,20 @@ func mergedDistributions(b *record.Bundle, metric string) (map[string]*hist.Hist
 	}
 	slices.SortFunc(names, summary.Compare)
 	return merged, names
+}
+
+// shortName tells labels apart from others by the values of those that differ: "bbr, 1%".
+func shortName(labels record.Labels, all []record.Labels) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if slices.ContainsFunc(all, func(other record.Labels) bool { return other[name] != labels[name] }) {
+			parts = append(parts, labels[name])
+		}
+	}
+	if len(parts) == 0 {
+		return labels[bySubject]
+	}
+	return strings.Join(parts, ", ")
 }
 
 // cdf turns a histogram into the share of values at or below each bucket's upper end.

@@ -101,7 +101,7 @@ func judge(e scenario.Expectation, rows []summary.Row, row summary.Row) record.V
 		verdict.Outcome = record.Fails
 	}
 	if f.low == nil || f.high == nil {
-		verdict.Reason = "one repetition: there is no interval"
+		verdict.Reason = "too few repetitions for an interval"
 	} else if crosses(*f.low, *f.high, e) {
 		verdict.Reason = "the 95 % interval reaches across the bound: more repetitions would make it certain"
 	}
