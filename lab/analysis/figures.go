@@ -54,9 +54,14 @@ func sweepFigures(outcome *run.Outcome, rows []summary.Row, request scenario.Fig
 	}
 	x := axisOf(request.X, values)
 	var all []record.Figure
-	for _, rest := range combinations(own, request.X, request.Series) {
+	rests := combinations(own, request.X, request.Series)
+	for _, rest := range rests {
 		group := slices.DeleteFunc(slices.Clone(own), func(row summary.Row) bool { return !matches(row.Labels, rest) })
-		all = append(all, sweepFigure(outcome, rows, group, request, x, rest))
+		figure := sweepFigure(outcome, rows, group, request, x, rest)
+		if differing := distinct(rest, rests); len(differing) > 0 {
+			figure.Name += "-" + fileName(differing)
+		}
+		all = append(all, figure)
 	}
 	return all
 }
@@ -97,7 +102,6 @@ func sweepFigure(outcome *run.Outcome, rows, group []summary.Row, request scenar
 		XLabel: request.X, XUnit: x.unit, YLabel: request.Metric, YUnit: metric.Unit,
 	}
 	if len(rest) > 0 {
-		figure.Name += "-" + fileName(rest)
 		figure.Title += ": " + summary.Text(rest)
 	}
 	figure.Subtitle = "mean and 95 % interval of the valid repetitions"

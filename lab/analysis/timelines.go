@@ -40,8 +40,10 @@ func timelines(outcome *run.Outcome, b *record.Bundle, metric, of, name, title s
 			Subtitle: "the valid run with the median goodput",
 		}
 		if len(cells[i]) > 0 {
-			figure.Name += "-" + fileName(cells[i])
 			figure.Title += ": " + summary.Text(cells[i])
+		}
+		if differing := distinct(cells[i], cells); len(differing) > 0 {
+			figure.Name += "-" + fileName(differing)
 		}
 		figure.Curves = timeCurves(b.Points, cells[i], metric, of)
 		if len(figure.Curves) > 0 {
@@ -132,16 +134,26 @@ func mergedDistributions(b *record.Bundle, metric string) (map[string]*hist.Hist
 
 // shortName tells labels apart from others by the values of those that differ: "bbr, 1%".
 func shortName(labels record.Labels, all []record.Labels) string {
+	differing := distinct(labels, all)
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if slices.ContainsFunc(all, func(other record.Labels) bool { return other[name] != labels[name] }) {
-			parts = append(parts, labels[name])
-		}
+	for _, name := range slices.Sorted(maps.Keys(differing)) {
+		parts = append(parts, differing[name])
 	}
 	if len(parts) == 0 {
 		return labels[bySubject]
 	}
 	return strings.Join(parts, ", ")
+}
+
+// distinct are those labels that differ among all.
+func distinct(labels record.Labels, all []record.Labels) record.Labels {
+	differing := record.Labels{}
+	for name, value := range labels {
+		if slices.ContainsFunc(all, func(other record.Labels) bool { return other[name] != value }) {
+			differing[name] = value
+		}
+	}
+	return differing
 }
 
 // cdf turns a histogram into the share of values at or below each bucket's upper end.
