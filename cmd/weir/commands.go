@@ -13,6 +13,7 @@ func commands(a *app) []*cobra.Command {
 		newReleaseCommand(a),
 		newRunCommand(a),
 		newTesterCommand(a),
+		newCCCommand(a),
 		newManCommand(a),
 	}
 }

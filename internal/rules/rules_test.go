@@ -55,10 +55,11 @@ func room(path string) string {
 
 // mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
 var mayImport = map[string][]string{
-	"cmd":    {"lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine"},
+	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine"},
 	"lab":    {"tester", "record", "internal/kernel", "internal/machine"},
 	"tester": {"record", "internal/kernel", "internal/machine"},
 	"limit":  {"internal/kernel"},
+	"cc":     {"internal/kernel"},
 	"policy": {},
 	"record": {},
 	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/machine"},

@@ -1,0 +1,122 @@
+package cc
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+)
+
+func TestWrongNamesAreFaults(t *testing.T) {
+	for _, test := range []struct{ description, algorithm, name string }{
+		{"an unknown algorithm", "dctpc", ""},
+		{"a name too long", "dctcp", "weir_data_center"},
+		{"a name with a blank", "dctcp", "weir dctcp"},
+		{"a name that is taken", "dctcp", "reno"},
+	} {
+		t.Run(test.description, func(t *testing.T) {
+			_, err := Install(test.algorithm, Options{Name: test.name})
+			if fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("%v, status %d, advice %q", err, fault.Of(err), fault.Advice(err))
+			}
+		})
+	}
+}
+
+func TestTakenByAnotherInstall(t *testing.T) {
+	first := install(t, Options{})
+	if _, err := Install("dctcp", Options{Name: first.Name()}); fault.Of(err) != fault.Usage {
+		t.Errorf("installed twice: %v", err)
+	}
+	if err := first.Attach("/sys/fs/cgroup/weirtest-never-made"); fault.Of(err) != fault.Usage {
+		t.Errorf("attached to a cgroup that is not there: %v", err)
+	}
+	if _, err := first.Trace(); err == nil {
+		t.Error("traced without tracing")
+	}
+}
+
+func TestListTellsWhoMayChoose(t *testing.T) {
+	for _, unrestricted := range []bool{false, true} {
+		installed := install(t, Options{Unrestricted: unrestricted})
+		controls, err := List(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(controls, func(c Control) bool { return c.Name == installed.Name() })
+		if at < 0 || controls[at].Restricted == unrestricted || controls[at].Pin != "" {
+			t.Errorf("unrestricted %t is listed as %+v", unrestricted, controls)
+		}
+	}
+}
+
+func TestPinnedUntilRemoved(t *testing.T) {
+	installed := install(t, Options{})
+	mounted := t.TempDir()
+	if err := unix.Mount("bpf", mounted, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(mounted, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	group, _, _ := inCgroup(t)
+	if err := installed.Attach(group.Path); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(mounted, "weir", "cc")
+	if err := installed.Pin(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := installed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	controls, err := List(dir)
+	at := slices.IndexFunc(controls, func(c Control) bool { return c.Name == installed.Name() })
+	if err != nil || at < 0 || controls[at].Pin != filepath.Join(dir, installed.Name()) || controls[at].Scopes != 1 || *controls[at].Counts != (Counts{}) {
+		t.Fatalf("pinned, closed and listed as %+v, %v", controls, err)
+	}
+	if err := Remove(dir, installed.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(offered(t), installed.Name()) {
+		t.Error("removed, and still offered")
+	}
+	if left, _ := filepath.Glob(filepath.Join(mounted, "weir*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if err := Remove(dir, installed.Name()); fault.Of(err) != fault.Usage {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+func TestAPinThatFailsLeavesNothing(t *testing.T) {
+	installed, dir := install(t, Options{}), t.TempDir() // not a BPF file system
+	if err := installed.Pin(dir); err == nil || fault.Advice(err) == "" {
+		t.Errorf("pinned to a folder that is no BPF file system: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestDecodeEventRefusesWhatIsTooShort(t *testing.T) {
+	if _, err := decodeEvent(make([]byte, 47)); err == nil {
+		t.Error("decoded")
+	}
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	f.Add(make([]byte, 56))
+	f.Add([]byte{1, 2, 3})
+	f.Fuzz(func(t *testing.T, sample []byte) {
+		event, err := decodeEvent(sample)
+		if err != nil && event != (Event{}) {
+			t.Errorf("%v with an error", event)
+		}
+	})
+}

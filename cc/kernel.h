@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few fields of the kernel's TCP structures that the programs use. CO-RE finds them on the running kernel by name, so
+ * neither their order nor what is left out matters.
+ */
+#ifndef WEIR_CC_KERNEL_H
+#define WEIR_CC_KERNEL_H
+
+#include <linux/types.h>
+
+#define KERNEL __attribute__((preserve_access_index))
+
+enum { TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+
+/* Bits of tcp_sock.ecn_flags. */
+#define ECN_NEGOTIATED 0x11 /* as in RFC 3168, or as accurate ECN (Linux 6.18) */
+#define ECN_ECHO       0x04 /* set ECE in every acknowledgment */
+
+struct sock_common {
+	unsigned char skc_state;
+	__be16 skc_dport;
+	__u16 skc_num;
+} KERNEL;
+
+struct sock {
+	struct sock_common __sk_common;
+} KERNEL;
+
+struct inet_connection_sock {
+	__u8 icsk_ca_setsockopt : 1;
+	struct {
+		__u8 pending;
+	} icsk_ack;
+	__u64 icsk_ca_priv[13];
+} KERNEL;
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 rcv_nxt;
+	__u32 rcv_wup; /* rcv_nxt when the last acknowledgment was sent */
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u64 bytes_acked;
+	__u8 ecn_flags;
+} KERNEL;
+
+enum tcp_ca_event { CA_EVENT_LOSS, CA_EVENT_ECN_NO_CE, CA_EVENT_ECN_IS_CE };
+enum tcp_ca_ack_event_flags { CA_ACK_ECE = 4 };
+enum { TCP_CA_Recovery = 3, TCP_CA_Loss = 4 };
+
+enum { ICSK_ACK_NOW = 16 }; /* a bit of icsk_ack.pending */
+
+#define TCP_CONG_NON_RESTRICTED 0x1 /* every user may choose it */
+#define TCP_CONG_NEEDS_ECN      0x2 /* negotiate ECN whatever net.ipv4.tcp_ecn says */
+
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	char name[16];
+	__u32 flags;
+	void (*init)(struct sock *sk);
+};
+
+#endif

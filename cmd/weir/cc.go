@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"weir/cc"
+	"weir/record"
+)
+
+func newCCCommand(a *app) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "cc",
+		Short: "Bring TCP congestion controls to kernels that lack them",
+		Long: `Bring TCP congestion controls as BPF programs to kernels that were built without
+them. Their names are global on the host, in every network namespace. They need
+Linux 6.4 or later with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF.`,
+		Example: `  sudo weir cc install dctcp --pin
+  weir cc list
+  sudo weir cc remove dctcp`,
+	}
+	command.AddCommand(newCCInstallCommand(a), newCCListCommand(a), newCCRemoveCommand(a))
+	return command
+}
+
+// ccInstallOptions are the flags of weir cc install.
+type ccInstallOptions struct {
+	pin, unrestricted bool
+	cgroups           []string
+}
+
+func newCCInstallCommand(a *app) *cobra.Command {
+	var o ccInstallOptions
+	command := &cobra.Command{
+		Use:   "install ALGORITHM",
+		Short: "Install a congestion control: dctcp",
+		Long: `Install a congestion control under the name weir_ALGORITHM. Without --pin it stays
+until this command is interrupted; with it, until "weir cc remove".
+
+dctcp is DCTCP (RFC 8257), for paths whose queues mark at a low threshold; it must
+not share a queue with conventional TCP. Both ends must choose it (or another DCTCP)
+before they connect or listen, as iperf3 -C weir_dctcp does at both: its SYN is
+ECN-capable, and a Linux listener without DCTCP then refuses ECN. Over a connection
+without ECN it is Reno.
+
+Choosing it needs CAP_NET_ADMIN in the socket's network namespace, and a child
+namespace cannot make it its default, as long as it is not in
+net.ipv4.tcp_allowed_congestion_control of the initial namespace. --unrestricted
+puts it there while it is installed. With --cgroup the new connections of a cgroup
+get it without asking, unless the application has chosen one or the peer refuses ECN.`,
+		Example: `  sudo weir cc install dctcp
+  sudo weir cc install dctcp --pin
+  sudo weir cc install dctcp --pin --cgroup /sys/fs/cgroup/system.slice/backup.service`,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: cc.Algorithms(),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.installCC(command, args[0], o)
+		},
+	}
+	command.Flags().BoolVar(&o.pin, "pin", false, "keep it after this command has ended")
+	command.Flags().BoolVar(&o.unrestricted, "unrestricted", false, "let every user choose it, and child namespaces have it as their default")
+	command.Flags().StringArrayVar(&o.cgroups, "cgroup", nil, "give it to the new connections of this cgroup; may be repeated")
+	return command
+}
+
+// ccInstalled is the document of weir cc install --format json.
+type ccInstalled struct {
+	Format  string   `json:"format"`
+	Name    string   `json:"name"`
+	Pin     string   `json:"pin,omitempty"`
+	Cgroups []string `json:"cgroups,omitempty"`
+}
+
+func (a *app) installCC(command *cobra.Command, algorithm string, o ccInstallOptions) error {
+	installed, err := cc.Install(algorithm, cc.Options{Unrestricted: o.unrestricted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = installed.Close() }()
+	for _, path := range o.cgroups {
+		if err := installed.Attach(path); err != nil {
+			return err
+		}
+	}
+	document := ccInstalled{Format: "weir-cc-installed/1", Name: installed.Name(), Cgroups: o.cgroups}
+	if o.pin {
+		if err := installed.Pin(cc.Pins); err != nil {
+			return err
+		}
+		document.Pin = filepath.Join(cc.Pins, installed.Name())
+	}
+	if a.format == "json" {
+		err = a.json(document)
+	} else {
+		_, err = fmt.Fprintln(a.stdout, installed.Name())
+	}
+	if err != nil || o.pin {
+		return err
+	}
+	a.say("%s is installed until this command is interrupted", installed.Name())
+	<-command.Context().Done()
+	return installed.Close()
+}
+
+func newCCListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the congestion controls that the kernel offers",
+		Example: `  weir cc list
+  weir cc list --format json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			controls, err := cc.List(cc.Pins)
+			if err != nil {
+				return err
+			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format   string       `json:"format"`
+					Controls []cc.Control `json:"controls"`
+				}{"weir-cc-list/1", controls})
+			}
+			return a.table(ccTable(controls))
+		},
+	}
+}
+
+func ccTable(controls []cc.Control) record.Table {
+	t := record.Table{
+		Columns: []string{"name", "who may choose it", "pinned", "cgroups", "connections given it"},
+		Note:    "A kernel module that was not used yet is not listed.",
+	}
+	for _, c := range controls {
+		who, cgroups, connections := "everyone", "", ""
+		if c.Restricted {
+			who = "CAP_NET_ADMIN"
+		}
+		if c.Counts != nil {
+			cgroups, connections = strconv.Itoa(c.Scopes), strconv.FormatUint(c.Counts.Assigned, 10)
+		}
+		t.Rows = append(t.Rows, []string{c.Name, who, c.Pin, cgroups, connections})
+	}
+	return t
+}
+
+func newCCRemoveCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove ALGORITHM",
+		Short: "Remove a pinned congestion control",
+		Long: `Remove a pinned congestion control and end its cgroups. Connections that use it keep
+it until they close; nobody can choose it any more.`,
+		Example:   "  sudo weir cc remove dctcp",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: cc.Algorithms(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := cc.DefaultName(args[0])
+			if err := cc.Remove(cc.Pins, name); err != nil {
+				return err
+			}
+			a.say("removed %s", name)
+			return nil
+		},
+	}
+}
