@@ -116,7 +116,7 @@ func gapOf(rate float64) time.Duration {
 
 // outcomeOf reads a trial's outcome from the account of its run.
 func outcomeOf(a session.Account, t Trial) Outcome {
-	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
+	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
 	step := 1
 	if t.Then != nil {
 		step = streamsPerDirection

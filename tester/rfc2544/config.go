@@ -29,7 +29,8 @@ type Config struct {
 	ConfirmBelow  int     // how many rates below a failing final trial are tried
 	MaxShort      float64 // share by which the offered rate may fall short in a valid trial
 	MaxLate       float64 // share of frames that may leave late
-	MaxSteal      float64
+	MaxSteal      float64 // share of processor time that the host may take away
+	MaxOthers     float64 // share of processor time that other programs may spend in user space
 	IsQuick       bool
 	ResetKinds    []ResetKind
 	Progress      func(format string, args ...any) // may be nil
@@ -51,7 +52,7 @@ func Standard(setup Setup) Config {
 		MaxBurst: 30 * time.Second, OverloadTime: 60 * time.Second, RecoveredTime: 10 * time.Second, ResetTime: 5 * time.Minute,
 		RouteWait: 2 * time.Second, LearnWait: 2 * time.Second, ResidualWait: 2 * time.Second, RestWait: 5 * time.Second,
 		Resolution: 0.005, Verify: 2, Attempts: 5, LatencyRuns: 20, BurstRuns: 50, RecoveryRuns: 3, BurstStep: 1,
-		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05,
+		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05, MaxOthers: 0.1,
 	}
 }
 

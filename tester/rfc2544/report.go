@@ -62,8 +62,8 @@ func (r Report) parameters() map[string]string {
 func (r Report) notes() []string {
 	c := r.Config
 	notes := []string{
-		fmt.Sprintf("a trial is valid when the offered rate is within %.1f %% of the asked one, at most %.0f %% of the frames left more than a gap late, the tester dropped nothing and the host took less than %.0f %% of the processors away",
-			100*c.MaxShort, 100*c.MaxLate, 100*c.MaxSteal),
+		fmt.Sprintf("a trial is valid when the offered rate is within %.1f %% of the asked one, at most %.0f %% of the frames left more than a gap late, the tester dropped nothing no link went down, and the host took less than %.0f %% and other programs less than %.0f %% of the processors",
+			100*c.MaxShort, 100*c.MaxLate, 100*c.MaxSteal, 100*c.MaxOthers),
 		fmt.Sprintf("a trial that lost frames counts as failing only after %d repetitions that lost frames too (ETSI GS NFV-TST 009 clause 12.3.3, RFC 9004 section 6.2); RFC 2544 repeats none", c.Verify),
 	}
 	if c.IsQuick {

@@ -63,6 +63,7 @@ type Outcome struct {
 	Late       uint64        // frames that left more than a gap, and more than LateAfter, after they were due
 	Dropped    uint64        // frames the tester itself lost before analyzing them
 	Steal      float64       // share of CPU time that other guests of the host took
+	Others     float64       // share of CPU time that other programs spent in user space
 	LinkDown   bool          // a link of the tester went down
 	Elapsed    time.Duration // whole trial
 }

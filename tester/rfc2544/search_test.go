@@ -104,6 +104,7 @@ func TestATestbedThatCannotIsSaidSoAndMeasuresNothing(t *testing.T) {
 	for name, d := range map[string]*device{
 		"late generator": {capacity: 2e6, late: true},
 		"stolen":         {capacity: 2e6, random: testutil.Rand(t), stolen: 1},
+		"busy":           {capacity: 2e6, others: 0.5},
 	} {
 		report, err := rfc2544.Run(context.Background(), quick(rfc2544.Tests[:5]...), d)
 		if fault.Of(err) != fault.Testbed {

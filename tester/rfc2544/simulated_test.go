@@ -18,6 +18,7 @@ type device struct {
 	random     *rand.Rand
 	hiccup     float64 // probability that a trial below capacity loses a frame
 	stolen     float64 // probability that a trial is disturbed: it loses nothing, and its outcome is worthless
+	others     float64 // share of the processors that other programs take
 	late       bool    // every trial's generator is late
 	recover    time.Duration
 	silence    time.Duration
@@ -54,7 +55,7 @@ func (d *device) Trial(_ context.Context, t rfc2544.Trial, _ time.Duration) (rfc
 	if t.Then != nil {
 		f.LastLoss = d.recover
 	}
-	o := rfc2544.Outcome{Steal: 0, Elapsed: t.Duration}
+	o := rfc2544.Outcome{Others: d.others, Elapsed: t.Duration}
 	if d.random != nil && d.random.Float64() < d.hiccup && f.Received > 0 {
 		f.Received--
 	}

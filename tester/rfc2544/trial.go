@@ -53,6 +53,9 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if o.Steal > c.MaxSteal {
 		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the processors away", 100*o.Steal))
 	}
+	if o.Others > c.MaxOthers {
+		reasons = append(reasons, fmt.Sprintf("other programs took %.0f %% of the processors", 100*o.Others))
+	}
 	return reasons, short && other == len(reasons)
 }
 

@@ -26,6 +26,7 @@ type Account struct {
 	Refused    uint64            `json:"refused"`     // sent frames that the sending device or its peer did not take
 	Dropped    uint64            `json:"dropped"`     // frames that the receiving devices dropped before the analyzer saw them
 	Steal      float64           `json:"steal"`       // share of processor time that the host took away during the run
+	Others     float64           `json:"others"`      // share of processor time that other programs spent in user space during the run
 	LinkDown   bool              `json:"link_down"`   // a port's link went down during the run
 	Lateness   *hist.Histogram   `json:"lateness_ns"` // between due and sent, of all paced frames
 	Ended      string            `json:"ended"`       // why the generators stopped

@@ -27,7 +27,7 @@ func Join(sender, receiver Account, clock Clock) (Account, error) {
 	joined := Account{
 		Format: FormatAccount, Name: sender.Name, Started: sender.Started, Elapsed: sender.Elapsed, Clock: clock,
 		Mechanisms: map[string]string{}, Foreign: receiver.Foreign, Unknown: receiver.Unknown, Refused: sender.Refused,
-		Dropped: receiver.Dropped, Steal: max(sender.Steal, receiver.Steal), Lateness: sender.Lateness, Ended: sender.Ended,
+		Dropped: receiver.Dropped, Steal: max(sender.Steal, receiver.Steal), Others: max(sender.Others, receiver.Others), Lateness: sender.Lateness, Ended: sender.Ended,
 		Stopped: sender.Stopped, Series: receiver.Series,
 	}
 	maps.Copy(joined.Mechanisms, sender.Mechanisms)

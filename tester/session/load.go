@@ -4,35 +4,63 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/ethtool"
 )
 
-// load is what the processors had done when a run began: jiffies in total and stolen (proc(5), /proc/stat).
-type load struct{ total, stolen uint64 }
+// load is what the processors had done when a run began: jiffies in total, stolen, and of programs in user space (proc(5),
+// /proc/stat), and the user time of this process.
+type load struct {
+	total, stolen, user uint64
+	own                 time.Duration
+}
 
 func startLoad() load {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return load{}
 	}
-	return readLoad(string(text))
+	l := readLoad(string(text))
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err == nil {
+		l.own = time.Duration(usage.Utime.Nano())
+	}
+	return l
 }
 
 func readLoad(stat string) (l load) {
 	line, _, _ := strings.Cut(stat, "\n")
-	const steal, guest = 7, 8 // positions in the line: user nice system idle iowait irq softirq steal guest guest_nice
+	const nice, steal, guest = 1, 7, 8 // positions in the line: user nice system idle iowait irq softirq steal guest guest_nice
 	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
 		n, err := strconv.ParseUint(field, 10, 64)
 		if err != nil || i >= guest { // guest time is part of user time
 			break
 		}
 		l.total += n
+		if i <= nice {
+			l.user += n
+		}
 		if i == steal {
 			l.stolen = n
 		}
 	}
 	return l
+}
+
+// jiffy is the unit of /proc/stat (USER_HZ, 100 on all architectures that Weir runs on).
+const jiffy = 10 * time.Millisecond
+
+// others is the share of processor time since l that other programs spent in user space.
+func (l load) others() float64 {
+	now := startLoad()
+	if now.total <= l.total {
+		return 0
+	}
+	foreign := time.Duration(now.user-l.user)*jiffy - (now.own - l.own)
+	return max(float64(foreign)/float64(time.Duration(now.total-l.total)*jiffy), 0)
 }
 
 // steal is the share of processor time since l that the host gave to others.

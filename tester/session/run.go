@@ -54,7 +54,7 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 		return Account{}, err
 	}
 	account.Captured = r.kept
-	account.Steal = r.load.steal()
+	account.Steal, account.Others = r.load.steal(), r.load.others()
 	account.Dropped = r.drops.since()
 	account.LinkDown = r.links.wentDown()
 	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
