@@ -19,6 +19,15 @@ const tryReference = "correct the file at the places named; docs/formats/policy.
 
 // Load reads a policy file.
 func Load(filename string) (*Policy, error) {
+	text, err := ReadFile(filename)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(filename, text)
+}
+
+// ReadFile reads the text of a policy file.
+func ReadFile(filename string) ([]byte, error) {
 	info, err := os.Stat(filename)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -32,7 +41,7 @@ func Load(filename string) (*Policy, error) {
 	if err != nil {
 		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
 	}
-	return Parse(filename, text)
+	return text, nil
 }
 
 // Parse reads a policy from a file's text. Its errors are faults of status Usage that name every mistake with its place.

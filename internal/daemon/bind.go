@@ -22,15 +22,21 @@ type binding struct {
 	Missing string `json:"missing,omitempty"`
 }
 
+// binder finds out what selectors stand for, with one look at the cgroups for all units.
+type binder struct {
+	root  string            // of the cgroups
+	units map[string]string // unit to the path of its cgroup; nil before the look
+}
+
 // bind finds out what a selector stands for below the cgroup root.
-func (e *Engine) bind(s policy.Selector) (binding, error) {
+func (b *binder) bind(s policy.Selector) (binding, error) {
 	switch s.Kind {
 	case policy.Host:
-		return bindCgroup(e.CgroupRoot)
+		return bindCgroup(b.root)
 	case policy.Cgroup:
-		return bindCgroup(filepath.Join(e.CgroupRoot, s.Text))
+		return bindCgroup(filepath.Join(b.root, s.Text))
 	case policy.Unit:
-		return e.bindUnit(s.Text)
+		return b.bindUnit(s.Text)
 	case policy.User:
 		return binding{Kind: policy.User, Number: uint64(s.User)}, nil
 	case policy.Prefix:
@@ -56,29 +62,31 @@ func bindCgroup(path string) (binding, error) {
 	return binding{Kind: policy.Cgroup, Number: id}, nil
 }
 
-// bindUnit looks for the unit's cgroup in the slices, where systemd puts it: any folder of that name.
-func (e *Engine) bindUnit(unit string) (binding, error) {
-	found := ""
-	err := filepath.WalkDir(e.CgroupRoot, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // a cgroup that went away while it was looked at
+// bindUnit looks for the unit's cgroup in the slices, where systemd puts it: any folder of that name, the first in order.
+func (b *binder) bindUnit(unit string) (binding, error) {
+	if b.units == nil {
+		b.units = map[string]string{}
+		err := filepath.WalkDir(b.root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil // a cgroup that went away while it was looked at
+				}
+				return err
 			}
-			return err
+			if _, twice := b.units[entry.Name()]; entry.IsDir() && !twice {
+				b.units[entry.Name()] = path
+			}
+			return nil
+		})
+		if err != nil {
+			return binding{}, fmt.Errorf("look for unit %s: %w", unit, err)
 		}
-		if entry.IsDir() && entry.Name() == unit {
-			found = path
-			return fs.SkipAll
-		}
-		return nil
-	})
-	if err != nil {
-		return binding{}, fmt.Errorf("look for unit %s: %w", unit, err)
 	}
-	if found == "" {
+	path, runs := b.units[unit]
+	if !runs {
 		return binding{Missing: "unit " + unit + " has no cgroup: it does not run"}, nil
 	}
-	return bindCgroup(found)
+	return bindCgroup(path)
 }
 
 // assign makes the data plane's scope stand for the binding.

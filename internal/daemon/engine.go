@@ -81,8 +81,9 @@ func (e *Engine) next(have *state, want []policy.Scope) (*state, error) {
 	}
 	free := 0
 	next := &state{Format: formatState, Applied: time.Now().UTC()}
+	look := &binder{root: e.CgroupRoot}
 	for _, scope := range want {
-		bound, err := e.bind(scope.Applies)
+		bound, err := look.bind(scope.Applies)
 		if err != nil {
 			return nil, err
 		}
@@ -131,6 +132,31 @@ func (e *Engine) Apply(want []policy.Scope) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	return e.lead(s, have, next, recovered)
+}
+
+// Rebind makes the scopes in force apply to what their selectors stand for now: a cgroup that came back has another id.
+// It changes no limit, and does nothing where none is in force.
+func (e *Engine) Rebind() (Outcome, error) {
+	s, err := openStore(e.StateDir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer s.close()
+	have, recovered, err := e.recover(s)
+	if err != nil || have.Applied.IsZero() {
+		return Outcome{Format: formatOutcome}, err
+	}
+	next, err := e.next(have, have.scopes())
+	if err != nil {
+		return Outcome{}, err
+	}
+	next.Applied = have.Applied
+	return e.lead(s, have, next, recovered)
+}
+
+// lead leads from one state to the next through the journal, unless they are the same and in force.
+func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, error) {
 	out := outcome(have, next)
 	out.Recovered = recovered
 	if in, err := limit.Attached(e.PinDir); err == nil && in && !out.Changed {
@@ -280,6 +306,9 @@ func (e *Engine) Release() (released bool, err error) {
 		return false, err
 	}
 	if err := errors.Join(limit.Unpin(e.PinDir), s.remove(journal), s.remove(current)); err != nil {
+		return false, err
+	}
+	if err := forgetController(e.StateDir); err != nil {
 		return false, err
 	}
 	// The parent folder goes too if nobody else has pins in it.

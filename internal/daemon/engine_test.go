@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"apply": applyPart})
+	child.Main(child.Parts{"apply": applyPart, "follow": followPart, "send": sendPart})
 	os.Exit(m.Run())
 }
 

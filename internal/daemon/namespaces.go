@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"weir/internal/kernel/netns"
+	"weir/limit"
 )
 
 // everywhere calls f once for every network namespace that has a process or a name, and returns its first error.
@@ -35,4 +38,30 @@ func everywhere(f func(*netns.Namespace) error) error {
 		_ = ns.Close()
 	}
 	return first
+}
+
+// adoptNew adopts the open sockets of the network namespaces that are not among those known, and returns the known ones as
+// of now. A namespace that was in nobody's sight when the data plane was attached may hold such sockets.
+func (e *Engine) adoptNew(known map[uint64]bool) (map[uint64]bool, error) {
+	plane, err := limit.LoadPinned(e.PinDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return known, nil
+	}
+	if err != nil {
+		return known, err
+	}
+	defer func() { _ = plane.Close() }()
+	now := map[uint64]bool{}
+	err = e.Sockets(func(ns *netns.Namespace) error {
+		inode, err := ns.Inode()
+		if err != nil {
+			return err
+		}
+		now[inode] = true
+		if known[inode] {
+			return nil
+		}
+		return plane.Adopt(ns)
+	})
+	return now, err
 }

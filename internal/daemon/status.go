@@ -18,6 +18,8 @@ type Status struct {
 	Applied     time.Time     `json:"applied,omitzero"`
 	Overflow    uint64        `json:"overflow"` // packets of more scopes than one packet can be charged to
 	Scopes      []ScopeStatus `json:"scopes"`
+	// Controller is the daemon that follows the policy; absent if there was none since the last release.
+	Controller *Controller `json:"controller,omitempty"`
 }
 
 // ScopeStatus is one scope's part.
@@ -26,6 +28,9 @@ type ScopeStatus struct {
 	State   string          `json:"state"` // "enforced", "shadow", "waiting: ..." or "not attached"
 	Egress  *limit.Counters `json:"egress,omitempty"`
 	Ingress *limit.Counters `json:"ingress,omitempty"`
+	// Where each direction stands now; absent like its counters where it has no limit.
+	EgressNow  *limit.State `json:"egress_now,omitempty"`
+	IngressNow *limit.State `json:"ingress_now,omitempty"`
 }
 
 const formatStatus = "weir-status/1"
@@ -39,6 +44,9 @@ func (e *Engine) Status() (Status, error) {
 		return status, err
 	}
 	status.Interrupted = begun != nil
+	if status.Controller, err = readController(e.StateDir); err != nil {
+		return status, err
+	}
 	have, err := s.read(current)
 	if err != nil || have == nil {
 		return status, err
@@ -86,7 +94,11 @@ func scopeStatus(plane *limit.DataPlane, h held, enforced bool) (ScopeStatus, er
 		of   limit.Direction
 		rate *policy.Rate
 		to   **limit.Counters
-	}{{limit.Egress, h.Scope.Egress, &one.Egress}, {limit.Ingress, h.Scope.Ingress, &one.Ingress}} {
+		now  **limit.State
+	}{
+		{limit.Egress, h.Scope.Egress, &one.Egress, &one.EgressNow},
+		{limit.Ingress, h.Scope.Ingress, &one.Ingress, &one.IngressNow},
+	} {
 		if direction.rate == nil {
 			continue
 		}
@@ -94,7 +106,11 @@ func scopeStatus(plane *limit.DataPlane, h held, enforced bool) (ScopeStatus, er
 		if err != nil {
 			return one, err
 		}
-		*direction.to = &counted
+		now, err := plane.State(h.Index, direction.of)
+		if err != nil {
+			return one, err
+		}
+		*direction.to, *direction.now = &counted, &now
 	}
 	return one, nil
 }

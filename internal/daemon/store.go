@@ -40,6 +40,15 @@ func (s *state) scopes() []policy.Scope {
 	return all
 }
 
+// inForce are the scopes that are in force, for looking at alone.
+func (e *Engine) inForce() ([]policy.Scope, error) {
+	have, err := (&store{dir: e.StateDir}).read(current)
+	if err != nil || have == nil {
+		return nil, err
+	}
+	return have.scopes(), nil
+}
+
 // store keeps state and journal in a folder. The lock is held from open to close.
 type store struct {
 	dir  string

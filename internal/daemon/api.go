@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/internal/version"
+	"weir/internal/yamlfile"
+	"weir/policy"
+)
+
+// policyRequest carries a policy as people write it.
+type policyRequest struct {
+	Shadow  bool   `query:"shadow" doc:"Put all scopes in shadow: count what would be done, do nothing."`
+	RawBody []byte `contentType:"application/yaml" required:"true"`
+}
+
+// PolicyResult is what a plan would do, or an apply has done.
+type PolicyResult struct {
+	Outcome
+	Warnings []string `json:"warnings,omitempty" doc:"What the policy allows and probably does not mean."`
+}
+
+// Released says what a release has done.
+type Released struct {
+	Format   string `json:"format"`
+	Released bool   `json:"released" doc:"Whether limits were in force."`
+}
+
+type response[T any] struct{ Body T }
+
+// api is the HTTP API; its description, /openapi.json, comes from the types of this file.
+func (s *Service) api(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /v1/metrics", metrics)
+	config := huma.DefaultConfig("Weir", version.String())
+	config.Info.Description = "Limits of this host. Served on a unix socket whose file permissions decide who may use it."
+	config.DocsPath, config.SchemasPath = "", "" // a page that loads scripts from elsewhere has no place here
+	config.CreateHooks = nil                     // and answers have no link to their schema
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[units.BitRate](), reflect.TypeFor[uint64]())
+	config.FieldsOptionalByDefault = false
+	api := humago.New(mux, config)
+
+	huma.Register(api, operation("status", http.MethodGet, "What is in force and what it has done"),
+		func(context.Context, *struct{}) (*response[Status], error) {
+			status, err := s.Engine.Status()
+			return &response[Status]{status}, problem(err)
+		})
+	huma.Register(api, operation("plan", http.MethodPost, "What applying a policy would change; changes nothing"),
+		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
+			return s.take(in, s.Engine.Plan)
+		})
+	huma.Register(api, operation("apply", http.MethodPost, "Put a policy in force, until the policy file changes or another apply"),
+		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
+			return s.take(in, s.Engine.Apply)
+		})
+	huma.Register(api, operation("release", http.MethodPost, "End all limits, until the policy file changes or the next apply"),
+		func(context.Context, *struct{}) (*response[Released], error) {
+			released, err := s.Engine.Release()
+			return &response[Released]{Released{"weir-release/1", released}}, problem(err)
+		})
+	return mux
+}
+
+func operation(name, method, summary string) huma.Operation {
+	return huma.Operation{OperationID: name, Method: method, Path: "/v1/" + name, Summary: summary, MaxBodyBytes: yamlfile.MaxFile,
+		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError}}
+}
+
+// take reads the policy of a request and does something with it.
+func (s *Service) take(in *policyRequest, do func([]policy.Scope) (Outcome, error)) (*response[PolicyResult], error) {
+	p, err := policy.Parse("policy", in.RawBody)
+	if err != nil {
+		return nil, problem(err)
+	}
+	out, err := do(shadowed(p, in.Shadow))
+	if err != nil {
+		return nil, problem(err)
+	}
+	select {
+	case s.nudged <- struct{}{}: // other cgroups may have to be watched now
+	default:
+	}
+	return &response[PolicyResult]{PolicyResult{out, p.Warnings}}, nil
+}
+
+// problem makes an error the answer (RFC 9457), with its way out.
+func problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	status := map[fault.Status]int{fault.Usage: http.StatusUnprocessableEntity, fault.Permission: http.StatusForbidden}[fault.Of(err)]
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	model := &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}
+	if advice := fault.Advice(err); advice != "" {
+		model.Errors = []*huma.ErrorDetail{{Message: advice, Location: "try"}}
+	}
+	return model
+}

@@ -1,0 +1,36 @@
+package limit
+
+import (
+	"testing"
+	"time"
+)
+
+// A scope that has taken a packet shows the queue that it has charged, and pacing starts from the whole rate.
+func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
+	p := plane(t, 1)
+	// 64 kbit/s: a packet of 1000 octets takes 125 ms, which even a busy machine notices in time.
+	if err := p.Set(0, Egress, Limit{Rate: MinRate, Loopback: true, Burst: time.Nanosecond, Mark: 20 * time.Second, Drop: 40 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := p.State(0, Egress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Queue != 0 || before.FairRate != MinRate {
+		t.Errorf("an idle scope has %+v, want no queue and a fair rate of %s", before, MinRate)
+	}
+	const packets = 80
+	for range packets {
+		send(t, p.objects.LimitEgress, datagram(t, false, 0, payload4))
+	}
+	after, err := p.State(0, Egress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := packets * 126 * time.Millisecond; after.Queue <= 0 || after.Queue > most {
+		t.Errorf("after %d packets the queue is %s, want up to %s", packets, after.Queue, most)
+	}
+	if _, err := p.State(1, Egress); err == nil {
+		t.Error("a scope that was not loaded has a state")
+	}
+}
