@@ -53,10 +53,14 @@ func readLoad(stat string) (l load) {
 // jiffy is the unit of /proc/stat (USER_HZ, 100 on all architectures that Weir runs on).
 const jiffy = 10 * time.Millisecond
 
-// others is the share of processor time since l that other programs spent in user space.
+// fewJiffies are too few to tell shares from.
+const fewJiffies = 40
+
+// others is the share of processor time since l that other programs spent in user space; 0 over a span too short
+// to tell.
 func (l load) others() float64 {
 	now := startLoad()
-	if now.total <= l.total {
+	if now.total < l.total+fewJiffies {
 		return 0
 	}
 	foreign := time.Duration(now.user-l.user)*jiffy - (now.own - l.own)
