@@ -11,8 +11,12 @@ import (
 	"weir/lab/instance"
 )
 
-// downTime is how long a lab's process may take to end.
-const downTime = 20 * time.Second
+const (
+	// downTime is how long a lab's process may take to end.
+	downTime = 20 * time.Second
+	// orphanAge keeps a lab that is just being built elsewhere from being taken for an orphan.
+	orphanAge = time.Minute
+)
 
 func newLabDownCommand(a *app) *cobra.Command {
 	var all, runs bool
@@ -21,13 +25,23 @@ func newLabDownCommand(a *app) *cobra.Command {
 		Short: "Take labs down, and remove what killed ones have left",
 		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
 is up. Programs that run inside are ended. What killed labs have left behind is
-removed in any case. Measurements that run are left alone unless --runs is given.`,
+removed in any case; --all also removes namespaces whose lab's directory is gone.
+Measurements that run are left alone unless --runs is given.`,
 		Example: `  sudo weir lab down
   sudo weir lab down 3fa9c1
   sudo weir lab down --all`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.sweepLabs(); err != nil {
 				return err
+			}
+			if all {
+				orphans, err := instance.SweepOrphans(orphanAge)
+				if err != nil {
+					return err
+				}
+				for _, name := range orphans {
+					a.say("removed namespace %s, which no lab owns", name)
+				}
 			}
 			chosen, err := labsToEnd(args, all, runs)
 			if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold})
+	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold, "hold-handles": holdHandles})
 	os.Exit(m.Run())
 }
 
@@ -54,6 +54,27 @@ func hold(in io.Reader, out io.Writer) error {
 	fmt.Fprintln(out, lab.ID)
 	_, _ = io.Copy(io.Discard, in)
 	return lab.Close()
+}
+
+// holdHandles keeps one lab with open handles to its namespaces, as topologies do.
+func holdHandles(in io.Reader, out io.Writer) error {
+	lab, err := New("held", Up)
+	if err != nil {
+		return err
+	}
+	if err := build(lab, 2); err != nil {
+		return err
+	}
+	for _, name := range lab.Nodes {
+		ns, err := netns.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = ns.Close() }()
+	}
+	fmt.Fprintln(out, lab.ID)
+	_, _ = io.Copy(io.Discard, in)
+	return nil
 }
 
 func build(lab *Instance, nodes int) error {
@@ -237,5 +258,29 @@ func TestTwoLabsDoNotShareNames(t *testing.T) {
 		if err := lab.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestOrphansAreFoundWithoutTheirDirectory(t *testing.T) {
+	testutil.NeedRoot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	process, id := start(t, "hold-handles")
+	if err := os.RemoveAll(filepath.Join(Root(), id)); err != nil {
+		t.Fatal(err)
+	}
+	prefix := "weir-" + id + "-" // other tests have namespaces too
+	if removed, err := sweepOrphans(prefix, 0); err != nil || len(removed) > 0 {
+		t.Fatalf("removed %v of a living owner: %v", removed, err)
+	}
+	if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-process.Done()
+	if removed, err := sweepOrphans(prefix, time.Hour); err != nil || len(removed) > 0 {
+		t.Fatalf("removed young ones: %v, %v", removed, err)
+	}
+	removed, err := sweepOrphans(prefix, 0)
+	if left, _ := netns.List(prefix); err != nil || len(removed) != 2 || len(left) > 0 {
+		t.Errorf("removed %v, left %v: %v", removed, left, err)
 	}
 }
