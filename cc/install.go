@@ -71,8 +71,8 @@ func Install(name string, o Options) (*Installed, error) {
 	if o.Name == "" {
 		o.Name = chosen.ops
 	}
-	if !regexp.MustCompile(`^[a-z0-9_]{1,15}$`).MatchString(o.Name) {
-		return nil, fault.New(fault.Usage, "use 1 to 15 of a-z, 0-9 and _", "%q cannot name a congestion control", o.Name)
+	if err := checkName(o.Name); err != nil {
+		return nil, err
 	}
 	if taken, err := probe.CongestionControls(); err == nil && slices.Contains(taken, o.Name) {
 		return nil, isTaken(o.Name)
@@ -81,6 +81,13 @@ func Install(name string, o Options) (*Installed, error) {
 		return nil, fault.New(fault.Of(err), advice(err), "congestion controls in BPF: %w", err)
 	}
 	return register(chosen, o)
+}
+
+func checkName(name string) error {
+	if !regexp.MustCompile(`^[a-z0-9_]{1,15}$`).MatchString(name) {
+		return fault.New(fault.Usage, "use 1 to 15 of a-z, 0-9 and _", "%q cannot name a congestion control", name)
+	}
+	return nil
 }
 
 func isTaken(name string) error {

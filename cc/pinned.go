@@ -68,6 +68,9 @@ const unregisterTime = 5 * time.Second
 // Remove ends a congestion control that Pin has kept under dir, and waits until the kernel no longer lists it. Connections
 // that use it keep it until they close. The error is a Usage fault where nothing is pinned under that name.
 func Remove(dir, name string) error {
+	if err := checkName(name); err != nil { // it becomes part of a path
+		return err
+	}
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(filepath.Join(folder, "control")); errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Usage, "weir cc list shows what is installed; what was installed without --pin ends with its own command",

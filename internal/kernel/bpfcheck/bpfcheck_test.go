@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -105,7 +106,7 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 			delete(spec.Maps, mapName)
 		}
 	}
-	loaded, err := ebpf.NewCollection(spec)
+	loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}})
 	if err != nil {
 		var refusal *ebpf.VerifierError
 		if errors.As(err, &refusal) {
@@ -118,6 +119,16 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	if err := attach(t, loaded.Programs[name], spec.Programs[name]); err != nil {
 		t.Errorf("attach: %v", err)
 	}
+}
+
+// kernelTypes reads the kernel's types as a file. The library maps them into memory, and finds only zeros there under
+// user-mode Linux. Where they cannot be read, nil leaves the search to the library.
+func kernelTypes() *btf.Spec {
+	types, err := btf.LoadSpec("/sys/kernel/btf/vmlinux")
+	if err != nil {
+		return nil
+	}
+	return types
 }
 
 // feature is the name that testutil's table of absent features has for a program type.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/cc"
+	"weir/internal/fault"
+)
+
+func TestCCListNamesTheKernelsControls(t *testing.T) {
+	status, stdout, stderr := call(t, "cc", "list", "--format", "json")
+	var document struct {
+		Format   string       `json:"format"`
+		Controls []cc.Control `json:"controls"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil || status != fault.OK {
+		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	isReno := func(c cc.Control) bool { return c.Name == "reno" && !c.Restricted } // every kernel has it, for everyone
+	if document.Format != "weir-cc-list/1" || !slices.ContainsFunc(document.Controls, isReno) {
+		t.Errorf("listed %+v", document)
+	}
+	if status, stdout, _ := call(t, "cc", "list"); status != fault.OK || !strings.Contains(stdout, "reno") {
+		t.Errorf("status %d: %q", status, stdout)
+	}
+}
+
+func TestCCWrongUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cc", "install", "dctpc"}, "dctcp"},
+		{[]string{"cc", "install"}, "weir cc install --help"},
+		{[]string{"cc", "remove", "weir_never_made"}, "weir cc list"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			status, _, stderr := call(t, test.args...)
+			if status != fault.Usage || !strings.Contains(stderr, test.want) {
+				t.Errorf("status %d, %q lacks %q", status, stderr, test.want)
+			}
+		})
+	}
+}
