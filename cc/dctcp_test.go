@@ -1,6 +1,7 @@
 package cc
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -165,8 +166,9 @@ func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 	return octets
 }
 
-// TestDCTCPHalvesAfterLoss loses a packet when alpha is small, so that the two reductions differ.
-func TestDCTCPHalvesAfterLoss(t *testing.T) {
+// afterDecay transfers data until alpha is small, so that the two kinds of reduction differ, then again after f.
+func afterDecay(t *testing.T, f func(p *path) error) []Event {
+	t.Helper()
 	control := install(t, Options{Trace: true})
 	trace, err := control.Trace()
 	if err != nil {
@@ -181,11 +183,15 @@ func TestDCTCPHalvesAfterLoss(t *testing.T) {
 		steps := events(t, trace, sender)
 		alpha = steps[len(steps)-1].Alpha
 	}
-	if err := p.wire.Lose(20); err != nil {
+	if err := f(p); err != nil {
 		t.Fatal(err)
 	}
 	transfer(t, random, sender, receiver, 4<<20)
-	steps, found := events(t, trace, sender), false
+	return events(t, trace, sender)
+}
+
+func TestDCTCPHalvesAfterLoss(t *testing.T) {
+	steps, found := afterDecay(t, func(p *path) error { return p.wire.Lose(20) }), false
 	for i, step := range steps {
 		if step.Kind != Reduce || i+1 == len(steps) {
 			continue
@@ -203,4 +209,25 @@ func TestDCTCPHalvesAfterLoss(t *testing.T) {
 	if !found {
 		t.Error("the loss did not reduce the window")
 	}
+}
+
+// TestLossWidensAReduction has a reduction by alpha become one for loss, because a packet was lost just before: the window
+// ends at half of what it was, and is not reduced a second time from there.
+func TestLossWidensAReduction(t *testing.T) {
+	steps := afterDecay(t, func(p *path) error { return errors.Join(p.wire.Lose(20), p.wire.Refuse(21)) })
+	for i, step := range steps {
+		if step.Kind != Reduce {
+			continue
+		}
+		if step.Threshold <= step.Window/2 {
+			t.Fatalf("the first reduction is from %d to %d already", step.Window, step.Threshold)
+		}
+		for _, next := range steps[i+1:] {
+			if next.Kind == Ack && next.Threshold == step.Window/2 {
+				return
+			}
+		}
+		t.Fatalf("the window was %d, and the threshold never became half of it", step.Window)
+	}
+	t.Error("nothing reduced the window")
 }

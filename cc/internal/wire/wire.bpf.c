@@ -26,6 +26,8 @@ __u32 wire_marks = 0;
 __u32 wire_period = 1;
 /* Lose the data packet with this number, counted from 1; 0 loses none. */
 __u32 wire_lose = 0;
+/* Refuse the data packet with this number, as a full queue of the sender does. */
+__u32 wire_refuse = 0;
 __u32 wire_data = 0; /* data packets so far */
 
 /* Every segment. */
@@ -42,7 +44,7 @@ static __always_inline int pass(struct __sk_buff *skb, __u8 sent)
 	struct iphdr ip;
 	struct tcphdr tcp;
 	__u8 nobody[ETH_ALEN] = {2, 0, 0, 0, 0, 1};
-	int lose = 0;
+	int lose = 0, refuse = 0;
 
 	if (skb->protocol != bpf_htons(ETH_P_IP) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) || ip.ihl != 5 ||
 	    ip.protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, SKB_HEADERS, &tcp, sizeof(tcp)))
@@ -58,11 +60,12 @@ static __always_inline int pass(struct __sk_buff *skb, __u8 sent)
 		if (period && number % period < wire_marks)
 			segment.marked = bpf_skb_ecn_set_ce(skb) == 1;
 		lose = wire_lose == number + 1;
+		refuse = wire_refuse == number + 1;
 	}
 	bpf_ringbuf_output(&wire_segments, &segment, sizeof(segment), 0);
-	if (lose) /* a drop here would tell the sender at once */
+	if (lose) /* and do not tell the sender, as a drop here would */
 		bpf_skb_store_bytes(skb, 0, nobody, sizeof(nobody), 0);
-	return NEXT;
+	return refuse ? TC_ACT_SHOT : NEXT;
 }
 
 SEC("tc")

@@ -81,12 +81,18 @@ func (w *Wire) Mark(marks, period uint32) error {
 }
 
 // Lose sends the data packet that comes after the next n to a station that is not there.
-func (w *Wire) Lose(n uint32) error {
+func (w *Wire) Lose(n uint32) error { return w.after(n, w.objects.WireLose) }
+
+// Refuse drops the data packet that comes after the next n as a full queue of the sender does: its TCP reduces the window at
+// once, as for ECN, and finds out later that the packet was lost.
+func (w *Wire) Refuse(n uint32) error { return w.after(n, w.objects.WireRefuse) }
+
+func (w *Wire) after(n uint32, number *ebpf.Variable) error {
 	var now uint32
 	if err := w.objects.WireData.Get(&now); err != nil {
 		return err
 	}
-	return w.objects.WireLose.Set(now + n + 1)
+	return number.Set(now + n + 1)
 }
 
 // Segments returns what has passed since the last call, in order.

@@ -37,6 +37,7 @@ const (
 	wireVarWireLose          = "wire_lose"
 	wireVarWireMarks         = "wire_marks"
 	wireVarWirePeriod        = "wire_period"
+	wireVarWireRefuse        = "wire_refuse"
 	wireVarWireUnusedSegment = "wire_unused_segment"
 )
 
@@ -101,6 +102,7 @@ type wireVariableSpecs struct {
 	WireLose          *ebpf.VariableSpec `ebpf:"wire_lose"`
 	WireMarks         *ebpf.VariableSpec `ebpf:"wire_marks"`
 	WirePeriod        *ebpf.VariableSpec `ebpf:"wire_period"`
+	WireRefuse        *ebpf.VariableSpec `ebpf:"wire_refuse"`
 	WireUnusedSegment *ebpf.VariableSpec `ebpf:"wire_unused_segment"`
 }
 
@@ -141,6 +143,7 @@ type wireVariables struct {
 	WireLose          *ebpf.Variable `ebpf:"wire_lose"`
 	WireMarks         *ebpf.Variable `ebpf:"wire_marks"`
 	WirePeriod        *ebpf.Variable `ebpf:"wire_period"`
+	WireRefuse        *ebpf.Variable `ebpf:"wire_refuse"`
 	WireUnusedSegment *ebpf.Variable `ebpf:"wire_unused_segment"`
 }
 
