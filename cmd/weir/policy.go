@@ -142,8 +142,9 @@ func newStatusCommand(a *app) *cobra.Command {
 }
 
 func (a *app) statusTable(status daemon.Status) error {
+	notes := controllerNote(status.Controller)
 	if len(status.Scopes) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "No policy is in force.")
+		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
 		return err
 	}
 	table := record.Table{Columns: []string{"scope", "applies to", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
@@ -164,7 +165,6 @@ func (a *app) statusTable(status daemon.Status) error {
 			table.Rows = append(table.Rows, row)
 		}
 	}
-	var notes []string
 	if status.Interrupted {
 		notes = append(notes, "An apply was interrupted; the next apply completes it.")
 	}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/daemon"
+)
+
+func newDaemonCommand(a *app) *cobra.Command {
+	service := &daemon.Service{}
+	command := &cobra.Command{
+		Use:   "daemon POLICY",
+		Short: "Keep a policy in force, follow its file and its cgroups, serve metrics and an API",
+		Long: `Apply a policy and keep it in force: follow the file as it is edited, and cgroups,
+units and devices as they come and go. A file with a mistake changes nothing and
+is reported; what was in force stays. SIGHUP applies the file again.
+
+It runs in the foreground and tells systemd when it is ready (Type=notify) and
+that it is alive (WatchdogSec). When it ends, however it ends, the limits stay
+in force: "weir status" says since when it has been away, "weir release" ends
+the limits. A release or an apply by hand is left alone until the file changes.
+
+The API's socket is for its owner alone. Metrics are served on it too, and with
+--listen on a loopback address, where every user of the host can read them.`,
+		Example: `  weir daemon /etc/weir/policy.yaml
+  weir daemon --listen 127.0.0.1:9464 policy.yaml      metrics for Prometheus
+  curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if service.Policy, err = filepath.Abs(args[0]); err != nil {
+				return fmt.Errorf("find policy: %w", err)
+			}
+			if service.Engine, err = daemon.New(); err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if a.quiet {
+				level = slog.LevelWarn
+			}
+			service.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			service.Reload = reload
+			return service.Run(command.Context())
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count what would be done, do nothing")
+	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics; empty for none")
+	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
+	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
+	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost")
+	return command
+}
+
+// controllerNote says in words whether a controller follows the policy.
+func controllerNote(c *daemon.Controller) []string {
+	if c == nil {
+		return nil
+	}
+	var notes []string
+	if c.Running {
+		notes = append(notes, fmt.Sprintf("The controller, process %d, follows %s.", c.PID, c.Policy))
+	} else {
+		notes = append(notes, fmt.Sprintf("Controller away since %s (%s ago); what was in force stays.",
+			c.LastSeen.Local().Format(time.DateTime), time.Since(c.LastSeen).Round(time.Second)))
+	}
+	if c.Problem != "" {
+		notes = append(notes, "The policy file changes nothing: "+c.Problem)
+	}
+	return notes
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"weir/internal/daemon"
+	"weir/internal/fault"
+	"weir/internal/texttable"
+)
+
+// topSource reads what is in force, and when it was read.
+type topSource func() (daemon.Status, time.Time, error)
+
+func newTopCommand(a *app) *cobra.Command {
+	interval := time.Second
+	command := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the limits at work",
+		Long: `Watch the limits at work: per scope and direction the rate, its share of the
+limit, the virtual queue, and what was marked, reduced and refused. The busiest
+come first. q quits.
+
+Where standard output is no terminal, or with --format json, it prints what
+happened within one interval and ends.`,
+		Example: "  weir top\n  weir top --interval 5s\n  weir top --format json",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if interval < 100*time.Millisecond || interval > time.Hour {
+				return fault.New(fault.Usage, "write --interval 1s", "--interval %s is outside 100ms to 1h", interval)
+			}
+			engine, err := daemon.New()
+			if err != nil {
+				return err
+			}
+			source := func() (daemon.Status, time.Time, error) {
+				status, err := engine.Status()
+				return status, time.Now(), err
+			}
+			screen, isTerminal := a.screen()
+			if a.format == "json" || !isTerminal {
+				return a.topOnce(command.Context(), source, time.After(interval))
+			}
+			return watchTop(command.Context(), screen, source, interval)
+		},
+	}
+	command.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
+	return command
+}
+
+// screen is the terminal to draw on; false where there is none to draw on or to read keys from.
+func (a *app) screen() (*os.File, bool) {
+	file, ok := a.stdout.(*os.File)
+	return file, ok && term.IsTerminal(int(file.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// topOnce prints what happens until the interval is over.
+func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Time) error {
+	before, began, err := source()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-over:
+	}
+	after, ended, err := source()
+	if err != nil {
+		return err
+	}
+	rows := topRows(before, after, ended.Sub(began))
+	if a.format == "json" {
+		return a.json(topDocument{Format: "weir-top/1", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Rows: rows})
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "No limit is in force.")
+		return err
+	}
+	var cells [][]string
+	for _, row := range rows {
+		cells = append(cells, row.cells())
+	}
+	return texttable.Write(a.stdout, "", "", topColumns, cells)
+}
+
+// watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it was.
+func watchTop(ctx context.Context, screen *os.File, source topSource, interval time.Duration) (err error) {
+	stdin := int(os.Stdin.Fd())
+	before, err := term.MakeRaw(stdin)
+	if err != nil {
+		return fmt.Errorf("prepare terminal: %w", err)
+	}
+	const enter, leave = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+	fmt.Fprint(screen, enter)
+	defer func() {
+		fmt.Fprint(screen, leave)
+		if restored := term.Restore(stdin, before); err == nil {
+			err = restored
+		}
+	}()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	view := &topView{out: screen, source: source, interval: interval, size: func() (int, int) {
+		width, height, err := term.GetSize(int(screen.Fd()))
+		if err != nil {
+			return 80, 24
+		}
+		return width, height
+	}}
+	return view.run(ctx, keys(os.Stdin), tick.C)
+}
+
+// keys passes on what is typed; it ends with the process.
+func keys(in io.Reader) <-chan byte {
+	typed := make(chan byte)
+	go func() {
+		key := make([]byte, 1)
+		for {
+			if _, err := in.Read(key); err != nil {
+				close(typed)
+				return
+			}
+			typed <- key[0]
+		}
+	}()
+	return typed
+}

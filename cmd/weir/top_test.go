@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/internal/daemon"
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/limit"
+	"weir/policy"
+)
+
+// looks is a source that shows what was prepared, one after the other, one second apart; the last one again and again.
+func looks(all ...daemon.Status) topSource {
+	began, next := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
+	return func() (daemon.Status, time.Time, error) {
+		status := all[min(next, len(all)-1)]
+		next++
+		return status, began.Add(time.Duration(next) * time.Second), nil
+	}
+}
+
+// busy is a status in which so much was counted since the beginning.
+func busy(octets, marked uint64) daemon.Status {
+	scope := func(name string, rate units.BitRate, count limit.Counters, state string) daemon.ScopeStatus {
+		return daemon.ScopeStatus{State: state, Egress: &count, EgressNow: &limit.State{FairRate: rate / 2, Queue: 1500 * time.Microsecond},
+			Scope: policy.Scope{Name: name, Applies: policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("10.0.0.0/8")}, Egress: &policy.Rate{Rate: rate}}}
+	}
+	waiting := daemon.ScopeStatus{State: "waiting: there is no cgroup /w", Scope: policy.Scope{Name: "w",
+		Applies: policy.Selector{Kind: policy.Cgroup, Text: "/w"}, Ingress: &policy.Rate{Rate: 5e6}}}
+	return daemon.Status{Enforced: true, Scopes: []daemon.ScopeStatus{
+		scope("slow", 10e6, limit.Counters{Bytes: octets / 10}, "enforced"),
+		scope("busy", 10e6, limit.Counters{Bytes: octets, Marked: marked, Reduced: 2 * marked, Refused: 3 * marked}, "enforced"),
+		waiting,
+	}}
+}
+
+func TestTopRowsAreRatesSortedByShare(t *testing.T) {
+	rows := topRows(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)
+	want := []topRow{
+		{Scope: "busy", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 8e6, Share: 0.8,
+			Queue: 0.0015, Fair: 5e6, Marked: 10, Reduced: 20, Refused: 30},
+		{Scope: "slow", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 800e3, Share: 0.08,
+			Queue: 0.0015, Fair: 5e6},
+		{Scope: "w", Applies: "cgroup /w", Direction: "ingress", State: "waiting: there is no cgroup /w", Limit: 5e6},
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows differ (-want +got):\n%s", diff)
+	}
+	// After a release and an apply the counters begin again.
+	if again := topRows(busy(9000, 5), busy(1000, 0), time.Second); again[0].Rate != 8000 || again[0].Marked != 0 {
+		t.Errorf("after the counters went back: %+v", again[0])
+	}
+}
+
+func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
+	over := make(chan time.Time, 2)
+	over <- time.Time{}
+	over <- time.Time{}
+	var out strings.Builder
+	a := &app{stdout: &out, format: "text"}
+	if err := a.topOnce(t.Context(), looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"scope", "refused/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "waiting: there is no cgroup /w"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the snapshot lacks %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	a.format = "json"
+	if err := a.topOnce(t.Context(), looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
+		t.Fatal(err)
+	}
+	var document topDocument
+	if err := json.Unmarshal([]byte(out.String()), &document); err != nil {
+		t.Fatal(err)
+	}
+	if document.Format != "weir-top/1" || document.Interval != 1 || len(document.Rows) != 3 || document.Rows[0].Rate != 8e6 {
+		t.Errorf("document %+v", document)
+	}
+}
+
+// live runs the view over prepared looks and returns what was drawn, screen by screen.
+func live(t *testing.T, width, height int, all ...daemon.Status) []string {
+	t.Helper()
+	var out bytes.Buffer
+	view := &topView{out: &out, source: looks(all...), interval: time.Second, size: func() (int, int) { return width, height }}
+	keys, ticks, ended := make(chan byte), make(chan time.Time), make(chan error)
+	go func() { ended <- view.run(t.Context(), keys, ticks) }()
+	for range all[1:] {
+		ticks <- time.Time{}
+	}
+	keys <- 'x' // means nothing
+	keys <- 'q'
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(out.String(), "\033[H")[1:]
+}
+
+func TestLiveViewDrawsEveryLookAndEndsWithQ(t *testing.T) {
+	away := busy(1e6, 7)
+	away.Controller = &daemon.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
+	away.Enforced, away.Overflow = false, 3
+	screens := live(t, 400, 40, busy(0, 0), away)
+	if len(screens) != 2 {
+		t.Fatalf("%d screens were drawn, want 2", len(screens))
+	}
+	for _, want := range []string{"q quits", "8.00 Mbit/s", "80.0 % ████████  ", "Controller away since", "line 7 is wrong", "not attached", "3 packets had more scopes"} {
+		if !strings.Contains(screens[1], want) {
+			t.Errorf("the screen lacks %q:\n%s", want, screens[1])
+		}
+	}
+	if first, second := strings.Index(screens[1], "busy"), strings.Index(screens[1], "slow"); first < 0 || first > second {
+		t.Error("the busiest scope is not the first")
+	}
+	if strings.Contains(screens[0], "8.00 Mbit/s") {
+		t.Error("a rate is shown after one look")
+	}
+}
+
+func TestLiveViewFitsTheScreen(t *testing.T) {
+	screen := live(t, 30, 5, busy(0, 0))[0]
+	lines := strings.Split(screen, "\r\n")
+	if len(lines) != 5 || !strings.Contains(lines[4], "… and 2 more") {
+		t.Errorf("on 5 lines: %q", lines)
+	}
+	for _, line := range lines {
+		text := strings.NewReplacer("\033[K", "", "\033[J", "").Replace(line)
+		if n := len([]rune(text)); n > 30 {
+			t.Errorf("%d columns of 30: %q", n, text)
+		}
+	}
+	if empty := live(t, 80, 24, daemon.Status{})[0]; !strings.Contains(empty, "No limit is in force.") {
+		t.Errorf("without scopes: %q", empty)
+	}
+}
+
+func TestLiveViewEndsWithAnErrorOrItsContext(t *testing.T) {
+	broken := errors.New("broken")
+	view := &topView{out: new(bytes.Buffer), source: func() (daemon.Status, time.Time, error) { return daemon.Status{}, time.Time{}, broken }}
+	if err := view.run(t.Context(), nil, nil); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the source's error", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	view = &topView{out: new(bytes.Buffer), source: looks(busy(0, 0)), size: func() (int, int) { return 80, 24 }}
+	if err := view.run(ctx, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFiguresOfTopKeepTheirWidth(t *testing.T) {
+	for rate, want := range map[units.BitRate]string{0: "0 bit/s", 999: "999 bit/s", 1000: "1.00 kbit/s", 9_994_999: "9.99 Mbit/s", 99_900_000: "99.9 Mbit/s",
+		999_499_999: "999 Mbit/s", 999_500_000: "1.00 Gbit/s", 400e9: "400 Gbit/s"} {
+		if got := short(rate); got != want {
+			t.Errorf("%d bit/s is printed as %q, want %q", rate, got, want)
+		}
+	}
+	for share, want := range map[float64]string{0: "    ", 0.5: "██  ", 0.28: "█▏  ", 1: "████", 7: "████", -1: "    "} {
+		if got := bar(share, 4); got != want {
+			t.Errorf("a bar of %g is %q, want %q", share, got, want)
+		}
+	}
+}
+
+func TestDaemonAndTopRefuseWhatTheyCannotDo(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"daemon"}, "accepts 1 arg(s)"},
+		{[]string{"top", "--interval", "1ms"}, "--interval 1ms is outside"},
+	} {
+		status, _, stderr := call(t, test.args...)
+		if status != fault.Usage || !strings.Contains(stderr, test.want) {
+			t.Errorf("%v: status %d, %q, want %q", test.args, status, stderr, test.want)
+		}
+	}
+}
