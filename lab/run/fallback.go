@@ -14,8 +14,8 @@ import (
 const trialTime = 3 * time.Second
 
 // fallback runs the scenario with the first value of its fallback parameter that this machine carries. A value is tried
-// with a short run of the first cell, which does not count; one that fails later, in a run that would have counted, is
-// given up too, with all that was measured under it.
+// with short runs of the first and the last cell, which do not count; one that fails later, in a run that would have
+// counted, is given up too, with all that was measured under it.
 func (e *execution) fallback(ctx context.Context) error {
 	name, values := e.scenario.Fallback.Parameter, slices.Clone(e.scenario.Fallback.Values)
 	for i, value := range values {
@@ -28,7 +28,7 @@ func (e *execution) fallback(ctx context.Context) error {
 			if err := check(cells, e.options); err != nil {
 				return err
 			}
-			reason, err := e.try(ctx, &cells[0], name+"="+value)
+			reason, err := e.tryBoth(ctx, cells, name+"="+value)
 			if err != nil {
 				return err
 			}
@@ -52,6 +52,15 @@ func (e *execution) fallback(ctx context.Context) error {
 
 func (e *execution) note(format string, args ...any) {
 	e.outcome.Notes = append(e.outcome.Notes, fmt.Sprintf(format, args...))
+}
+
+// tryBoth tries the two ends of the sweep, which differ in every parameter.
+func (e *execution) tryBoth(ctx context.Context, cells []scenario.Cell, what string) (reason string, err error) {
+	reason, err = e.try(ctx, &cells[0], what)
+	if reason != "" || err != nil || len(cells) == 1 {
+		return reason, err
+	}
+	return e.try(ctx, &cells[len(cells)-1], what)
 }
 
 // try measures a shortened run of the cell, twice if need be, and returns why it was not valid.
