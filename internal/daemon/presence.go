@@ -40,9 +40,10 @@ type presence struct {
 	dir  string
 	lock *os.File
 	self Controller
+	said bool // that it is at work
 }
 
-// enter makes this process the controller of the state folder; there is at most one.
+// enter makes this process the controller of the state folder; there is at most one. Others see it once it announces itself.
 func enter(dir, policy string) (*presence, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, notPermitted(fmt.Errorf("announce controller: %w", err))
@@ -68,11 +69,13 @@ func enter(dir, policy string) (*presence, error) {
 	if before != nil {
 		p.self.Before = before.LastSeen
 	}
-	if err := errors.Join(p.describe(""), p.beat()); err != nil {
-		_ = lock.Close()
-		return nil, err
-	}
 	return p, nil
+}
+
+// announce says that the controller is at work.
+func (p *presence) announce() error {
+	p.said = true
+	return errors.Join(p.describe(""), p.beat())
 }
 
 // describe writes down who the controller is, and what keeps the policy file from being in force.
@@ -101,8 +104,13 @@ func (p *presence) beat() error {
 	return nil
 }
 
-// leave gives the folder up; the time of the last sign of life stays.
-func (p *presence) leave() error { return errors.Join(p.beat(), p.lock.Close()) }
+// leave gives the folder up; the time of the last sign of life stays. One that was never at work leaves no trace of itself.
+func (p *presence) leave() (err error) {
+	if p.said {
+		err = p.beat()
+	}
+	return errors.Join(err, p.lock.Close())
+}
 
 // readController returns nil where there was no controller.
 func readController(dir string) (*Controller, error) {

@@ -22,37 +22,52 @@ import (
 	"weir/internal/fault"
 )
 
-// serve opens what is to be served and serves it until ctx ends.
-func (s *Service) serve(ctx context.Context, work *errgroup.Group) error {
-	metrics := promhttp.HandlerFor(s.Engine.Registry(), promhttp.HandlerOpts{})
-	if s.Socket != "" {
-		listener, err := listenUnix(s.Socket)
-		if err != nil {
-			return err
-		}
-		s.answer(ctx, work, listener, s.api(metrics))
-		s.Log.Info("API", "socket", s.Socket)
-	}
+// listener is one that has been opened, and what is to be served on it.
+type listener struct {
+	net.Listener
+	handler http.Handler
+}
+
+// listen opens what is to be served: before the policy is applied, so that a wrong address changes nothing.
+func (s *Service) listen() (all []listener, err error) {
+	// A scrape of ten thousand scopes is some work: two at a time will do.
+	metrics := promhttp.HandlerFor(s.Engine.Registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 2})
 	if s.Metrics != "" {
-		listener, err := listenLoopback(s.Metrics)
+		opened, err := listenLoopback(s.Metrics)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics)
-		s.answer(ctx, work, listener, mux)
-		s.Log.Info("metrics", "url", "http://"+listener.Addr().String()+"/metrics")
+		all = append(all, listener{opened, mux})
+		s.Log.Info("metrics", "url", "http://"+opened.Addr().String()+"/metrics")
 	}
-	return nil
+	if s.Socket != "" {
+		opened, err := listenUnix(s.Socket)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(all))
+		}
+		all = append(all, listener{opened, s.api(metrics)})
+		s.Log.Info("API", "socket", s.Socket)
+	}
+	return all, nil
+}
+
+func closeAll(all []listener) error {
+	var problems []error
+	for _, l := range all {
+		problems = append(problems, l.Close())
+	}
+	return errors.Join(problems...)
 }
 
 // answer serves requests, and lets those that have begun come to their end.
-func (s *Service) answer(ctx context.Context, work *errgroup.Group, listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) {
+	server := &http.Server{Handler: l.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
 	work.Go(func() error {
-		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+		if err := server.Serve(l.Listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", l.Addr(), err)
 		}
 		return nil
 	})

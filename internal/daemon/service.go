@@ -53,27 +53,21 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.presence.leave()) }()
-	if err := s.begin(); err != nil {
-		return err
-	}
-	files, err := watch(policyEvents, s.isPolicy)
-	if err != nil {
-		return err
-	}
-	cgroups, err := watch(cgroupEvents, nil)
-	if err != nil {
-		return errors.Join(err, files.close())
-	}
-	if err := files.set([]string{filepath.Dir(s.Policy)}); err != nil {
-		s.say("changes of the policy file are seen late", err)
-	}
 	s.nudged = make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	listeners, err := s.listen()
+	if err != nil {
+		return err
+	}
+	files, cgroups, err := s.begin()
+	if err != nil {
+		return errors.Join(err, closeAll(listeners))
+	}
+	if err := s.presence.announce(); err != nil {
+		return errors.Join(err, closeAll(listeners), files.close(), cgroups.close())
+	}
 	work, ctx := errgroup.WithContext(ctx)
-	if err := s.serve(ctx, work); err != nil {
-		cancel()
-		return errors.Join(err, work.Wait(), files.close(), cgroups.close())
+	for _, l := range listeners {
+		s.answer(ctx, work, l)
 	}
 	work.Go(files.run)
 	work.Go(cgroups.run)
@@ -86,14 +80,26 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// begin applies the policy for the first time.
-func (s *Service) begin() error {
+// begin applies the policy for the first time, and begins to watch.
+func (s *Service) begin() (files, cgroups *watcher, err error) {
 	text, err := policy.ReadFile(s.Policy)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.applied, s.seen, s.adopted = text, text, map[uint64]bool{}
-	return s.apply(text)
+	if err := s.apply(text); err != nil {
+		return nil, nil, err
+	}
+	if files, err = watch(policyEvents, s.isPolicy); err != nil {
+		return nil, nil, err
+	}
+	if cgroups, err = watch(cgroupEvents, nil); err != nil {
+		return nil, nil, errors.Join(err, files.close())
+	}
+	if err := files.set([]string{filepath.Dir(s.Policy)}); err != nil {
+		s.say("changes of the policy file are seen late", err)
+	}
+	return files, cgroups, nil
 }
 
 // isPolicy says whether a folder's entry may stand for the policy file; "..data" is how Kubernetes replaces mounted files.

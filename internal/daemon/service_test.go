@@ -242,12 +242,18 @@ func TestTwoControllersAreOneTooMany(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsWrongAtTheStartIsAnErrorAndChangesNothing(t *testing.T) {
+func TestAWrongStartIsAnErrorAndChangesNothing(t *testing.T) {
 	e := setup(t)
 	apply(t, e, limited("old", 1e6))
-	err := service(t, e, "version: 7").Run(context.Background())
-	if fault.Of(err) != fault.Usage {
-		t.Errorf("got %v, want a usage error", err)
+	beyond := service(t, e, oneScope)
+	beyond.Metrics = "0.0.0.0:0"
+	for _, s := range []*Service{service(t, e, "version: 7"), beyond} {
+		if err := s.Run(context.Background()); fault.Of(err) != fault.Usage {
+			t.Errorf("got %v, want a usage error", err)
+		}
+	}
+	if c, err := readController(e.StateDir); err != nil || c != nil {
+		t.Errorf("a controller that never worked is remembered: %+v, %v", c, err)
 	}
 	if _, held := states(t, e)["old"]; !held {
 		t.Error("the former policy is gone")
