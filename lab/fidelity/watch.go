@@ -3,17 +3,20 @@ package fidelity
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"weir/lab/link"
 	"weir/record/hist"
 )
 
-// Watch observes one run, from NewWatch to Finish. It reads counters at both ends of the run and costs nothing between.
+// Watch observes one run, from NewWatch to Finish. It reads counters at both ends of the run and costs nothing between. It
+// is safe for concurrent use.
 type Watch struct {
 	carrying link.Carrying
 	ends     []Endpoint
 	limits   Limits
+	mu       sync.Mutex // guards before
 	before   reading
 }
 
@@ -65,12 +68,27 @@ func (w *Watch) read() (reading, error) {
 	return now, err
 }
 
+// Settled says that what the scenario leaves out of its figures is over: frames that were sent late before do not count
+// against the run. What was lost does.
+func (w *Watch) Settled() error {
+	now, err := w.read()
+	if err != nil {
+		return fmt.Errorf("watch the testbed: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before.lateness = now.lateness
+	return nil
+}
+
 // Finish ends the watch and says whether the run is valid. The error is about reading counters, not about the run.
 func (w *Watch) Finish() (Judgement, error) {
 	after, err := w.read()
 	if err != nil {
 		return Judgement{}, fmt.Errorf("watch the testbed: %w", err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var j Judgement
 	for i, end := range w.ends {
 		if lost := after.drops[i] - w.before.drops[i]; lost > 0 {

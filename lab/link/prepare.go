@@ -1,13 +1,18 @@
 package link
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/sysctl"
+	"weir/internal/kernel/sysfs"
 	"weir/internal/kernel/tc"
 )
 
@@ -35,7 +40,20 @@ func Prepare(ns *netns.Namespace, dev string) error {
 	if err := addFifo(ns, dev); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
 	}
+	if err := thread(ns, dev); err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
 	return setIPv6(ns, dev, map[string]string{"accept_dad": "0", "dad_transmits": "0", "router_solicitations": "0", "accept_ra": "0"})
+}
+
+// thread has the device's frames processed by a kernel thread of its own (Linux 5.12). Otherwise the host's whole TCP work
+// for a frame is done in the system call by which the emulator sends it, and the frames behind it wait.
+func thread(ns *netns.Namespace, dev string) error {
+	err := sysfs.Set(ns, sysfs.Attribute{Device: dev, Name: "threaded", Value: "1"})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
 }
 
 // PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass it, the namespace's

@@ -101,6 +101,7 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		return fmt.Errorf("watch testbed: %w", err)
 	}
 	begin := time.Now()
+	settled := settleAfter(bench.Cell, watch)
 	for _, phase := range bench.Cell.Phases {
 		event.Phase = phase.Name
 		e.progress.tell(event)
@@ -113,7 +114,7 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		}
 	}
 	result.Judgement, err = watch.Judge()
-	if err != nil {
+	if err = errors.Join(settled(), err); err != nil {
 		return fmt.Errorf("judge run: %w", err)
 	}
 	after, err := bench.counters()
@@ -124,6 +125,21 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
+}
+
+// settleAfter tells the watch when the first phase has settled. The function that it returns gives the error of that.
+func settleAfter(cell *scenario.Cell, watch Watch) func() error {
+	if len(cell.Phases) == 0 || cell.Phases[0].Settle == 0 {
+		return func() error { return nil }
+	}
+	failed := make(chan error, 1)
+	timer := time.AfterFunc(cell.Phases[0].Settle, func() { failed <- watch.Settled() })
+	return func() error {
+		if timer.Stop() {
+			return nil // the phase broke off before
+		}
+		return <-failed
+	}
 }
 
 func (b *Bench) counters() ([]link.Status, error) {

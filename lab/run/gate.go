@@ -53,6 +53,8 @@ func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
 
 type judge struct{ watch *fidelity.Watch }
 
+func (j judge) Settled() error { return j.watch.Settled() }
+
 func (j judge) Judge() (fidelity.Judgement, error) { return j.watch.Finish() }
 
 // end is a node's end of a link, by its place in Topology.Ends.

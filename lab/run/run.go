@@ -50,6 +50,8 @@ type Gate interface {
 
 // Watch is an observation of one run.
 type Watch interface {
+	// Settled says that the part of the first phase that is left out of the figures is over.
+	Settled() error
 	Judge() (fidelity.Judgement, error)
 }
 

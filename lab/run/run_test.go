@@ -120,6 +120,8 @@ type fakeWatch struct {
 	bench *Bench
 }
 
+func (fakeWatch) Settled() error { return nil }
+
 func (w fakeWatch) Judge() (fidelity.Judgement, error) {
 	j := fidelity.Judgement{Valid: true}
 	if w.gate.judge != nil {
