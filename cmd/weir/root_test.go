@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/lipgloss"
+	"github.com/muesli/termenv"
 	"github.com/spf13/cobra"
 
 	"weir/internal/child"
@@ -15,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	child.Main(parts())
+	lipgloss.SetColorProfile(termenv.Ascii) // whatever the tests' standard output is
 	os.Exit(m.Run())
 }
 

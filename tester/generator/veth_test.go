@@ -3,6 +3,7 @@ package generator
 import (
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -129,11 +130,12 @@ func account(t testing.TB, a *analyzer.Analyzer, g tester.Generation) {
 			t.Errorf("stream %d: sent %d frames, %d octets on the wire, %d of payload; received %d, %d, %d, lost %d",
 				s.Stream, s.Frames, s.WireBytes, s.PayloadBytes, c.Received, c.WireBytes, c.PayloadBytes, c.Lost)
 		}
-		if c.Duplicates+c.Reordered+c.PayloadErrors+c.OutOfWindow+c.NegativeDelays != 0 {
+		if c.Duplicates+c.Reordered+c.PayloadErrors+c.OutOfWindow != 0 {
 			t.Errorf("stream %d: %+v", s.Stream, c)
 		}
-		if c.Delay.Count() != c.Unique {
-			t.Errorf("stream %d: %d delays of %d frames", s.Stream, c.Delay.Count(), c.Unique)
+		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive before it was sent.
+		if c.Delay.Count()+c.NegativeDelays != c.Unique || c.NegativeDelays > 0 && os.Getenv("TEST_KERNEL") == "" {
+			t.Errorf("stream %d: %d delays of %d frames, %d negative", s.Stream, c.Delay.Count(), c.Unique, c.NegativeDelays)
 		}
 	}
 	if analysis.Unknown != 0 {

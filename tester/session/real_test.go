@@ -98,7 +98,8 @@ func TestEveryFrameIsAccountedForAndNothingStaysAttached(t *testing.T) {
 		if s.Sent.Frames != want || s.Received.Received != want || s.Lost != 0 || s.Received.PayloadErrors != 0 {
 			t.Errorf("stream %d: sent %d, received %d, lost %d, payload errors %d; want %d sent and received", s.ID, s.Sent.Frames, s.Received.Received, s.Lost, s.Received.PayloadErrors, want)
 		}
-		if s.Received.Delay.Count() != want || s.Received.DelayMin == 0 {
+		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive before it was sent.
+		if s.Received.Delay.Count()+s.Received.NegativeDelays != want {
 			t.Errorf("stream %d: %d delays from %d ns", s.ID, s.Received.Delay.Count(), s.Received.DelayMin)
 		}
 	}
