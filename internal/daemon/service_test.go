@@ -301,8 +301,13 @@ func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
 		t.Errorf("after the kill: enforced %t, controller %+v", status.Enforced, c)
 	}
 	start(t, s)
-	again, err := readController(e.StateDir)
-	if err != nil || !again.Running || !again.Before.Equal(c.LastSeen) {
+	// The new controller holds the lock before it has written down who it is.
+	var again *Controller
+	testutil.Eventually(t, patience, "the next controller's announcement", func() bool {
+		again, err = readController(e.StateDir)
+		return err == nil && again.PID == os.Getpid()
+	})
+	if !again.Running || !again.Before.Equal(c.LastSeen) {
 		t.Errorf("the next controller: %+v (%v), want it to say that the one before was seen at %s", again, err, c.LastSeen)
 	}
 }
