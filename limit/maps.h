@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps of the limit data plane. Sizes of 1 and 2 are set when they are loaded. */
+#ifndef WEIR_LIMIT_MAPS_H
+#define WEIR_LIMIT_MAPS_H
+
+#include "limit.h"
+
+/* What is remembered of a socket. */
+struct socket_state {
+	struct limit_scopes scopes;
+	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
+	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
+	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
+};
+
+/* Which kinds of scope exist, so that the others cost nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct limit_settings);
+} limit_current SEC(".maps");
+
+/* Packets of more than LIMIT_SCOPES_PER_SOCKET scopes; the outermost were not charged. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} limit_overflow SEC(".maps");
+
+/* Rates and thresholds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_config);
+} limit_configs SEC(".maps");
+
+/* Virtual queues. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_state);
+} limit_states SEC(".maps");
+
+/* What was done. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_counters);
+} limit_counts SEC(".maps");
+
+/* Cgroup id to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u32);
+} limit_cgroups SEC(".maps");
+
+/* User id to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} limit_users SEC(".maps");
+
+/* Interface index to scope. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} limit_interfaces SEC(".maps");
+
+/* Remote prefix to scope, longest match; IPv4 as IPv4-mapped IPv6. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct limit_prefix);
+	__type(value, __u32);
+} limit_prefixes SEC(".maps");
+
+/* What is remembered of every socket that has scopes looked up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct socket_state);
+} limit_sockets SEC(".maps");
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sockets that were open before the programs were attached, or are open when they end. */
+#ifndef WEIR_LIMIT_VISIT_H
+#define WEIR_LIMIT_VISIT_H
+
+#include "maps.h"
+
+/*
+ * Sockets are visited one network namespace at a time. The declarations stand in for the
+ * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
+ */
+struct bpf_iter__tcp {
+	void *meta;
+	void *sk_common;
+	__u64 uid;
+};
+
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+#define SOL_TCP 6
+
+/* Sets and clears callback flags and leaves those of other programs alone. */
+static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
+{
+	int flags = 0;
+
+	/* Kernels before 6.12 cannot tell the flags; to clear one there would clear them all. */
+	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)) && clear)
+		return;
+	flags = (flags | set) & ~clear;
+	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+}
+
+/* Asks for the RTT callbacks of a socket, which pace it. */
+SEC("iter/tcp")
+int limit_adopt(struct bpf_iter__tcp *ctx)
+{
+	void *common = ctx->sk_common;
+
+	if (!common)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+
+	if (tcp)
+		set_callbacks(tcp, BPF_SOCK_OPS_RTT_CB_FLAG, 0);
+	return 0;
+}
+
+/* Gives a socket back the pacing rate that its application had set. */
+SEC("iter/tcp")
+int limit_free(struct bpf_iter__tcp *ctx)
+{
+	void *common = ctx->sk_common;
+
+	if (!common)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+
+	if (!tcp)
+		return 0;
+	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
+
+	if (known && known->pace) {
+		__u32 current = 0, rate = known->application;
+
+		/* What the application has set since is its own. */
+		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
+			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+		known->pace = 0;
+		set_callbacks(tcp, 0, BPF_SOCK_OPS_RTT_CB_FLAG);
+	}
+	return 0;
+}
+
+#endif
