@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"context"
+
 	"weir/internal/fault"
 	"weir/internal/nearest"
 	"weir/lab/link"
@@ -28,8 +30,44 @@ func Carrier(name string, s *scenario.Scenario) (carry.Choice, error) {
 // Generators are the names that [Generator] takes.
 func Generators() []string { return []string{"weir", "iperf3"} }
 
-// Generator returns the traffic generator of that name.
+// Generator returns the traffic generator of that name, which leaves flows that name another one to that.
 func Generator(name string) (traffic.Generator, error) {
+	chosen, err := generator(name)
+	if err != nil {
+		return nil, err
+	}
+	return perFlow{chosen}, nil
+}
+
+// perFlow generates each flow by the generator that it names, so that one run can compare them.
+type perFlow struct{ traffic.Generator }
+
+func (p perFlow) of(flow traffic.Flow) (traffic.Generator, error) {
+	if flow.Generator == "" {
+		return p.Generator, nil
+	}
+	return generator(flow.Generator)
+}
+
+// Check implements [traffic.Generator].
+func (p perFlow) Check(flow traffic.Flow) error {
+	chosen, err := p.of(flow)
+	if err != nil {
+		return err
+	}
+	return chosen.Check(flow)
+}
+
+// Run implements [traffic.Generator].
+func (p perFlow) Run(ctx context.Context, flow traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
+	chosen, err := p.of(flow)
+	if err != nil {
+		return traffic.Result{}, err
+	}
+	return chosen.Run(ctx, flow, from, to)
+}
+
+func generator(name string) (traffic.Generator, error) {
 	switch name {
 	case "weir":
 		return native.New(), nil
