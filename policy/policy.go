@@ -9,12 +9,29 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/internal/yamlfile"
 )
 
 // Policy is a validated policy file. Scopes are in the file's order.
 type Policy struct {
 	Scopes   []Scope
-	Warnings []string // what is allowed and probably not meant
+	Warnings []string // what is allowed and probably not meant, each with its place and a way out
+	written  map[string]written
+}
+
+// written is where the file speaks of a scope.
+type written struct {
+	name yamlfile.Place
+	keys yamlfile.Fields
+}
+
+// At says where the file gives a key of a scope, or else the scope itself, as file:line:column.
+func (p *Policy) At(scope, key string) string {
+	w := p.written[scope]
+	if w.keys.Has(key) {
+		return w.keys.At(key).String()
+	}
+	return w.name.String()
 }
 
 // Kind says what a scope's traffic is told by.

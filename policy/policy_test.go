@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"weir/internal/fault"
 	"weir/internal/units"
@@ -37,7 +39,7 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 			Ingress: &Rate{Rate: 500e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}},
 		{Name: "rack", Applies: Selector{Kind: Prefix, Prefix: netip.MustParsePrefix("10.1.0.0/16")}, Egress: &Rate{Rate: 5e9}, Shadow: true},
 	}}
-	if diff := cmp.Diff(want, got, compareAddresses); diff != "" {
+	if diff := cmp.Diff(want, got, compareAddresses, cmpopts.IgnoreUnexported(Policy{})); diff != "" {
 		t.Errorf("policy differs (-want +got):\n%s", diff)
 	}
 }
@@ -60,7 +62,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is no user id"},
 		{"thresholds in the wrong order", scope("host: true\n    egress: {rate: 1Mbit, mark: 5ms, drop: 5ms}"), "mark 5ms is not below drop 5ms"},
 		{"the same traffic twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  b: {user: 7, egress: 2Mbit}\n",
-			"p.yaml:4:3: scopes.b: user 7 has a scope already, at p.yaml:3:3"},
+			"p.yaml:4:3: scopes.b: user 7 has a scope already, a at p.yaml:3:3"},
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
 		{"nothing", "", "p.yaml"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
@@ -83,13 +85,43 @@ scopes:
   outer: {cgroup: /a, egress: 10Mbit}
   inner: {cgroup: /a/b, egress: 20Mbit, ingress: 30Mbit}
   other: {cgroup: /ab, egress: 20Mbit}
+  deep: {cgroup: /a/b/c/d, egress: 15Mbit, ingress: 1Mbit}
+  all: {host: true, egress: 18Mbit}
+  rack: {prefix: 10.0.0.0/8, egress: 18Mbit}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it has 10 Mbit/s"}
+	want := []string{
+		"p.yaml:4:33: scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
+		"p.yaml:5:32: scope other: its egress of 20 Mbit/s is never reached, since scope all around it, at p.yaml:7:29, has 18 Mbit/s: lower the one or raise the other",
+		"p.yaml:6:36: scope deep: its egress of 15 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
+	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings differ (-want +got):\n%s", diff)
+	}
+}
+
+// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how fast.
+func TestTenThousandScopesAreRead(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("version: 1\nscopes:\n")
+	for i := range 10_000 {
+		selector := [...]string{"cgroup: /tenants/t%d", "prefix: 2001:db8:%x::/48", "user: %d"}[i%3]
+		fmt.Fprintf(&text, "  # a tenant\n  s%d:\n    "+selector+"\n    egress: 10Mbit\n    ingress: {rate: 20Mbit, mark: 3ms, drop: 12ms}\n", i, i)
+	}
+	got, err := Parse("p.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := Scope{Name: "s9999", Applies: Selector{Kind: Cgroup, Text: "/tenants/t9999"}, Egress: &Rate{Rate: 10e6},
+		Ingress: &Rate{Rate: 20e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}}
+	if len(got.Scopes) != 10_000 || !got.Scopes[9999].Equal(last) || got.At("s9999", "egress") != "p.yaml:50001:13" {
+		t.Errorf("%d scopes, the last %+v at %s", len(got.Scopes), got.Scopes[9999], got.At("s9999", "egress"))
+	}
+	wrong := strings.Replace(text.String(), "user: 5000", "usr: 5000", 1)
+	if _, err := Parse("p.yaml", []byte(wrong)); err == nil || err.Error() != `p.yaml:25005:5: unknown key "usr" in scopes.s5000 (did you mean "user"?)` {
+		t.Errorf("a mistake in the middle: %v", err)
 	}
 }
 

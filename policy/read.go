@@ -15,6 +15,11 @@ import (
 	"weir/internal/yamlfile"
 )
 
+// MaxFile is the longest policy file, in octets: room for as many scopes as a data plane holds, and comments beside.
+const MaxFile = 8 << 20
+
+var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000}
+
 const tryReference = "correct the file at the places named; docs/formats/policy.md describes the format"
 
 // Load reads a policy file.
@@ -34,8 +39,8 @@ func ReadFile(filename string) ([]byte, error) {
 		return nil, fault.New(fault.Usage, "name a policy file; docs/formats/policy.md has examples", "there is no file %s", filename)
 	case err != nil:
 		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
-	case !info.Mode().IsRegular() || info.Size() > yamlfile.MaxFile:
-		return nil, fault.New(fault.Usage, "name a policy file", "%s is no file, or longer than %d octets", filename, yamlfile.MaxFile)
+	case !info.Mode().IsRegular() || info.Size() > MaxFile:
+		return nil, fault.New(fault.Usage, "name a policy file", "%s is no file, or longer than %d octets", filename, MaxFile)
 	}
 	text, err := os.ReadFile(filename)
 	if err != nil {
@@ -46,7 +51,7 @@ func ReadFile(filename string) ([]byte, error) {
 
 // Parse reads a policy from a file's text. Its errors are faults of status Usage that name every mistake with its place.
 func Parse(filename string, text []byte) (*Policy, error) {
-	tree, err := yamlfile.Parse(filename, text)
+	tree, err := yamlfile.ParseWithin(limits, filename, text)
 	if err != nil {
 		return nil, err
 	}
@@ -59,21 +64,24 @@ func Parse(filename string, text []byte) (*Policy, error) {
 	if raw.Version != 1 {
 		problems.Add(raw.At("version"), "", "version %d is not known: this Weir reads version 1", raw.Version)
 	}
-	p := &Policy{}
-	places := map[Selector]yamlfile.Place{}
+	p := &Policy{written: map[string]written{}}
+	first := map[Selector]yamlfile.Text{}
 	for _, entry := range raw.Scopes {
 		scope := entry.Value.scope(entry.Key, &problems)
-		if first, twice := places[scope.Applies]; twice && scope.Applies.Kind != "" {
-			problems.Add(entry.Key.Place, "", "scopes.%s: %s has a scope already, at %s: two limits on the same traffic contradict each other",
-				scope.Name, scope.Applies, first)
+		if other, twice := first[scope.Applies]; twice && scope.Applies.Kind != "" {
+			problems.Add(entry.Key.Place, fmt.Sprintf("keep one of %s and %s, with the limit that is meant", other.Value, scope.Name),
+				"scopes.%s: %s has a scope already, %s at %s: two limits on the same traffic contradict each other",
+				scope.Name, scope.Applies, other.Value, other.Place)
+		} else {
+			first[scope.Applies] = entry.Key
 		}
-		places[scope.Applies] = entry.Key.Place
 		p.Scopes = append(p.Scopes, scope)
+		p.written[scope.Name] = written{entry.Key.Place, entry.Value.Fields}
 	}
 	if err := problems.Err(tryReference); err != nil {
 		return nil, err
 	}
-	p.Warnings = neverReached(p.Scopes)
+	p.Warnings = p.neverReached()
 	return p, nil
 }
 
@@ -162,29 +170,4 @@ func (f *rateFile) rate(direction string, complain func(key, format string, args
 		complain(direction, "%s: mark %s is not below drop %s", direction, r.Mark, r.Drop)
 	}
 	return r
-}
-
-// neverReached warns of cgroup scopes whose rate is above that of a scope around them.
-func neverReached(scopes []Scope) (warnings []string) {
-	within := func(inner, outer Selector) bool {
-		return inner.Kind == Cgroup && outer.Kind == Cgroup && strings.HasPrefix(inner.Text, outer.Text+"/") ||
-			inner.Kind != Host && outer.Kind == Host
-	}
-	for _, inner := range scopes {
-		for _, outer := range scopes {
-			if !within(inner.Applies, outer.Applies) {
-				continue
-			}
-			for _, direction := range []struct {
-				name         string
-				inner, outer *Rate
-			}{{"egress", inner.Egress, outer.Egress}, {"ingress", inner.Ingress, outer.Ingress}} {
-				if direction.inner != nil && direction.outer != nil && direction.inner.Rate > direction.outer.Rate {
-					warnings = append(warnings, fmt.Sprintf("scope %s: its %s of %s is never reached, since scope %s around it has %s",
-						inner.Name, direction.name, direction.inner.Rate, outer.Name, direction.outer.Rate))
-				}
-			}
-		}
-	}
-	return warnings
 }

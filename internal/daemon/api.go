@@ -11,7 +11,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/internal/version"
-	"weir/internal/yamlfile"
 	"weir/policy"
 )
 
@@ -70,7 +69,7 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 }
 
 func operation(name, method, summary string) huma.Operation {
-	return huma.Operation{OperationID: name, Method: method, Path: "/v1/" + name, Summary: summary, MaxBodyBytes: yamlfile.MaxFile,
+	return huma.Operation{OperationID: name, Method: method, Path: "/v1/" + name, Summary: summary, MaxBodyBytes: policy.MaxFile,
 		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError}}
 }
 

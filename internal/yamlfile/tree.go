@@ -10,17 +10,22 @@ import (
 	yaml "github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a file: far above what people write, and low enough that no file makes its reader slow or large.
+// Bounds of a file: far above what people write, and low enough that no file makes its reader slow or large.
 const (
-	MaxFile  = 256 << 10 // octets of text
+	MaxFile  = 256 << 10 // octets of text, where a format has no bounds of its own
+	maxNodes = 100_000   // values once aliases are expanded, likewise
 	maxLine  = 4096      // octets of a line, which bounds nesting by columns
 	maxDepth = 32        // levels of nesting
-	maxNodes = 100_000   // nodes after aliases are expanded
 )
+
+// Limits are the bounds of a format whose files grow with what they describe.
+type Limits struct {
+	Octets int // of text
+	Values int // keys' values and lists' items, once aliases are expanded
+}
 
 // Kind is what a node holds.
 type Kind int
@@ -61,10 +66,19 @@ type Tree struct {
 	Root *Node
 }
 
-// Parse reads a file's text. Its errors are faults of status Usage with file, line and column.
+// Parse reads the text of a file of up to MaxFile octets. Its errors are faults of status Usage with file, line and column.
 func Parse(filename string, text []byte) (*Tree, error) {
+	return ParseWithin(Limits{MaxFile, maxNodes}, filename, text)
+}
+
+// ParseWithin is Parse with other bounds.
+func ParseWithin(limits Limits, filename string, text []byte) (*Tree, error) {
+	return parseIn(limits, partSize, filename, text)
+}
+
+func parseIn(limits Limits, partSize int, filename string, text []byte) (*Tree, error) {
 	var p Problems
-	c := &converter{file: filename, problems: &p, anchors: map[string]*Node{}}
+	c := &converter{file: filename, problems: &p, limits: limits, partSize: partSize, anchors: map[string]*Node{}}
 	if c.acceptable(text) {
 		if root := c.parse(text); root != nil && p.Len() == 0 {
 			return &Tree{root}, nil
@@ -77,8 +91,8 @@ func Parse(filename string, text []byte) (*Tree, error) {
 func (c *converter) acceptable(text []byte) bool {
 	whole := Place{File: c.file}
 	switch {
-	case len(text) > MaxFile:
-		c.problems.Add(whole, "split the file, or write it with fewer words", "the file has %d octets; %d are allowed", len(text), MaxFile)
+	case len(text) > c.limits.Octets:
+		c.problems.Add(whole, "split the file, or write it with fewer words", "the file has %d octets; %d are allowed", len(text), c.limits.Octets)
 	case !utf8.Valid(text):
 		c.problems.Add(whole, "save the file as UTF-8", "the file is not UTF-8 text")
 	case len(bytes.TrimSpace(text)) == 0:
@@ -106,11 +120,12 @@ func (c *converter) parse(text []byte) (root *Node) {
 		c.problems.Add(c.at(deep), "", "nested more than %d levels deep", maxDepth)
 		return nil
 	}
-	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	f, rest, err := parse(cut(tokens, c.partSize))
 	if err != nil {
 		c.syntaxError(err)
 		return nil
 	}
+	c.rest = rest
 	var bodies []ast.Node
 	for _, doc := range f.Docs {
 		if doc != nil && doc.Body != nil && doc.Body.Type() != ast.CommentType {
@@ -122,7 +137,14 @@ func (c *converter) parse(text []byte) (root *Node) {
 		c.problems.Add(Place{File: c.file}, "", "the file has only comments")
 		return nil
 	case 1:
-		return c.node(bodies[0], 0)
+		root = c.node(bodies[0], 0)
+		for owner := range c.rest {
+			if c.problems.Len() > 0 {
+				break // a mistake was noted instead
+			}
+			c.problems.Add(c.at(owner), "write it as plain keys, values and lists", "not readable as one mapping")
+		}
+		return root
 	}
 	c.problems.Add(c.at(bodies[1].GetToken()), "put each document in a file of its own", "a second YAML document begins here")
 	return nil
@@ -175,6 +197,9 @@ func (c *converter) at(t *token.Token) Place {
 type converter struct {
 	file     string
 	problems *Problems
+	limits   Limits
+	partSize int                                      // entries
+	rest     map[*token.Token][]*ast.MappingValueNode // of wide mappings, by their first key
 	anchors  map[string]*Node
 	total    int
 }
@@ -192,8 +217,8 @@ func (c *converter) node(n ast.Node, depth int) *Node {
 	if depth > maxDepth {
 		return c.complain(n, "", "nested more than %d levels deep", maxDepth)
 	}
-	if c.total++; c.total > maxNodes {
-		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", maxNodes)
+	if c.total++; c.total > c.limits.Values {
+		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", c.limits.Values)
 	}
 	out := &Node{Kind: Scalar, Place: c.at(n.GetToken()), size: 1}
 	switch n := n.(type) {
@@ -258,8 +283,8 @@ func (c *converter) alias(n *ast.AliasNode) *Node {
 	if !known {
 		return c.complain(n, "define the anchor before it is used", "no anchor &%s above this line", name)
 	}
-	if c.total += v.size; c.total > maxNodes {
-		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", maxNodes)
+	if c.total += v.size; c.total > c.limits.Values {
+		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", c.limits.Values)
 	}
 	return v
 }
@@ -267,7 +292,10 @@ func (c *converter) alias(n *ast.AliasNode) *Node {
 func (c *converter) mapping(out *Node, values []*ast.MappingValueNode, depth int) *Node {
 	out.Kind = Mapping
 	if len(values) > 0 {
-		out.Place = c.at(values[0].Key.GetToken())
+		first := values[0].Key.GetToken()
+		out.Place = c.at(first)
+		values = append(values, c.rest[first]...)
+		delete(c.rest, first)
 	}
 	seen := map[string]Place{}
 	var merged []*Node

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+)
+
+// neverReached warns of scopes whose rate is above that of a scope around them: the host, or a cgroup above. Of several
+// around a scope it names the one with the least. It climbs paths, so that its time grows with the policy alone.
+func (p *Policy) neverReached() (warnings []string) {
+	around := map[Selector]Scope{}
+	for _, s := range p.Scopes {
+		around[s.Applies] = s
+	}
+	for _, inner := range p.Scopes {
+		outers := enclosing(inner.Applies)
+		for _, of := range directions {
+			rate := of.rate(inner)
+			if rate == nil {
+				continue
+			}
+			var least *Scope
+			for _, selector := range outers {
+				outer, there := around[selector]
+				if limit := of.rate(outer); there && limit != nil && limit.Rate < rate.Rate && (least == nil || limit.Rate < of.rate(*least).Rate) {
+					least = &outer
+				}
+			}
+			if least != nil {
+				warnings = append(warnings, fmt.Sprintf("%s: scope %s: its %s of %s is never reached, since scope %s around it, at %s, has %s: lower the one or raise the other",
+					p.At(inner.Name, of.name), inner.Name, of.name, rate.Rate, least.Name, p.At(least.Name, of.name), of.rate(*least).Rate))
+			}
+		}
+	}
+	return warnings
+}
+
+// directions of a scope, by the names that they have in the file.
+var directions = []struct {
+	name string
+	rate func(Scope) *Rate
+}{
+	{"egress", func(s Scope) *Rate { return s.Egress }},
+	{"ingress", func(s Scope) *Rate { return s.Ingress }},
+}
+
+// enclosing lists the selectors whose traffic includes that of s whatever the host is like, the nearest first.
+func enclosing(s Selector) (all []Selector) {
+	if s.Kind == Cgroup {
+		for at := path.Dir(s.Text); at != "/"; at = path.Dir(at) {
+			all = append(all, Selector{Kind: Cgroup, Text: at})
+		}
+	}
+	if s.Kind != Host {
+		all = append(all, Selector{Kind: Host})
+	}
+	return all
+}
