@@ -12,6 +12,7 @@ func commands(a *app) []*cobra.Command {
 		newDaemonCommand(a),
 		newStatusCommand(a),
 		newTopCommand(a),
+		newProveCommand(a),
 		newReleaseCommand(a),
 		newRunCommand(a),
 		newTesterCommand(a),

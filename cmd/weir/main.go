@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"weir/internal/child"
+	"weir/internal/prove/station"
 	"weir/lab/link/emulator"
 )
 
@@ -23,5 +24,7 @@ func main() {
 func parts() child.Parts {
 	return child.Parts{
 		emulator.PartName: emulator.Part,
+		station.NearPart:  station.Near,
+		station.FarPart:   station.Far,
 	}
 }

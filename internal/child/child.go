@@ -56,6 +56,13 @@ type Process struct {
 
 // Start runs this executable as the named part. The child is killed when ctx ends or when this process dies.
 func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error) {
+	return StartIn(ctx, name, stderr, nil)
+}
+
+// StartIn is Start with a say in where the child runs. Enter, if not nil, is called on the thread that starts the child and
+// is used for nothing else afterwards: a namespace that it enters is the child's, and it may complete the attributes, with
+// a cgroup's descriptor for one.
+func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*syscall.SysProcAttr) error) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find own executable: %w", err)
@@ -76,7 +83,7 @@ func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error)
 	}
 	p := &Process{In: in, Out: out, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
-	go p.hold(started)
+	go p.hold(started, enter)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start child %s: %w", name, err)
 	}
@@ -84,9 +91,15 @@ func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error)
 }
 
 // hold starts and waits for the child on one thread that lives as long: the death signal follows the thread, not the process.
-func (p *Process) hold(started chan<- error) {
-	runtime.LockOSThread()
-	err := p.cmd.Start()
+func (p *Process) hold(started chan<- error, enter func(*syscall.SysProcAttr) error) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	var err error
+	if enter != nil {
+		err = enter(p.cmd.SysProcAttr)
+	}
+	if err == nil {
+		err = p.cmd.Start()
+	}
 	started <- err
 	if err != nil {
 		return

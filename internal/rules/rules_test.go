@@ -55,7 +55,7 @@ func room(path string) string {
 
 // mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
 var mayImport = map[string][]string{
-	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine"},
+	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove"},
 	"lab":    {"tester", "record", "internal/kernel", "internal/machine"},
 	"tester": {"record", "internal/kernel", "internal/machine"},
 	"limit":  {"internal/kernel"},
@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"e2e":    {"record", "internal/kernel"},
 
 	"internal/daemon":   {"limit", "policy", "record", "internal/kernel"},
+	"internal/prove":    {"internal/daemon", "limit", "policy", "lab", "record", "internal/kernel"},
 	"internal/kernel":   {},
 	"internal/machine":  {"record", "internal/kernel"},
 	"internal/doctor":   {"record", "internal/kernel", "internal/machine"},

@@ -166,6 +166,15 @@ func (n *Namespace) Inode() (uint64, error) {
 	return status.Ino, nil
 }
 
+// Enter moves the calling thread into the namespace for good. It is for a thread that starts a process and ends with it:
+// lock the goroutine to it, and do not unlock.
+func (n *Namespace) Enter() error {
+	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
+	}
+	return nil
+}
+
 // Do runs f with the calling thread inside the namespace and returns its error. The thread is locked for the time of f.
 func (n *Namespace) Do(f func() error) error {
 	runtime.LockOSThread()

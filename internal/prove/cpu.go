@@ -1,0 +1,47 @@
+package prove
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// processors is the time that all processors of the host have spent since it started, in ticks (proc(5), /proc/stat).
+type processors struct{ total, idle uint64 }
+
+func readProcessors() (processors, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return processors{}, fmt.Errorf("read processor time: %w", err)
+	}
+	return parseProcessors(string(text))
+}
+
+func parseProcessors(text string) (p processors, err error) {
+	line, _, _ := strings.Cut(text, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 6 || fields[0] != "cpu" {
+		return p, fmt.Errorf("read processor time: %q is not what /proc/stat begins with", line)
+	}
+	// Guest time, the ninth figure and the one after, is part of user time.
+	for i, field := range fields[1:min(len(fields), 9)] {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return p, fmt.Errorf("read processor time: %w", err)
+		}
+		p.total += n
+		if i == 3 || i == 4 { // idle, and waiting for a disk
+			p.idle += n
+		}
+	}
+	return p, nil
+}
+
+// busySince is the share of the time since before that was used; 0 where the clock has not ticked.
+func (p processors) busySince(before processors) float64 {
+	if p.total <= before.total {
+		return 0
+	}
+	return 1 - float64(p.idle-before.idle)/float64(p.total-before.total)
+}

@@ -1,0 +1,168 @@
+package station
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+)
+
+// Place is where a near station lives.
+type Place struct {
+	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May be nil.
+	Enter func(*syscall.SysProcAttr) error
+	User  *uint32 // who it becomes; nil leaves it
+}
+
+// Peer is a server as its clients see it.
+type Peer struct {
+	Control netip.AddrPort // for this process
+	Target  netip.AddrPort // for near stations
+	Token   string
+}
+
+// Pair is a connected flow. It is not safe for concurrent use; Close ends both stations.
+type Pair struct {
+	Flow    Flow
+	process *child.Process
+	control net.Conn
+	near    end
+	far     end
+}
+
+// end is the conversation with one station.
+type end struct {
+	to     *json.Encoder
+	events chan Event // closed with the conversation
+}
+
+// Connect starts a near station at a place and connects it to the peer.
+func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err error) {
+	pair = &Pair{Flow: f}
+	defer func() {
+		if err != nil {
+			pair.Close()
+		}
+	}()
+	dialer := net.Dialer{Timeout: connectTime}
+	if pair.control, err = dialer.DialContext(ctx, "tcp", p.Control.String()); err != nil {
+		return pair, fault.Wrap(fmt.Errorf("reach the peer: %w", err), fault.Testbed,
+			"start it with: weir prove --listen ADDRESS:PORT, and let its TCP and UDP port through firewalls")
+	}
+	pair.far = converse(pair.control, pair.control)
+	if err := pair.far.to.Encode(hello{Format: format, Kind: kindControl, Token: p.Token, Flow: f}); err != nil {
+		return pair, fmt.Errorf("ask the peer: %w", err)
+	}
+	opened, err := pair.far.next(ctx, "session")
+	if err != nil {
+		return pair, fault.Wrap(fmt.Errorf("ask the peer: %w", err), fault.Testbed, "give both ends the same --token")
+	}
+	if pair.process, err = child.StartIn(ctx, NearPart, os.Stderr, at.Enter); err != nil {
+		return pair, err
+	}
+	pair.near = converse(pair.process.Out, pair.process.In)
+	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User}); err != nil {
+		return pair, fmt.Errorf("instruct near station: %w", err)
+	}
+	for _, e := range []end{pair.near, pair.far} {
+		if _, err := e.next(ctx, "ready"); err != nil {
+			return pair, fmt.Errorf("connect stations: %w", err)
+		}
+	}
+	return pair, nil
+}
+
+// PID is the near station's process.
+func (p *Pair) PID() int { return p.process.PID() }
+
+func converse(in io.Reader, out io.Writer) end {
+	e := end{to: json.NewEncoder(out), events: make(chan Event, 8)}
+	go func() {
+		defer close(e.events)
+		for decoder := json.NewDecoder(in); ; {
+			var event Event
+			if decoder.Decode(&event) != nil {
+				return
+			}
+			e.events <- event
+		}
+	}()
+	return e
+}
+
+// next waits for the event named, for as long as ctx lasts.
+func (e end) next(ctx context.Context, name string) (Event, error) {
+	select {
+	case got, open := <-e.events:
+		switch {
+		case !open:
+			return got, errors.New("the station has ended")
+		case got.Problem != "":
+			return got, errors.New(got.Problem)
+		case got.Event != name:
+			return got, fmt.Errorf("the station says %q instead of %q", got.Event, name)
+		}
+		return got, nil
+	case <-ctx.Done():
+		return Event{}, ctx.Err()
+	}
+}
+
+// Measured is what the receiver counted within the window, and what the sender's kernel saw.
+type Measured struct {
+	Received Tally
+	Delay    Delay
+}
+
+// Measure lets the sender send and measures at the receiver for the duration that follows the warm-up. Edge is called when
+// the window begins and when it ends.
+func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
+	sender, receiver := p.near, p.far
+	if p.Flow.Reverse {
+		sender, receiver = receiver, sender
+	}
+	if err := errors.Join(sender.to.Encode(command{Do: "send"}),
+		receiver.to.Encode(command{Do: "measure", Warmup: warmup, Duration: duration})); err != nil {
+		return m, fmt.Errorf("instruct stations: %w", err)
+	}
+	var at [2]Tally
+	for i, name := range []string{"begin", "end"} {
+		event, err := receiver.next(ctx, name)
+		if err != nil {
+			return m, fmt.Errorf("measure: %w", err)
+		}
+		if err := edge(); err != nil {
+			return m, err
+		}
+		at[i] = event.Tally
+	}
+	m.Received = at[1].Since(at[0])
+	if err := sender.to.Encode(command{Do: "stop"}); err != nil {
+		return m, fmt.Errorf("instruct stations: %w", err)
+	}
+	stopped, err := sender.next(ctx, "stopped")
+	if err != nil {
+		return m, fmt.Errorf("stop: %w", err)
+	}
+	m.Delay = stopped.Delay
+	return m, nil
+}
+
+// Close ends both stations.
+func (p *Pair) Close() {
+	if p.control != nil {
+		_ = p.control.Close()
+	}
+	if p.process != nil {
+		_ = p.process.Stop(time.Second) // one that does not end is killed
+	}
+}

@@ -1,0 +1,69 @@
+package station
+
+import (
+	"time"
+
+	"weir/internal/units"
+)
+
+// Protocol of a flow's data.
+type Protocol string
+
+const (
+	TCP Protocol = "tcp"
+	UDP Protocol = "udp"
+)
+
+// Flow is what two stations do together.
+type Flow struct {
+	Protocol    Protocol `json:"protocol"`
+	Connections int      `json:"connections"` // of TCP; a UDP flow is one socket pair
+	// Rate is what is offered, in bit/s of payload; 0 lets TCP send as fast as it can. UDP needs one.
+	Rate units.BitRate `json:"rate,omitempty"`
+	// Reverse makes the far station send to the near one.
+	Reverse bool `json:"reverse,omitempty"`
+}
+
+// Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
+const Payload = 1200
+
+// Ethernet is what a packet has beyond IP in this package's wire octets, as in an interface's counters.
+const Ethernet = 14
+
+// Tally is what a station has counted since it was opened.
+type Tally struct {
+	At       time.Duration `json:"at"`       // when it was read, since the station was opened
+	Octets   uint64        `json:"octets"`   // payload received
+	Wire     uint64        `json:"wire"`     // received, with IP, transport and Ethernet headers
+	Segments uint64        `json:"segments"` // received
+	Drops    uint64        `json:"drops"`    // datagrams that found the receive buffer full
+	Sent     uint64        `json:"sent"`     // payload handed to the kernel
+}
+
+// Since is what came after an earlier tally.
+func (t Tally) Since(before Tally) Tally {
+	return Tally{At: t.At - before.At, Octets: t.Octets - before.Octets, Wire: t.Wire - before.Wire,
+		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent}
+}
+
+// Delay is the round-trip time that a sender's kernel has seen (TCP_INFO); zero for UDP.
+type Delay struct {
+	Idle time.Duration `json:"idle"` // the shortest
+	Mean time.Duration `json:"mean"` // of the smoothed one, while it sent
+}
+
+// command is what a station is told. Do is send, measure or stop.
+type command struct {
+	Do       string        `json:"do"`
+	Warmup   time.Duration `json:"warmup,omitempty"`
+	Duration time.Duration `json:"duration,omitempty"`
+}
+
+// Event is what a station says: ready, begin and end of a measurement, stopped, or a problem that ends it.
+type Event struct {
+	Event   string `json:"event"`
+	Session string `json:"session,omitempty"`
+	Tally   Tally  `json:"tally,omitzero"`
+	Delay   Delay  `json:"delay,omitzero"`
+	Problem string `json:"problem,omitempty"`
+}

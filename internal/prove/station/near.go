@@ -1,0 +1,191 @@
+package station
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// NearPart is the name under which main and TestMain register [Near] with child.Main.
+const NearPart = "prove-near"
+
+// Task is the first thing a near station reads; commands follow.
+type Task struct {
+	Flow    Flow           `json:"flow"`
+	Target  netip.AddrPort `json:"target"`
+	Session string         `json:"session"`
+	User    *uint32        `json:"user,omitempty"` // who to become before any socket is opened
+}
+
+// connectTime bounds a handshake: the far station has said that it is there.
+const connectTime = 5 * time.Second
+
+// Near is the process in the scope: it connects to the far station and does what it is told.
+func Near(in io.Reader, out io.Writer) error {
+	commands := json.NewDecoder(in)
+	var task Task
+	if err := commands.Decode(&task); err != nil {
+		return fmt.Errorf("read task: %w", err)
+	}
+	c, err := near(task)
+	if err != nil {
+		return json.NewEncoder(out).Encode(Event{Event: "problem", Problem: err.Error()})
+	}
+	return operate(commands, out, c)
+}
+
+func near(task Task) (carrier, error) {
+	if task.User != nil {
+		if err := become(int(*task.User)); err != nil {
+			return nil, err
+		}
+	}
+	if task.Flow.Protocol == UDP {
+		return nearUDP(task)
+	}
+	return nearTCP(task)
+}
+
+// become gives this process another user for good. The death signal, which that takes away, is asked for again.
+func become(user int) error {
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(user, user, user), syscall.Setresuid(user, user, user)); err != nil {
+		return fmt.Errorf("become user %d: %w", user, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("become user %d: %w", user, err)
+	}
+	return nil
+}
+
+func nearTCP(task Task) (carrier, error) {
+	var conns []*net.TCPConn
+	for range task.Flow.Connections {
+		c, err := dial(task.Target)
+		if err == nil {
+			conns = append(conns, c)
+			err = json.NewEncoder(c).Encode(hello{Format: format, Kind: kindData, Session: task.Session})
+		}
+		if err != nil {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			return nil, fmt.Errorf("connect to %s: %w", task.Target, err)
+		}
+	}
+	return newStreams(task.Flow, conns), nil
+}
+
+func dial(to netip.AddrPort) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
+	defer cancel()
+	dialer := net.Dialer{KeepAlive: -1}
+	c, err := dialer.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// nearUDP announces itself until the far station answers: datagrams may be lost.
+func nearUDP(task Task) (carrier, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(task.Target))
+	if err != nil {
+		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
+	}
+	growBuffer(c)
+	answer := make([]byte, 64)
+	for deadline := time.Now().Add(connectTime); ; {
+		if time.Now().After(deadline) {
+			_ = c.Close()
+			return nil, fmt.Errorf("reach %s by UDP: no answer within %s", task.Target, connectTime)
+		}
+		_, _ = c.Write([]byte(greeting + task.Session)) // what is refused now is sent again
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if n, err := c.Read(answer); err == nil && string(answer[:n]) == greeting {
+			break
+		}
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	d := &datagrams{flow: task.Flow, header: headersTo(task.Target), shut: func() { _ = c.Close() },
+		drops: func() uint64 { return socketDrops(c) },
+		write: func(b []byte) error { _, err := c.Write(b); return err }}
+	go func() {
+		buffer := make([]byte, 2048)
+		for {
+			n, err := c.Read(buffer)
+			if err == nil {
+				d.arrived(n)
+			} else if !errors.Is(err, syscall.ECONNREFUSED) {
+				return
+			}
+		}
+	}()
+	return d, nil
+}
+
+// socketDrops is how many datagrams found the receive buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in linux/sock_diag.h).
+func socketDrops(c *net.UDPConn) uint64 {
+	const drops = 8
+	var info [9]uint32
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		length := uint32(unsafe.Sizeof(info))
+		_, _, _ = syscall.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)),
+			uintptr(unsafe.Pointer(&length)), 0)
+	})
+	return uint64(info[drops])
+}
+
+// FarPart is the name under which main and TestMain register [Far] with child.Main.
+const FarPart = "prove-far"
+
+// FarTask says how a far station of one's own is to serve.
+type FarTask struct {
+	Listen string  `json:"listen"` // address and port; a port of 0 is any
+	Token  string  `json:"token"`
+	User   *uint32 `json:"user,omitempty"` // who owns its sockets
+}
+
+// Far serves far stations in a process of its own until its input ends. It says the address that it listens on.
+func Far(in io.Reader, out io.Writer) error {
+	commands := json.NewDecoder(in)
+	var task FarTask
+	if err := commands.Decode(&task); err != nil {
+		return fmt.Errorf("read task: %w", err)
+	}
+	server, err := Listen(task.Listen, task.Token)
+	if err != nil {
+		return err
+	}
+	if task.User != nil {
+		if err := server.belongTo(int(*task.User)); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(out, server.Addr()); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	err = server.Serve(ctx)
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

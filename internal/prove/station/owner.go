@@ -1,0 +1,49 @@
+package station
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// belongTo gives the server's sockets, and those that it accepts, another owner: limits of users go by a socket's owner,
+// which need not be its process's (fchown(2) on a socket).
+func (s *Server) belongTo(user int) error {
+	s.owner = user
+	return errors.Join(chown(s.tcp, user), chown(s.udp, user))
+}
+
+func chown(socket syscall.Conn, user int) error {
+	raw, err := socket.SyscallConn()
+	if err == nil {
+		outer := raw.Control(func(fd uintptr) { err = unix.Fchown(int(fd), user, user) })
+		err = errors.Join(outer, err)
+	}
+	if err != nil {
+		return fmt.Errorf("give socket to user %d: %w", user, err)
+	}
+	return nil
+}
+
+// bounded reads at most left octets; a negative left is no bound.
+type bounded struct {
+	from io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if b.left > 0 {
+		p = p[:min(len(p), b.left)]
+	}
+	n, err := b.from.Read(p)
+	if b.left > 0 {
+		b.left -= n
+	}
+	return n, err
+}

@@ -1,0 +1,284 @@
+package station
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"weir/internal/fault"
+)
+
+const (
+	format   = "weir-prove-peer/1"
+	greeting = "weir-prove-peer/1 " // begins and answers a UDP announcement
+
+	kindControl = "control"
+	kindData    = "data"
+
+	helloTime = 10 * time.Second
+	// idleTime ends a session whose client says nothing: no measurement is longer.
+	idleTime = time.Hour
+	// maxSessions bounds what strangers without the token could not reach and a client that leaks could.
+	maxSessions    = 32
+	maxConnections = 64
+)
+
+// hello is the first thing on every TCP connection: control names the flow and knows the token, data the session.
+type hello struct {
+	Format  string `json:"format"`
+	Kind    string `json:"kind"`
+	Token   string `json:"token,omitempty"`
+	Session string `json:"session,omitempty"`
+	Flow    Flow   `json:"flow,omitzero"`
+}
+
+// Server makes far stations for clients that know its token. It sends to nobody but the other end of a connection, or of a
+// UDP announcement, that names a session, which only such a client is told. It is safe for concurrent use.
+type Server struct {
+	token string
+	tcp   *net.TCPListener
+	udp   *net.UDPConn
+	owner int // of accepted sockets; -1 leaves them
+
+	mu       sync.Mutex // guards the maps
+	sessions map[string]*session
+	remotes  map[netip.AddrPort]*session // of UDP
+}
+
+// session is one flow's far end while it is being connected and used.
+type session struct {
+	flow   Flow
+	conns  chan *net.TCPConn
+	joined chan netip.AddrPort // the UDP client, once
+	remote netip.AddrPort
+	data   *datagrams // set under the server's lock when the client has joined
+}
+
+// Listen opens a server on a TCP and a UDP port of the same number.
+func Listen(address, token string) (*Server, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, fault.New(fault.Usage, "write an address and a port, as in 192.0.2.1:5201 or [2001:db8::1]:5201", "listen on %q: %w", address, err)
+	}
+	if at.Addr().IsUnspecified() && token == "" {
+		return nil, fault.New(fault.Usage, "name the one address that the traffic comes to, or set --token", "listen on every address without a token")
+	}
+	network := "tcp"
+	if at.Addr().Is4() {
+		network = "tcp4"
+	}
+	var last error
+	for range 8 { // a port of 0 may be free for TCP and taken for UDP
+		tcp, err := net.ListenTCP(network, net.TCPAddrFromAddrPort(at))
+		if err != nil {
+			return nil, fault.Wrap(fmt.Errorf("listen: %w", err), fault.Failed, "name an address of this host and a free port")
+		}
+		port := uint16(tcp.Addr().(*net.TCPAddr).Port)
+		udp, err := net.ListenUDP("udp"+network[3:], net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
+		if err == nil {
+			growBuffer(udp)
+			return &Server{token: token, tcp: tcp, udp: udp, owner: -1, sessions: map[string]*session{}, remotes: map[netip.AddrPort]*session{}}, nil
+		}
+		_ = tcp.Close()
+		if last = err; at.Port() != 0 {
+			break
+		}
+	}
+	return nil, fault.Wrap(fmt.Errorf("listen: %w", last), fault.Failed, "name an address of this host and a port that is free for UDP too")
+}
+
+// Addr is the address that the server listens on.
+func (s *Server) Addr() netip.AddrPort { return s.tcp.Addr().(*net.TCPAddr).AddrPort() }
+
+// Serve serves until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	work, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() { _, _ = s.tcp.Close(), s.udp.Close() })()
+	work.Go(s.receive)
+	work.Go(func() error {
+		for {
+			c, err := s.tcp.AcceptTCP()
+			if err != nil {
+				return fmt.Errorf("accept: %w", err)
+			}
+			if s.owner >= 0 {
+				_ = chown(c, s.owner) // a connection that has ended meanwhile has no owner
+			}
+			go s.greet(ctx, c)
+		}
+	})
+	err := work.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// greet reads a connection's hello and gives it to whom it belongs; a stranger's is closed.
+func (s *Server) greet(ctx context.Context, c *net.TCPConn) {
+	_ = c.SetReadDeadline(time.Now().Add(helloTime))
+	var h hello
+	// A stranger's first line is no reason to read for ever.
+	limited := &bounded{from: c, left: 4096}
+	decoder := json.NewDecoder(limited)
+	if err := decoder.Decode(&h); err != nil || h.Format != format {
+		_ = c.Close()
+		return
+	}
+	limited.left = -1
+	if h.Kind == kindControl {
+		_ = c.SetReadDeadline(time.Now().Add(idleTime))
+		if err := s.control(ctx, c, decoder, h); err != nil {
+			_ = json.NewEncoder(c).Encode(Event{Event: "problem", Problem: err.Error()})
+		}
+		_ = c.Close()
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	s.mu.Lock()
+	have := s.sessions[h.Session]
+	s.mu.Unlock()
+	if have == nil || h.Kind != kindData {
+		_ = c.Close()
+		return
+	}
+	select {
+	case have.conns <- c:
+	default:
+		_ = c.Close() // more than the flow has
+	}
+}
+
+// control is one flow, from the client's hello to its end.
+func (s *Server) control(ctx context.Context, c *net.TCPConn, commands *json.Decoder, h hello) error {
+	if subtle.ConstantTimeCompare([]byte(h.Token), []byte(s.token)) != 1 {
+		return errors.New("the token is not this peer's")
+	}
+	if h.Flow.Connections < 1 || h.Flow.Connections > maxConnections || h.Flow.Protocol == UDP && h.Flow.Rate == 0 {
+		return errors.New("the flow is not one that a peer takes part in")
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	id, one, err := s.open(h.Flow)
+	if err != nil {
+		return err
+	}
+	defer s.forget(id, one)
+	if err := json.NewEncoder(c).Encode(Event{Event: "session", Session: id}); err != nil {
+		return err
+	}
+	data, err := s.await(ctx, one)
+	if err != nil {
+		return err
+	}
+	return operate(commands, c, data)
+}
+
+func (s *Server) open(f Flow) (string, *session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sessions) >= maxSessions {
+		return "", nil, errors.New("the peer is busy")
+	}
+	id := rand.Text()
+	one := &session{flow: f, conns: make(chan *net.TCPConn, f.Connections), joined: make(chan netip.AddrPort, 1)}
+	s.sessions[id] = one
+	return id, one, nil
+}
+
+func (s *Server) forget(id string, one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+	delete(s.remotes, one.remote)
+	for {
+		select {
+		case c := <-one.conns:
+			_ = c.Close()
+		default:
+			return
+		}
+	}
+}
+
+// await waits until the near station has connected.
+func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*connectTime)
+	defer cancel()
+	late := errors.New("the near station did not connect")
+	if one.flow.Protocol == UDP {
+		select {
+		case <-one.joined:
+			return one.data, nil
+		case <-ctx.Done():
+			return nil, late
+		}
+	}
+	var conns []*net.TCPConn
+	for len(conns) < one.flow.Connections {
+		select {
+		case c := <-one.conns:
+			conns = append(conns, c)
+		case <-ctx.Done():
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			return nil, late
+		}
+	}
+	return newStreams(one.flow, conns), nil
+}
+
+// receive takes all datagrams of all flows.
+func (s *Server) receive() error {
+	buffer := make([]byte, 2048)
+	for {
+		n, from, err := s.udp.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			continue // an ICMP error about somebody who has gone
+		}
+		s.mu.Lock()
+		one := s.remotes[from]
+		s.mu.Unlock()
+		if id, is := strings.CutPrefix(string(buffer[:min(n, 64)]), greeting); is {
+			s.join(id, from)
+		} else if one != nil {
+			one.data.arrived(n)
+		}
+	}
+}
+
+// join makes the sender of an announcement the near end of its session, and answers.
+func (s *Server) join(id string, from netip.AddrPort) {
+	s.mu.Lock()
+	one := s.sessions[id]
+	if one == nil || one.data != nil && one.remote != from || one.flow.Protocol != UDP {
+		s.mu.Unlock()
+		return
+	}
+	first := one.data == nil
+	if first {
+		before := socketDrops(s.udp)
+		one.remote, s.remotes[from] = from, one
+		one.data = &datagrams{flow: one.flow, header: headersTo(from), shut: func() {},
+			drops: func() uint64 { return socketDrops(s.udp) - before },
+			write: func(b []byte) error { _, err := s.udp.WriteToUDPAddrPort(b, from); return err }}
+	}
+	s.mu.Unlock()
+	_, _ = s.udp.WriteToUDPAddrPort([]byte(greeting), from) // asked again, it answers again
+	if first {
+		one.joined <- from
+	}
+}

@@ -1,0 +1,74 @@
+package station
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// receiveBuffer is asked for, in octets, so that a busy processor does not look like a limit.
+const receiveBuffer = 8 << 20
+
+// datagrams is one end of a UDP flow: a socket, what it sends by, and who it sends to.
+type datagrams struct {
+	flow   Flow
+	write  func([]byte) error
+	drops  func() uint64
+	shut   func()
+	header uint64 // octets of IP, UDP and Ethernet
+	sent   atomic.Uint64
+	octets atomic.Uint64
+	count  atomic.Uint64
+}
+
+func headersTo(remote netip.AddrPort) uint64 {
+	if remote.Addr().Unmap().Is4() {
+		return 20 + 8 + Ethernet
+	}
+	return 40 + 8 + Ethernet
+}
+
+// arrived counts one datagram.
+func (d *datagrams) arrived(n int) {
+	d.count.Add(1)
+	d.octets.Add(uint64(n))
+}
+
+func (d *datagrams) send(stop <-chan struct{}) error {
+	return pace(float64(d.flow.Rate), Payload, stop, func() error {
+		err := d.write(blank[:Payload])
+		// A limit may refuse datagrams with an error, and queues may be full; both are what is to be measured.
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EAGAIN) {
+			return nil
+		}
+		if err == nil {
+			d.sent.Add(Payload)
+		}
+		return err
+	})
+}
+
+func (d *datagrams) tally() (Tally, error) {
+	count, octets := d.count.Load(), d.octets.Load()
+	return Tally{Octets: octets, Segments: count, Wire: octets + count*d.header, Sent: d.sent.Load(), Drops: d.drops()}, nil
+}
+
+func (d *datagrams) delay() Delay { return Delay{} }
+
+func (d *datagrams) close() { d.shut() }
+
+// growBuffer asks for a large receive buffer; without the privilege, for as much of it as anyone may have.
+func growBuffer(c *net.UDPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+		}
+	})
+}

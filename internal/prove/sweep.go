@@ -1,0 +1,49 @@
+package prove
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weir/internal/kernel/cgroup"
+	"weir/lab/instance"
+)
+
+// Sweep removes what runs that were killed have left: namespaces, and with them all devices, addresses and routes, and
+// cgroups below root. It leaves what a living process owns.
+func Sweep(root string) error {
+	_, err := instance.Sweep()
+	return errors.Join(err, sweepCgroups(root))
+}
+
+// sweepCgroups removes cgroups named after processes that are gone.
+func sweepCgroups(root string) error {
+	var stale []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it went away while it was looked at
+			}
+			return err
+		}
+		if owner, ours := strings.CutPrefix(entry.Name(), cgroupPrefix); ours && entry.IsDir() {
+			if pid, err := strconv.Atoi(owner); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+				stale = append(stale, path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for stale cgroups: %w", err)
+	}
+	for _, path := range stale {
+		if err := (cgroup.Cgroup{Path: path}).Remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
