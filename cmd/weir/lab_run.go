@@ -71,10 +71,9 @@ was stopped, and 3 if this machine cannot carry the scenario.`,
 				return err
 			}
 			if command.Flags().Changed("repetitions") {
-				if o.repetitions < 1 {
-					return fault.New(fault.Usage, "give at least 1", "--repetitions %d", o.repetitions)
+				if err := s.SetRepetitions(o.repetitions); err != nil {
+					return fmt.Errorf("--repetitions: %w", err)
 				}
-				s.Repetitions = o.repetitions
 				chosen["repetitions"] = strconv.Itoa(o.repetitions)
 			}
 			if !command.Flags().Changed("seed") {

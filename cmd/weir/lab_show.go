@@ -53,6 +53,8 @@ type shownScenario struct {
 	Parameters  []scenario.Parameter   `json:"parameters"`
 	Fallback    *scenario.Fallback     `json:"fallback,omitempty"`
 	Cells       []record.Labels        `json:"cells"`
+	Runs        int                    `json:"runs"` // those of single flows alone included
+	Traffic     float64                `json:"traffic_seconds"`
 	First       *scenario.Cell         `json:"first_cell"`
 	Expect      []scenario.Expectation `json:"expect"`
 }
@@ -62,16 +64,21 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
+	summary, err := s.Summary()
+	if err != nil {
+		return err
+	}
 	if a.format == "json" {
 		shown := shownScenario{Format: "weir-lab-scenario/1", Name: s.Name, Title: s.Title, Description: s.Description, Seed: s.Seed,
-			Repetitions: s.Repetitions, Parameters: orEmpty(s.Parameters), Fallback: s.Fallback, First: &cells[0], Expect: orEmpty(s.Expect)}
+			Repetitions: s.Repetitions, Parameters: orEmpty(s.Parameters), Fallback: s.Fallback, First: &cells[0],
+			Runs: summary.Runs(), Traffic: summary.Traffic.Seconds(), Expect: orEmpty(s.Expect)}
 		for _, cell := range cells {
 			shown.Cells = append(shown.Cells, cell.Labels)
 		}
 		return a.json(shown)
 	}
 	fmt.Fprintf(a.stdout, "%s: %s\n\n%s\n\n", s.Name, s.Title, strings.TrimSpace(s.Description))
-	fmt.Fprintf(a.stdout, "%s of parameters, %s each, seed %d\n\n", plural(len(cells), "combination"), plural(s.Repetitions, "repetition"), s.Seed)
+	fmt.Fprintf(a.stdout, "%s of parameters, %s each, seed %d\n%s\n\n", plural(len(cells), "combination"), plural(s.Repetitions, "repetition"), s.Seed, runsText(summary))
 	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), trafficTable(&cells[0]), expectationTable(s)} {
 		if len(t.Rows) == 0 {
 			continue
@@ -82,6 +89,15 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 		fmt.Fprintln(a.stdout)
 	}
 	return nil
+}
+
+// runsText says how much a scenario measures.
+func runsText(s scenario.Summary) string {
+	text := plural(s.Runs(), "run")
+	if s.Solos > 0 {
+		text += fmt.Sprintf(", %d of them of one flow alone (solo)", s.Solos*s.Repetitions)
+	}
+	return text + fmt.Sprintf("; %s of traffic, building and calibrating not counted", s.Traffic.Round(time.Second))
 }
 
 func parameterTable(s *scenario.Scenario) record.Table {

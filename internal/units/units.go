@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"weir/internal/fault"
 )
 
 // BitRate is a rate in bit/s. Zero means "not limited" wherever a limit is optional.
@@ -149,21 +151,23 @@ func (p Probability) String() string {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// The errors of the UnmarshalText methods carry advice (fault.Advice): the range of what may be written.
+
 func (r *BitRate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseBitRate(string(text))
-	return
+	return fault.Wrap(err, fault.Usage, "write a rate from 1bit to 1000Tbit, such as 200Mbit")
 }
 func (b *ByteSize) UnmarshalText(text []byte) (err error) {
 	*b, err = ParseByteSize(string(text))
-	return
+	return fault.Wrap(err, fault.Usage, "write a size from 0 to 1000000TB, such as 64KiB")
 }
 func (p *Probability) UnmarshalText(text []byte) (err error) {
 	*p, err = ParseProbability(string(text))
-	return
+	return fault.Wrap(err, fault.Usage, `write a share from 0 % to 100 %, such as "1%" or 0.01`)
 }
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := ParseDuration(string(text))
 	*d = Duration(parsed)
-	return err
+	return fault.Wrap(err, fault.Usage, "write a time of 0 or more, such as 5ms")
 }
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

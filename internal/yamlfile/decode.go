@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"weir/internal/fault"
 	"weir/internal/nearest"
 )
 
@@ -69,8 +70,8 @@ type Variables struct {
 
 // Decode fills the struct that into points to and adds mistakes to p. Keys are the fields' `yaml` tags; a field without a tag
 // is left alone, as are fields whose key the file does not give. Destinations are structs, pointers, slices, Map, Text,
-// Fields, bool, string, integers, floats, Node pointers (the raw subtree), and encoding.TextUnmarshaler; a struct that is
-// also a TextUnmarshaler accepts a single value as its short form. Without vars, "${" has no meaning.
+// Fields, bool, string, integers, floats, Node pointers (the raw subtree), and encoding.TextUnmarshaler, whose errors may
+// carry advice (fault.Advice); a struct that is also a TextUnmarshaler accepts a single value as its short form. Without vars, "${" has no meaning.
 //
 // Further options stand in the tags: `yaml:"name,required"` for a key that must be given, `enum:"a,b"` for a string that must
 // be one of those.
@@ -100,11 +101,16 @@ type decoder struct {
 }
 
 func (d *decoder) complain(place Place, path, format string, args ...any) {
+	d.advise(place, "", path, format, args...)
+}
+
+// advise is complain with advice of its own.
+func (d *decoder) advise(place Place, try, path, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if path != "" {
 		message = path + ": " + message
 	}
-	d.problems.Add(place, "", "%s", message)
+	d.problems.Add(place, try, "%s", message)
 }
 
 func join(path, key string) string {
@@ -310,7 +316,7 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	}
 	if u, reads := out.Addr().Interface().(encoding.TextUnmarshaler); reads {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
-			d.complain(n.Place, path, "%v", err)
+			d.advise(n.Place, fault.Advice(err), path, "%v", err)
 		}
 		setFields(out, Fields{Self: n.Place})
 		return

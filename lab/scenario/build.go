@@ -20,6 +20,9 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
+// tryDelay is the range of delays and jitters.
+var tryDelay = fmt.Sprintf("write a time from 0 to %s, such as 5ms", maxDelay)
+
 var nodeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)
 
 // builder makes a cell of a decoded file and notes what is impossible in it.
@@ -70,7 +73,7 @@ func (b *builder) nodes(files []nodeFile, router bool) {
 		case slices.ContainsFunc(b.cell.Nodes, func(have Node) bool { return have.Name == n.Name }):
 			b.complain(at, "give each host and router a name of its own", "%s: there is a host or router %q already", path, n.Name)
 		case len(b.cell.Nodes) == maxNodes:
-			b.complain(at, "", "%s: more than %d hosts and routers", path, maxNodes)
+			b.complain(at, fmt.Sprintf("describe at most %d", maxNodes), "%s: more than %d hosts and routers", path, maxNodes)
 		}
 		b.cell.Nodes = append(b.cell.Nodes, Node{Name: n.Name, Router: router, Sysctls: b.sysctls(n, path), Offloads: b.offloads(n, path)})
 	}

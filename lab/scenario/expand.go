@@ -88,6 +88,15 @@ func note(labels record.Labels) string {
 	return " (with " + strings.Join(words, ", ") + ")"
 }
 
+// SetRepetitions sets how often each cell is measured: 1 to MaxRepetitions. An error leaves the scenario unchanged.
+func (s *Scenario) SetRepetitions(n int) error {
+	if n < 1 || n > MaxRepetitions {
+		return fault.New(fault.Usage, tryRange(1, MaxRepetitions), "%d repetitions is outside 1 to %d", n, MaxRepetitions)
+	}
+	s.Repetitions = n
+	return nil
+}
+
 // Set gives a parameter of the sweep, or the fallback parameter, other values: --set loss=1%,2%. Where the file names the
 // values (a mapping), only those may be chosen. Expectations and published figures that no cell matches any more are
 // left out. An error leaves the scenario unchanged.
@@ -126,10 +135,11 @@ func (s *Scenario) set(q *parameter, values []string) error {
 	labels, err := s.labels()
 	if err == nil {
 		s.raw.check(&p)
-		err = p.Err("choose other values")
+		err = p.Err(fmt.Sprintf("choose other values of %s; it had %s", q.Name, strings.Join(before, ", ")))
 	}
 	if err == nil && len(labels) == 0 {
-		err = fault.New(fault.Usage, "set other values", "parameter %q: the sweep leaves no cell", q.Name)
+		err = fault.New(fault.Usage, fmt.Sprintf("set values of %s that \"skip\" in the file leaves; it had %s", q.Name, strings.Join(before, ", ")),
+			"parameter %q: the sweep leaves no cell", q.Name)
 	}
 	if err != nil {
 		q.Values = before

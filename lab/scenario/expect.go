@@ -13,10 +13,15 @@ import (
 	"weir/record"
 )
 
-const (
-	maxRepetitions = 1000
-	maxAttempts    = 20
-)
+// MaxRepetitions is how often a cell may be measured.
+const MaxRepetitions = 1000
+
+const maxAttempts = 20
+
+// tryRange is the advice for a number that lies outside its bounds.
+func tryRange(least, most int) string {
+	return fmt.Sprintf("write a number from %d to %d", least, most)
+}
 
 // judge checks the head against the cells that there are.
 type judge struct {
@@ -71,11 +76,11 @@ func (j *judge) numbers(h *head) {
 	if h.Version != 1 {
 		j.complain(at.Get("version").Place, "write \"version: 1\"", "version: %d is not known here; this reads version 1", h.Version)
 	}
-	if n := j.scenario.Repetitions; n < 1 || n > maxRepetitions {
-		j.complain(at.Get("repetitions").Place, "", "repetitions: %d is outside 1 to %d", n, maxRepetitions)
+	if n := j.scenario.Repetitions; n < 1 || n > MaxRepetitions {
+		j.complain(at.Get("repetitions").Place, tryRange(1, MaxRepetitions), "repetitions: %d is outside 1 to %d", n, MaxRepetitions)
 	}
 	if n := j.scenario.Attempts; n < 1 || n > maxAttempts {
-		j.complain(at.Get("attempts").Place, "", "attempts: %d is outside 1 to %d", n, maxAttempts)
+		j.complain(at.Get("attempts").Place, tryRange(1, maxAttempts), "attempts: %d is outside 1 to %d", n, maxAttempts)
 	}
 	if h.Fallback != nil && len(h.Fallback.Values) == 0 {
 		j.complain(h.Fallback.At("values"), "", "fallback.values: no value is given")
@@ -103,6 +108,8 @@ func (j *judge) metric(f yamlfile.Fields, path, name, subject string) (Metric, s
 	}
 	candidates := j.subjects(m)
 	switch {
+	case m.Name == Harm && len(candidates) == 0:
+		j.contended(f, path)
 	case subject == "" && len(candidates) == 0:
 		j.complain(f.At("metric"), "", "%s.metric: no flow of the scenario has a %s", path, name)
 	case subject == "" && len(candidates) > 1 && candidates[0] != Aggregate:
@@ -115,6 +122,15 @@ func (j *judge) metric(f yamlfile.Fields, path, name, subject string) (Metric, s
 		return m, subject, true
 	}
 	return m, "", false
+}
+
+const trySolo = "add \"solo: true\" to the phase whose flows contend"
+
+// contended complains where no flow of the scenario has a harm.
+func (j *judge) contended(f yamlfile.Fields, path string) {
+	if !slices.ContainsFunc(j.cell.Phases, func(p Phase) bool { return p.Solo }) {
+		j.complain(f.At("metric"), trySolo, "%s.metric: %s compares a flow with a run of the flow alone, and no phase asks for such runs", path, Harm)
+	}
 }
 
 func subjectHint(subject string, candidates []string) string {
@@ -152,6 +168,9 @@ func (j *judge) subjects(m Metric) (all []string) {
 		return all
 	}
 	for _, phase := range j.cell.Phases {
+		if m.Name == Harm && !phase.Solo {
+			continue
+		}
 		for _, f := range phase.Flows {
 			if m.Of != OfStream && (m.kinds() == nil || slices.Contains(m.kinds(), f.Kind)) {
 				all = append(all, f.Name)
@@ -175,7 +194,8 @@ func (m Metric) kinds() []traffic.Kind {
 		return []traffic.Kind{traffic.Datagram}
 	case Goodput, FlowShare, Harm, SeriesRate:
 		return []traffic.Kind{traffic.Bulk, traffic.Datagram}
-	case PredictedMathis, PredictedPFTK, PredictedCUBIC, PredictedRatio:
+	case PredictedMathis, PredictedPFTK, PredictedCUBIC, PredictedRatio, ResidualMathis, ResidualPFTK, ResidualCUBIC,
+		CubicRegion, WindowLimited:
 		return []traffic.Kind{traffic.Bulk}
 	}
 	return []traffic.Kind{traffic.Bulk, traffic.Request}
@@ -310,7 +330,9 @@ func (j *judge) plot(f figureFile, path string) {
 	out := FigureRequest{Name: f.Name, Title: f.Title, X: f.X, Series: f.Series, LogY: f.LogY}
 	var m Metric
 	if f.Series == "subject" && f.Subject == "" {
-		m = j.known(f.Fields, path, f.Metric)
+		if m = j.known(f.Fields, path, f.Metric); m.Name == Harm {
+			j.contended(f.Fields, path)
+		}
 	} else {
 		m, out.Subject, _ = j.metric(f.Fields, path, f.Metric, f.Subject)
 	}

@@ -120,6 +120,7 @@ type phaseFile struct {
 	Name            string         `yaml:"name" doc:"Name of the phase; \"phase 1\" and so on if left out."`
 	Duration        units.Duration `yaml:"duration,required" doc:"Length of the phase."`
 	Settle          units.Duration `yaml:"settle" doc:"Time at the phase's start that is left out of the figures."`
+	Solo            bool           `yaml:"solo" doc:"Measure each bulk and UDP flow of the phase alone too, in runs of its own: what harm is compared with."`
 	Flows           []flowFile     `yaml:"flows" doc:"TCP and UDP traffic."`
 	Streams         []streamFile   `yaml:"streams" doc:"Stamped frames of the tester, each one judged."`
 }
@@ -130,6 +131,7 @@ type flowFile struct {
 	Kind            string          `yaml:"kind,required" enum:"bulk,request,udp" doc:"bulk: TCP as fast as it goes; request: TCP request and response; udp: datagrams at a rate."`
 	From            string          `yaml:"from,required" doc:"Host that sends, or asks."`
 	To              string          `yaml:"to,required" doc:"Host that receives, or answers."`
+	Generator       string          `yaml:"generator" enum:"weir,iperf3" doc:"What generates the flow; if left out, what the command chooses."`
 	Congestion      string          `yaml:"congestion" doc:"TCP congestion control, such as cubic or bbr; the kernel's default if left out."`
 	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
 	ECN             bool            `yaml:"ecn" doc:"TCP asks for ECN."`

@@ -15,6 +15,7 @@ const (
 	defaultMTU     = 1500
 	defaultPackets = 1000 // of a queue that the file does not describe, as Linux gives a device
 	etherHeader    = 14
+	maxBDP         = 1000
 	leastBDP       = 10 // full frames: no shorter queue is made of a bandwidth-delay product
 )
 
@@ -49,7 +50,7 @@ func (b *builder) link(l linkFile, path string) Link {
 	if l.MTU != nil {
 		out.MTU = *l.MTU
 		if out.MTU < 1280 || out.MTU > 9000 {
-			b.complain(l.At("mtu"), "", "%s.mtu: %d is outside 1280 to 9000", path, out.MTU)
+			b.complain(l.At("mtu"), "write a packet size from 1280 to 9000 octets", "%s.mtu: %d is outside 1280 to 9000", path, out.MTU)
 		}
 	}
 	if len(l.Ends) != 2 {
@@ -138,13 +139,13 @@ func (b *builder) direction(d directionFile, common yamlfile.Fields, o *override
 	if s.Rate != nil {
 		out.Rate = *s.Rate
 		if out.Rate == 0 {
-			b.complain(s.at("rate"), "remove the key, or write a rate such as 100Mbit", "%s: rate 0: a link that carries nothing; leave the key out for no limit", s.key("rate"))
+			b.complain(s.at("rate"), "remove the key, or write a rate from 1bit to 1000Tbit, such as 100Mbit", "%s: rate 0: a link that carries nothing; leave the key out for no limit", s.key("rate"))
 		}
 	}
 	if s.Delay != nil {
 		out.Delay = time.Duration(*s.Delay)
 		if out.Delay > maxDelay {
-			b.complain(s.at("delay"), "", "%s: a delay of %s is above %s", s.key("delay"), out.Delay, maxDelay)
+			b.complain(s.at("delay"), tryDelay, "%s: a delay of %s is above %s", s.key("delay"), out.Delay, maxDelay)
 		}
 	}
 	b.jitter(s, &out)
@@ -167,9 +168,9 @@ func (b *builder) jitter(s *sided, out *link.Direction) {
 	}
 	switch {
 	case out.Jitter > maxDelay:
-		b.complain(s.at("jitter"), "", "%s: a jitter of %s is above %s", s.key("jitter"), out.Jitter, maxDelay)
+		b.complain(s.at("jitter"), tryDelay, "%s: a jitter of %s is above %s", s.key("jitter"), out.Jitter, maxDelay)
 	case out.Shape == link.Uniform && out.Jitter > out.Delay:
-		b.complain(s.at("jitter"), "make the delay at least as long", "%s: a jitter of %s around a delay of %s would need frames that arrive before they are sent", s.key("jitter"), out.Jitter, out.Delay)
+		b.complain(s.at("jitter"), fmt.Sprintf("write a jitter from 0 to the delay of %s, or make the delay longer", out.Delay), "%s: a jitter of %s around a delay of %s would need frames that arrive before they are sent", s.key("jitter"), out.Jitter, out.Delay)
 	}
 }
 
@@ -189,14 +190,14 @@ func (b *builder) loss(s *sided, out *link.Direction) {
 		given++
 		out.Loss = link.Loss{Model: link.GilbertElliott, P: float64(g.P), R: float64(g.R), H: g.H.value(0), K: g.K.value(1)}
 		if g.P > 0 && g.R == 0 {
-			b.complain(g.At("r"), "give r a value above 0", "%s.gilbert_elliott.r: 0 never leaves the bad state", s.key("loss"))
+			b.complain(g.At("r"), "write a share above 0 % and up to 100 %", "%s.gilbert_elliott.r: 0 never leaves the bad state", s.key("loss"))
 		}
 	}
 	if l.EveryNth != nil {
 		given++
 		out.Loss = link.Loss{Model: link.EveryNth, Nth: *l.EveryNth}
 		if *l.EveryNth < 2 {
-			b.complain(s.at("loss"), "", "%s.every_nth: %d loses everything or nothing; write 2 or more", s.key("loss"), *l.EveryNth)
+			b.complain(s.at("loss"), "write a number from 2", "%s.every_nth: %d loses everything or nothing; write 2 or more", s.key("loss"), *l.EveryNth)
 		}
 	}
 	if given != 1 {
@@ -225,13 +226,13 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	case q.Bytes != nil && q.BDP != nil:
 		b.complain(at, "keep one of them", "%s: bytes and bdp are two lengths for one queue", key)
 	case q.Bytes != nil && *q.Bytes < frame:
-		b.complain(at, "", "%s: %d octets hold no frame of %d octets", key, *q.Bytes, frame)
+		b.complain(at, fmt.Sprintf("write a length from %d octets, one frame, or a number of packets from 1", frame), "%s: %d octets hold no frame of %d octets", key, *q.Bytes, frame)
 	case q.Packets != nil && *q.Packets < 1:
-		b.complain(at, "", "%s: %d packets hold nothing", key, *q.Packets)
-	case q.BDP != nil && (*q.BDP <= 0 || *q.BDP > 1000):
-		b.complain(at, "", "%s: %g bandwidth-delay products is outside 0 (excluded) to 1000", key, *q.BDP)
+		b.complain(at, "write a number of packets from 1", "%s: %d packets hold nothing", key, *q.Packets)
+	case q.BDP != nil && (*q.BDP <= 0 || *q.BDP > maxBDP):
+		b.complain(at, fmt.Sprintf("write a number of bandwidth-delay products above 0 and up to %d", maxBDP), "%s: %g bandwidth-delay products is outside 0 (excluded) to %d", key, *q.BDP, maxBDP)
 	case q.RTT != nil && q.BDP == nil:
-		b.complain(at, "", "%s.rtt: it has a meaning with bdp alone", key)
+		b.complain(at, "remove rtt, or give the length in bdp", "%s.rtt: it has a meaning with bdp alone", key)
 	}
 	if q.Bytes != nil {
 		out.Queue.Bytes = *q.Bytes

@@ -53,6 +53,11 @@ const (
 	PredictedPFTK      = "predicted_pftk"
 	PredictedCUBIC     = "predicted_cubic"
 	PredictedRatio     = "predicted_ratio"
+	ResidualMathis     = "residual_mathis"
+	ResidualPFTK       = "residual_pftk"
+	ResidualCUBIC      = "residual_cubic"
+	CubicRegion        = "cubic_region"
+	WindowLimited      = "window_limited"
 	OWDMin             = "owd_min"
 	OWDMean            = "owd_mean"
 	OWDp50             = "owd_p50"
@@ -94,7 +99,7 @@ func Metrics() []Metric {
 		m(Goodput, record.BitPerSecond, OfFlow, more, "payload octets that the receiver counted after the settle time, as a rate; aggregate: of all bulk and UDP flows"),
 		m(FlowShare, record.Share, OfFlow, none, "the flow's goodput as a part of the aggregate goodput"),
 		m(JainIndex, record.Share, OfRun, more, "Jain's fairness index of the goodput of all streams (RFC 5166 section 2.3): 1 is equal shares, 1/n is one stream with everything"),
-		m(Harm, record.Share, OfFlow, less, "the part of its goodput that the flow loses to the others: 1 - goodput / goodput of an equal share (Ware et al. 2019); 0 or less is no harm"),
+		m(Harm, record.Share, OfFlow, less, "the part of its goodput alone that the flow loses to the others: (alone - together) / alone (Ware et al. 2019), both runs of one repetition; needs `solo: true`; 0 or less is no harm"),
 		m(SRTTMean, record.Seconds, OfFlow, less, "mean of the sender's smoothed round-trip time samples"),
 		m(SRTTp50, record.Seconds, OfFlow, less, "median of the sender's smoothed round-trip time samples"),
 		m(SRTTp99, record.Seconds, OfFlow, less, "99th percentile of the sender's smoothed round-trip time samples"),
@@ -113,6 +118,11 @@ func Metrics() []Metric {
 		m(PredictedPFTK, record.BitPerSecond, OfFlow, none, "goodput by the full equation of Padhye et al. (RFC 5348 section 3.1) at the run's loss-event rate and mean SRTT"),
 		m(PredictedCUBIC, record.BitPerSecond, OfFlow, none, "goodput by the CUBIC response function (RFC 9438 section 5) at the run's loss-event rate and mean SRTT"),
 		m(PredictedRatio, record.Share, OfFlow, none, "goodput / predicted_mathis"),
+		m(ResidualMathis, record.Share, OfFlow, none, "goodput / predicted_mathis - 1"),
+		m(ResidualPFTK, record.Share, OfFlow, none, "goodput / predicted_pftk - 1"),
+		m(ResidualCUBIC, record.Share, OfFlow, none, "goodput / predicted_cubic - 1"),
+		m(CubicRegion, record.Share, OfFlow, none, "where the run's loss-event rate and mean SRTT put CUBIC: 0 Reno-friendly (RFC 9438 section 4.3), 1 concave or convex (sections 4.4 and 4.5)"),
+		m(WindowLimited, record.Share, OfFlow, less, "the part of its sending time in which the receiver's window or the send buffer limited the sender, not congestion control"),
 		m(OWDMin, record.Seconds, OfStream, less, "smallest one-way delay of the stream's frames (RFC 7679)"),
 		m(OWDMean, record.Seconds, OfStream, less, "mean one-way delay"),
 		m(OWDp50, record.Seconds, OfStream, less, "median one-way delay"),

@@ -141,7 +141,7 @@ func mistakesOfTraffic() []mistake {
 		{"value twice", "loss: [0%, 1%]", "loss: [0%, 1%, 0%]", `f.yaml:4:3: parameter "loss" has the value "0%" twice`},
 		{"value without list", "loss: [0%, 1%]", "loss: 0%", "f.yaml:4:9: sweep.loss: expected a list of values, found a single value"},
 		{"too many cells", "loss: [0%, 1%]", "loss: [" + numbers(6000) + "]", "f.yaml: the sweep has more than 10000 combinations"},
-		{"parameter in the head", "title: a test", "title: a ${cc}", "f.yaml:2:8: title: a ${parameter} has no value here; it does in hosts, routers, links, routes, phases"},
+		{"parameter in the head", "title: a test", "title: a ${cc}", "f.yaml:2:8: title: a ${parameter} has no value here; it does in hosts, routers, links, routes, limits, phases"},
 		{"unknown skip", "hosts: [c", "skip: [{loss: 7%}]\nhosts: [c", `f.yaml:6:9: skip[0]: "7%" is not a value of "loss" (did you mean "0%"?)`},
 		{"all skipped", "hosts: [c", "skip: [{loss: [0%, 1%]}]\nhosts: [c", "f.yaml:6:7: skip: no combination is left"},
 		{"fallback in the sweep", "hosts: [c", "fallback: {parameter: cc, values: [cubic]}\nhosts: [c", "f.yaml:6:23: fallback: ${cc} is a parameter of the sweep already"},

@@ -21,6 +21,9 @@ const (
 	leastFrame6    = 84 // Ethernet, IPv6, UDP, the tester's stamp and FCS
 )
 
+// tryDuration is the range of a phase's length.
+var tryDuration = fmt.Sprintf("write a time above 0 and up to %s, such as 5s", maxDuration)
+
 // congestionName is what Linux can have: TCP_CA_NAME_MAX is 16, with the final NUL.
 var congestionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,14}$`)
 
@@ -31,7 +34,7 @@ func (b *builder) phases() {
 	subjects := map[string]bool{Aggregate: true}
 	for i, f := range b.file.Phases {
 		path := fmt.Sprintf("phases[%d]", i)
-		phase := Phase{Name: f.Name, Duration: time.Duration(f.Duration), Settle: time.Duration(f.Settle)}
+		phase := Phase{Name: f.Name, Duration: time.Duration(f.Duration), Settle: time.Duration(f.Settle), Solo: f.Solo}
 		if phase.Name == "" {
 			phase.Name = fmt.Sprintf("phase %d", i+1)
 		}
@@ -39,9 +42,9 @@ func (b *builder) phases() {
 		case slices.ContainsFunc(b.cell.Phases, func(have Phase) bool { return have.Name == phase.Name }):
 			b.complain(f.At("name"), "", "%s: there is a phase %q already", path, phase.Name)
 		case phase.Duration == 0:
-			b.complain(f.At("duration"), "write a time such as 5s", "%s.duration: 0: a phase in which nothing happens", path)
+			b.complain(f.At("duration"), tryDuration, "%s.duration: 0: a phase in which nothing happens", path)
 		case phase.Duration > maxDuration:
-			b.complain(f.At("duration"), "", "%s.duration: %s is above %s", path, phase.Duration, maxDuration)
+			b.complain(f.At("duration"), tryDuration, "%s.duration: %s is above %s", path, phase.Duration, maxDuration)
 		case phase.Settle >= phase.Duration:
 			b.complain(f.At("settle"), "make the phase longer or settle shorter", "%s.settle: %s leaves nothing of a phase of %s", path, phase.Settle, phase.Duration)
 		case len(f.Flows)+len(f.Streams) == 0:
@@ -58,6 +61,7 @@ func (b *builder) phases() {
 			b.subject(subjects, stream.Fields, at, stream.Name)
 			phase.Streams = append(phase.Streams, b.stream(stream, at, phase))
 		}
+		b.checkSolo(f, path, phase)
 		b.cell.Phases = append(b.cell.Phases, phase)
 	}
 }
@@ -80,7 +84,7 @@ func (b *builder) span(f yamlfile.Fields, path string, start units.Duration, dur
 	switch {
 	case phase.Duration == 0:
 	case length <= 0:
-		b.complain(f.At("start"), "", "%s.start: %s is not before the phase's end at %s", path, start, phase.Duration)
+		b.complain(f.At("start"), fmt.Sprintf("write a time before the phase's end at %s", phase.Duration), "%s.start: %s is not before the phase's end at %s", path, start, phase.Duration)
 	case duration == nil:
 	case *duration == 0:
 		b.complain(f.At("duration"), "leave it out for the rest of the phase", "%s.duration: 0: nothing is sent", path)
@@ -126,7 +130,7 @@ func meaning() map[string][]traffic.Kind {
 }
 
 func (b *builder) flow(f flowFile, path string, phase Phase) traffic.Flow {
-	out := traffic.Flow{Name: f.Name, Kind: traffic.Kind(f.Kind), From: f.From, To: f.To, Congestion: f.Congestion,
+	out := traffic.Flow{Name: f.Name, Kind: traffic.Kind(f.Kind), From: f.From, To: f.To, Generator: f.Generator, Congestion: f.Congestion,
 		DSCP: uint8(f.DSCP), ECN: f.ECN, Streams: 1, Start: time.Duration(f.Start)}
 	if out.Name == "" {
 		out.Name = f.Kind
@@ -152,7 +156,7 @@ func (b *builder) count(f yamlfile.Fields, path, key string, given *int, otherwi
 		return otherwise
 	}
 	if *given < 1 || *given > most {
-		b.complain(f.At(key), "", "%s.%s: %d is outside 1 to %d", path, key, *given, most)
+		b.complain(f.At(key), tryRange(1, most), "%s.%s: %d is outside 1 to %d", path, key, *given, most)
 	}
 	return *given
 }
@@ -164,14 +168,14 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 			return otherwise
 		}
 		if *given < 1 || *given > most {
-			b.complain(f.At(key), "", "%s.%s: %d octets is outside 1 to %d", path, key, *given, most)
+			b.complain(f.At(key), fmt.Sprintf("write a size from 1 to %d octets", most), "%s.%s: %d octets is outside 1 to %d", path, key, *given, most)
 		}
 		return *given
 	}
 	if f.Rate != nil {
 		out.Rate = *f.Rate
 		if out.Rate == 0 {
-			b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing is sent", path)
+			b.complain(f.At("rate"), "write a rate from 1bit to 1000Tbit, such as 10Mbit", "%s.rate: 0: nothing is sent", path)
 		}
 	}
 	switch out.Kind {
@@ -190,7 +194,7 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 			out.Payload = *f.Payload
 		}
 		if most := mtu - udpHeaders; out.Payload < leastPayload || out.Payload > most {
-			b.complain(f.At("payload"), "", "%s.payload: %d octets is outside %d to %d, what a datagram on this path holds", path, out.Payload, leastPayload, most)
+			b.complain(f.At("payload"), fmt.Sprintf("write a number of octets from %d to %d", leastPayload, most), "%s.payload: %d octets is outside %d to %d, what a datagram on this path holds", path, out.Payload, leastPayload, most)
 		}
 	}
 }
@@ -211,12 +215,12 @@ func (b *builder) stream(f streamFile, path string, phase Phase) TesterStream {
 	}
 	switch {
 	case out.Family != 4 && out.Family != 6:
-		b.complain(f.At("family"), "", "%s.family: %d is neither 4 nor 6", path, out.Family)
+		b.complain(f.At("family"), "write 4 or 6", "%s.family: %d is neither 4 nor 6", path, out.Family)
 	case out.FrameSize < least || out.FrameSize > most:
-		b.complain(f.At("frame_size"), "", "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, out.FrameSize, least, most, out.Family)
+		b.complain(f.At("frame_size"), fmt.Sprintf("write a number of octets from %d to %d", least, most), "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, out.FrameSize, least, most, out.Family)
 	}
 	if out.Rate <= 0 || out.Rate > 1e8 {
-		b.complain(f.At("rate"), "write frames per second, such as 1000", "%s.rate: %g frames per second is outside 0 (excluded) to 100 million", path, out.Rate)
+		b.complain(f.At("rate"), "write frames per second, above 0 and up to 100000000", "%s.rate: %g frames per second is outside 0 (excluded) to 100 million", path, out.Rate)
 	}
 	return out
 }

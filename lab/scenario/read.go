@@ -203,8 +203,10 @@ func (s *Scenario) parametersChanged() {
 type Summary struct {
 	Name, Title string
 	Cells       int
+	// Solos are the runs of single flows alone that go with the cells, per repetition.
+	Solos       int
 	Repetitions int
-	// Traffic is the time that all phases of all cells take, repetitions included, set-up and calibration not.
+	// Traffic is the time that all phases of all runs take, repetitions included, set-up and calibration not.
 	Traffic time.Duration
 }
 
@@ -232,13 +234,20 @@ func (s *Scenario) Summary() (Summary, error) {
 		return Summary{}, err
 	}
 	out := Summary{Name: s.Name, Title: s.Title, Cells: len(cells), Repetitions: s.Repetitions}
-	for _, c := range cells {
-		for _, phase := range c.Phases {
-			out.Traffic += phase.Duration * time.Duration(s.Repetitions)
+	for i := range cells {
+		solos := cells[i].Solos()
+		out.Solos += len(solos)
+		for _, c := range append(solos, cells[i]) {
+			for _, phase := range c.Phases {
+				out.Traffic += phase.Duration * time.Duration(s.Repetitions)
+			}
 		}
 	}
 	return out, nil
 }
+
+// Runs is how many runs are measured, those of single flows included.
+func (s Summary) Runs() int { return (s.Cells + s.Solos) * s.Repetitions }
 
 func names() []string {
 	entries, err := scenarios.Files.ReadDir(".")

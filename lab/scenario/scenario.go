@@ -115,7 +115,9 @@ type Phase struct {
 	Name     string
 	Duration time.Duration
 	// Settle is left out of the figures at the phase's start.
-	Settle  time.Duration
+	Settle time.Duration
+	// Solo asks for runs of each flow that contends alone: see Cell.Solos.
+	Solo    bool
 	Flows   []traffic.Flow
 	Streams []TesterStream
 }

@@ -93,6 +93,9 @@ func (q *parameter) check(p *yamlfile.Problems) {
 	if !parameterName.MatchString(q.Name) && q.Name != "" {
 		p.Add(q.place, "", "parameter %q: a name has small letters, digits and _, begins with a letter and is at most 31 long", q.Name)
 	}
+	if q.Name == SoloLabel || q.Name == PhaseLabel {
+		p.Add(q.place, "give the parameter another name", "parameter %q: results have a label of that name of their own", q.Name)
+	}
 	if len(q.Values) == 0 {
 		p.Add(q.place, "", "parameter %q has no values", q.Name)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/nearest"
 	"weir/internal/units"
 )
@@ -14,9 +15,7 @@ import (
 type share float64
 
 func (s *share) UnmarshalText(text []byte) error {
-	p, err := units.ParseProbability(string(text))
-	*s = share(p)
-	return err
+	return (*units.Probability)(s).UnmarshalText(text)
 }
 
 func (share) ShortForm() string { return `a percentage such as "1%", or a number from 0 to 1` }
@@ -134,7 +133,7 @@ func (d *dscp) UnmarshalText(text []byte) error {
 	s := strings.ToLower(strings.TrimSpace(string(text)))
 	if n, err := strconv.Atoi(s); err == nil {
 		if n < 0 || n > 63 {
-			return fmt.Errorf("DSCP %d is outside 0 to 63", n)
+			return fault.New(fault.Usage, tryRange(0, 63), "DSCP %d is outside 0 to 63", n)
 		}
 		*d = dscp(n)
 		return nil

@@ -26,6 +26,7 @@ type Flow struct {
 	Name        string
 	Kind        Kind
 	From, To    string // host names
+	Generator   string // Generator.Name of the one that must generate it; "" is any
 	Congestion  string // TCP congestion control; "" is the host's default
 	DSCP        uint8  // 0-63
 	ECN         bool   // ask for ECN (a route feature of the sender and the receiver's sysctl)
