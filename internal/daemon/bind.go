@@ -89,32 +89,27 @@ func (b *binder) bindUnit(unit string) (binding, error) {
 	return bindCgroup(path)
 }
 
-// assign makes the data plane's scope stand for the binding.
-func assign(plane *limit.DataPlane, b binding, index int) error {
+// assignments collects what scopes stand for, as the data plane takes it.
+type assignments struct{ limit.Assignments }
+
+// add notes what a scope stands for; one that waits stands for nothing.
+func (a *assignments) add(h held) {
+	b := h.Bound
 	switch b.Kind {
 	case policy.Cgroup:
-		return plane.AssignCgroup(b.Number, index)
+		note(&a.Cgroups, b.Number, h.Index)
 	case policy.User:
-		return plane.AssignUser(uint32(b.Number), index)
+		note(&a.Users, uint32(b.Number), h.Index)
 	case policy.Interface:
-		return plane.AssignInterface(int(b.Number), index)
+		note(&a.Interfaces, int(b.Number), h.Index)
 	case policy.Prefix:
-		return plane.AssignPrefix(b.Prefix, index)
+		note(&a.Prefixes, b.Prefix, h.Index)
 	}
-	return nil
 }
 
-// unassign undoes assign.
-func unassign(plane *limit.DataPlane, b binding) error {
-	switch b.Kind {
-	case policy.Cgroup:
-		return plane.UnassignCgroup(b.Number)
-	case policy.User:
-		return plane.UnassignUser(uint32(b.Number))
-	case policy.Interface:
-		return plane.UnassignInterface(int(b.Number))
-	case policy.Prefix:
-		return plane.UnassignPrefix(b.Prefix)
+func note[K comparable](all *map[K]int, key K, index int) {
+	if *all == nil {
+		*all = map[K]int{}
 	}
-	return nil
+	(*all)[key] = index
 }

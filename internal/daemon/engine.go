@@ -159,7 +159,7 @@ func (e *Engine) Rebind() (Outcome, error) {
 func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, error) {
 	out := outcome(have, next)
 	out.Recovered = recovered
-	if in, err := limit.Attached(e.PinDir); err == nil && in && !out.Changed {
+	if !out.Changed && e.inPlace() {
 		return out, nil
 	}
 	out.Changed = true
@@ -176,15 +176,20 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 	if notPaced != nil {
 		out.NotPaced = notPaced.Error()
 	}
-	return out, s.commit(next)
+	return out, s.commit()
 }
 
-// commit makes what the journal announced the current state.
-func (s *store) commit(next *state) error {
-	if err := s.write(current, next); err != nil {
-		return err
+// inPlace says whether the data plane is attached and filled.
+func (e *Engine) inPlace() bool {
+	if attached, err := limit.Attached(e.PinDir); err != nil || !attached {
+		return false
 	}
-	return s.remove(journal)
+	plane, err := limit.LoadPinned(e.PinDir)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = plane.Close() }()
+	return plane.Active()
 }
 
 // recover completes an apply that was interrupted and returns the state in force.
@@ -202,38 +207,48 @@ func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 	if _, err := e.enforce(have, begun); err != nil {
 		return nil, false, fmt.Errorf("complete an interrupted apply: %w", err)
 	}
-	return begun, true, s.commit(begun)
+	return begun, true, s.commit()
 }
 
-// enforce leads the data plane from one state to another. Every step can be repeated.
+// enforce leads the data plane from one state to another. Every step can be repeated. What is the same in both states is left
+// alone, unless the data plane has never been filled: then everything is set, and nothing takes effect before the end.
 func (e *Engine) enforce(have, next *state) (notPaced, err error) {
 	plane, fresh, err := e.plane()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = plane.Close() }()
-	stays := map[int]held{}
-	for _, h := range next.Held {
-		stays[h.Index] = h
-	}
+	had, stays, holders := have.byIndex(), next.byIndex(), next.byBinding()
+	var gone, now assignments
 	for _, h := range have.Held {
-		now, kept := stays[h.Index]
-		if kept && now.Bound == h.Bound {
+		after, kept := stays[h.Index]
+		if kept && after.Bound == h.Bound {
 			continue
 		}
-		if err := unassign(plane, h.Bound); err != nil {
-			return nil, err
+		if other, held := holders[h.Bound]; held {
+			now.add(other)
+		} else {
+			gone.add(h)
 		}
-		if !kept {
-			if err := errors.Join(plane.Clear(h.Index, limit.Egress), plane.Clear(h.Index, limit.Ingress)); err != nil {
-				return nil, err
-			}
+		if kept {
+			continue
+		}
+		if err := errors.Join(plane.Clear(h.Index, limit.Egress), plane.Clear(h.Index, limit.Ingress)); err != nil {
+			return nil, err
 		}
 	}
 	for _, h := range next.Held {
+		before, there := had[h.Index]
+		if there && before.same(h) && plane.Active() {
+			continue
+		}
 		if err := set(plane, h); err != nil {
 			return nil, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
 		}
+		now.add(h)
+	}
+	if err := plane.Reassign(gone.Assignments, now.Assignments); err != nil {
+		return nil, err
 	}
 	if !fresh {
 		return nil, nil
@@ -241,7 +256,7 @@ func (e *Engine) enforce(have, next *state) (notPaced, err error) {
 	return e.Sockets(plane.Adopt), nil
 }
 
-// set puts one scope's limits and its assignment into the data plane.
+// set puts one scope's limits into the data plane.
 func set(plane *limit.DataPlane, h held) error {
 	for direction, rate := range map[limit.Direction]*policy.Rate{limit.Egress: h.Scope.Egress, limit.Ingress: h.Scope.Ingress} {
 		var err error
@@ -255,7 +270,7 @@ func set(plane *limit.DataPlane, h held) error {
 			return err
 		}
 	}
-	return assign(plane, h.Bound, h.Index)
+	return nil
 }
 
 // plane opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the latter.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/limit"
 	"weir/policy"
 )
 
@@ -188,6 +190,70 @@ func TestScopesKeepTheirNumbersWhenOthersGo(t *testing.T) {
 	// b's counters must not be continued by d while c stays what it is.
 	if got["c"] != 2 || got["d"] == 2 {
 		t.Errorf("numbers %v, want c to keep 2", got)
+	}
+}
+
+// Two scopes may stand for one cgroup, which only the host knows; when one of them goes the other takes its place.
+func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
+	e := setup(t)
+	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a.service"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := limited("a.service", 1e6)
+	unit := policy.Scope{Name: "unit", Applies: policy.Selector{Kind: policy.Unit, Text: "a.service"}, Egress: &policy.Rate{Rate: 2e6}}
+	for _, gone := range []policy.Scope{path, unit} {
+		apply(t, e, path, unit)
+		stays := path
+		if gone.Name == path.Name {
+			stays = unit
+		}
+		apply(t, e, stays)
+		id, err := cgroup.Cgroup{Path: filepath.Join(e.CgroupRoot, "a.service")}.ID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := (&store{dir: e.StateDir}).read(current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := ebpf.LoadPinnedMap(filepath.Join(e.PinDir, "cgroups"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var scope uint32
+		err = entries.Lookup(id, &scope)
+		_ = entries.Close()
+		if err != nil || int(scope) != have.Held[0].Index {
+			t.Errorf("without %s the cgroup has scope %d (%v), want %s, %d", gone.Name, scope, err, stays.Name, have.Held[0].Index)
+		}
+	}
+}
+
+// A data plane that a crash has left attached and empty is filled, though state and policy are the same.
+func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
+	e := setup(t)
+	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, limited("a", 1e6))
+	if err := limit.Unpin(e.PinDir); err != nil {
+		t.Fatal(err)
+	}
+	// As enforce begins, and is then cut off.
+	empty, _, err := e.plane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = empty.Close()
+	apply(t, e, limited("a", 1e6))
+	plane, err := limit.LoadPinned(e.PinDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plane.Close() }()
+	now, err := plane.State(0, limit.Egress)
+	if err != nil || !plane.Active() || now.FairRate == 0 {
+		t.Errorf("active %t, state %+v, %v", plane.Active(), now, err)
 	}
 }
 

@@ -40,6 +40,29 @@ func (s *state) scopes() []policy.Scope {
 	return all
 }
 
+// byIndex are the scopes by their numbers in the data plane.
+func (s *state) byIndex() map[int]held {
+	all := make(map[int]held, len(s.Held))
+	for _, h := range s.Held {
+		all[h.Index] = h
+	}
+	return all
+}
+
+// byBinding are the scopes by what they stand for; of two that stand for the same the later one counts.
+func (s *state) byBinding() map[binding]held {
+	all := make(map[binding]held, len(s.Held))
+	for _, h := range s.Held {
+		all[h.Bound] = h
+	}
+	return all
+}
+
+// same says whether two ask the same of the data plane.
+func (h held) same(other held) bool {
+	return h.Scope.Equal(other.Scope) && h.Bound == other.Bound
+}
+
 // inForce are the scopes that are in force, for looking at alone.
 func (e *Engine) inForce() ([]policy.Scope, error) {
 	have, err := (&store{dir: e.StateDir}).read(current)
@@ -104,7 +127,7 @@ func (s *store) read(name string) (*state, error) {
 
 // write replaces a stored document as a whole: after a crash the old or the new one is there.
 func (s *store) write(name string, want *state) error {
-	text, err := json.MarshalIndent(want, "", "  ")
+	text, err := json.Marshal(want)
 	if err != nil {
 		return fmt.Errorf("write policy state: %w", err)
 	}
@@ -120,6 +143,14 @@ func (s *store) write(name string, want *state) error {
 	if err != nil {
 		_ = os.Remove(file.Name())
 		return fmt.Errorf("write policy state: %w", err)
+	}
+	return nil
+}
+
+// commit makes what the journal announces the current state, in one step.
+func (s *store) commit() error {
+	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
+		return fmt.Errorf("commit policy state: %w", err)
 	}
 	return nil
 }

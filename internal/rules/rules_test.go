@@ -56,13 +56,13 @@ func room(path string) string {
 // mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
 var mayImport = map[string][]string{
 	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove"},
-	"lab":    {"tester", "record", "internal/kernel", "internal/machine"},
+	"lab":    {"limit", "cc", "tester", "record", "internal/kernel", "internal/machine"},
 	"tester": {"record", "internal/kernel", "internal/machine"},
 	"limit":  {"internal/kernel"},
 	"cc":     {"internal/kernel"},
 	"policy": {},
 	"record": {},
-	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/machine"},
+	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/daemon", "internal/kernel", "internal/machine"},
 	"e2e":    {"record", "internal/kernel"},
 
 	"internal/daemon":   {"limit", "policy", "record", "internal/kernel"},
