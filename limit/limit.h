@@ -35,7 +35,9 @@ struct limit_state {
 	__u64 window_start_ns; /* of the current rate measurement */
 	__u64 window_bytes;    /* octets offered in it */
 	__u64 updates;         /* of fair_rate */
-	__u64 unused[3];
+	__s64 window_queue_ns; /* the shortest queue that a packet has met in it */
+	__u64 window_largest;  /* octets of the largest packet in it */
+	__u64 interval_ns;     /* the least length of it */
 };
 
 /* Per CPU, written by the data plane alone. */

@@ -60,7 +60,9 @@ type limitLimitState struct {
 	WindowStartNs uint64
 	WindowBytes   uint64
 	Updates       uint64
-	Unused        [3]uint64
+	WindowQueueNs int64
+	WindowLargest uint64
+	IntervalNs    uint64
 }
 
 type limitSocketState struct {
@@ -73,6 +75,7 @@ type limitSocketState struct {
 	Generation  uint32
 	Pace        uint32
 	Application uint32
+	Window      uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -11,6 +11,7 @@ struct socket_state {
 	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
+	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
 };
 
 /* Which kinds of scope exist, so that the others cost nothing. */

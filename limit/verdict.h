@@ -3,6 +3,7 @@
 #ifndef WEIR_LIMIT_VERDICT_H
 #define WEIR_LIMIT_VERDICT_H
 
+#include "fair.h"
 #include "maps.h"
 #include "packet.h"
 #include "queue.h"
@@ -44,7 +45,7 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	__s64 queue = charge(state, config, p->now, cost, ceiling, count);
 
 	if (!(config->flags & LIMIT_CLASSIC))
-		update_rate(state, config, p->now, wire);
+		update_rate(state, config, p->now, wire, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;

@@ -16,7 +16,6 @@ struct bpf_iter__tcp {
 };
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-#define SOL_TCP 6
 
 /* Sets and clears callback flags and leaves those of other programs alone. */
 static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
@@ -45,7 +44,7 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* Gives a socket back the pacing rate that its application had set. */
+/* Gives a socket back the pacing rate that its application had set, and a congestion window without a bound. */
 SEC("iter/tcp")
 int limit_free(struct bpf_iter__tcp *ctx)
 {
@@ -67,6 +66,12 @@ int limit_free(struct bpf_iter__tcp *ctx)
 			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 		known->pace = 0;
 		set_callbacks(tcp, 0, BPF_SOCK_OPS_RTT_CB_FLAG);
+	}
+	if (known && known->window) {
+		__u32 window = UNBOUND;
+
+		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &window, sizeof(window));
+		known->window = 0;
 	}
 	return 0;
 }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The rate that a scope lets one flow have. */
+#ifndef WEIR_LIMIT_FAIR_H
+#define WEIR_LIMIT_FAIR_H
+
+#include "limit.h"
+
+#define SECOND 1000000000ULL
+#define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
+#define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
+#define INTERVAL_MAX (4 * SECOND)
+#define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
+#define NO_QUEUE 0x7fffffffffffffffLL
+
+/*
+ * The factor, of 1024, for a window of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
+ * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
+ * Where less than half of the rate is used and no queue stands, it is 2: many flows that begin at once bring the fair rate
+ * below what suits them, and at a low rate an interval is long.
+ *
+ * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
+ * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
+ */
+static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed)
+{
+	__u64 offered = bytes * SECOND / elapsed * 512 / target;
+	__u64 drained = queue > 0 ? (__u64)queue * 512 / elapsed : 0;
+
+	if (offered > OFFERED_MOST)
+		offered = OFFERED_MOST;
+	if (drained > 256)
+		drained = 256;
+	if (!drained && offered < 256)
+		return 2048;
+	return 1024 + 512 - drained - offered;
+}
+
+/*
+ * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
+ * the last one left, so T holds two of the largest super-packets of the last window at the fair rate, and no less than a
+ * mark threshold. met is the queue that this packet has met. Windows are closed by one processor, which wins the
+ * compare-and-swap; the others race for the shortest queue and the largest packet with plain stores, which may lose one.
+ */
+static __always_inline void update_rate(struct limit_state *state, const struct limit_config *config, __u64 now, __u64 wire, __s64 met)
+{
+	__sync_fetch_and_add(&state->window_bytes, wire);
+	if (met < state->window_queue_ns)
+		state->window_queue_ns = met;
+	if (wire > state->window_largest)
+		state->window_largest = wire;
+	__u64 start = state->window_start_ns, elapsed = now - start;
+
+	if (elapsed < config->mark_ns || elapsed < state->interval_ns || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+		return;
+	__u64 bytes = state->window_bytes, largest = state->window_largest;
+	__s64 queue = state->window_queue_ns;
+
+	__sync_fetch_and_add(&state->window_bytes, -bytes);
+	state->window_queue_ns = NO_QUEUE;
+	state->window_largest = 0;
+	if (elapsed > INTERVAL_MAX)
+		elapsed = INTERVAL_MAX;
+	__u64 target = (config->rate * TARGET_SHARE >> 10) + 1, most = target + (target >> HEADROOM_SHIFT);
+	__u64 rate = state->fair_rate * rate_factor(target, bytes, queue, elapsed) >> 10;
+
+	if (rate < (target >> 10) + 1)
+		rate = (target >> 10) + 1;
+	if (rate > most)
+		rate = most;
+	__u64 interval = 2 * largest * SECOND / rate;
+
+	state->interval_ns = interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
+	state->fair_rate = rate;
+	state->updates++;
+}
+
+#endif
