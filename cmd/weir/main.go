@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
 	"weir/internal/prove/station"
 	"weir/lab/link/emulator"
 )
@@ -23,7 +24,8 @@ func main() {
 // parts are the pieces of Weir that run in processes of their own.
 func parts() child.Parts {
 	return child.Parts{
-		emulator.PartName: emulator.Part,
+		emulator.PartName:  emulator.Part,
+		cgroup.SocketsPart: cgroup.ServeSockets,
 		station.NearPart:  station.Near,
 		station.FarPart:   station.Far,
 	}

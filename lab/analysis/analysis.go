@@ -60,6 +60,7 @@ func addResult(b *record.Bundle, result *run.Result) {
 		a := attempt{result: result, labels: phaseLabels(result.Cell, phase.Phase.Name)}
 		b.Samples = append(b.Samples, flowSamples(a, phase)...)
 		b.Samples = append(b.Samples, streamSamples(a, phase)...)
+		b.Samples = append(b.Samples, limitSamples(a, phase)...)
 		b.Distributions = append(b.Distributions, distributions(a, phase)...)
 	}
 	b.Samples = append(b.Samples, linkSamples(attempt{result: result, labels: result.Cell.Labels}, result.Links)...)

@@ -148,7 +148,10 @@ func (f flow) requestSamples(a attempt, name string) []record.Sample {
 	if times == nil || f.result.Flow.Duration <= 0 {
 		return nil
 	}
-	samples := []record.Sample{a.sample(name, scenario.ExchangesPerSecond, float64(times.Count())/f.result.Flow.Duration.Seconds())}
+	samples := []record.Sample{
+		a.sample(name, scenario.ExchangesPerSecond, float64(times.Count())/f.result.Flow.Duration.Seconds()),
+		a.sample(name, scenario.ExchangeGoodput, f.goodput),
+	}
 	if times.Count() == 0 {
 		return samples
 	}

@@ -3,7 +3,7 @@
 // An instance is one built lab. Its directory under [Root] holds instance.json, and every namespace of the lab is named after
 // its id. The rules that make kill -9 harmless:
 //
-//   - The directory exists before the first namespace does, so whatever exists can be found from it.
+//   - The directory exists before the first namespace or cgroup does, so whatever exists can be found from it.
 //   - The owner holds a lock (flock) on the directory for as long as it lives; the kernel lets go of it with the process.
 //   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command sweeps first.
 //
@@ -167,10 +167,10 @@ func (i *Instance) write() error {
 	return nil
 }
 
-// Clear removes the lab's namespaces and what runs in them; the instance stays registered.
+// Clear removes the lab's namespaces and cgroups and what runs in them; the instance stays registered.
 func (i *Instance) Clear() error { return i.clear() }
 
-// Close removes the lab: its namespaces, whatever runs in them, and its directory.
+// Close removes the lab: its namespaces and cgroups, whatever runs in them, and its directory.
 func (i *Instance) Close() error {
 	err := i.clear()
 	if err == nil {
@@ -179,13 +179,16 @@ func (i *Instance) Close() error {
 	return errors.Join(err, i.lock.Close())
 }
 
-// clear ends the processes inside the lab's namespaces and unpins the namespaces.
+// clear ends the processes inside the lab's namespaces and cgroups, and removes both.
 func (i Info) clear() error {
 	names, err := netns.List(i.prefix())
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
-	errs := []error{endInside(names)}
+	errs := []error{i.clearCgroup()}
+	if len(names) > 0 {
+		errs = append(errs, endInside(names))
+	}
 	for _, name := range names {
 		errs = append(errs, netns.Remove(name))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/lab/instance"
+	"weir/lab/limits"
 	"weir/lab/link"
 	"weir/lab/scenario"
 	"weir/lab/topology"
@@ -18,6 +19,7 @@ type Bench struct {
 	Cell     *scenario.Cell
 	Topology *topology.Topology
 	Carrying link.Carrying // nil where there are plain links only
+	Limits   *limits.Imposed
 }
 
 // Cables are the emulated links of a cell, without the devices that they will have.
@@ -62,7 +64,7 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	return result, e.load(ctx, bench, result, event)
 }
 
-// Raise builds a cell's topology and sets its links to work.
+// Raise builds a cell's topology, sets its links to work and puts its limits in force.
 func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, carrier link.Carrier) (*Bench, error) {
 	built, err := topology.Build(ctx, lab, cell)
 	if err != nil {
@@ -77,14 +79,17 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 			return nil, fmt.Errorf("carry links: %w", err)
 		}
 	}
+	if bench.Limits, err = limits.Impose(ctx, lab, cell.Limits, built); err != nil {
+		return nil, errors.Join(err, bench.Close())
+	}
 	return bench, nil
 }
 
-// Close stops the links and gives back the handles to the namespaces, which stay.
+// Close ends the limits, stops the links and gives back the handles to the namespaces, which stay.
 func (b *Bench) Close() error {
-	var err error
+	err := b.Limits.Close()
 	if b.Carrying != nil {
-		err = b.Carrying.Close()
+		err = errors.Join(err, b.Carrying.Close())
 	}
 	b.Topology.Close()
 	return err
@@ -105,7 +110,10 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	for _, phase := range bench.Cell.Phases {
 		event.Phase = phase.Name
 		e.progress.tell(event)
-		measured := runPhase(ctx, bench, phase, e.options.Generator)
+		measured, err := countedPhase(ctx, bench, phase, e.options.Generator)
+		if err != nil {
+			return err
+		}
 		measured.Began = time.Since(begin) - phase.Duration
 		result.Phases = append(result.Phases, measured)
 		if ctx.Err() != nil {

@@ -72,18 +72,31 @@ func (e *execution) inTurn(ctx context.Context) error {
 		}
 		defer release()
 	}
-	if e.scenario.Fallback != nil {
-		return e.fallback(ctx)
-	}
 	cells, err := e.scenario.Expand()
 	if err != nil {
 		return err
+	}
+	remove, err := e.installControls(cells)
+	if err == nil {
+		err = e.measure(ctx, cells)
+	}
+	return errors.Join(err, remove())
+}
+
+// measure runs the cells, or those of the first value of the fallback parameter that holds.
+func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
+	if e.scenario.Fallback != nil {
+		return e.fallback(ctx)
 	}
 	return errors.Join(e.all(ctx, cells), e.unfit(ctx))
 }
 
 // all runs every repetition of the cells. Cells that could not be carried are in outcome.Unfit; they end it unless KeepGoing.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
+	cells, err := e.available(cells)
+	if err != nil {
+		return err
+	}
 	if err := check(cells, e.options); err != nil {
 		return err
 	}

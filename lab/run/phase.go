@@ -6,12 +6,25 @@ import (
 	"sync"
 	"time"
 
+	"weir/lab/limits"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 )
 
 // grace is how long after its end a flow may still take to report.
 const grace = 30 * time.Second
+
+// countedPhase is runPhase with what the limits count meanwhile.
+func countedPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) (PhaseResult, error) {
+	before, err := bench.Limits.Read()
+	if err != nil {
+		return PhaseResult{}, err
+	}
+	result := runPhase(ctx, bench, phase, generator)
+	after, err := bench.Limits.Read()
+	result.Limits = limits.Difference(after, before)
+	return result, err
+}
 
 // runPhase generates the phase's traffic, all flows released together, and returns when the last one has reported.
 func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) PhaseResult {
@@ -57,11 +70,11 @@ func runFlow(ctx context.Context, bench *Bench, flow traffic.Flow, generator tra
 	failed := func(err error) traffic.Result {
 		return traffic.Result{Flow: flow, Generator: generator.Name(), Failed: err.Error()}
 	}
-	from, err := bench.endpoint(flow.From, 4)
+	from, err := bench.endpoint(flow.From, flow.Name)
 	if err != nil {
 		return failed(err)
 	}
-	to, err := bench.endpoint(flow.To, 4)
+	to, err := bench.endpoint(flow.To, flow.Name)
 	if err != nil {
 		return failed(err)
 	}
@@ -72,11 +85,11 @@ func runFlow(ctx context.Context, bench *Bench, flow traffic.Flow, generator tra
 	return result
 }
 
-// endpoint is where a flow of the family ends in a node.
-func (b *Bench) endpoint(node string, family int) (traffic.Endpoint, error) {
-	address, ok := b.Cell.Address(node, family)
+// endpoint is where a flow ends in a node, over IPv4 and in the cgroup of the limit that the flow is under there.
+func (b *Bench) endpoint(node, flow string) (traffic.Endpoint, error) {
+	address, ok := b.Cell.Address(node, 4)
 	if !ok {
-		return traffic.Endpoint{}, fmt.Errorf("node %s has no IPv%d address", node, family)
+		return traffic.Endpoint{}, fmt.Errorf("node %s has no IPv4 address", node)
 	}
-	return traffic.Endpoint{Namespace: b.Topology.Nodes[node], Address: address}, nil
+	return traffic.Endpoint{Namespace: b.Topology.Nodes[node], Address: address, Group: b.Limits.Group(node, flow)}, nil
 }

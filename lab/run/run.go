@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/lab/fidelity"
+	"weir/lab/limits"
 	"weir/lab/link"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
@@ -76,6 +77,7 @@ type PhaseResult struct {
 	Began   time.Duration // since the first phase's start
 	Flows   []traffic.Result
 	Streams []StreamResult
+	Limits  []limits.Status // counted during the phase
 }
 
 // StreamResult is what became of a tester stream.

@@ -167,6 +167,12 @@ func (j *judge) subjects(m Metric) (all []string) {
 		}
 		return all
 	}
+	if m.Of == OfLimit {
+		for _, l := range j.cell.Limits {
+			all = append(all, l.Name)
+		}
+		return all
+	}
 	for _, phase := range j.cell.Phases {
 		if m.Name == Harm && !phase.Solo {
 			continue
@@ -188,7 +194,7 @@ func (j *judge) subjects(m Metric) (all []string) {
 // kinds returns the kinds of flow that have a metric; nil is all.
 func (m Metric) kinds() []traffic.Kind {
 	switch m.Name {
-	case ExchangesPerSecond, ExchangeP50, ExchangeP99, ExchangeP999:
+	case ExchangesPerSecond, ExchangeGoodput, ExchangeP50, ExchangeP99, ExchangeP999:
 		return []traffic.Kind{traffic.Request}
 	case UDPLoss, UDPDuplicates, UDPReordered:
 		return []traffic.Kind{traffic.Datagram}

@@ -14,6 +14,7 @@ type file struct {
 	Routers []nodeFile  `yaml:"routers" doc:"Routers: they forward IPv4 and IPv6."`
 	Links   []linkFile  `yaml:"links,required" doc:"Links, each between two nodes. The order gives the addresses."`
 	Routes  []routeFile `yaml:"routes" doc:"Routes that are not the shortest path, one direction each."`
+	Limits  []limitFile `yaml:"limits" doc:"Bandwidth limits on the traffic of hosts."`
 	Phases  []phaseFile `yaml:"phases,required" doc:"What happens, one phase after the other."`
 }
 

@@ -16,6 +16,7 @@ const (
 	OfRun    MetricKind = "run"    // subject: Aggregate
 	OfStream MetricKind = "stream" // subject: a tester stream's name
 	OfLink   MetricKind = "link"   // subject: LinkSubject of a link and a direction
+	OfLimit  MetricKind = "limit"  // subject: a limit's name
 	OfSeries MetricKind = "series" // a time series of a flow: points, not samples
 )
 
@@ -43,6 +44,7 @@ const (
 	LossEventRate      = "loss_event_rate"
 	MarkedShare        = "ce_share"
 	ExchangesPerSecond = "exchanges_per_second"
+	ExchangeGoodput    = "exchange_goodput"
 	ExchangeP50        = "exchange_p50"
 	ExchangeP99        = "exchange_p99"
 	ExchangeP999       = "exchange_p999"
@@ -74,6 +76,14 @@ const (
 	LinkQueueDrops     = "link_queue_drops"
 	LinkMaxBacklog     = "link_max_backlog"
 	LinkMarked         = "link_marked"
+	LimitUse           = "limit_use"
+	LimitRateUse       = "limit_rate_use"
+	LimitMarked        = "limit_marked"
+	LimitReduced       = "limit_reduced"
+	LimitRefused       = "limit_refused"
+	LimitForced        = "limit_forced"
+	LimitQueueP50      = "limit_queue_p50"
+	LimitQueueP99      = "limit_queue_p99"
 	SeriesRate         = "rate"
 	SeriesCwnd         = "cwnd"
 	SeriesSsthresh     = "ssthresh"
@@ -108,6 +118,7 @@ func Metrics() []Metric {
 		m(LossEventRate, record.Share, OfFlow, less, "times the sender entered recovery or timed out, per data segment sent (the p of the throughput equations)"),
 		m(MarkedShare, record.Share, OfFlow, none, "segments acknowledged with an ECN congestion mark, as a part of all data segments sent"),
 		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second"),
+		m(ExchangeGoodput, record.BitPerSecond, OfFlow, more, "octets of the larger direction, requests or responses, that were received after the settle time, as a rate"),
 		m(ExchangeP50, record.Seconds, OfFlow, less, "median time from a request's first octet sent to its response's last octet read"),
 		m(ExchangeP99, record.Seconds, OfFlow, less, "99th percentile of that time"),
 		m(ExchangeP999, record.Seconds, OfFlow, less, "99.9th percentile of that time"),
@@ -139,6 +150,14 @@ func Metrics() []Metric {
 		m(LinkQueueDrops, record.Frames, OfLink, none, "frames that found the link's queue full"),
 		m(LinkMaxBacklog, record.Bytes, OfLink, none, "most octets that waited in the link's queue"),
 		m(LinkMarked, record.Frames, OfLink, none, "frames that the link's queue marked with congestion experienced"),
+		m(LimitUse, record.Share, OfLimit, more, "goodput of all limited flows as a part of the most that the limit allows: its rate times a full segment's payload over its octets on the wire, 1448/1514 for TCP over IPv4 with timestamps and an MTU of 1500"),
+		m(LimitRateUse, record.Share, OfLimit, none, "octets that the limit let pass over the whole phase, as it counts them, as a part of rate times duration"),
+		m(LimitMarked, record.Count, OfLimit, none, "packets that the limit marked with congestion experienced"),
+		m(LimitReduced, record.Count, OfLimit, none, "packets for which the limit asked the sender to reduce its congestion window"),
+		m(LimitRefused, record.Count, OfLimit, less, "packets that the limit refused; of a queue, those that it dropped"),
+		m(LimitForced, record.Count, OfLimit, none, "packets that the limit let pass beyond the drop threshold, since their sender had nothing else in flight"),
+		m(LimitQueueP50, record.Seconds, OfLimit, less, "median of the virtual queue that packets met, at most: buckets are powers of 2"),
+		m(LimitQueueP99, record.Seconds, OfLimit, less, "99th percentile of that queue"),
 		m(SeriesRate, record.BitPerSecond, OfSeries, none, "octets received in each interval, as a rate"),
 		m(SeriesCwnd, record.Count, OfSeries, none, "congestion window in segments"),
 		m(SeriesSsthresh, record.Count, OfSeries, none, "slow start threshold in segments"),

@@ -98,11 +98,11 @@ func Parse(filename string, text []byte) (*Scenario, error) {
 
 // noParameters refuses ${parameters} in the head, where they would have no single value.
 func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
-	body := []string{"hosts", "routers", "links", "routes", "phases", "sweep"}
+	body := []string{"hosts", "routers", "links", "routes", "limits", "phases", "sweep"}
 	var walk func(n *yamlfile.Node, key string)
 	walk = func(n *yamlfile.Node, key string) {
 		if strings.Contains(n.Text, "${") {
-			p.Add(n.Place, "", "%s: a ${parameter} has no value here; it does in %s", key, strings.Join(body[:5], ", "))
+			p.Add(n.Place, "", "%s: a ${parameter} has no value here; it does in %s", key, strings.Join(body[:6], ", "))
 		}
 		for _, item := range n.Items {
 			walk(item, key)

@@ -80,6 +80,7 @@ type Cell struct {
 	Nodes  []Node
 	Links  []Link
 	Routes []Route
+	Limits []Limit
 	Phases []Phase
 }
 

@@ -45,6 +45,15 @@ type Flow struct {
 type Endpoint struct {
 	Namespace *netns.Namespace
 	Address   netip.Addr
+	Group     Group // the cgroup that its traffic belongs to; nil: this process's own
+}
+
+// Group is a cgroup for traffic.
+type Group interface {
+	// Socket makes a socket that belongs to the cgroup, as socket(2) does.
+	Socket(ns *netns.Namespace, family, kind int) (fd int, err error)
+	// Directory is the cgroup's in the v2 hierarchy, for processes that start in it.
+	Directory() string
 }
 
 // Reading is one sample of a TCP connection's state (TCP_INFO, linux/tcp.h) at the sender.

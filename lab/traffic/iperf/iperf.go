@@ -99,7 +99,7 @@ func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint)
 	}
 	limited, cancel := context.WithTimeout(ctx, f.Start+f.Duration+patience)
 	defer cancel()
-	server := start(limited, to.Namespace, serverArguments(to, port)...)
+	server := start(limited, to, serverArguments(to, port)...)
 	defer server.stop()
 	if err := server.awaitListening(to, port); err != nil {
 		return err
@@ -111,7 +111,7 @@ func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint)
 		return ctx.Err()
 	case <-timer.C:
 	}
-	client := start(limited, from.Namespace, clientArguments(f, from, to, port)...)
+	client := start(limited, from, clientArguments(f, from, to, port)...)
 	clientErr := client.wait()
 	// A server whose client has gone ends by itself, unless the client never reached it.
 	server.expire(time.Second)

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
 	"weir/lab/traffic"
 )
@@ -103,9 +102,9 @@ type process struct {
 	report         *report
 }
 
-// start runs iperf3 in ns. It is interrupted when ctx ends, and killed when this process dies: the death signal follows
+// start runs iperf3 at an endpoint, in its cgroup if it has one. It is interrupted when ctx ends, and killed when this process dies: the death signal follows
 // the thread that started it, which stays in ns until then.
-func start(ctx context.Context, ns *netns.Namespace, args ...string) *process {
+func start(ctx context.Context, at traffic.Endpoint, args ...string) *process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{name: strings.TrimPrefix(args[0], "--"), done: make(chan struct{}), cancel: cancel}
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -115,9 +114,23 @@ func start(ctx context.Context, ns *netns.Namespace, args ...string) *process {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	go func() {
 		defer close(p.done)
-		p.err = ns.Do(cmd.Run)
+		p.err = at.Namespace.Do(func() error { return runInside(cmd, at.Group) })
 	}()
 	return p
+}
+
+// runInside runs the command in the cgroup from its first instruction on.
+func runInside(cmd *exec.Cmd, group traffic.Group) error {
+	if group == nil {
+		return cmd.Run()
+	}
+	directory, err := os.Open(group.Directory())
+	if err != nil {
+		return fmt.Errorf("open cgroup: %w", err)
+	}
+	defer func() { _ = directory.Close() }()
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(directory.Fd())
+	return cmd.Run()
 }
 
 // wait waits for the end. That iperf3 ended with an error of its own is no error here: its report says more.

@@ -83,7 +83,7 @@ func openDatagrams(f traffic.Flow, from, to traffic.Endpoint) (d *datagrams, err
 			d.close()
 		}
 	}()
-	if d.server, err = open(to.Namespace, to.Address, optionsOf(f)); err != nil {
+	if d.server, err = open(to, optionsOf(f)); err != nil {
 		return nil, err
 	}
 	if d.target, err = d.server.local(); err != nil {
@@ -92,7 +92,7 @@ func openDatagrams(f traffic.Flow, from, to traffic.Endpoint) (d *datagrams, err
 	if err := d.server.control(growReceiveBuffer); err != nil {
 		return nil, err
 	}
-	if d.client, err = open(from.Namespace, from.Address, optionsOf(f)); err != nil {
+	if d.client, err = open(from, optionsOf(f)); err != nil {
 		return nil, err
 	}
 	if err := d.client.connect(d.target); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
 	"weir/lab/traffic"
 	"weir/lab/traffic/tcpinfo"
 )
@@ -42,30 +41,37 @@ func optionsOf(f traffic.Flow) options {
 	return o
 }
 
-// open makes a socket in ns and binds it to a free port of the address.
-func open(ns *netns.Namespace, address netip.Addr, o options) (*socket, error) {
-	var s *socket
-	err := ns.Do(func() error {
-		family := unix.AF_INET6
-		if address.Unmap().Is4() {
-			family = unix.AF_INET
-		}
-		fd, err := unix.Socket(family, o.kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("make socket: %w", err)
-		}
-		if err := o.set(fd, family); err != nil {
-			_ = unix.Close(fd)
-			return err
-		}
-		if err := unix.Bind(fd, sockaddr(netip.AddrPortFrom(address, 0))); err != nil {
-			_ = unix.Close(fd)
-			return fmt.Errorf("bind to %s: %w", address, err)
-		}
-		s, err = adopt(fd)
+// open makes a socket at the endpoint and binds it to a free port of the address.
+func open(at traffic.Endpoint, o options) (*socket, error) {
+	family := unix.AF_INET6
+	if at.Address.Unmap().Is4() {
+		family = unix.AF_INET
+	}
+	fd, err := create(at, family, o.kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make socket: %w", err)
+	}
+	if err := o.set(fd, family); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	if err := unix.Bind(fd, sockaddr(netip.AddrPortFrom(at.Address, 0))); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("bind to %s: %w", at.Address, err)
+	}
+	return adopt(fd)
+}
+
+// create makes the socket in the endpoint's namespace and, if it has one, in its cgroup.
+func create(at traffic.Endpoint, family, kind int) (fd int, err error) {
+	if at.Group != nil {
+		return at.Group.Socket(at.Namespace, family, kind)
+	}
+	err = at.Namespace.Do(func() (err error) {
+		fd, err = unix.Socket(family, kind, 0)
 		return err
 	})
-	return s, err
+	return fd, err
 }
 
 // adopt takes over a non-blocking descriptor.
@@ -109,15 +115,15 @@ func setDSCP(fd, family int, dscp uint8) error {
 }
 
 // listen opens a listening socket on a free port of the address.
-func listen(ns *netns.Namespace, address netip.Addr, o options, backlog int) (*socket, error) {
-	s, err := open(ns, address, o)
+func listen(at traffic.Endpoint, o options, backlog int) (*socket, error) {
+	s, err := open(at, o)
 	if err != nil {
 		return nil, err
 	}
 	err = s.control(func(fd int) error { return unix.Listen(fd, backlog) })
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, fmt.Errorf("listen on %s: %w", at.Address, err)
 	}
 	return s, nil
 }

@@ -74,7 +74,7 @@ func prepare(f traffic.Flow, from, to traffic.Endpoint) (*session, error) {
 		s.exchanges = new(hist.Histogram)
 	}
 	var err error
-	if s.listener, err = listen(to.Namespace, to.Address, o, f.Streams*each); err != nil {
+	if s.listener, err = listen(to, o, f.Streams*each); err != nil {
 		return nil, err
 	}
 	if s.target, err = s.listener.local(); err != nil {
@@ -91,7 +91,7 @@ func prepare(f traffic.Flow, from, to traffic.Endpoint) (*session, error) {
 }
 
 func (s *session) add(stream int, from traffic.Endpoint, o options) error {
-	client, err := open(from.Namespace, from.Address, o)
+	client, err := open(from, o)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/testutil"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{SocketsPart: ServeSockets})
+	os.Exit(m.Run())
+}
+
+// testGroup makes a cgroup for one test.
+func testGroup(t *testing.T) Cgroup {
+	t.Helper()
+	testutil.NeedRoot(t)
+	if _, err := Root(); err != nil {
+		testutil.Need(t, "cgroup v2", err)
+	}
+	group, err := Create("", fmt.Sprintf("weirtest-%d-sockets", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroup", func() bool { return group.Remove() == nil })
+	})
+	return group
+}
+
+// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests of lab/limits show, which
+// have programs there that count.
+func TestSocketsBelongToTheNamespace(t *testing.T) {
+	group, ns := testGroup(t), testutil.Namespace(t, "sockets")
+	sockets, err := group.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids, err := group.Processes()
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("processes in the cgroup: %v, %v", pids, err)
+	}
+	want, err := ns.Inode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		fd, err := sockets.Socket(ns, unix.AF_INET, unix.SOCK_STREAM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, err := unix.IoctlRetInt(fd, unix.SIOCGSKNS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status unix.Stat_t
+		if err := unix.Fstat(inside, &status); err != nil || status.Ino != want {
+			t.Errorf("the socket is in namespace %d, want %d (%v)", status.Ino, want, err)
+		}
+		_, _ = unix.Close(inside), unix.Close(fd)
+	}
+	if _, err := sockets.Socket(ns, -1, unix.SOCK_STREAM); err == nil {
+		t.Error("a socket of no family was made")
+	}
+	if fd, err := sockets.Socket(nil, unix.AF_INET, unix.SOCK_DGRAM); err != nil {
+		t.Errorf("after an error: %v", err)
+	} else {
+		_ = unix.Close(fd)
+	}
+	if err := sockets.Close(); err != nil {
+		t.Error(err)
+	}
+	if pids, err := group.Processes(); err != nil || len(pids) != 0 {
+		t.Errorf("processes left in the cgroup: %v, %v", pids, err)
+	}
+}

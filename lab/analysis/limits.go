@@ -1,0 +1,121 @@
+package analysis
+
+import (
+	"time"
+
+	"weir/lab/limits"
+	"weir/lab/run"
+	"weir/lab/scenario"
+	"weir/lab/traffic"
+	"weir/record"
+)
+
+// Octets of headers. A limit counts a packet's IP octets and an Ethernet header; TCP has timestamps on.
+const (
+	etherHeader   = 14
+	tcpHeaders    = 20 + 20 + 12 // IPv4, TCP, timestamps
+	udpHeaders    = 20 + 8
+	usualMTU      = 1500
+	bucketSeconds = 1e-6 // the unit of a limit's queue histogram
+)
+
+// limitSamples are the figures of the limits in a phase.
+func limitSamples(a attempt, phase run.PhaseResult) []record.Sample {
+	var samples []record.Sample
+	for _, l := range a.result.Cell.Limits {
+		if use, any := limitUse(a.result.Cell, l, phase); any {
+			samples = append(samples, a.sample(l.Name, scenario.LimitUse, use))
+		}
+	}
+	for _, status := range phase.Limits {
+		samples = append(samples, countSamples(a, status, phase.Phase.Duration)...)
+	}
+	return samples
+}
+
+// countSamples are what a limit has counted itself.
+func countSamples(a attempt, s limits.Status, duration time.Duration) []record.Sample {
+	name := s.Limit.Name
+	samples := []record.Sample{
+		a.sample(name, scenario.LimitRateUse, float64(s.Bytes)*8/(float64(s.Limit.Rate)*duration.Seconds())),
+		a.sample(name, scenario.LimitRefused, float64(s.Refused)),
+	}
+	if !s.Limit.Mechanism.Cgroup() {
+		return samples
+	}
+	samples = append(samples,
+		a.sample(name, scenario.LimitMarked, float64(s.Marked)),
+		a.sample(name, scenario.LimitReduced, float64(s.Reduced)),
+		a.sample(name, scenario.LimitForced, float64(s.Forced)))
+	for metric, share := range map[string]float64{scenario.LimitQueueP50: 0.5, scenario.LimitQueueP99: 0.99} {
+		if queue, any := bucketQuantile(s.Queue, share); any {
+			samples = append(samples, a.sample(name, metric, queue))
+		}
+	}
+	return samples
+}
+
+// bucketQuantile is the upper end, in seconds, of the bucket in which the quantile lies: bucket i ends at 2^(i+1) µs.
+func bucketQuantile(buckets [32]uint64, share float64) (float64, bool) {
+	var total, seen uint64
+	for _, n := range buckets {
+		total += n
+	}
+	if total == 0 {
+		return 0, false
+	}
+	for i, n := range buckets {
+		if seen += n; float64(seen) >= share*float64(total) {
+			return float64(uint64(2)<<i) * bucketSeconds, true
+		}
+	}
+	return 0, false
+}
+
+// limitUse is the goodput of the flows whose data the limit covers, as a part of the most that it allows them.
+func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (float64, bool) {
+	var used float64
+	found := false
+	for i := range phase.Flows {
+		f := flowOf(&phase.Flows[i], phase.Phase.Settle)
+		if !l.Covers(f.result.Flow.Name) || dataFrom(f.result.Flow) != l.Host && !l.Ingress || dataTo(f.result.Flow) != l.Host && l.Ingress {
+			continue
+		}
+		found = true
+		used += f.goodput / payloadShare(f.result.Flow, mtuOf(cell, l.Host))
+	}
+	return used / float64(l.Rate), found
+}
+
+// dataFrom is the host that sends a flow's data: of requests and responses, the larger ones.
+func dataFrom(f traffic.Flow) string {
+	if f.Kind == traffic.Request && f.Response >= f.Request {
+		return f.To
+	}
+	return f.From
+}
+
+func dataTo(f traffic.Flow) string {
+	if dataFrom(f) == f.To {
+		return f.From
+	}
+	return f.To
+}
+
+// payloadShare is the most payload in what a limit counts: in full segments, or datagrams of the flow's size.
+func payloadShare(f traffic.Flow, mtu int) float64 {
+	if f.Kind == traffic.Datagram {
+		return float64(f.Payload) / float64(f.Payload+udpHeaders+etherHeader)
+	}
+	return float64(mtu-tcpHeaders) / float64(mtu+etherHeader)
+}
+
+// mtuOf is the MTU of the link by which flows reach a host.
+func mtuOf(cell *scenario.Cell, host string) int {
+	for _, l := range cell.Links {
+		if (l.A == host || l.B == host) && l.MTU > 0 {
+			return l.MTU
+		}
+	}
+	return usualMTU
+}

@@ -1,0 +1,66 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/cgroup"
+)
+
+// cgroupPrefix begins the names of the labs' cgroups, which lie below the root of the v2 hierarchy.
+const cgroupPrefix = "weir-lab-"
+
+// cgroup is the name of the lab's cgroup; those of its hosts lie in it. Nothing else writes a name like this, so that
+// whatever the lab has made can be found from its id.
+func (i Info) cgroup() string { return cgroupPrefix + i.ID }
+
+// Cgroup makes the lab's cgroup. The instance's Clear removes it with all that is in it.
+func (i *Instance) Cgroup() (cgroup.Cgroup, error) { return cgroup.Create("", i.cgroup()) }
+
+// clearCgroup ends what runs in the lab's cgroups, this process excepted, and removes them.
+func (i Info) clearCgroup() error {
+	root, err := cgroup.Root()
+	if err != nil {
+		return nil // without the hierarchy there is none
+	}
+	return removeTree(filepath.Join(root, i.cgroup()))
+}
+
+// removalTime is how long processes of a cgroup may take to die: they are killed when their parent dies, but not at once.
+const removalTime = 5 * time.Second
+
+func removeTree(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	inner, err := filepath.Glob(filepath.Join(path, "*", "cgroup.procs"))
+	if err != nil {
+		return fmt.Errorf("list cgroups: %w", err)
+	}
+	var errs []error
+	for _, procs := range inner {
+		errs = append(errs, empty(cgroup.Cgroup{Path: filepath.Dir(procs)}))
+	}
+	return errors.Join(append(errs, empty(cgroup.Cgroup{Path: path}))...)
+}
+
+// empty kills the cgroup's processes until it can be removed.
+func empty(c cgroup.Cgroup) error {
+	for deadline := time.Now().Add(removalTime); ; time.Sleep(5 * time.Millisecond) {
+		err := c.Remove()
+		if err == nil || !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		pids, _ := c.Processes()
+		for _, pid := range pids {
+			if pid != os.Getpid() {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+	}
+}

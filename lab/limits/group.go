@@ -1,0 +1,114 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/lab/instance"
+	"weir/lab/scenario"
+	"weir/limit"
+)
+
+// group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the data plane.
+type group struct {
+	host    string
+	limits  []scenario.Limit // at least one; of the same flows
+	cgroup  cgroup.Cgroup
+	sockets *cgroup.Sockets
+}
+
+// Socket makes a socket that the limits apply to.
+func (g *group) Socket(ns *netns.Namespace, family, kind int) (int, error) {
+	return g.sockets.Socket(ns, family, kind)
+}
+
+// Directory is the cgroup's.
+func (g *group) Directory() string { return g.cgroup.Path }
+
+func (g *group) close() error {
+	if g.sockets == nil {
+		return nil
+	}
+	return g.sockets.Close()
+}
+
+// grouped joins the two directions of one host's flows.
+func grouped(all []scenario.Limit) (groups []*group) {
+	for _, l := range all {
+		if !l.Mechanism.Cgroup() {
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.host == l.Host && slices.Equal(g.limits[0].Flows, l.Flows) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &group{host: l.Host})
+		}
+		groups[at].limits = append(groups[at].limits, l)
+	}
+	return groups
+}
+
+// imposeGroups makes a cgroup per group below the lab's, and attaches the data plane to the lab's.
+func (i *Imposed) imposeGroups(ctx context.Context, lab *instance.Instance) error {
+	i.groups = grouped(i.limits)
+	if len(i.groups) == 0 {
+		return nil
+	}
+	parent, err := lab.Cgroup()
+	if err != nil {
+		return err
+	}
+	if i.plane, err = limit.Load(len(i.groups)); err != nil {
+		return err
+	}
+	for scope, g := range i.groups {
+		if err := i.imposeGroup(ctx, g, scope, parent); err != nil {
+			return fmt.Errorf("limit %s: %w", g.limits[0].Name, err)
+		}
+	}
+	return i.plane.Attach(parent.Path)
+}
+
+func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent cgroup.Cgroup) (err error) {
+	if g.cgroup, err = cgroup.Create(parent.Path, fmt.Sprintf("%s-%d", g.host, scope)); err != nil {
+		return err
+	}
+	// Its process ends with Close, after the flows have ended, and not at once when ctx ends.
+	if g.sockets, err = g.cgroup.OpenSockets(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	id, err := g.cgroup.ID()
+	if err != nil {
+		return err
+	}
+	if err := i.plane.AssignCgroup(id, scope); err != nil {
+		return err
+	}
+	for _, l := range g.limits {
+		if err := i.plane.Set(scope, direction(l), settings(l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func direction(l scenario.Limit) limit.Direction {
+	if l.Ingress {
+		return limit.Ingress
+	}
+	return limit.Egress
+}
+
+// settings are the limit in the words of its data plane.
+func settings(l scenario.Limit) limit.Limit {
+	return limit.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
+		Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
+}
+
+func statusOf(l scenario.Limit, c limit.Counters) Status {
+	return Status{Limit: l, Packets: c.Segments, Bytes: c.Bytes, Refused: c.Refused, Marked: c.Marked, Reduced: c.Reduced,
+		Forced: c.Forced, Queue: c.Queue}
+}

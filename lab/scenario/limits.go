@@ -1,0 +1,147 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+)
+
+// Limit is a bandwidth limit on one direction of a host's traffic, and the mechanism that imposes it.
+type Limit struct {
+	Name      string
+	Host      string
+	Ingress   bool // of what the host receives; otherwise of what it sends
+	Mechanism Mechanism
+	Rate      units.BitRate // of IP packets and 14 octets of Ethernet header each
+	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales with the rate.
+	Burst, Mark, Drop time.Duration
+	Flows             []string // that are limited; empty: all that begin or end at the host
+}
+
+// Mechanism is what imposes a limit.
+type Mechanism string
+
+const (
+	Weir       Mechanism = "weir"         // limit's BPF programs, with explicit-rate pacing
+	Classic    Mechanism = "classic"      // the same without pacing: the algorithm of the LPC 2018 talk
+	Shadow     Mechanism = "shadow"       // the same as weir, but only counts what it would do
+	HTB        Mechanism = "htb"          // a hierarchical token bucket with one class and a pfifo
+	HTBFqCodel Mechanism = "htb-fq_codel" // the same with fq_codel (RFC 8290)
+	Unlimited  Mechanism = "none"
+)
+
+// Cgroup says whether the mechanism works on the sockets of a cgroup.
+func (m Mechanism) Cgroup() bool { return m == Weir || m == Classic || m == Shadow }
+
+// Queue says whether the mechanism is a queue of the host's device.
+func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
+
+// Covers says whether a flow that begins or ends at the limit's host is under the limit.
+func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
+
+type limitFile struct {
+	yamlfile.Fields `yaml:"-"`
+	Name            string          `yaml:"name,required" doc:"Subject of the limit's figures."`
+	Host            string          `yaml:"host,required" doc:"Host whose traffic is limited."`
+	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: what the host sends; ingress: what it receives; egress if left out."`
+	Mechanism       string          `yaml:"mechanism,required" enum:"weir,classic,shadow,htb,htb-fq_codel,none" doc:"What imposes it: weir, classic and shadow are BPF programs on a cgroup, htb and htb-fq_codel queues of the host's device."`
+	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 octets of Ethernet header each."`
+	Burst           *units.Duration `yaml:"burst" doc:"How far an idle limit may run ahead, in time at the rate; not for queues."`
+	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue at which ECN marks and reductions begin; not for queues."`
+	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are refused; not for queues."`
+	Flows           []yamlfile.Text `yaml:"flows" doc:"Flows of the host that are limited; all if left out."`
+}
+
+func (b *builder) limits() {
+	for i, f := range b.file.Limits {
+		path := fmt.Sprintf("limits[%d]", i)
+		l := Limit{Name: f.Name, Host: f.Host, Ingress: f.Direction == "ingress", Mechanism: Mechanism(f.Mechanism), Rate: f.Rate}
+		for _, threshold := range []struct {
+			from *units.Duration
+			to   *time.Duration
+		}{{f.Burst, &l.Burst}, {f.Mark, &l.Mark}, {f.Drop, &l.Drop}} {
+			if threshold.from != nil {
+				*threshold.to = time.Duration(*threshold.from)
+			}
+		}
+		for _, name := range f.Flows {
+			l.Flows = append(l.Flows, name.Value)
+			b.limitedFlow(l, name, path)
+		}
+		switch {
+		case !nodeName.MatchString(f.Name):
+			b.complain(f.At("name"), "use letters, digits, - and _, a letter first, 31 at most", "%s.name: %q is no name", path, f.Name)
+		case slices.ContainsFunc(b.cell.Limits, func(have Limit) bool { return have.Name == f.Name }):
+			b.complain(f.At("name"), "give each limit a name of its own", "%s: there is a limit %q already", path, f.Name)
+		}
+		if b.node(f.At("host"), path+".host", f.Host) {
+			b.limitFits(f, l, path)
+			b.limitHost(f, path)
+		}
+		b.cell.Limits = append(b.cell.Limits, l)
+	}
+}
+
+// limitFits checks what depends on the host, and on limits before this one.
+func (b *builder) limitFits(f limitFile, l Limit, path string) {
+	links := 0
+	for _, link := range b.cell.Links {
+		if link.A == l.Host || link.B == l.Host {
+			links++
+		}
+	}
+	switch {
+	case l.Rate == 0:
+		b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing could be sent", path)
+	case l.Mechanism.Queue() && l.Ingress:
+		b.complain(f.At("mechanism"), "limit the egress of the hosts that send", "%s.mechanism: %s queues what a device sends; it cannot limit ingress", path, l.Mechanism)
+	case l.Mechanism.Queue() && len(l.Flows) > 0:
+		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits everything that a device sends", path, l.Mechanism)
+	case l.Mechanism.Queue() && links != 1:
+		b.complain(f.At("host"), "limit a host that has one link", "%s.host: %s has %d links, and %s limits one device", path, l.Host, links, l.Mechanism)
+	case l.Mark > 0 && l.Drop > 0 && l.Mark >= l.Drop:
+		b.complain(f.At("mark"), "lower mark or raise drop", "%s.mark: %s is not below drop, %s", path, l.Mark, l.Drop)
+	}
+	for _, other := range b.cell.Limits {
+		if other.Host != l.Host || !overlap(other, l) {
+			continue
+		}
+		if other.Ingress == l.Ingress {
+			b.complain(f.Self, "name different flows for each", "%s: limit %q is on the same traffic of %s", path, other.Name, l.Host)
+		} else if !slices.Equal(other.Flows, l.Flows) {
+			b.complain(f.At("flows"), "name the same flows in both", "%s.flows: limit %q is on some of these flows and not on all", path, other.Name)
+		}
+	}
+}
+
+// limitHost refuses routers: what they forward belongs to no socket of theirs.
+func (b *builder) limitHost(f limitFile, path string) {
+	for _, n := range b.cell.Nodes {
+		if n.Name == f.Host && n.Router {
+			b.complain(f.At("host"), "limit the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
+		}
+	}
+}
+
+func overlap(a, b Limit) bool {
+	return len(a.Flows) == 0 || len(b.Flows) == 0 || slices.ContainsFunc(a.Flows, func(name string) bool { return slices.Contains(b.Flows, name) })
+}
+
+// limitedFlow checks that a named flow is one of the host's.
+func (b *builder) limitedFlow(l Limit, name yamlfile.Text, path string) {
+	var own []string
+	for _, phase := range b.cell.Phases {
+		for _, flow := range phase.Flows {
+			if flow.Name == name.Value && (flow.From == l.Host || flow.To == l.Host) {
+				return
+			}
+			if flow.From == l.Host || flow.To == l.Host {
+				own = append(own, flow.Name)
+			}
+		}
+	}
+	b.complain(name.Place, "name some of "+quoted(own), "%s.flows: host %s has no flow %q", path, l.Host, name.Value)
+}
