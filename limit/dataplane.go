@@ -30,10 +30,10 @@ func Load(scopes int) (*DataPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read limit programs: %w", err)
 	}
-	for _, name := range []string{"limit_configs", "limit_states", "limit_counts"} {
+	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	for _, name := range []string{"limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
+	for _, name := range []string{"limit_tree", "limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
@@ -114,21 +114,24 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 		return err
 	}
 	index, config := uint32(2*scope)+uint32(direction), l.config()
-	var state limitLimitState
-	if err := p.objects.LimitStates.Lookup(index, &state); err != nil {
-		return fmt.Errorf("read scope %d: %w", scope, err)
-	}
-	if state.FairRate == 0 {
-		// Flows start from the whole rate and are brought down within some update intervals.
-		state.FairRate = config.Rate
-		if err := p.objects.LimitStates.Put(index, &state); err != nil {
-			return fmt.Errorf("prepare scope %d: %w", scope, err)
-		}
+	if err := p.prepare(index, config.Rate); err != nil {
+		return fmt.Errorf("prepare scope %d: %w", scope, err)
 	}
 	if err := p.objects.LimitConfigs.Put(index, &config); err != nil {
 		return fmt.Errorf("set scope %d: %w", scope, err)
 	}
 	return nil
+}
+
+// prepare lets flows and children start from the whole rate, from where they are brought down within some update intervals.
+func (p *DataPlane) prepare(index uint32, rate uint64) error {
+	var state limitLimitState
+	if err := p.objects.LimitStates.Lookup(index, &state); err != nil || state.FairRate != 0 {
+		return err
+	}
+	state.FairRate = rate
+	return errors.Join(p.objects.LimitStates.Put(index, &state),
+		p.objects.LimitShares.Put(index, &limitLimitSharing{Unit: rate << unitShift}))
 }
 
 // Counters are one direction's totals of a scope since it was loaded.

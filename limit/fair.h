@@ -3,9 +3,8 @@
 #ifndef WEIR_LIMIT_FAIR_H
 #define WEIR_LIMIT_FAIR_H
 
-#include "limit.h"
+#include "sharing.h"
 
-#define SECOND 1000000000ULL
 #define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
 #define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
 #define INTERVAL_MAX (4 * SECOND)
@@ -41,7 +40,8 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
  * mark threshold. met is the queue that this packet has met. Windows are closed by one processor, which wins the
  * compare-and-swap; the others race for the shortest queue and the largest packet with plain stores, which may lose one.
  */
-static __always_inline void update_rate(struct limit_state *state, const struct limit_config *config, __u64 now, __u64 wire, __s64 met)
+static __always_inline void update_rate(__u32 index, struct limit_state *state, const struct limit_config *config,
+					struct limit_sharing *sharing, const struct terms *terms, __u64 now, __u64 wire, __s64 met)
 {
 	__sync_fetch_and_add(&state->window_bytes, wire);
 	if (met < state->window_queue_ns)
@@ -49,8 +49,9 @@ static __always_inline void update_rate(struct limit_state *state, const struct 
 	if (wire > state->window_largest)
 		state->window_largest = wire;
 	__u64 start = state->window_start_ns, elapsed = now - start;
+	__u64 slowest = sharing->slowest_ns, least = at_least(terms->mark_ns, slowest);
 
-	if (elapsed < config->mark_ns || elapsed < state->interval_ns || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+	if (elapsed < least || elapsed < state->interval_ns || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
 		return;
 	__u64 bytes = state->window_bytes, largest = state->window_largest;
 	__s64 queue = state->window_queue_ns;
@@ -60,18 +61,26 @@ static __always_inline void update_rate(struct limit_state *state, const struct 
 	state->window_largest = 0;
 	if (elapsed > INTERVAL_MAX)
 		elapsed = INTERVAL_MAX;
-	__u64 target = (config->rate * TARGET_SHARE >> 10) + 1, most = target + (target >> HEADROOM_SHIFT);
-	__u64 rate = state->fair_rate * rate_factor(target, bytes, queue, elapsed) >> 10;
+	__u64 target = (terms->rate * TARGET_SHARE >> 10) + 1, most = target + (target >> HEADROOM_SHIFT);
+	__u64 factor = rate_factor(target, bytes, queue, elapsed);
+
+	if (slowest)
+		factor = parent_factor(factor, elapsed, sharing);
+	__u64 rate = state->fair_rate * factor >> 10;
 
 	if (rate < (target >> 10) + 1)
 		rate = (target >> 10) + 1;
 	if (rate > most)
 		rate = most;
-	__u64 interval = 2 * largest * SECOND / rate;
+	/* The flows of a parent's children have paces of their own. */
+	__u64 interval = 2 * largest * SECOND / (slowest ? target : rate);
 
 	state->interval_ns = interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
 	state->fair_rate = rate;
 	state->updates++;
+	move_unit(sharing, terms->rate, factor);
+	if (config->weight)
+		renew_share(index, config, state, sharing, terms->rate, interval > least ? interval : least);
 }
 
 #endif

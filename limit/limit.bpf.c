@@ -37,13 +37,24 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "pacing.h"
 #include "visit.h"
 
+/* What the scopes below the one at this place say of the packet; children come before their parents. */
+static __always_inline __u8 given_by_children(const struct share *shares, int place)
+{
+	__u8 most = OWN;
+
+	for (int i = 0; i < place; i++)
+		if (shares[i].parent == (shares[place].index >> 1) + 1 && shares[i].standing > most)
+			most = shares[i].standing;
+	return most;
+}
+
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
 	struct share shares[LIMIT_SCOPES_PER_SOCKET] = {};
 	struct limit_scopes found = {}, *scopes = &found;
 	struct bpf_sock *sk = skb->sk;
 	struct packet p;
-	__u32 first = 0, refused = 0;
+	__u32 first = 0, refused = 0, unseen = 0;
 	int wish = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
@@ -69,7 +80,10 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		if (i >= scopes->count || refused)
 			break;
 		shares[i].index = scopes->scope[i] * 2 + direction;
+		shares[i].unseen = unseen;
+		shares[i].below = given_by_children(shares, i);
 		refused = !take(skb, &p, &shares[i]);
+		unseen |= shares[i].pretend;
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!shares[i].taken)

@@ -5,6 +5,7 @@
 
 #define LIMIT_SCOPES_PER_SOCKET 4
 #define LIMIT_COST_SHIFT 24
+#define LIMIT_UNIT_SHIFT 12
 #define LIMIT_QUEUE_BUCKETS 32
 
 enum limit_direction { LIMIT_EGRESS = 0, LIMIT_INGRESS = 1 };
@@ -26,6 +27,10 @@ struct limit_config {
 	__u64 reserve_ns; /* the last part of the queue, kept for small packets */
 	__u32 flags;      /* enum limit_flags */
 	__u32 overhead;   /* octets of link overhead per wire packet, beyond the IP packet */
+	__u64 min;        /* octet/s that the parent keeps for the scope; 0 for none */
+	__u64 min_cost;   /* ns per octet at min, times 2^LIMIT_COST_SHIFT */
+	__u32 weight;     /* part in what the parent has, against its siblings' weights; 0 without a parent */
+	__u32 unused;
 };
 
 /* Written by the data plane, by atomic operations alone; one cache line. */
@@ -38,6 +43,23 @@ struct limit_state {
 	__s64 window_queue_ns; /* the shortest queue that a packet has met in it */
 	__u64 window_largest;  /* octets of the largest packet in it */
 	__u64 interval_ns;     /* the least length of it */
+};
+
+/* What a scope with a parent may use of it, and what a parent lets its children have. Written by the data plane alone. */
+struct limit_sharing {
+	__s64 guaranteed_ns; /* virtual finish time of the last packet at rate min, CLOCK_MONOTONIC */
+	__u64 allowed;       /* octet/s that a child may use now; 0 before its first interval */
+	__u64 cost;          /* ns per octet at that rate, times 2^LIMIT_COST_SHIFT */
+	__u64 unit;          /* octet/s that a parent gives a child per unit of weight, times 2^LIMIT_UNIT_SHIFT */
+	__u64 slowest_ns;    /* the longest interval in which one of its children follows, forgotten slowly; 0 without children */
+	__u64 pressed;       /* whether children's traffic has met half the drop threshold in the current window */
+	__u64 unused[2];
+};
+
+/* Where a scope stands in the tree. */
+struct limit_node {
+	__u32 parent; /* scope + 1; 0 for none */
+	__u32 depth;  /* scopes above */
 };
 
 /* Per CPU, written by the data plane alone. */
@@ -57,6 +79,8 @@ struct limit_counters {
 struct limit_settings {
 	__u32 generation; /* of the assignment of scopes; sockets look theirs up again when it changes */
 	__u8 cgroups, users, prefixes, interfaces; /* whether there are scopes of this kind */
+	__u8 parents; /* whether a scope has a parent */
+	__u8 unused[3];
 };
 
 /* Key of the longest-prefix match. */

@@ -23,6 +23,10 @@ type limitLimitConfig struct {
 	ReserveNs uint64
 	Flags     uint32
 	Overhead  uint32
+	Min       uint64
+	MinCost   uint64
+	Weight    uint32
+	Unused    uint32
 }
 
 type limitLimitCounters struct {
@@ -38,6 +42,12 @@ type limitLimitCounters struct {
 	Queue    [32]uint64
 }
 
+type limitLimitNode struct {
+	_      structs.HostLayout
+	Parent uint32
+	Depth  uint32
+}
+
 type limitLimitPrefix struct {
 	_       structs.HostLayout
 	Length  uint32
@@ -51,6 +61,19 @@ type limitLimitSettings struct {
 	Users      uint8
 	Prefixes   uint8
 	Interfaces uint8
+	Parents    uint8
+	Unused     [3]uint8
+}
+
+type limitLimitSharing struct {
+	_            structs.HostLayout
+	GuaranteedNs int64
+	Allowed      uint64
+	Cost         uint64
+	Unit         uint64
+	SlowestNs    uint64
+	Pressed      uint64
+	Unused       [2]uint64
 }
 
 type limitLimitState struct {
@@ -89,8 +112,10 @@ const (
 	limitMapLimitInterfaces = "limit_interfaces"
 	limitMapLimitOverflow   = "limit_overflow"
 	limitMapLimitPrefixes   = "limit_prefixes"
+	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
+	limitMapLimitTree       = "limit_tree"
 	limitMapLimitUsers      = "limit_users"
 	limitProgLimitAdopt     = "limit_adopt"
 	limitProgLimitEgress    = "limit_egress"
@@ -159,8 +184,10 @@ type limitMapSpecs struct {
 	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
+	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
+	LimitTree       *ebpf.MapSpec `ebpf:"limit_tree"`
 	LimitUsers      *ebpf.MapSpec `ebpf:"limit_users"`
 }
 
@@ -197,8 +224,10 @@ type limitMaps struct {
 	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
+	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
+	LimitTree       *ebpf.Map `ebpf:"limit_tree"`
 	LimitUsers      *ebpf.Map `ebpf:"limit_users"`
 }
 
@@ -211,8 +240,10 @@ func (m *limitMaps) Close() error {
 		m.LimitInterfaces,
 		m.LimitOverflow,
 		m.LimitPrefixes,
+		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,
+		m.LimitTree,
 		m.LimitUsers,
 	)
 }

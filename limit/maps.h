@@ -46,6 +46,22 @@ struct {
 	__type(value, struct limit_state);
 } limit_states SEC(".maps");
 
+/* What children may use of their parents. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_sharing);
+} limit_shares SEC(".maps");
+
+/* The tree of scopes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct limit_node);
+} limit_tree SEC(".maps");
+
 /* What was done. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

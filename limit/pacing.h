@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_PACING_H
 #define WEIR_LIMIT_PACING_H
 
-#include "maps.h"
+#include "sharing.h"
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
@@ -18,9 +18,14 @@ struct allowance {
 	__u64 ahead_ns; /* how much of it may be in flight beyond two round trips */
 };
 
+/*
+ * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
+ * their part through what the child may use.
+ */
 static __always_inline struct allowance allowance_of(struct socket_state *known)
 {
 	struct allowance least = {.rate = UNLIMITED};
+	__u32 governed[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= known->scopes.count)
@@ -31,7 +36,13 @@ static __always_inline struct allowance allowance_of(struct socket_state *known)
 
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
-		if (state->fair_rate < least.rate) {
+		__u32 skip = 0;
+
+		for (int j = 0; j < i; j++)
+			skip |= governed[j] == known->scopes.scope[i] + 1;
+		if (config->weight)
+			governed[i] = parent_of(known->scopes.scope[i]);
+		if (!skip && state->fair_rate < least.rate) {
 			least.rate = state->fair_rate;
 			least.ahead_ns = config->mark_ns;
 		}

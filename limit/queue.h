@@ -8,10 +8,10 @@
 #define CAS_TRIES 8
 
 /* Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns, admitted or not. */
-static __always_inline __s64 charge(struct limit_state *state, const struct limit_config *config, __s64 now, __s64 cost,
+static __always_inline __s64 charge(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
 				    __s64 limit, struct limit_counters *count)
 {
-	__s64 floor = now - (__s64)config->burst_ns, queue = 0;
+	__s64 floor = now - burst_ns, queue = 0;
 
 	for (int i = 0; i < CAS_TRIES; i++) {
 		__s64 old = *(volatile __s64 *)&state->finish_ns;

@@ -36,6 +36,10 @@ const (
 // the rate.
 type Limit struct {
 	Rate units.BitRate
+	// Min and Weight are for a scope with a parent (DataPlane.SetParent), which has Weight 1 or more: it may use Min, and
+	// beyond that its part of the parent's rate by weight, Rate at most. Min of all siblings must fit into the parent's rate.
+	Min    units.BitRate
+	Weight int
 	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop where packets are
 	// refused; Reserve is the last part of the virtual queue, kept for packets of up to 128 octets.
 	Burst, Mark, Drop, Reserve time.Duration
@@ -74,6 +78,12 @@ func (l Limit) Check() error {
 	switch {
 	case l.Rate < MinRate || l.Rate > MaxRate:
 		return fmt.Errorf("rate %s is outside %s to %s", l.Rate, MinRate, MaxRate)
+	case l.Weight < 0 || l.Weight > MaxWeight:
+		return fmt.Errorf("weight %d is outside 0 to %d", l.Weight, MaxWeight)
+	case l.Min > 0 && l.Weight == 0:
+		return fmt.Errorf("minimum %s has no weight: only a scope with a parent has a minimum", l.Min)
+	case l.Min > l.Rate:
+		return fmt.Errorf("minimum %s is above the rate %s", l.Min, l.Rate)
 	case l.Burst < 0 || l.Mark < 0 || l.Reserve < 0 || l.Overhead < 0:
 		return fmt.Errorf("a threshold is negative")
 	case l.Drop > time.Minute:
@@ -93,8 +103,17 @@ func (l Limit) config() limitLimitConfig {
 			flags |= flag
 		}
 	}
+	cost := func(rate units.BitRate) uint64 {
+		if rate == 0 {
+			return 0
+		}
+		return uint64(8e9 / float64(rate) * (1 << costShift))
+	}
 	return limitLimitConfig{
-		Cost:      uint64(8e9 / float64(l.Rate) * (1 << costShift)),
+		Cost:      cost(l.Rate),
+		Min:       uint64(l.Min) / 8,
+		MinCost:   cost(l.Min),
+		Weight:    uint32(l.Weight),
 		Rate:      uint64(l.Rate) / 8,
 		BurstNs:   uint64(l.Burst),
 		MarkNs:    uint64(l.Mark),
@@ -108,6 +127,7 @@ func (l Limit) config() limitLimitConfig {
 // The values of limit.h that bpf2go does not generate.
 const (
 	costShift     = 24
+	unitShift     = 12
 	limitEnforced = 1
 	limitShadow   = 2
 	limitClassic  = 4

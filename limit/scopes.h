@@ -5,6 +5,7 @@
 
 #include "maps.h"
 #include "packet.h"
+#include "sharing.h"
 
 #define ANCESTOR_LEVELS 12
 
@@ -17,8 +18,45 @@ static __always_inline void add_scope(struct limit_scopes *found, const __u32 *s
 	found->count++;
 }
 
+static __always_inline __u32 depth_of(__u32 scope)
+{
+	struct limit_node *node = bpf_map_lookup_elem(&limit_tree, &scope);
+
+	return node ? node->depth : 0;
+}
+
+/* Adds the scopes above those found, each once, and puts children before their parents. */
+static __always_inline void add_parents(struct limit_scopes *found)
+{
+	__u32 depth[LIMIT_SCOPES_PER_SOCKET] = {};
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET && i < found->count; i++) {
+		__u32 parent = parent_of(found->scope[i]), twice = 0;
+
+		depth[i] = depth_of(found->scope[i]);
+		for (int j = 0; j < LIMIT_SCOPES_PER_SOCKET; j++)
+			twice |= j < found->count && found->scope[j] + 1 == parent;
+		if (parent && !twice) {
+			parent--;
+			add_scope(found, &parent);
+		}
+	}
+	for (int round = 1; round < LIMIT_SCOPES_PER_SOCKET; round++)
+		for (int i = 0; i + round < LIMIT_SCOPES_PER_SOCKET; i++) {
+			if (i + 1 >= found->count || depth[i] >= depth[i + 1])
+				continue;
+			__u32 scope = found->scope[i], deep = depth[i];
+
+			found->scope[i] = found->scope[i + 1];
+			found->scope[i + 1] = scope;
+			depth[i] = depth[i + 1];
+			depth[i + 1] = deep;
+		}
+}
+
 /*
- * The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface.
+ * The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface, and
+ * the parents of all of these.
  * A global function is verified once, not with every path that leads to it.
  */
 __attribute__((noinline)) int find_scopes(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
@@ -48,6 +86,8 @@ __attribute__((noinline)) int find_scopes(struct __sk_buff *skb, const struct pa
 
 		add_scope(found, bpf_map_lookup_elem(&limit_interfaces, &index));
 	}
+	if (settings->parents)
+		add_parents(found);
 	if (found->count > LIMIT_SCOPES_PER_SOCKET) {
 		__u32 first = 0;
 		__u64 *overflow = bpf_map_lookup_elem(&limit_overflow, &first);

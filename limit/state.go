@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 // without traffic keeps its fair rate.
 type State struct {
 	FairRate units.BitRate `json:"fair_rate"` // bit/s that one TCP flow is paced at
+	Allowed  units.BitRate `json:"allowed"`   // bit/s that the scope may use; less than its limit where it shares a parent
+	Unit     units.BitRate `json:"unit"`      // bit/s that the scope leaves to a child per unit of weight
 	Queue    time.Duration `json:"queue"`     // length of the virtual queue; 0 for an idle scope
 }
 
@@ -21,9 +24,17 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	if err := p.known(scope); err != nil {
 		return State{}, err
 	}
+	index := uint32(2*scope) + uint32(direction)
 	var state limitLimitState
-	if err := p.objects.LimitStates.Lookup(uint32(2*scope)+uint32(direction), &state); err != nil {
+	var sharing limitLimitSharing
+	var config limitLimitConfig
+	if err := errors.Join(p.objects.LimitStates.Lookup(index, &state), p.objects.LimitShares.Lookup(index, &sharing),
+		p.objects.LimitConfigs.Lookup(index, &config)); err != nil {
 		return State{}, fmt.Errorf("read state of scope %d: %w", scope, err)
+	}
+	allowed := config.Rate
+	if config.Weight > 0 && sharing.Allowed > 0 {
+		allowed = min(allowed, sharing.Allowed)
 	}
 	var now unix.Timespec
 	// The clock of bpf_ktime_get_ns.
@@ -32,6 +43,8 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	}
 	return State{
 		FairRate: units.BitRate(state.FairRate * 8),
+		Allowed:  units.BitRate(allowed * 8),
+		Unit:     units.BitRate(sharing.Unit * 8 >> unitShift),
 		Queue:    time.Duration(max(0, state.FinishNs-now.Nano())),
 	}, nil
 }

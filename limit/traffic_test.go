@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"load": load, "talk": talk})
+	child.Main(child.Parts{"load": load, "greedy": greedy, "talk": talk})
 	os.Exit(m.Run())
 }
 

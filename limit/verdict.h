@@ -11,6 +11,13 @@
 #define SMALL_PACKET 128 /* wire octets: SYN, ACK, control */
 #define LOOPBACK 1       /* ifindex of lo in every namespace */
 
+/* How a packet stands before a scope. */
+enum standing {
+	OWN,        /* traffic of the scope itself */
+	GOVERNED,   /* of a child whose rate follows the scope's: marks begin at the drop threshold, or its flows would yield first */
+	GUARANTEED, /* of a child below its minimum: it meets no threshold but the ceiling, and others give way */
+};
+
 /* One scope's part in a packet. */
 struct share {
 	__s64 cost;  /* ns charged */
@@ -18,7 +25,17 @@ struct share {
 	__u64 wire;  /* octets */
 	__u32 index; /* of the scope and direction in every map */
 	__u32 taken; /* the packet was charged */
+	__u32 parent; /* scope + 1 above it; 0 for none */
+	__u8 below;   /* in: enum standing that a child has given the packet */
+	__u8 standing; /* enum standing that this scope gives it before its parent */
+	__u8 unseen;  /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
+	__u8 pretend; /* would have been refused, were it not for shadow */
 };
+
+static __always_inline __s64 threshold_of(const struct terms *terms, const struct share *share)
+{
+	return share->below == GOVERNED ? 2 * terms->drop_ns : terms->drop_ns;
+}
 
 /*
  * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_scopes, so that it is verified
@@ -32,27 +49,41 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
+	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!config || !state || !count || !(config->flags & LIMIT_ENFORCED))
+	if (!config || !state || !count || !sharing || !(config->flags & LIMIT_ENFORCED))
+		return 1;
+	if (share->unseen && config->flags & LIMIT_SHADOW)
 		return 1;
 	if (skb->ifindex == LOOPBACK && !(config->flags & LIMIT_LOOPBACK))
 		return 1;
 	__u64 wire = wire_bytes(p, skb->len, config->overhead);
-	__s64 cost = wire * config->cost >> LIMIT_COST_SHIFT;
-	__s64 limit = config->drop_ns - (wire > SMALL_PACKET ? config->reserve_ns : 0);
+	struct terms terms = terms_of(config, sharing);
+	__s64 cost = wire * terms.cost >> LIMIT_COST_SHIFT;
+	__s64 limit = threshold_of(&terms, share) - (wire > SMALL_PACKET ? terms.reserve_ns : 0);
 	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
-	__s64 ceiling = p->idle ? 4 * (__s64)config->drop_ns : limit;
-	__s64 queue = charge(state, config, p->now, cost, ceiling, count);
+	__s64 ceiling = p->idle || share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
+	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
 
-	if (!(config->flags & LIMIT_CLASSIC))
-		update_rate(state, config, p->now, wire, queue - cost);
+	if (share->below == GOVERNED && 2 * (queue - cost) > terms.drop_ns)
+		sharing->pressed = 1;
+	update_rate(index, state, config, sharing, &terms, p->now, wire, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
-		return config->flags & LIMIT_SHADOW ? 1 : 0;
+		share->pretend = !!(config->flags & LIMIT_SHADOW);
+		return share->pretend;
 	}
 	if (queue > limit)
 		count->forced++;
+	if (config->weight) {
+		__u32 covered = share->below == GUARANTEED;
+
+		share->parent = parent_of(index >> 1);
+		if (config->min)
+			covered = guaranteed(sharing, config, &terms, p->now, wire * config->min_cost >> LIMIT_COST_SHIFT, covered);
+		share->standing = covered ? GUARANTEED : GOVERNED;
+	}
 	share->cost = cost;
 	share->queue = queue;
 	share->wire = wire;
@@ -70,17 +101,20 @@ __attribute__((noinline)) int settle(const struct packet *p, const struct share 
 	__u32 index = share->index;
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
+	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!config || !count)
+	if (!config || !count || !sharing)
 		return NOTHING;
-	__s64 above = share->queue - (__s64)config->mark_ns;
-	__u64 span = config->drop_ns - config->reserve_ns;
+	struct terms terms = terms_of(config, sharing);
+	__s64 mark = share->below == GOVERNED ? terms.drop_ns : terms.mark_ns;
+	__s64 above = share->queue - mark;
+	__u64 span = threshold_of(&terms, share) - terms.reserve_ns;
 
 	count->packets++;
 	count->segments += p->segments;
 	count->bytes += share->wire;
-	span = span > config->mark_ns ? span - config->mark_ns : 1;
-	if (above <= 0 || bpf_get_prandom_u32() % span >= (__u64)above)
+	span = span > (__u64)mark ? span - mark : 1;
+	if (share->below == GUARANTEED || above <= 0 || bpf_get_prandom_u32() % span >= (__u64)above)
 		return NOTHING;
 	if (p->ecn) {
 		count->marked++;

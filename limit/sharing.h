@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Shares among siblings: what a scope may use of its parent now.
+ *
+ * A parent has a fair rate F per unit of weight, which moves with the rest of its rate and its queue like the fair rate of
+ * a flow (fair.h). A child may use A = max(min, weight * F), its own rate at most; an idle sibling's part is in F. Nobody
+ * looks at siblings: a child asks for F once per interval, and a parent that is a child passes its own A on the same way.
+ */
+#ifndef WEIR_LIMIT_SHARING_H
+#define WEIR_LIMIT_SHARING_H
+
+#include "maps.h"
+
+#define SECOND 1000000000ULL
+#define FRAME 1514              /* octets of a full-sized Ethernet frame without FCS */
+#define ALLOWED_LEAST 1000      /* octet/s */
+#define PRESSED_MOST 896        /* of 1024: the factor of a parent whose queue has run up */
+#define RISE_MOST 1536          /* of 1024: the factor of a parent that is not used at all, before it is softened */
+#define UNIT_LEAST 1024         /* so that a factor close to one still moves it */
+#define FOLLOW_MOST 100000000LL /* ns; a sluggish child does not hold up the others beyond it */
+#define RATIO_MOST 16           /* by which a child's rates follow its parent in one interval */
+
+/* What is in force in one direction of a scope. */
+struct terms {
+	__u64 rate; /* octet/s */
+	__u64 cost; /* ns per octet, times 2^LIMIT_COST_SHIFT */
+	__s64 burst_ns, mark_ns, drop_ns, reserve_ns;
+};
+
+static __always_inline __s64 at_least(__u64 value, __u64 least)
+{
+	return value < least ? least : value;
+}
+
+/* A child that may use little now has the thresholds of a scope of that rate: a queue shorter than a packet refuses all. */
+static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_sharing *sharing)
+{
+	struct terms terms = {
+		.rate = config->rate, .cost = config->cost, .burst_ns = config->burst_ns,
+		.mark_ns = config->mark_ns, .drop_ns = config->drop_ns, .reserve_ns = config->reserve_ns,
+	};
+
+	if (!config->weight || !sharing->allowed || sharing->allowed >= config->rate)
+		return terms;
+	terms.rate = sharing->allowed;
+	terms.cost = sharing->cost;
+	__u64 frame = FRAME * terms.cost >> LIMIT_COST_SHIFT;
+
+	terms.burst_ns = at_least(config->burst_ns, 4 * frame);
+	terms.mark_ns = at_least(config->mark_ns, 8 * frame);
+	terms.drop_ns = at_least(config->drop_ns, 40 * frame);
+	terms.reserve_ns = at_least(config->reserve_ns, 2 * frame);
+	return terms;
+}
+
+/* The parent of a scope, plus one; 0 for none. */
+static __always_inline __u32 parent_of(__u32 scope)
+{
+	struct limit_node *node = bpf_map_lookup_elem(&limit_tree, &scope);
+
+	return node ? node->parent : 0;
+}
+
+/*
+ * The factor by which a parent moves. Its children follow within their own intervals, so it takes a step that is small
+ * against theirs: two loops of one speed would swing against each other. But where its queue has run up it gives way at
+ * once. If it waited, marks and reductions would take its place: TCP windows that have collapsed leave the parent
+ * unused on average, and F would never find out that it is too high.
+ */
+static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_sharing *sharing)
+{
+	__u64 slowest = sharing->slowest_ns;
+
+	sharing->slowest_ns = slowest - (slowest >> 3) - 1;
+	if (sharing->pressed) {
+		sharing->pressed = 0;
+		return factor < PRESSED_MOST ? factor : PRESSED_MOST;
+	}
+	if (factor > RISE_MOST)
+		factor = RISE_MOST;
+	__u64 all = elapsed + 2 * slowest + 1;
+
+	return factor > 1024 ? 1024 + (factor - 1024) * elapsed / all : 1024 - (1024 - factor) * elapsed / all;
+}
+
+/* Moves F, bounded to rate / 2^20 .. rate. */
+static __always_inline void move_unit(struct limit_sharing *sharing, __u64 rate, __u64 factor)
+{
+	__u64 most = rate << LIMIT_UNIT_SHIFT, least = most >> 20;
+	__u64 unit = sharing->unit * factor >> 10;
+
+	if (unit < least)
+		unit = least;
+	if (unit < UNIT_LEAST)
+		unit = UNIT_LEAST;
+	sharing->unit = unit > most ? most : unit;
+}
+
+/* What the parent leaves to a child, octet/s; all where it does not limit this direction, or only in shadow. */
+static __always_inline __u64 left_by_parent(__u32 index, const struct limit_config *config, __u64 interval)
+{
+	__u32 parent = parent_of(index >> 1), above = (parent - 1) * 2 + (index & 1);
+
+	if (!parent)
+		return config->rate;
+	struct limit_config *limits = bpf_map_lookup_elem(&limit_configs, &above);
+	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &above);
+
+	if (!limits || !sharing || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
+		return config->rate;
+	if (interval > FOLLOW_MOST)
+		interval = FOLLOW_MOST;
+	if (interval > sharing->slowest_ns)
+		sharing->slowest_ns = interval;
+	return sharing->unit * config->weight >> LIMIT_UNIT_SHIFT;
+}
+
+/*
+ * Renews what a child may use. Its fair rates follow in proportion at once, so that its own loop need not find out; what
+ * it finds out is only how many flows share them.
+ */
+static __always_inline void renew_share(__u32 index, const struct limit_config *config, struct limit_state *state,
+					struct limit_sharing *sharing, __u64 before, __u64 interval)
+{
+	__u64 rate = left_by_parent(index, config, interval);
+
+	if (rate < config->min)
+		rate = config->min;
+	if (rate < ALLOWED_LEAST)
+		rate = ALLOWED_LEAST;
+	if (rate > config->rate)
+		rate = config->rate;
+	if (rate == before || !before)
+		return;
+	__u64 ratio = ((rate << 10) + before / 2) / before;
+
+	if (ratio > RATIO_MOST << 10)
+		ratio = RATIO_MOST << 10;
+	state->fair_rate = state->fair_rate * ratio >> 10;
+	sharing->unit = sharing->unit * ratio >> 10;
+	sharing->cost = (SECOND << LIMIT_COST_SHIFT) / rate;
+	sharing->allowed = rate;
+}
+
+/*
+ * Whether the packet belongs to what the scope is guaranteed: a second virtual queue at rate min. covered says that a child
+ * has guaranteed it already; then it is charged here too, so that others do not use it again.
+ */
+static __always_inline __u32 guaranteed(struct limit_sharing *sharing, const struct limit_config *config,
+					const struct terms *terms, __s64 now, __s64 cost, __u32 covered)
+{
+	__s64 floor = now - terms->burst_ns;
+	__s64 old = *(volatile __s64 *)&sharing->guaranteed_ns;
+	__s64 start = old < floor ? floor : old;
+
+	if (start > now + terms->mark_ns)
+		return covered;
+	/* Who loses the race says no, and errs by one packet on the safe side. */
+	return __sync_val_compare_and_swap(&sharing->guaranteed_ns, old, start + cost) == old || covered;
+}
+
+#endif
