@@ -130,6 +130,7 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, scope st
 	warm, duration time.Duration) (s Sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, warm+duration+30*time.Second)
 	defer cancel()
+	f.Congestion = r.o.Congestion
 	pair, err := r.connect(ctx, at, f)
 	if err != nil {
 		return s, err
@@ -203,11 +204,16 @@ func (r *runner) calibrate(ctx context.Context, w way, highest Test) (units.BitR
 
 // addressIn is an address of a prefix, the peer's for as long as it lives.
 func (t *testbed) addressIn(p netip.Prefix) (netip.Addr, error) {
-	address := p.Addr()
-	if p.Bits() <= address.BitLen()-2 {
-		address = address.Next().Next()
-	}
+	address := hostOf(p)
 	return address, t.give(address)
+}
+
+// hostOf is an address of a prefix that a host may have: the second one where there are some.
+func hostOf(p netip.Prefix) netip.Addr {
+	if p.Bits() <= p.Addr().BitLen()-2 {
+		return p.Addr().Next().Next()
+	}
+	return p.Addr()
 }
 
 // peerAt is the peer for stations that reach it at an address.

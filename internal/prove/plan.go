@@ -23,6 +23,7 @@ type Options struct {
 	Repetitions int
 	Seed        uint64        // of the order
 	Peer        *station.Peer // elsewhere; nil for one of its own
+	Congestion  string        // congestion control of TCP; "" chooses
 	// Report is told what runs and how long the rest takes; may be nil.
 	Report func(what string, left time.Duration)
 }
@@ -35,20 +36,50 @@ type Test struct {
 	Promise   units.BitRate
 	Skip      Verdict // CannotSay or Shadow; "" is measured
 	Reason    string
+	Remote    string // the peer's address, in words where it is not chosen yet
 	group     string // cgroup that the near station is in, "" for outside of all
 	user      uint32 // that it runs as
 	tighter   string
 }
 
 // From and To say in words who sends to whom.
-func (t Test) From() string { return t.ends(limit.Egress) }
-func (t Test) To() string   { return t.ends(limit.Ingress) }
+func (t Test) From() string { return t.end(limit.Egress) }
 
-func (t Test) ends(inside limit.Direction) string {
-	if t.Direction == inside {
-		return "a process in the scope (" + t.Scope.Applies.String() + ")"
+// To is the other end of From.
+func (t Test) To() string { return t.end(limit.Ingress) }
+
+func (t Test) end(inside limit.Direction) string {
+	switch {
+	case t.Direction != inside:
+		return "peer " + t.Remote
+	case t.Scope.Applies.Kind == policy.User:
+		return "a process of " + t.Scope.Applies.String()
+	case t.group != "":
+		return "a process in " + t.Scope.Applies.String()
 	}
-	return "the peer"
+	return "a process of this host"
+}
+
+// Sends says in words what a repetition sends.
+func (o Options) Sends(t Test) string {
+	f := flowOf(t)
+	what := fmt.Sprintf("%d connections", f.Connections)
+	if f.Protocol == station.UDP {
+		what = fmt.Sprintf("%s of %d octets of payload each", f.Rate, station.Payload)
+	} else if f.Connections == 1 {
+		what = "1 connection"
+	}
+	return what + ", " + (warmup(t.Promise) + o.Duration).Round(100*time.Millisecond).String()
+}
+
+// Takes is about how long the tests take.
+func (o Options) Takes(tests []Test) (all time.Duration) {
+	for _, t := range tests {
+		if t.Skip == "" {
+			all += time.Duration(o.Repetitions) * o.took(t)
+		}
+	}
+	return all
 }
 
 // Chosen returns the scopes in force that the options ask for.
@@ -118,7 +149,13 @@ func paths(s policy.Selector, peer *station.Peer) []Path {
 
 // prepare finds out how to be in the scope, and what keeps it from being measured.
 func (o Options) prepare(t *Test, s daemon.ScopeStatus, all []policy.Scope, ipv6 error) error {
-	t.user = freeUser(all)
+	t.user, t.Remote = freeUser(all), "at an address of 198.18.0.0/16 over a veth pair"
+	if t.Path.IPv6 {
+		t.Remote = "at an address of 2001:2::/48 over a veth pair"
+	}
+	if o.Peer != nil {
+		t.Remote = o.Peer.Target.String()
+	}
 	skip := func(v Verdict, format string, args ...any) { t.Skip, t.Reason = v, fmt.Sprintf(format, args...) }
 	switch {
 	case s.State == "shadow":
@@ -148,6 +185,9 @@ func (o Options) prepare(t *Test, s daemon.ScopeStatus, all []policy.Scope, ipv6
 	case policy.User:
 		t.user = a.User
 	case policy.Prefix:
+		if o.Peer == nil {
+			t.Remote = "at " + hostOf(a.Prefix).String() + ", between two namespaces of its own"
+		}
 		if o.Peer != nil && !a.Prefix.Contains(o.Peer.Target.Addr().Unmap()) {
 			skip(CannotSay, "the peer %s is not in %s; without --peer Weir uses an address of its own in it", o.Peer.Target.Addr(), a.Prefix)
 		}

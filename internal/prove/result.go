@@ -105,10 +105,12 @@ type Result struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Peer     string    `json:"peer"`
-	Seed     uint64    `json:"seed"`
-	Rates    []Rate    `json:"rates"`
-	Escapes  []Escape  `json:"escapes"`
-	Stopped  bool      `json:"stopped,omitempty"`
+	// Congestion is the congestion control of TCP flows; "" is the host's default.
+	Congestion string   `json:"congestion_control,omitempty"`
+	Seed       uint64   `json:"seed"`
+	Rates      []Rate   `json:"rates"`
+	Escapes    []Escape `json:"escapes"`
+	Stopped    bool     `json:"stopped,omitempty"`
 }
 
 // Failed says that a promise is broken or traffic escapes, Open that something could not be told.

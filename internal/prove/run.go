@@ -14,6 +14,9 @@ import (
 	"weir/record/stats"
 )
 
+// IPv6 says why this host cannot send by IPv6; nil if it can.
+func IPv6() error { return probe.IPv6() }
+
 // runner is one Run.
 type runner struct {
 	o      Options
@@ -27,7 +30,7 @@ type runner struct {
 // Run tests what the options ask for. When ctx ends it returns what was found until then, with Stopped set; what could not
 // be measured is in the result. An error means that there is none.
 func Run(ctx context.Context, o Options) (result *Result, err error) {
-	ipv6 := probe.IPv6()
+	ipv6 := IPv6()
 	tests, err := o.Plan(ipv6)
 	if err != nil {
 		return nil, err
@@ -36,7 +39,12 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		Seed: o.Seed, Rates: []Rate{}, Escapes: []Escape{}}}
 	if o.Peer != nil {
 		r.result.Peer = o.Peer.Target.String()
+	} else if o.Congestion == "" {
+		if r.o.Congestion, err = congestion(); err != nil {
+			return nil, err
+		}
 	}
+	r.result.Congestion = r.o.Congestion
 	status, _, err := o.Chosen()
 	if err != nil {
 		return nil, err
@@ -70,10 +78,8 @@ func (r *runner) rates(ctx context.Context) error {
 	all := make([]measured, len(r.tests))
 	for i, t := range r.tests {
 		all[i].skip, all[i].reason, all[i].c.tighter = t.Skip, t.Reason, t.tighter
-		if t.Skip == "" {
-			r.left += time.Duration(r.o.Repetitions) * r.o.took(t)
-		}
 	}
+	r.left = r.o.Takes(r.tests)
 	if err := r.capacities(ctx, all); err != nil {
 		return err
 	}

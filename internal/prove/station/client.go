@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -28,6 +29,25 @@ type Peer struct {
 	Control netip.AddrPort // for this process
 	Target  netip.AddrPort // for near stations
 	Token   string
+}
+
+// Resolve finds a peer by its name or address and port.
+func Resolve(ctx context.Context, text, token string) (*Peer, error) {
+	const try = "write the address and port of a 'weir prove --listen', as in 192.0.2.9:5201 or [2001:db8::9]:5201"
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return nil, fault.New(fault.Usage, try, "%q is no peer: %w", text, err)
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fault.New(fault.Usage, try, "find peer: %w", err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
+		return nil, fault.New(fault.Usage, try, "%q is no peer: %q is no port", text, port)
+	}
+	at := netip.AddrPortFrom(found[0].Unmap(), uint16(number))
+	return &Peer{Control: at, Target: at, Token: token}, nil
 }
 
 // Pair is a connected flow. It is not safe for concurrent use; Close ends both stations.

@@ -22,6 +22,8 @@ type Flow struct {
 	Rate units.BitRate `json:"rate,omitempty"`
 	// Reverse makes the far station send to the near one.
 	Reverse bool `json:"reverse,omitempty"`
+	// Congestion is the congestion control of both ends of TCP; "" is the host's default.
+	Congestion string `json:"congestion,omitempty"`
 }
 
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"weir/lab/traffic"
 )
 
 // NearPart is the name under which main and TestMain register [Near] with child.Main.
@@ -70,22 +72,20 @@ func become(user int) error {
 func nearTCP(task Task) (carrier, error) {
 	var conns []*net.TCPConn
 	for range task.Flow.Connections {
-		c, err := dial(task.Target)
+		c, err := dial(task.Target, task.Flow.Congestion)
 		if err == nil {
 			conns = append(conns, c)
 			err = json.NewEncoder(c).Encode(hello{Format: format, Kind: kindData, Session: task.Session})
 		}
 		if err != nil {
-			for _, c := range conns {
-				_ = c.Close()
-			}
+			closeAll(conns)
 			return nil, fmt.Errorf("connect to %s: %w", task.Target, err)
 		}
 	}
 	return newStreams(task.Flow, conns), nil
 }
 
-func dial(to netip.AddrPort) (*net.TCPConn, error) {
+func dial(to netip.AddrPort, congestion string) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
 	dialer := net.Dialer{KeepAlive: -1}
@@ -93,7 +93,28 @@ func dial(to netip.AddrPort) (*net.TCPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.(*net.TCPConn), nil
+	conn := c.(*net.TCPConn)
+	if err := choose(conn, congestion); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func closeAll(conns []*net.TCPConn) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// choose gives a connection its congestion control.
+func choose(c *net.TCPConn, congestion string) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("choose congestion control: %w", err)
+	}
+	outer := raw.Control(func(fd uintptr) { err = traffic.SetCongestion(int(fd), congestion) })
+	return errors.Join(outer, err)
 }
 
 // nearUDP announces itself until the far station answers: datagrams may be lost.

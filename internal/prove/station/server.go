@@ -1,6 +1,7 @@
 package station
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -87,6 +88,9 @@ func Listen(address, token string) (*Server, error) {
 		udp, err := net.ListenUDP("udp"+network[3:], net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
 		if err == nil {
 			growBuffer(udp)
+			if err := wantInformation(udp); err != nil {
+				return nil, errors.Join(err, tcp.Close(), udp.Close())
+			}
 			return &Server{token: token, tcp: tcp, udp: udp, owner: -1, sessions: map[string]*session{}, remotes: map[netip.AddrPort]*session{}}, nil
 		}
 		_ = tcp.Close()
@@ -228,10 +232,12 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 		select {
 		case c := <-one.conns:
 			conns = append(conns, c)
-		case <-ctx.Done():
-			for _, c := range conns {
-				_ = c.Close()
+			if err := choose(c, one.flow.Congestion); err != nil {
+				closeAll(conns)
+				return nil, err
 			}
+		case <-ctx.Done():
+			closeAll(conns)
 			return nil, late
 		}
 	}
@@ -240,9 +246,9 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 
 // receive takes all datagrams of all flows.
 func (s *Server) receive() error {
-	buffer := make([]byte, 2048)
+	buffer, control := make([]byte, 2048), make([]byte, 128)
 	for {
-		n, from, err := s.udp.ReadFromUDPAddrPort(buffer)
+		n, c, _, from, err := s.udp.ReadMsgUDPAddrPort(buffer, control)
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return err
@@ -253,15 +259,16 @@ func (s *Server) receive() error {
 		one := s.remotes[from]
 		s.mu.Unlock()
 		if id, is := strings.CutPrefix(string(buffer[:min(n, 64)]), greeting); is {
-			s.join(id, from)
+			s.join(id, from, bytes.Clone(control[:c]))
 		} else if one != nil {
 			one.data.arrived(n)
 		}
 	}
 }
 
-// join makes the sender of an announcement the near end of its session, and answers.
-func (s *Server) join(id string, from netip.AddrPort) {
+// join makes the sender of an announcement the near end of its session, and answers. Packet information (ip(7)) says which of
+// the host's addresses the announcement came to; given back when sending, it makes that the source.
+func (s *Server) join(id string, from netip.AddrPort, information []byte) {
 	s.mu.Lock()
 	one := s.sessions[id]
 	if one == nil || one.data != nil && one.remote != from || one.flow.Protocol != UDP {
@@ -274,10 +281,10 @@ func (s *Server) join(id string, from netip.AddrPort) {
 		one.remote, s.remotes[from] = from, one
 		one.data = &datagrams{flow: one.flow, header: headersTo(from), shut: func() {},
 			drops: func() uint64 { return socketDrops(s.udp) - before },
-			write: func(b []byte) error { _, err := s.udp.WriteToUDPAddrPort(b, from); return err }}
+			write: func(b []byte) error { _, _, err := s.udp.WriteMsgUDPAddrPort(b, information, from); return err }}
 	}
 	s.mu.Unlock()
-	_, _ = s.udp.WriteToUDPAddrPort([]byte(greeting), from) // asked again, it answers again
+	_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(greeting), information, from) // asked again, it answers again
 	if first {
 		one.joined <- from
 	}

@@ -2,6 +2,7 @@ package station
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -71,4 +72,21 @@ func growBuffer(c *net.UDPConn) {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
 	})
+}
+
+// wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the option of IPv6.
+func wantInformation(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("ask for packet information: %w", err)
+	}
+	outer := raw.Control(func(fd uintptr) {
+		if unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1) != nil {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1)
+		}
+	})
+	if err := errors.Join(outer, err); err != nil {
+		return fmt.Errorf("ask for packet information: %w", err)
+	}
+	return nil
 }

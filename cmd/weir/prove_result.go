@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"weir/internal/prove"
+	"weir/record"
+	"weir/record/bundle"
+)
+
+// proveResult is the document of weir prove --format json.
+type proveResult struct {
+	*prove.Result
+	Bundle string `json:"bundle,omitempty"`
+}
+
+// printProof writes the evidence where it is asked for, and prints what was found.
+func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions) error {
+	b := r.Bundle()
+	b.Manifest.Parameters = map[string]string{"duration": o.duration.String(), "repetitions": fmt.Sprint(o.repetitions)}
+	if o.scope != "" {
+		b.Manifest.Parameters["scope"] = o.scope
+	}
+	if err := a.keep(&b, o.out); err != nil {
+		return err
+	}
+	if o.junit != "" {
+		if err := writeTo(o.junit, func(w io.Writer) error { return bundle.WriteJUnit(w, &b) }); err != nil {
+			return err
+		}
+	}
+	if a.format == "json" {
+		return a.json(proveResult{r, o.out})
+	}
+	// The tables hold the verdicts; what needs more words comes below them.
+	verdicts := b.Verdicts
+	b.Verdicts = nil
+	for _, r := range r.Rates {
+		if r.Reason != "" {
+			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s, %s: %s: %s", r.Scope, r.Direction, r.Path, r.Verdict, r.Reason))
+		}
+	}
+	if err := a.printBundle(b, o.out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.stdout, "Result: "+inAll(verdicts))
+	return err
+}
+
+// inAll counts the verdicts.
+func inAll(verdicts []record.Verdict) string {
+	count := map[record.Outcome]int{}
+	for _, v := range verdicts {
+		count[v.Outcome]++
+	}
+	var parts []string
+	for _, outcome := range []record.Outcome{record.Holds, record.Fails, record.NotMeasured} {
+		if n := count[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, map[record.Outcome]string{record.Holds: "hold", record.Fails: "fail",
+				record.NotMeasured: "cannot be told"}[outcome]))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing was promised"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// proveDry is the document of weir prove --dry-run --format json.
+type proveDry struct {
+	Format   string        `json:"format"`
+	Duration time.Duration `json:"duration_ns"`
+	Tests    []provePlan   `json:"tests"`
+}
+
+type provePlan struct {
+	Scope     string `json:"scope"`
+	Direction string `json:"direction"`
+	Path      string `json:"path"`
+	Promised  string `json:"promised"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Sends     string `json:"sends"`
+	Skipped   string `json:"skipped,omitempty"`
+}
+
+// proveDry says what would be sent where.
+func (a *app) proveDry(options prove.Options) error {
+	tests, err := options.Plan(prove.IPv6())
+	if err != nil {
+		return err
+	}
+	doc := proveDry{Format: "weir-prove-plan/1", Duration: options.Takes(tests)}
+	table := record.Table{Title: "Would be sent", Columns: []string{"scope", "direction", "path", "promised", "from", "to", "sends"},
+		Note: fmt.Sprintf("%d times each, about %s in all.", options.Repetitions, doc.Duration.Round(time.Second))}
+	for _, t := range tests {
+		p := provePlan{Scope: t.Scope.Name, Direction: t.Direction.String(), Path: t.Path.String(), Promised: t.Promise.String(),
+			From: t.From(), To: t.To(), Sends: options.Sends(t)}
+		if t.Skip != "" {
+			p.Skipped, p.Sends = t.Reason, "nothing: "+t.Reason
+		}
+		doc.Tests = append(doc.Tests, p)
+		table.Rows = append(table.Rows, []string{p.Scope, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends})
+	}
+	if a.format == "json" {
+		return a.json(doc)
+	}
+	return a.table(table)
+}
