@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{emulator.PartName: emulator.Part})
+	child.Main(child.Parts{emulator.PartName: emulator.Part, limitLoadPart: runLimitLoad})
 	m.Run()
 }

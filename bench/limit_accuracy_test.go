@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cc"
+	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/lab/traffic"
+	"weir/limit"
+	"weir/record/stats"
+)
+
+// limitGrid is which cells BenchmarkLimitAccuracy measures: some that show whether limits hold, in some seconds. The
+// environment overrides each field, lists with commas, for instance
+//
+//	WEIR_LIMIT_LOADS=cubic,cubic-ecn,bbr,dctcp WEIR_LIMIT_RATES=1Mbit,10Mbit,100Mbit,1Gbit WEIR_LIMIT_FLOWS=1,8,32,128 \
+//	WEIR_LIMIT_REPEAT=5 WEIR_LIMIT_WARM=5s WEIR_LIMIT_TIME=5s make bench-once BENCH=LimitAccuracy
+type limitGrid struct {
+	loads  []string // a congestion control or udp; "-ecn" with ECN; "-ingress" limits the receiver
+	rates  []units.BitRate
+	flows  []int
+	repeat int
+	warm   time.Duration // before the measurement
+	time   time.Duration // of one measurement
+}
+
+func readLimitGrid(b *testing.B) limitGrid {
+	b.Helper()
+	g := limitGrid{repeat: 1}
+	value := func(name, fallback string) string {
+		if v := os.Getenv("WEIR_LIMIT_" + name); v != "" {
+			return v
+		}
+		return fallback
+	}
+	g.loads = strings.Split(value("LOADS", "cubic,bbr,udp,cubic-ingress"), ",")
+	var err error
+	for _, text := range strings.Split(value("RATES", "10Mbit,100Mbit"), ",") {
+		rate, failed := units.ParseBitRate(text)
+		err = errors.Join(err, failed)
+		g.rates = append(g.rates, rate)
+	}
+	for _, text := range strings.Split(value("FLOWS", "8"), ",") {
+		var n int
+		_, failed := fmt.Sscan(text, &n)
+		err = errors.Join(err, failed)
+		g.flows = append(g.flows, n)
+	}
+	_, failed := fmt.Sscan(value("REPEAT", "1"), &g.repeat)
+	err = errors.Join(err, failed)
+	g.warm, failed = units.ParseDuration(value("WARM", "500ms"))
+	err = errors.Join(err, failed)
+	g.time, failed = units.ParseDuration(value("TIME", "700ms"))
+	if err = errors.Join(err, failed); err != nil {
+		b.Fatal(err)
+	}
+	return g
+}
+
+// BenchmarkLimitAccuracy measures how much of a limit's possible goodput the flows of one cgroup reach together, between
+// two namespaces joined by a veth pair: percent, and the 95 % interval over WEIR_LIMIT_REPEAT repetitions. Jain's index
+// says how evenly the flows share it.
+func BenchmarkLimitAccuracy(b *testing.B) {
+	g := readLimitGrid(b)
+	for _, load := range g.loads {
+		for _, rate := range g.rates {
+			for _, flows := range g.flows {
+				b.Run(fmt.Sprintf("%s/%s/%d", load, strings.ReplaceAll(rate.String(), " ", ""), flows), func(b *testing.B) {
+					g.measure(b, load, rate, flows)
+				})
+			}
+		}
+	}
+}
+
+func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows int) {
+	cell := newLimitCell(b, load)
+	var share, even []float64
+	for range b.N * g.repeat {
+		octets := cell.run(b, rate, flows, g.warm, g.time)
+		sum := 0.0
+		for _, n := range octets {
+			sum += n
+		}
+		share = append(share, 100*sum*8/(g.time.Seconds()*float64(rate)*cell.efficiency()))
+		even = append(even, stats.Jain(octets))
+	}
+	estimate := stats.Of(share)
+	b.ReportMetric(estimate.Mean, "%of-limit")
+	if low, high, ok := estimate.Interval(); ok {
+		b.ReportMetric(low, "%low")
+		b.ReportMetric(high, "%high")
+	}
+	b.ReportMetric(stats.Of(even).Mean, "jain")
+	b.ReportMetric(0, "ns/op")
+}
+
+// limitCell is a path and what sends over it.
+type limitCell struct {
+	from, to   traffic.Endpoint
+	network    string
+	congestion string
+	direction  limit.Direction
+}
+
+// newLimitCell makes the path for a load of limitGrid.
+func newLimitCell(b *testing.B, load string) limitCell {
+	b.Helper()
+	testutil.NeedRoot(b)
+	c := limitCell{network: "tcp4"}
+	c.from, c.to = trafficPath(b)
+	load, ingress := strings.CutSuffix(load, "-ingress")
+	if ingress {
+		c.direction = limit.Ingress
+	}
+	load, ecn := strings.CutSuffix(load, "-ecn")
+	switch load {
+	case "udp":
+		c.network = "udp4"
+	case "dctcp":
+		ecn = true
+		name := fmt.Sprintf("dctcp%d", os.Getpid())
+		installed, err := cc.Install("dctcp", cc.Options{Name: name})
+		if err != nil {
+			testutil.Need(b, "struct_ops", err)
+		}
+		b.Cleanup(func() { _ = installed.Close() })
+		c.congestion = name
+	default:
+		c.congestion = load
+		if err := traffic.CheckCongestion(load); err != nil {
+			testutil.Need(b, "congestion control "+load, err)
+		}
+	}
+	for _, end := range []traffic.Endpoint{c.from, c.to} {
+		value := map[bool]string{false: "0", true: "1"}[ecn]
+		if err := sysctl.Set(end.Namespace, "net.ipv4.tcp_ecn", value); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return c
+}
+
+// efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or datagrams.
+func (c limitCell) efficiency() float64 {
+	if c.network == "udp4" {
+		return float64(datagramSize) / (datagramSize + 8 + 20 + limit.EthernetHeader)
+	}
+	return float64(1500-20-32) / (1500 + limit.EthernetHeader)
+}
+
+// run puts the sender, or the receiver, under a limit and returns what each flow brought in the measured time.
+func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) []float64 {
+	b.Helper()
+	process := c.limited(b, limit.Limit{Rate: rate})
+	defer func() { _ = process.Stop(5 * time.Second) }()
+	from := limitLoad{Namespace: c.from.Namespace.Name, Network: c.network, Flows: flows, Congestion: c.congestion, Rate: rate * 3 / 2}
+	to := limitLoad{Receive: true, Namespace: c.to.Namespace.Name, Network: c.network, Congestion: c.congestion,
+		Address: netip.AddrPortFrom(c.to.Address, 0).String()}
+	ask, answers := json.NewEncoder(process.In), json.NewDecoder(process.Out)
+	exchange := func(question, answer any) {
+		b.Helper()
+		if err := errors.Join(ask.Encode(question), answers.Decode(answer)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var counts func() []float64
+	if c.direction == limit.Egress {
+		sink, err := to.listen()
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = sink.Close() }()
+		from.Address, counts = sink.address, sink.counts
+		var ready string
+		exchange(from, &ready)
+	} else {
+		exchange(to, &from.Address)
+		counts = func() (octets []float64) {
+			exchange("count", &octets)
+			return octets
+		}
+		senders, err := from.send()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, sender := range senders {
+			defer func() { _ = sender.Close() }()
+		}
+	}
+	time.Sleep(warm)
+	before, began := counts(), time.Now()
+	time.Sleep(measured)
+	after, elapsed := counts(), time.Since(began)
+	for i := range after {
+		if i < len(before) {
+			after[i] -= before[i]
+		}
+		after[i] *= measured.Seconds() / elapsed.Seconds()
+	}
+	return after
+}
+
+// limited starts a process in a cgroup under the limit. Both go with the benchmark.
+func (c limitCell) limited(b *testing.B, l limit.Limit) *child.Process {
+	b.Helper()
+	group, err := cgroup.Create("", fmt.Sprintf("weirbench-%d-%d", os.Getpid(), time.Now().UnixNano()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		testutil.Eventually(b, 5*time.Second, "the removal of the cgroup", func() bool { return group.Remove() == nil })
+	})
+	plane, err := limit.Load(1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = plane.Close() })
+	id, err := group.ID()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(plane.AssignCgroup(id, 0), plane.Set(0, c.direction, l), plane.Attach(group.Path)); err != nil {
+		b.Fatal(err)
+	}
+	process, err := child.Start(context.Background(), limitLoadPart, os.Stderr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := group.Add(process.PID()); err != nil {
+		b.Fatal(err)
+	}
+	return process
+}

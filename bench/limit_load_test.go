@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/units"
+	"weir/lab/traffic"
+)
+
+const limitLoadPart = "limit-load"
+
+// limitLoad is one end of what BenchmarkLimitAccuracy measures.
+type limitLoad struct {
+	Receive    bool
+	Namespace  string
+	Network    string // "tcp4" or "udp4"
+	Address    string // to send to, or to receive at
+	Flows      int
+	Congestion string        // TCP; empty is the host's default
+	Rate       units.BitRate // UDP payload of all flows together
+}
+
+const datagramSize = 1400
+
+// runLimitLoad is the end that has a limit. It waits for its task, which comes once its process is in its cgroup, says so
+// when it is ready, and ends with its input. A receiver tells its address, and what it has counted for every line of input.
+func runLimitLoad(in io.Reader, out io.Writer) error {
+	lines, answers := bufio.NewReader(in), json.NewEncoder(out)
+	task, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var work limitLoad
+	if err := json.Unmarshal(task, &work); err != nil {
+		return err
+	}
+	if work.Receive {
+		sink, err := work.listen()
+		if err != nil {
+			return err
+		}
+		err = answers.Encode(sink.address)
+		for ; err == nil; err = answers.Encode(sink.counts()) {
+			if _, err := lines.ReadBytes('\n'); err != nil {
+				return nil
+			}
+		}
+		return err
+	}
+	if _, err := work.send(); err != nil {
+		return err
+	}
+	if err := answers.Encode("open"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, lines)
+	return err
+}
+
+// send opens the flows, which send until they are closed.
+func (work limitLoad) send() (flows []io.Closer, err error) {
+	ns, err := netns.Open(work.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ns.Close() }()
+	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion)}
+	for range work.Flows {
+		var conn net.Conn
+		err := ns.Do(func() (err error) {
+			conn, err = dialer.Dial(work.Network, work.Address)
+			return err
+		})
+		if err != nil {
+			return flows, err
+		}
+		flows = append(flows, conn)
+		go sendLimitLoad(conn, work)
+	}
+	return flows, nil
+}
+
+// congestion gives a TCP socket its congestion control before it connects or listens: DCTCP must have it at both ends.
+func congestion(network, name string) func(string, string, syscall.RawConn) error {
+	return func(_, _ string, raw syscall.RawConn) (err error) {
+		if network == "tcp4" {
+			_ = raw.Control(func(fd uintptr) { err = traffic.SetCongestion(int(fd), name) })
+		}
+		return err
+	}
+}
+
+// sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the rate.
+func sendLimitLoad(conn net.Conn, work limitLoad) {
+	if work.Network == "tcp4" {
+		message := make([]byte, 64<<10)
+		for {
+			if _, err := conn.Write(message); err != nil {
+				return
+			}
+		}
+	}
+	message, began := make([]byte, datagramSize), time.Now()
+	for sent := 0; ; {
+		due := int(time.Since(began).Seconds() * float64(work.Rate) / 8 / float64(work.Flows) / datagramSize)
+		for ; sent < due; sent++ {
+			// A refused datagram is what this load is for.
+			if _, err := conn.Write(message); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// limitSink counts what arrives in a namespace: octets of payload, of each connection where there are any.
+type limitSink struct {
+	io.Closer
+	address string
+	lock    sync.Mutex // guards flows
+	flows   []*atomic.Int64
+}
+
+func (s *limitSink) flow() *atomic.Int64 {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	count := new(atomic.Int64)
+	s.flows = append(s.flows, count)
+	return count
+}
+
+// counts are the octets that each flow has brought so far.
+func (s *limitSink) counts() (octets []float64) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, count := range s.flows {
+		octets = append(octets, float64(count.Load()))
+	}
+	return octets
+}
+
+// listen receives until the sink is closed.
+func (work limitLoad) listen() (*limitSink, error) {
+	ns, err := netns.Open(work.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ns.Close() }()
+	s := &limitSink{}
+	return s, ns.Do(func() error {
+		if work.Network == "udp4" {
+			conn, err := net.ListenPacket(work.Network, work.Address)
+			if err != nil {
+				return err
+			}
+			s.Closer, s.address = conn, conn.LocalAddr().String()
+			go s.drain(conn.(io.Reader), s.flow())
+			return nil
+		}
+		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion)}
+		listener, err := config.Listen(context.Background(), work.Network, work.Address)
+		if err != nil {
+			return err
+		}
+		s.Closer, s.address = listener, listener.Addr().String()
+		go s.accept(listener)
+		return nil
+	})
+}
+
+func (s *limitSink) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = conn.Close() }()
+			s.drain(conn, s.flow())
+		}()
+	}
+}
+
+func (s *limitSink) drain(from io.Reader, count *atomic.Int64) {
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := from.Read(buffer)
+		count.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
+}
