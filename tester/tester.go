@@ -90,7 +90,12 @@ type Schedule struct {
 	Duration   time.Duration // the program itself stops by then, whatever became of its controller
 	MaxFrames  uint64        // and after so many frames; 0 is no such limit
 	Policy     Policy
-	Batch      int // frames sent together where no gap asks otherwise; 1 for latency, 0 lets the mechanism choose
+	Tolerance  time.Duration // Skip: what is late by less is sent all the same; a frame is skipped from a gap on in any case
+	Batch      int           // frames sent together where no gap asks otherwise; 1 for latency, 0 lets the mechanism choose
+	// Coalesce is how long a paced frame may wait for those behind it, to leave together with them: one doorbell for all of
+	// them, as of a network card that coalesces interrupts. It counts where Batch is 0 and the mechanism is that of live
+	// frames; 0 sends each frame when it is due.
+	Coalesce time.Duration
 }
 
 // Sent is what a generator has sent, per stream.

@@ -35,6 +35,8 @@ func Plan(s tester.Schedule) ([]Planned, error) {
 		return nil, fault.New(fault.Usage, "use skip or catch-up", "there is no policy %q", s.Policy)
 	case s.Batch < 0 || s.Batch > 256:
 		return nil, fault.New(fault.Usage, "use 1 to 256, or 0 for the mechanism's choice", "batches of %d frames cannot be sent", s.Batch)
+	case s.Tolerance < 0 || s.Coalesce < 0:
+		return nil, fault.New(fault.Usage, "give times above 0", "the schedule tolerates %s and lets frames wait for %s", s.Tolerance, s.Coalesce)
 	}
 	plan := make([]Planned, 0, len(s.Streams))
 	for _, stream := range s.Streams {

@@ -262,7 +262,7 @@ static __always_inline __u64 late(struct account *a, const struct plan *plan, st
 	a->lateness_sum += lateness;
 	if (lateness > settings.late_after)
 		p->late++;
-	if (!settings.skip || lateness < plan->period || !plan->period)
+	if (!settings.skip || lateness < plan->period || lateness < settings.tolerance || !plan->period)
 		return 0;
 	missed = lateness / plan->period;
 	p->skipped += missed * plan->burst;

@@ -112,6 +112,7 @@ struct generator_settings {
 	__u64 duration;
 	__u64 max_frames; /* 0 is no limit */
 	__u64 late_after;
+	__u64 tolerance;  /* of skip: what is late by less is sent all the same */
 	__s64 tai;        /* ns to add to CLOCK_MONOTONIC for TAI */
 	__u32 streams;
 	__u32 length;     /* octets of the frames that the kernel hands in */

@@ -60,6 +60,7 @@ type generatorGeneratorSettings struct {
 	Duration   uint64
 	MaxFrames  uint64
 	LateAfter  uint64
+	Tolerance  uint64
 	Tai        int64
 	Streams    uint32
 	Length     uint32

@@ -54,16 +54,28 @@ func startLive(ctx context.Context, port Port, schedule tester.Schedule, plan []
 	return l, nil
 }
 
+// mostTogether is the most frames that leave together.
+const mostTogether = 64
+
 // batchOf chooses how many frames leave together: 1 keeps to the times of paced streams, 64 is fastest.
 func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 	if schedule.Batch != 0 {
 		return schedule.Batch
 	}
-	if rate, full := frame.Rate(plan); full || rate > 1e6 {
-		return 64
+	rate, full := frame.Rate(plan)
+	switch {
+	case full:
+		return mostTogether
+	case coalesces(schedule):
+		return int(min(max(rate*schedule.Coalesce.Seconds(), 1), mostTogether))
+	case rate > 1e6:
+		return mostTogether
 	}
 	return 1
 }
+
+// coalesces says whether paced frames wait for those behind them.
+func coalesces(schedule tester.Schedule) bool { return schedule.Batch == 0 && schedule.Coalesce > 0 }
 
 // slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of it, and few enough that
 // the call ends soon after it even if nobody ends it: an empty slot takes some 30 ns, a frame takes 150.

@@ -117,6 +117,44 @@ func TestSkipLeavesOutWhatIsLate(t *testing.T) {
 	})
 }
 
+func TestSkipToleratesWhatIsALittleLate(t *testing.T) {
+	mechanisms(t, func(t *testing.T, mechanism string) {
+		r := newRig(t, 0)
+		s := stream(1, 64)
+		s.Gap = 10 * time.Nanosecond // no machine can
+		schedule := tester.Schedule{Streams: []tester.Stream{s}, Duration: 50 * time.Millisecond, Policy: tester.Skip, Tolerance: time.Hour}
+		r.analyze(t, schedule)
+		if sent := r.send(t, mechanism, schedule).Sent[0]; sent.Skipped != 0 || sent.Late == 0 {
+			t.Errorf("skipped %d frames within the tolerance, %d were late", sent.Skipped, sent.Late)
+		}
+		schedule.Tolerance = time.Microsecond
+		if sent := r.send(t, mechanism, schedule).Sent[0]; sent.Skipped == 0 {
+			t.Errorf("skipped none of %d frames beyond the tolerance", sent.Frames)
+		}
+	})
+}
+
+func TestCoalescedFramesKeepTheirPace(t *testing.T) {
+	r := newRig(t, 0)
+	s := stream(1, 64)
+	s.Gap = 20 * time.Microsecond
+	schedule := tester.Schedule{Streams: []tester.Stream{s}, Duration: 100 * time.Millisecond, Policy: tester.Skip, Coalesce: 500 * time.Microsecond}
+	a := r.analyze(t, schedule)
+	g := r.send(t, Live, schedule)
+	account(t, a, g)
+	if most := uint64(schedule.Duration/s.Gap) + 1; g.Sent[0].Frames+g.Sent[0].Skipped > most || g.Sent[0].Frames == 0 {
+		t.Errorf("sent %d and skipped %d frames where the pace allows %d", g.Sent[0].Frames, g.Sent[0].Skipped, most)
+	}
+	// 25 frames wait for each other, so the first of them arrives some 480 µs after it was sent.
+	analysis, err := a.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := analysis.Streams[0].Delay.Max(); first < uint64(400*time.Microsecond) {
+		t.Errorf("the longest delay is %d ns: frames did not wait for those behind them", first)
+	}
+}
+
 func TestStop(t *testing.T) {
 	mechanisms(t, func(t *testing.T, mechanism string) {
 		r := newRig(t, 0)

@@ -65,7 +65,7 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 		return nil, err
 	}
 	s := &generatorGeneratorSettings{
-		Duration: uint64(schedule.Duration), MaxFrames: schedule.MaxFrames, LateAfter: packet.LateAfter, Tai: offset,
+		Duration: uint64(schedule.Duration), MaxFrames: schedule.MaxFrames, LateAfter: packet.LateAfter, Tai: offset, Tolerance: uint64(schedule.Tolerance),
 		Streams: uint32(len(l.plan)), Length: uint32(largest(l.plan)),
 	}
 	if schedule.Policy == tester.Skip {
@@ -74,7 +74,7 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 	if schedule.Sequential {
 		s.Sequential = 1
 	}
-	if l.batch == 1 {
+	if l.batch == 1 || coalesces(schedule) {
 		s.Spin = 1
 	}
 	l.data = make([]byte, s.Length)

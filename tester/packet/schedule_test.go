@@ -25,6 +25,7 @@ func stream(id uint16) tester.Stream {
 type slow struct {
 	plan   []frame.Planned
 	skip   bool
+	within uint64 // tolerance
 	due    []uint64
 	burst  []int
 	frames []uint64
@@ -43,7 +44,7 @@ func (s *slow) next(elapsed uint64) (index int) {
 		return -1
 	}
 	p := s.plan[index]
-	if s.burst[index] == 0 && s.skip {
+	if s.burst[index] == 0 && s.skip && elapsed-s.due[index] >= s.within {
 		for s.due[index]+p.Period() <= elapsed {
 			s.due[index] += p.Period()
 			s.missed[index] += uint64(max(p.Burst, 1))
@@ -61,6 +62,7 @@ func TestSchedulerAgainstASlowOne(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 60 {
 		schedule := tester.Schedule{Duration: time.Second, Policy: []tester.Policy{tester.Skip, tester.CatchUp}[r.IntN(2)]}
+		schedule.Tolerance = time.Duration(r.IntN(2) * r.IntN(3000))
 		for id := range uint16(1 + r.IntN(40)) {
 			s := stream(id)
 			s.Gap = time.Duration(1 + r.IntN(1000))
@@ -80,7 +82,7 @@ func compareSchedulers(t *testing.T, r *rand.Rand, schedule tester.Schedule) {
 		t.Fatal(err)
 	}
 	n := len(plan)
-	oracle := &slow{plan: plan, skip: schedule.Policy == tester.Skip, due: make([]uint64, n), burst: make([]int, n), frames: make([]uint64, n), missed: make([]uint64, n)}
+	oracle := &slow{plan: plan, skip: schedule.Policy == tester.Skip, within: uint64(schedule.Tolerance), due: make([]uint64, n), burst: make([]int, n), frames: make([]uint64, n), missed: make([]uint64, n)}
 	for i, p := range plan {
 		oracle.due[i] = uint64(p.Start)
 	}

@@ -20,6 +20,7 @@ type Ports struct {
 	Header        tester.Header // of frames from A to B; what is missing is filled in as in a session
 	Bidirectional bool
 	IKnow         bool
+	Device        Device         // nil: nothing is known of the device
 	Engine        session.Engine // nil is the machine's own
 
 	next       int               // identifier of the next stream, so that stragglers of a trial cannot count in the next one
@@ -43,12 +44,32 @@ func (p *Ports) Learn(ctx context.Context, size int) error {
 
 // Trial runs one trial.
 func (p *Ports) Trial(ctx context.Context, t Trial, residual time.Duration) (Outcome, error) {
+	before, err := p.read()
+	if err != nil {
+		return Outcome{}, err
+	}
 	account, err := session.Run(ctx, p.config(p.directions(t), residual))
 	if err != nil {
 		return Outcome{}, err
 	}
+	after, err := p.read()
+	if err != nil {
+		return Outcome{}, err
+	}
 	p.mechanisms = account.Mechanisms
-	return outcomeOf(account, t), nil
+	outcome := outcomeOf(account, t)
+	if p.Device != nil {
+		done := after.since(before)
+		outcome.Device = &done
+	}
+	return outcome, nil
+}
+
+func (p *Ports) read() (DeviceReading, error) {
+	if p.Device == nil {
+		return DeviceReading{}, nil
+	}
+	return p.Device.Read()
 }
 
 // Close detaches the analyzers.
@@ -87,8 +108,10 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 		ID: p.id(), Name: "trial", Header: header, Stamped: true, Sizes: []tester.SizeShare{{Size: t.Size, Weight: 1}},
 		Gap: gapOf(t.Rate), Frames: t.Frames,
 	}
-	// The count stays right, as RFC 2544 wants it; a generator that has to catch up too often makes the trial invalid.
 	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.CatchUp, Batch: t.Batch, Streams: []tester.Stream{s}}
+	if t.Frames == 0 && t.Rate > 0 && t.Then == nil {
+		schedule.Policy, schedule.Tolerance, schedule.Coalesce = tester.Skip, tolerable*s.Gap, coalesce
+	}
 	if t.Then != nil {
 		schedule.Streams[0].Frames = uint64(t.Rate * t.Duration.Seconds())
 		after := s
@@ -98,6 +121,15 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 	}
 	return session.Direction{From: from, To: to, Schedule: schedule}
 }
+
+const (
+	// tolerable is how many frames a generator that was held up makes up for, which fit the buffers of any device. It leaves
+	// out the others: in one burst they would overflow a device at a rate that it forwards. The trial is valid for as long as
+	// they are a small share (Config.MaxShort), and its rate is that of the frames that were sent.
+	tolerable = 100
+	// coalesce is how long a paced frame may wait for others to leave together with it.
+	coalesce = 20 * time.Microsecond
+)
 
 // id gives identifiers in turn; a stream of a trial long past has no frame left on its way.
 func (p *Ports) id() uint16 {
@@ -116,7 +148,7 @@ func gapOf(rate float64) time.Duration {
 
 // outcomeOf reads a trial's outcome from the account of its run.
 func outcomeOf(a session.Account, t Trial) Outcome {
-	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed}
+	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed, Refused: a.Refused}
 	step := 1
 	if t.Then != nil {
 		step = streamsPerDirection

@@ -141,11 +141,31 @@ func TestTrialSendsWhatWasAskedAndReadsBothDirections(t *testing.T) {
 		t.Errorf("offered %.1f frame/s, want 1000", got)
 	}
 	s := e.schedules[1]
-	if e.from[1] != "b" || s.Batch != 1 || s.Policy != tester.CatchUp || s.Streams[0].Sizes[0].Size != 128 || s.Streams[0].Gap != time.Millisecond {
+	if e.from[1] != "b" || s.Batch != 1 || s.Policy != tester.Skip || s.Streams[0].Sizes[0].Size != 128 || s.Streams[0].Gap != time.Millisecond {
 		t.Errorf("reverse schedule from %s: %+v", e.from[1], s)
 	}
 	if e.closed != 2 {
 		t.Errorf("%d analyzers closed, want 2", e.closed)
+	}
+}
+
+func TestALateGeneratorSkipsAtARateAndCatchesUpInABurst(t *testing.T) {
+	for _, test := range []struct {
+		trial rfc2544.Trial
+		want  tester.Policy
+	}{
+		{rfc2544.Trial{Size: 64, Rate: 1e6, Duration: time.Millisecond}, tester.Skip},
+		{rfc2544.Trial{Size: 64, Rate: 1e6, Duration: time.Millisecond, Frames: 100}, tester.CatchUp},
+		{rfc2544.Trial{Size: 64, Rate: 1e6, Duration: time.Millisecond, Then: &rfc2544.Step{Rate: 1e5, Duration: time.Millisecond}}, tester.CatchUp},
+	} {
+		e := &engine{instant: true}
+		if _, err := ports(e).Trial(context.Background(), test.trial, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		s := e.schedules[0]
+		if s.Policy != test.want || (s.Policy == tester.Skip) != (s.Tolerance == 100*time.Microsecond) {
+			t.Errorf("%+v: policy %s with a tolerance of %s, want %s", test.trial, s.Policy, s.Tolerance, test.want)
+		}
 	}
 }
 

@@ -19,7 +19,9 @@ type Config struct {
 	RouteWait, LearnWait, ResidualWait, RestWait time.Duration
 
 	Resolution    float64 // throughput: relative width of the interval at which the search ends
+	Acceptable    float64 // share of the frames that a trial may lose and still pass; 0 by RFC 2544
 	Verify        int     // repetitions of a trial that lost frames before it counts as failing
+	VerifyFinal   int     // the same for the long trials that decide
 	Attempts      int     // tries for one valid trial
 	LatencyRuns   int     // section 26.2: 20
 	BurstRuns     int     // section 26.4: 50
@@ -30,7 +32,8 @@ type Config struct {
 	MaxShort      float64 // share by which the offered rate may fall short in a valid trial
 	MaxLate       float64 // share of frames that may leave late
 	MaxSteal      float64 // share of processor time that the host may take away
-	MaxOthers     float64 // share of processor time that other programs may spend in user space
+	MaxOthers     float64 // share of processor time that other programs may spend in user space, where the device is unknown
+	MaxWaited     float64 // share of a trial with losses for which the device's threads may have waited for their processor
 	IsQuick       bool
 	ResetKinds    []ResetKind
 	Progress      func(format string, args ...any) // may be nil
@@ -51,8 +54,8 @@ func Standard(setup Setup) Config {
 		SearchTime: 5 * time.Second, FinalTime: 60 * time.Second, LatencyTime: 120 * time.Second, LossTime: 60 * time.Second,
 		MaxBurst: 30 * time.Second, OverloadTime: 60 * time.Second, RecoveredTime: 10 * time.Second, ResetTime: 5 * time.Minute,
 		RouteWait: 2 * time.Second, LearnWait: 2 * time.Second, ResidualWait: 2 * time.Second, RestWait: 5 * time.Second,
-		Resolution: 0.005, Verify: 2, Attempts: 5, LatencyRuns: 20, BurstRuns: 50, RecoveryRuns: 3, BurstStep: 1,
-		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05, MaxOthers: 0.1,
+		Resolution: 0.005, Verify: 2, VerifyFinal: 2, Attempts: 5, LatencyRuns: 20, BurstRuns: 50, RecoveryRuns: 3, BurstStep: 1,
+		LossStep: 0.1, ConfirmBelow: 20, MaxShort: 0.01, MaxLate: 0.05, MaxSteal: 0.05, MaxOthers: 0.1, MaxWaited: 0.05,
 	}
 }
 

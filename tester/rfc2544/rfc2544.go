@@ -60,16 +60,18 @@ type Step struct {
 // Outcome is what came of a trial, per direction.
 type Outcome struct {
 	Directions []Flow
-	Late       uint64        // frames that left more than a gap, and more than LateAfter, after they were due
-	Dropped    uint64        // frames the tester itself lost before analyzing them
-	Steal      float64       // share of CPU time that other guests of the host took
-	Others     float64       // share of CPU time that other programs spent in user space
-	LinkDown   bool          // a link of the tester went down
-	Elapsed    time.Duration // whole trial
+	Late       uint64         // frames that left more than a gap, and more than LateAfter, after they were due
+	Dropped    uint64         // frames the tester itself lost before analyzing them
+	Steal      float64        // share of CPU time that other guests of the host took
+	Others     float64        // share of CPU time that other programs spent in user space
+	LinkDown   bool           // a link of the tester went down
+	Refused    uint64         // lost frames that found the device's receive ring full
+	Device     *DeviceReading // what the device did meanwhile; nil where nothing is known of it
+	Elapsed    time.Duration  // whole trial
 }
 
 // LateAfter is how late a frame must at least leave to count as late.
-const LateAfter = 10 * time.Microsecond
+const LateAfter = 100 * time.Microsecond
 
 // Flow is one direction of a trial.
 type Flow struct {

@@ -17,11 +17,15 @@ const (
 // ThroughputResult is the result for one frame size. With Reason it was not measured and the rates mean nothing.
 type ThroughputResult struct {
 	Size        int
-	Rate        float64 // frame/s in each direction: the highest that lost nothing in a valid final trial
+	Rate        float64 // frame/s in each direction: the highest that lost nothing in a valid final trial, as it was sent
 	Fails       float64 // the lowest rate above Rate that lost frames; 0 where none was found
 	Theoretical float64 // frame/s; 0 without a speed
 	Limit       Limit
-	Because     string // ByTester: why it could not offer more
+	Because     string  // ByTester: why it could not offer more
+	Offers      float64 // frame/s: the most that the tester offered in a valid trial, which the device may not have forwarded
+	Losses      Losses  // of the valid trials of the search
+	Trials      int     // that were run for this result
+	Rejected    int     // of which were not valid
 	Reason      string
 }
 
@@ -41,6 +45,7 @@ type search struct {
 
 func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, error) {
 	result := ThroughputResult{Size: size, Theoretical: MaxFrameRate(r.Speed, size)}
+	before := len(r.attempts)
 	s, hint, err := r.ceiling(ctx, size)
 	if err == nil {
 		err = r.narrow(ctx, size, s, hint)
@@ -48,6 +53,7 @@ func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, er
 	if err == nil {
 		err = r.confirm(ctx, size, s)
 	}
+	result.sum(r.attempts[before:])
 	if u := unfit(err); u != nil {
 		result.Reason = u.Error()
 		return result, nil
@@ -170,7 +176,7 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 func (r *runner) confirm(ctx context.Context, size int, s *search) error {
 	step := r.Resolution
 	for range max(r.ConfirmBelow, 1) {
-		pass, _, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: s.low, Duration: r.FinalTime})
+		pass, outcome, err := r.verified(ctx, Throughput, Trial{Size: size, Rate: s.low, Duration: r.FinalTime}, r.VerifyFinal)
 		u := unfit(err)
 		switch {
 		case u != nil && u.Short:
@@ -178,6 +184,7 @@ func (r *runner) confirm(ctx context.Context, size int, s *search) error {
 		case err != nil:
 			return err
 		case pass:
+			s.low = min(s.low, outcome.slowest(func(f Flow) float64 { return f.Offered }))
 			return nil
 		default:
 			s.fail(s.low)

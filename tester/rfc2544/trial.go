@@ -53,11 +53,17 @@ func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if o.Steal > c.MaxSteal {
 		reasons = append(reasons, fmt.Sprintf("the host took %.1f %% of the processors away", 100*o.Steal))
 	}
-	if o.Others > c.MaxOthers {
+	if o.Device == nil && o.Others > c.MaxOthers {
 		reasons = append(reasons, fmt.Sprintf("other programs took %.0f %% of the processors", 100*o.Others))
+	}
+	if o.Device != nil && !c.accepts(o) {
+		reasons = append(reasons, c.disturbed(t, o)...)
 	}
 	return reasons, short && other == len(reasons)
 }
+
+// accepts says whether a trial's loss is none, or a share that is accepted.
+func (c Config) accepts(o Outcome) bool { return float64(o.Lost()) <= c.Acceptable*float64(o.Sent()) }
 
 // firm is the number of frames from which a burst's rate means something.
 const firm = 64
@@ -135,18 +141,28 @@ func (r *runner) tell(test Test, t Trial, o Outcome, reasons []string) {
 // passes says whether a trial loses nothing. A trial that lost frames is repeated Verify times: one without loss is enough,
 // since an interruption of a shared machine is not a limit of the device.
 func (r *runner) passes(ctx context.Context, test Test, t Trial) (bool, Outcome, error) {
-	var worst Outcome
-	for range 1 + r.Verify {
+	return r.verified(ctx, test, t, r.Verify)
+}
+
+// verified is passes with so many repetitions. The outcome is that of the trial that passed, or of the one that lost least.
+func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions int) (bool, Outcome, error) {
+	var best Outcome
+	for i := range 1 + repetitions {
 		outcome, err := r.valid(ctx, test, t)
 		if err != nil {
 			return false, Outcome{}, err
 		}
-		if outcome.Lost() == 0 {
+		if r.accepts(outcome) {
 			return true, outcome, nil
 		}
-		worst = outcome
+		if i == 0 || outcome.Lost() < best.Lost() {
+			best = outcome
+		}
+		if float64(outcome.Lost()) > hopeless*float64(outcome.Sent()) {
+			break
+		}
 	}
-	return false, worst, nil
+	return false, best, nil
 }
 
 // unfit returns the unfitError in err, or nil.

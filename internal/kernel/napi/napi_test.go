@@ -21,10 +21,10 @@ func receives(t *testing.T, label string) func() ([]int, error) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.AddVeth("in", nil, "out", 0); err == nil {
-		err = conn.SetUp("in")
+	if err := conn.AddVeth("in", nil, "out", 0); err != nil {
+		t.Fatal(err)
 	}
-	if err != nil {
+	if err := conn.SetUp("in"); err != nil {
 		t.Fatal(err)
 	}
 	if err := ethtool.SetFeatures(ns, "in", map[string]bool{"gro": true}); err != nil {
