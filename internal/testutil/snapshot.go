@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/tc"
 )
 
 // Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their qdiscs and XDP programs, BPF
-// pins, and entries of /run/weir. When the test ends all must be as before. The kernel takes namespaces apart in the
+// pins, cgroups of labs and commands, and entries of /run/weir. When the test ends all must be as before. The kernel takes namespaces apart in the
 // background and other tests may run beside, so that a difference counts once it has lasted ten seconds.
 func Snapshot(t testing.TB) {
 	t.Helper()
@@ -79,7 +80,23 @@ func inventory(t testing.TB) []string {
 			return nil // a missing folder, or one that goes while it is read, holds nothing
 		})
 	}
+	items = append(items, cgroupItems()...)
 	slices.Sort(items)
+	return items
+}
+
+// cgroupItems are the cgroups that Weir makes for a lab or a command. Those of a policy are the users' own.
+func cgroupItems() (items []string) {
+	root, err := cgroup.Root()
+	if err != nil {
+		return nil // no hierarchy, no cgroups
+	}
+	for _, pattern := range []string{"weir-lab-*", "weir-run-*"} {
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // the pattern is well-formed
+		for _, path := range found {
+			items = append(items, "cgroup "+filepath.Base(path))
+		}
+	}
 	return items
 }
 

@@ -1,4 +1,4 @@
-package cgroup
+package cgroup_test
 
 import (
 	"fmt"
@@ -9,22 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
 	"weir/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{SocketsPart: ServeSockets})
+	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets})
 	os.Exit(m.Run())
 }
 
 // testGroup makes a cgroup for one test.
-func testGroup(t *testing.T) Cgroup {
+func testGroup(t *testing.T) cgroup.Cgroup {
 	t.Helper()
 	testutil.NeedRoot(t)
-	if _, err := Root(); err != nil {
+	if _, err := cgroup.Root(); err != nil {
 		testutil.Need(t, "cgroup v2", err)
 	}
-	group, err := Create("", fmt.Sprintf("weirtest-%d-sockets", os.Getpid()))
+	group, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-sockets", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func testGroup(t *testing.T) Cgroup {
 	return group
 }
 
-// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests of lab/limits show, which
+// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests of lab/run show, which
 // have programs there that count.
 func TestSocketsBelongToTheNamespace(t *testing.T) {
 	group, ns := testGroup(t), testutil.Namespace(t, "sockets")

@@ -1,0 +1,185 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
+	"weir/lab/instance"
+	"weir/lab/limits"
+	"weir/lab/scenario"
+	"weir/lab/traffic/native"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets})
+	os.Exit(m.Run())
+}
+
+// limited is two hosts with a limit of 20 Mbit/s between them: flow "in" is under it and "out" is not.
+const limited = `
+version: 1
+title: a test
+hosts: [a, b]
+links: [{name: path, ends: [a, b], plain: true}]
+limits:
+  - {name: cap, host: %s, direction: %s, mechanism: %s, rate: 20Mbit%s}
+phases:
+  - name: only
+    duration: 500ms
+    flows:
+      - {name: in, kind: bulk, from: a, to: b, congestion: cubic, bytes: 500kB}
+      - {name: out, kind: bulk, from: a, to: b, congestion: cubic, bytes: 500kB, start: 250ms}
+`
+
+// measure runs the cell's phase with real traffic and no gate.
+func measure(t *testing.T, text string) PhaseResult {
+	t.Helper()
+	testutil.Snapshot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	cells, err := parse(t, text).Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := limits.Check(cells[0].Limits); err != nil {
+		t.Fatal(err)
+	}
+	lab, err := instance.New("test", instance.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lab.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	bench, err := Raise(t.Context(), lab, &cells[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := countedPhase(t.Context(), bench, cells[0].Phases[0], native.New())
+	if err != nil {
+		t.Error(err)
+	}
+	if err := bench.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, flow := range result.Flows {
+		if flow.Failed != "" {
+			t.Errorf("flow %s: %s", flow.Flow.Name, flow.Failed)
+		}
+	}
+	return result
+}
+
+func received(result PhaseResult, flow string) (octets uint64) {
+	for _, f := range result.Flows {
+		for _, s := range f.Streams {
+			if f.Flow.Name == flow {
+				octets += s.ReceivedBytes
+			}
+		}
+	}
+	return octets
+}
+
+// A BPF limit counts the flows that it is on, with their headers, and no others; at either end.
+func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "cgroup v2", probe.CgroupV2())
+	for _, c := range []struct{ host, direction, mechanism string }{
+		{"a", "egress", "weir"}, {"a", "egress", "classic"}, {"a", "egress", "shadow"}, {"b", "ingress", "weir"},
+	} {
+		t.Run(c.mechanism+" "+c.direction, func(t *testing.T) {
+			result := measure(t, fmt.Sprintf(limited, c.host, c.direction, c.mechanism, ", flows: [in]"))
+			if len(result.Limits) != 1 {
+				t.Fatalf("limits: %+v", result.Limits)
+			}
+			counted, in, out := result.Limits[0].Bytes, received(result, "in"), received(result, "out")
+			if in == 0 || out == 0 {
+				t.Fatalf("received: %d octets under the limit, %d beside it", in, out)
+			}
+			least := in
+			if c.mechanism == "shadow" {
+				least = 1 // it counts as passed what it would have let pass
+			}
+			if counted < least || counted >= in+out {
+				t.Errorf("the limit counted %d octets of flows with %d under it and %d beside it", counted, in, out)
+			}
+		})
+	}
+}
+
+// A queue counts all that the device sends.
+func TestLimitOfADeviceCountsEverything(t *testing.T) {
+	testutil.NeedRoot(t)
+	for _, c := range []struct{ mechanism, leaf string }{{"htb", "pfifo"}, {"htb-fq_codel", "fq_codel"}} {
+		t.Run(c.mechanism, func(t *testing.T) {
+			testutil.Need(t, "htb", probe.Qdisc("htb"))
+			testutil.Need(t, c.leaf, probe.Qdisc(c.leaf))
+			result := measure(t, fmt.Sprintf(limited, "a", "egress", c.mechanism, ""))
+			if len(result.Limits) != 1 {
+				t.Fatalf("limits: %+v", result.Limits)
+			}
+			if counted, sent := result.Limits[0].Bytes, received(result, "in")+received(result, "out"); sent == 0 || counted < sent {
+				t.Errorf("the queue counted %d octets of %d", counted, sent)
+			}
+		})
+	}
+}
+
+// A mechanism that the kernel lacks ends the run before anything is built, or is left out where the caller wants to go on.
+func TestMissingMechanism(t *testing.T) {
+	testutil.NeedRoot(t)
+	if probe.Qdisc("fq_codel") == nil {
+		t.Skip("this kernel has every mechanism")
+	}
+	text := strings.Replace(small, "phases:", "limits: [{name: cap, host: a, mechanism: \"${mechanism}\", rate: 1Mbit}]\nphases:", 1)
+	text = strings.Replace(text, "sweep:", "sweep:\n  mechanism: [htb, htb-fq_codel]", 1)
+	outcome, err := execute(t, context.Background(), text, Options{})
+	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "NET_SCH_FQ_CODEL") || len(outcome.Results) > 0 {
+		t.Errorf("%d results and %v; advice %q", len(outcome.Results), err, fault.Advice(err))
+	}
+	outcome, err = execute(t, context.Background(), text, Options{KeepGoing: true})
+	if err != nil || len(outcome.Cells) != 3 || len(outcome.Results) != 9 || len(outcome.Notes) != 3 {
+		t.Errorf("with --keep-going: %v, %d cells, %d results, notes %q", err, len(outcome.Cells), len(outcome.Results), outcome.Notes)
+	}
+	for _, cell := range outcome.Cells {
+		if cell.Limits[0].Mechanism != scenario.HTB {
+			t.Errorf("left: %s", CellName(&cell))
+		}
+	}
+}
+
+// What flows ask for and the kernel lacks comes for the time of the run.
+func TestCongestionControlOfARun(t *testing.T) {
+	testutil.NeedRoot(t)
+	have, err := probe.CongestionControls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(strings.Join(have, " "), "weir_dctcp") {
+		t.Skip("weir_dctcp is installed already")
+	}
+	testutil.Need(t, "struct_ops", errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps)))
+	text := strings.Replace(small, "from: a, to: b", "from: a, to: b, congestion: weir_dctcp", 1)
+	outcome, err := execute(t, context.Background(), text, Options{})
+	if err != nil || len(outcome.Results) != 9 || outcome.Mechanisms["congestion weir_dctcp"] == "" {
+		t.Fatalf("%v, %d results, %v", err, len(outcome.Results), outcome.Mechanisms)
+	}
+	testutil.Eventually(t, 5*time.Second, "the end of weir_dctcp", func() bool {
+		now, err := probe.CongestionControls()
+		return err == nil && !strings.Contains(strings.Join(now, " "), "weir_dctcp")
+	})
+}
