@@ -1,0 +1,136 @@
+package sockdiag
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/testutil"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{"listen": listen})
+	os.Exit(m.Run())
+}
+
+// listen opens a TCP and a UDP socket for every line that it reads, and keeps them.
+func listen(in io.Reader, out io.Writer) error {
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		stream, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stream.Close() }()
+		datagrams, err := net.ListenPacket("udp6", "[::1]:0")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = datagrams.Close() }()
+		if _, err := fmt.Fprintln(out, "open"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sockets opened before a process moves belong elsewhere; those opened afterwards do not, also where it moves further down.
+func TestEscapedAreSocketsFromBeforeTheMove(t *testing.T) {
+	testutil.NeedRoot(t)
+	outer, err := cgroup.Create("", fmt.Sprintf("weirtest-%d", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := cgroup.Create(outer.Path, "inner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroups", func() bool { return inner.Remove() == nil && outer.Remove() == nil })
+	})
+	process, err := child.Start(context.Background(), "listen", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
+	answers := bufio.NewScanner(process.Out)
+	open := func() {
+		t.Helper()
+		if _, err := fmt.Fprintln(process.In); err != nil || !answers.Scan() {
+			t.Fatal("the process has ended", err)
+		}
+	}
+	for _, step := range []struct {
+		name         string
+		move         cgroup.Cgroup
+		outer, inner int // sockets that have escaped
+	}{
+		{"opened outside", outer, 2, 0},
+		{"opened in the cgroup above", inner, 2, 4},
+		{"opened inside", inner, 2, 4},
+	} {
+		open()
+		if err := step.move.Add(process.PID()); err != nil {
+			t.Fatal(err)
+		}
+		for group, want := range map[cgroup.Cgroup]int{outer: step.outer, inner: step.inner} {
+			got := escaped(t, group)
+			if len(got) != want {
+				t.Errorf("%s: %d sockets have escaped from %s, want %d: %+v", step.name, len(got), group.Path, want, got)
+			}
+			for _, e := range got {
+				if e.PID != process.PID() || e.Command == "" || e.Inode == 0 {
+					t.Errorf("%s: got %+v, want process %d", step.name, e, process.PID())
+				}
+			}
+		}
+	}
+}
+
+func escaped(t *testing.T, group cgroup.Cgroup) []Escape {
+	t.Helper()
+	id, err := group.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	census, err := NewCensus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := census.Escaped(id)
+	if errors.Is(err, ErrNoCgroups) {
+		testutil.Need(t, "INET_DIAG_CGROUP_ID", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestACgroupThatDoesNotExistHasNoEscapes(t *testing.T) {
+	census, err := NewCensus()
+	if err != nil {
+		testutil.Need(t, "cgroup v2", err)
+	}
+	if got, err := census.Escaped(1 << 60); err != nil || got != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(make([]byte, messageLength))
+	f.Add(append(make([]byte, messageLength), 12, 0, cgroupID, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if inode, _, err := parse(message); err == nil && inode > 1<<32-1 {
+			t.Errorf("inode %d", inode)
+		}
+	})
+}
