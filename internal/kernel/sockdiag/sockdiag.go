@@ -90,14 +90,16 @@ func parse(message []byte) (inode, cgroup uint64, err error) {
 	if inode = uint64(binary.NativeEndian.Uint32(message[inodeOffset:])); inode == 0 {
 		return 0, 0, nil
 	}
-	attributes, err := nl.ParseRouteAttr(message[messageLength:])
-	if err != nil {
-		return 0, 0, fmt.Errorf("list sockets: %w", err)
-	}
-	for _, a := range attributes {
-		if a.Attr.Type == cgroupID && len(a.Value) == 8 {
-			return inode, binary.NativeEndian.Uint64(a.Value), nil
+	for rest := message[messageLength:]; len(rest) >= unix.SizeofNlAttr; {
+		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
+		if length < unix.SizeofNlAttr || length > len(rest) {
+			return 0, 0, fmt.Errorf("list sockets: an attribute of %d octets in %d", length, len(rest))
 		}
+		if kind == cgroupID && length == unix.SizeofNlAttr+8 {
+			return inode, binary.NativeEndian.Uint64(rest[unix.SizeofNlAttr:]), nil
+		}
+		const align = unix.NLA_ALIGNTO - 1
+		rest = rest[min(len(rest), (length+align)&^align):]
 	}
 	return 0, 0, ErrNoCgroups
 }

@@ -3,6 +3,7 @@ package sockdiag
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -124,10 +125,43 @@ func TestACgroupThatDoesNotExistHasNoEscapes(t *testing.T) {
 	}
 }
 
+// message is a struct inet_diag_msg of inode 7 with attributes behind it.
+func message(attributes ...byte) []byte {
+	m := make([]byte, messageLength)
+	binary.NativeEndian.PutUint32(m[inodeOffset:], 7)
+	return append(m, attributes...)
+}
+
+func TestParse(t *testing.T) {
+	group := binary.NativeEndian.AppendUint64([]byte{12, 0, cgroupID, 0}, 4711)
+	for _, test := range []struct {
+		name    string
+		message []byte
+		inode   uint64
+		cgroup  uint64
+		fails   bool
+	}{
+		{"the cgroup alone", message(group...), 7, 4711, false},
+		{"behind an attribute of odd length", message(append([]byte{5, 0, 1, 0, 9, 0, 0, 0}, group...)...), 7, 4711, false},
+		{"without a process", make([]byte, messageLength), 0, 0, false},
+		{"without a cgroup", message(5, 0, 1, 0, 9), 0, 0, true},
+		{"an attribute without length", message(0, 0, cgroupID, 0), 0, 0, true},
+		{"an attribute beyond the end", message(12, 0, cgroupID, 0), 0, 0, true},
+		{"too short", message()[:messageLength-1], 0, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inode, cgroup, err := parse(test.message)
+			if inode != test.inode || cgroup != test.cgroup || (err != nil) != test.fails {
+				t.Errorf("got inode %d, cgroup %d, %v", inode, cgroup, err)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, messageLength))
-	f.Add(append(make([]byte, messageLength), 12, 0, cgroupID, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add(message(12, 0, cgroupID, 0, 1, 2, 3, 4, 5, 6, 7, 8))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if inode, _, err := parse(message); err == nil && inode > 1<<32-1 {
 			t.Errorf("inode %d", inode)
