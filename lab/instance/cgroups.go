@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,4 +65,36 @@ func empty(c cgroup.Cgroup) error {
 			}
 		}
 	}
+}
+
+var labCgroup = regexp.MustCompile(`^weir-lab-[0-9a-f]{6}$`)
+
+// sweepOrphanCgroups removes the cgroups of labs that no directory and no process belongs to.
+func sweepOrphanCgroups(age time.Duration) (removed []string, err error) {
+	root, err := cgroup.Root()
+	if err != nil {
+		return nil, nil // without the hierarchy there is none
+	}
+	paths, err := filepath.Glob(filepath.Join(root, cgroupPrefix+"*"))
+	if err != nil {
+		return nil, fmt.Errorf("list cgroups: %w", err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		info, err := os.Stat(path)
+		if err != nil || !labCgroup.MatchString(name) || time.Since(info.ModTime()) < age {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(Root(), strings.TrimPrefix(name, cgroupPrefix))); !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		inner, _ := filepath.Glob(filepath.Join(path, "*", "cgroup.procs")) // the pattern is well-formed
+		for _, procs := range inner {
+			_ = os.Remove(filepath.Dir(procs)) // one with a process in it stays, and so does the lab's
+		}
+		if os.Remove(path) == nil {
+			removed = append(removed, name)
+		}
+	}
+	return removed, nil
 }

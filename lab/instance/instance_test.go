@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold, "hold-handles": holdHandles})
+	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold, "hold-handles": holdHandles, "idle": idle})
 	os.Exit(m.Run())
 }
 

@@ -14,14 +14,17 @@ import (
 
 var labNamespace = regexp.MustCompile(`^weir-[0-9a-f]{6}-`)
 
-// SweepOrphans removes the namespaces of labs whose directory somebody else has removed, and returns their names: those
-// that were pinned at least age ago, belong to no directory of [Root], and that no process lives in or holds a handle to. An
-// owner holds handles to all its namespaces, wherever its run directory is.
+// SweepOrphans removes the namespaces and cgroups of labs whose directory somebody else has removed, and returns their
+// names: those that were made at least age ago, belong to no directory of [Root], and that no process lives in or, of
+// namespaces, holds a handle to. An owner holds handles to all its namespaces and has a process in each cgroup, wherever
+// its run directory is.
 func SweepOrphans(age time.Duration) ([]string, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	return sweepOrphans("weir-", age)
+	namespaces, err := sweepOrphans("weir-", age)
+	groups, groupsErr := sweepOrphanCgroups(age)
+	return append(namespaces, groups...), errors.Join(err, groupsErr)
 }
 
 func sweepOrphans(prefix string, age time.Duration) ([]string, error) {
