@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -61,6 +62,9 @@ func (s Scope) Summary() string {
 			parts = append(parts, direction.name+" "+direction.rate.String())
 		}
 	}
+	if s.Parent != "" {
+		parts = append(parts, "of "+s.Parent)
+	}
 	if s.Loopback {
 		parts = append(parts, "loopback too")
 	}
@@ -70,14 +74,19 @@ func (s Scope) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// String prints the rate and the thresholds that were given.
+// number prints itself.
+type number int
+
+func (n number) String() string { return strconv.Itoa(int(n)) }
+
+// String prints the rate, the part in a parent and the thresholds that were given.
 func (r Rate) String() string {
 	text := r.Rate.String()
 	for _, threshold := range []struct {
 		name  string
 		value fmt.Stringer
 		given bool
-	}{{"burst", r.Burst, r.Burst != 0}, {"mark", r.Mark, r.Mark != 0}, {"drop", r.Drop, r.Drop != 0}} {
+	}{{"min", r.Min, r.Min != 0}, {"weight", number(r.Weight), r.Weight != 0}, {"burst", r.Burst, r.Burst != 0}, {"mark", r.Mark, r.Mark != 0}, {"drop", r.Drop, r.Drop != 0}} {
 		if threshold.given {
 			text += fmt.Sprintf(" (%s %s)", threshold.name, threshold.value)
 		}

@@ -34,6 +34,13 @@ func (p *Policy) At(scope, key string) string {
 	return w.name.String()
 }
 
+// PutInShadow puts all scopes in shadow, if asked.
+func (p *Policy) PutInShadow(shadow bool) {
+	for i := range p.Scopes {
+		p.Scopes[i].Shadow = p.Scopes[i].Shadow || shadow
+	}
+}
+
 // Kind says what a scope's traffic is told by.
 type Kind string
 
@@ -44,6 +51,7 @@ const (
 	Interface Kind = "interface" // Selector.Text: device
 	Prefix    Kind = "prefix"    // Selector.Prefix
 	Host      Kind = "host"
+	Group     Kind = "group" // the traffic of its children
 )
 
 // Selector says which traffic a scope speaks of. It is comparable.
@@ -56,16 +64,22 @@ type Selector struct {
 
 // Rate is what one direction may use. Zero thresholds are defaults that scale with the rate.
 type Rate struct {
-	Rate  units.BitRate `json:"rate"` // bit/s
-	Burst time.Duration `json:"burst,omitempty"`
-	Mark  time.Duration `json:"mark,omitempty"`
-	Drop  time.Duration `json:"drop,omitempty"`
+	Rate units.BitRate `json:"rate"` // bit/s
+	// Min is kept for the scope by its parent, bit/s, no less than what the scope keeps for its own children. Weight is 1 or
+	// more for a scope with a parent, 0 for others.
+	Min    units.BitRate `json:"min,omitempty"`
+	Weight int           `json:"weight,omitempty"`
+	Burst  time.Duration `json:"burst,omitempty"`
+	Mark   time.Duration `json:"mark,omitempty"`
+	Drop   time.Duration `json:"drop,omitempty"`
 }
 
-// Scope is some traffic and what it may use. A nil direction is not limited. It is comparable by Equal.
+// Scope is some traffic and what it may use. A nil direction is not limited; a scope with a parent has every direction that
+// the parent has. It is comparable by Equal.
 type Scope struct {
 	Name     string   `json:"name"`
 	Applies  Selector `json:"applies"`
+	Parent   string   `json:"parent,omitempty"` // name of a scope, "" for none
 	Egress   *Rate    `json:"egress,omitempty"`
 	Ingress  *Rate    `json:"ingress,omitempty"`
 	Shadow   bool     `json:"shadow,omitempty"`
@@ -75,7 +89,7 @@ type Scope struct {
 // Equal says whether two scopes ask for the same.
 func (s Scope) Equal(other Scope) bool {
 	same := func(a, b *Rate) bool { return a == b || a != nil && b != nil && *a == *b }
-	return s.Name == other.Name && s.Applies == other.Applies && same(s.Egress, other.Egress) && same(s.Ingress, other.Ingress) &&
+	return s.Name == other.Name && s.Applies == other.Applies && s.Parent == other.Parent && same(s.Egress, other.Egress) && same(s.Ingress, other.Ingress) &&
 		s.Shadow == other.Shadow && s.Loopback == other.Loopback
 }
 
@@ -88,6 +102,8 @@ func (s Selector) String() string {
 		return "remote prefix " + s.Prefix.String()
 	case Host:
 		return "the whole host"
+	case Group:
+		return "its children"
 	}
 	return string(s.Kind) + " " + s.Text
 }

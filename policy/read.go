@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,10 +66,11 @@ func Parse(filename string, text []byte) (*Policy, error) {
 		problems.Add(raw.At("version"), "", "version %d is not known: this Weir reads version 1", raw.Version)
 	}
 	p := &Policy{written: map[string]written{}}
+	t := newTree(raw.Scopes)
 	first := map[Selector]yamlfile.Text{}
 	for _, entry := range raw.Scopes {
-		scope := entry.Value.scope(entry.Key, &problems)
-		if other, twice := first[scope.Applies]; twice && scope.Applies.Kind != "" {
+		scope := entry.Value.scope(entry.Key, t.parents[entry.Key.Value], &problems)
+		if other, twice := first[scope.Applies]; twice && scope.Applies.Kind != "" && scope.Applies.Kind != Group {
 			problems.Add(entry.Key.Place, fmt.Sprintf("keep one of %s and %s, with the limit that is meant", other.Value, scope.Name),
 				"scopes.%s: %s has a scope already, %s at %s: two limits on the same traffic contradict each other",
 				scope.Name, scope.Applies, other.Value, other.Place)
@@ -78,29 +80,32 @@ func Parse(filename string, text []byte) (*Policy, error) {
 		p.Scopes = append(p.Scopes, scope)
 		p.written[scope.Name] = written{entry.Key.Place, entry.Value.Fields}
 	}
+	if t.check(&problems); problems.Len() == 0 {
+		t.share(p.Scopes, &problems)
+	}
 	if err := problems.Err(tryReference); err != nil {
 		return nil, err
 	}
-	p.Warnings = p.neverReached()
+	p.Warnings = slices.Concat(p.neverReached(), t.warnings(p), p.exempt())
 	return p, nil
 }
 
 // scope checks one scope of the file.
-func (f *scopeFile) scope(name yamlfile.Text, problems *yamlfile.Problems) Scope {
+func (f *scopeFile) scope(name yamlfile.Text, isParent bool, problems *yamlfile.Problems) Scope {
 	complain := func(key, format string, args ...any) {
 		problems.Add(f.At(key), "", "scopes.%s: %s", name.Value, fmt.Sprintf(format, args...))
 	}
-	s := Scope{Name: name.Value, Shadow: f.Shadow, Loopback: f.Loopback, Applies: f.selector(complain)}
-	if f.Egress == nil && f.Ingress == nil {
+	s := Scope{Name: name.Value, Shadow: f.Shadow, Loopback: f.Loopback, Parent: f.Parent, Applies: f.selector(isParent, complain)}
+	if f.Egress == nil && f.Ingress == nil && f.Parent == "" {
 		complain("", "limits nothing: give egress, ingress or both")
 	}
-	s.Egress = f.Egress.rate("egress", complain)
-	s.Ingress = f.Ingress.rate("ingress", complain)
+	s.Egress = f.Egress.rate("egress", f.Parent != "", complain)
+	s.Ingress = f.Ingress.rate("ingress", f.Parent != "", complain)
 	return s
 }
 
-// selector reads the one key that says which traffic is meant.
-func (f *scopeFile) selector(complain func(key, format string, args ...any)) Selector {
+// selector reads the one key that says which traffic is meant. A parent may do without.
+func (f *scopeFile) selector(isParent bool, complain func(key, format string, args ...any)) Selector {
 	var given []Selector
 	if f.Cgroup != "" {
 		clean := path.Clean("/" + f.Cgroup)
@@ -137,10 +142,14 @@ func (f *scopeFile) selector(complain func(key, format string, args ...any)) Sel
 	if f.Host {
 		given = append(given, Selector{Kind: Host})
 	}
-	if len(given) == 1 {
+	switch {
+	case len(given) == 1:
 		return given[0]
+	case len(given) == 0 && isParent:
+		return Selector{Kind: Group}
 	}
-	complain("", "says %d times which traffic is meant: give exactly one of cgroup, unit, user, interface, prefix, host", len(given))
+	complain("", "says %d times which traffic is meant: give exactly one of cgroup, unit, user, interface, prefix, host, "+
+		"or none in a group, which other scopes name as their parent", len(given))
 	return Selector{}
 }
 
@@ -148,16 +157,36 @@ func (f *scopeFile) selector(complain func(key, format string, args ...any)) Sel
 const (
 	minRate units.BitRate = 64_000
 	maxRate units.BitRate = 400_000_000_000
+	// maxWeight and maxDepth are its limits too: a packet is charged to so many scopes.
+	maxWeight = 10_000
+	maxDepth  = 4
 )
 
-func (f *rateFile) rate(direction string, complain func(key, format string, args ...any)) *Rate {
+// rate checks what can be seen of a direction alone; a child's part in its parent is seen to by tree.share.
+func (f *rateFile) rate(direction string, child bool, complain func(key, format string, args ...any)) *Rate {
 	if f == nil {
 		return nil
 	}
-	if f.Rate < minRate || f.Rate > maxRate {
-		complain(direction, "%s: rate %s is outside %s to %s", direction, f.Rate, minRate, maxRate)
+	r := &Rate{}
+	switch {
+	case f.Rate != nil && (*f.Rate < minRate || *f.Rate > maxRate):
+		complain(direction, "%s: rate %s is outside %s to %s", direction, *f.Rate, minRate, maxRate)
+	case f.Rate != nil:
+		r.Rate = *f.Rate
+	case !child:
+		complain(direction, "%s: no rate is given: only a scope with a parent may leave it out", direction)
 	}
-	r := &Rate{Rate: f.Rate}
+	if f.Weight != nil {
+		if r.Weight = *f.Weight; r.Weight < 1 || r.Weight > maxWeight {
+			complain(direction, "%s: weight %d is outside 1 to %d", direction, r.Weight, maxWeight)
+		}
+	}
+	if f.Min != nil {
+		r.Min = *f.Min
+	}
+	if !child && (f.Weight != nil || f.Min != nil) {
+		complain(direction, "%s: min and weight speak of a part in a parent: name one with parent", direction)
+	}
 	for _, threshold := range []struct {
 		from *units.Duration
 		to   *time.Duration

@@ -35,6 +35,17 @@ func (p *Policy) neverReached() (warnings []string) {
 	return warnings
 }
 
+// exempt warns of scopes that name the loopback device without asking for loopback traffic.
+func (p *Policy) exempt() (warnings []string) {
+	for _, s := range p.Scopes {
+		if s.Applies == (Selector{Kind: Interface, Text: "lo"}) && !s.Loopback {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s limits nothing, since loopback traffic is exempt: add loopback: true",
+				p.At(s.Name, string(Interface)), s.Name))
+		}
+	}
+	return warnings
+}
+
 // directions of a scope, by the names that they have in the file.
 var directions = []struct {
 	name string
