@@ -44,6 +44,24 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 	}
 }
 
+func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
+	for text, want := range map[string]units.BitRate{
+		"200Mbit": 200e6, "1.5 Gbit/s": 15e8, "64kbit": 64e3, "400 Gbit/s": 400e9, "64 kbps": 64e3, "10gbit": 10e9, "0.1Tbit": 100e9,
+		"2.5Gbps": 25e8, "100 mbit/s": 100e6, "64000bit": 64e3, "64000 bit/s": 64e3, "1_000": 0,
+	} {
+		got, err := Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {host: true, egress: "+text+", ingress: {rate: "+text+"}}\n"))
+		if want == 0 {
+			if err == nil {
+				t.Errorf("%s was read as %v", text, got.Scopes[0].Egress)
+			}
+			continue
+		}
+		if err != nil || got.Scopes[0].Egress.Rate != want || got.Scopes[0].Ingress.Rate != want {
+			t.Errorf("%s: %v, want %d", text, err, want)
+		}
+	}
+}
+
 func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	scope := func(text string) string { return "version: 1\nscopes:\n  a:\n    " + text + "\n" }
 	for _, test := range []struct{ name, text, want string }{
@@ -53,6 +71,8 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
 		{"no limit", scope("cgroup: /a"), "limits nothing"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
+		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" counts octets`},
+		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
 		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "no unit"},
 		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
 		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
@@ -122,6 +142,22 @@ func TestTenThousandScopesAreRead(t *testing.T) {
 	wrong := strings.Replace(text.String(), "user: 5000", "usr: 5000", 1)
 	if _, err := Parse("p.yaml", []byte(wrong)); err == nil || err.Error() != `p.yaml:25005:5: unknown key "usr" in scopes.s5000 (did you mean "user"?)` {
 		t.Errorf("a mistake in the middle: %v", err)
+	}
+}
+
+func TestLoopbackIsLimitedOnlyIfAskedFor(t *testing.T) {
+	for text, want := range map[string]string{
+		"interface: lo, egress: 1Mbit":                 "p.yaml:3:18: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
+		"interface: lo, egress: 1Mbit, loopback: true": "",
+		"interface: eth0, egress: 1Mbit":               "",
+	} {
+		got, err := Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+text+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warnings := strings.Join(got.Warnings, "\n"); warnings != want {
+			t.Errorf("%s: warnings %q, want %q", text, warnings, want)
+		}
 	}
 }
 

@@ -21,45 +21,31 @@ func (a *app) readPolicy(file string, shadow bool) (*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, warning := range p.Warnings {
-		a.say("Warning: %s", warning)
-	}
-	for i := range p.Scopes {
-		p.Scopes[i].Shadow = p.Scopes[i].Shadow || shadow
-	}
+	a.warn(p.Warnings)
+	p.PutInShadow(shadow)
 	return p, nil
 }
 
-func newPlanCommand(a *app) *cobra.Command {
-	var shadow bool
-	command := &cobra.Command{
-		Use:     "plan POLICY",
-		Short:   "Show what apply would change, and change nothing",
-		Example: "  weir plan policy.yaml",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := a.readPolicy(args[0], shadow)
-			if err != nil {
-				return err
-			}
-			engine, err := daemon.New()
-			if err != nil {
-				return err
-			}
-			out, err := engine.Plan(p.Scopes)
-			if err != nil {
-				return err
-			}
-			return a.outcome(out, "Plan")
-		},
+func (a *app) warn(warnings []string) {
+	for _, warning := range warnings {
+		a.say("Warning: %s", warning)
 	}
-	command.Flags().BoolVar(&shadow, "shadow", false, "plan all scopes in shadow")
-	return command
+}
+
+func newPlanCommand(a *app) *cobra.Command {
+	return a.takesPolicy("Plan", (*daemon.Engine).Plan, &cobra.Command{
+		Use:   "plan POLICY",
+		Short: "Show what apply would change, and change nothing",
+		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
+which mechanism it is held to its limits here, and what a scope waits for. Warnings
+name what the policy allows and probably does not mean.`,
+		Example: `  weir plan policy.yaml
+  weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
+	})
 }
 
 func newApplyCommand(a *app) *cobra.Command {
-	var shadow bool
-	command := &cobra.Command{
+	return a.takesPolicy("Applied", (*daemon.Engine).Apply, &cobra.Command{
 		Use:   "apply POLICY",
 		Short: "Make the host do what a policy says",
 		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
@@ -68,29 +54,35 @@ A policy with a mistake changes nothing. Applying the same policy again changes
 nothing. Killed half-way, the next apply completes it.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    only count what would be done`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := a.readPolicy(args[0], shadow)
-			if err != nil {
-				return err
-			}
-			engine, err := daemon.New()
-			if err != nil {
-				return err
-			}
-			out, err := engine.Apply(p.Scopes)
-			if err != nil {
-				return err
-			}
-			return a.outcome(out, "Applied")
-		},
+	})
+}
+
+// takesPolicy completes a command that reads a policy file, does something with it and prints what changes.
+func (a *app) takesPolicy(title string, do func(*daemon.Engine, []policy.Scope) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
+	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
+	command.Args = cobra.ExactArgs(1)
+	command.RunE = func(_ *cobra.Command, args []string) error {
+		p, err := policy.Load(args[0])
+		if err != nil {
+			return err
+		}
+		engine, err := daemon.New()
+		if err != nil {
+			return err
+		}
+		p.PutInShadow(*shadow)
+		result, err := engine.Take(p, func(scopes []policy.Scope) (daemon.Outcome, error) { return do(engine, scopes) })
+		a.warn(result.Warnings)
+		if err != nil {
+			return err
+		}
+		return a.outcome(result, title)
 	}
-	command.Flags().BoolVar(&shadow, "shadow", false, "put all scopes in shadow: count what would be done, do nothing")
 	return command
 }
 
 // outcome prints what an apply has done or a plan would do.
-func (a *app) outcome(out daemon.Outcome, title string) error {
+func (a *app) outcome(out daemon.PolicyResult, title string) error {
 	if out.Recovered {
 		a.say("an apply that was interrupted has been completed first")
 	}
@@ -100,22 +92,37 @@ func (a *app) outcome(out daemon.Outcome, title string) error {
 	if a.format == "json" {
 		return a.json(out)
 	}
-	table := record.Table{Title: title, Columns: []string{"", "scope", "applies to", "limits", "now"}}
+	return a.table(outcomeTable(out, title))
+}
+
+func outcomeTable(out daemon.PolicyResult, title string) record.Table {
+	table := record.Table{Title: title, Columns: []string{"", "scope", "applies to", "limits", "mechanism"}}
 	waiting := map[string]string{}
 	for _, w := range out.Waiting {
-		waiting[w.Scope] = "waits: " + w.For
+		waiting[w.Scope] = fmt.Sprintf("waits: %s (%s)", w.For, w.Place)
 	}
 	for _, step := range out.Steps {
-		limits := step.Scope.Summary()
+		action, limits, mechanism := string(step.Action), step.Scope.Summary(), step.Mechanism
 		if step.Before != nil {
 			limits = step.Before.Summary() + " → " + limits
 		}
-		table.Rows = append(table.Rows, []string{string(step.Action), step.Scope.Name, step.Scope.Applies.String(), limits, waiting[step.Scope.Name]})
+		if step.Rebound && step.Action == policy.Keep {
+			action = "bind anew"
+		}
+		if text, waits := waiting[step.Scope.Name]; waits {
+			mechanism = text
+		}
+		table.Rows = append(table.Rows, []string{action, step.Scope.Name, step.Scope.Applies.String(), limits, mechanism})
 	}
+	var notes []string
 	if !out.Changed {
-		table.Note = "Nothing changes."
+		notes = append(notes, "Nothing changes.")
 	}
-	return a.table(table)
+	if len(out.Waiting) > 0 {
+		notes = append(notes, "A scope that waits takes effect when what it names appears: at once under 'weir daemon', else with the next apply.")
+	}
+	table.Note = strings.Join(notes, "\n")
+	return table
 }
 
 func newStatusCommand(a *app) *cobra.Command {

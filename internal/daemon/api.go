@@ -20,12 +20,6 @@ type policyRequest struct {
 	RawBody []byte `contentType:"application/yaml" required:"true"`
 }
 
-// PolicyResult is what a plan would do, or an apply has done.
-type PolicyResult struct {
-	Outcome
-	Warnings []string `json:"warnings,omitempty" doc:"What the policy allows and probably does not mean."`
-}
-
 // Released says what a release has done.
 type Released struct {
 	Format   string `json:"format"`
@@ -79,7 +73,8 @@ func (s *Service) take(in *policyRequest, do func([]policy.Scope) (Outcome, erro
 	if err != nil {
 		return nil, problem(err)
 	}
-	out, err := do(shadowed(p, in.Shadow))
+	p.PutInShadow(in.Shadow)
+	result, err := s.Engine.Take(p, do)
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -87,7 +82,7 @@ func (s *Service) take(in *policyRequest, do func([]policy.Scope) (Outcome, erro
 	case s.nudged <- struct{}{}: // other cgroups may have to be watched now
 	default:
 	}
-	return &response[PolicyResult]{PolicyResult{out, p.Warnings}}, nil
+	return &response[PolicyResult]{result}, nil
 }
 
 // problem makes an error the answer (RFC 9457), with its way out.

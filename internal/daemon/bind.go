@@ -15,7 +15,7 @@ import (
 
 // binding is what a selector stands for on this host, now. It is comparable.
 type binding struct {
-	Kind   policy.Kind  `json:"kind,omitempty"` // cgroup, user, interface or prefix; "" while it is missing
+	Kind   policy.Kind  `json:"kind,omitempty"` // cgroup, user, interface or prefix; "" while it is missing, and for a group
 	Number uint64       `json:"number,omitempty"`
 	Prefix netip.Prefix `json:"prefix,omitzero"`
 	// Missing says what is not there; the scope waits for it.
@@ -41,6 +41,8 @@ func (b *binder) bind(s policy.Selector) (binding, error) {
 		return binding{Kind: policy.User, Number: uint64(s.User)}, nil
 	case policy.Prefix:
 		return binding{Kind: policy.Prefix, Prefix: s.Prefix}, nil
+	case policy.Group:
+		return binding{}, nil
 	case policy.Interface:
 		device, err := net.InterfaceByName(s.Text)
 		if err != nil {
@@ -87,6 +89,33 @@ func (b *binder) bindUnit(unit string) (binding, error) {
 		return binding{Missing: "unit " + unit + " has no cgroup: it does not run"}, nil
 	}
 	return bindCgroup(path)
+}
+
+// mechanism says by what the data plane holds a scope to its limits, and how it knows the traffic.
+func (h held) mechanism() string {
+	var match string
+	switch h.Bound.Kind {
+	case policy.Cgroup:
+		match = fmt.Sprintf("cgroup id %d and below", h.Bound.Number)
+	case policy.User:
+		match = "the socket's user"
+	case policy.Interface:
+		match = fmt.Sprintf("interface index %d", h.Bound.Number)
+	case policy.Prefix:
+		match = "longest remote prefix"
+	default:
+		if h.Scope.Applies.Kind != policy.Group {
+			return ""
+		}
+		match = "its children's"
+	}
+	switch {
+	case h.Scope.Shadow:
+		return "cgroup_skb, only counting; by " + match
+	case h.Scope.Egress != nil:
+		return "cgroup_skb, TCP paced by sock_ops; by " + match
+	}
+	return "cgroup_skb; by " + match
 }
 
 // assignments collects what scopes stand for, as the data plane takes it.

@@ -38,18 +38,27 @@ func New() (*Engine, error) {
 
 // Outcome is what an apply has done, or what a plan would do.
 type Outcome struct {
-	Format    string        `json:"format"`
-	Steps     []policy.Step `json:"steps"`
-	Changed   bool          `json:"changed"`
-	Waiting   []Waiting     `json:"waiting,omitempty"`
-	Recovered bool          `json:"recovered,omitempty"` // an interrupted apply was completed first
-	NotPaced  string        `json:"not_paced,omitempty"` // why open sockets could not be adopted
+	Format    string    `json:"format"`
+	Steps     []Step    `json:"steps"`
+	Changed   bool      `json:"changed"`
+	Waiting   []Waiting `json:"waiting,omitempty"`
+	Recovered bool      `json:"recovered,omitempty"` // an interrupted apply was completed first
+	NotPaced  string    `json:"not_paced,omitempty"` // why open sockets could not be adopted
+	held      []held    // what is in force, or would be
+}
+
+// Step is what becomes of one scope, and how the data plane does it.
+type Step struct {
+	policy.Step
+	Mechanism string `json:"mechanism,omitempty"` // "" for a scope that waits or goes
+	Rebound   bool   `json:"rebound,omitempty"`   // it stands for something else than before
 }
 
 // Waiting is a scope whose traffic does not exist yet.
 type Waiting struct {
 	Scope string `json:"scope"`
 	For   string `json:"for"`
+	Place string `json:"place,omitempty"` // in the policy file, file:line:column
 }
 
 const formatOutcome = "weir-apply/1"
@@ -100,19 +109,19 @@ func (e *Engine) next(have *state, want []policy.Scope) (*state, error) {
 }
 
 func outcome(have, next *state) Outcome {
-	out := Outcome{Format: formatOutcome, Steps: policy.Diff(have.scopes(), next.scopes())}
-	bound := map[string]binding{}
-	for _, h := range have.Held {
-		bound[h.Scope.Name] = h.Bound
-	}
-	for _, step := range out.Steps {
-		out.Changed = out.Changed || step.Action != policy.Keep
+	out := Outcome{Format: formatOutcome, Steps: []Step{}, held: next.Held}
+	before, after := have.byName(), next.byName()
+	for _, step := range policy.Diff(have.scopes(), next.scopes()) {
+		h := after[step.Scope.Name]
+		was, there := before[step.Scope.Name]
+		one := Step{Step: step, Mechanism: h.mechanism(), Rebound: there && step.Action != policy.Remove && was.Bound != h.Bound}
+		out.Changed = out.Changed || step.Action != policy.Keep || one.Rebound
+		out.Steps = append(out.Steps, one)
 	}
 	for _, h := range next.Held {
 		if h.Bound.Missing != "" {
-			out.Waiting = append(out.Waiting, Waiting{h.Scope.Name, h.Bound.Missing})
+			out.Waiting = append(out.Waiting, Waiting{Scope: h.Scope.Name, For: h.Bound.Missing})
 		}
-		out.Changed = out.Changed || bound[h.Scope.Name] != h.Bound
 	}
 	return out
 }

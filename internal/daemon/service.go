@@ -195,23 +195,16 @@ func (s *Service) apply(text []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range p.Warnings {
+	p.PutInShadow(s.Shadow)
+	result, err := s.Engine.Take(p, s.Engine.Apply)
+	for _, warning := range result.Warnings {
 		s.Log.Warn(warning)
 	}
-	out, err := s.Engine.Apply(shadowed(p, s.Shadow))
 	if err != nil {
 		return err
 	}
-	s.report("applied", out)
+	s.report("applied", result.Outcome)
 	return nil
-}
-
-// shadowed returns the policy's scopes, all of them in shadow if asked.
-func shadowed(p *policy.Policy, shadow bool) []policy.Scope {
-	for i := range p.Scopes {
-		p.Scopes[i].Shadow = p.Scopes[i].Shadow || shadow
-	}
-	return p.Scopes
 }
 
 // look brings what is in force in step with the host's cgroups, devices and, if asked, network namespaces.

@@ -49,6 +49,15 @@ func (s *state) byIndex() map[int]held {
 	return all
 }
 
+// byName are the scopes by their names.
+func (s *state) byName() map[string]held {
+	all := make(map[string]held, len(s.Held))
+	for _, h := range s.Held {
+		all[h.Scope.Name] = h
+	}
+	return all
+}
+
 // byBinding are the scopes by what they stand for; of two that stand for the same the later one counts.
 func (s *state) byBinding() map[binding]held {
 	all := make(map[binding]held, len(s.Held))

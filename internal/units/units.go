@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"weir/internal/fault"
+	"weir/internal/nearest"
 )
 
 // BitRate is a rate in bit/s. Zero means "not limited" wherever a limit is optional.
@@ -59,8 +60,10 @@ func ParseBitRate(s string) (BitRate, error) {
 	switch {
 	case number == 0 && unit == "":
 		return 0, nil
+	case strings.HasSuffix(unit, "Bps") || strings.HasSuffix(unit, "B/s"):
+		return 0, fmt.Errorf("rate %q counts octets, and rates are in bits: write eight times as many bit, kbit, Mbit or Gbit", s)
 	case !known:
-		return 0, fmt.Errorf("rate %q has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s)
+		return 0, fmt.Errorf("rate %q has no unit that is known%s: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s, meant(s, unit))
 	case number < 0:
 		return 0, fmt.Errorf("rate %q is negative", s)
 	case number*factor > 1e15:
@@ -69,6 +72,15 @@ func ParseBitRate(s string) (BitRate, error) {
 		return 0, fmt.Errorf("rate %q is below 1 bit/s", s)
 	}
 	return BitRate(math.Round(number * factor)), nil
+}
+
+// meant suggests the rate with the unit nearest to the one that is written, or "".
+func meant(s, unit string) string {
+	near := nearest.Of(strings.TrimSuffix(unit, "/s"), []string{"bit", "kbit", "Mbit", "Gbit", "Tbit", "kbps", "Mbps", "Gbps", "Tbps"})
+	if near == "" || strings.ContainsAny(unit, "0123456789") {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(s), unit))+near)
 }
 
 // ParseByteSize reads a size such as "1500", "10KB" or "64KiB".
