@@ -7,7 +7,7 @@ const MaxWeight = 10_000
 
 // SetParent puts a scope below another: what the child is charged for, the parent is charged for too, and what the child
 // may use is its part of the parent's rate, by Limit.Min and Limit.Weight, where both limit a direction. Set the parent's
-// own parent first. A packet is charged to MaxDepth scopes at most, its scopes' parents among them.
+// own parent first. In a data plane that is not Active yet it takes effect with the first assignment. A packet is charged to MaxDepth scopes at most, its scopes' parents among them.
 func (p *DataPlane) SetParent(child, parent int) error {
 	if err := p.known(child); err != nil {
 		return err
@@ -46,5 +46,20 @@ func (p *DataPlane) place(scope int, node limitLimitNode) error {
 	if err := p.objects.LimitTree.Put(uint32(scope), &node); err != nil {
 		return fmt.Errorf("set parent of scope %d: %w", scope, err)
 	}
+	if !p.Active() {
+		return nil
+	}
 	return p.renew()
+}
+
+// Parent says which scope a scope stands below.
+func (p *DataPlane) Parent(child int) (parent int, there bool, err error) {
+	if err := p.known(child); err != nil {
+		return 0, false, err
+	}
+	var node limitLimitNode
+	if err := p.objects.LimitTree.Lookup(uint32(child), &node); err != nil {
+		return 0, false, fmt.Errorf("read parent of scope %d: %w", child, err)
+	}
+	return int(node.Parent) - 1, node.Parent != 0, nil
 }

@@ -27,7 +27,9 @@ type topRow struct {
 	Applies   string        `json:"applies_to"`
 	Direction string        `json:"direction"`
 	State     string        `json:"state"`
+	Parent    string        `json:"parent,omitempty"`
 	Limit     units.BitRate `json:"limit_bit_s"`
+	Allowed   units.BitRate `json:"allowed_bit_s"` // less than the limit where the scope shares a parent
 	Rate      units.BitRate `json:"rate_bit_s"`
 	Share     float64       `json:"share"` // of the limit
 	Queue     float64       `json:"queue_s"`
@@ -55,9 +57,9 @@ func topRows(before, after daemon.Status, elapsed time.Duration) []topRow {
 			if d.rate == nil {
 				continue
 			}
-			row := topRow{Scope: s.Scope.Name, Applies: s.Scope.Applies.String(), Direction: d.name, State: s.State, Limit: d.rate.Rate}
+			row := topRow{Scope: s.Scope.Name, Applies: s.Scope.Applies.String(), Direction: d.name, State: s.State, Parent: s.Scope.Parent, Limit: d.rate.Rate}
 			if d.now != nil {
-				row.Queue, row.Fair = d.now.Queue.Seconds(), d.now.FairRate
+				row.Queue, row.Fair, row.Allowed = d.now.Queue.Seconds(), d.now.FairRate, d.now.Allowed
 			}
 			if old := was[key{s.Scope.Name, d.name}]; old != nil && d.count != nil && elapsed > 0 {
 				row.count(old, d.count, elapsed)
@@ -82,18 +84,18 @@ func (r *topRow) count(old, now *limit.Counters, elapsed time.Duration) {
 	r.Marked, r.Reduced, r.Refused = perSecond(old.Marked, now.Marked), perSecond(old.Reduced, now.Reduced), perSecond(old.Refused, now.Refused)
 }
 
-var topColumns = []string{"scope", "applies to", "direction", "limit", "rate", "of limit", "queue", "fair rate", "marks/s", "reductions/s", "refused/s", "state"}
+var topColumns = []string{"scope", "applies to", "direction", "limit", "may use", "rate", "of limit", "queue", "fair rate", "marks/s", "reductions/s", "refused/s", "state"}
 
 // Columns that the live view treats apart.
 const (
-	shareColumn   = 5
-	refusedColumn = 10
-	stateColumn   = 11
+	shareColumn   = 6
+	refusedColumn = 11
+	stateColumn   = 12
 )
 
 // cells are the row's text, one for each of topColumns.
 func (r topRow) cells() []string {
-	return []string{r.Scope, r.Applies, r.Direction, short(r.Limit), short(r.Rate), fmt.Sprintf("%.1f %%", 100*r.Share),
+	return []string{r.Scope, r.Applies, r.Direction, short(r.Limit), short(r.Allowed), short(r.Rate), fmt.Sprintf("%.1f %%", 100*r.Share),
 		queue(r.Queue), short(r.Fair), events(r.Marked), events(r.Reduced), events(r.Refused), r.State}
 }
 

@@ -256,6 +256,9 @@ func (e *Engine) enforce(have, next *state) (notPaced, err error) {
 		}
 		now.add(h)
 	}
+	if err := arrange(plane, have, next); err != nil {
+		return nil, err
+	}
 	if err := plane.Reassign(gone.Assignments, now.Assignments); err != nil {
 		return nil, err
 	}
@@ -272,7 +275,7 @@ func set(plane *limit.DataPlane, h held) error {
 		if rate == nil {
 			err = plane.Clear(h.Index, direction)
 		} else {
-			err = plane.Set(h.Index, direction, limit.Limit{Rate: rate.Rate, Burst: rate.Burst, Mark: rate.Mark, Drop: rate.Drop,
+			err = plane.Set(h.Index, direction, limit.Limit{Rate: rate.Rate, Min: rate.Min, Weight: rate.Weight, Burst: rate.Burst, Mark: rate.Mark, Drop: rate.Drop,
 				Shadow: h.Scope.Shadow, Loopback: h.Scope.Loopback})
 		}
 		if err != nil {
