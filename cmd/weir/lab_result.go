@@ -15,6 +15,7 @@ type labResult struct {
 	Bundle   string           `json:"bundle"`
 	Manifest record.Manifest  `json:"manifest"`
 	Rows     []summary.Row    `json:"rows"`
+	Tables   []record.Table   `json:"tables,omitempty"` // as the terminal shows them
 	Verdicts []record.Verdict `json:"verdicts"`
 }
 
@@ -24,7 +25,7 @@ func (a *app) printMeasured(b *record.Bundle, dir string) error {
 		manifest := b.Manifest
 		manifest.Format, manifest.Source = record.FormatBundle, ""
 		return a.json(labResult{Format: "weir-lab-result/1", Bundle: dir, Manifest: manifest,
-			Rows: orEmpty(summary.Rows(b.Samples)), Verdicts: orEmpty(b.Verdicts)})
+			Rows: orEmpty(summary.Rows(b.Samples)), Tables: b.Tables, Verdicts: orEmpty(b.Verdicts)})
 	}
 	tables := b.Tables
 	if len(b.Verdicts) > 0 {

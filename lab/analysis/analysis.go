@@ -18,9 +18,6 @@ import (
 	"weir/record/summary"
 )
 
-// phaseLabel tells the phases of a scenario with more than one apart.
-const phaseLabel = "phase"
-
 // Bundle computes everything from an outcome. The manifest is the caller's; what only the outcome knows is added to it.
 func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	b := &record.Bundle{Manifest: manifest}
@@ -30,9 +27,11 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	for _, result := range representatives(outcome) {
 		addSeries(b, result)
 	}
-	rows := summary.Rows(b.Samples)
+	b.Samples = append(b.Samples, harmSamples(outcome)...)
+	measured := summary.Rows(b.Samples)
+	rows := together(measured)
 	b.Verdicts = verdicts(outcome.Scenario, rows)
-	b.Tables = tables(outcome, rows)
+	b.Tables = tables(outcome, rows, measured)
 	b.Figures = figures(outcome, rows, b)
 	b.Manifest.Stopped = outcome.Stopped
 	b.Manifest.Notes = append(b.Manifest.Notes, notes(outcome)...)
@@ -54,27 +53,17 @@ func (a attempt) sample(subject, metric string, value float64) record.Sample {
 	}
 }
 
-// addResult adds the samples and distributions of one attempt. An attempt that ended before its traffic has none.
+// addResult adds the samples of one attempt, and its distributions unless a flow was alone. An attempt that ended before its
+// traffic has none.
 func addResult(b *record.Bundle, result *run.Result) {
 	for _, phase := range result.Phases {
-		a := attempt{result: result, labels: phaseLabels(result.Cell, phase.Phase.Name)}
+		a := attempt{result: result, labels: result.Cell.PhaseLabels(phase.Phase.Name)}
 		b.Samples = append(b.Samples, flowSamples(a, phase)...)
 		b.Samples = append(b.Samples, streamSamples(a, phase)...)
 		b.Samples = append(b.Samples, limitSamples(a, phase)...)
-		b.Distributions = append(b.Distributions, distributions(a, phase)...)
+		if result.Cell.Alone() == "" {
+			b.Distributions = append(b.Distributions, distributions(a, phase)...)
+		}
 	}
 	b.Samples = append(b.Samples, linkSamples(attempt{result: result, labels: result.Cell.Labels}, result.Links)...)
-}
-
-// phaseLabels are the cell's labels, with the phase's name where the cell has several.
-func phaseLabels(cell *scenario.Cell, phase string) record.Labels {
-	if len(cell.Phases) < 2 {
-		return cell.Labels
-	}
-	labels := maps.Clone(cell.Labels)
-	if labels == nil {
-		labels = record.Labels{}
-	}
-	labels[phaseLabel] = phase
-	return labels
 }

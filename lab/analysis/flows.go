@@ -22,6 +22,8 @@ type flow struct {
 	retrans  uint64
 	events   uint64
 	marked   uint64
+	// busy is the time with data to send, windowLimited the part of it in which a window or buffer held the sender back.
+	busy, windowLimited time.Duration
 }
 
 func flowOf(result *traffic.Result, settle time.Duration) flow {
@@ -36,6 +38,7 @@ func flowOf(result *traffic.Result, settle time.Duration) flow {
 		f.retrans += stream.Retransmits
 		f.events += stream.LossEvents
 		f.marked += stream.DeliveredCE
+		f.busy, f.windowLimited = f.busy+stream.Busy, f.windowLimited+stream.WindowLimited
 		for _, reading := range stream.Readings {
 			if reading.At < settle || reading.SRTT <= 0 {
 				continue
@@ -109,11 +112,7 @@ func (f flow) sharing(a attempt, all flow) []record.Sample {
 	if all.goodput == 0 {
 		return nil
 	}
-	equal := all.goodput * float64(len(f.streams)) / float64(len(all.streams))
-	return []record.Sample{
-		a.sample(f.result.Flow.Name, scenario.FlowShare, f.goodput/all.goodput),
-		a.sample(f.result.Flow.Name, scenario.Harm, stats.Harm(equal, f.goodput)),
-	}
+	return []record.Sample{a.sample(f.result.Flow.Name, scenario.FlowShare, f.goodput/all.goodput)}
 }
 
 // samples are the figures of the flow by itself.

@@ -2,42 +2,77 @@ package analysis
 
 import (
 	"math"
-	"strings"
 
+	"weir/internal/units"
 	"weir/lab/predict"
 	"weir/lab/scenario"
+	"weir/lab/traffic"
 	"weir/record"
 )
 
-// predictions are what the throughput equations say at the loss event rate and round-trip time of this very run. They
-// describe senders that halve their window on loss, so BBR has none, and neither has a flow without loss.
-func (f flow) predictions(a attempt, name string) []record.Sample {
+// models are the equations, with the metrics of what each says and of how far the measurement lies from it.
+var models = []struct {
+	name, title         string
+	predicted, residual string
+	of                  func(predict.Path) predict.Prediction
+}{
+	{predict.ModelMathis, "Mathis", scenario.PredictedMathis, scenario.ResidualMathis,
+		func(p predict.Path) predict.Prediction { return predict.Mathis(p, predict.EveryACK) }},
+	{predict.ModelPFTK, "PFTK", scenario.PredictedPFTK, scenario.ResidualPFTK,
+		func(p predict.Path) predict.Prediction { return predict.PFTK(p, predict.PFTKOptions{}) }},
+	{predict.ModelCUBIC, "RFC 9438", scenario.PredictedCUBIC, scenario.ResidualCUBIC, predict.CUBIC},
+}
+
+// measuredFlow is what the equations are fed with: the loss-event rate and round-trip time of this very run.
+func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 	congestion := f.result.Flow.Congestion
-	if congestion == "" || strings.HasPrefix(congestion, "bbr") || f.events == 0 {
-		return nil
+	if congestion == "" {
+		congestion = f.result.Congestion
 	}
-	path := predict.Path{
-		MSS: segmentSize(a.result.Cell), RTT: f.meanRTT(), LossEvent: predict.LossEventRate(f.events, f.segments),
-	}
-	streams := float64(len(f.streams))
-	mathis := streams * predict.Mathis(path, math.Sqrt(1.5)).Rate
-	pftk := streams * predict.PFTK(path, predict.PFTKOptions{}).Rate
-	cubic := streams * predict.CUBIC(path).Rate
-	if math.IsNaN(mathis) || math.IsInf(mathis, 0) || mathis == 0 {
-		return nil
-	}
-	return []record.Sample{
-		a.sample(name, scenario.PredictedMathis, mathis),
-		a.sample(name, scenario.PredictedPFTK, pftk),
-		a.sample(name, scenario.PredictedCUBIC, cubic),
-		a.sample(name, scenario.PredictedRatio, f.goodput/mathis),
+	return predict.Flow{
+		Path:       predict.Path{MSS: segmentSize(cell), RTT: f.meanRTT(), LossEvent: predict.LossEventRate(f.events, f.segments)},
+		Congestion: congestion, Segments: f.segments, Events: f.events, Marked: f.marked,
 	}
 }
 
-// segmentSize is the payload of a full segment: the smallest MTU of the cell's links less the headers of IPv4 and of TCP
-// with timestamps.
+// predictions are what the throughput equations say of the flow, all of its streams together, and how far it is from that.
+// A model that does not describe the flow has no sample. What the link allows is not looked at here: a sample that were left
+// out because of it would bias the mean of the others.
+func (f flow) predictions(a attempt, name string) []record.Sample {
+	var samples []record.Sample
+	measured := f.measuredFlow(a.result.Cell)
+	for _, model := range models {
+		if measured.Absent(model.name) != "" {
+			continue
+		}
+		prediction := model.of(measured.Path)
+		rate := float64(len(f.streams)) * prediction.Rate
+		if rate == 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
+			continue
+		}
+		samples = append(samples, a.sample(name, model.predicted, rate), a.sample(name, model.residual, f.goodput/rate-1))
+		switch model.name {
+		case predict.ModelMathis:
+			samples = append(samples, a.sample(name, scenario.PredictedRatio, f.goodput/rate))
+		case predict.ModelCUBIC:
+			region := 0.0
+			if prediction.Regime == predict.CubicGrowth {
+				region = 1
+			}
+			samples = append(samples, a.sample(name, scenario.CubicRegion, region))
+		}
+	}
+	if f.busy > 0 {
+		samples = append(samples, a.sample(name, scenario.WindowLimited, float64(f.windowLimited)/float64(f.busy)))
+	}
+	return samples
+}
+
+// headers are those of IPv4 and of TCP with timestamps.
+const headers = 20 + 32
+
+// segmentSize is the payload of a full segment: the smallest MTU of the cell's links less the headers.
 func segmentSize(cell *scenario.Cell) int {
-	const headers = 20 + 32
 	mtu := 1500
 	for i, l := range cell.Links {
 		own := l.MTU
@@ -49,4 +84,21 @@ func segmentSize(cell *scenario.Cell) int {
 		}
 	}
 	return mtu - headers
+}
+
+// allowance is the most goodput that a flow could have without any loss: that of the slowest link on its way, or its own
+// application's limit. 0 is no limit.
+func allowance(cell *scenario.Cell, f traffic.Flow) float64 {
+	var slowest units.BitRate
+	for _, d := range cell.Crossed(f.From, f.To) {
+		if d.Rate > 0 && (slowest == 0 || d.Rate < slowest) {
+			slowest = d.Rate
+		}
+	}
+	mss := segmentSize(cell)
+	allowed := predict.LinkGoodput(float64(slowest), mss, mss+headers)
+	if own := float64(f.Rate); own > 0 && (allowed == 0 || own < allowed) {
+		allowed = own
+	}
+	return allowed
 }

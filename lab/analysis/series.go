@@ -48,7 +48,7 @@ const spacing = 40 * time.Millisecond
 // addSeries adds the time series of a run.
 func addSeries(b *record.Bundle, result *run.Result) {
 	for _, phase := range result.Phases {
-		labels := phaseLabels(result.Cell, phase.Phase.Name)
+		labels := result.Cell.PhaseLabels(phase.Phase.Name)
 		for _, f := range phase.Flows {
 			series := seriesWriter{bundle: b, template: record.Point{
 				Labels: labels, Subject: f.Flow.Name, Repetition: result.Repetition, Attempt: result.Attempt,

@@ -13,13 +13,20 @@ import (
 	"weir/record/summary"
 )
 
-// tables are what the terminal and the report show: the figures of every flow, and what was published beside them.
-func tables(outcome *run.Outcome, rows []summary.Row) []record.Table {
+// tables are what the terminal and the report show: the figures of every flow, what the equations say of them, the harm that
+// they do, and what was published beside them. rows are of flows together, measured also of flows alone.
+func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	var all []record.Table
 	if t := resultTable(outcome, rows); len(t.Rows) > 0 {
 		all = append(all, t)
 	}
 	if t, any := streamTable(outcome, rows); any {
+		all = append(all, t)
+	}
+	if t, any := predictionTable(outcome, rows); any {
+		all = append(all, t)
+	}
+	if t, any := harmTable(outcome, measured); any {
 		all = append(all, t)
 	}
 	if t, any := publishedTable(outcome.Scenario, rows); any {
@@ -45,7 +52,7 @@ func rejectedTable(outcome *run.Outcome) record.Table {
 
 // rejectedOf counts the rejected runs of a cell, those that ended before any traffic included.
 func rejectedOf(outcome *run.Outcome, labels record.Labels) (count int) {
-	own := remove(labels, phaseLabel)
+	own := remove(labels, scenario.PhaseLabel)
 	for i := range outcome.Results {
 		if r := &outcome.Results[i]; !r.Valid && maps.Equal(r.Cell.Labels, own) {
 			count++
@@ -75,7 +82,6 @@ var flowColumns = []column{
 	{"CE", scenario.MarkedShare, false, true},
 	{"lost", scenario.UDPLoss, true, true},
 	{"reordered", scenario.UDPReordered, false, true},
-	{"/ Mathis", scenario.PredictedRatio, false, false},
 }
 
 var streamColumns = []column{

@@ -2,7 +2,7 @@ package predict
 
 import "math"
 
-// Constants of CUBIC (RFC 9438 sections 4.1, 4.6 and 5.1); Linux uses the same.
+// Constants of CUBIC (RFC 9438 sections 4.1, 4.6 and 5); Linux uses the same.
 const (
 	cubicC    = 0.4 // segments/s³
 	cubicBeta = 0.7
@@ -10,12 +10,12 @@ const (
 
 // CUBIC returns the goodput of the mean window of RFC 9438 under periodic loss: the larger of
 //
-//	(C·(3+β) / (4·(1-β)))^¼ · (RTT/p)^¾    section 5, cubic growth
+//	(C·(3+β) / (4·(1-β)))^¼ · (RTT/p)^¾    section 5, concave or convex region (sections 4.4, 4.5)
 //	√(3/(2p))                              sections 4.3 and 5, Reno-friendly: the mean window of Reno
 //
 // The regime says which. Short round trips are Reno-friendly: at 100 ms for p above 5.5e-4, and more so below 100 ms.
 func CUBIC(p Path) Prediction {
-	out := Prediction{Model: "CUBIC", Regime: NoLoss}
+	out := Prediction{Model: ModelCUBIC, Regime: NoLoss}
 	rate, ok := p.usable()
 	if !ok {
 		out.Rate = rate

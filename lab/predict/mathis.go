@@ -11,7 +11,7 @@ const (
 
 // Mathis returns MSS·C / (RTT·√p). It knows no timeouts and no limit of the window: above p of about 1 % it is too high.
 func Mathis(p Path, c float64) Prediction {
-	out := Prediction{Model: "Mathis", Regime: NoLoss}
+	out := Prediction{Model: ModelMathis, Regime: NoLoss}
 	rate, ok := p.usable()
 	if !ok {
 		out.Rate = rate

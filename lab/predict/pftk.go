@@ -19,7 +19,7 @@ type PFTKOptions struct {
 //
 // It takes timeouts into account, which dominate above p of about 5 %. It is a rate sent, of which 1-p arrives.
 func PFTK(p Path, o PFTKOptions) Prediction {
-	out := Prediction{Model: "PFTK", Regime: NoLoss}
+	out := Prediction{Model: ModelPFTK, Regime: NoLoss}
 	rate, ok := p.usable()
 	if !ok {
 		out.Rate = rate

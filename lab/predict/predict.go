@@ -26,7 +26,7 @@ const (
 	WindowReduction Regime = "window reduction" // loss halves the window, timeouts play no part
 	Timeouts        Regime = "timeouts"         // more than half of the time goes to retransmission timeouts
 	RenoFriendly    Regime = "Reno-friendly"    // CUBIC behaves as Reno would (RFC 9438 section 4.3)
-	CubicGrowth     Regime = "cubic growth"     // CUBIC's own function gives the larger window
+	CubicGrowth     Regime = "concave/convex"   // CUBIC's own function gives the larger window (sections 4.4 and 4.5)
 	Limited         Regime = "link"             // the path's capacity is below what the equation allows
 )
 

@@ -142,6 +142,34 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestAbsent(t *testing.T) {
+	flow := Flow{Path: Path{1448, time.Millisecond, 0.01}, Congestion: "cubic", Segments: 1000, Events: 10}
+	with := func(change func(*Flow)) Flow {
+		changed := flow
+		change(&changed)
+		return changed
+	}
+	for _, c := range []struct {
+		flow        Flow
+		others, own Absence // of Mathis and PFTK, of CUBIC
+	}{
+		{flow, "", ""},
+		{with(func(f *Flow) { f.Congestion = "reno" }), "", NotCUBIC},
+		{with(func(f *Flow) { f.Congestion = "bbr" }), NotLossBased, NotLossBased},
+		{with(func(f *Flow) { f.Congestion = "bbr3" }), NotLossBased, NotLossBased},
+		{with(func(f *Flow) { f.Congestion = "dctcp" }), NoEquation, NoEquation},
+		{with(func(f *Flow) { f.Congestion = "" }), UnknownControl, UnknownControl},
+		{with(func(f *Flow) { f.Segments, f.Events = 0, 0 }), NotCounted, NotCounted},
+		{with(func(f *Flow) { f.Events = 0 }), Lossless, Lossless},
+		{with(func(f *Flow) { f.Marked = 1 }), Marks, Marks},
+		{with(func(f *Flow) { f.RTT = 0 }), NoRTT, NoRTT},
+	} {
+		if a, b, d := c.flow.Absent(ModelMathis), c.flow.Absent(ModelPFTK), c.flow.Absent(ModelCUBIC); a != c.others || b != c.others || d != c.own {
+			t.Errorf("%+v: Mathis %q, PFTK %q, CUBIC %q; want %q and %q", c.flow, a, b, d, c.others, c.own)
+		}
+	}
+}
+
 func TestLossEventRate(t *testing.T) {
 	for _, c := range []struct {
 		events, segments uint64

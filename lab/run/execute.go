@@ -91,7 +91,7 @@ func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
 	return errors.Join(e.all(ctx, cells), e.unfit(ctx))
 }
 
-// all runs every repetition of the cells. Cells that could not be carried are in outcome.Unfit; they end it unless KeepGoing.
+// all runs every repetition of the cells and of the single flows that go with them. Cells that could not be carried are in outcome.Unfit; they end it unless KeepGoing.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	cells, err := e.available(cells)
 	if err != nil {
@@ -100,12 +100,13 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	if err := check(cells, e.options); err != nil {
 		return err
 	}
-	e.outcome.Cells = cells
-	jobs := order(len(cells), e.scenario.Repetitions, e.options.Seed)
-	e.progress.begin(cells, jobs)
+	runs := withSolos(cells)
+	e.outcome.Cells = runs[:len(cells):len(cells)]
+	jobs := order(len(runs), e.scenario.Repetitions, e.options.Seed)
+	e.progress.begin(runs, jobs)
 	unfit := map[int]bool{}
 	for _, j := range jobs {
-		cell := &cells[j.cell]
+		cell := &runs[j.cell]
 		if !unfit[j.cell] {
 			err := e.repeat(ctx, cell, j, e.scenario.Attempts)
 			var cannot *Unfit

@@ -16,6 +16,15 @@ type job struct {
 	repetition int
 }
 
+// withSolos returns the cells, and behind them the runs of single flows that go with them.
+func withSolos(cells []scenario.Cell) []scenario.Cell {
+	runs := slices.Clone(cells)
+	for i := range cells {
+		runs = append(runs, cells[i].Solos()...)
+	}
+	return runs
+}
+
 // order returns every repetition of every cell in an order that the seed decides. Repetitions stay blocks, shuffled
 // within: whatever drifts on the machine over the time of a study then hits all cells alike (a randomised block design).
 func order(cells, repetitions int, seed uint64) []job {

@@ -93,8 +93,8 @@ type StreamResult struct {
 // Outcome is everything that an execution measured.
 type Outcome struct {
 	Scenario   *scenario.Scenario
-	Cells      []scenario.Cell
-	Results    []Result
+	Cells      []scenario.Cell // of the sweep
+	Results    []Result        // of Cells, and of the single flows that go with them: see scenario.Cell.Solos
 	Mechanisms map[string]string
 	Notes      []string
 	Stopped    bool              // the context ended; Results hold what was measured until then

@@ -263,6 +263,51 @@ func TestACellThatIsNotCarriedEndsTheRunOrIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestFlowsAloneRunInTheSameOrderAndPassTheSameGate(t *testing.T) {
+	text := strings.Replace(small, "duration: 1s, flows: [", "duration: 1s, solo: true, flows: [{name: other, kind: bulk, from: b, to: a}, ", 1)
+	failures := 0
+	gate := fakeGate{judge: func(bench *Bench) []string {
+		if bench.Cell.Alone() == "other" && failures == 0 {
+			failures++
+			return []string{"a disturbance"}
+		}
+		return nil
+	}}
+	var told []Event
+	outcome, err := execute(t, t.Context(), text, Options{Seed: 7, Gate: gate, Report: func(e Event) { told = append(told, e) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, blocks := map[string]int{}, map[int]int{}
+	for i, r := range outcome.Results {
+		name := r.Cell.Alone()
+		flows := r.Phases[0].Flows
+		if name != "" && (len(flows) != 1 || flows[0].Flow.Name != name) || name == "" && len(flows) != 2 {
+			t.Errorf("%s has the flows %+v", CellName(r.Cell), flows)
+		}
+		if !r.Valid && name != "other" {
+			t.Errorf("%s is not valid: %s", CellName(r.Cell), r.Reason())
+		}
+		if r.Valid {
+			seen[name]++
+			blocks[r.Repetition]++
+		}
+		if i > 0 && r.Repetition < outcome.Results[i-1].Repetition {
+			t.Errorf("repetition %d ran behind %d", r.Repetition, outcome.Results[i-1].Repetition)
+		}
+	}
+	if len(outcome.Results) != 28 || seen[""] != 9 || seen["bulk"] != 9 || seen["other"] != 9 || blocks[1] != 9 || blocks[3] != 9 {
+		t.Errorf("%d results, valid by flow alone %v, by repetition %v", len(outcome.Results), seen, blocks)
+	}
+	if len(outcome.Cells) != 3 || outcome.Cells[0].Alone() != "" {
+		t.Errorf("%d cells, the first one %v", len(outcome.Cells), outcome.Cells[0].Labels)
+	}
+	last := told[len(told)-1]
+	if last.Total != 27 || last.Done != 26 || !slices.ContainsFunc(told, func(e Event) bool { return e.Cell != nil && CellName(e.Cell) == "loss=1% solo=bulk" }) {
+		t.Errorf("the last event is %+v", last)
+	}
+}
+
 func TestABrokenFlowIsNoResult(t *testing.T) {
 	generator := fakeGenerator{run: func(_ context.Context, f traffic.Flow) (traffic.Result, error) {
 		return traffic.Result{Flow: f}, errors.New("connection refused")

@@ -41,8 +41,7 @@ func (c *Cell) solo(phase Phase, f traffic.Flow) Cell {
 	alone := *c
 	alone.Labels = c.PhaseLabels(phase.Name)
 	alone.Labels[SoloLabel] = f.Name
-	phase.Flows, phase.Streams = []traffic.Flow{f}, nil
-	alone.Phases = []Phase{phase}
+	alone.Phases = []Phase{{Name: phase.Name, Duration: phase.Duration, Settle: phase.Settle, Flows: []traffic.Flow{f}}}
 	return alone
 }
 

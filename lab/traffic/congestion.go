@@ -47,6 +47,15 @@ func SetCongestion(fd int, name string) error {
 	return nil
 }
 
+// Congestion returns the name of the socket's congestion control; "" if it has none.
+func Congestion(fd int) string {
+	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // available lists the congestion controls that the kernel has loaded, in order; empty where it cannot be read.
 func available() []string {
 	text, err := os.ReadFile(availableFile)

@@ -78,9 +78,12 @@ type Stream struct {
 	Retransmits  uint64 // TCP
 	// LossEvents (TCP) are the times the sender entered recovery or timed out: see Result.LossEventsExact.
 	LossEvents  uint64
-	DeliveredCE uint64        // TCP: segments acknowledged with ECE
-	MeanRTT     time.Duration // TCP: mean of the SRTT samples
-	Readings    []Reading
+	DeliveredCE uint64 // TCP: segments acknowledged with ECE
+	// Busy (TCP) is the time with data to send, and WindowLimited the part of it in which the receiver's window or the send
+	// buffer was what held the sender back. Both are 0 where the kernel (before 4.10) or the generator does not tell.
+	Busy, WindowLimited time.Duration
+	MeanRTT             time.Duration // TCP: mean of the SRTT samples
+	Readings            []Reading
 	// Received are octets received in each interval of RateInterval, from the flow's start.
 	Received                              []uint64
 	Sent, Arrived, Duplicates, OutOfOrder uint64 // Datagram
@@ -95,10 +98,12 @@ const RateInterval = 100 * time.Millisecond
 type Result struct {
 	Flow      Flow
 	Generator string
-	Streams   []Stream
-	Goodput   units.BitRate   // all streams together
-	Exchanges *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
-	RTT       *hist.Histogram // TCP: SRTT samples in ns; nil otherwise
+	// Congestion is the congestion control that TCP's senders used; "" where the generator does not tell.
+	Congestion string
+	Streams    []Stream
+	Goodput    units.BitRate   // all streams together
+	Exchanges  *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
+	RTT        *hist.Histogram // TCP: SRTT samples in ns; nil otherwise
 	// Delay (Datagram) is the time from each datagram's send call to the call that read it, in ns; nil where not known.
 	Delay *hist.Histogram
 	// LossEventsExact says that the streams' LossEvents add up to the kernel's own counts. Otherwise they are a lower

@@ -64,10 +64,22 @@ func (s *session) observe(at time.Duration, keep bool) {
 	}
 }
 
+// congestion asks the first sender for its congestion control; "" while there is none.
+func (s *session) congestion() (name string) {
+	if sender := s.sender(s.connections[0]); sender != nil {
+		_ = sender.control(func(fd int) error {
+			name = traffic.Congestion(fd)
+			return nil
+		})
+	}
+	return name
+}
+
 // fill writes the session's figures into result.
 func (s *session) fill(result *traffic.Result, recoveries uint64, exact bool) {
 	result.Streams = make([]traffic.Stream, s.flow.Streams)
 	result.RTT, result.Exchanges = s.rtt, s.exchanges
+	result.Congestion = s.congestion()
 	srtt := make([]time.Duration, s.flow.Streams)
 	count := make([]uint64, s.flow.Streams)
 	timeouts := make([]uint64, s.flow.Streams)

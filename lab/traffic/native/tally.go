@@ -84,6 +84,8 @@ func (t *tally) into(s *traffic.Stream) {
 	s.Retransmits += uint64(t.latest.Total_retrans)
 	s.DeliveredCE += uint64(t.latest.Delivered_ce)
 	s.LossEvents += t.recoveries + t.timeouts()
+	s.Busy += t.latest.Busy()
+	s.WindowLimited += t.latest.WindowLimited()
 	if s.Readings == nil {
 		s.Readings = t.readings
 	}

@@ -82,6 +82,15 @@ func (i *Info) MinRTT() time.Duration {
 	return micro(i.Min_rtt)
 }
 
+// Busy is how long the sender had data to send or to be acknowledged; 0 before Linux 4.10.
+func (i *Info) Busy() time.Duration { return time.Duration(i.Busy_time) * time.Microsecond }
+
+// WindowLimited is the part of Busy in which the receiver's window or the send buffer, not congestion control, held the
+// sender back.
+func (i *Info) WindowLimited() time.Duration {
+	return time.Duration(i.Rwnd_limited+i.Sndbuf_limited) * time.Microsecond
+}
+
 // Lossy says that the sender is repairing loss: in fast recovery or after a timeout.
 func (i *Info) Lossy() bool { return i.Ca_state == Recovery || i.Ca_state == Loss }
 
