@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
+	"weir/internal/kernel/sockdiag"
 	"weir/internal/units"
 	"weir/limit"
 	"weir/policy"
@@ -140,6 +142,9 @@ func newStatusCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
+				return err
+			}
 			if a.format == "json" {
 				return a.json(status)
 			}
@@ -178,7 +183,7 @@ func (a *app) statusTable(status daemon.Status) error {
 	if status.Overflow > 0 {
 		notes = append(notes, fmt.Sprintf("%d packets had more than %d scopes; the outermost were not charged.", status.Overflow, limit.MaxDepth))
 	}
-	table.Note = strings.Join(notes, "\n")
+	table.Note = strings.Join(append(notes, escapeNotes(status)...), "\n")
 	return a.table(table)
 }
 

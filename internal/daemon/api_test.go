@@ -255,8 +255,8 @@ func checkScrape(t *testing.T, families map[string]*dto.MetricFamily, packets fl
 			t.Errorf("%s%v is %g, want %g", want.name, want.labels, got, want.value)
 		}
 	}
-	if fair := value(sample(t, families, "weir_scope_fair_rate_bytes_per_second", out)); fair <= 0 || fair > 1e6 {
-		t.Errorf("fair rate %g octet/s of a limit of 1e6", fair)
+	if fair := value(sample(t, families, "weir_scope_fair_rate_bytes_per_second", out)); fair <= 0 || fair > 1.25e6 {
+		t.Errorf("fair rate %g octet/s of a limit of 1e6, of which a flow may use five quarters", fair)
 	}
 	if queue := sample(t, families, "weir_scope_queue_time_seconds", out).GetHistogram(); queue.GetSampleCount() != uint64(packets) {
 		t.Errorf("the histogram has %d packets, want %g", queue.GetSampleCount(), packets)

@@ -12,13 +12,16 @@ import (
 	"weir/policy"
 )
 
-// collector reads the state of the host anew for every scrape; it keeps nothing.
-type collector struct{ engine *Engine }
+// collector reads the state of the host anew for every scrape; it keeps only what is dear to find out.
+type collector struct {
+	engine  *Engine
+	escapes *escapes
+}
 
 // Registry returns the metrics of an engine; docs/formats/metrics.md describes them.
 func (e *Engine) Registry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{e})
+	registry.MustRegister(collector{e, &escapes{}})
 	return registry
 }
 
@@ -101,8 +104,13 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	metrics := scopeMetrics()
+	escaped := c.escapes.of(c.engine, status)
 	for _, scope := range status.Scopes {
 		collectScope(out, scope, metrics)
+		if n, known := escaped[scope.Scope.Name]; known {
+			out <- prometheus.MustNewConstMetric(describe("limit_escaped_sockets", "Sockets that the scope's processes use and that belong to a cgroup outside it.", "scope"),
+				gauge, float64(n), scope.Scope.Name)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"weir/internal/kernel/sockdiag"
 	"weir/limit"
 	"weir/policy"
 )
@@ -31,6 +32,8 @@ type ScopeStatus struct {
 	// Where each direction stands now; absent like its counters where it has no limit.
 	EgressNow  *limit.State `json:"egress_now,omitempty"`
 	IngressNow *limit.State `json:"ingress_now,omitempty"`
+	// Escaped are sockets that the scope's processes use and that it does not reach; only where FindEscapes was called.
+	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
 }
 
 const formatStatus = "weir-status/1"

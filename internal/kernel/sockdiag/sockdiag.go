@@ -28,7 +28,7 @@ const (
 )
 
 // states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps without a socket of a process.
-const states = (1<<12 - 1) &^ (1<<3) &^ (1<<6)
+const states = (1<<12 - 1) &^ (1 << 3) &^ (1 << 6)
 
 // request is struct inet_diag_req_v2 for all sockets of a family and protocol.
 type request struct{ family, protocol uint8 }

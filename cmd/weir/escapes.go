@@ -1,0 +1,19 @@
+package main
+
+import (
+	"fmt"
+
+	"weir/internal/daemon"
+)
+
+// escapeNotes warn of sockets that limits do not reach, one note for each scope, and say what to do.
+func escapeNotes(status daemon.Status) (notes []string) {
+	for _, s := range status.Scopes {
+		if n := len(s.Escaped); n > 0 {
+			first := s.Escaped[0]
+			notes = append(notes, fmt.Sprintf("Warning: %d sockets of processes in scope %s escape it, of process %d (%s) for instance: they were opened outside its cgroup and stay charged there. Restart the process inside the cgroup.",
+				n, s.Scope.Name, first.PID, first.Command))
+		}
+	}
+	return notes
+}
