@@ -53,6 +53,7 @@ func (r Rate) samples() (all []record.Sample) {
 		}
 		add("receiver", "rate", record.BitPerSecond, s.Received)
 		add("scope", "charged", record.BitPerSecond, s.Charged)
+		add("scope", "charged_times", record.Share, s.Quotient)
 		add("scope", "marked", record.Count, float64(s.Counters.Marked))
 		add("scope", "reduced", record.Count, float64(s.Counters.Reduced))
 		add("scope", "refused", record.Count, float64(s.Counters.Refused))

@@ -15,9 +15,8 @@ const (
 	// foreign is how much more than what arrived a scope must have been charged before that counts as other traffic of its
 	// own: acknowledgements of a peer on the same host are charged to the host's scope too.
 	foreign = 0.02
-	// uncharged is the part of what arrived that may miss in the scope's counters: the edges of the two windows are some
-	// milliseconds apart.
-	uncharged = 0.05
+	// uncharged is the part of what arrived that may miss in the scope's counters.
+	uncharged = 0.02
 	// busyLimit is the share of processor time above which too low a rate says nothing about the limit.
 	busyLimit = 0.97
 	// fewestPackets keeps one packet more or less from deciding: a window must hold so many.
@@ -42,13 +41,13 @@ func judge(promise units.BitRate, samples []Sample, c circumstances) (Verdict, s
 	measured := stats.Of(values(samples))
 	low, high, _ := measured.Interval()
 	least, most := float64(promise)*(1-below), float64(promise)*(1+above)
-	var received, charged, busy float64
+	var busy, quotient float64
 	for _, s := range samples {
-		received, charged, busy = received+s.Received, charged+s.Charged, max(busy, s.Busy)
+		busy, quotient = max(busy, s.Busy), quotient+s.Quotient/float64(len(samples))
 	}
 	switch {
-	case charged < received*(1-uncharged):
-		return Leaks, fmt.Sprintf("%.0f %% of what arrived was not charged to the scope", 100*(1-charged/received))
+	case quotient < 1-uncharged:
+		return Leaks, fmt.Sprintf("%.0f %% of what arrived was not charged to the scope", 100*(1-quotient))
 	case low > most:
 		return Leaks, fmt.Sprintf("%.1f %% of the promise passed", 100*measured.Mean/float64(promise))
 	case low >= least && high <= most:

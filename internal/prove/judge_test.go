@@ -10,7 +10,7 @@ import (
 func mbit(rates ...float64) []Sample {
 	var all []Sample
 	for i, r := range rates {
-		all = append(all, Sample{Repetition: i + 1, Received: r * 1e6, Charged: r * 1e6})
+		all = append(all, Sample{Repetition: i + 1, Received: r * 1e6, Charged: r * 1e6, Quotient: 1})
 	}
 	return all
 }
@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 	foreigner := mbit(60, 60, 60)
 	uncovered := mbit(99, 99, 99)
 	for i := range foreigner {
-		foreigner[i].Charged, uncovered[i].Charged = 99.5e6, 10e6
+		foreigner[i].Charged, foreigner[i].Quotient, uncovered[i].Quotient = 99.5e6, 1.66, 0.1
 	}
 	for _, test := range []struct {
 		name    string

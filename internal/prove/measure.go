@@ -29,6 +29,7 @@ type route struct {
 	group cgroup.Cgroup
 	ns    *netns.Namespace // nil is this one
 	user  uint32
+	late  bool // it becomes that user once its sockets are open
 	peer  station.Peer
 }
 
@@ -38,7 +39,7 @@ func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*statio
 	if err != nil {
 		return nil, err
 	}
-	return station.Connect(ctx, at.peer, station.Place{Enter: enter(group, at.ns), User: &at.user}, f)
+	return station.Connect(ctx, at.peer, station.Place{Enter: enter(group, at.ns), User: &at.user, Late: at.late}, f)
 }
 
 // warmup lets a scope that was idle use its burst and fill its virtual queue.
@@ -131,6 +132,10 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, scope st
 	ctx, cancel := context.WithTimeout(ctx, warm+duration+30*time.Second)
 	defer cancel()
 	f.Congestion = r.o.Congestion
+	before, err := r.edge(scope, direction)
+	if err != nil {
+		return s, err
+	}
 	pair, err := r.connect(ctx, at, f)
 	if err != nil {
 		return s, err
@@ -148,12 +153,29 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, scope st
 	first, last := edges[0], edges[1]
 	took := last.at.Sub(first.at).Seconds()
 	got := measured.Received
-	s.Received, s.Drops = float64(got.Wire)*8/got.At.Seconds(), got.Drops
 	s.Counters = since(last.counters, first.counters)
 	s.Charged = float64(s.Counters.Bytes) * 8 / took
+	after, err := r.edge(scope, direction)
+	if err != nil {
+		return s, err
+	}
+	size := station.Datagram(at.peer.Target.Addr())
+	whole := since(after.counters, before.counters)
+	s.Drops = unread(got, s.Counters, direction)
+	s.Received = float64(got.Wire+s.Drops*size) * 8 / got.At.Seconds()
+	s.Quotient = float64(whole.Bytes) / float64(max(measured.All.Wire+unread(measured.All, whole, direction)*size, 1))
 	s.Busy = last.cpu.busySince(first.cpu)
 	s.Delay = max(0, measured.Delay.Mean-measured.Delay.Idle)
 	return s, nil
+}
+
+// unread are the datagrams that have arrived and were not read, since the receiver's buffer was full. Those that an ingress
+// limit has refused are among a socket's drops as well, and have not arrived.
+func unread(t station.Tally, c limit.Counters, direction limit.Direction) uint64 {
+	if direction == limit.Ingress {
+		return t.Drops - min(t.Drops, c.Refused)
+	}
+	return t.Drops
 }
 
 // since is what was counted between two readings; the histogram is left out.

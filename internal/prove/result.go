@@ -72,18 +72,21 @@ type Rate struct {
 
 // Sample is one repetition.
 type Sample struct {
-	Repetition int            `json:"repetition"`
-	Received   float64        `json:"received"` // bit/s of wire octets, at the receiver
-	Charged    float64        `json:"charged"`  // bit/s, by the scope's counters
-	Busy       float64        `json:"busy"`     // share of this host's processor time that was used
-	Delay      time.Duration  `json:"delay_ns"` // extra delay
-	Drops      uint64         `json:"drops"`    // datagrams that the receiver's buffer had no room for
-	Counters   limit.Counters `json:"-"`
+	Repetition int     `json:"repetition"`
+	Received   float64 `json:"received"` // bit/s of wire octets, at the receiver
+	Charged    float64 `json:"charged"`  // bit/s, by the scope's counters
+	// Quotient is what the scope was charged for the whole flow, from before its beginning to after its end, divided by what
+	// arrived. The window of the two rates is not quite the same: each end reads its own counters.
+	Quotient float64        `json:"charged_times"`
+	Busy     float64        `json:"busy"`     // share of this host's processor time that was used
+	Delay    time.Duration  `json:"delay_ns"` // extra delay
+	Drops    uint64         `json:"drops"`    // datagrams that arrived and that the receiver's buffer had no room for
+	Counters limit.Counters `json:"-"`
 }
 
 // value is what counts: what arrived, or what the scope was charged if it clearly had other traffic too.
 func (s Sample) value() float64 {
-	if s.Charged > s.Received*(1+foreign) {
+	if s.Quotient > 1+foreign {
 		return s.Charged
 	}
 	return s.Received

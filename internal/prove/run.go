@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
 	"weir/internal/units"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		}
 	}
 	r.result.Congestion = r.o.Congestion
-	status, _, err := o.Chosen()
+	status, chosen, err := o.Chosen()
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +57,25 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.bed.close()) }()
-	err = r.rates(ctx)
+	if err = r.rates(ctx); err == nil {
+		err = r.escapes(ctx, enforced(chosen))
+	}
 	r.result.Finished = time.Now().UTC()
 	if ctx.Err() != nil {
 		r.result.Stopped = true
 		return r.result, nil
 	}
 	return r.result, err
+}
+
+// enforced are the scopes that do something.
+func enforced(all []daemon.ScopeStatus) (scopes []policy.Scope) {
+	for _, s := range all {
+		if s.State == "enforced" {
+			scopes = append(scopes, s.Scope)
+		}
+	}
+	return scopes
 }
 
 // measured is what one test has come to.

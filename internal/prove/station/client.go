@@ -22,6 +22,7 @@ type Place struct {
 	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May be nil.
 	Enter func(*syscall.SysProcAttr) error
 	User  *uint32 // who it becomes; nil leaves it
+	Late  bool    // it becomes that once its sockets are open, instead of before
 }
 
 // Peer is a server as its clients see it.
@@ -90,7 +91,7 @@ func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err err
 		return pair, err
 	}
 	pair.near = converse(pair.process.Out, pair.process.In)
-	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User}); err != nil {
+	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User, Late: at.Late}); err != nil {
 		return pair, fmt.Errorf("instruct near station: %w", err)
 	}
 	for _, e := range []end{pair.near, pair.far} {
@@ -139,17 +140,18 @@ func (e end) next(ctx context.Context, name string) (Event, error) {
 
 // Measured is what the receiver counted within the window, and what the sender's kernel saw.
 type Measured struct {
-	Received Tally
+	Received Tally // within the window
+	All      Tally // from the beginning to the end
 	Delay    Delay
 }
+
+// settle is for what is still under way when the sender has stopped.
+const settle = 50 * time.Millisecond
 
 // Measure lets the sender send and measures at the receiver for the duration that follows the warm-up. Edge is called when
 // the window begins and when it ends.
 func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
-	sender, receiver := p.near, p.far
-	if p.Flow.Reverse {
-		sender, receiver = receiver, sender
-	}
+	sender, receiver := p.ends()
 	if err := errors.Join(sender.to.Encode(command{Do: "send"}),
 		receiver.to.Encode(command{Do: "measure", Warmup: warmup, Duration: duration})); err != nil {
 		return m, fmt.Errorf("instruct stations: %w", err)
@@ -166,15 +168,58 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 		at[i] = event.Tally
 	}
 	m.Received = at[1].Since(at[0])
-	if err := sender.to.Encode(command{Do: "stop"}); err != nil {
-		return m, fmt.Errorf("instruct stations: %w", err)
+	m.All, m.Delay, err = p.stop(ctx)
+	return m, err
+}
+
+// stop ends the sender and then the receiver. It returns all that arrived, and the sender's delay.
+func (p *Pair) stop(ctx context.Context) (Tally, Delay, error) {
+	sender, receiver := p.ends()
+	var last [2]Event
+	for i, one := range []end{sender, receiver} {
+		err := one.to.Encode(command{Do: "stop"})
+		if err == nil {
+			last[i], err = one.next(ctx, "stopped")
+		}
+		if err == nil && i == 0 {
+			err = sleep(ctx, settle)
+		}
+		if err != nil {
+			return Tally{}, Delay{}, fmt.Errorf("stop stations: %w", err)
+		}
 	}
-	stopped, err := sender.next(ctx, "stopped")
-	if err != nil {
-		return m, fmt.Errorf("stop: %w", err)
+	return last[1].Tally, last[0].Delay, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
-	m.Delay = stopped.Delay
-	return m, nil
+}
+
+// Transfer sends for a while and returns all that arrived. It ends the flow.
+func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, error) {
+	sender, _ := p.ends()
+	if err := sender.to.Encode(command{Do: "send"}); err != nil {
+		return Tally{}, fmt.Errorf("instruct stations: %w", err)
+	}
+	if err := sleep(ctx, duration); err != nil {
+		return Tally{}, err
+	}
+	all, _, err := p.stop(ctx)
+	return all, err
+}
+
+func (p *Pair) ends() (sender, receiver end) {
+	if p.Flow.Reverse {
+		return p.far, p.near
+	}
+	return p.near, p.far
 }
 
 // Close ends both stations.

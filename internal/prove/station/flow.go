@@ -38,8 +38,10 @@ type Tally struct {
 	Octets   uint64        `json:"octets"`   // payload received
 	Wire     uint64        `json:"wire"`     // received, with IP, transport and Ethernet headers
 	Segments uint64        `json:"segments"` // received
-	Drops    uint64        `json:"drops"`    // datagrams that found the receive buffer full
-	Sent     uint64        `json:"sent"`     // payload handed to the kernel
+	// Drops are datagrams that the socket did not take: its buffer was full, or a limit has refused them. They are in no other
+	// figure.
+	Drops uint64 `json:"drops"`
+	Sent  uint64 `json:"sent"` // payload handed to the kernel
 }
 
 // Since is what came after an earlier tally.

@@ -26,7 +26,8 @@ type Task struct {
 	Flow    Flow           `json:"flow"`
 	Target  netip.AddrPort `json:"target"`
 	Session string         `json:"session"`
-	User    *uint32        `json:"user,omitempty"` // who to become before any socket is opened
+	User    *uint32        `json:"user,omitempty"` // who to become
+	Late    bool           `json:"late,omitempty"` // once the sockets are open, instead of before
 }
 
 // connectTime bounds a handshake: the far station has said that it is there.
@@ -47,15 +48,20 @@ func Near(in io.Reader, out io.Writer) error {
 }
 
 func near(task Task) (carrier, error) {
-	if task.User != nil {
+	if task.User != nil && !task.Late {
 		if err := become(int(*task.User)); err != nil {
 			return nil, err
 		}
 	}
+	open := nearTCP
 	if task.Flow.Protocol == UDP {
-		return nearUDP(task)
+		open = nearUDP
 	}
-	return nearTCP(task)
+	c, err := open(task)
+	if err == nil && task.User != nil && task.Late {
+		err = become(int(*task.User))
+	}
+	return c, err
 }
 
 // become gives this process another user for good. The death signal, which that takes away, is asked for again.
@@ -123,7 +129,10 @@ func nearUDP(task Task) (carrier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
-	growBuffer(c)
+	if err := c.SetReadBuffer(receiveBuffer); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
+	}
 	answer := make([]byte, 64)
 	for deadline := time.Now().Add(connectTime); ; {
 		if time.Now().After(deadline) {

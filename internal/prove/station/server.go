@@ -87,8 +87,7 @@ func Listen(address, token string) (*Server, error) {
 		port := uint16(tcp.Addr().(*net.TCPAddr).Port)
 		udp, err := net.ListenUDP("udp"+network[3:], net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
 		if err == nil {
-			growBuffer(udp)
-			if err := wantInformation(udp); err != nil {
+			if err := errors.Join(udp.SetReadBuffer(receiveBuffer), wantInformation(udp)); err != nil {
 				return nil, errors.Join(err, tcp.Close(), udp.Close())
 			}
 			return &Server{token: token, tcp: tcp, udp: udp, owner: -1, sessions: map[string]*session{}, remotes: map[netip.AddrPort]*session{}}, nil

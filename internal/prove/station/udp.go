@@ -10,8 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiveBuffer is asked for, in octets, so that a busy processor does not look like a limit.
-const receiveBuffer = 8 << 20
+// receiveBuffer of a UDP socket, in octets. It is small on purpose: what waits in it has arrived and is not counted yet, while
+// what it has no room for is counted by the kernel at once.
+const receiveBuffer = 16 << 10
+
+// Datagram is the octets on the wire of one datagram of a flow to an address, as in an interface's counters.
+func Datagram(to netip.Addr) uint64 { return Payload + headersTo(netip.AddrPortFrom(to, 0)) }
 
 // datagrams is one end of a UDP flow: a socket, what it sends by, and who it sends to.
 type datagrams struct {
@@ -60,19 +64,6 @@ func (d *datagrams) tally() (Tally, error) {
 func (d *datagrams) delay() Delay { return Delay{} }
 
 func (d *datagrams) close() { d.shut() }
-
-// growBuffer asks for a large receive buffer; without the privilege, for as much of it as anyone may have.
-func growBuffer(c *net.UDPConn) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
-		}
-	})
-}
 
 // wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the option of IPv6.
 func wantInformation(c *net.UDPConn) error {

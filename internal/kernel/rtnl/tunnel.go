@@ -1,0 +1,65 @@
+package rtnl
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Tunnel is a kind of tunnel device.
+type Tunnel string
+
+const (
+	VXLAN Tunnel = "vxlan" // Ethernet in UDP (RFC 7348), port 4789
+	GRE   Tunnel = "gre"   // IP in GRE (RFC 2784)
+	IPIP  Tunnel = "ipip"  // IPv4 in IPv4 (RFC 2003)
+)
+
+// ErrNoTunnel says that the kernel has no tunnels of this kind.
+var ErrNoTunnel = errors.New("the kernel has no tunnels of this kind")
+
+// AddTunnel makes a tunnel device between two addresses, down: IPv4 ones, or for VXLAN either. Its error is ErrNoTunnel where the kernel has none.
+func (c *Conn) AddTunnel(kind Tunnel, name string, local, remote netip.Addr) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	here, there := local.AsSlice(), remote.AsSlice()
+	var device netlink.Link
+	switch kind {
+	case VXLAN:
+		device = &netlink.Vxlan{LinkAttrs: attrs, VxlanId: 42, SrcAddr: here, Group: there, Port: 4789, Learning: true}
+	case GRE:
+		device = &netlink.Gretun{LinkAttrs: attrs, Local: here, Remote: there, PMtuDisc: 1}
+	case IPIP:
+		device = &netlink.Iptun{LinkAttrs: attrs, Local: here, Remote: there, PMtuDisc: 1}
+	default:
+		return fmt.Errorf("add tunnel %s: %q is no kind of tunnel", name, kind)
+	}
+	err := c.handle.LinkAdd(device)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = ErrNoTunnel
+	}
+	if err != nil {
+		return fmt.Errorf("add %s tunnel %s: %w", kind, name, err)
+	}
+	return nil
+}
+
+// Traffic is what a device has counted; octets include the link layer's header.
+type Traffic struct {
+	SentPackets, SentOctets, ReceivedPackets, ReceivedOctets uint64
+}
+
+// Traffic reads the counters of a device.
+func (c *Conn) Traffic(dev string) (t Traffic, err error) {
+	link, err := c.handle.LinkByName(dev)
+	if err != nil {
+		return t, fmt.Errorf("read counters of device %s: %w", dev, err)
+	}
+	if s := link.Attrs().Statistics; s != nil {
+		t = Traffic{SentPackets: s.TxPackets, SentOctets: s.TxBytes, ReceivedPackets: s.RxPackets, ReceivedOctets: s.RxBytes}
+	}
+	return t, nil
+}
