@@ -90,7 +90,7 @@ func BenchmarkRFC2544(b *testing.B) {
 				b.Logf("%d octets: %s", t.Size, t.Reason)
 				continue
 			}
-			b.Logf("%d octets: %.0f frame/s by the %s, %d of %d trials rejected; %s; the tester offers %.0f frame/s", t.Size, t.Rate, t.Limit, t.Rejected, t.Trials, t.Losses, t.Offers)
+			b.Logf("%d octets: %.0f frame/s by the %s, %d of %d trials rejected; losses: %s; the tester offers %.0f frame/s", t.Size, t.Rate, t.Limit, t.Rejected, t.Trials, t.Losses, t.Offers)
 			rates[t.Size] = append(rates[t.Size], t.Rate)
 		}
 	}

@@ -28,10 +28,11 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 		addSeries(b, result)
 	}
 	b.Samples = append(b.Samples, harmSamples(outcome)...)
+	b.Samples = append(b.Samples, spreadSamples(outcome)...)
 	measured := summary.Rows(b.Samples)
 	rows := together(measured)
 	b.Verdicts = verdicts(outcome.Scenario, rows)
-	b.Tables = tables(outcome, rows, measured)
+	b.Tables = append(procedureTables(outcome, rows), tables(outcome, rows, measured)...)
 	b.Figures = figures(outcome, rows, b)
 	b.Manifest.Stopped = outcome.Stopped
 	b.Manifest.Notes = append(b.Manifest.Notes, notes(outcome)...)
@@ -60,9 +61,11 @@ func addResult(b *record.Bundle, result *run.Result) {
 		a := attempt{result: result, labels: result.Cell.PhaseLabels(phase.Phase.Name)}
 		b.Samples = append(b.Samples, flowSamples(a, phase)...)
 		b.Samples = append(b.Samples, streamSamples(a, phase)...)
+		b.Samples = append(b.Samples, procedureSamples(a, phase)...)
 		b.Samples = append(b.Samples, limitSamples(a, phase)...)
 		if result.Cell.Alone() == "" {
 			b.Distributions = append(b.Distributions, distributions(a, phase)...)
+			b.Distributions = append(b.Distributions, procedureDistributions(a, phase)...)
 		}
 	}
 	b.Samples = append(b.Samples, linkSamples(attempt{result: result, labels: result.Cell.Labels}, result.Links)...)

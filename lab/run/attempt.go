@@ -195,6 +195,9 @@ func problems(phases []PhaseResult) []string {
 				found = append(found, fmt.Sprintf("flow %s broke off: %s", flow.Flow.Name, flow.Failed))
 			}
 		}
+		if p := phase.Procedure; p != nil && p.Problem != "" {
+			found = append(found, fmt.Sprintf("procedure %s: %s", p.Procedure.Name, p.Problem))
+		}
 		for _, stream := range phase.Streams {
 			if stream.Problem != "" {
 				found = append(found, fmt.Sprintf("stream %s: %s", stream.Stream.Name, stream.Problem))

@@ -44,7 +44,7 @@ func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
 			ends = append(ends, bench.end(i))
 		}
 	}
-	watch, err := fidelity.NewWatch(bench.Carrying, ends, fidelity.DefaultLimits(shortestDelay(bench.Cell)))
+	watch, err := fidelity.NewWatch(bench.Carrying, ends, limitsOf(bench.Cell))
 	if err != nil {
 		return nil, err
 	}

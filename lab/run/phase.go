@@ -45,7 +45,13 @@ func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator
 			result.Streams = runStreams(ctx, bench, phase)
 		})
 	}
-	if len(phase.Flows)+len(phase.Streams) == 0 {
+	if phase.Procedure != nil {
+		running.Go(func() {
+			<-release
+			result.Procedure = runProcedure(ctx, bench, phase)
+		})
+	}
+	if len(phase.Flows)+len(phase.Streams) == 0 && phase.Procedure == nil {
 		running.Go(func() {
 			<-release
 			pause(ctx, phase.Duration)

@@ -77,7 +77,9 @@ type PhaseResult struct {
 	Began   time.Duration // since the first phase's start
 	Flows   []traffic.Result
 	Streams []StreamResult
-	Limits  []limits.Status // counted during the phase
+	// Procedure is the phase's benchmark; nil where it has none.
+	Procedure *ProcedureResult
+	Limits    []limits.Status // counted during the phase
 }
 
 // StreamResult is what became of a tester stream.

@@ -100,25 +100,32 @@ func straggle(cell *scenario.Cell) time.Duration {
 
 // ports are the devices by which a stream leaves its sender and reaches its receiver.
 func (b *Bench) ports(s scenario.TesterStream) (from, to session.Port, err error) {
-	address, ok := b.Cell.Address(s.To, s.Family)
-	if !ok {
-		return from, to, fmt.Errorf("%s has no IPv%d address", s.To, s.Family)
+	hops, err := b.hops(s.From, s.To, s.Family)
+	if err != nil {
+		return from, to, err
 	}
-	here := s.From
+	return b.port(hops[0]), b.port(hops[len(hops)-1]), nil
+}
+
+// hops are the places in Topology.Ends that a frame passes from one node to another: of each link where it leaves a node and
+// where it enters the next.
+func (b *Bench) hops(from, to string, family int) (hops []int, err error) {
+	address, ok := b.Cell.Address(to, family)
+	if !ok {
+		return nil, fmt.Errorf("%s has no IPv%d address", to, family)
+	}
+	here := from
 	for range len(b.Cell.Nodes) {
 		index := b.towards(here, address)
 		if index < 0 {
-			return from, to, fmt.Errorf("%s has no route to %s", here, address)
+			return nil, fmt.Errorf("%s has no route to %s", here, address)
 		}
-		if here == s.From {
-			from = b.port(index)
-		}
-		index ^= 1
-		if here = b.Topology.Ends[index].Node; here == s.To {
-			return from, b.port(index), nil
+		hops = append(hops, index, index^1)
+		if here = b.Topology.Ends[index^1].Node; here == to {
+			return hops, nil
 		}
 	}
-	return from, to, fmt.Errorf("the route from %s to %s ends nowhere", s.From, s.To)
+	return nil, fmt.Errorf("the route from %s to %s ends nowhere", from, to)
 }
 
 // towards is the place in Topology.Ends by which a node sends to an address: by a route, else by a link that has it.

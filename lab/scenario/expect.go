@@ -177,6 +177,12 @@ func (j *judge) subjects(m Metric) (all []string) {
 		if m.Name == Harm && !phase.Solo {
 			continue
 		}
+		if m.Of == OfProcedure {
+			if phase.Procedure != nil {
+				all = append(all, phase.Procedure.Name)
+			}
+			continue
+		}
 		for _, f := range phase.Flows {
 			if m.Of != OfStream && (m.kinds() == nil || slices.Contains(m.kinds(), f.Kind)) {
 				all = append(all, f.Name)

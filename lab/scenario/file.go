@@ -124,6 +124,7 @@ type phaseFile struct {
 	Solo            bool           `yaml:"solo" doc:"Measure each bulk and UDP flow of the phase alone too, in runs of its own: what harm is compared with."`
 	Flows           []flowFile     `yaml:"flows" doc:"TCP and UDP traffic."`
 	Streams         []streamFile   `yaml:"streams" doc:"Stamped frames of the tester, each one judged."`
+	Procedure       *procedureFile `yaml:"procedure" doc:"A benchmark of what lies between two hosts, in place of flows and streams; duration is the longest it may take."`
 }
 
 type flowFile struct {

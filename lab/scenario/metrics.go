@@ -17,7 +17,9 @@ const (
 	OfStream MetricKind = "stream" // subject: a tester stream's name
 	OfLink   MetricKind = "link"   // subject: LinkSubject of a link and a direction
 	OfLimit  MetricKind = "limit"  // subject: a limit's name
-	OfSeries MetricKind = "series" // a time series of a flow: points, not samples
+	// OfProcedure: subject: a procedure's name.
+	OfProcedure MetricKind = "procedure"
+	OfSeries    MetricKind = "series" // a time series of a flow: points, not samples
 )
 
 // Metric is a quantity that a run yields. Name, unit and meaning are defined here and nowhere else.
@@ -84,6 +86,16 @@ const (
 	LimitForced        = "limit_forced"
 	LimitQueueP50      = "limit_queue_p50"
 	LimitQueueP99      = "limit_queue_p99"
+	Throughput         = "throughput"
+	ThroughputBits     = "throughput_bits"
+	ThroughputSpread   = "throughput_spread"
+	ThroughputHeadroom = "throughput_headroom"
+	LossAtMaximum      = "loss_at_maximum"
+	DeviceLatency      = "latency"
+	DeviceLatencyP99   = "latency_p99"
+	BackToBack         = "back_to_back"
+	Trials             = "trials"
+	TrialsRejected     = "trials_rejected"
 	SeriesRate         = "rate"
 	SeriesCwnd         = "cwnd"
 	SeriesSsthresh     = "ssthresh"
@@ -158,6 +170,16 @@ func Metrics() []Metric {
 		m(LimitForced, record.Count, OfLimit, none, "packets that the limit let pass beyond the drop threshold, since their sender had nothing else in flight"),
 		m(LimitQueueP50, record.Seconds, OfLimit, less, "median of the virtual queue that packets met, at most: buckets are powers of 2"),
 		m(LimitQueueP99, record.Seconds, OfLimit, less, "99th percentile of that queue"),
+		m(Throughput, record.FramePerSecond, OfProcedure, more, "highest rate that lost no frame in a trial that decides (RFC 2544 section 26.1), as it was sent"),
+		m(ThroughputBits, record.BitPerSecond, OfProcedure, more, "the same on the wire, with preamble, FCS and gap; on virtual links no payload is copied, so it is no bit rate of a device"),
+		m(ThroughputSpread, record.Share, OfProcedure, less, "highest throughput of all valid repetitions over the lowest, less 1; one figure a cell"),
+		m(ThroughputHeadroom, record.Share, OfProcedure, none, "most that the tester offered in a valid trial of the search over the throughput; near 1 the tester was the limit, and not the device"),
+		m(LossAtMaximum, record.Share, OfProcedure, less, "frame loss rate at the highest valid rate (RFC 2544 section 26.3)"),
+		m(DeviceLatency, record.Seconds, OfProcedure, less, "mean latency at the throughput (RFC 2544 section 26.2), over all frames"),
+		m(DeviceLatencyP99, record.Seconds, OfProcedure, less, "99th percentile of that latency"),
+		m(BackToBack, record.Frames, OfProcedure, more, "mean of the longest bursts that lost no frame (RFC 9004)"),
+		m(Trials, record.Count, OfProcedure, none, "trials that were run, of all tests"),
+		m(TrialsRejected, record.Count, OfProcedure, none, "trials that entered no result, since the testbed was disturbed"),
 		m(SeriesRate, record.BitPerSecond, OfSeries, none, "octets received in each interval, as a rate"),
 		m(SeriesCwnd, record.Count, OfSeries, none, "congestion window in segments"),
 		m(SeriesSsthresh, record.Count, OfSeries, none, "slow start threshold in segments"),

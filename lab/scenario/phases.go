@@ -47,8 +47,8 @@ func (b *builder) phases() {
 			b.complain(f.At("duration"), tryDuration, "%s.duration: %s is above %s", path, phase.Duration, maxDuration)
 		case phase.Settle >= phase.Duration:
 			b.complain(f.At("settle"), "make the phase longer or settle shorter", "%s.settle: %s leaves nothing of a phase of %s", path, phase.Settle, phase.Duration)
-		case len(f.Flows)+len(f.Streams) == 0:
-			b.complain(f.Self, "add flows or streams", "%s: nothing is sent", path)
+		case len(f.Flows)+len(f.Streams) == 0 && f.Procedure == nil:
+			b.complain(f.Self, "add flows, streams or a procedure", "%s: nothing is sent", path)
 		}
 		for j, flow := range f.Flows {
 			at := fmt.Sprintf("%s.flows[%d]", path, j)
@@ -60,6 +60,11 @@ func (b *builder) phases() {
 			at := fmt.Sprintf("%s.streams[%d]", path, j)
 			b.subject(subjects, stream.Fields, at, stream.Name)
 			phase.Streams = append(phase.Streams, b.stream(stream, at, phase))
+		}
+		if f.Procedure != nil {
+			at := path + ".procedure"
+			phase.Procedure = b.procedure(f.Procedure, at, phase, len(f.Flows)+len(f.Streams))
+			b.subject(subjects, f.Procedure.Fields, at, phase.Procedure.Name)
 		}
 		b.checkSolo(f, path, phase)
 		b.cell.Phases = append(b.cell.Phases, phase)
@@ -200,25 +205,9 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 }
 
 func (b *builder) stream(f streamFile, path string, phase Phase) TesterStream {
-	out := TesterStream{Name: f.Name, From: f.From, To: f.To, Family: 4, FrameSize: 128, Rate: f.Rate, DSCP: uint8(f.DSCP), Start: time.Duration(f.Start)}
-	if f.Family != nil {
-		out.Family = *f.Family
-	}
-	if f.FrameSize != nil {
-		out.FrameSize = *f.FrameSize
-	}
+	out := TesterStream{Name: f.Name, From: f.From, To: f.To, Rate: f.Rate, DSCP: uint8(f.DSCP), Start: time.Duration(f.Start)}
 	out.Duration = b.span(f.Fields, path, f.Start, f.Duration, phase)
-	mtu := b.way(f.Fields, path, f.From, f.To)
-	least, most := leastFrame4, mtu+etherHeader+4
-	if out.Family == 6 {
-		least = leastFrame6
-	}
-	switch {
-	case out.Family != 4 && out.Family != 6:
-		b.complain(f.At("family"), "write 4 or 6", "%s.family: %d is neither 4 nor 6", path, out.Family)
-	case out.FrameSize < least || out.FrameSize > most:
-		b.complain(f.At("frame_size"), fmt.Sprintf("write a number of octets from %d to %d", least, most), "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, out.FrameSize, least, most, out.Family)
-	}
+	out.Family, out.FrameSize = b.frames(f.Fields, path, b.way(f.Fields, path, f.From, f.To), f.Family, f.FrameSize)
 	if out.Rate <= 0 || out.Rate > 1e8 {
 		b.complain(f.At("rate"), "write frames per second, above 0 and up to 100000000", "%s.rate: %g frames per second is outside 0 (excluded) to 100 million", path, out.Rate)
 	}

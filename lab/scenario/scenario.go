@@ -121,6 +121,8 @@ type Phase struct {
 	Solo    bool
 	Flows   []traffic.Flow
 	Streams []TesterStream
+	// Procedure is what the phase runs in place of flows and streams; nil in most phases. Duration then bounds it.
+	Procedure *Procedure
 }
 
 // TesterStream is a stream of the frame tester between two nodes of the topology.

@@ -1,6 +1,9 @@
 package rfc2544
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Losses says where frames were lost.
 type Losses struct {
@@ -19,20 +22,22 @@ func (l *Losses) add(o Outcome) {
 	}
 }
 
-// String is for a report: "99.8 % of the frames lost found the device's receive ring full".
+// String is for a report: "receive ring 99.8 %, elsewhere 0.2 %".
 func (l Losses) String() string {
 	if l.Frames == 0 {
-		return "no frame was lost"
+		return "none was lost"
 	}
-	share := func(n uint64) float64 { return 100 * float64(min(n, l.Frames)) / float64(l.Frames) }
-	text := fmt.Sprintf("%.1f %% of the lost frames found its receive ring full", share(l.Refused))
-	if l.Dropped > 0 {
-		text += fmt.Sprintf(", %.1f %% found its sending device full", share(l.Dropped))
+	var parts []string
+	add := func(place string, n uint64) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %.1f %%", place, 100*float64(min(n, l.Frames))/float64(l.Frames)))
+		}
 	}
-	if rest := l.Frames - min(l.Refused+l.Dropped+l.Missed, l.Frames); rest > 0 {
-		text += fmt.Sprintf(", %.1f %% were lost elsewhere", share(rest))
-	}
-	return text
+	add("receive ring", l.Refused)
+	add("sending device", l.Dropped)
+	add("tester's receiver", l.Missed)
+	add("elsewhere", l.Frames-min(l.Refused+l.Dropped+l.Missed, l.Frames))
+	return strings.Join(parts, ", ")
 }
 
 // sum takes over what the trials of a result say beside it.

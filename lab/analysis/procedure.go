@@ -1,0 +1,162 @@
+package analysis
+
+import (
+	"slices"
+	"strconv"
+
+	"weir/lab/run"
+	"weir/lab/scenario"
+	"weir/record"
+	"weir/record/stats"
+	"weir/record/summary"
+	"weir/tester"
+	"weir/tester/rfc2544"
+)
+
+// procedureSamples are the figures of a phase's benchmark.
+func procedureSamples(a attempt, phase run.PhaseResult) []record.Sample {
+	p := phase.Procedure
+	if p == nil {
+		return nil
+	}
+	var samples []record.Sample
+	add := func(metric string, value float64) {
+		samples = append(samples, a.sample(p.Procedure.Name, metric, value))
+	}
+	rejected := 0
+	for _, attempt := range p.Report.Attempts {
+		if !attempt.Valid {
+			rejected++
+		}
+	}
+	add(scenario.Trials, float64(len(p.Report.Attempts)))
+	add(scenario.TrialsRejected, float64(rejected))
+	if t, measured := p.Throughput(); measured {
+		add(scenario.Throughput, t.Rate)
+		add(scenario.ThroughputBits, t.Rate*float64(t.Size+tester.WireOverhead)*8)
+		if t.Rate > 0 {
+			add(scenario.ThroughputHeadroom, t.Offers/t.Rate)
+		}
+	}
+	for _, l := range p.Report.Latency {
+		if l.Reason == "" {
+			add(scenario.DeviceLatency, l.Estimate().Mean)
+			add(scenario.DeviceLatencyP99, seconds(l.Delays.Quantile(0.99)))
+		}
+	}
+	for _, l := range p.Report.FrameLoss {
+		if i := slices.IndexFunc(l.Points, func(point rfc2544.LossPoint) bool { return point.Reason == "" }); i >= 0 {
+			add(scenario.LossAtMaximum, l.Points[i].Loss)
+		}
+	}
+	for _, v := range p.Report.BackToBack {
+		if v.Reason == "" && len(v.Lengths) > 0 {
+			add(scenario.BackToBack, stats.Of(v.Lengths).Mean)
+		}
+	}
+	return samples
+}
+
+// spreadSamples say for every cell how far the repetitions' throughputs lie apart: one figure of all of them.
+func spreadSamples(outcome *run.Outcome) []record.Sample {
+	type cell struct {
+		first attempt
+		name  string
+		rates []float64
+	}
+	var cells []*cell
+	found := map[summary.Key]*cell{}
+	eachProcedure(outcome, func(a attempt, p *run.ProcedureResult) {
+		t, measured := p.Throughput()
+		if !a.result.Valid || !measured || t.Rate <= 0 {
+			return
+		}
+		key := summary.KeyOf(a.labels, p.Procedure.Name, scenario.ThroughputSpread, record.Share)
+		if found[key] == nil {
+			found[key] = &cell{first: a, name: p.Procedure.Name}
+			cells = append(cells, found[key])
+		}
+		found[key].rates = append(found[key].rates, t.Rate)
+	})
+	var samples []record.Sample
+	for _, c := range cells {
+		if len(c.rates) > 1 {
+			samples = append(samples, c.first.sample(c.name, scenario.ThroughputSpread, slices.Max(c.rates)/slices.Min(c.rates)-1))
+		}
+	}
+	return samples
+}
+
+// eachProcedure visits the benchmarks of all runs.
+func eachProcedure(outcome *run.Outcome, visit func(attempt, *run.ProcedureResult)) {
+	for i := range outcome.Results {
+		result := &outcome.Results[i]
+		for _, phase := range result.Phases {
+			if phase.Procedure != nil {
+				visit(attempt{result: result, labels: result.Cell.PhaseLabels(phase.Phase.Name)}, phase.Procedure)
+			}
+		}
+	}
+}
+
+// procedureDistributions are the latencies of a benchmark.
+func procedureDistributions(a attempt, phase run.PhaseResult) []record.Distribution {
+	if phase.Procedure == nil {
+		return nil
+	}
+	var found []record.Distribution
+	for _, l := range phase.Procedure.Report.Latency {
+		if l.Reason == "" && l.Delays.Count() > 0 {
+			found = append(found, record.Distribution{
+				Labels: a.labels, Subject: phase.Procedure.Procedure.Name, Metric: scenario.DeviceLatency, Unit: record.Seconds,
+				Repetition: a.result.Repetition, Attempt: a.result.Attempt, Valid: a.result.Valid, Histogram: l.Delays,
+			})
+		}
+	}
+	return found
+}
+
+var procedureColumns = []column{
+	{"throughput", scenario.Throughput, true, false},
+	{"spread", scenario.ThroughputSpread, false, true},
+	{"on the wire", scenario.ThroughputBits, false, false},
+	{"tester / device", scenario.ThroughputHeadroom, false, false},
+	{"latency", scenario.DeviceLatency, true, false},
+	{"p99", scenario.DeviceLatencyP99, false, false},
+	{"lost at maximum", scenario.LossAtMaximum, false, true},
+	{"back-to-back", scenario.BackToBack, true, false},
+	{"trials", scenario.Trials, false, false},
+	{"rejected trials", scenario.TrialsRejected, false, false},
+}
+
+// procedureTables are the figures of the benchmarks, and what each of them found out about its own limit.
+func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
+	t := grid(outcome, rows, procedureColumns)
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	t.Title = "RFC 2544 of what lies between the hosts"
+	t.Note = "Mean of the valid runs [95 % interval]; spread: highest throughput of the repetitions over the lowest, less 1. " +
+		"No payload is copied on virtual links: frames per second count, not bits."
+	return []record.Table{t, boundTable(outcome)}
+}
+
+// boundTable says of every run what limited its throughput.
+func boundTable(outcome *run.Outcome) record.Table {
+	t := record.Table{Title: "What limited the throughput", Columns: []string{"run", "repetition", "frame/s", "limited by", "trials rejected", "where frames were lost"}}
+	device := ""
+	eachProcedure(outcome, func(a attempt, p *run.ProcedureResult) {
+		row := []string{run.CellName(a.result.Cell), strconv.Itoa(a.result.Repetition), "–", p.Problem, "–", "–"}
+		if device = p.Device; device == "" {
+			device = "not known"
+		}
+		if result, measured := p.Throughput(); measured {
+			row[2], row[3] = strconv.FormatFloat(result.Rate, 'f', 0, 64), "the "+string(result.Limit)
+			row[4] = strconv.Itoa(result.Rejected) + " of " + strconv.Itoa(result.Trials)
+			row[5] = result.Losses.String()
+		}
+		t.Rows = append(t.Rows, row)
+	})
+	t.Note = "Device under test: " + device + "."
+	return t
+}
