@@ -35,8 +35,11 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 			way{"XDP live frames", []string{"hooks/xdp live frames", "hooks/xdp native on veth"}},
 			way{"AF_XDP", []string{"hooks/af_xdp copy mode on veth"}}),
 		have.needs("tester analyzer", "XDP in the device's driver", "hooks/xdp native on veth", "bpf maps/ringbuf"),
-		have.needs("limit", "cgroup_skb programs that pace TCP through sock_ops",
-			"bpf programs/cgroup_skb", "bpf programs/sock_ops", "bpf maps/sk_storage", "bpf maps/lpm_trie", "cgroups/cgroup v2"),
+		have.needs("limit egress", "cgroup_skb programs that pace TCP through sock_ops", append(limits,
+			"cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops")...),
+		have.needs("limit ingress", "cgroup_skb programs that mark and drop", append(limits, "cgroups/cgroup_skb ingress")...),
+		have.adoption(),
+		have.congestion(),
 	}
 	planned := []Capability{
 		have.first("class", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
@@ -56,6 +59,23 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 		}
 	}
 	return list
+}
+
+// limits are the features that limits of either direction need.
+var limits = []string{"cgroups/cgroup v2", "bpf programs/cgroup_skb", "bpf maps/sk_storage", "bpf maps/lpm_trie"}
+
+// adoption describes what limits do for connections that were open before.
+func (f found) adoption() Capability {
+	c := f.needs("limit open connections", "an iter/tcp program has them paced", append(limits, "hooks/iter/tcp")...)
+	if c.State == Missing && slices.Equal(c.Missing, []string{"iter/tcp"}) {
+		c.Try = "nothing needs to be done: they are limited, and only not paced, until they close; " + c.Try + " to pace them"
+	}
+	return c
+}
+
+// congestion describes congestion controls in BPF.
+func (f found) congestion() Capability {
+	return f.needs("cc", "struct_ops programs registered by a BPF link", "bpf/btf", "bpf/jit", "bpf programs/struct_ops", "hooks/congestion control in bpf")
 }
 
 // way is a mechanism and the features it needs.

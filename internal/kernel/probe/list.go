@@ -1,5 +1,7 @@
 package probe
 
+import "github.com/cilium/ebpf"
+
 // Feature is a probe with its name.
 type Feature struct {
 	Group string // "namespaces", "bpf", "hooks", "qdiscs" and so on: how the list is headed
@@ -30,6 +32,8 @@ func Features() []Feature {
 		Feature{"hooks", "xdp live frames", "CONFIG_PAGE_POOL (Linux 5.18)", LiveFrames},
 		Feature{"hooks", "af_xdp copy mode on veth", "CONFIG_XDP_SOCKETS", AFXDP},
 		Feature{"hooks", "tcx", "CONFIG_NET_XGRESS (Linux 6.6)", TCX},
+		Feature{"hooks", "iter/tcp", "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 5.9)", TCPIterator},
+		Feature{"hooks", "congestion control in bpf", "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 6.4)", CongestionOps},
 	)
 	for _, kind := range qdiscs {
 		list = append(list, Feature{"qdiscs", kind, qdiscOption(kind), func() error { return Qdisc(kind) }})
@@ -47,5 +51,10 @@ func Features() []Feature {
 		Feature{"ipv6", "srv6 encapsulation", "CONFIG_IPV6_SEG6_LWTUNNEL", Seg6Tunnel},
 		Feature{"ipv6", "bpf encapsulation", "CONFIG_LWTUNNEL_BPF", BPFTunnel},
 		Feature{"cgroups", "cgroup v2", "CONFIG_CGROUPS", CgroupV2},
+		Feature{"cgroups", "cgroup_skb egress", "CONFIG_CGROUP_BPF", cgroupHook(ebpf.AttachCGroupInetEgress)},
+		Feature{"cgroups", "cgroup_skb ingress", "CONFIG_CGROUP_BPF", cgroupHook(ebpf.AttachCGroupInetIngress)},
+		Feature{"cgroups", "sock_ops", "CONFIG_CGROUP_BPF", cgroupHook(ebpf.AttachCGroupSockOps)},
 	)
 }
+
+func cgroupHook(kind ebpf.AttachType) func() error { return func() error { return CgroupHook(kind) } }

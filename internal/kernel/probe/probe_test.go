@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // testKernelNames are the features' names in testutil's table of what the test kernels lack, where they differ.
-var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf"}
+var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf", "hooks/iter/tcp": "tracing", "hooks/congestion control in bpf": "struct_ops"}
 
 func TestEveryProbeAnswersAndLeavesNothing(t *testing.T) {
 	testutil.Snapshot(t)
