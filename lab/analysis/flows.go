@@ -126,6 +126,9 @@ func (f flow) samples(a attempt) []record.Sample {
 	}
 	samples := []record.Sample{a.sample(name, scenario.Goodput, f.goodput)}
 	samples = append(samples, f.tcpSamples(a, name)...)
+	if underLimit(a.result.Cell, f.result.Flow) {
+		return samples // the equations know of losses alone
+	}
 	return append(samples, f.predictions(a, name)...)
 }
 

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"slices"
 	"time"
 
 	"weir/lab/limits"
@@ -8,6 +9,7 @@ import (
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 	"weir/record"
+	"weir/record/summary"
 )
 
 // Octets of headers. A limit counts a packet's IP octets and an Ethernet header; TCP has timestamps on.
@@ -78,7 +80,7 @@ func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (flo
 	found := false
 	for i := range phase.Flows {
 		f := flowOf(&phase.Flows[i], phase.Phase.Settle)
-		if !l.Covers(f.result.Flow.Name) || dataFrom(f.result.Flow) != l.Host && !l.Ingress || dataTo(f.result.Flow) != l.Host && l.Ingress {
+		if !l.On(f.result.Flow) {
 			continue
 		}
 		found = true
@@ -87,19 +89,11 @@ func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (flo
 	return used / float64(l.Rate), found
 }
 
-// dataFrom is the host that sends a flow's data: of requests and responses, the larger ones.
-func dataFrom(f traffic.Flow) string {
-	if f.Kind == traffic.Request && f.Response >= f.Request {
-		return f.To
-	}
-	return f.From
-}
-
-func dataTo(f traffic.Flow) string {
-	if dataFrom(f) == f.To {
-		return f.From
-	}
-	return f.To
+// underLimit says whether a limit holds back what a flow sends.
+func underLimit(cell *scenario.Cell, f traffic.Flow) bool {
+	return slices.ContainsFunc(cell.Limits, func(l scenario.Limit) bool {
+		return l.On(f) && l.Mechanism != scenario.Unlimited && l.Mechanism != scenario.Shadow
+	})
 }
 
 // payloadShare is the most payload in what a limit counts: in full segments, or datagrams of the flow's size.
@@ -118,4 +112,29 @@ func mtuOf(cell *scenario.Cell, host string) int {
 		}
 	}
 	return usualMTU
+}
+
+var limitColumns = []column{
+	{"used", scenario.LimitUse, true, true},
+	{"passed", scenario.LimitRateUse, false, true},
+	{"marked", scenario.LimitMarked, false, false},
+	{"reduced", scenario.LimitReduced, false, false},
+	{"refused", scenario.LimitRefused, false, false},
+	{"forced", scenario.LimitForced, false, false},
+	{"queue p50", scenario.LimitQueueP50, false, false},
+	{"queue p99", scenario.LimitQueueP99, false, false},
+}
+
+// limitsTable shows how far the limits were used, and what they did for it.
+func limitsTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) {
+	t := grid(outcome, rows, limitColumns)
+	if len(t.Rows) == 0 {
+		return t, false
+	}
+	if i := slices.Index(t.Columns, "flow"); i >= 0 {
+		t.Columns[i] = "limit"
+	}
+	t.Title = "Limits"
+	t.Note = "used: goodput as a part of the most that the limit allows, after the settle time; passed: octets as the limit counts them, as a part of rate times duration, over the whole phase."
+	return t, true
 }

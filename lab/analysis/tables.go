@@ -29,6 +29,9 @@ func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	if t, any := harmTable(outcome, measured); any {
 		all = append(all, t)
 	}
+	if t, any := limitsTable(outcome, rows); any {
+		all = append(all, t)
+	}
 	if t, any := publishedTable(outcome.Scenario, rows); any {
 		all = append(all, t)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/units"
 	"weir/internal/yamlfile"
+	"weir/lab/traffic"
 )
 
 // Limit is a bandwidth limit on one direction of a host's traffic, and the mechanism that imposes it.
@@ -41,6 +42,12 @@ func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
 
 // Covers says whether a flow that begins or ends at the limit's host is under the limit.
 func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
+
+// On says whether the limit is on the flow's data: on what its sender sends, or its receiver receives.
+func (l Limit) On(f traffic.Flow) bool {
+	from, to := f.Data()
+	return l.Covers(f.Name) && (l.Ingress && to == l.Host || !l.Ingress && from == l.Host)
+}
 
 type limitFile struct {
 	yamlfile.Fields `yaml:"-"`

@@ -8,6 +8,14 @@ import (
 	"weir/internal/units"
 )
 
+// Data returns the host that sends the flow's data and the one that receives it: of a request and its response, the larger.
+func (f Flow) Data() (from, to string) {
+	if f.Kind == Request && f.Response >= f.Request {
+		return f.To, f.From
+	}
+	return f.From, f.To
+}
+
 // MinPayload is the smallest payload of a datagram, in octets: the stamp that says which one it is.
 const MinPayload = 24
 
