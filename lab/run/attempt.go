@@ -43,6 +43,9 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 		err = errors.Join(err, e.lab.Clear())
 		result.Took = time.Since(result.Began)
 	}()
+	if result.Reasons, err = e.headroom(ctx, cell); err != nil || len(result.Reasons) > 0 {
+		return result, err
+	}
 	bench, err := Raise(ctx, e.lab, cell, e.options.Carrier)
 	if err != nil {
 		return result, err

@@ -61,6 +61,7 @@ type execution struct {
 	lab      *instance.Instance
 	outcome  *Outcome
 	progress progress
+	carried  map[way]bool // paths that carry more than a limit on them
 }
 
 // inTurn waits for the turn and runs the scenario.

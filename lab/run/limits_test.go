@@ -19,6 +19,7 @@ import (
 	"weir/lab/instance"
 	"weir/lab/limits"
 	"weir/lab/scenario"
+	"weir/lab/traffic"
 	"weir/lab/traffic/native"
 )
 
@@ -182,4 +183,27 @@ func TestCongestionControlOfARun(t *testing.T) {
 		now, err := probe.CongestionControls()
 		return err == nil && !strings.Contains(strings.Join(now, " "), "weir_dctcp")
 	})
+}
+
+// A limit that the machine could not exceed in any case cannot be measured: every attempt is invalid, and says why.
+func TestLimitAboveWhatTheMachineCarries(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "cgroup v2", probe.CgroupV2())
+	text := strings.Replace(fmt.Sprintf(limited, "a", "egress", "weir", ""), "20Mbit", "400Gbit", 1)
+	got := []traffic.Flow{}
+	slow := fakeGenerator{func(_ context.Context, f traffic.Flow) (traffic.Result, error) {
+		got = append(got, f)
+		return traffic.Result{Flow: f, Goodput: 1e9}, nil
+	}}
+	testutil.Snapshot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	outcome, err := Execute(context.Background(), parse(t, text), Options{Generator: slow, Carrier: &fakeCarrier{}, Gate: fakeGate{}})
+	if fault.Of(err) != fault.Testbed || len(outcome.Unfit) != 1 || !strings.Contains(outcome.Unfit[0].Error(), "400 Gbit/s") {
+		t.Errorf("got %v, %+v", err, outcome.Unfit)
+	}
+	for _, f := range got {
+		if f.Name != "headroom" || f.From != "a" || f.To != "b" {
+			t.Errorf("flow %s from %s to %s ran", f.Name, f.From, f.To)
+		}
+	}
 }
