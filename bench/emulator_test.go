@@ -26,19 +26,27 @@ import (
 
 // cable is an emulated link between two hosts, 198.18.0.1 and 198.18.0.2.
 type cable struct {
+	carrier  *netns.Namespace
 	hosts    [2]*netns.Namespace
-	carrying link.Carrying
+	carrying link.Carrying // nil before carry
 }
 
 func newCable(b *testing.B, forward, reverse link.Direction) *cable {
 	b.Helper()
+	c := newHosts(b)
+	c.carry(b, forward, reverse)
+	return c
+}
+
+// newHosts makes the hosts of a cable and its ends, which nothing joins yet.
+func newHosts(b *testing.B) *cable {
+	b.Helper()
 	testutil.NeedRoot(b)
 	testutil.Need(b, "AF_XDP", probe.AFXDP())
-	carrier := testutil.Namespace(b, "carrier")
-	conn, err := rtnl.Open(carrier)
+	c := &cable{carrier: testutil.Namespace(b, "carrier")}
+	conn, err := rtnl.Open(c.carrier)
 	must(b, err)
 	b.Cleanup(conn.Close)
-	c := &cable{}
 	for i, end := range []string{"a", "b"} {
 		c.hosts[i] = testutil.Namespace(b, end)
 		must(b, conn.AddVeth(end, c.hosts[i], "host", 0))
@@ -53,12 +61,21 @@ func newCable(b *testing.B, forward, reverse link.Direction) *cable {
 		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_rmem", "4096 131072 67108864"))
 		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_wmem", "4096 131072 67108864"))
 	}
-	c.carrying, err = emulator.New(emulator.Options{}).Carry(context.Background(), carrier, []link.Cable{
+	return c
+}
+
+// carry sets an emulator to work on the cable, in the place of the one before.
+func (c *cable) carry(b *testing.B, forward, reverse link.Direction) {
+	b.Helper()
+	if c.carrying != nil {
+		must(b, c.carrying.Close())
+	}
+	carrying, err := emulator.New(emulator.Options{}).Carry(context.Background(), c.carrier, []link.Cable{
 		{Name: "cable", A: "a", B: "b", Forward: forward, Reverse: reverse},
 	})
 	must(b, err)
-	b.Cleanup(func() { must(b, c.carrying.Close()) })
-	return c
+	c.carrying = carrying
+	b.Cleanup(func() { must(b, carrying.Close()) })
 }
 
 func address(host int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, byte(host + 1)}) }
