@@ -79,7 +79,7 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 	}
 	fmt.Fprintf(a.stdout, "%s: %s\n\n%s\n\n", s.Name, s.Title, strings.TrimSpace(s.Description))
 	fmt.Fprintf(a.stdout, "%s of parameters, %s each, seed %d\n%s\n\n", plural(len(cells), "combination"), plural(s.Repetitions, "repetition"), s.Seed, runsText(summary))
-	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), trafficTable(&cells[0]), expectationTable(s)} {
+	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), limitTable(&cells[0]), trafficTable(&cells[0]), expectationTable(s)} {
 		if len(t.Rows) == 0 {
 			continue
 		}
@@ -119,6 +119,18 @@ func linkTable(cell *scenario.Cell) record.Table {
 			continue
 		}
 		t.Rows = append(t.Rows, append([]string{l.Name, l.A, l.B}, directionCells(l.Forward)...), append([]string{"", l.B, l.A}, directionCells(l.Reverse)...))
+	}
+	return t
+}
+
+func limitTable(cell *scenario.Cell) record.Table {
+	t := record.Table{Title: "Limits of the first combination", Columns: []string{"limit", "host", "direction", "rate", "by"}}
+	for _, l := range cell.Limits {
+		direction := "egress"
+		if l.Ingress {
+			direction = "ingress"
+		}
+		t.Rows = append(t.Rows, []string{l.Name, l.Host, direction, l.Rate.String(), string(l.Mechanism)})
 	}
 	return t
 }
