@@ -63,13 +63,13 @@ func newForwarder(b *testing.B) *rfc2544.Ports {
 // forwarding is the procedure on a machine whose processors others use too: short trials, since an interruption spoils long
 // ones, and more repetitions of those that lost frames.
 func forwarding(sizes ...int) rfc2544.Config {
-	c := rfc2544.Quick(rfc2544.Setup{Sizes: sizes, Tests: []rfc2544.Test{rfc2544.Throughput}})
+	c := rfc2544.Quick(rfc2544.Setup{Sizes: sizes, Tests: []rfc2544.Test{rfc2544.Throughput}}).OnSharedMachine()
 	c.SearchTime, c.FinalTime = 200*time.Millisecond, 500*time.Millisecond
 	c.LearnWait, c.ResidualWait, c.RestWait = 0, 50*time.Millisecond, 10*time.Millisecond
 	if testing.Verbose() {
 		c.Progress = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	}
-	c.Resolution, c.Verify, c.VerifyFinal, c.Attempts, c.MaxShort = 0.02, 2, 4, 20, 0.08
+	c.Resolution, c.Verify, c.VerifyFinal = 0.02, 3, 4
 	return c
 }
 

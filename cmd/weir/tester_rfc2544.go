@@ -23,6 +23,7 @@ import (
 type rfcFlags struct {
 	testerFlags
 	toPeer, rateLimit          string
+	forwarder                  string
 	tests, sizes, reset        []string
 	bidirectional, quick       bool
 	repetitions, resolution    string
@@ -36,6 +37,7 @@ func (f *rfcFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "to", "", "second port")
 	flags.StringVar(&f.peer, "peer", "", "other end of the first port's veth pair, made to receive while frames are sent to it")
 	flags.StringVar(&f.toPeer, "to-peer", "", "the same for the second port, with --bidirectional")
+	flags.StringVar(&f.forwarder, "forwarder", "", "the device under test is this kernel, which forwards from one device of a namespace to another (NAMESPACE:IN,OUT): do it in a real-time thread on the last processor that is not in --cpus")
 	flags.IntSliceVar(&f.cpus, "cpus", nil, "processors that the generator may use; the device under test needs another one")
 	flags.StringSliceVar(&f.tests, "tests", []string{"throughput", "latency", "frame-loss", "back-to-back"}, "tests to run: throughput, latency, frame-loss, back-to-back, recovery, reset")
 	flags.StringSliceVar(&f.sizes, "sizes", nil, "frame sizes with FCS (default 64,128,256,512,1024,1280,1518; IPv6 from 84)")
@@ -73,6 +75,7 @@ overloads: run this in a laboratory only (RFC 6815).
 
 The exit status is 3 if the testbed could not support any of the tests.`,
 		Example: `  sudo weir tester rfc2544 --from left:tg0 --to right:tg1 --quick --realtime --sizes 64,512,1518
+  sudo weir tester rfc2544 --from left:tg0 --to right:tg1 --forwarder dut:in,out --cpus 0 --quick --realtime
   sudo weir tester rfc2544 --from eth2 --to eth3 --speed 10Gbit --bidirectional --out results/router
   sudo weir tester rfc2544 spec.yaml --tests throughput,reset --reset-command software='ip -n dut link set r0 down; ip -n dut link set r0 up'`,
 		Args: cobra.MaximumNArgs(1),
@@ -165,7 +168,11 @@ func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction) (*rfc2544.Ports, 
 	if len(to.CPUs) == 0 {
 		to.CPUs = from.CPUs
 	}
-	return &rfc2544.Ports{A: from, B: to, Header: d.Schedule.Streams[0].Header, Bidirectional: f.bidirectional, IKnow: f.iKnow}, nil
+	device, err := f.forwards(ports)
+	if err != nil {
+		return nil, err
+	}
+	return &rfc2544.Ports{A: from, B: to, Header: d.Schedule.Streams[0].Header, Bidirectional: f.bidirectional, IKnow: f.iKnow, Device: device}, nil
 }
 
 // config is the procedure that the flags ask for.
@@ -191,6 +198,9 @@ func (f *rfcFlags) config(speed units.BitRate, six bool) (rfc2544.Config, error)
 	config := rfc2544.Standard(setup)
 	if f.quick {
 		config = rfc2544.Quick(setup)
+	}
+	if f.forwarder != "" {
+		config = config.OnSharedMachine()
 	}
 	return config, f.adjust(&config)
 }
@@ -232,6 +242,9 @@ func (f *rfcFlags) adjust(c *rfc2544.Config) error {
 			return fault.New(fault.Usage, "write it as in --rate 500kpps", "--rate: %w", err)
 		}
 		c.HighestOffers = rate
+	}
+	if _, _, _, err := f.forwarded(); err != nil {
+		return err
 	}
 	return f.resets(c)
 }

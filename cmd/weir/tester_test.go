@@ -230,6 +230,7 @@ func TestTesterWrongUsage(t *testing.T) {
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--tests", "speed"}, ""},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--sizes", "small"}, `"small" is not a number`},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--reset-command", "x"}, "NAME=COMMAND"},
+		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--forwarder", "dut:in"}, "NAMESPACE:DEVICE,DEVICE"},
 		{[]string{"tester", "join", "a.json", "b.json"}, "a.json"},
 	} {
 		status, stdout, stderr := call(t, test.args...)

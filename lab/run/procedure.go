@@ -105,12 +105,6 @@ const (
 	rest     = 10 * time.Millisecond
 )
 
-// Tolerances of a machine that others use, whose kernel gives 5 % of each processor to what does not run in real time.
-const (
-	mostShort    = 0.08
-	triesToValid = 20
-)
-
 // config is the procedure that the phase asks for.
 func (p *ProcedureResult) config() rfc2544.Config {
 	q := p.Procedure
@@ -119,11 +113,10 @@ func (p *ProcedureResult) config() rfc2544.Config {
 	for _, test := range q.Tests {
 		setup.Tests = append(setup.Tests, rfc2544.Test(test))
 	}
-	c := rfc2544.Quick(setup)
+	c := rfc2544.Quick(setup).OnSharedMachine()
 	c.SearchTime, c.FinalTime, c.LatencyTime, c.LossTime = q.Search, q.Trial, q.Trial, q.Trial
 	c.LearnWait, c.ResidualWait, c.RestWait = 0, residual, rest
 	c.Resolution, c.Acceptable, c.Verify, c.VerifyFinal = q.Resolution, q.Acceptable, q.Repeat, q.Repeat
-	c.MaxShort, c.Attempts = mostShort, triesToValid
 	return c
 }
 

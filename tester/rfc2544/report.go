@@ -2,6 +2,7 @@ package rfc2544
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,10 @@ func (r Report) notes() []string {
 		fmt.Sprintf("a trial is valid when the offered rate is within %.1f %% of the asked one, at most %.0f %% of the frames left more than a gap late, the tester dropped nothing no link went down, and the host took less than %.0f %% and other programs less than %.0f %% of the processors",
 			100*c.MaxShort, 100*c.MaxLate, 100*c.MaxSteal, 100*c.MaxOthers),
 		fmt.Sprintf("a trial that lost frames counts as failing only after %d repetitions that lost frames too (ETSI GS NFV-TST 009 clause 12.3.3, RFC 9004 section 6.2); RFC 2544 repeats none", c.Verify),
+	}
+	if slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Outcome.Device != nil }) {
+		notes = append(notes, fmt.Sprintf("the device runs on this machine: in place of what other programs took, a trial with losses is not valid where other work kept the device's thread from its processor for more than %.0f %% of it, or a frame waited more than %d times as long as a full receive ring takes; losses of more than %.0f %% count in any case",
+			100*c.MaxWaited, patient, 100*hopeless))
 	}
 	if c.IsQuick {
 		notes = append(notes, fmt.Sprintf("a quick look, not an RFC 2544 result: final trials of %s instead of 60 s, waits of %s, %s and %s instead of 2, 2 and 5 s, %d latency runs of %s instead of 20 of 120 s, %d burst searches instead of 50",

@@ -73,7 +73,10 @@ func limitText(t ThroughputResult) string {
 	case t.Limit == ByTester:
 		return "the tester: the device may do more"
 	}
-	return "the device"
+	if t.Losses.Frames == 0 {
+		return "the device"
+	}
+	return fmt.Sprintf("the device; lost frames: %s; the tester offered %.0f frame/s", t.Losses, t.Offers)
 }
 
 func (r Report) perDirection() string {

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/tester/rfc2544"
+	"weir/tester/rfc2544/forwarder"
+	"weir/tester/spec"
+)
+
+// forwarded reads --forwarder; all is "" where it is not given.
+func (f *rfcFlags) forwarded() (namespace, in, out string, err error) {
+	if f.forwarder == "" {
+		return "", "", "", nil
+	}
+	name, out, found := strings.Cut(f.forwarder, ",")
+	namespace, in = spec.SplitDevice(name)
+	if !found || namespace == "" || in == "" || out == "" {
+		return "", "", "", fault.New(fault.Usage, "write it as in --forwarder dut:in,out", "--forwarder %q is not NAMESPACE:DEVICE,DEVICE", f.forwarder)
+	}
+	return namespace, in, out, nil
+}
+
+// forwards prepares the device under test that --forwarder names: this kernel's own forwarding.
+func (f *rfcFlags) forwards(ports *testerPorts) (rfc2544.Device, error) {
+	namespace, in, out, err := f.forwarded()
+	if err != nil || namespace == "" {
+		return nil, err
+	}
+	ns, err := ports.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	cpu := runtime.NumCPU() - 1
+	for cpu > 0 && slices.Contains(f.cpus, cpu) {
+		cpu--
+	}
+	if slices.Contains(f.cpus, cpu) {
+		return nil, fault.New(fault.Usage, "leave a processor to the device under test", "--cpus %v are all processors", f.cpus)
+	}
+	return forwarder.Prepare(ns, in, out, cpu)
+}
