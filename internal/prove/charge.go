@@ -124,7 +124,7 @@ func judgeCharge(c charge) (State, string) {
 
 // insideOf is the route of a scope's own traffic from this namespace or, with near, from another one.
 func (r *runner) insideOf(s policy.Scope, near, ipv6 bool) (route, error) {
-	at := route{group: r.bed.outside, user: freeUser(r.scopes)}
+	at := route{ns: r.bed.here, group: r.bed.outside, user: freeUser(r.scopes)}
 	switch s.Applies.Kind {
 	case policy.User:
 		at.user = s.Applies.User

@@ -2,9 +2,11 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sockdiag"
 	"weir/internal/prove/station"
 	"weir/limit"
 	"weir/policy"
@@ -81,14 +83,43 @@ func (r *runner) movedProcess(ctx context.Context, s policy.Scope) (Escape, erro
 	case policy.Cgroup, policy.Unit:
 		inside := at.group
 		at.group = r.bed.outside
+		real, err := r.escaped(s.Name)
+		if err != nil {
+			return Escape{}, err
+		}
 		c, err := r.charged(ctx, s, at, func(p *station.Pair) error { return inside.Add(p.PID()) })
-		return of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process; start processes inside the scope"), err
+		e := of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process")
+		if real != "" {
+			e.State, e.Why = Escapes, real
+		}
+		return e, err
 	case policy.User:
 		at.late = true
 		c, err := r.charged(ctx, s, at, nil)
 		return of(c, "a socket keeps the user that opened it, whoever the process becomes"), err
 	}
 	return Escape{State: NotApplicable, Why: "the scope goes by " + goesBy(s.Applies) + ", which no socket keeps from before"}, nil
+}
+
+// escaped names the sockets that processes of the scope use at the moment and that it does not reach; "" where there are none.
+func (r *runner) escaped(scope string) (string, error) {
+	status, err := r.o.Engine.Status()
+	if err == nil {
+		err = r.o.Engine.FindEscapes(&status)
+	}
+	if errors.Is(err, sockdiag.ErrNoCgroups) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, s := range status.Scopes {
+		if n := len(s.Escaped); s.Scope.Name == scope && n > 0 {
+			return fmt.Sprintf("%d sockets of its processes belong to other cgroups, one of %s (process %d): restart the processes inside the scope",
+				n, s.Escaped[0].Command, s.Escaped[0].PID), nil
+		}
+	}
+	return "", nil
 }
 
 func goesBy(s policy.Selector) string {
@@ -174,7 +205,7 @@ func (r *runner) openBefore(ctx context.Context) (e Escape, err error) {
 	}
 	defer func() { _ = here.Close() }()
 	f, long := gently(limit.Egress, rate)
-	at := route{group: r.bed.outside, user: freeUser(r.scopes), peer: r.bed.peerAt(r.bed.links[fromHere].there[0].Addr())}
+	at := route{ns: r.bed.here, group: r.bed.outside, user: freeUser(r.scopes), peer: r.bed.peerAt(r.bed.links[fromHere].there[0].Addr())}
 	pair, err := r.connect(ctx, at, f)
 	if err != nil {
 		return e, err

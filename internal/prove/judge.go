@@ -59,7 +59,7 @@ func judge(promise units.BitRate, samples []Sample, c circumstances) (Verdict, s
 		return CannotSay, fmt.Sprintf("the interval is %.1f to %.1f %% of the promise, partly outside of 98 to 101 %%; more --repetitions or a longer --duration narrow it",
 			100*low/float64(promise), 100*high/float64(promise))
 	case c.tighter != "":
-		return CannotSay, "another scope that this traffic belongs to allows less: " + c.tighter
+		return CannotSay, "another scope that this traffic belongs to may allow less: " + c.tighter
 	case c.unknown != "":
 		return CannotSay, "nothing shows what the path carries without the limit: " + c.unknown
 	}

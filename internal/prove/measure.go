@@ -27,7 +27,7 @@ const (
 // route is where a near station lives and whom it talks to.
 type route struct {
 	group cgroup.Cgroup
-	ns    *netns.Namespace // nil is this one
+	ns    *netns.Namespace
 	user  uint32
 	late  bool // it becomes that user once its sockets are open
 	peer  station.Peer
@@ -64,7 +64,7 @@ func flowOf(t Test) station.Flow {
 // routeOf is how a test's traffic goes. A scope of a prefix is tested between two namespaces of our own, where any address
 // can be had without asking whose it is.
 func (r *runner) routeOf(t Test) (at route, err error) {
-	at = route{group: r.bed.outside, user: t.user}
+	at = route{ns: r.bed.here, group: r.bed.outside, user: t.user}
 	if t.group != "" {
 		if at.group, err = r.bed.inside(t.group); err != nil {
 			return at, err
@@ -200,7 +200,7 @@ func wayOf(t Test, own bool) way {
 
 // calibrate measures what a way carries from outside of every scope, for the highest promise on it.
 func (r *runner) calibrate(ctx context.Context, w way, highest Test) (units.BitRate, string, error) {
-	at := route{group: r.bed.outside, user: highest.user, peer: station.Peer{}}
+	at := route{ns: r.bed.here, group: r.bed.outside, user: highest.user}
 	family := 0
 	if w.path.IPv6 {
 		family = 1

@@ -34,7 +34,7 @@ type Test struct {
 	Direction limit.Direction
 	Path      Path
 	Promise   units.BitRate
-	Skip      Verdict // CannotSay or Shadow; "" is measured
+	Skip      Verdict // CannotSay, Shadow or Members; "" is measured
 	Reason    string
 	Remote    string // the peer's address, in words where it is not chosen yet
 	group     string // cgroup that the near station is in, "" for outside of all
@@ -124,6 +124,9 @@ func (o Options) Plan(ipv6 error) ([]Test, error) {
 				continue
 			}
 			for _, path := range paths(s.Scope.Applies, o.Peer) {
+				if path.IPv6 && ipv6 != nil && s.Scope.Applies.Kind != policy.Prefix {
+					continue // what this host does not have cannot be gone around by
+				}
 				t := Test{Scope: s.Scope, Direction: direction.of, Path: path, Promise: direction.rate.Rate}
 				if err := o.prepare(&t, s, all, ipv6); err != nil {
 					return nil, err
@@ -158,6 +161,9 @@ func (o Options) prepare(t *Test, s daemon.ScopeStatus, all []policy.Scope, ipv6
 	}
 	skip := func(v Verdict, format string, args ...any) { t.Skip, t.Reason = v, fmt.Sprintf(format, args...) }
 	switch {
+	case s.Scope.Applies.Kind == policy.Group:
+		skip(Members, "its traffic is its members', and they are measured one by one")
+		return nil
 	case s.State == "shadow":
 		skip(Shadow, "it counts what it would do, and does nothing")
 		return nil
@@ -226,7 +232,7 @@ func (o Options) tighter(t *Test, all []policy.Scope) string {
 		if rate == nil || other.Shadow || rate.Rate >= t.Promise || other.Name == t.Scope.Name {
 			continue
 		}
-		around := other.Applies.Kind == policy.Host
+		around := other.Applies.Kind == policy.Host || other.Name == t.Scope.Parent
 		if kind := other.Applies.Kind; (kind == policy.Cgroup || kind == policy.Unit) && t.group != "" {
 			path, missing, err := o.Engine.Cgroup(other.Applies)
 			around = err == nil && missing == "" && strings.HasPrefix(t.group+"/", path+"/")
@@ -237,6 +243,9 @@ func (o Options) tighter(t *Test, all []policy.Scope) string {
 		if around {
 			return fmt.Sprintf("%s with %s", other.Name, rate.Rate)
 		}
+	}
+	if t.Scope.Parent != "" {
+		return t.Scope.Parent + ", which its siblings may use at the same time"
 	}
 	return ""
 }

@@ -21,6 +21,7 @@ const (
 	Leaks     Verdict = "leaks"      // it lies above, or traffic of the scope was not charged
 	CannotSay Verdict = "cannot say" // with a reason
 	Shadow    Verdict = "shadow"     // the scope only counts: it promises nothing
+	Members   Verdict = "members"    // a group, which has no traffic but its members'; they are proved one by one
 )
 
 // State says whether a way around a scope is closed.

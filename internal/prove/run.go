@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 // enforced are the scopes that do something.
 func enforced(all []daemon.ScopeStatus) (scopes []policy.Scope) {
 	for _, s := range all {
-		if s.State == "enforced" {
+		if s.State == "enforced" && s.Scope.Applies.Kind != policy.Group {
 			scopes = append(scopes, s.Scope)
 		}
 	}

@@ -36,6 +36,7 @@ var nobody uint32 = 65534
 //	   198.18.r.s/30                  198.19.0.0/30
 type testbed struct {
 	lab     *instance.Instance
+	here    *netns.Namespace // the caller's
 	peer    *netns.Namespace
 	near    *netns.Namespace    // of our own: for what must not touch this namespace
 	outside cgroup.Cgroup       // holds what must be in no scope
@@ -62,36 +63,41 @@ const (
 const cgroupPrefix = "weir-prove-"
 
 // newTestbed builds it, or refuses where an address is taken.
-func newTestbed(ctx context.Context, root string, ipv6 bool) (t *testbed, err error) {
+func newTestbed(ctx context.Context, root string, ipv6 bool) (*testbed, error) {
+	if err := sweepCgroups(root); err != nil {
+		return nil, err
+	}
 	lab, err := instance.New("prove", instance.Run)
 	if err != nil {
 		return nil, err
 	}
-	t = &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.close())
-		}
-	}()
-	if err := sweepCgroups(root); err != nil {
-		return nil, err
+	t := &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{}}
+	if err := t.build(ctx); err != nil {
+		return nil, errors.Join(err, t.close())
 	}
-	if t.outside, err = cgroup.Create(root, cgroupPrefix+strconv.Itoa(os.Getpid())); err != nil {
-		return nil, err
+	return t, nil
+}
+
+func (t *testbed) build(ctx context.Context) (err error) {
+	if t.here, err = netns.Current(); err != nil {
+		return err
 	}
-	if err := lab.Announce([]string{"peer", "near"}); err != nil {
-		return nil, err
+	if t.outside, err = cgroup.Create(t.root, cgroupPrefix+strconv.Itoa(os.Getpid())); err != nil {
+		return err
 	}
-	if t.peer, err = netns.Create(lab.Namespace("peer")); err != nil {
-		return nil, err
+	if err := t.lab.Announce([]string{"peer", "near"}); err != nil {
+		return err
 	}
-	if t.near, err = netns.Create(lab.Namespace("near")); err != nil {
-		return nil, err
+	if t.peer, err = netns.Create(t.lab.Namespace("peer")); err != nil {
+		return err
+	}
+	if t.near, err = netns.Create(t.lab.Namespace("near")); err != nil {
+		return err
 	}
 	if err := t.wire(); err != nil {
-		return nil, err
+		return err
 	}
-	return t, t.serve(ctx)
+	return t.serve(ctx)
 }
 
 // wire makes both veth pairs. This namespace's addresses must be free, and no route but a default one may lead to them.
@@ -190,7 +196,8 @@ func (t *testbed) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.server, err = child.StartIn(ctx, station.FarPart, os.Stderr, enter(group, t.peer)); err != nil {
+	// It ends with the testbed, not with ctx, so that its end is in order.
+	if t.server, err = child.StartIn(context.WithoutCancel(ctx), station.FarPart, os.Stderr, enter(group, t.peer)); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(t.server.In).Encode(station.FarTask{Listen: "[::]:0", Token: t.token, User: &nobody}); err != nil {
@@ -221,13 +228,10 @@ func (t *testbed) hold(g cgroup.Cgroup) (*os.File, error) {
 	return folder, nil
 }
 
-// enter starts a child in a cgroup and, if ns is not nil, in a namespace.
+// enter starts a child in a cgroup and a namespace.
 func enter(group *os.File, ns *netns.Namespace) func(*syscall.SysProcAttr) error {
 	return func(attributes *syscall.SysProcAttr) error {
 		attributes.UseCgroupFD, attributes.CgroupFD = true, int(group.Fd())
-		if ns == nil {
-			return nil
-		}
 		return ns.Enter()
 	}
 }
@@ -270,7 +274,7 @@ func (t *testbed) close() error {
 	if t.server != nil {
 		errs = append(errs, t.server.Stop(2*time.Second))
 	}
-	for _, ns := range []*netns.Namespace{t.peer, t.near} {
+	for _, ns := range []*netns.Namespace{t.here, t.peer, t.near} {
 		if ns != nil {
 			errs = append(errs, ns.Close())
 		}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/testutil"
+)
+
+// box runs a shell script with mount and network namespaces, a bpf file system and a run directory of its own, where a cgroup
+// of the test's own is the root of the hierarchy: what the binary does "to the host" it does in there. $WEIR is the binary.
+func box(t *testing.T, script string) outcome {
+	t.Helper()
+	testutil.NeedRoot(t)
+	root, err := cgroup.Root()
+	if err != nil {
+		testutil.Need(t, "cgroup v2", err)
+	}
+	group, err := cgroup.Create(root, fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := cgroup.Cgroup{Path: filepath.Join(group.Path, "backups")}
+	t.Cleanup(func() {
+		testutil.Eventually(t, 10*time.Second, "the removal of the test's cgroups", func() bool {
+			return inner.Remove() == nil && group.Remove() == nil
+		})
+	})
+	if err := os.Mkdir(inner.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const prepare = `set -e
+mount --bind "$GROUP" "$ROOT"
+mount -t bpf bpf /sys/fs/bpf
+mount -t tmpfs none /run
+ip link set lo up
+set +e
+`
+	cmd := exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
+	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+root, "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
+	cmd.Dir = t.TempDir()
+	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: 20Mbit}\n"
+	if err := os.WriteFile(filepath.Join(cmd.Dir, "policy.yaml"), []byte(policy), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	return finish(t, cmd, cmd.Run(), &stdout, &stderr)
+}
+
+// proof is what the test reads of the document of weir prove.
+type proof struct {
+	Format string
+	Rates  []struct {
+		Scope, Verdict string
+		Samples        []struct {
+			Times float64 `json:"charged_times"`
+		}
+	}
+	Escapes []struct{ Scope, Check, State string }
+}
+
+func TestProveMeasuresAndLeavesNothing(t *testing.T) {
+	got := box(t, `"$WEIR" apply --quiet policy.yaml >&2
+"$WEIR" prove --quiet --format json --duration 200ms --repetitions 1 --out out policy.yaml
+echo "status $?" >&2
+ls out/report.html out/junit.xml >&2
+ip -o link | grep -v ": lo:" >&2
+ls /run/netns >&2
+find "$ROOT" -name "weir-prove*" >&2
+"$WEIR" release --quiet`)
+	got.want(t, 0)
+	var p proof
+	if err := json.Unmarshal([]byte(got.stdout), &p); err != nil {
+		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
+	}
+	if p.Format != "weir-prove/1" || len(p.Rates) == 0 || len(p.Escapes) != 7 {
+		t.Errorf("%d rates and %d ways around in %s\n%s", len(p.Rates), len(p.Escapes), p.Format, got.stderr)
+	}
+	for _, r := range p.Rates {
+		for _, s := range r.Samples {
+			if s.Times < 0.9 || s.Times > 1.2 {
+				t.Errorf("%+v: what arrived was charged %.2f times", r, s.Times)
+			}
+		}
+	}
+	for _, e := range p.Escapes {
+		if e.Check == "another network namespace" && e.State != "covered" {
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, line := range strings.Split(strings.TrimSpace(got.stderr), "\n") {
+		switch {
+		case strings.HasPrefix(line, "status "), strings.HasPrefix(line, "out/"), strings.HasPrefix(line, "Error: cannot say"),
+			strings.HasPrefix(line, "Try:"), strings.Contains(line, "backups"), strings.HasPrefix(line, "Applied"), strings.Contains(line, "──"):
+		case strings.Contains(line, "scope "):
+		default:
+			t.Errorf("it left or said: %s", line)
+		}
+	}
+}
+
+func TestWhatAKilledProofLeavesTheNextOneRemoves(t *testing.T) {
+	got := box(t, `"$WEIR" apply --quiet policy.yaml >/dev/null 2>&1
+"$WEIR" prove --quiet >/dev/null 2>&1 &
+prove=$!
+for i in $(seq 100); do test -n "$(ls /run/netns 2>/dev/null)" && test -n "$(ip -o link | grep weir)" && break; sleep 0.1; done
+kill -9 $prove
+ls /run/netns
+"$WEIR" prove --quiet --peer 127.0.0.1:9 >/dev/null 2>&1
+echo "status $?"
+for i in $(seq 100); do test -z "$(ip -o link | grep weir)" && break; sleep 0.1; done
+ip -o link | grep weir
+ls /run/netns
+find "$ROOT" -name "weir-prove*"
+"$WEIR" release --quiet
+echo end`)
+	got.want(t, 0)
+	before, after, cut := strings.Cut(got.stdout, "status 3\n")
+	if !cut || !strings.Contains(before, "-peer") {
+		t.Fatalf("the kill hit no testbed, or the next command did not say that nobody listens:\n%s%s", got.stdout, got.stderr)
+	}
+	if after != "end\n" {
+		t.Errorf("left after the next command:\n%s", after)
+	}
+}

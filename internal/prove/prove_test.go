@@ -1,0 +1,347 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/daemon"
+	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/prove/station"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/lab/instance"
+	"weir/policy"
+)
+
+func TestMain(m *testing.M) {
+	child.Main(child.Parts{station.NearPart: station.Near, station.FarPart: station.Far})
+	os.Exit(m.Run())
+}
+
+// setup makes an engine with folders, a bpf file system, a run directory and a cgroup of the test's own.
+func setup(t *testing.T) *daemon.Engine {
+	t.Helper()
+	testutil.NeedRoot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	pins := t.TempDir()
+	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(pins, 0) })
+	root, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroups", func() bool {
+			for _, group := range []string{"a", "a/inner", "b"} {
+				_ = os.Remove(filepath.Join(root.Path, group))
+			}
+			return root.Remove() == nil
+		})
+	})
+	for _, group := range []string{"a", "a/inner", "b"} {
+		if err := os.Mkdir(filepath.Join(root.Path, group), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &daemon.Engine{StateDir: t.TempDir(), PinDir: filepath.Join(pins, "weir", "limit"), CgroupRoot: root.Path,
+		Sockets: func(func(*netns.Namespace) error) error { return nil }}
+}
+
+func scope(name string, applies policy.Selector, rate units.BitRate) policy.Scope {
+	return policy.Scope{Name: name, Applies: applies, Egress: &policy.Rate{Rate: rate}}
+}
+
+var groupA = policy.Selector{Kind: policy.Cgroup, Text: "/a"}
+
+// run applies scopes and proves them from a namespace of the test's own, which stands for the host's.
+func run(t *testing.T, e *daemon.Engine, o Options, scopes ...policy.Scope) *Result {
+	t.Helper()
+	if _, err := e.Apply(scopes); err != nil {
+		t.Fatal(err)
+	}
+	o.Engine, o.Duration, o.Repetitions = e, 100*time.Millisecond, 1
+	var result *Result
+	if err := inNamespace(t, func() (err error) {
+		result, err = Run(t.Context(), o)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// inNamespace runs f where what is made "on this host" is made in a namespace of the test's own.
+func inNamespace(t *testing.T, f func() error) error {
+	t.Helper()
+	return testutil.Namespace(t, "host").Do(f)
+}
+
+// find returns the check's outcome for a scope.
+func find(t *testing.T, r *Result, scope, check string) Escape {
+	t.Helper()
+	for _, e := range r.Escapes {
+		if e.Scope == scope && e.Check == check {
+			return e
+		}
+	}
+	t.Fatalf("nothing is said of %s for %s: %+v", check, scope, r.Escapes)
+	return Escape{}
+}
+
+// A rate is a time, which no test asserts; that a scope is charged for what arrives is a count.
+func TestEveryPathOfAScopeIsCharged(t *testing.T) {
+	e := setup(t)
+	testutil.Snapshot(t)
+	result := run(t, e, Options{}, scope("a", groupA, 20e6))
+	if len(result.Rates) != 4 {
+		t.Fatalf("%d rates, want TCP and UDP of both families: %+v", len(result.Rates), result.Rates)
+	}
+	for _, rate := range result.Rates {
+		if rate.Path.IPv6 && IPv6() != nil {
+			continue
+		}
+		if strings.Contains(rate.Reason, "the path carries") {
+			t.Logf("%s: %s", rate.Path, rate.Reason) // a machine that is too busy for the rate says so
+			continue
+		}
+		if len(rate.Samples) != 1 {
+			t.Errorf("%s: %d samples, %s: %s", rate.Path, len(rate.Samples), rate.Verdict, rate.Reason)
+			continue
+		}
+		if q := rate.Samples[0].Quotient; q < 0.9 || q > 1.2 {
+			t.Errorf("%s: charged %.2f times", rate.Path, q)
+		}
+	}
+	for check, want := range map[string][]State{
+		"sockets opened before":     {CanEscape},
+		"tunnel":                    {Covered, NotApplicable},
+		"loopback":                  {NotApplicable},
+		"super-packets":             {Covered, Unknown},
+		"another network namespace": {Covered},
+	} {
+		got := find(t, result, "a", check)
+		if !strings.Contains(fmt.Sprint(want), string(got.State)) {
+			t.Errorf("%s: %s because %s; want %s", check, got.State, got.Why, want)
+		}
+	}
+	if e := find(t, result, "any", "sockets open at the attach"); e.State != Covered {
+		t.Errorf("sockets open at the attach: %s because %s", e.State, e.Why)
+	}
+}
+
+func TestUsersAndPrefixesAreReached(t *testing.T) {
+	e := setup(t)
+	testutil.Snapshot(t)
+	user := scope("user", policy.Selector{Kind: policy.User, User: 4321}, 20e6)
+	user.Loopback = true
+	prefix := scope("prefix", policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("10.231.0.0/16")}, 20e6)
+	result := run(t, e, Options{}, user, prefix)
+	for _, want := range []struct {
+		scope, check string
+		state        State
+	}{
+		{"user", "another network namespace", Covered},
+		{"user", "loopback", Covered},
+		{"user", "sockets opened before", CanEscape},
+		{"prefix", "another network namespace", Covered},
+		{"prefix", "loopback", NotApplicable},
+		{"prefix", "sockets opened before", NotApplicable},
+	} {
+		if got := find(t, result, want.scope, want.check); got.State != want.state {
+			t.Errorf("%s, %s: %s because %s; want %s", want.scope, want.check, got.State, got.Why, want.state)
+		}
+	}
+}
+
+func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
+	e := setup(t)
+	shadow := scope("shadow", policy.Selector{Kind: policy.Cgroup, Text: "/b"}, 50e6)
+	shadow.Shadow = true
+	scopes := []policy.Scope{scope("slow", groupA, 64e3), shadow,
+		scope("away", policy.Selector{Kind: policy.Cgroup, Text: "/nowhere"}, 50e6),
+		scope("device", policy.Selector{Kind: policy.Interface, Text: "lo"}, 50e6)}
+	if _, err := e.Apply(scopes); err != nil {
+		t.Fatal(err)
+	}
+	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]struct {
+		verdict Verdict
+		why     string
+	}{
+		"slow": {CannotSay, "--duration 20s"}, "shadow": {Shadow, "does nothing"}, "away": {CannotSay, "there is no cgroup"},
+		"device": {CannotSay, "--peer"},
+	}
+	for _, test := range tests {
+		if w := want[test.Scope.Name]; test.Skip != w.verdict || !strings.Contains(test.Reason, w.why) {
+			t.Errorf("%s: %q because %q; want %q because of %q", test.Scope.Name, test.Skip, test.Reason, w.verdict, w.why)
+		}
+	}
+}
+
+func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
+	e := setup(t)
+	six := scope("six", policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("2001:db8:1::/48")}, 50e6)
+	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6), six}); err != nil {
+		t.Fatal(err)
+	}
+	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(errors.New("IPv6: switched off"))
+	if err != nil || len(tests) != 4 {
+		t.Fatalf("%d tests, want TCP and UDP of each scope; %v", len(tests), err)
+	}
+	for _, test := range tests {
+		if is := test.Scope.Name == "six"; test.Path.IPv6 != is || (test.Skip == CannotSay) != is {
+			t.Errorf("%s by %s: %q because %q", test.Scope.Name, test.Path, test.Skip, test.Reason)
+		}
+	}
+}
+
+func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
+	e := setup(t)
+	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy is in force") {
+		t.Errorf("without a policy: %v", err)
+	}
+	if _, err := e.Apply([]policy.Scope{scope("backups", groupA, 50e6)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Options{Engine: e, Scope: "backup"}.Plan(nil)
+	if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), `did you mean "backups"`) {
+		t.Errorf("with a wrong scope: %v", err)
+	}
+}
+
+// A scope inside another cannot be blamed for the outer's limit.
+func TestATighterScopeAroundIsNamed(t *testing.T) {
+	e := setup(t)
+	inner := scope("inner", policy.Selector{Kind: policy.Cgroup, Text: "/a/inner"}, 80e6)
+	if _, err := e.Apply([]policy.Scope{scope("outer", groupA, 50e6), inner}); err != nil {
+		t.Fatal(err)
+	}
+	tests, err := Options{Engine: e, Scope: "inner", Duration: time.Second, Repetitions: 1}.Plan(nil)
+	if err != nil || len(tests) == 0 {
+		t.Fatal(tests, err)
+	}
+	for _, test := range tests {
+		if !strings.HasPrefix(test.tighter, "outer with 50 Mbit/s") {
+			t.Errorf("%s: tighter is %q", test.Path, test.tighter)
+		}
+	}
+}
+
+func TestAnAddressInUseIsRefused(t *testing.T) {
+	e := setup(t)
+	testutil.Snapshot(t)
+	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
+		t.Fatal(err)
+	}
+	err := inNamespace(t, func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.AddAddress("lo", netip.MustParsePrefix("198.18.0.1/15")); err != nil {
+			return err
+		}
+		_, err = Run(t.Context(), Options{Engine: e, Duration: time.Second, Repetitions: 1})
+		return err
+	})
+	if fault.Of(err) != fault.Testbed || !strings.Contains(err.Error(), "198.18.0.1/15") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
+	e := setup(t)
+	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
+		t.Fatal(err)
+	}
+	peer, err := station.Resolve(t.Context(), "127.0.0.1:9", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = inNamespace(t, func() error {
+		_, err := Run(t.Context(), Options{Engine: e, Duration: time.Second, Repetitions: 1, Peer: peer})
+		return err
+	})
+	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "--listen") {
+		t.Errorf("got %v, advice %q", err, fault.Advice(err))
+	}
+}
+
+func TestAnInterruptedRunLeavesNothing(t *testing.T) {
+	e := setup(t)
+	testutil.Snapshot(t)
+	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reports := 0
+	err := inNamespace(t, func() error {
+		result, err := Run(ctx, Options{Engine: e, Duration: time.Second, Repetitions: 1, Report: func(string, time.Duration) {
+			if reports++; reports == 3 {
+				cancel()
+			}
+		}})
+		if err == nil && !result.Stopped {
+			t.Error("the result does not say that it was stopped")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(e.CgroupRoot, "*", cgroupPrefix+"*"))
+	if own, _ := filepath.Glob(filepath.Join(e.CgroupRoot, cgroupPrefix+"*")); err != nil || len(left)+len(own) > 0 {
+		t.Errorf("cgroups left: %v %v, %v", left, own, err)
+	}
+}
+
+func TestSweepRemovesWhatTheDeadHaveLeftAndNothingElse(t *testing.T) {
+	e := setup(t)
+	// A process id above the kernel's largest belongs to no process.
+	stale := filepath.Join(e.CgroupRoot, "a", cgroupPrefix+"4194999")
+	own := filepath.Join(e.CgroupRoot, "a", fmt.Sprint(cgroupPrefix, os.Getpid()))
+	for _, path := range []string{stale, own} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = os.Remove(own) }()
+	left, err := instance.New("prove", instance.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = left.Close() }()
+	if err := Sweep(e.CgroupRoot); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !os.IsNotExist(err) {
+		t.Errorf("the dead one's cgroup: %v", err)
+	}
+	if _, err := os.Stat(own); err != nil {
+		t.Errorf("the living one's cgroup: %v", err)
+	}
+	if _, err := os.Stat(left.Dir); err != nil {
+		t.Errorf("the living one's instance: %v", err)
+	}
+}
