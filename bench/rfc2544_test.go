@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -60,21 +61,26 @@ func newForwarder(b *testing.B) *rfc2544.Ports {
 	}
 }
 
+// wholeSearch is set for results that are to be published; without it the search is coarse and takes a few seconds a size.
+const wholeSearch = "WEIR_BENCH_RFC2544"
+
 // forwarding is the procedure on a machine whose processors others use too: short trials, since an interruption spoils long
 // ones, and more repetitions of those that lost frames.
 func forwarding(sizes ...int) rfc2544.Config {
 	c := rfc2544.Quick(rfc2544.Setup{Sizes: sizes, Tests: []rfc2544.Test{rfc2544.Throughput}}).OnSharedMachine()
-	c.SearchTime, c.FinalTime = 200*time.Millisecond, 500*time.Millisecond
 	c.LearnWait, c.ResidualWait, c.RestWait = 0, 50*time.Millisecond, 10*time.Millisecond
 	if testing.Verbose() {
 		c.Progress = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	}
-	c.Resolution, c.Verify, c.VerifyFinal = 0.02, 3, 4
+	c.SearchTime, c.FinalTime, c.Resolution, c.Verify, c.VerifyFinal = 100*time.Millisecond, 200*time.Millisecond, 0.05, 1, 2
+	if os.Getenv(wholeSearch) != "" {
+		c.SearchTime, c.FinalTime, c.Resolution, c.Verify, c.VerifyFinal = 200*time.Millisecond, 500*time.Millisecond, 0.02, 3, 4
+	}
 	return c
 }
 
 // BenchmarkRFC2544 searches the throughput of the kernel's forwarding (RFC 2544 section 26.1) at 64, 512 and 1518 octets, once
-// per iteration: -benchtime 3x gives three repetitions of each. The spread is the highest result over the lowest, less one.
+// per iteration: WEIR_BENCH_RFC2544=1 and -benchtime 3x give three repetitions of each. The spread is the highest result over the lowest, less one.
 func BenchmarkRFC2544(b *testing.B) {
 	must(b, session.Realtime())
 	defer func() { must(b, session.Ordinary()) }()
