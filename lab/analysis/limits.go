@@ -30,12 +30,12 @@ func limitSamples(a attempt, phase run.PhaseResult) []record.Sample {
 		}
 	}
 	for _, status := range phase.Limits {
-		samples = append(samples, countSamples(a, status, phase.Phase.Duration)...)
+		samples = append(samples, countSamples(a, status, phase.Counted)...)
 	}
 	return samples
 }
 
-// countSamples are what a limit has counted itself.
+// countSamples are what a limit has counted itself in the time.
 func countSamples(a attempt, s limits.Status, duration time.Duration) []record.Sample {
 	name := s.Limit.Name
 	samples := []record.Sample{
@@ -135,6 +135,6 @@ func limitsTable(outcome *run.Outcome, rows []summary.Row) (record.Table, bool) 
 		t.Columns[i] = "limit"
 	}
 	t.Title = "Limits"
-	t.Note = "used: goodput as a part of the most that the limit allows, after the settle time; passed: octets as the limit counts them, as a part of rate times duration, over the whole phase."
+	t.Note = "used: goodput as a part of the most that the limit allows; passed: octets as the limit counts them, as a part of rate times time; all after the settle time."
 	return t, true
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/testutil"
 	"weir/lab/instance"
@@ -47,7 +49,7 @@ phases:
 // measure runs the cell's phase with real traffic and no gate.
 func measure(t *testing.T, text string) PhaseResult {
 	t.Helper()
-	testutil.Snapshot(t)
+	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	cells, err := parse(t, text).Expand()
 	if err != nil {
@@ -64,6 +66,7 @@ func measure(t *testing.T, text string) PhaseResult {
 		if err := lab.Close(); err != nil {
 			t.Error(err)
 		}
+		nothingLeft(t, lab.ID)
 	}()
 	bench, err := Raise(t.Context(), lab, &cells[0], nil)
 	if err != nil {
@@ -82,6 +85,19 @@ func measure(t *testing.T, text string) PhaseResult {
 		}
 	}
 	return result
+}
+
+// nothingLeft looks for what a lab may leave.
+func nothingLeft(t *testing.T, id string) {
+	t.Helper()
+	if left, err := netns.List("weir-" + id); err != nil || len(left) > 0 {
+		t.Errorf("namespaces left: %v, %v", left, err)
+	}
+	if root, err := cgroup.Root(); err == nil {
+		if left, _ := filepath.Glob(filepath.Join(root, "*"+id+"*")); len(left) > 0 {
+			t.Errorf("cgroups left: %v", left)
+		}
+	}
 }
 
 func received(result PhaseResult, flow string) (octets uint64) {
@@ -195,7 +211,6 @@ func TestLimitAboveWhatTheMachineCarries(t *testing.T) {
 		got = append(got, f)
 		return traffic.Result{Flow: f, Goodput: 1e9}, nil
 	}}
-	testutil.Snapshot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	outcome, err := Execute(context.Background(), parse(t, text), Options{Generator: slow, Carrier: &fakeCarrier{}, Gate: fakeGate{}})
 	if fault.Of(err) != fault.Testbed || len(outcome.Unfit) != 1 || !strings.Contains(outcome.Unfit[0].Error(), "400 Gbit/s") {

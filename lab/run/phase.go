@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,16 +15,34 @@ import (
 // grace is how long after its end a flow may still take to report.
 const grace = 30 * time.Second
 
-// countedPhase is runPhase with what the limits count meanwhile.
+// countedPhase is runPhase with what the limits count from the end of the settle time on.
 func countedPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) (PhaseResult, error) {
-	before, err := bench.Limits.Read()
-	if err != nil {
-		return PhaseResult{}, err
+	settled := make(chan counted, 1)
+	read := func() {
+		status, err := bench.Limits.Read()
+		settled <- counted{status, time.Now(), err}
+	}
+	brokeOff := func() bool { return false }
+	if phase.Settle > 0 {
+		brokeOff = time.AfterFunc(phase.Settle, read).Stop
+	} else {
+		read() // before the first packet
 	}
 	result := runPhase(ctx, bench, phase, generator)
+	if brokeOff() {
+		return result, nil
+	}
+	before := <-settled
 	after, err := bench.Limits.Read()
-	result.Limits = limits.Difference(after, before)
-	return result, err
+	result.Limits, result.Counted = limits.Difference(after, before.status), time.Since(before.at)
+	return result, errors.Join(before.err, err)
+}
+
+// counted is a reading of the limits.
+type counted struct {
+	status []limits.Status
+	at     time.Time
+	err    error
 }
 
 // runPhase generates the phase's traffic, all flows released together, and returns when the last one has reported.

@@ -79,7 +79,8 @@ type PhaseResult struct {
 	Streams []StreamResult
 	// Procedure is the phase's benchmark; nil where it has none.
 	Procedure *ProcedureResult
-	Limits    []limits.Status // counted during the phase
+	Limits    []limits.Status // counted since the end of the settle time
+	Counted   time.Duration   // for how long
 }
 
 // StreamResult is what became of a tester stream.

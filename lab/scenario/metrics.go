@@ -163,7 +163,7 @@ func Metrics() []Metric {
 		m(LinkMaxBacklog, record.Bytes, OfLink, none, "most octets that waited in the link's queue"),
 		m(LinkMarked, record.Frames, OfLink, none, "frames that the link's queue marked with congestion experienced"),
 		m(LimitUse, record.Share, OfLimit, more, "goodput of all limited flows as a part of the most that the limit allows: its rate times a full segment's payload over its octets on the wire, 1448/1514 for TCP over IPv4 with timestamps and an MTU of 1500"),
-		m(LimitRateUse, record.Share, OfLimit, none, "octets that the limit let pass over the whole phase, as it counts them, as a part of rate times duration"),
+		m(LimitRateUse, record.Share, OfLimit, none, "octets that the limit let pass after the settle time, as it counts them, as a part of rate times that time"),
 		m(LimitMarked, record.Count, OfLimit, none, "packets that the limit marked with congestion experienced"),
 		m(LimitReduced, record.Count, OfLimit, none, "packets for which the limit asked the sender to reduce its congestion window"),
 		m(LimitRefused, record.Count, OfLimit, less, "packets that the limit refused; of a queue, those that it dropped"),
