@@ -80,7 +80,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	state->updates++;
 	move_unit(sharing, terms->rate, factor);
 	if (config->weight)
-		renew_share(index, config, state, sharing, terms->rate, interval > least ? interval : least);
+		renew_share(index, config, state, sharing, terms->rate, now, interval > least ? interval : least);
 }
 
 #endif

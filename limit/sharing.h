@@ -13,11 +13,12 @@
 
 #define SECOND 1000000000ULL
 #define FRAME 1514              /* octets of a full-sized Ethernet frame without FCS */
-#define ALLOWED_LEAST 1000      /* octet/s */
+#define ALLOWED_LEAST 8000      /* octet/s; the lowest limit that a scope can have */
 #define PRESSED_MOST 896        /* of 1024: the factor of a parent whose queue has run up */
 #define RISE_MOST 1536          /* of 1024: the factor of a parent that is not used at all, before it is softened */
 #define UNIT_LEAST 1024         /* so that a factor close to one still moves it */
 #define FOLLOW_MOST 100000000LL /* ns; a sluggish child does not hold up the others beyond it */
+#define SILENT 4                /* of its longest intervals, after which a parent without packets is not used */
 #define RATIO_MOST 16           /* by which a child's rates follow its parent in one interval */
 
 /* What is in force in one direction of a scope. */
@@ -97,7 +98,7 @@ static __always_inline void move_unit(struct limit_sharing *sharing, __u64 rate,
 }
 
 /* What the parent leaves to a child, octet/s; all where it does not limit this direction, or only in shadow. */
-static __always_inline __u64 left_by_parent(__u32 index, const struct limit_config *config, __u64 interval)
+static __always_inline __u64 left_by_parent(__u32 index, const struct limit_config *config, __u64 now, __u64 interval)
 {
 	__u32 parent = parent_of(index >> 1), above = (parent - 1) * 2 + (index & 1);
 
@@ -105,13 +106,19 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 		return config->rate;
 	struct limit_config *limits = bpf_map_lookup_elem(&limit_configs, &above);
 	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &above);
+	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &above);
 
-	if (!limits || !sharing || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
+	if (!limits || !sharing || !state || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
 		return config->rate;
 	if (interval > FOLLOW_MOST)
 		interval = FOLLOW_MOST;
 	if (interval > sharing->slowest_ns)
 		sharing->slowest_ns = interval;
+	/* Children that refuse everything leave the parent without a packet to find out that it is not used. */
+	__u64 start = state->window_start_ns, longest = at_least(sharing->slowest_ns, at_least(state->interval_ns, limits->mark_ns));
+
+	if (now - start > SILENT * longest && __sync_val_compare_and_swap(&state->window_start_ns, start, now) == start)
+		move_unit(sharing, terms_of(limits, sharing).rate, RISE_MOST);
 	return sharing->unit * config->weight >> LIMIT_UNIT_SHIFT;
 }
 
@@ -120,9 +127,9 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
  * it finds out is only how many flows share them.
  */
 static __always_inline void renew_share(__u32 index, const struct limit_config *config, struct limit_state *state,
-					struct limit_sharing *sharing, __u64 before, __u64 interval)
+					struct limit_sharing *sharing, __u64 before, __u64 now, __u64 interval)
 {
-	__u64 rate = left_by_parent(index, config, interval);
+	__u64 rate = left_by_parent(index, config, now, interval);
 
 	if (rate < config->min)
 		rate = config->min;
@@ -136,6 +143,11 @@ static __always_inline void renew_share(__u32 index, const struct limit_config *
 
 	if (ratio > RATIO_MOST << 10)
 		ratio = RATIO_MOST << 10;
+	__s64 finish = *(volatile __s64 *)&state->finish_ns;
+
+	/* The queue holds the same octets at the new rate; where that is lower, they are forgiven, so that it stays bounded. */
+	if (rate > before && finish > (__s64)now)
+		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
 	state->fair_rate = state->fair_rate * ratio >> 10;
 	sharing->unit = sharing->unit * ratio >> 10;
 	sharing->cost = (SECOND << LIMIT_COST_SHIFT) / rate;

@@ -202,6 +202,10 @@ func (f *family) settles(t *testing.T, what string, condition func(rates [3]floa
 		seen = append(seen, fmt.Sprintf("%.1f + %.1f = %.1f", rates[0]/1e6, rates[1]/1e6, rates[2]/1e6))
 	}
 	t.Errorf("%s: in none of %d measurements, Mbit/s: %v", what, tries, seen)
+	for scope := range 3 {
+		state, err := f.plane.State(scope, Egress)
+		t.Logf("scope %d: %+v, %+v (%v)", scope, state, counters(t, f.plane, scope), err)
+	}
 }
 
 // obeys returns a check that a scope was charged for no more than the rate since, whatever the machine was doing: beside

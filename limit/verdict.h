@@ -65,7 +65,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	__s64 ceiling = p->idle || share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
 	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
 
-	if (share->below == GOVERNED && 2 * (queue - cost) > terms.drop_ns)
+	/* Two super-packets of other senders are no pressure yet. */
+	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
 	update_rate(index, state, config, sharing, &terms, p->now, wire, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
