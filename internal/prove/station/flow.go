@@ -26,6 +26,11 @@ type Flow struct {
 	Congestion string `json:"congestion,omitempty"`
 }
 
+// possible says whether a server takes part in the flow.
+func (f Flow) possible() bool {
+	return f.Connections >= 1 && f.Connections <= maxConnections && (f.Protocol == TCP || f.Protocol == UDP && f.Rate > 0)
+}
+
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
 const Payload = 1200
 

@@ -167,7 +167,7 @@ func (s *Server) control(ctx context.Context, c *net.TCPConn, commands *json.Dec
 	if subtle.ConstantTimeCompare([]byte(h.Token), []byte(s.token)) != 1 {
 		return errors.New("the token is not this peer's")
 	}
-	if h.Flow.Connections < 1 || h.Flow.Connections > maxConnections || h.Flow.Protocol == UDP && h.Flow.Rate == 0 {
+	if !h.Flow.possible() {
 		return errors.New("the flow is not one that a peer takes part in")
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
