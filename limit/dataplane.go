@@ -30,7 +30,7 @@ func Load(scopes int) (*DataPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read limit programs: %w", err)
 	}
-	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
+	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_rtts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
 	for _, name := range []string{"limit_tree", "limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
@@ -132,46 +132,6 @@ func (p *DataPlane) prepare(index uint32, rate uint64) error {
 	state.FairRate = rate
 	return errors.Join(p.objects.LimitStates.Put(index, &state),
 		p.objects.LimitShares.Put(index, &limitLimitSharing{Unit: rate << unitShift}))
-}
-
-// Counters are one direction's totals of a scope since it was loaded.
-type Counters struct {
-	Packets  uint64 `json:"packets"`  // admitted, as the stack hands them over
-	Segments uint64 `json:"segments"` // admitted, as they go on the wire
-	Bytes    uint64 `json:"bytes"`    // admitted, on the wire
-	Marked   uint64 `json:"marked"`
-	Reduced  uint64 `json:"reduced"`
-	Refused  uint64 `json:"refused"`
-	Forced   uint64 `json:"forced"`
-	Retries  uint64 `json:"retries"`
-	// Queue counts packets by virtual queue: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0.
-	Queue [32]uint64 `json:"queue"`
-}
-
-// Counters sums a scope's counters over all processors.
-func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
-	var sum Counters
-	if err := p.known(scope); err != nil {
-		return sum, err
-	}
-	var each []limitLimitCounters
-	if err := p.objects.LimitCounts.Lookup(uint32(2*scope)+uint32(direction), &each); err != nil {
-		return sum, fmt.Errorf("read counters of scope %d: %w", scope, err)
-	}
-	for _, c := range each {
-		sum.Packets += c.Packets
-		sum.Segments += c.Segments
-		sum.Bytes += c.Bytes
-		sum.Marked += c.Marked
-		sum.Reduced += c.Reduced
-		sum.Refused += c.Refused
-		sum.Forced += c.Forced
-		sum.Retries += c.Retries
-		for i, n := range c.Queue {
-			sum.Queue[i] += n
-		}
-	}
-	return sum, nil
 }
 
 // Close detaches the programs and frees their maps, except where they are pinned.

@@ -7,6 +7,11 @@
 
 #define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
 #define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
+/*
+ * At ingress the fair rate makes receive windows (window.h) of a round-trip time that is the handshake's. Where round trips
+ * have become longer, it must pass the target by as much to fill the limit.
+ */
+#define INGRESS_HEADROOM_SHIFT 4
 #define INTERVAL_MAX (4 * SECOND)
 #define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
 #define NO_QUEUE 0x7fffffffffffffffLL
@@ -62,6 +67,9 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	if (elapsed > INTERVAL_MAX)
 		elapsed = INTERVAL_MAX;
 	__u64 target = (terms->rate * TARGET_SHARE >> 10) + 1, most = target + (target >> HEADROOM_SHIFT);
+
+	if ((index & 1) == LIMIT_INGRESS)
+		most = target << INGRESS_HEADROOM_SHIFT;
 	__u64 factor = rate_factor(target, bytes, queue, elapsed);
 
 	if (slowest)

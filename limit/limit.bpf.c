@@ -34,7 +34,7 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "queue.h"
 #include "scopes.h"
 #include "verdict.h"
-#include "pacing.h"
+#include "sockops.h"
 #include "visit.h"
 
 /* What the scopes below the one at this place say of the packet; children come before their parents. */

@@ -72,7 +72,14 @@ struct limit_counters {
 	__u64 refused;  /* egress: given back to the sender; ingress: dropped */
 	__u64 forced;   /* admitted above the threshold because nothing was in flight */
 	__u64 retries;  /* compare-and-swap contention */
+	__u64 windows;  /* receive windows set */
 	__u64 queue[LIMIT_QUEUE_BUCKETS]; /* packets by virtual queue: bucket i counts [2^i, 2^(i+1)) us, bucket 0 below 2 us */
+};
+
+/* Per CPU, written by the data plane alone. */
+struct limit_rtt {
+	__u64 count[LIMIT_QUEUE_BUCKETS]; /* samples of TCP's round-trip time, by the buckets of limit_counters */
+	__u64 sum_us;
 };
 
 /* Read for every packet. */

@@ -39,6 +39,7 @@ type limitLimitCounters struct {
 	Refused  uint64
 	Forced   uint64
 	Retries  uint64
+	Windows  uint64
 	Queue    [32]uint64
 }
 
@@ -52,6 +53,12 @@ type limitLimitPrefix struct {
 	_       structs.HostLayout
 	Length  uint32
 	Address [4]uint32
+}
+
+type limitLimitRtt struct {
+	_     structs.HostLayout
+	Count [32]uint64
+	SumUs uint64
 }
 
 type limitLimitSettings struct {
@@ -99,6 +106,8 @@ type limitSocketState struct {
 	Pace        uint32
 	Application uint32
 	Window      uint32
+	Clamp       uint32
+	OwnClamp    uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -112,6 +121,7 @@ const (
 	limitMapLimitInterfaces = "limit_interfaces"
 	limitMapLimitOverflow   = "limit_overflow"
 	limitMapLimitPrefixes   = "limit_prefixes"
+	limitMapLimitRtts       = "limit_rtts"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
@@ -184,6 +194,7 @@ type limitMapSpecs struct {
 	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
+	LimitRtts       *ebpf.MapSpec `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
@@ -224,6 +235,7 @@ type limitMaps struct {
 	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
+	LimitRtts       *ebpf.Map `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
@@ -240,6 +252,7 @@ func (m *limitMaps) Close() error {
 		m.LimitInterfaces,
 		m.LimitOverflow,
 		m.LimitPrefixes,
+		m.LimitRtts,
 		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,

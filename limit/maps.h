@@ -12,6 +12,8 @@ struct socket_state {
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
 	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
+	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
+	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
 };
 
 /* Which kinds of scope exist, so that the others cost nothing. */
@@ -69,6 +71,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct limit_counters);
 } limit_counts SEC(".maps");
+
+/* Round-trip times of the scopes' TCP connections. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct limit_rtt);
+} limit_rtts SEC(".maps");
 
 /* Cgroup id to scope. */
 struct {

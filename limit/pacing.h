@@ -14,15 +14,16 @@
 
 /* What a socket may use. */
 struct allowance {
-	__u64 rate;   /* octet/s, the smallest fair rate of its scopes; UNLIMITED without one */
+	__u64 rate;     /* octet/s, the smallest fair rate of its scopes; UNLIMITED without one */
 	__u64 ahead_ns; /* how much of it may be in flight beyond two round trips */
+	__u32 index;    /* of the scope with that fair rate and the direction, in every map */
 };
 
 /*
  * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
  * their part through what the child may use.
  */
-static __always_inline struct allowance allowance_of(struct socket_state *known)
+static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction)
 {
 	struct allowance least = {.rate = UNLIMITED};
 	__u32 governed[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
@@ -30,7 +31,7 @@ static __always_inline struct allowance allowance_of(struct socket_state *known)
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= known->scopes.count)
 			break;
-		__u32 index = known->scopes.scope[i] * 2 + LIMIT_EGRESS;
+		__u32 index = known->scopes.scope[i] * 2 + direction;
 		struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 		struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
 
@@ -45,6 +46,7 @@ static __always_inline struct allowance allowance_of(struct socket_state *known)
 		if (!skip && state->fair_rate < least.rate) {
 			least.rate = state->fair_rate;
 			least.ahead_ns = config->mark_ns;
+			least.index = index;
 		}
 	}
 	return least;
@@ -98,28 +100,6 @@ static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket
 	/* Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel refuses this. */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));
-}
-
-SEC("sockops")
-int limit_sockops(struct bpf_sock_ops *ops)
-{
-	struct bpf_sock *sk = ops->sk;
-
-	if (!sk)
-		return 1;
-	if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
-	else if (ops->op != BPF_SOCK_OPS_RTT_CB)
-		return 1;
-	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
-
-	if (known && known->generation && known->scopes.count) {
-		struct allowance allowed = allowance_of(known);
-
-		pace(ops, known, allowed.rate);
-		bound_window(ops, known, allowed);
-	}
-	return 1;
 }
 
 #endif

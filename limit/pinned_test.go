@@ -93,7 +93,8 @@ func udpSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	return sink.LocalAddr().String()
 }
 
-// talk connects, and then for every line sends some data, waits for the answer and reports the socket's pacing rate.
+// talk connects, and then for every line sends some data, waits for the answer and reports the socket's pacing rate and the
+// clamp of its receive window.
 func talk(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
@@ -122,12 +123,16 @@ func talk(in io.Reader, out io.Writer) error {
 	}
 	buffer := make([]byte, 64<<10)
 	for {
-		rate := 0
-		err := raw.Control(func(fd uintptr) { rate, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE) })
-		if err != nil {
+		rate, clamp := 0, 0
+		var err1, err2 error
+		err := raw.Control(func(fd uintptr) {
+			rate, err1 = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE)
+			clamp, err2 = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
+		})
+		if err := errors.Join(err, err1, err2); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(out, uint32(rate)); err != nil {
+		if _, err := fmt.Fprintln(out, uint32(rate), clamp); err != nil {
 			return err
 		}
 		if _, err := lines.ReadBytes('\n'); err != nil {

@@ -29,7 +29,7 @@ static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int cle
 	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 }
 
-/* Asks for the RTT callbacks of a socket, which pace it. */
+/* Asks for the callbacks of a socket, which pace it and look after its receive window. */
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
 {
@@ -40,7 +40,7 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
 
 	if (tcp)
-		set_callbacks(tcp, BPF_SOCK_OPS_RTT_CB_FLAG, 0);
+		set_callbacks(tcp, CALLBACKS, 0);
 	return 0;
 }
 
@@ -65,7 +65,6 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
 			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 		known->pace = 0;
-		set_callbacks(tcp, 0, BPF_SOCK_OPS_RTT_CB_FLAG);
 	}
 	if (known && known->window) {
 		__u32 window = UNBOUND;
@@ -73,6 +72,15 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &window, sizeof(window));
 		known->window = 0;
 	}
+	if (known && known->clamp) {
+		__u32 current = 0, own = known->own_clamp;
+
+		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->clamp)
+			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
+		known->clamp = 0;
+	}
+	if (known)
+		set_callbacks(tcp, 0, CALLBACKS);
 	return 0;
 }
 

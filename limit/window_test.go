@@ -1,11 +1,20 @@
 package limit
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/testutil"
 )
 
 // At a low rate TCP must not send its usual super-packets: of half an unbounded window, or of 64 KiB on a short path. The
@@ -43,5 +52,94 @@ func TestSuperPacketsFitALowRate(t *testing.T) {
 	<-received
 	if c := counters(t, p, 0); c.Segments < 80 || c.Segments > 6*c.Packets {
 		t.Errorf("%d segments in %d super-packets, want at most 6 in one", c.Segments, c.Packets)
+	}
+}
+
+// On a path without delay a rate of 500 kbit/s leaves a receiver the least window, two segments. It gets its own back when it
+// is set free. Its round-trip times count in both directions.
+func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
+	client, server, address := path(t)
+	outer, inner := nested(t)
+	listener := echo(t, server, address)
+	p, err := Load(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	id, err := inner.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Ingress, Limit{Rate: 500_000}), p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path)); err != nil {
+		t.Fatal(err)
+	}
+	process, err := child.Start(context.Background(), "talk", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
+	if err := inner.Add(process.PID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: listener}); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewScanner(process.Out)
+	clamp := func() (clamp int) {
+		t.Helper()
+		var rate uint32
+		if !answers.Scan() {
+			t.Fatal("the talker has ended")
+		}
+		if _, err := fmt.Sscan(answers.Text(), &rate, &clamp); err != nil {
+			t.Fatal(err)
+		}
+		return clamp
+	}
+	const least = 2 * 1460
+	// The handshake's last acknowledgement has set it. The kernel's own tuning raises it while the application reads, and the
+	// next acknowledgement lowers it again.
+	if got := clamp(); got > least {
+		t.Errorf("the window is clamped to %d octets, want at most %d", got, least)
+	}
+	exchange := func() int {
+		t.Helper()
+		if _, err := fmt.Fprintln(process.In); err != nil {
+			t.Fatal(err)
+		}
+		return clamp()
+	}
+	exchange()
+	in, err1 := p.Counters(0, Ingress)
+	out, err2 := p.Counters(0, Egress)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if in.Windows == 0 || out.Windows != 0 {
+		t.Errorf("%d windows were counted at ingress and %d at egress, want some and none", in.Windows, out.Windows)
+	}
+	if in.RTT == [32]uint64{} || in.RTT != out.RTT || in.RTTSum != out.RTTSum {
+		t.Errorf("round-trip times at ingress %v (%d µs), at egress %v (%d µs), want the same", in.RTT, in.RTTSum, out.RTT, out.RTTSum)
+	}
+	if p.objects.LimitFree == nil {
+		testutil.Need(t, "tracing", ErrNoIterator)
+	}
+	if err := errors.Join(p.closeLinks(), p.Free(client)); err != nil {
+		t.Fatal(err)
+	}
+	if got := exchange(); got <= least {
+		t.Errorf("the freed window is clamped to %d octets", got)
+	}
+}
+
+func TestPercentileIsABucketsUpperBound(t *testing.T) {
+	counts := [32]uint64{0: 50, 3: 49, 10: 1}
+	for p, want := range map[float64]float64{0.5: 2, 0.51: 16, 0.99: 16, 1: 2048} {
+		if got := Percentile(counts, p); got != want {
+			t.Errorf("percentile %g is %g µs, want %g", p, got, want)
+		}
+	}
+	if got := Percentile([32]uint64{}, 0.5); got != 0 {
+		t.Errorf("without counts %g", got)
 	}
 }

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The receive window of TCP sockets under an ingress limit: what a sender may have in flight is what its receiver
+ * advertises, so a window of fair rate * round-trip time holds the sender to the rate without a loss. The round-trip time
+ * is TCP's smoothed one, for a socket that only receives that of the handshake; the fair rate makes up for the difference.
+ * A window has two segments at least: where the rate leaves less, on short paths, marks and drops do the rest.
+ */
+#ifndef WEIR_LIMIT_WINDOW_H
+#define WEIR_LIMIT_WINDOW_H
+
+#include "pacing.h"
+
+#define TCP_WINDOW_CLAMP 10
+#define WINDOW_SEGMENTS 2      /* the least window, so that acknowledgements are not delayed */
+#define WINDOW_MOST 0x3fffffff
+
+/*
+ * Sets the window at or below what the application or the kernel's own tuning has set; restores it without a limit. The
+ * tuning opens the window whenever the application has read more than before, so every acknowledgement looks at it.
+ */
+static __always_inline void set_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
+{
+	__u32 current = 0, mss = ops->mss_cache;
+
+	if (bpf_getsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) || !current)
+		return;
+	if (!known->clamp || current != known->clamp)
+		known->own_clamp = current;
+	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : WINDOW_MOST;
+
+	if (window < WINDOW_SEGMENTS * mss)
+		window = WINDOW_SEGMENTS * mss;
+	__u32 value = window < known->own_clamp ? window : known->own_clamp;
+
+	if (value + (value >> 4) >= current && value <= current + (current >> 4))
+		return;
+	if (bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
+		return;
+	known->clamp = allowed.rate < UNLIMITED ? value : 0;
+	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &allowed.index);
+
+	if (count && known->clamp)
+		count->windows++;
+}
+
+/*
+ * Looks after the window; a socket without an ingress limit is not looked at again. It is called before a segment
+ * or an acknowledgement is written, which then has the new window; the callback for incoming segments
+ * (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out those that header prediction takes, which are nearly all.
+ */
+static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
+{
+	struct allowance allowed = allowance_of(known, LIMIT_INGRESS);
+
+	if (allowed.rate == UNLIMITED && !known->clamp) {
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+		return;
+	}
+	set_window(ops, known, allowed);
+}
+
+#endif
