@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/fault"
+)
+
+// withLimits is three hosts, two of which send to the third, with these limits in line 5.
+func withLimits(limits string) string {
+	return "version: 1\ntitle: t\nhosts: [a, b, c]\nrouters: [gate]\nlimits: [" + limits + "]\n" +
+		"links: [{ends: [a, gate], plain: true}, {ends: [b, gate], plain: true}, {ends: [gate, c], plain: true}, {ends: [c, a], plain: true}]\n" +
+		"phases: [{duration: 1s, flows: [{name: one, kind: bulk, from: b, to: c}, {name: two, kind: request, from: c, to: b}, {name: three, kind: bulk, from: a, to: c}]}]\n"
+}
+
+func TestLimits(t *testing.T) {
+	s, err := Parse("f.yaml", []byte(withLimits("{name: out, host: b, mechanism: weir, rate: 1Mbit, mark: 1ms, drop: 5ms, burst: 2ms, flows: [one]}, "+
+		"{name: in, host: b, direction: ingress, mechanism: classic, rate: 2Mbit, flows: [one]}, {name: queue, host: a, mechanism: none, rate: 3Mbit}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, in := cells[0].Limits[0], cells[0].Limits[1]
+	if out.Rate != 1e6 || out.Mark != time.Millisecond || out.Drop != 5*time.Millisecond || out.Burst != 2*time.Millisecond || out.Ingress {
+		t.Errorf("the first limit: %+v", out)
+	}
+	if !in.Ingress || in.Mechanism != Classic || in.Mark != 0 || len(cells[0].Limits) != 3 {
+		t.Errorf("the others: %+v", cells[0].Limits)
+	}
+	flows := cells[0].Phases[0].Flows
+	for _, c := range []struct {
+		limit Limit
+		flow  int
+		want  bool
+	}{
+		{Limit{Host: "b"}, 0, true},                            // what b sends
+		{Limit{Host: "b", Ingress: true}, 0, false},            // of which b receives acknowledgements alone
+		{Limit{Host: "b"}, 1, true},                            // answers, which are longer than what is asked with
+		{Limit{Host: "c", Ingress: true}, 1, true},             // the same where they arrive
+		{Limit{Host: "b", Flows: []string{"two"}}, 0, false},   // another flow
+		{Limit{Host: "c", Flows: []string{"three"}}, 2, false}, // what c receives
+	} {
+		if got := c.limit.On(flows[c.flow]); got != c.want {
+			t.Errorf("limit %+v on flow %s: %t", c.limit, flows[c.flow].Name, got)
+		}
+	}
+}
+
+func TestLimitMistakes(t *testing.T) {
+	for _, c := range []struct{ name, limits, want string }{
+		{"unknown host", "{name: x, host: d, mechanism: weir, rate: 1Mbit}", `limits[0].host: there is no host or router "d"`},
+		{"router", "{name: x, host: gate, mechanism: weir, rate: 1Mbit}", "limits[0].host: gate is a router"},
+		{"no rate", "{name: x, host: a, mechanism: weir, rate: 0}", "limits[0].rate: 0"},
+		{"unknown mechanism", "{name: x, host: a, mechanism: wier, rate: 1Mbit}", `did you mean "weir"?`},
+		{"no name", "{name: x y, host: a, mechanism: weir, rate: 1Mbit}", `limits[0].name: "x y" is no name`},
+		{"queue of ingress", "{name: x, host: b, direction: ingress, mechanism: htb, rate: 1Mbit}", "limits[0].mechanism: htb queues what a device sends"},
+		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits everything"},
+		{"queue of two devices", "{name: x, host: a, mechanism: htb-fq_codel, rate: 1Mbit}", "limits[0].host: a has 2 links"},
+		{"unknown flow", "{name: x, host: b, mechanism: weir, rate: 1Mbit, flows: [three]}", `limits[0].flows: host b has no flow "three"`},
+		{"thresholds", "{name: x, host: b, mechanism: weir, rate: 1Mbit, mark: 5ms, drop: 5ms}", "limits[0].mark: 5ms is not below drop"},
+		{"same name", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: x, host: a, mechanism: weir, rate: 1Mbit}", `limits[1]: there is a limit "x" already`},
+		{"same traffic", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: y, host: b, mechanism: weir, rate: 1Mbit, flows: [one]}",
+			`limits[1]: limit "x" is on the same traffic of b`},
+		{"half of the traffic", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: y, host: b, direction: ingress, mechanism: weir, rate: 1Mbit, flows: [one]}",
+			`limits[1].flows: limit "x" is on some of these flows`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(withLimits(c.limits)))
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "f.yaml:5:") {
+				t.Fatalf("got %v\nwant %s in line 5", err, c.want)
+			}
+			if fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+				t.Errorf("status %d with advice %q", fault.Of(err), fault.Advice(err))
+			}
+		})
+	}
+}
