@@ -165,11 +165,12 @@ func (a *app) statusTable(status daemon.Status) error {
 			name  string
 			rate  *policy.Rate
 			count *limit.Counters
-		}{{"egress", s.Scope.Egress, s.Egress}, {"ingress", s.Scope.Ingress, s.Ingress}} {
+			now   *limit.State
+		}{{"egress", s.Scope.Egress, s.Egress, s.EgressNow}, {"ingress", s.Scope.Ingress, s.Ingress, s.IngressNow}} {
 			if direction.rate == nil {
 				continue
 			}
-			row := []string{s.Scope.Name, s.Scope.Applies.String(), direction.name, direction.rate.Rate.String(), "", "", "", "", s.State}
+			row := []string{s.Scope.Name, s.Scope.Applies.String(), direction.name, promise(s.Scope, direction.rate, direction.now), "", "", "", "", s.State}
 			if c := direction.count; c != nil {
 				row[4] = units.ByteSize(c.Bytes).String()
 				row[5], row[6], row[7] = strconv.FormatUint(c.Marked, 10), strconv.FormatUint(c.Reduced, 10), strconv.FormatUint(c.Refused, 10)
@@ -185,6 +186,14 @@ func (a *app) statusTable(status daemon.Status) error {
 	}
 	table.Note = strings.Join(append(notes, escapeNotes(status)...), "\n")
 	return a.table(table)
+}
+
+// promise is what a direction may use, and for a child what that is now.
+func promise(s policy.Scope, rate *policy.Rate, now *limit.State) string {
+	if s.Parent == "" || now == nil {
+		return rate.Rate.String()
+	}
+	return fmt.Sprintf("%s of %s, now %s", rate, s.Parent, short(now.Allowed))
 }
 
 func newReleaseCommand(a *app) *cobra.Command {

@@ -71,6 +71,8 @@ func scopeMetrics() []metric {
 		counted("refused_packets_total", "Packets refused: egress gives them back to the sender, ingress drops them.", func(c *limit.Counters) uint64 { return c.Refused }),
 		counted("forced_packets_total", "Packets admitted beyond the threshold because their sender had nothing in flight.", func(c *limit.Counters) uint64 { return c.Forced }),
 		scopeMetric("limit_bytes_per_second", "The rate that the policy allows.", gauge, func(d *direction) float64 { return float64(d.rate.Rate) / 8 }),
+		scopeMetric("allowed_bytes_per_second", "What the scope may use now: the limit, or less where it shares a parent.", gauge,
+			func(d *direction) float64 { return float64(d.now.Allowed) / 8 }),
 		scopeMetric("fair_rate_bytes_per_second", "The rate that one TCP flow is paced at.", gauge, func(d *direction) float64 { return float64(d.now.FairRate) / 8 }),
 		scopeMetric("queue_seconds", "Length of the virtual queue now.", gauge, func(d *direction) float64 { return d.now.Queue.Seconds() }),
 	}
@@ -121,6 +123,14 @@ func collectScope(out chan<- prometheus.Metric, scope ScopeStatus, metrics []met
 	for _, d := range scope.directions() {
 		if d.rate == nil || d.count == nil || d.now == nil {
 			continue
+		}
+		if d.rate.Weight > 0 {
+			for desc, value := range map[*prometheus.Desc]float64{
+				describe("scope_min_bytes_per_second", "What the parent keeps for the scope.", "scope", "direction", "parent"):             float64(d.rate.Min) / 8,
+				describe("scope_weight", "The scope's part of its parent, against its siblings' weights.", "scope", "direction", "parent"): float64(d.rate.Weight),
+			} {
+				out <- prometheus.MustNewConstMetric(desc, gauge, value, name, d.name, scope.Scope.Parent)
+			}
 		}
 		for _, m := range metrics {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&d), name, d.name)
