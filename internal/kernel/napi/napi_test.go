@@ -1,7 +1,9 @@
 package napi_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -63,7 +65,9 @@ func TestAScheduledThreadKeepsItsProcessorAndTime(t *testing.T) {
 	if err != nil || !strings.Contains(string(status), "Cpus_allowed_list:\t0\n") {
 		t.Errorf("not kept on processor 0: %v\n%s", err, status)
 	}
-	if times, err := napi.TimesOf(threads[0]); err != nil || times.Ran < 0 || times.Waited < 0 {
+	if times, err := napi.TimesOf(threads[0]); errors.Is(err, fs.ErrNotExist) {
+		t.Logf("a kernel without times: %v", err)
+	} else if err != nil || times.Ran < 0 || times.Waited < 0 {
 		t.Errorf("times %+v, %v", times, err)
 	}
 }

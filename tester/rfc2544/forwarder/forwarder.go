@@ -11,7 +11,9 @@
 package forwarder
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 
 	"weir/internal/fault"
@@ -65,6 +67,9 @@ func (f *Forwarder) Read() (rfc2544.DeviceReading, error) {
 	reading := rfc2544.DeviceReading{Ring: vethRing}
 	for _, thread := range f.threads {
 		times, err := napi.TimesOf(thread)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a kernel without such times: that a frame waited long still shows an interruption
+		}
 		if err != nil {
 			return reading, err
 		}
