@@ -37,6 +37,9 @@ type topRow struct {
 	Marked    float64       `json:"marked_per_s"`
 	Reduced   float64       `json:"reduced_per_s"`
 	Refused   float64       `json:"refused_per_s"`
+	// Percentiles of the interval's TCP round-trip times, upper bounds of buckets that double; 0 without samples.
+	RTT50 float64 `json:"rtt_p50_s"`
+	RTT99 float64 `json:"rtt_p99_s"`
 }
 
 // topRows compares two looks. The busiest come first: by share of the limit, then by name.
@@ -82,21 +85,26 @@ func (r *topRow) count(old, now *limit.Counters, elapsed time.Duration) {
 	r.Rate = units.BitRate(perSecond(old.Bytes, now.Bytes) * 8)
 	r.Share = float64(r.Rate) / float64(max(1, r.Limit))
 	r.Marked, r.Reduced, r.Refused = perSecond(old.Marked, now.Marked), perSecond(old.Reduced, now.Reduced), perSecond(old.Refused, now.Refused)
+	var rtt [32]uint64
+	for i := range rtt {
+		rtt[i] = now.RTT[i] - min(old.RTT[i], now.RTT[i])
+	}
+	r.RTT50, r.RTT99 = limit.Percentile(rtt, 0.5)/1e6, limit.Percentile(rtt, 0.99)/1e6
 }
 
-var topColumns = []string{"scope", "applies to", "direction", "limit", "may use", "rate", "of limit", "queue", "fair rate", "marks/s", "reductions/s", "refused/s", "state"}
+var topColumns = []string{"scope", "applies to", "direction", "limit", "may use", "rate", "of limit", "queue", "RTT p50/p99", "fair rate", "marks/s", "reductions/s", "refused/s", "state"}
 
 // Columns that the live view treats apart.
 const (
 	shareColumn   = 6
-	refusedColumn = 11
-	stateColumn   = 12
+	refusedColumn = 12
+	stateColumn   = 13
 )
 
 // cells are the row's text, one for each of topColumns.
 func (r topRow) cells() []string {
 	return []string{r.Scope, r.Applies, r.Direction, short(r.Limit), short(r.Allowed), short(r.Rate), fmt.Sprintf("%.1f %%", 100*r.Share),
-		queue(r.Queue), short(r.Fair), events(r.Marked), events(r.Reduced), events(r.Refused), r.State}
+		queue(r.Queue), roundTrips(r.RTT50, r.RTT99), short(r.Fair), events(r.Marked), events(r.Reduced), events(r.Refused), r.State}
 }
 
 // short prints a rate with three digits or so: it changes with every look, and its width should not.
@@ -117,6 +125,14 @@ func short(r units.BitRate) string {
 
 // queue prints a time in milliseconds.
 func queue(seconds float64) string { return fmt.Sprintf("%.2f ms", seconds*1e3) }
+
+// roundTrips prints two percentiles in milliseconds, and a dash where no sender has measured any.
+func roundTrips(p50, p99 float64) string {
+	if p99 == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.3g/%.3g ms", p50*1e3, p99*1e3)
+}
 
 // events prints a number per second, and a dash for none, so that the eye finds the others.
 func events(n float64) string {

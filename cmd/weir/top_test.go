@@ -39,7 +39,8 @@ func busy(octets, marked uint64) daemon.Status {
 		Applies: policy.Selector{Kind: policy.Cgroup, Text: "/w"}, Ingress: &policy.Rate{Rate: 5e6}}}
 	return daemon.Status{Enforced: true, Scopes: []daemon.ScopeStatus{
 		scope("slow", 10e6, limit.Counters{Bytes: octets / 10}, "enforced"),
-		scope("busy", 10e6, limit.Counters{Bytes: octets, Marked: marked, Reduced: 2 * marked, Refused: 3 * marked}, "enforced"),
+		scope("busy", 10e6, limit.Counters{Bytes: octets, Marked: marked, Reduced: 2 * marked, Refused: 3 * marked,
+			RTT: [32]uint64{4: 99 * marked, 9: marked}}, "enforced"),
 		waiting,
 	}}
 }
@@ -48,7 +49,7 @@ func TestTopRowsAreRatesSortedByShare(t *testing.T) {
 	rows := topRows(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)
 	want := []topRow{
 		{Scope: "busy", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 8e6, Share: 0.8,
-			Queue: 0.0015, Fair: 5e6, Marked: 10, Reduced: 20, Refused: 30},
+			Queue: 0.0015, Fair: 5e6, Marked: 10, Reduced: 20, Refused: 30, RTT50: 32e-6, RTT99: 32e-6},
 		{Scope: "slow", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 800e3, Share: 0.08,
 			Queue: 0.0015, Fair: 5e6},
 		{Scope: "w", Applies: "cgroup /w", Direction: "ingress", State: "waiting: there is no cgroup /w", Limit: 5e6},
@@ -71,7 +72,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	if err := a.topOnce(t.Context(), looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"scope", "refused/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "waiting: there is no cgroup /w"} {
+	for _, want := range []string{"scope", "refused/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "0.032/0.032 ms", "waiting: there is no cgroup /w"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the snapshot lacks %q:\n%s", want, out.String())
 		}

@@ -70,6 +70,7 @@ func scopeMetrics() []metric {
 		counted("reductions_total", "Reductions of a congestion window asked for.", func(c *limit.Counters) uint64 { return c.Reduced }),
 		counted("refused_packets_total", "Packets refused: egress gives them back to the sender, ingress drops them.", func(c *limit.Counters) uint64 { return c.Refused }),
 		counted("forced_packets_total", "Packets admitted beyond the threshold because their sender had nothing in flight.", func(c *limit.Counters) uint64 { return c.Forced }),
+		counted("receive_windows_total", "Receive windows of TCP sockets set, at ingress.", func(c *limit.Counters) uint64 { return c.Windows }),
 		scopeMetric("limit_bytes_per_second", "The rate that the policy allows.", gauge, func(d *direction) float64 { return float64(d.rate.Rate) / 8 }),
 		scopeMetric("allowed_bytes_per_second", "What the scope may use now: the limit, or less where it shares a parent.", gauge,
 			func(d *direction) float64 { return float64(d.now.Allowed) / 8 }),
@@ -139,6 +140,9 @@ func collectScope(out chan<- prometheus.Metric, scope ScopeStatus, metrics []met
 		out <- prometheus.MustNewConstHistogram(describe("scope_queue_time_seconds",
 			"Virtual queue that packets have met, their own time included; the sum is an estimate from the buckets.", "scope", "direction"),
 			total, sum, buckets, name, d.name)
+		total, _, buckets = histogram(d.count.RTT)
+		out <- prometheus.MustNewConstHistogram(describe("scope_round_trip_time_seconds", "Round-trip times that the scope's TCP senders have measured.", "scope", "direction"),
+			total, float64(d.count.RTTSum)/1e6, buckets, name, d.name)
 	}
 }
 
