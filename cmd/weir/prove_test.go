@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"weir/internal/fault"
+	"weir/internal/prove"
+	"weir/record"
+)
+
+func TestProveRefusesWhatMakesNoSense(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want string
+	}{
+		{"--repetitions 0", "--repetitions 0"},
+		{"--duration 1h", "outside 100ms to 10m"},
+		{"--token x", "--token alone"},
+		{"--listen 0.0.0.0:0", "without a token"},
+		{"--listen nowhere", `listen on "nowhere"`},
+		{"--listen 127.0.0.1:0 --scope a", "--listen is told nothing else"},
+		{"--listen 127.0.0.1:0 policy.yaml", "--listen is told nothing else"},
+		{"one.yaml two.yaml", "accepts at most 1 arg"},
+	} {
+		status, _, stderr := call(t, append([]string{"prove"}, strings.Fields(test.args)...)...)
+		if status != fault.Usage || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: status %d, %q does not say %q", test.args, status, stderr, test.want)
+		}
+	}
+}
+
+// The exit status is the sum of all that was found: a broken promise before what could not be told.
+func TestProofsStatus(t *testing.T) {
+	rate := func(v prove.Verdict) prove.Rate { return prove.Rate{Scope: "a", Verdict: v} }
+	way := func(s prove.State) prove.Escape { return prove.Escape{Scope: "a", State: s} }
+	for _, test := range []struct {
+		name   string
+		result prove.Result
+		want   fault.Status
+	}{
+		{"all holds", prove.Result{Rates: []prove.Rate{rate(prove.Holds), rate(prove.Shadow), rate(prove.Members)},
+			Escapes: []prove.Escape{way(prove.Covered), way(prove.NotApplicable), way(prove.CanEscape)}}, fault.OK},
+		{"a rate leaks", prove.Result{Rates: []prove.Rate{rate(prove.CannotSay), rate(prove.Leaks)}}, fault.Failed},
+		{"a rate is under", prove.Result{Rates: []prove.Rate{rate(prove.Under)}}, fault.Failed},
+		{"traffic escapes", prove.Result{Escapes: []prove.Escape{way(prove.Escapes)}}, fault.Failed},
+		{"a rate cannot be told", prove.Result{Rates: []prove.Rate{rate(prove.Holds), rate(prove.CannotSay)}}, fault.Testbed},
+		{"a way cannot be told", prove.Result{Escapes: []prove.Escape{way(prove.Unknown)}}, fault.Testbed},
+		{"stopped", prove.Result{Stopped: true}, fault.Failed},
+	} {
+		if got := fault.Of(proven(&test.result)); got != test.want {
+			t.Errorf("%s: status %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestEveryVerdictIsInTheEvidence(t *testing.T) {
+	r := prove.Result{
+		Rates: []prove.Rate{{Scope: "a", Verdict: prove.Holds}, {Scope: "b", Verdict: prove.Under}, {Scope: "c", Verdict: prove.CannotSay},
+			{Scope: "d", Verdict: prove.Shadow}},
+		Escapes: []prove.Escape{{Scope: "a", State: prove.Escapes}, {Scope: "a", State: prove.NotApplicable}},
+	}
+	var got []record.Outcome
+	b := r.Bundle()
+	for _, v := range b.Verdicts {
+		got = append(got, v.Outcome)
+	}
+	want := []record.Outcome{record.Holds, record.Fails, record.NotMeasured, record.Fails}
+	if len(got) != len(want) {
+		t.Fatalf("outcomes %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("outcomes %v, want %v", got, want)
+		}
+	}
+	if said := inAll(b.Verdicts); said != "1 hold, 2 fail, 1 cannot be told" {
+		t.Errorf("in all: %q", said)
+	}
+}
