@@ -188,11 +188,15 @@ func (f *family) rates(t *testing.T, while time.Duration) (rates [3]float64) {
 	return rates
 }
 
-// settles measures until a stretch of time satisfies the condition: on a busy machine the senders do not always run. What
-// is never to happen is asserted by obeys, over all the time.
+// settles measures until a stretch of time satisfies the condition: on a busy machine the senders do not always run, and a
+// test kernel without speed may never let them. What is never to happen is asserted by obeys, over all the time.
 func (f *family) settles(t *testing.T, what string, condition func(rates [3]float64) bool) {
 	t.Helper()
-	const tries, while = 60, 250 * time.Millisecond
+	const while = 250 * time.Millisecond
+	tries, slow := 60, testutil.KnownAbsent(os.Getenv("TEST_KERNEL"), "speed")
+	if slow {
+		tries = 8
+	}
 	var seen []string
 	for range tries {
 		rates := f.rates(t, while)
@@ -200,6 +204,10 @@ func (f *family) settles(t *testing.T, what string, condition func(rates [3]floa
 			return
 		}
 		seen = append(seen, fmt.Sprintf("%.1f + %.1f = %.1f", rates[0]/1e6, rates[1]/1e6, rates[2]/1e6))
+	}
+	if slow {
+		t.Logf("%s: not seen, but this kernel lacks speed: %v", what, seen)
+		return
 	}
 	t.Errorf("%s: in none of %d measurements, Mbit/s: %v", what, tries, seen)
 	for scope := range 3 {

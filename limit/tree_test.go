@@ -1,9 +1,12 @@
 package limit
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/units"
 )
@@ -146,5 +149,55 @@ func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	first, all := counters(t, p, 1), counters(t, p, 0)
 	if first.Refused == 0 || all.Packets != first.Packets || all.Packets+first.Refused != 100 {
 		t.Errorf("the child would have admitted %d and refused %d, the parent admitted %d", first.Packets, first.Refused, all.Packets)
+	}
+}
+
+// A child whose rate rises keeps the octets of its queue, not their time: what was forced through while it might use little
+// would refuse everything for long after.
+func TestQueueFollowsTheRate(t *testing.T) {
+	wide := slow(4, 300, 400)
+	wide.Rate = 10 * MinRate
+	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
+	const child = 2 * 1 // scope 1, egress
+	var state limitLimitState
+	if err := p.objects.LimitStates.Lookup(uint32(child), &state); err != nil {
+		t.Fatal(err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	state.FinishNs = now.Nano() + int64(1000*time.Second)
+	little := limitLimitSharing{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << costShift))}
+	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
+		t.Fatal(err)
+	}
+	if verdict, _ := send(t, p.objects.LimitEgress, packets[1]); verdict != refuse {
+		t.Errorf("verdict %d behind a queue of 1000 s", verdict)
+	}
+	got, err := p.State(1, Egress)
+	if err != nil || got.Allowed != 10*MinRate || got.Queue > 101*time.Second || got.Queue < 50*time.Second {
+		t.Errorf("state %+v (%v), want all of the parent's rate and a tenth of the queue's time", got, err)
+	}
+}
+
+// A parent that no packet reaches, since its children refuse all, is told by them that it is not used.
+func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
+	wide := slow(4, 20, 30)
+	wide.Rate = 100 * MinRate
+	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
+	const parent = 2 * 0
+	little := limitLimitSharing{Unit: uint64(MinRate) / 8 << unitShift}
+	if err := p.objects.LimitShares.Put(uint32(parent), &little); err != nil {
+		t.Fatal(err)
+	}
+	send(t, p.objects.LimitEgress, packets[1])
+	// The child's packet has reached the parent too, which found itself unused.
+	first, err := p.State(0, Egress)
+	if err != nil || first.Unit < MinRate*3/2 {
+		t.Errorf("unit %s (%v), want %s or more", first.Unit, err, MinRate*3/2)
+	}
+	if child, err := p.State(1, Egress); err != nil || child.Allowed < MinRate*3/2 || child.Allowed >= 100*MinRate {
+		t.Errorf("the child may use %s (%v), want what the raised unit gives", child.Allowed, err)
 	}
 }
