@@ -25,8 +25,8 @@ func main() {
 func parts() child.Parts {
 	return child.Parts{
 		emulator.PartName:  emulator.Part,
+		station.NearPart:   station.Near,
+		station.FarPart:    station.Far,
 		cgroup.SocketsPart: cgroup.ServeSockets,
-		station.NearPart:  station.Near,
-		station.FarPart:   station.Far,
 	}
 }
