@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/sockdiag"
 	"weir/internal/prove/station"
+	"weir/internal/units"
 	"weir/limit"
 	"weir/policy"
 )
@@ -18,20 +20,29 @@ type check struct {
 	try  func(*runner, context.Context, policy.Scope) (Escape, error)
 }
 
-// checks are tried for every scope, in this order.
-var checks = []check{
-	{"sockets opened before", (*runner).movedProcess},
-	{"tunnel", (*runner).tunnel},
-	{"loopback", (*runner).loopback},
-	{"super-packets", (*runner).superPackets},
-	{"another network namespace", (*runner).anotherNamespace},
-	{"IPv6", (*runner).otherFamily},
+// checks are what is tried for every scope, in this order.
+func checks() []check {
+	return []check{
+		{"sockets opened before", (*runner).movedProcess},
+		{"tunnel", (*runner).tunnel},
+		{"loopback", (*runner).loopback},
+		{"super-packets", (*runner).superPackets},
+		{"another network namespace", (*runner).anotherNamespace},
+		{"IPv6", (*runner).otherFamily},
+	}
+}
+
+// wayTook is about how long one check takes.
+func wayTook(promise units.BitRate) time.Duration {
+	_, long := gently(limit.Egress, promise)
+	return quietTime + long + overhead
 }
 
 // escapes tries every way around every scope that is enforced. What goes wrong is the check's own.
 func (r *runner) escapes(ctx context.Context, chosen []policy.Scope) error {
 	for _, s := range chosen {
-		for _, c := range checks {
+		_, promise := limited(s)
+		for _, c := range checks() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -45,6 +56,7 @@ func (r *runner) escapes(ctx context.Context, chosen []policy.Scope) error {
 			}
 			e.Scope, e.Check = s.Name, c.name
 			r.result.Escapes = append(r.result.Escapes, e)
+			r.left = max(0, r.left-wayTook(promise))
 		}
 	}
 	if len(chosen) == 0 {

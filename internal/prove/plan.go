@@ -74,9 +74,15 @@ func (o Options) Sends(t Test) string {
 
 // Takes is about how long the tests take.
 func (o Options) Takes(tests []Test) (all time.Duration) {
+	scopes := map[string]bool{}
 	for _, t := range tests {
-		if t.Skip == "" {
-			all += time.Duration(o.Repetitions) * o.took(t)
+		if t.Skip != "" {
+			continue
+		}
+		all += time.Duration(o.Repetitions) * o.took(t)
+		if !scopes[t.Scope.Name] {
+			scopes[t.Scope.Name] = true
+			all += time.Duration(len(checks())) * wayTook(t.Promise)
 		}
 	}
 	return all
