@@ -107,7 +107,7 @@ func (h held) mechanism() string {
 		if h.Scope.Applies.Kind != policy.Group {
 			return ""
 		}
-		match = "its children's"
+		match = "the scopes below it"
 	}
 	switch {
 	case h.Scope.Shadow:
