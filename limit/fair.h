@@ -14,18 +14,20 @@
 #define INGRESS_HEADROOM_SHIFT 4
 #define INTERVAL_MAX (4 * SECOND)
 #define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
+#define DOUBLINGS_MOST 10    /* from the least fair rate to the whole */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
  * The factor, of 1024, for a window of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
  * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
- * Where less than half of the rate is used and no queue stands, it is 2: many flows that begin at once bring the fair rate
- * below what suits them, and at a low rate an interval is long.
+ * Where less than half of the rate is used and no queue stands, it is 2 for each interval that the window has lasted: many
+ * flows that begin at once bring the fair rate below what suits them, and at a low rate an interval is long. Traffic that
+ * gave no heed and has ended leaves the lowest fair rate behind; the first packets after a silence find it gone.
  *
  * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
  */
-static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed)
+static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 interval)
 {
 	__u64 offered = bytes * SECOND / elapsed * 512 / target;
 	__u64 drained = queue > 0 ? (__u64)queue * 512 / elapsed : 0;
@@ -34,8 +36,11 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 		offered = OFFERED_MOST;
 	if (drained > 256)
 		drained = 256;
-	if (!drained && offered < 256)
-		return 2048;
+	if (!drained && offered < 256) {
+		__u64 intervals = elapsed / interval;
+
+		return 1024 << (intervals < DOUBLINGS_MOST ? intervals : DOUBLINGS_MOST);
+	}
 	return 1024 + 512 - drained - offered;
 }
 
@@ -54,9 +59,9 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	if (wire > state->window_largest)
 		state->window_largest = wire;
 	__u64 start = state->window_start_ns, elapsed = now - start;
-	__u64 slowest = sharing->slowest_ns, least = at_least(terms->mark_ns, slowest);
+	__u64 slowest = sharing->slowest_ns, least = at_least(terms->mark_ns, slowest), due = at_least(state->interval_ns, least);
 
-	if (elapsed < least || elapsed < state->interval_ns || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+	if (elapsed < due || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
 		return;
 	__u64 bytes = state->window_bytes, largest = state->window_largest;
 	__s64 queue = state->window_queue_ns;
@@ -70,7 +75,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 
 	if ((index & 1) == LIMIT_INGRESS)
 		most = target << INGRESS_HEADROOM_SHIFT;
-	__u64 factor = rate_factor(target, bytes, queue, elapsed);
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, due | 1);
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, sharing);

@@ -3,6 +3,8 @@ package limit
 import (
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A scope that has taken a packet shows the queue that it has charged, and pacing starts from the whole rate.
@@ -32,5 +34,36 @@ func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	}
 	if _, err := p.State(1, Egress); err == nil {
 		t.Error("a scope that was not loaded has a state")
+	}
+}
+
+// Traffic that gives no heed leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
+// the rate is used, nothing is restored at once.
+func TestSilenceRestoresTheFairRate(t *testing.T) {
+	p := plane(t, 1)
+	const rate = 100_000_000
+	for name, c := range map[string]struct {
+		octets      uint64 // in the second before
+		least, most float64
+	}{
+		"silence": {0, 0.99 * rate, 1.3 * rate},
+		"in use":  {rate / 8 * 3 / 4, rate / 2000, rate / 500},
+	} {
+		if err := p.Set(0, Egress, Limit{Rate: rate, Loopback: true}); err != nil {
+			t.Fatal(err)
+		}
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			t.Fatal(err)
+		}
+		state := limitLimitState{FairRate: rate / 8 / 1000, WindowBytes: c.octets, WindowStartNs: uint64(now.Nano() - 1e9)}
+		if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
+			t.Fatal(err)
+		}
+		send(t, p.objects.LimitEgress, datagram(t, false, 0, payload4))
+		got, err := p.State(0, Egress)
+		if err != nil || float64(got.FairRate) < c.least || float64(got.FairRate) > c.most {
+			t.Errorf("%s: fair rate %s (%v), want %.0f to %.0f", name, got.FairRate, err, c.least, c.most)
+		}
 	}
 }
