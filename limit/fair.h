@@ -47,17 +47,18 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 /*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
  * the last one left, so T holds two of the largest super-packets of the last window at the fair rate, and no less than a
- * mark threshold. met is the queue that this packet has met. Windows are closed by one processor, which wins the
- * compare-and-swap; the others race for the shortest queue and the largest packet with plain stores, which may lose one.
+ * mark threshold. paced is wire for a packet whose sender follows the rate, 0 for others; met is the queue that this packet
+ * has met. Windows are closed by one processor, which wins the compare-and-swap; the others race for the shortest queue and
+ * the largest packet with plain stores, which may lose one.
  */
 static __always_inline void update_rate(__u32 index, struct limit_state *state, const struct limit_config *config,
-					struct limit_sharing *sharing, const struct terms *terms, __u64 now, __u64 wire, __s64 met)
+					struct limit_sharing *sharing, const struct terms *terms, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
 	__sync_fetch_and_add(&state->window_bytes, wire);
 	if (met < state->window_queue_ns)
 		state->window_queue_ns = met;
-	if (wire > state->window_largest)
-		state->window_largest = wire;
+	if (paced > state->window_largest)
+		state->window_largest = paced;
 	__u64 start = state->window_start_ns, elapsed = now - start;
 	__u64 slowest = sharing->slowest_ns, least = at_least(terms->mark_ns, slowest), due = at_least(state->interval_ns, least);
 

@@ -68,7 +68,7 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	update_rate(index, state, config, sharing, &terms, p->now, wire, queue - cost);
+	update_rate(index, state, config, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
