@@ -2,7 +2,6 @@ package limit
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/child"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 )
@@ -153,18 +151,7 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	outer, inner := nested(t)
 	listener := echo(t, server, address)
 
-	process, err := child.Start(context.Background(), "talk", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
-	if err := inner.Add(process.PID()); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: listener}); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewScanner(process.Out)
+	process, answers := talker(t, inner, client, listener)
 	rate := func() (rate uint32) {
 		t.Helper()
 		if !answers.Scan() {
@@ -233,26 +220,5 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 // echo serves connections that return what they get.
 func echo(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	t.Helper()
-	var listener net.Listener
-	err := ns.Do(func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(conn, conn)
-				_ = conn.Close()
-			}()
-		}
-	}()
-	return listener.Addr().String()
+	return serve(t, ns, address, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 }

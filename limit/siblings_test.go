@@ -126,28 +126,7 @@ func newFamily(t *testing.T, children [2]Limit) *family {
 // swallow reads and forgets what TCP connections bring.
 func swallow(t *testing.T, server *netns.Namespace, address netip.Addr) string {
 	t.Helper()
-	var listener net.Listener
-	err := server.Do(func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			}()
-		}
-	}()
-	return listener.Addr().String()
+	return serve(t, server, address, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 }
 
 // send starts greedy flows in a child's cgroup, and returns what ends them.

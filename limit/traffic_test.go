@@ -215,15 +215,7 @@ func TestRefusalGivesBackWhatInnerScopesCharged(t *testing.T) {
 // A TCP transfer arrives whole, is charged for exactly what the wire carried, and stays below rate x time + burst + queue.
 func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	client, server, address := path(t)
-	var listener net.Listener
-	err := server.Do(func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
+	listener := listen(t, server, address)
 	received := make(chan int64, 1)
 	go func() {
 		conn, err := listener.Accept()

@@ -1,21 +1,14 @@
 package limit
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
-	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/child"
 	"weir/internal/testutil"
 )
 
@@ -24,15 +17,7 @@ import (
 // super-packets have at most 5 or 6.
 func TestSuperPacketsFitALowRate(t *testing.T) {
 	client, server, address := path(t)
-	var listener net.Listener
-	err := server.Do(func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
+	listener := listen(t, server, address)
 	received := make(chan bool)
 	go func() {
 		defer close(received)
@@ -76,18 +61,7 @@ func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Ingress, Limit{Rate: 500_000}), p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path)); err != nil {
 		t.Fatal(err)
 	}
-	process, err := child.Start(context.Background(), "talk", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
-	if err := inner.Add(process.PID()); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: listener}); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewScanner(process.Out)
+	process, answers := talker(t, inner, client, listener)
 	clamp := func() (clamp int) {
 		t.Helper()
 		var rate uint32

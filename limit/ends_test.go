@@ -1,0 +1,66 @@
+package limit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+)
+
+// listen listens for TCP in a namespace until the test ends.
+func listen(t *testing.T, ns *netns.Namespace, address netip.Addr) (listener net.Listener) {
+	t.Helper()
+	err := ns.Do(func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// serve hands each connection to a goroutine of its own, and returns the address and port.
+func serve(t *testing.T, ns *netns.Namespace, address netip.Addr, each func(net.Conn)) string {
+	t.Helper()
+	listener := listen(t, ns, address)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				each(conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// talker starts the part "talk" in a cgroup, towards an echo; each of its lines says what its socket has.
+func talker(t *testing.T, group cgroup.Cgroup, client *netns.Namespace, address string) (*child.Process, *bufio.Scanner) {
+	t.Helper()
+	process, err := child.Start(context.Background(), "talk", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Stop(5 * time.Second) })
+	if err := group.Add(process.PID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	return process, bufio.NewScanner(process.Out)
+}
