@@ -88,7 +88,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!shares[i].taken)
 			continue;
-		if (refused) {
+		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
+		if (refused || (unseen && shares[i].shadow)) {
 			give_back(&shares[i]);
 			continue;
 		}

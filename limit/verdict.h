@@ -21,15 +21,18 @@ enum standing {
 /* One scope's part in a packet. */
 struct share {
 	__s64 cost;  /* ns charged */
-	__s64 queue; /* ns, this packet included */
+	__s64 above; /* ns of the queue, this packet included, beyond where marks begin; 0 or less for none */
+	__u64 span;  /* ns from there to where every packet is marked */
 	__u64 wire;  /* octets */
 	__u32 index; /* of the scope and direction in every map */
-	__u32 taken; /* the packet was charged */
 	__u32 parent; /* scope + 1 above it; 0 for none */
+	__u8 taken;   /* the packet was charged */
+	__u8 shadow;  /* the scope only counts */
 	__u8 below;   /* in: enum standing that a child has given the packet */
 	__u8 standing; /* enum standing that this scope gives it before its parent */
 	__u8 unseen;  /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
 	__u8 pretend; /* would have been refused, were it not for shadow */
+	__u16 unused;
 };
 
 static __always_inline __s64 threshold_of(const struct terms *terms, const struct share *share)
@@ -85,8 +88,13 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 			covered = guaranteed(sharing, config, &terms, p->now, wire * config->min_cost >> LIMIT_COST_SHIFT, covered);
 		share->standing = covered ? GUARANTEED : GOVERNED;
 	}
+	__s64 mark = share->below == GOVERNED ? terms.drop_ns : terms.mark_ns, full = threshold_of(&terms, share) - terms.reserve_ns;
+
+	/* All that settle() needs, so that it does not look the scope up again. */
+	share->above = share->below == GUARANTEED ? 0 : queue - mark;
+	share->span = full > mark ? full - mark : 1;
+	share->shadow = !!(config->flags & LIMIT_SHADOW);
 	share->cost = cost;
-	share->queue = queue;
 	share->wire = wire;
 	share->taken = 1;
 	return 1;
@@ -95,36 +103,26 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 enum wish { NOTHING, MARK, REDUCE };
 
 /* Counts an admitted packet and returns what the scope wants done to it: something more likely the longer its queue. */
-__attribute__((noinline)) int settle(const struct packet *p, const struct share *share)
+static __always_inline int settle(const struct packet *p, const struct share *share)
 {
-	if (!p || !share)
-		return NOTHING;
 	__u32 index = share->index;
-	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
-	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!config || !count || !sharing)
+	if (!count)
 		return NOTHING;
-	struct terms terms = terms_of(config, sharing);
-	__s64 mark = share->below == GOVERNED ? terms.drop_ns : terms.mark_ns;
-	__s64 above = share->queue - mark;
-	__u64 span = threshold_of(&terms, share) - terms.reserve_ns;
-
 	count->packets++;
 	count->segments += p->segments;
 	count->bytes += share->wire;
-	span = span > (__u64)mark ? span - mark : 1;
-	if (share->below == GUARANTEED || above <= 0 || bpf_get_prandom_u32() % span >= (__u64)above)
+	if (share->above <= 0 || bpf_get_prandom_u32() % share->span >= (__u64)share->above)
 		return NOTHING;
 	if (p->ecn) {
 		count->marked++;
-		return config->flags & LIMIT_SHADOW ? NOTHING : MARK;
+		return share->shadow ? NOTHING : MARK;
 	}
 	if (p->protocol != IPPROTO_TCP || (index & 1) == LIMIT_INGRESS)
 		return NOTHING;
 	count->reduced++;
-	return config->flags & LIMIT_SHADOW ? NOTHING : REDUCE;
+	return share->shadow ? NOTHING : REDUCE;
 }
 
 /* Gives back what was charged for a packet that another scope has refused. */
