@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"weir/internal/child"
+	"weir/internal/kernel/cgroup"
 	"weir/lab/link/emulator"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{emulator.PartName: emulator.Part, limitLoadPart: runLimitLoad})
+	child.Main(child.Parts{emulator.PartName: emulator.Part, limitLoadPart: runLimitLoad,
+		cgroup.SocketsPart: cgroup.ServeSockets})
 	m.Run()
 }
