@@ -119,7 +119,7 @@ func needStorage(t *testing.T, p *DataPlane) {
 	defer func() { _ = unix.Close(fd) }()
 	sockets := p.objects.LimitSockets
 	if err := sockets.Put(int32(fd), make([]byte, sockets.ValueSize())); err != nil {
-		testutil.Need(t, "sk_storage", err)
+		testutil.Need(t, "sk_storage-updates", err)
 	}
 }
 
