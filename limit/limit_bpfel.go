@@ -108,6 +108,16 @@ type limitSocketState struct {
 	Window      uint32
 	Clamp       uint32
 	OwnClamp    uint32
+	PaceSeen    struct {
+		_     structs.HostLayout
+		Value uint32
+		Since uint32
+	}
+	WindowSeen struct {
+		_     structs.HostLayout
+		Value uint32
+		Since uint32
+	}
 }
 
 // Names of all BPF objects in the ELF.

@@ -5,6 +5,12 @@
 
 #include "limit.h"
 
+/* When one of a socket's options was last read. */
+struct glance {
+	__u32 value; /* what it should have been then; 0 before the first time */
+	__u32 since; /* callbacks */
+};
+
 /* What is remembered of a socket. */
 struct socket_state {
 	struct limit_scopes scopes;
@@ -14,6 +20,7 @@ struct socket_state {
 	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
 	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
+	struct glance pace_seen, window_seen;
 };
 
 /* Which kinds of scope exist, so that the others cost nothing. */

@@ -21,15 +21,17 @@
 static __always_inline void set_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
 	__u32 current = 0, mss = ops->mss_cache;
-
-	if (bpf_getsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) || !current)
-		return;
-	if (!known->clamp || current != known->clamp)
-		known->own_clamp = current;
 	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : WINDOW_MOST;
 
 	if (window < WINDOW_SEGMENTS * mss)
 		window = WINDOW_SEGMENTS * mss;
+	/* Only a window that is wider than the socket's own need not be looked at each time. */
+	if (!worth_reading(&known->window_seen, window) && !known->clamp)
+		return;
+	if (bpf_getsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) || !current)
+		return;
+	if (!known->clamp || current != known->clamp)
+		known->own_clamp = current;
 	__u32 value = window < known->own_clamp ? window : known->own_clamp;
 
 	if (value + (value >> 4) >= current && value <= current + (current >> 4))
