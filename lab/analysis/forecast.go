@@ -68,8 +68,12 @@ func (o *forecast) add(a attempt, f flow) {
 	o.allowed = allowance(a.result.Cell, f.result.Flow)
 	o.bound = o.bound || !f.result.LossEventsExact
 	for _, model := range models {
+		why := measured.Absent(model.name)
+		if why == "" && underLimit(a.result.Cell, f.result.Flow) {
+			why = predict.UnderLimit
+		}
 		if had, seen := o.absent[model.name]; !seen || had == "" {
-			o.absent[model.name] = measured.Absent(model.name)
+			o.absent[model.name] = why
 		}
 	}
 }

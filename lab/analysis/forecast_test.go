@@ -23,10 +23,13 @@ title: a study
 hosts: [a, b]
 links:
   - {name: path, ends: [a, b], rate: 100Mbit, delay: 50ms}
+limits:
+  - {name: cap, host: a, mechanism: weir, rate: 10Mbit, flows: [held]}
 phases:
   - name: only
     duration: 10s
     flows:
+      - {name: held, kind: bulk, from: a, to: b, congestion: cubic}
       - {name: cubic, kind: bulk, from: a, to: b, congestion: cubic}
       - {name: growing, kind: bulk, from: a, to: b, congestion: cubic}
       - {name: two, kind: bulk, from: a, to: b, congestion: cubic, streams: 2}
@@ -118,6 +121,7 @@ func TestPredictionTable(t *testing.T) {
 		{"window", "1", "1 %", "window-limited", "–", "–", "–"},
 		{"marked", "1", "1 %", "ECN-marked", "–", "–", "–"},
 		{"uncounted", "1", "–", "not counted", "–", "–", "–"},
+		{"held", "1", "1 %", "under a limit", "–", "–", "–"},
 	}
 	byName := map[string][]string{}
 	for _, row := range table.Rows {

@@ -31,6 +31,7 @@ const (
 	Lossless       Absence = "no loss"         // no loss event: the equations have no limit
 	NoRTT          Absence = "no RTT"
 	RateLimited    Absence = "rate-limited"   // the link or the application allows less than the equation
+	UnderLimit     Absence = "under a limit"  // a bandwidth limit on its host holds the flow back
 	WindowLimited  Absence = "window-limited" // the receiver's window or the send buffer limited, not loss
 )
 
