@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -138,7 +140,35 @@ func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	t.Title = "RFC 2544 of what lies between the hosts"
 	t.Note = "Mean of the valid runs [95 % interval]; spread: highest throughput of the repetitions over the lowest, less 1. " +
 		"No payload is copied on virtual links: frames per second count, not bits."
-	return []record.Table{t, boundTable(outcome)}
+	bound := boundTable(outcome)
+	bound.Note += unsteady(rows)
+	return []record.Table{t, bound}
+}
+
+// agreeing is how far apart the repetitions of a throughput may lie for one figure to stand for them.
+const agreeing = 0.1
+
+// unsteady says why this testbed cannot give one figure, where the repetitions do not agree; "" where they do.
+func unsteady(rows []summary.Row) string {
+	var cells, apart int
+	var worst float64
+	for _, row := range rows {
+		if row.Metric != scenario.ThroughputSpread || row.Estimate.N == 0 {
+			continue
+		}
+		cells++
+		if row.Estimate.Mean > agreeing {
+			apart++
+			worst = max(worst, row.Estimate.Mean)
+		}
+	}
+	if apart == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nIn %d of %d cells the repetitions lie further than %s apart, at most %s: this testbed cannot give one figure there. "+
+		"Where\nthe device's receive ring lost all frames, its processor was taken away for less time than rejects a trial, and for\n"+
+		"longer than the ring bridges. Free the processors, or use a machine that nobody else uses.",
+		apart, cells, percent.Format(100*agreeing), percent.Format(math.Round(100*worst)))
 }
 
 // boundTable says of every run what limited its throughput.
