@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"weir/internal/fault"
 )
 
 // Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this process has ended. It makes
@@ -48,17 +50,16 @@ func (p *DataPlane) maps() map[string]**ebpf.Map {
 	}
 }
 
+// ErrOtherVersion says that the limits in force were pinned by a version of Weir whose maps are laid out differently.
+var ErrOtherVersion = errors.New("the limits in force are those of another version of Weir")
+
 // LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is fs.ErrNotExist where
-// nothing is pinned.
+// nothing is pinned, or only a part, and ErrOtherVersion where this version cannot read it.
 func LoadPinned(dir string) (*DataPlane, error) {
 	p := &DataPlane{}
-	for name, m := range p.maps() {
-		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
-		if err != nil {
-			_ = p.Close()
-			return nil, permission(fmt.Errorf("open pinned map %s: %w", name, err))
-		}
-		*m = opened
+	if err := p.openMaps(dir); err != nil {
+		_ = p.Close()
+		return nil, err
 	}
 	p.openIterators(dir)
 	p.scopes = int(p.objects.LimitConfigs.MaxEntries() / 2)
@@ -66,6 +67,44 @@ func LoadPinned(dir string) (*DataPlane, error) {
 		_ = p.Close()
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
+	return p, nil
+}
+
+func (p *DataPlane) openMaps(dir string) error {
+	spec, err := loadLimit()
+	if err != nil {
+		return fmt.Errorf("read limit programs: %w", err)
+	}
+	other := fault.Wrap(fmt.Errorf("open %s: %w", dir, ErrOtherVersion), fault.Failed, "end them with 'weir release', then apply the policy again")
+	for name, m := range p.maps() {
+		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		if err != nil {
+			// Attachments are pinned last: where they are, every map of that version is.
+			if links, _ := filepath.Glob(filepath.Join(dir, "link-*")); len(links) > 0 && errors.Is(err, fs.ErrNotExist) {
+				return other
+			}
+			return permission(fmt.Errorf("open pinned map %s: %w", name, err))
+		}
+		*m = opened
+		if own := spec.Maps["limit_"+name]; opened.ValueSize() != own.ValueSize || opened.KeySize() != own.KeySize {
+			return other
+		}
+	}
+	return nil
+}
+
+// LoadForRelease opens as much of what Pin has left under dir as Free needs, whichever version of Weir has left it. The error
+// is fs.ErrNotExist where nothing is pinned.
+func LoadForRelease(dir string) (*DataPlane, error) {
+	pins, err := os.ReadDir(dir)
+	if err == nil && len(pins) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, permission(fmt.Errorf("open pinned limits: %w", err))
+	}
+	p := &DataPlane{}
+	p.openIterators(dir)
 	return p, nil
 }
 

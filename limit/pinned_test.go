@@ -11,11 +11,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 )
@@ -73,6 +76,42 @@ func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+// Limits that another version of Weir has pinned are refused with the way out, and can be released.
+func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
+	for name, change := range map[string]func(pin string) error{
+		"a map that it did not have": os.Remove,
+		"values of another size": func(pin string) error {
+			other, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 2})
+			if err != nil {
+				return err
+			}
+			defer func() { _ = other.Close() }()
+			return errors.Join(os.Remove(pin), other.Pin(pin))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := pins(t)
+			p, _ := limited(t, slow(4, 50, 60), slow(4, 20, 30))
+			if err := errors.Join(p.Pin(dir), change(filepath.Join(dir, "shares"))); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := LoadPinned(dir); !errors.Is(err, ErrOtherVersion) || !strings.Contains(fault.Advice(err), "weir release") {
+				t.Errorf("%v (%s), want that it is of another version and how to end it", err, fault.Advice(err))
+			}
+			old, err := LoadForRelease(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(old.Close(), Unpin(dir)); err != nil {
+				t.Error(err)
+			}
+			if _, err := LoadForRelease(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after its release %v, want that nothing is pinned", err)
+			}
+		})
 	}
 }
 

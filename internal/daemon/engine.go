@@ -317,7 +317,7 @@ func (e *Engine) Release() (released bool, err error) {
 		return false, err
 	}
 	defer s.close()
-	plane, err := limit.LoadPinned(e.PinDir)
+	plane, err := limit.LoadForRelease(e.PinDir)
 	if err == nil {
 		released = true
 		if err := limit.Detach(e.PinDir); err != nil {
