@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 // helpers may be imported by every room and import no room themselves.
 var helpers = []string{
 	"internal/units", "internal/fault", "internal/child", "internal/version", "internal/texttable", "internal/yamlfile",
-	"internal/nearest", "internal/schematest",
+	"internal/nearest", "internal/schematest", "internal/wait",
 }
 
 func TestDependenciesPointDown(t *testing.T) {

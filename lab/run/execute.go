@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/wait"
 	"weir/lab/instance"
 	"weir/lab/scenario"
 )
@@ -150,7 +151,7 @@ func (e *execution) unfit(ctx context.Context) error {
 func (e *execution) repeat(ctx context.Context, cell *scenario.Cell, j job, attempts int) error {
 	var reasons []string
 	for attempt := 1; attempt <= max(1, attempts); attempt++ {
-		pause(ctx, time.Duration(attempt-1)*e.options.Patience)
+		_ = wait.For(ctx, time.Duration(attempt-1)*e.options.Patience)
 		result, err := e.attempt(ctx, seeded(cell, e.options.Seed, j, attempt), j.repetition, attempt)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/wait"
 	"weir/lab/limits"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
@@ -73,21 +74,12 @@ func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator
 	if len(phase.Flows)+len(phase.Streams) == 0 && phase.Procedure == nil {
 		running.Go(func() {
 			<-release
-			pause(ctx, phase.Duration)
+			_ = wait.For(ctx, phase.Duration)
 		})
 	}
 	close(release)
 	running.Wait()
 	return result
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // runFlow generates one flow; what goes wrong is said in the result.

@@ -68,15 +68,10 @@ func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, err
 	if err != nil {
 		return nil, err
 	}
-	attach := func() (err error) {
+	err = ns.Do(func() (err error) {
 		a.link, err = link.AttachXDP(link.XDPOptions{Program: a.objects.Analyze, Interface: found.Index, Flags: link.XDPDriverMode})
 		return err
-	}
-	if ns == nil {
-		err = attach()
-	} else {
-		err = ns.Do(attach)
-	}
+	})
 	if err != nil {
 		return nil, errors.Join(refusal(device, err), a.Close())
 	}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/tester"
 	"weir/tester/frame"
@@ -115,7 +114,7 @@ func (l *live) attachPass() error {
 	if err != nil {
 		return fault.Wrap(err, fault.Usage, "name the other end of the veth pair")
 	}
-	err = within(l.port.Peer.Namespace, func() (err error) {
+	err = l.port.Peer.Namespace.Do(func() (err error) {
 		l.pass, err = link.AttachXDP(link.XDPOptions{Program: l.objects.Pass, Interface: device.Index, Flags: link.XDPDriverMode})
 		return err
 	})
@@ -125,20 +124,13 @@ func (l *live) attachPass() error {
 	return nil
 }
 
-func within(ns *netns.Namespace, f func() error) error {
-	if ns == nil {
-		return f()
-	}
-	return ns.Do(f)
-}
-
 // run occupies its thread with the program until that has ended.
 func (l *live) run() {
 	runtime.LockOSThread() // for good if the CPUs were set: the thread then ends with the goroutine
 	if len(l.port.CPUs) == 0 {
 		defer runtime.UnlockOSThread()
 	}
-	err := within(l.port.Namespace, l.send)
+	err := l.port.Namespace.Do(l.send)
 	l.finish(err)
 }
 

@@ -138,15 +138,10 @@ func (e *engine) open() (err error) {
 	if e.umem, err = xsk.NewUmem(buffers, bufferSize); err != nil {
 		return err
 	}
-	socket := func() (err error) {
+	err = e.port.Namespace.Do(func() (err error) {
 		e.socket, err = xsk.Open(e.umem, device.Index, 0, xsk.Options{Transmit: ringSize, MultiBuffer: e.jumbo()})
 		return err
-	}
-	if e.port.Namespace == nil {
-		err = socket()
-	} else {
-		err = e.port.Namespace.Do(socket)
-	}
+	})
 	if err != nil {
 		return errors.Join(fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see whether this kernel has AF_XDP"), e.close())
 	}

@@ -120,18 +120,14 @@ func Stats(ns *netns.Namespace, dev string) (map[string]uint64, error) {
 }
 
 func with(ns *netns.Namespace, f func(*ethtool.Ethtool) error) error {
-	do := func() error {
+	return ns.Do(func() error {
 		tool, err := ethtool.NewEthtool()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
 		return f(tool)
-	}
-	if ns == nil {
-		return do()
-	}
-	return ns.Do(do)
+	})
 }
 
 // membersOf returns the kernel's features that name stands for.

@@ -58,15 +58,10 @@ func Threads(ns *netns.Namespace, device string) (threads []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ask := func() (err error) {
+	err = ns.Do(func() (err error) {
 		threads, err = threadsOf(uint32(found.Index))
 		return err
-	}
-	if ns == nil {
-		err = ask()
-	} else {
-		err = ns.Do(ask)
-	}
+	})
 	if err != nil {
 		return nil, fault.Wrap(fmt.Errorf("find receiving threads of %s: %w", device, err), fault.Testbed, "use Linux 6.8 or later")
 	}

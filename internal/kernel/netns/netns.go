@@ -175,8 +175,12 @@ func (n *Namespace) Enter() error {
 	return nil
 }
 
-// Do runs f with the calling thread inside the namespace and returns its error. The thread is locked for the time of f.
+// Do runs f with the calling thread inside the namespace and returns its error. The thread is locked for the time of f. A nil
+// namespace is the one that the thread is in.
 func (n *Namespace) Do(f func() error) error {
+	if n == nil {
+		return f()
+	}
 	runtime.LockOSThread()
 	before, err := Current()
 	if err != nil {

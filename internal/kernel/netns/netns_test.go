@@ -66,6 +66,36 @@ func TestDoEntersAndReturns(t *testing.T) {
 	}
 }
 
+func TestDoOfNoNamespaceStaysWhereItIs(t *testing.T) {
+	inode := func() uint64 {
+		current, err := netns.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = current.Close() }()
+		found, err := current.Inode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	wrong := errors.New("what f returned")
+	// Inside a namespace of its own, so that the host's would be told from the caller's.
+	if err := testutil.Namespace(t, "caller").Do(func() error {
+		outside, inside := inode(), uint64(0)
+		err := (*netns.Namespace)(nil).Do(func() error {
+			inside = inode()
+			return wrong
+		})
+		if inside != outside {
+			t.Errorf("inside %d, called in %d", inside, outside)
+		}
+		return err
+	}); !errors.Is(err, wrong) {
+		t.Errorf("error %v, want what f returned", err)
+	}
+}
+
 func TestLoopbackIsUp(t *testing.T) {
 	if err := testutil.Namespace(t, "loopback").Do(func() error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,18 +26,14 @@ var ErrSilent = errors.New("the next hop does not answer")
 
 // inside runs f with a netlink handle in ns; nil is the calling thread's namespace.
 func inside(ns *netns.Namespace, f func(*netlink.Handle) error) error {
-	run := func() error {
+	return ns.Do(func() error {
 		handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		if err != nil {
 			return fmt.Errorf("open rtnetlink socket: %w", err)
 		}
 		defer handle.Close()
 		return f(handle)
-	}
-	if ns == nil {
-		return run()
-	}
-	return ns.Do(run)
+	})
 }
 
 // Address returns the device's first global address of the family (4 or 6); the zero address where it has none.

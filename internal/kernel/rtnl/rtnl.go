@@ -35,16 +35,10 @@ type Device struct {
 // Open returns a Conn to ns; nil means the calling thread's own namespace.
 func Open(ns *netns.Namespace) (*Conn, error) {
 	conn := &Conn{}
-	open := func() (err error) {
+	err := ns.Do(func() (err error) {
 		conn.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
 		return err
-	}
-	var err error
-	if ns == nil {
-		err = open()
-	} else {
-		err = ns.Do(open)
-	}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}

@@ -55,9 +55,6 @@ func within(ns *netns.Namespace, key string, f func(file string) error) error {
 	if err != nil {
 		return err
 	}
-	if ns == nil {
-		return f(file)
-	}
 	return ns.Do(func() error { return f(file) })
 }
 

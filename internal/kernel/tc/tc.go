@@ -70,15 +70,10 @@ func Open(ns *netns.Namespace) (*Conn, error) {
 		return nil, err
 	}
 	var socket *nl.NetlinkSocket
-	open := func() (err error) {
+	err = ns.Do(func() (err error) {
 		socket, err = nl.GetNetlinkSocketAt(vnetns.None(), vnetns.None(), unix.NETLINK_ROUTE)
 		return err
-	}
-	if ns == nil {
-		err = open()
-	} else {
-		err = ns.Do(open)
-	}
+	})
 	if err == nil {
 		err = socket.SetExtAck(true) // the kernel says in words what it dislikes
 	}

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
+	"weir/internal/wait"
 )
 
 // Place is where a near station lives.
@@ -182,7 +183,7 @@ func (p *Pair) stop(ctx context.Context) (Tally, Delay, error) {
 			last[i], err = one.next(ctx, "stopped")
 		}
 		if err == nil && i == 0 {
-			err = sleep(ctx, settle)
+			err = wait.For(ctx, settle)
 		}
 		if err != nil {
 			return Tally{}, Delay{}, fmt.Errorf("stop stations: %w", err)
@@ -191,24 +192,13 @@ func (p *Pair) stop(ctx context.Context) (Tally, Delay, error) {
 	return last[1].Tally, last[0].Delay, nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 // Transfer sends for a while and returns all that arrived. It ends the flow.
 func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, error) {
 	sender, _ := p.ends()
 	if err := sender.to.Encode(command{Do: "send"}); err != nil {
 		return Tally{}, fmt.Errorf("instruct stations: %w", err)
 	}
-	if err := sleep(ctx, duration); err != nil {
+	if err := wait.For(ctx, duration); err != nil {
 		return Tally{}, err
 	}
 	all, _, err := p.stop(ctx)

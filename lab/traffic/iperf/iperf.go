@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/wait"
 	"weir/lab/traffic"
 )
 
@@ -104,12 +105,8 @@ func run(ctx context.Context, result *traffic.Result, from, to traffic.Endpoint)
 	if err := server.awaitListening(to, port); err != nil {
 		return err
 	}
-	timer := time.NewTimer(f.Start)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
+	if err := wait.For(ctx, f.Start); err != nil {
+		return err
 	}
 	client := start(limited, from, clientArguments(f, from, to, port)...)
 	clientErr := client.wait()

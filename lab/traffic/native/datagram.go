@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/units"
+	"weir/internal/wait"
 	"weir/lab/traffic"
 	"weir/record/hist"
 )
@@ -51,7 +52,7 @@ func (g *Generator) runDatagrams(ctx context.Context, result *traffic.Result, fr
 		}
 		streams = append(streams, d)
 	}
-	if err := sleep(ctx, f.Start); err != nil {
+	if err := wait.For(ctx, f.Start); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -161,7 +162,7 @@ func (d *datagrams) drain(ctx context.Context, received <-chan error) error {
 		if time.Since(end) > min(max(2*longest, drainLeast), drainMost) {
 			break
 		}
-		_ = sleep(ctx, 5*time.Millisecond)
+		_ = wait.For(ctx, 5*time.Millisecond)
 	}
 	d.server.interrupt()
 	if err := <-received; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -75,18 +75,6 @@ func (g *Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.En
 	return result, nil
 }
 
-// sleep waits for d, or less if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return ctx.Err()
-	}
-}
-
 // within returns the context of a flow that lasts d, or as long as it takes if d is 0.
 func within(ctx context.Context, begin time.Time, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {

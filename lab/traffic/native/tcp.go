@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/wait"
 	"weir/lab/traffic"
 	"weir/record/hist"
 )
@@ -48,7 +49,7 @@ func (g *Generator) runTCP(ctx context.Context, result *traffic.Result, from, to
 		return err
 	}
 	defer s.close()
-	if err := sleep(ctx, s.flow.Start); err != nil {
+	if err := wait.For(ctx, s.flow.Start); err != nil {
 		return err
 	}
 	watch, err := g.watch(s.flow, from, to)
