@@ -100,6 +100,9 @@ func (b *Bench) Close() error {
 
 // load runs the phases under watch and judges the run.
 func (e *execution) load(ctx context.Context, bench *Bench, result *Result, event Event) error {
+	if err := e.beginUnpaced(bench); err != nil {
+		return err
+	}
 	before, err := bench.counters()
 	if err != nil {
 		return err
