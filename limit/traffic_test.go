@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"load": load, "greedy": greedy, "talk": talk})
+	child.Main(child.Parts{"load": load, "greedy": greedy, "talk": talk, "ask": ask})
 	os.Exit(m.Run())
 }
 
@@ -67,20 +67,11 @@ func load(in io.Reader, out io.Writer) error {
 // nested makes a cgroup inside a cgroup, and removes both at the end.
 func nested(t *testing.T) (outer, inner cgroup.Cgroup) {
 	t.Helper()
-	testutil.NeedRoot(t)
-	outer, err := cgroup.Create("", fmt.Sprintf("weirtest-%d", os.Getpid()))
+	outer = testutil.Cgroup(t)
+	inner, err := cgroup.Create(outer.Path, "inner")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err = cgroup.Create(outer.Path, "inner")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroups", func() bool {
-			return inner.Remove() == nil && outer.Remove() == nil
-		})
-	})
 	return outer, inner
 }
 
