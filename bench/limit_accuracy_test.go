@@ -13,7 +13,6 @@ import (
 
 	"weir/cc"
 	"weir/internal/child"
-	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
 	"weir/internal/units"
@@ -216,13 +215,7 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 // limited starts a process in a cgroup under the limit. Both go with the benchmark.
 func (c limitCell) limited(b *testing.B, l limit.Limit) *child.Process {
 	b.Helper()
-	group, err := cgroup.Create("", fmt.Sprintf("weirbench-%d-%d", os.Getpid(), time.Now().UnixNano()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		testutil.Eventually(b, 5*time.Second, "the removal of the cgroup", func() bool { return group.Remove() == nil })
-	})
+	group := testutil.Cgroup(b)
 	plane, err := limit.Load(1)
 	if err != nil {
 		b.Fatal(err)

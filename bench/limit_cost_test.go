@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"net/netip"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -186,11 +184,7 @@ func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
 // costGroup is an empty data plane and a cgroup to attach it to.
 func costGroup(b *testing.B, scopes int) (*limit.DataPlane, cgroup.Cgroup) {
 	b.Helper()
-	group, err := cgroup.Create("", fmt.Sprintf("weirbench-%d-%d", os.Getpid(), time.Now().UnixNano()))
-	must(b, err)
-	b.Cleanup(func() {
-		testutil.Eventually(b, 5*time.Second, "the removal of the cgroup", func() bool { return group.Remove() == nil })
-	})
+	group := testutil.Cgroup(b)
 	plane, err := limit.Load(scopes)
 	must(b, err)
 	b.Cleanup(func() { _ = plane.Close() })

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +9,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/daemon"
-	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 	"weir/policy"
@@ -38,21 +35,10 @@ func policyText(n int) []byte {
 // policyEngine has folders, a bpf file system and cgroups of the benchmark's own, and leaves open sockets alone.
 func policyEngine(b *testing.B) *daemon.Engine {
 	b.Helper()
-	testutil.NeedRoot(b)
-	pins := b.TempDir()
-	must(b, unix.Mount("bpf", pins, "bpf", 0, ""))
-	b.Cleanup(func() { must(b, unix.Unmount(pins, 0)) })
-	root, err := cgroup.Create("", fmt.Sprintf("weirbench-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
-	must(b, err)
+	pins, root := testutil.BPFFS(b), testutil.Cgroup(b)
 	for i := range policyCgroups {
 		must(b, os.Mkdir(filepath.Join(root.Path, fmt.Sprintf("tenant-%d", 3*i)), 0o755))
 	}
-	b.Cleanup(func() {
-		for i := range policyCgroups {
-			must(b, os.Remove(filepath.Join(root.Path, fmt.Sprintf("tenant-%d", 3*i))))
-		}
-		testutil.Eventually(b, 5*time.Second, "the removal of the benchmark's cgroup", func() bool { return root.Remove() == nil })
-	})
 	return &daemon.Engine{StateDir: b.TempDir(), PinDir: filepath.Join(pins, "weir", "limit"), CgroupRoot: root.Path,
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }

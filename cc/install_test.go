@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/fault"
+	"weir/internal/testutil"
 )
 
 func TestWrongNamesAreFaults(t *testing.T) {
@@ -54,16 +53,7 @@ func TestListTellsWhoMayChoose(t *testing.T) {
 }
 
 func TestPinnedUntilRemoved(t *testing.T) {
-	installed := install(t, Options{})
-	mounted := t.TempDir()
-	if err := unix.Mount("bpf", mounted, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(mounted, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	installed, mounted := install(t, Options{}), testutil.BPFFS(t)
 	group, _, _ := inCgroup(t)
 	if err := installed.Attach(group.Path); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package cc
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -77,11 +76,7 @@ func (work task) connection(answers *json.Encoder) (net.Conn, error) {
 // inCgroup starts a process in a cgroup of its own.
 func inCgroup(t *testing.T) (group cgroup.Cgroup, send func(task), answer func() string) {
 	t.Helper()
-	testutil.NeedRoot(t)
-	group, err := cgroup.Create("", fmt.Sprintf("weirtest-cc-%d", os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	group = testutil.Cgroup(t)
 	process, err := child.Start(context.Background(), "connect", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +85,6 @@ func inCgroup(t *testing.T) (group cgroup.Cgroup, send func(task), answer func()
 		if err := process.Stop(5 * time.Second); err != nil {
 			t.Error(err)
 		}
-		testutil.Eventually(t, 5*time.Second, "the removal of the cgroup", func() bool { return group.Remove() == nil })
 	})
 	if err := group.Add(process.PID()); err != nil {
 		t.Fatal(err)

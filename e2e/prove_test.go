@@ -3,16 +3,12 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"weir/internal/kernel/cgroup"
 	"weir/internal/testutil"
 )
 
@@ -20,22 +16,8 @@ import (
 // of the test's own is the root of the hierarchy: what the binary does "to the host" it does in there. $WEIR is the binary.
 func box(t *testing.T, script string) outcome {
 	t.Helper()
-	testutil.NeedRoot(t)
-	root, err := cgroup.Root()
-	if err != nil {
-		testutil.Need(t, "cgroup v2", err)
-	}
-	group, err := cgroup.Create(root, fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner := cgroup.Cgroup{Path: filepath.Join(group.Path, "backups")}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 10*time.Second, "the removal of the test's cgroups", func() bool {
-			return inner.Remove() == nil && group.Remove() == nil
-		})
-	})
-	if err := os.Mkdir(inner.Path, 0o755); err != nil {
+	group := testutil.Cgroup(t)
+	if err := os.Mkdir(filepath.Join(group.Path, "backups"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	const prepare = `set -e
@@ -46,7 +28,7 @@ ip link set lo up
 set +e
 `
 	cmd := exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
-	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+root, "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
+	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+filepath.Dir(group.Path), "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
 	cmd.Dir = t.TempDir()
 	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: 20Mbit}\n"
 	if err := os.WriteFile(filepath.Join(cmd.Dir, "policy.yaml"), []byte(policy), 0o644); err != nil {

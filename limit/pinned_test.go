@@ -23,20 +23,10 @@ import (
 	"weir/internal/testutil"
 )
 
-// pins mounts a bpf file system for this test alone.
+// pins is a folder for pins, in a BPF file system for this test alone.
 func pins(t *testing.T) string {
 	t.Helper()
-	testutil.NeedRoot(t)
-	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return filepath.Join(dir, "limit")
+	return filepath.Join(testutil.BPFFS(t), "limit")
 }
 
 func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {

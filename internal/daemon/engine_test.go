@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,38 +33,12 @@ func TestMain(m *testing.M) {
 // setup makes an engine with folders, a bpf file system and a cgroup of the test's own.
 func setup(t *testing.T) *Engine {
 	t.Helper()
-	testutil.NeedRoot(t)
-	pins := t.TempDir()
-	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(pins, 0) })
-	root, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroup", func() bool { return removeTree(root.Path) == nil })
-	})
-	return engineAt(t.TempDir(), filepath.Join(pins, "weir", "limit"), root.Path)
+	return engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir", "limit"), testutil.Cgroup(t).Path)
 }
 
 // engineAt leaves all open sockets of the machine alone.
 func engineAt(state, pins, root string) *Engine {
 	return &Engine{StateDir: state, PinDir: pins, CgroupRoot: root, Sockets: func(func(*netns.Namespace) error) error { return nil }}
-}
-
-func removeTree(path string) error {
-	children, err := filepath.Glob(filepath.Join(path, "*", "cgroup.procs"))
-	if err != nil {
-		return err
-	}
-	for _, c := range children {
-		if err := os.Remove(filepath.Dir(c)); err != nil {
-			return err
-		}
-	}
-	return cgroup.Cgroup{Path: path}.Remove()
 }
 
 func limited(name string, rate units.BitRate) policy.Scope {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/child"
 	"weir/internal/daemon"
 	"weir/internal/fault"
-	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/prove/station"
@@ -35,25 +31,8 @@ func TestMain(m *testing.M) {
 // setup makes an engine with folders, a bpf file system, a run directory and a cgroup of the test's own.
 func setup(t *testing.T) *daemon.Engine {
 	t.Helper()
-	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	pins := t.TempDir()
-	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(pins, 0) })
-	root, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-%04x", os.Getpid(), rand.Uint32()&0xffff))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroups", func() bool {
-			for _, group := range []string{"a", "a/inner", "b"} {
-				_ = os.Remove(filepath.Join(root.Path, group))
-			}
-			return root.Remove() == nil
-		})
-	})
+	pins, root := testutil.BPFFS(t), testutil.Cgroup(t)
 	for _, group := range []string{"a", "a/inner", "b"} {
 		if err := os.Mkdir(filepath.Join(root.Path, group), 0o755); err != nil {
 			t.Fatal(err)

@@ -60,9 +60,9 @@ func inventory(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	var items []string
-	own := fmt.Sprintf("weirtest-%d-", os.Getpid())
+	own := fmt.Sprintf("%s%d-", ownPrefix, os.Getpid())
 	for _, name := range names {
-		if strings.HasPrefix(name, "weirtest-") && !strings.HasPrefix(name, own) {
+		if strings.HasPrefix(name, ownPrefix) && !strings.HasPrefix(name, own) {
 			continue // of a test process beside this one, which checks for itself
 		}
 		items = append(items, "namespace "+name)

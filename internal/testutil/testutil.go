@@ -2,21 +2,20 @@
 package testutil
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
 	"testing"
 	"time"
-
-	"weir/internal/kernel/netns"
 )
 
-// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI it fails instead.
+// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI it fails instead. At its
+// first use in a process it removes what killed test processes have left.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
+		sweepOnce(t)
 		return
 	}
 	if os.Getenv("CI") != "" {
@@ -37,24 +36,6 @@ func Command(t testing.TB, name string) string {
 	}
 	t.Skipf("needs the program %s: make install-deps", name)
 	return ""
-}
-
-// Namespace makes a network namespace for this test alone and removes it at the end.
-func Namespace(t testing.TB, label string) *netns.Namespace {
-	t.Helper()
-	NeedRoot(t)
-	name := fmt.Sprintf("weirtest-%d-%s-%04x", os.Getpid(), label, rand.Uint32()&0xffff)
-	ns, err := netns.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = ns.Close()
-		if err := netns.Remove(name); err != nil {
-			t.Error(err)
-		}
-	})
-	return ns
 }
 
 // Rand returns a source whose seed is logged, so that a failure can be repeated with WEIR_TEST_SEED.

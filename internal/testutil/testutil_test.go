@@ -1,8 +1,6 @@
 package testutil
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"testing"
 
@@ -27,7 +25,7 @@ func TestInventorySeesANamespace(t *testing.T) {
 
 func TestSnapshotForgivesWhatIsCleanedUp(t *testing.T) {
 	Snapshot(t)
-	name := fmt.Sprintf("weirtest-%d-snapshot", os.Getpid())
+	name := ownName("snapshot")
 	ns, err := netns.Create(name)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,8 @@
 package cgroup_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,27 +16,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testGroup makes a cgroup for one test.
-func testGroup(t *testing.T) cgroup.Cgroup {
-	t.Helper()
-	testutil.NeedRoot(t)
-	if _, err := cgroup.Root(); err != nil {
-		testutil.Need(t, "cgroup v2", err)
-	}
-	group, err := cgroup.Create("", fmt.Sprintf("weirtest-%d-sockets", os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroup", func() bool { return group.Remove() == nil })
-	})
-	return group
-}
-
 // A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests of lab/run show, which
 // have programs there that count.
 func TestSocketsBelongToTheNamespace(t *testing.T) {
-	group, ns := testGroup(t), testutil.Namespace(t, "sockets")
+	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
 	sockets, err := group.OpenSockets(t.Context())
 	if err != nil {
 		t.Fatal(err)

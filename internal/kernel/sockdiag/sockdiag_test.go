@@ -44,18 +44,11 @@ func listen(in io.Reader, out io.Writer) error {
 
 // Sockets opened before a process moves belong elsewhere; those opened afterwards do not, also where it moves further down.
 func TestEscapedAreSocketsFromBeforeTheMove(t *testing.T) {
-	testutil.NeedRoot(t)
-	outer, err := cgroup.Create("", fmt.Sprintf("weirtest-%d", os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := testutil.Cgroup(t)
 	inner, err := cgroup.Create(outer.Path, "inner")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		testutil.Eventually(t, 5*time.Second, "the removal of the test's cgroups", func() bool { return inner.Remove() == nil && outer.Remove() == nil })
-	})
 	process, err := child.Start(context.Background(), "listen", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
