@@ -75,7 +75,7 @@ func BPFFS(t testing.TB) string {
 	t.Helper()
 	NeedRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+	if err := unix.Mount(ownName("pins"), dir, "bpf", 0, ""); err != nil {
 		t.Fatalf("mount a BPF file system: %v", err)
 	}
 	t.Cleanup(func() {

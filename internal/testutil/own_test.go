@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -66,40 +65,52 @@ func TestNoBPFFileSystemIsAFailure(t *testing.T) {
 	}
 }
 
+// ownedBy makes a namespace, a cgroup with one in it and a BPF file system with the names that a process would give them,
+// and returns their paths.
+func ownedBy(t *testing.T, pid int) []string {
+	t.Helper()
+	root, err := cgroup.Root()
+	Need(t, "cgroup v2", err)
+	name := fmt.Sprintf("%s%d-left-%d", ownPrefix, pid, os.Getpid())
+	group, pins := filepath.Join(root, name), t.TempDir()
+	ns, err := netns.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ns.Close()
+	t.Cleanup(func() {
+		_ = unix.Unmount(pins, 0) // as far as it has not been swept
+		if err := errors.Join(netns.Remove(name), removeTree(group)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(os.MkdirAll(filepath.Join(group, "inner"), 0o755), unix.Mount(name, pins, "bpf", 0, ""),
+		os.Mkdir(filepath.Join(pins, "inner"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return []string{netns.Path(name), filepath.Join(group, "inner"), filepath.Join(pins, "inner")}
+}
+
 func TestSweepTakesWhatHasNoOwner(t *testing.T) {
 	NeedRoot(t)
 	const nobody = 1<<22 + 1 // above the largest PID_MAX_LIMIT of include/linux/threads.h
-	root, err := cgroup.Root()
-	Need(t, "cgroup v2", err)
-	left := func(pid int) string {
-		name := fmt.Sprintf("%s%d-left-%d", ownPrefix, pid, os.Getpid())
-		ns, err := netns.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = ns.Close()
-		group := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Join(group, "inner"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := errors.Join(netns.Remove(name), removeTree(group)); err != nil {
-				t.Error(err)
-			}
-		})
-		return name
-	}
-	stale, living, own := left(nobody), left(os.Getppid()), left(os.Getpid())
+	stale := ownedBy(t, nobody)
+	held := append(ownedBy(t, os.Getpid()), ownedBy(t, os.Getppid())...)
 	removed, err := sweep() // which may meet what it cannot remove, and another process's sweep may have come first
-	if !gone(netns.Path(stale)) || !gone(filepath.Join(root, stale)) {
-		t.Errorf("%s is still there: %v", stale, err)
-	}
-	for _, name := range []string{living, own} {
-		if gone(netns.Path(name)) || gone(filepath.Join(root, name, "inner")) || slices.Contains(removed, name) {
-			t.Errorf("%s went while its owner lives; removed %q", name, removed)
+	for _, path := range stale {
+		if !gone(path) {
+			t.Errorf("%s is still there: %v", path, err)
 		}
 	}
-	for _, name := range []string{"weirtest-never-made", "weirtest-", "weirtest-4194305", "weirtest--a", "weirtest-4194305x-a"} {
+	for _, path := range held {
+		if gone(path) {
+			t.Errorf("%s went while its owner lives; removed %q", path, removed)
+		}
+	}
+}
+
+func TestOnlyANumberTellsAnOwner(t *testing.T) {
+	for _, name := range []string{"weirtest-never-made", "weirtest-", "weirtest-4194305", "weirtest--a", "weirtest-4194305x-a", "4194305-a"} {
 		if ownerless(name) {
 			t.Errorf("%s tells no owner and is taken", name)
 		}

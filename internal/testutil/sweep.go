@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 )
@@ -24,38 +26,45 @@ func sweepOnce(t testing.TB) {
 	})
 }
 
-// sweep removes the namespaces and cgroups whose test process has gone without its cleanups, as it does where it is killed
-// or takes longer than go test allows, and returns their names.
+// sweep removes the namespaces, cgroups and BPF file systems whose test process has gone without its cleanups, as it does
+// where it is killed or takes longer than go test allows, and returns their names.
 func sweep() (removed []string, err error) {
-	names, err := netns.List(ownPrefix)
-	errs := []error{err}
-	remove := func(name string, err error) {
-		if err != nil {
-			errs = append(errs, err)
+	var errs []error
+	take := func(name string, remove func() error) {
+		if !ownerless(name) {
 			return
 		}
-		removed = append(removed, name)
-	}
-	for _, name := range names {
-		if ownerless(name) {
-			remove(name, netns.Remove(name))
+		err := remove()
+		if err == nil {
+			removed = append(removed, name)
 		}
+		errs = append(errs, err)
+	}
+	names, err := netns.List(ownPrefix)
+	errs = append(errs, err)
+	for _, name := range names {
+		take(name, func() error { return netns.Remove(name) })
 	}
 	if root, err := cgroup.Root(); err == nil { // no hierarchy, no cgroups
 		paths, _ := filepath.Glob(filepath.Join(root, ownPrefix+"*")) // the pattern is well-formed
 		for _, path := range paths {
-			if name := filepath.Base(path); ownerless(name) {
-				remove(name, removeTree(path))
-			}
+			take(filepath.Base(path), func() error { return removeTree(path) })
 		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts") // proc_pid_mounts(5): source, folder
+	errs = append(errs, err)
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		take(fields[0], func() error { return unix.Unmount(fields[1], 0) })
 	}
 	return removed, errors.Join(errs...)
 }
 
 // ownerless says whether the process that a name tells has gone. A name that tells none may be anybody's.
 func ownerless(name string) bool {
-	pid, _, found := strings.Cut(strings.TrimPrefix(name, ownPrefix), "-")
-	if !found || pid == "" || strings.Trim(pid, "0123456789") != "" {
+	rest, ours := strings.CutPrefix(name, ownPrefix)
+	pid, _, found := strings.Cut(rest, "-")
+	if !ours || !found || pid == "" || strings.Trim(pid, "0123456789") != "" {
 		return false
 	}
 	_, err := os.Stat("/proc/" + pid)
