@@ -62,9 +62,28 @@ func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
 	}
 }
 
+// mistake is a file that is to be refused, with an error that says want.
+type mistake struct{ name, text, want string }
+
+// refused parses files with mistakes: each is a usage error with a way out.
+func refused(t *testing.T, mistakes []mistake) {
+	t.Helper()
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			_, err := Parse("p.yaml", []byte(m.text))
+			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), m.want) {
+				t.Errorf("got %v, want a usage error with %q", err, m.want)
+			}
+			if fault.Advice(err) == "" {
+				t.Error("no way out")
+			}
+		})
+	}
+}
+
 func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	scope := func(text string) string { return "version: 1\nscopes:\n  a:\n    " + text + "\n" }
-	for _, test := range []struct{ name, text, want string }{
+	refused(t, []mistake{
 		{"an unknown key", scope("cgroup: /a\n    egres: 1Mbit"), `p.yaml:5:5: unknown key "egres" in scopes.a (did you mean "egress"?)`},
 		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is not known"},
 		{"no selector", scope("egress: 1Mbit"), "says 0 times which traffic is meant"},
@@ -86,17 +105,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
 		{"nothing", "", "p.yaml"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Parse("p.yaml", []byte(test.text))
-			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want a usage error with %q", err, test.want)
-			}
-			if fault.Advice(err) == "" {
-				t.Error("no way out")
-			}
-		})
-	}
+	})
 }
 
 func TestScopesThatAreNeverReachedAreWarnedOf(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"weir/internal/fault"
 )
 
 const family = `version: 1
@@ -48,7 +46,7 @@ func TestChildrenCompleteWhatTheyHaveFromTheirParents(t *testing.T) {
 func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 	scopes := func(lines ...string) string { return "version: 1\nscopes:\n  " + strings.Join(lines, "\n  ") + "\n" }
 	group := "g: {egress: 100Mbit}"
-	for _, test := range []struct{ name, text, want string }{
+	refused(t, []mistake{
 		{"a parent that is not there", scopes("a: {user: 7, parent: groub, egress: 1Mbit}", "group: {egress: 1Mbit}", "b: {user: 8, parent: group}"),
 			`p.yaml:3:24: scopes.a: there is no scope "groub" to be its parent (did you mean "group"?)`},
 		{"its own parent", scopes("a: {user: 7, parent: a, egress: 1Mbit}"), "p.yaml:3:24: scopes.a: it is its own parent, by way of a → a"},
@@ -72,17 +70,7 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 		{"no rate where the parent has none", scopes("a: {user: 7, parent: g, ingress: {mark: 2ms}}", group), "ingress: no rate is given, and g has none"},
 		{"a weight without a parent", scopes("a: {user: 7, egress: {rate: 1Mbit, weight: 2}}"), "p.yaml:3:25: scopes.a: egress: min and weight speak of a part in a parent"},
 		{"no rate without a parent", scopes("a: {user: 7, egress: {mark: 2ms}}"), "egress: no rate is given: only a scope with a parent may leave it out"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Parse("p.yaml", []byte(test.text))
-			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want a usage error with %q", err, test.want)
-			}
-			if fault.Advice(err) == "" {
-				t.Error("no way out")
-			}
-		})
-	}
+	})
 }
 
 func TestRatesAboveTheParentsAreWarnedOf(t *testing.T) {
