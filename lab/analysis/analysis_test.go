@@ -43,11 +43,10 @@ figures:
   - {name: by-loss, title: By loss, metric: goodput, subject: aggregate, x: loss}
 `
 
-// outcome is what three repetitions of the study could have measured: at 0 % loss about 8 Mbit/s after the settle time, at
-// 1 % half of it; the left flow always has three times what the right one has.
-func outcome(t *testing.T) *run.Outcome {
+// expanded reads a scenario that must be valid, and its cells.
+func expanded(t *testing.T, text string) (*scenario.Scenario, []scenario.Cell) {
 	t.Helper()
-	s, err := scenario.Parse("study.yaml", []byte(study))
+	s, err := scenario.Parse("study.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +54,14 @@ func outcome(t *testing.T) *run.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, cells
+}
+
+// outcome is what three repetitions of the study could have measured: at 0 % loss about 8 Mbit/s after the settle time, at
+// 1 % half of it; the left flow always has three times what the right one has.
+func outcome(t *testing.T) *run.Outcome {
+	t.Helper()
+	s, cells := expanded(t, study)
 	o := &run.Outcome{Scenario: s, Cells: cells, Mechanisms: map[string]string{"link": "fake"}}
 	for i := range cells {
 		for repetition := 1; repetition <= 3; repetition++ {

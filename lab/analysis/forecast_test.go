@@ -51,14 +51,7 @@ expect:
 // measuredOnce makes one valid run of a scenario of one cell, each stream of a flow by what of says.
 func measuredOnce(t *testing.T, text string, of func(name string) traffic.Stream) *run.Outcome {
 	t.Helper()
-	s, err := scenario.Parse("study.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells, err := s.Expand()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, cells := expanded(t, text)
 	phase := cells[0].Phases[0]
 	r := run.Result{Cell: &cells[0], Repetition: 1, Attempt: 1, Valid: true, Phases: []run.PhaseResult{{Phase: phase}}}
 	for _, f := range phase.Flows {

@@ -23,14 +23,7 @@ func contended(t *testing.T) *run.Outcome {
 		"x: loss", "x: depth", "max: 60%}", "min: 200%, max: 200%}").Replace(study) +
 		"  - {name: harm, title: Harm, metric: harm, x: depth, series: subject}\n"
 	text = strings.Replace(text, "published:", "  - {name: it is harmed, metric: harm, subject: right, min: 80%, max: 90%}\npublished:", 1)
-	s, err := scenario.Parse("study.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells, err := s.Expand()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, cells := expanded(t, text)
 	o := &run.Outcome{Scenario: s, Cells: cells}
 	for i := range cells {
 		runs := append([]scenario.Cell{cells[i]}, cells[i].Solos()...)

@@ -19,17 +19,9 @@ func idle(in io.Reader, _ io.Writer) error {
 	return nil
 }
 
-// host makes a cgroup for a host inside the lab's.
-func host(t *testing.T, parent cgroup.Cgroup) cgroup.Cgroup {
+// occupied makes a lab with a cgroup, a host's cgroup in it, and an idle process in that. The caller ends all three.
+func occupied(t *testing.T) (lab *Instance, group cgroup.Cgroup, process *child.Process) {
 	t.Helper()
-	inner, err := cgroup.Create(parent.Path, "host")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inner
-}
-
-func TestClearRemovesTheLabsCgroupsAndWhatRunsInThem(t *testing.T) {
 	testutil.Snapshot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
@@ -37,17 +29,26 @@ func TestClearRemovesTheLabsCgroupsAndWhatRunsInThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group, err := lab.Cgroup()
+	group, err = lab.Cgroup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	process, err := child.Start(t.Context(), "idle", os.Stderr)
+	process, err = child.Start(t.Context(), "idle", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := host(t, group).Add(process.PID()); err != nil {
+	host, err := cgroup.Create(group.Path, "host")
+	if err != nil {
 		t.Fatal(err)
 	}
+	if err := host.Add(process.PID()); err != nil {
+		t.Fatal(err)
+	}
+	return lab, group, process
+}
+
+func TestClearRemovesTheLabsCgroupsAndWhatRunsInThem(t *testing.T) {
+	lab, group, process := occupied(t)
 	if err := lab.Clear(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,24 +65,7 @@ func TestClearRemovesTheLabsCgroupsAndWhatRunsInThem(t *testing.T) {
 
 // Cgroups of a lab whose directory has gone are removed, except where something still runs in one.
 func TestSweepOrphanCgroups(t *testing.T) {
-	testutil.Snapshot(t)
-	testutil.Need(t, "cgroup v2", probe.CgroupV2())
-	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	lab, err := New("test", Run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := lab.Cgroup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := child.Start(t.Context(), "idle", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host(t, group).Add(process.PID()); err != nil {
-		t.Fatal(err)
-	}
+	lab, group, process := occupied(t)
 	swept := func() bool {
 		removed, err := sweepOrphanCgroups(0)
 		if err != nil {
