@@ -15,6 +15,7 @@ type Route struct {
 	To         netip.Prefix // the zero prefix means the default route of Via's family
 	Via        netip.Addr   // the zero address means that To is on the link
 	Device     string       // empty where Via decides it
+	Source     netip.Addr   // what the kernel sends from where a socket has chosen nothing; the zero address leaves it to the kernel
 	ECN        bool         // TCP connections on this route ask for ECN ("features ecn")
 	Congestion string       // congestion control of TCP connections on this route; empty for the namespace's default
 	InitCwnd   uint32       // initial congestion window in segments; 0 for the kernel's default
@@ -58,6 +59,9 @@ func (c *Conn) addRoute(r Route) error {
 	} else {
 		route.Scope = netlink.SCOPE_LINK
 	}
+	if r.Source.IsValid() {
+		route.Src = r.Source.AsSlice()
+	}
 	if r.ECN {
 		route.Features = 1 // RTAX_FEATURE_ECN
 	}
@@ -71,18 +75,33 @@ func (c *Conn) addRoute(r Route) error {
 	return c.handle.RouteAdd(route)
 }
 
-// AddNeighbor tells the link-layer address of a neighbour for good, so that no ARP or neighbour discovery is needed.
-// An entry for the same address is replaced.
-func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error {
-	err := c.change("find", dev, func(link netlink.Link) error {
-		return c.handle.NeighSet(&netlink.Neigh{
-			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac,
-		})
+// RemoveRoute removes the route to a prefix over a device; one that is not there is no error, and neither is a device that
+// has gone.
+func (c *Conn) RemoveRoute(r Route) error {
+	err := c.change("find", r.Device, func(link netlink.Link) error {
+		// That scope stands for any.
+		return c.handle.RouteDel(&netlink.Route{Dst: ipnet(r.To.Masked()), LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_NOWHERE})
 	})
-	if err != nil {
-		return fmt.Errorf("add neighbour %s: %w", a, err)
+	if err != nil && !gone(err) {
+		return fmt.Errorf("remove route to %s: %w", r.To, err)
 	}
 	return nil
+}
+
+// DeviceTo returns the device that the routes lead to an address over; lo for the namespace's own.
+func (c *Conn) DeviceTo(a netip.Addr) (string, error) {
+	routes, err := c.handle.RouteGet(a.AsSlice())
+	if err == nil && len(routes) == 0 {
+		err = unix.ENETUNREACH
+	}
+	if err != nil {
+		return "", fmt.Errorf("find route to %s: %w", a, err)
+	}
+	link, err := c.handle.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return "", fmt.Errorf("find route to %s: %w", a, err)
+	}
+	return link.Attrs().Name, nil
 }
 
 // DefaultRouteDevices returns the names of the devices that a default route of either family leaves through, sorted.

@@ -26,6 +26,7 @@ type Device struct {
 	Index   int
 	MAC     net.HardwareAddr // empty for devices without a link layer
 	MTU     int              // octets of network-layer packet
+	Master  int              // index of the bridge, bond or VRF that it is a part of; 0 for none
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
@@ -122,7 +123,7 @@ func (c *Conn) Devices() ([]Device, error) {
 
 func describe(attrs *netlink.LinkAttrs) Device {
 	device := Device{
-		Name: attrs.Name, Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU,
+		Name: attrs.Name, Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
