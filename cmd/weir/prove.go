@@ -38,7 +38,8 @@ loopback, super-packets, other network namespaces.
 
 The peer is a process in a network namespace of its own, reached over a veth pair
 with addresses of the ranges for benchmarks (198.18.0.0/15, 2001:2::/48), or with
---peer another "weir prove --listen", anywhere. Nothing on the host is changed
+--peer another "weir prove --listen", anywhere. Flows of an interface's scope
+pass that interface and turn off before its link. Nothing on the host is changed
 but by adding, and all of it is removed at the end; what a killed run leaves, the
 next one removes.
 

@@ -156,6 +156,13 @@ func (r *runner) insideOf(s policy.Scope, near, ipv6 bool) (route, error) {
 		}
 		target = address
 	}
+	if s.Applies.Kind == policy.Interface && !near {
+		d, err := r.bed.through(s.Applies.Text)
+		if err != nil {
+			return at, err
+		}
+		target = d.link.there[family].Addr()
+	}
 	at.peer = r.bed.peerAt(target)
 	return at, nil
 }

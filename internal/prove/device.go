@@ -2,32 +2,87 @@ package prove
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
+
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
+	"weir/policy"
 )
 
-// deviceTo names the device that the host reaches an address over, by the source address that the kernel chooses.
+const (
+	loopback       = "lo" // in every namespace
+	behindLoopback = "no peer of its own is behind lo"
+)
+
+// deviceTo names the device that this host reaches an address over.
 func deviceTo(remote netip.Addr) (string, error) {
-	c, err := net.Dial("udp", netip.AddrPortFrom(remote, 9).String())
+	conn, err := rtnl.Open(nil)
 	if err != nil {
-		return "no device", fmt.Errorf("find route to %s: %w", remote, err)
+		return "", err
 	}
-	defer func() { _ = c.Close() }()
-	local := c.LocalAddr().(*net.UDPAddr).IP
-	devices, err := net.Interfaces()
+	defer conn.Close()
+	return conn.DeviceTo(remote)
+}
+
+// barred says why flows to the peer do not pass the interface that the test's scope is of, and what to do; "" where they do.
+func (o Options) barred(t *Test) (string, error) {
+	name := t.Scope.Applies.Text
+	if o.Peer == nil {
+		t.Remote = "in a namespace, by a detour through " + name
+		return closed(name)
+	}
+	at := o.Peer.Target.Addr()
+	device, err := deviceTo(at)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("no route leads to the peer (%v): name one behind %s with --peer, or leave it out", err, name), nil
+	case device != name:
+		return fmt.Sprintf("the peer %s is not reached over %s but over %s: name one behind %s with --peer, or leave it out", at, name, device, name), nil
+	case name == loopback && !t.Scope.Loopback:
+		return "traffic over lo is exempt: write loopback: true in the scope to include it", nil
+	}
+	return "", nil
+}
+
+// withoutIPv6 says that a scope is of a device that has no IPv6.
+func (o Options) withoutIPv6(s policy.Selector) bool {
+	return s.Kind == policy.Interface && o.Peer == nil && ipv6Off(s.Text)
+}
+
+// closed says why a peer of our own cannot be reached through a device, and what to do instead; "" where it can.
+func closed(name string) (string, error) {
+	conn, err := rtnl.Open(nil)
 	if err != nil {
-		return "no device", fmt.Errorf("list devices: %w", err)
+		return "", err
+	}
+	defer conn.Close()
+	devices, err := conn.Devices()
+	if err != nil {
+		return "", err
+	}
+	byIndex := map[int]string{}
+	for _, d := range devices {
+		byIndex[d.Index] = d.Name
 	}
 	for _, d := range devices {
-		addresses, err := d.Addrs()
-		if err != nil {
-			continue // it went away
+		switch {
+		case d.Name != name:
+			continue
+		case name == loopback:
+			return behindLoopback + ": start one with 'weir prove --listen 127.0.0.1:5201' and name it with --peer", nil
+		case d.Master != 0:
+			return fmt.Sprintf("%s is a part of %s, which takes what it receives: limit %s instead, or name a peer with --peer", name,
+				byIndex[d.Master], byIndex[d.Master]), nil
+		case !d.Up:
+			return fmt.Sprintf("%s is down: bring it up with 'ip link set %s up'", name, name), nil
 		}
-		for _, a := range addresses {
-			if own, is := a.(*net.IPNet); is && own.IP.Equal(local) {
-				return d.Name, nil
-			}
-		}
+		return "", nil
 	}
-	return "no device", fmt.Errorf("find route to %s: no device has the address %s", remote, local)
+	return fmt.Sprintf("there is no interface %s in this network namespace", name), nil
+}
+
+// ipv6Off says that a device has no IPv6, so that nothing goes around it by IPv6.
+func ipv6Off(device string) bool {
+	value, err := sysctl.Get(nil, "net/ipv6/conf/"+device+"/disable_ipv6")
+	return err != nil || value == "1"
 }

@@ -7,5 +7,6 @@
 //     from outside the scopes first; where that is not possible, "under" becomes "cannot say".
 //   - A scope may have traffic of its own meanwhile. Its counters are read at the edges of every window, and where they
 //     hold clearly more than what arrived, they are what is compared.
-//   - Nothing on the host is changed but by adding: a veth pair and its addresses, in a range meant for tests, and cgroups.
+//   - Nothing on the host is changed but by adding: veth pairs and their addresses, in a range meant for tests, cgroups, and
+//     on an interface that has a scope a route, a neighbour and a program that takes the flows off before the link.
 package prove

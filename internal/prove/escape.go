@@ -87,30 +87,30 @@ func of(c charge, mechanism string) Escape {
 
 // movedProcess opens a socket outside of the scope and then becomes part of it.
 func (r *runner) movedProcess(ctx context.Context, s policy.Scope) (Escape, error) {
+	if kind := s.Applies.Kind; kind != policy.Cgroup && kind != policy.Unit && kind != policy.User {
+		return Escape{State: NotApplicable, Why: "the scope goes by " + goesBy(s.Applies) + ", which no socket keeps from before"}, nil
+	}
 	at, err := r.insideOf(s, false, false)
 	if err != nil {
 		return Escape{}, err
 	}
-	switch s.Applies.Kind {
-	case policy.Cgroup, policy.Unit:
-		inside := at.group
-		at.group = r.bed.outside
-		real, err := r.escaped(s.Name)
-		if err != nil {
-			return Escape{}, err
-		}
-		c, err := r.charged(ctx, s, at, func(p *station.Pair) error { return inside.Add(p.PID()) })
-		e := of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process")
-		if real != "" {
-			e.State, e.Why = Escapes, real
-		}
-		return e, err
-	case policy.User:
+	if s.Applies.Kind == policy.User {
 		at.late = true
 		c, err := r.charged(ctx, s, at, nil)
 		return of(c, "a socket keeps the user that opened it, whoever the process becomes"), err
 	}
-	return Escape{State: NotApplicable, Why: "the scope goes by " + goesBy(s.Applies) + ", which no socket keeps from before"}, nil
+	inside := at.group
+	at.group = r.bed.outside
+	real, err := r.escaped(s.Name)
+	if err != nil {
+		return Escape{}, err
+	}
+	c, err := r.charged(ctx, s, at, func(p *station.Pair) error { return inside.Add(p.PID()) })
+	e := of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process")
+	if real != "" {
+		e.State, e.Why = Escapes, real
+	}
+	return e, err
 }
 
 // escaped names the sockets that processes of the scope use at the moment and that it does not reach; "" where there are none.
@@ -188,8 +188,10 @@ func (r *runner) anotherNamespace(ctx context.Context, s policy.Scope) (Escape, 
 // otherFamily sends by IPv6.
 func (r *runner) otherFamily(ctx context.Context, s policy.Scope) (Escape, error) {
 	switch {
-	case s.Applies.Kind == policy.Interface:
-		return Escape{State: NotApplicable, Why: "a peer of its own is not reached over " + s.Applies.Text}, nil
+	case s.Applies.Kind == policy.Interface && s.Applies.Text == loopback:
+		return Escape{State: NotApplicable, Why: behindLoopback}, nil
+	case s.Applies.Kind == policy.Interface && ipv6Off(s.Applies.Text):
+		return Escape{State: NotApplicable, Why: s.Applies.Text + " has no IPv6"}, nil
 	case s.Applies.Kind == policy.Prefix:
 		return Escape{State: NotApplicable, Why: "a prefix is of one family; the other way to the same host needs a scope of its own"}, nil
 	case !r.bed.ipv6:

@@ -84,6 +84,12 @@ func (r *runner) routeOf(t Test) (at route, err error) {
 			return at, err
 		}
 		at.peer = r.bed.peerAt(address)
+	case t.Scope.Applies.Kind == policy.Interface:
+		d, err := r.bed.through(t.Scope.Applies.Text)
+		if err != nil {
+			return at, err
+		}
+		at.peer = r.bed.peerAt(d.link.there[family].Addr())
 	default:
 		at.peer = r.bed.peerAt(r.bed.links[fromHere].there[family].Addr())
 	}
@@ -192,10 +198,11 @@ type way struct {
 	path      Path
 	direction limit.Direction
 	near      bool
+	detour    bool
 }
 
 func wayOf(t Test, own bool) way {
-	return way{t.Path, t.Direction, own && t.Scope.Applies.Kind == policy.Prefix}
+	return way{t.Path, t.Direction, own && t.Scope.Applies.Kind == policy.Prefix, own && t.Scope.Applies.Kind == policy.Interface}
 }
 
 // calibrate measures what a way carries from outside of every scope, for the highest promise on it.
@@ -210,6 +217,13 @@ func (r *runner) calibrate(ctx context.Context, w way, highest Test) (units.BitR
 		at.peer = *r.o.Peer
 	case w.near:
 		at.ns, at.peer = r.bed.near, r.bed.peerAt(r.bed.links[fromNear].there[family].Addr())
+	case w.detour:
+		// The same way through a device that no scope is of.
+		d, err := r.bed.through(r.bed.device)
+		if err != nil {
+			return 0, "", err
+		}
+		at.peer = r.bed.peerAt(d.link.there[family].Addr())
 	default:
 		at.peer = r.bed.peerAt(r.bed.links[fromHere].there[family].Addr())
 	}

@@ -130,8 +130,8 @@ func (o Options) Plan(ipv6 error) ([]Test, error) {
 				continue
 			}
 			for _, path := range paths(s.Scope.Applies, o.Peer) {
-				if path.IPv6 && ipv6 != nil && s.Scope.Applies.Kind != policy.Prefix {
-					continue // what this host does not have cannot be gone around by
+				if path.IPv6 && (ipv6 != nil && s.Scope.Applies.Kind != policy.Prefix || o.withoutIPv6(s.Scope.Applies)) {
+					continue // what this host or device does not have cannot be gone around by
 				}
 				t := Test{Scope: s.Scope, Direction: direction.of, Path: path, Promise: direction.rate.Rate}
 				if err := o.prepare(&t, s, all, ipv6); err != nil {
@@ -204,10 +204,12 @@ func (o Options) prepare(t *Test, s daemon.ScopeStatus, all []policy.Scope, ipv6
 			skip(CannotSay, "the peer %s is not in %s; without --peer Weir uses an address of its own in it", o.Peer.Target.Addr(), a.Prefix)
 		}
 	case policy.Interface:
-		if o.Peer == nil {
-			skip(CannotSay, "a peer of its own is not reached over %s: name one that is with --peer", a.Text)
-		} else if device, err := deviceTo(o.Peer.Target.Addr()); err != nil || device != a.Text {
-			skip(CannotSay, "the peer %s is not reached over %s but over %s", o.Peer.Target.Addr(), a.Text, device)
+		why, err := o.barred(t)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			skip(CannotSay, "%s", why)
 		}
 	}
 	t.tighter = o.tighter(t, all)

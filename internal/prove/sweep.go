@@ -13,11 +13,11 @@ import (
 	"weir/lab/instance"
 )
 
-// Sweep removes what runs that were killed have left: namespaces, and with them all devices, addresses and routes, and
-// cgroups below root. It leaves what a living process owns.
+// Sweep removes what runs that were killed have left: namespaces, and with them all devices, addresses and routes, what led
+// to them over other devices, and cgroups below root. It leaves what a living process owns.
 func Sweep(root string) error {
 	_, err := instance.Sweep()
-	return errors.Join(err, sweepCgroups(root))
+	return errors.Join(err, sweepDetours(), sweepCgroups(root))
 }
 
 // sweepCgroups removes cgroups named after processes that are gone.

@@ -44,11 +44,12 @@ type testbed struct {
 	server  *child.Process
 	port    uint16
 	token   string
-	plugged bool             // the device exists
-	device  string           // this namespace's end
-	links   [2]link          // from this namespace, from near
-	groups  []*cgroup.Cgroup // that were made inside scopes
-	root    string           // of the cgroups
+	plugged bool               // the device exists
+	device  string             // this namespace's end
+	links   [2]link            // from this namespace, from near
+	groups  []*cgroup.Cgroup   // that were made inside scopes
+	detours map[string]*detour // by the device that they go through
+	root    string             // of the cgroups
 	ipv6    bool
 }
 
@@ -71,7 +72,8 @@ func newTestbed(ctx context.Context, root string, ipv6 bool) (*testbed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{}}
+	t := &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{},
+		detours: map[string]*detour{}}
 	if err := t.build(ctx); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
@@ -112,15 +114,8 @@ func (t *testbed) wire() error {
 		return err
 	}
 	defer here.Close()
-	for _, p := range t.links[fromHere].here[:t.families()] {
-		taken, err := here.Overlap(p.Masked())
-		if err != nil {
-			return err
-		}
-		if taken != "" {
-			return fault.New(fault.Testbed, "run it again for another address, or name a peer elsewhere with --peer",
-				"the path to a peer of its own would use %s, and this host has the %s", p.Masked(), taken)
-		}
+	if err := t.vacant(here, t.links[fromHere]); err != nil {
+		return err
 	}
 	near, err := rtnl.Open(t.near)
 	if err != nil {
@@ -137,6 +132,21 @@ func (t *testbed) wire() error {
 	for _, there := range t.links[fromNear].there[:t.families()] {
 		if err := near.AddRoute(rtnl.Route{Via: there.Addr()}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// vacant refuses addresses that this namespace has or has a route to.
+func (t *testbed) vacant(here *rtnl.Conn, l link) error {
+	for _, p := range l.here[:t.families()] {
+		taken, err := here.Overlap(p.Masked())
+		if err != nil {
+			return err
+		}
+		if taken != "" {
+			return fault.New(fault.Testbed, "run it again for another address, or name a peer elsewhere with --peer",
+				"the path to a peer of its own would use %s, and this host has the %s", p.Masked(), taken)
 		}
 	}
 	return nil
@@ -271,6 +281,9 @@ func (t *testbed) inside(path string) (cgroup.Cgroup, error) {
 // close removes everything. What does not go at once goes with the next sweep.
 func (t *testbed) close() error {
 	var errs []error
+	for _, d := range t.detours {
+		errs = append(errs, d.close())
+	}
 	if t.server != nil {
 		errs = append(errs, t.server.Stop(2*time.Second))
 	}

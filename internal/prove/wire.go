@@ -137,23 +137,30 @@ func (t *testbed) dig(kind rtnl.Tunnel, outer netip.Addr) (remove func() error, 
 
 // superPackets compares what the scope is charged with what the device counts once super-packets have been cut.
 func (r *runner) superPackets(ctx context.Context, s policy.Scope) (Escape, error) {
-	if s.Applies.Kind == policy.Interface {
-		return Escape{State: NotApplicable, Why: "a peer of its own is not reached over " + s.Applies.Text}, nil
-	}
-	if s.Egress == nil {
+	switch {
+	case s.Applies.Kind == policy.Interface && s.Applies.Text == loopback:
+		return Escape{State: NotApplicable, Why: behindLoopback}, nil
+	case s.Egress == nil:
 		return Escape{State: NotApplicable, Why: "arriving packets are counted by their segments, as the rates above show"}, nil
 	}
-	const device = "peer"
+	ns, device := r.bed.near, "peer"
+	if s.Applies.Kind == policy.Interface {
+		d, err := r.bed.through(s.Applies.Text)
+		if err != nil {
+			return Escape{}, err
+		}
+		ns, device = r.bed.here, d.veth // behind the interface, of which nothing is changed
+	}
 	// Without the device's own segmentation the kernel cuts super-packets after the hooks and before the device.
-	if err := ethtool.SetFeatures(r.bed.near, device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
+	if err := ethtool.SetFeatures(ns, device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
 		"tx-tcp-ecn-segmentation": false, "tx-tcp-mangleid-segmentation": false}); err != nil {
 		return Escape{}, err
 	}
-	at, err := r.insideOf(s, true, s.Applies.Kind == policy.Prefix && s.Applies.Prefix.Addr().Is6())
+	at, err := r.insideOf(s, s.Applies.Kind != policy.Interface, s.Applies.Kind == policy.Prefix && s.Applies.Prefix.Addr().Is6())
 	if err != nil {
 		return Escape{}, err
 	}
-	conn, err := rtnl.Open(r.bed.near)
+	conn, err := rtnl.Open(ns)
 	if err != nil {
 		return Escape{}, err
 	}

@@ -1,0 +1,218 @@
+package prove
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	hook "github.com/cilium/ebpf/link"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/rtnl"
+)
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel detour detour.bpf.c
+
+// detour makes the peer reachable through a device of this namespace, whatever is behind it: a route leads over the device to
+// an address of a veth pair, and what is sent there turns off where it would leave the stack for the link. What the peer
+// answers is received by the device.
+//
+//	socket --- route --- device, egress ---.
+//	socket ----------- device, ingress <-. |   programs of detour.bpf.c
+//	                                     veth --- peer
+//
+// After a crash the veth pair goes with the peer's namespace, and the programs with the process. The neighbour on the device
+// has a link-layer address that holds the process id: by that it and the route are found.
+type detour struct {
+	device  string // that is gone through
+	veth    string // this namespace's end
+	link    link
+	objects detourObjects
+	hooks   []hook.Link
+}
+
+// through makes a detour over a device, or returns the one that there is.
+func (t *testbed) through(device string) (*detour, error) {
+	if have := t.detours[device]; have != nil {
+		return have, nil
+	}
+	why, err := closed(device)
+	if err == nil && why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return nil, err
+	}
+	number := uint16(len(t.detours) + 1)
+	four := t.links[fromHere].here[0].Masked().Addr().As4()
+	binary.BigEndian.PutUint16(four[2:], binary.BigEndian.Uint16(four[2:])+4*number)
+	six := t.links[fromHere].here[1].Addr().As16()
+	d := &detour{device: device, veth: fmt.Sprintf("%sd%d", t.device, number),
+		link: addresses(netip.AddrFrom4(four), binary.BigEndian.Uint16(six[6:])+number)}
+	t.detours[device] = d // for close, whatever there is of it
+	if err := t.pave(d); err != nil {
+		return nil, fmt.Errorf("reach a peer of its own through %s: %w", device, err)
+	}
+	return d, nil
+}
+
+// pave makes the veth pair, the programs and at last what leads to them.
+func (t *testbed) pave(d *detour) error {
+	here, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if err := t.vacant(here, d.link); err != nil {
+		return err
+	}
+	if err := t.join(here, d.veth, d.veth, d.link); err != nil {
+		return err
+	}
+	device, err := here.Device(d.device)
+	if err != nil {
+		return err
+	}
+	if err := t.turn(here, d, device); err != nil {
+		return err
+	}
+	families := t.families()
+	if ipv6Off(d.device) {
+		families = 1
+	}
+	for i, there := range d.link.there[:families] {
+		if len(device.MAC) == ethernetAddress {
+			if err := here.AddNeighbor(d.device, there.Addr(), owned(os.Getpid())); err != nil {
+				return err
+			}
+		}
+		if err := here.AddRoute(rtnl.Route{To: netip.PrefixFrom(there.Addr(), there.Addr().BitLen()), Device: d.device,
+			Source: d.link.here[i].Addr()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn attaches the programs, before those of others.
+func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
+	veth, err := here.Device(d.veth)
+	if err != nil {
+		return err
+	}
+	peer, err := rtnl.Open(t.peer)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	far, err := peer.Device(d.veth)
+	if err != nil {
+		return err
+	}
+	// The peer asks nobody where the answers go: this namespace may be set not to tell.
+	for _, a := range d.link.here[:t.families()] {
+		if err := peer.AddNeighbor(d.veth, a.Addr(), veth.MAC); err != nil {
+			return err
+		}
+	}
+	if err := d.load(device, veth, far); err != nil {
+		return err
+	}
+	for _, at := range []struct {
+		index   int
+		attach  ebpf.AttachType
+		program *ebpf.Program
+	}{{device.Index, ebpf.AttachTCXEgress, d.objects.DetourOut}, {veth.Index, ebpf.AttachTCXIngress, d.objects.DetourIn}} {
+		attached, err := hook.AttachTCX(hook.TCXOptions{Interface: at.index, Attach: at.attach, Program: at.program, Anchor: hook.Head()})
+		if err != nil {
+			return fault.Wrap(fmt.Errorf("attach the detour (TCX, Linux 6.6): %w", err), fault.Testbed, "name a peer behind the interface with --peer")
+		}
+		d.hooks = append(d.hooks, attached)
+	}
+	return nil
+}
+
+func (d *detour) load(device, veth, peer rtnl.Device) error {
+	way := detourDetourWay{Device: uint32(device.Index), Veth: uint32(veth.Index), Peer4: d.link.there[0].Addr().As4(), Peer6: d.link.there[1].Addr().As16()}
+	copy(way.VethMac[:], veth.MAC)
+	copy(way.PeerMac[:], peer.MAC)
+	if len(device.MAC) == ethernetAddress {
+		way.Ethernet = 1
+		copy(way.DeviceMac[:], device.MAC)
+	}
+	spec, err := loadDetour()
+	if err == nil {
+		err = spec.Variables["way"].Set(way)
+	}
+	if err == nil {
+		err = spec.LoadAndAssign(&d.objects, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("load the detour: %w", err)
+	}
+	return nil
+}
+
+// close removes it, the way before what it leads to.
+func (d *detour) close() error {
+	here, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	var errs []error
+	for _, there := range d.link.there {
+		errs = append(errs, unpave(here, d.device, there.Addr()))
+	}
+	for _, attached := range d.hooks {
+		errs = append(errs, attached.Close())
+	}
+	if _, err := here.Device(d.veth); err == nil {
+		errs = append(errs, here.Delete(d.veth))
+	}
+	return errors.Join(append(errs, d.objects.Close())...)
+}
+
+func unpave(conn *rtnl.Conn, device string, peer netip.Addr) error {
+	return errors.Join(conn.RemoveRoute(rtnl.Route{To: netip.PrefixFrom(peer, peer.BitLen()), Device: device}), conn.RemoveNeighbor(device, peer))
+}
+
+const ethernetAddress = 6 // octets
+
+// owned is a locally administered address that tells the process it belongs to.
+func owned(pid int) net.HardwareAddr {
+	return binary.BigEndian.AppendUint32(net.HardwareAddr{0x02, 0x77}, uint32(pid))
+}
+
+// sweepDetours removes the routes and neighbours of processes that are gone.
+func sweepDetours() error {
+	conn, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	found, err := conn.Neighbors()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range found {
+		if len(n.MAC) != ethernetAddress || n.MAC[0] != 0x02 || n.MAC[1] != 0x77 || !ours(n.Address) {
+			continue
+		}
+		if syscall.Kill(int(binary.BigEndian.Uint32(n.MAC[2:])), 0) == syscall.ESRCH {
+			errs = append(errs, unpave(conn, n.Device, n.Address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ours says whether an address is of the ranges that peers of our own have (RFC 2544, RFC 5180).
+func ours(a netip.Addr) bool {
+	return netip.MustParsePrefix("198.18.0.0/15").Contains(a) || netip.MustParsePrefix("2001:2::/48").Contains(a)
+}

@@ -1,0 +1,251 @@
+package prove
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	hook "github.com/cilium/ebpf/link"
+
+	"weir/internal/daemon"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/prove/station"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/policy"
+)
+
+// device is a scope of an interface, in both directions.
+func device(name string, rate units.BitRate) policy.Scope {
+	s := scope(name, policy.Selector{Kind: policy.Interface, Text: name}, rate)
+	s.Ingress = &policy.Rate{Rate: rate}
+	return s
+}
+
+// uplink makes a veth pair from this namespace, the host of the test, to another one, the rest of the world.
+func uplink(t *testing.T, here *rtnl.Conn) {
+	t.Helper()
+	world := testutil.Namespace(t, "world")
+	there, err := rtnl.Open(world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if err := errors.Join(here.AddVeth("uplink", world, "street", 0), here.SetUp("uplink"), there.SetUp("street")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onHost runs f in a namespace that stands for the host's, which must be left as f's own changes have made it.
+func onHost(t *testing.T, f func(here *rtnl.Conn)) {
+	t.Helper()
+	if err := inNamespace(t, func() error {
+		here, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		f(here)
+		neighbors, err := here.Neighbors()
+		if len(neighbors) > 0 {
+			t.Errorf("neighbours are left: %v", neighbors)
+		}
+		for _, p := range []string{"198.18.0.0/15", "2001:2::/48"} {
+			left, err := here.Overlap(netip.MustParsePrefix(p))
+			if err != nil || left != "" {
+				t.Errorf("left in %s: %s, %v", p, left, err)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// proved applies the scopes and proves them, in this namespace.
+func proved(t *testing.T, e *daemon.Engine, scopes ...policy.Scope) *Result {
+	t.Helper()
+	if _, err := e.Apply(scopes); err != nil {
+		t.Fatal(err)
+	}
+	result, err := Run(t.Context(), Options{Engine: e, Duration: 100 * time.Millisecond, Repetitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// chargedOnce checks what every path was charged for what arrived, and returns how many paths have been measured.
+func chargedOnce(t *testing.T, r *Result) (paths int) {
+	t.Helper()
+	for _, rate := range r.Rates {
+		if rate.Verdict == CannotSay && strings.Contains(rate.Reason, "the path carries") {
+			t.Logf("%s %s: %s", rate.Path, rate.Direction, rate.Reason) // a machine that is too busy for the rate says so
+			continue
+		}
+		if len(rate.Samples) != 1 {
+			t.Errorf("%s %s: %d samples, %s: %s", rate.Path, rate.Direction, len(rate.Samples), rate.Verdict, rate.Reason)
+			continue
+		}
+		if q := rate.Samples[0].Quotient; q < 0.9 || q > 1.2 {
+			t.Errorf("%s %s: charged %.2f times", rate.Path, rate.Direction, q)
+		}
+		paths++
+	}
+	return paths
+}
+
+// Flows pass the interface's hooks in both directions, and nothing of them its link.
+func TestInterfacesAreReachedByADetour(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "tcx", probe.TCX())
+	e := setup(t)
+	testutil.Snapshot(t)
+	onHost(t, func(here *rtnl.Conn) {
+		uplink(t, here)
+		before, err := here.Traffic("uplink")
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := proved(t, e, device("uplink", 20e6))
+		if want := 8; len(result.Rates) != want && IPv6() == nil {
+			t.Errorf("%d rates, want %d: TCP and UDP of both families and directions", len(result.Rates), want)
+		}
+		chargedOnce(t, result)
+		after, err := here.Traffic("uplink")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The host's own packets of neighbour discovery may pass.
+		const most = 20_000
+		if sent := after.SentOctets - before.SentOctets; sent > most {
+			t.Errorf("%d octets went out to the link", sent)
+		}
+		for check, want := range map[string][]State{
+			"super-packets":             {Covered, Unknown}, // a flow may have none
+			"loopback":                  {NotApplicable},
+			"tunnel":                    {NotApplicable},
+			"sockets opened before":     {NotApplicable},
+			"another network namespace": {NotApplicable},
+			"IPv6":                      {Covered, NotApplicable},
+		} {
+			got := find(t, result, "uplink", check)
+			if !slices.Contains(want, got.State) {
+				t.Errorf("%s: %s because %s; want %s", check, got.State, got.Why, want)
+			}
+		}
+		link, err := here.Device("uplink")
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs, err := hook.QueryPrograms(hook.QueryOptions{Target: link.Index, Attach: ebpf.AttachTCXEgress})
+		if err != nil || len(programs.Programs) > 0 {
+			t.Errorf("programs are left on the interface: %v, %v", programs, err)
+		}
+	})
+}
+
+// A device without a link layer takes packets that begin with IP.
+func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "tcx", probe.TCX())
+	e := setup(t)
+	onHost(t, func(here *rtnl.Conn) {
+		err := here.AddTunnel(rtnl.IPIP, "tunnel", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
+		testutil.Need(t, "ipip", err)
+		if err := here.SetUp("tunnel"); err != nil {
+			t.Fatal(err)
+		}
+		if paths := chargedOnce(t, proved(t, e, device("tunnel", 20e6))); paths == 0 {
+			t.Error("no path was measured")
+		}
+	})
+}
+
+func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
+	e := setup(t)
+	ip := testutil.Command(t, "ip")
+	onHost(t, func(here *rtnl.Conn) {
+		uplink(t, here)
+		for _, args := range []string{"link set lo up", "link add bridge type bridge", "link add part type veth peer name whole",
+			"link set part up master bridge", "address add 192.0.2.1/24 dev uplink"} {
+			command(t, ip, strings.Fields(args)...)
+		}
+		if _, err := e.Apply([]policy.Scope{device("uplink", 20e6), device("lo", 20e6), device("part", 20e6), device("whole", 20e6)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			scope, peer, why string
+		}{
+			{"uplink", "", ""},
+			{"lo", "", "weir prove --listen 127.0.0.1:5201"},
+			{"part", "", "limit bridge instead"},
+			{"whole", "", "ip link set whole up"},
+			{"uplink", "192.0.2.9:5201", ""},
+			{"uplink", "127.0.0.1:5201", "not reached over uplink but over lo"},
+			{"uplink", "203.0.113.1:5201", "no route leads to the peer (find route to 203.0.113.1"},
+			{"lo", "127.0.0.1:5201", "loopback: true"},
+		} {
+			o := Options{Engine: e, Scope: test.scope, Duration: time.Second, Repetitions: 1}
+			if test.peer != "" {
+				at := netip.MustParseAddrPort(test.peer)
+				o.Peer = &station.Peer{Control: at, Target: at}
+			}
+			tests, err := o.Plan(errors.New("left out"))
+			if err != nil || len(tests) != 4 {
+				t.Fatalf("%s to %q: %d tests, %v", test.scope, test.peer, len(tests), err)
+			}
+			for _, got := range tests {
+				if (got.Skip == CannotSay) != (test.why != "") || !strings.Contains(got.Reason, test.why) {
+					t.Errorf("%s to %q: %q because %q, want %q", test.scope, test.peer, got.Skip, got.Reason, test.why)
+				}
+			}
+		}
+	})
+}
+
+// What a killed run has left on an interface goes, what a living one uses stays.
+func TestSweepRemovesDetoursOfTheDead(t *testing.T) {
+	testutil.NeedRoot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	onHost(t, func(here *rtnl.Conn) {
+		uplink(t, here)
+		// A process id above the kernel's largest belongs to no process.
+		stale, own := netip.MustParseAddr("198.18.1.2"), netip.MustParseAddr("198.18.2.2")
+		for a, pid := range map[netip.Addr]int{stale: 4194999, own: os.Getpid()} {
+			if err := errors.Join(here.AddNeighbor("uplink", a, owned(pid)),
+				here.AddRoute(rtnl.Route{To: netip.PrefixFrom(a, 32), Device: "uplink"})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Sweep(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		for a, stays := range map[netip.Addr]bool{stale: false, own: true} {
+			left, err := here.Overlap(netip.PrefixFrom(a, 32))
+			if err != nil || (left != "") != stays {
+				t.Errorf("%s: %q, %v", a, left, err)
+			}
+		}
+		if left, err := here.Neighbors(); err != nil || len(left) != 1 || left[0].Address != own {
+			t.Errorf("neighbours: %v, %v", left, err)
+		}
+		if err := unpave(here, "uplink", own); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func command(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
+	}
+}
