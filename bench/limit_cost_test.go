@@ -51,10 +51,12 @@ type costVariant struct {
 }
 
 // costOfPackets runs the programs by BPF_PROG_TEST_RUN. Its packets have a socket that lives as long as the call: scopes of
-// TCP are remembered with it from the second packet on, those of UDP looked up for each.
+// TCP are remembered with it from the second packet on. UDP goes by an unconnected socket, of which the scopes of the cgroup
+// and the user are remembered; the others are looked up for each packet.
 func costOfPackets(b *testing.B) {
-	shadow := costLimit
+	shadow, each := costLimit, costLimit
 	shadow.Shadow = true
+	each.Classic = true // charges every packet; for egress programs nothing else differs
 	tcp, udp := costFrame(unix.IPPROTO_TCP), costFrame(unix.IPPROTO_UDP)
 	variants := []costVariant{
 		{"noop", idleProgram(b), tcp},
@@ -66,7 +68,8 @@ func costOfPackets(b *testing.B) {
 	many := costPlane(b, 4, costLimit, costScopes).egress
 	few := variants[3].program
 	variants = append(variants, costVariant{"4-of-10000", many, tcp},
-		costVariant{"4-scopes-udp", few, udp}, costVariant{"4-of-10000-udp", many, udp})
+		costVariant{"4-scopes-udp", few, udp}, costVariant{"4-of-10000-udp", many, udp},
+		costVariant{"4-scopes-each-charged", costPlane(b, 4, each, 8).egress, tcp})
 	for range b.N {
 		took := make([][]float64, len(variants))
 		for repetition := range costRepetitions + 1 {

@@ -44,6 +44,17 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 	return 1024 + 512 - drained - offered;
 }
 
+static __always_inline __u64 target_of(__u64 rate)
+{
+	return (rate * TARGET_SHARE >> 10) + 1;
+}
+
+/* The highest fair rate. A scope that stands there holds nobody back. */
+static __always_inline __u64 most_of(__u32 index, __u64 target)
+{
+	return (index & 1) == LIMIT_INGRESS ? target << INGRESS_HEADROOM_SHIFT : target + (target >> HEADROOM_SHIFT);
+}
+
 /*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
  * the last one left, so T holds two of the largest super-packets of the last window at the fair rate, and no less than a
@@ -72,10 +83,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	state->window_largest = 0;
 	if (elapsed > INTERVAL_MAX)
 		elapsed = INTERVAL_MAX;
-	__u64 target = (terms->rate * TARGET_SHARE >> 10) + 1, most = target + (target >> HEADROOM_SHIFT);
-
-	if ((index & 1) == LIMIT_INGRESS)
-		most = target << INGRESS_HEADROOM_SHIFT;
+	__u64 target = target_of(terms->rate), most = most_of(index, target);
 	__u64 factor = rate_factor(target, bytes, queue, elapsed, due | 1);
 
 	if (slowest)

@@ -36,6 +36,7 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "verdict.h"
 #include "sockops.h"
 #include "visit.h"
+#include "credit.h"
 
 /* What the scopes below the one at this place say of the packet; children come before their parents. */
 static __always_inline __u8 given_by_children(const struct share *shares, int place)
@@ -64,17 +65,21 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	parse(skb, &p, direction);
 	struct socket_state *known = socket_of(skb, &p, sk, settings);
 
-	if (known)
+	if (known && known->connected) {
 		scopes = &known->scopes;
-	else
-		find_scopes(skb, &p, settings, &found);
+	} else {
+		if (known)
+			found = known->scopes;
+		else
+			find_own(skb, settings, &found);
+		find_rest(skb, &p, settings, &found);
+		known = 0;
+	}
 	if (!scopes->count)
 		return 1;
-	if (direction == LIMIT_EGRESS && p.protocol == IPPROTO_TCP && sk) {
-		struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
-
-		p.idle = tcp && tcp->packets_out == 0;
-	}
+	if (known && spend(skb, &p, scopes, &known->credit[direction], direction))
+		return 1;
+	p.spent = known ? spent(&known->credit[direction]) : 0;
 	p.now = bpf_ktime_get_ns();
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= scopes->count || refused)
@@ -98,6 +103,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		if (want > wish)
 			wish = want;
 	}
+	if (known && !refused && !unseen)
+		pay_ahead(skb, shares, &known->credit[direction]);
 	if (refused)
 		return direction == LIMIT_EGRESS ? 2 : 0;
 	if (wish == MARK)

@@ -30,7 +30,7 @@ struct limit_config {
 	__u64 min;        /* octet/s that the parent keeps for the scope; 0 for none */
 	__u64 min_cost;   /* ns per octet at min, times 2^LIMIT_COST_SHIFT */
 	__u32 weight;     /* part in what the parent has, against its siblings' weights; 0 without a parent */
-	__u32 unused;
+	__u32 batch;      /* octets that a socket may be charged for in advance; 0 for none */
 };
 
 /* Written by the data plane, by atomic operations alone; one cache line. */

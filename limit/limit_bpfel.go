@@ -26,7 +26,7 @@ type limitLimitConfig struct {
 	Min       uint64
 	MinCost   uint64
 	Weight    uint32
-	Unused    uint32
+	Batch     uint32
 }
 
 type limitLimitCounters struct {
@@ -103,6 +103,8 @@ type limitSocketState struct {
 		Scope [4]uint32
 	}
 	Generation  uint32
+	Remote      [4]uint32
+	Connected   uint32
 	Pace        uint32
 	Application uint32
 	Window      uint32
@@ -117,6 +119,15 @@ type limitSocketState struct {
 		_     structs.HostLayout
 		Value uint32
 		Since uint32
+	}
+	Credit [2]struct {
+		_         structs.HostLayout
+		Paid      int32
+		Left      int32
+		Until     uint32
+		Interface uint32
+		Overhead  uint32
+		Charged   uint32
 	}
 }
 

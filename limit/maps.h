@@ -11,16 +11,29 @@ struct glance {
 	__u32 since; /* callbacks */
 };
 
+/* Octets that the scopes of a socket were charged for and that it has not sent yet (credit.h). */
+struct credit {
+	__s32 paid;      /* octets charged */
+	__s32 left;      /* of them */
+	__u32 until;     /* the last tick at which they are good */
+	__u32 interface; /* index of the one they are good for */
+	__u32 overhead;  /* octets of link overhead per wire packet */
+	__u32 charged;   /* bit i: the socket's scope i was charged */
+};
+
 /* What is remembered of a socket. */
 struct socket_state {
 	struct limit_scopes scopes;
 	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
+	__u32 remote[4];   /* the other end's address */
+	__u32 connected;   /* all packets go there, so that the scopes are those of every packet, and not the socket's own alone */
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
 	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
 	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
 	struct glance pace_seen, window_seen;
+	struct credit credit[2]; /* by direction */
 };
 
 /* Which kinds of scope exist, so that the others cost nothing. */

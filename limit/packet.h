@@ -12,7 +12,7 @@ struct packet {
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
 	struct limit_prefix remote; /* the other end's address, /128 */
-	__u32 idle; /* the TCP sender has nothing in flight */
+	__u32 spent; /* octets of the socket's credit that were spent since its last charge */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
@@ -25,7 +25,7 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 	p->protocol = 0;
 	p->ecn = 0;
 	p->headers = 0;
-	p->idle = 0;
+	p->spent = 0;
 	__builtin_memset(&p->remote, 0, sizeof(p->remote));
 	p->remote.length = 128;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {

@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/cgroup"
 	"weir/internal/testutil"
@@ -90,6 +91,16 @@ func slow(burst, mark, drop int) Limit {
 	const each = 125 * time.Millisecond
 	return Limit{Rate: MinRate, Burst: time.Duration(burst) * each, Mark: time.Duration(mark) * each, Drop: time.Duration(drop)*each + each/2,
 		Reserve: 2 * each, Loopback: true}
+}
+
+// monotonic is now by the data plane's clock, in ns.
+func monotonic(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
 }
 
 // drained is how many packets the slow queue may have drained since the test began to fill it, half a packet of slack included.

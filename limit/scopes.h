@@ -7,7 +7,7 @@
 #include "packet.h"
 #include "sharing.h"
 
-#define ANCESTOR_LEVELS 12
+#define ANCESTOR_LEVELS 13
 
 static __always_inline void add_scope(struct limit_scopes *found, const __u32 *scope)
 {
@@ -55,27 +55,39 @@ static __always_inline void add_parents(struct limit_scopes *found)
 }
 
 /*
- * The scopes of a packet: those of its cgroup and of the cgroups above, of its user, remote prefix and interface, and
- * the parents of all of these.
- * A global function is verified once, not with every path that leads to it.
+ * The scopes of the packet's socket: its cgroup's and those of the cgroups above, and its user's. From the root down a level
+ * beyond the socket's own cgroup has no id, which ends the search; the innermost comes first all the same.
+ *
+ * Global functions are verified once, not with every path that leads to them.
  */
-__attribute__((noinline)) int find_scopes(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
-					  struct limit_scopes *found)
+__attribute__((noinline)) int find_own(struct __sk_buff *skb, const struct limit_settings *settings, struct limit_scopes *found)
 {
-	if (!p || !settings || !found)
+	if (!settings || !found)
 		return 0;
-	found->count = 0;
-	for (int level = ANCESTOR_LEVELS; level >= 0 && settings->cgroups; level--) {
-		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+	__u64 ids[ANCESTOR_LEVELS] = {};
 
-		if (id)
-			add_scope(found, bpf_map_lookup_elem(&limit_cgroups, &id));
+	for (int level = 0; level < ANCESTOR_LEVELS && settings->cgroups; level++) {
+		ids[level] = bpf_skb_ancestor_cgroup_id(skb, level);
+		if (!ids[level])
+			break;
 	}
+	for (int level = ANCESTOR_LEVELS - 1; level >= 0 && settings->cgroups; level--)
+		if (ids[level])
+			add_scope(found, bpf_map_lookup_elem(&limit_cgroups, &ids[level]));
 	if (settings->users) {
 		__u32 user = bpf_get_socket_uid(skb);
 
 		add_scope(found, bpf_map_lookup_elem(&limit_users, &user));
 	}
+	return 0;
+}
+
+/* Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where there are too many. */
+__attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+					struct limit_scopes *found)
+{
+	if (!p || !settings || !found)
+		return 0;
 	if (settings->prefixes) {
 		struct limit_prefix key = p->remote;
 
@@ -99,21 +111,42 @@ __attribute__((noinline)) int find_scopes(struct __sk_buff *skb, const struct pa
 	return 0;
 }
 
+static __always_inline __u32 same_remote(const struct socket_state *known, const struct packet *p)
+{
+	__u32 differs = 0;
+
+	for (int i = 0; i < 4; i++)
+		differs |= known->remote[i] ^ p->remote.address[i];
+	return !differs;
+}
+
 /*
- * The socket's remembered scopes, looked up with its first packet; 0 where there is no full socket or where scopes may
- * differ from packet to packet: a datagram socket may send anywhere.
+ * What is remembered of the packet's socket; 0 where there is no full one. Its scopes are looked up with its first packet,
+ * all of them if it is connected. A datagram socket that is not may send anywhere: only its own scopes are remembered.
  */
 static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk,
 						      const struct limit_settings *settings)
 {
-	if (!sk || p->protocol != IPPROTO_TCP)
+	if (!sk)
 		return 0;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (known && known->generation != settings->generation) {
-		find_scopes(skb, p, settings, &known->scopes);
-		known->generation = settings->generation;
-	}
+	if (!known)
+		return 0;
+	__u32 connected = p->protocol == IPPROTO_TCP || sk->dst_port;
+
+	/* Datagram sockets can be connected again. */
+	if (known->generation == settings->generation && known->connected == connected &&
+	    (!connected || p->protocol == IPPROTO_TCP || same_remote(known, p)))
+		return known;
+	known->scopes.count = 0;
+	find_own(skb, settings, &known->scopes);
+	if (connected)
+		find_rest(skb, p, settings, &known->scopes);
+	__builtin_memset(known->credit, 0, sizeof(known->credit));
+	__builtin_memcpy(known->remote, p->remote.address, sizeof(known->remote));
+	known->connected = connected;
+	known->generation = settings->generation;
 	return known;
 }
 

@@ -3,8 +3,6 @@ package limit
 import (
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A scope that has taken a packet shows the queue that it has charged, and pacing starts from the whole rate.
@@ -52,11 +50,8 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 		if err := p.Set(0, Egress, Limit{Rate: rate, Loopback: true}); err != nil {
 			t.Fatal(err)
 		}
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-			t.Fatal(err)
-		}
-		state := limitLimitState{FairRate: rate / 8 / 1000, WindowBytes: c.octets, WindowStartNs: uint64(now.Nano() - 1e9)}
+		now := monotonic(t)
+		state := limitLimitState{FairRate: rate / 8 / 1000, WindowBytes: c.octets, WindowStartNs: uint64(now - 1e9)}
 		if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 			t.Fatal(err)
 		}

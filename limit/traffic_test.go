@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"load": load, "greedy": greedy, "talk": talk, "ask": ask})
+	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets, "load": load, "greedy": greedy, "talk": talk, "ask": ask})
 	os.Exit(m.Run())
 }
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/units"
 )
 
@@ -163,11 +161,8 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	if err := p.objects.LimitStates.Lookup(uint32(child), &state); err != nil {
 		t.Fatal(err)
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	state.FinishNs = now.Nano() + int64(1000*time.Second)
+	now := monotonic(t)
+	state.FinishNs = now + int64(1000*time.Second)
 	little := limitLimitSharing{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << costShift))}
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
 		t.Fatal(err)

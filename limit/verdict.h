@@ -9,6 +9,7 @@
 #include "queue.h"
 
 #define SMALL_PACKET 128 /* wire octets: SYN, ACK, control */
+#define CERTAIN 0xffff /* a chance of one */
 #define LOOPBACK 1       /* ifindex of lo in every namespace */
 
 /* How a packet stands before a scope. */
@@ -20,20 +21,41 @@ enum standing {
 
 /* One scope's part in a packet. */
 struct share {
-	__s64 cost;  /* ns charged */
-	__s64 above; /* ns of the queue, this packet included, beyond where marks begin; 0 or less for none */
-	__u64 span;  /* ns from there to where every packet is marked */
-	__u64 wire;  /* octets */
-	__u32 index; /* of the scope and direction in every map */
-	__u32 parent; /* scope + 1 above it; 0 for none */
-	__u8 taken;   /* the packet was charged */
-	__u8 shadow;  /* the scope only counts */
-	__u8 below;   /* in: enum standing that a child has given the packet */
-	__u8 standing; /* enum standing that this scope gives it before its parent */
-	__u8 unseen;  /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
-	__u8 pretend; /* would have been refused, were it not for shadow */
-	__u16 unused;
+	__s64 cost;     /* ns charged */
+	__u32 index;    /* of the scope and direction in every map */
+	__u32 parent;   /* scope + 1 above it; 0 for none */
+	__u32 wire;     /* octets */
+	__u16 chance;   /* that the packet is marked, of CERTAIN */
+	__u16 overhead; /* octets of link overhead per wire packet */
+	__u8 taken;     /* the packet was charged */
+	__u8 spare;     /* the scope is far from its limit */
+	__u8 shadow;    /* the scope only counts */
+	__u8 below;     /* in: enum standing that a child has given the packet */
+	__u8 standing;  /* enum standing that this scope gives it before its parent */
+	__u8 unseen;    /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
+	__u8 pretend;   /* would have been refused, were it not for shadow */
 };
+
+/* Whether the packet's TCP sender has nothing in flight. */
+static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (direction != LIMIT_EGRESS || p->protocol != IPPROTO_TCP || !sk)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
+
+	return tcp && tcp->packets_out == 0;
+}
+
+/* Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is marked; both ns. */
+static __always_inline __u16 chance(__s64 above, __s64 span)
+{
+	if (above <= 0)
+		return 0;
+	return above < span ? (__u64)above * CERTAIN / span : CERTAIN;
+}
 
 static __always_inline __s64 threshold_of(const struct terms *terms, const struct share *share)
 {
@@ -41,7 +63,7 @@ static __always_inline __s64 threshold_of(const struct terms *terms, const struc
 }
 
 /*
- * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_scopes, so that it is verified
+ * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_own, so that it is verified
  * once and not for every path through the scopes before.
  */
 __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p, struct share *share)
@@ -64,14 +86,19 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	struct terms terms = terms_of(config, sharing);
 	__s64 cost = wire * terms.cost >> LIMIT_COST_SHIFT;
 	__s64 limit = threshold_of(&terms, share) - (wire > SMALL_PACKET ? terms.reserve_ns : 0);
-	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
-	__s64 ceiling = p->idle || share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
+	__s64 ceiling = share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
 	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
+
+	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
+	if (queue > ceiling && idle(skb, p, index & 1)) {
+		ceiling = 4 * terms.drop_ns;
+		queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
+	}
 
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	update_rate(index, state, config, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
+	update_rate(index, state, config, sharing, &terms, p->now, wire + p->spent, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
@@ -91,9 +118,10 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	__s64 mark = share->below == GOVERNED ? terms.drop_ns : terms.mark_ns, full = threshold_of(&terms, share) - terms.reserve_ns;
 
 	/* All that settle() needs, so that it does not look the scope up again. */
-	share->above = share->below == GUARANTEED ? 0 : queue - mark;
-	share->span = full > mark ? full - mark : 1;
+	share->chance = share->below == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
+	share->spare = 2 * queue <= -terms.burst_ns && state->fair_rate >= most_of(index, target_of(terms.rate));
+	share->overhead = config->overhead;
 	share->cost = cost;
 	share->wire = wire;
 	share->taken = 1;
@@ -113,7 +141,7 @@ static __always_inline int settle(const struct packet *p, const struct share *sh
 	count->packets++;
 	count->segments += p->segments;
 	count->bytes += share->wire;
-	if (share->above <= 0 || bpf_get_prandom_u32() % share->span >= (__u64)share->above)
+	if (!share->chance || bpf_get_prandom_u32() % CERTAIN >= share->chance)
 		return NOTHING;
 	if (p->ecn) {
 		count->marked++;

@@ -1,0 +1,219 @@
+package limit
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+)
+
+// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for creditMost of them in advance.
+const (
+	creditCost = 125 * time.Millisecond
+	creditMost = 25
+)
+
+// generous runs ahead by 400 packets.
+func generous() Limit {
+	l := slow(16*creditMost, 100, 200)
+	l.Reserve = 0
+	return l
+}
+
+// lavish puts a generous limit on every scope, with queues that are empty but for so many packets and fair rates at their
+// highest, or at the rate.
+func lavish(t *testing.T, p *DataPlane, scopes, queued int, held bool, l Limit) {
+	t.Helper()
+	for scope := range scopes {
+		config := l.config()
+		state := limitLimitState{FairRate: 2 * config.Rate}
+		if held {
+			state.FairRate = config.Rate
+		}
+		now := monotonic(t)
+		// The window stays open, so that the fair rate stays as it is.
+		state.FinishNs, state.WindowStartNs = now+int64(queued)*int64(creditCost)-int64(l.Burst), uint64(now)
+		if err := p.objects.LimitStates.Put(uint32(2*scope), &state); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Set(scope, Egress, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stream sends packets of one TCP socket and returns for how many the scope was charged, to the nearest.
+func stream(t *testing.T, p *DataPlane, scope, packets int) int {
+	t.Helper()
+	frame := datagram(t, false, 0, payload4)
+	frame[14+9] = 6
+	var before, after limitLimitState
+	if err := p.objects.LimitStates.Lookup(uint32(2*scope), &before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.objects.LimitEgress.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(packets)}); err != nil {
+		testutil.Need(t, "BPF_PROG_TEST_RUN of cgroup_skb", err)
+	}
+	if err := p.objects.LimitStates.Lookup(uint32(2*scope), &after); err != nil {
+		t.Fatal(err)
+	}
+	return int((time.Duration(after.FinishNs-before.FinishNs) + creditCost/2) / creditCost)
+}
+
+func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		scopes  int
+		queued  int
+		held    bool
+		limit   Limit
+		advance bool
+	}{
+		{"far from the limit", 1, 0, false, generous(), true},
+		{"in two scopes", 2, 0, false, generous(), true},
+		{"behind half of the burst", 1, 9 * creditMost, false, generous(), false},
+		{"held by the fair rate", 1, 0, true, generous(), false},
+		{"with a weight among siblings", 1, 0, false, generous().below(1, 0), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := plane(t, 2)
+			needStorage(t, p)
+			if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, packets := range []int{1, 2, 5, 60, 100} {
+				lavish(t, p, test.scopes, test.queued, test.held, test.limit)
+				before := counters(t, p, 0)
+				got := stream(t, p, 0, packets)
+				counted := counters(t, p, 0)
+				if n := counted.Packets - before.Packets; n != uint64(packets) || counted.Bytes-before.Bytes != 1000*n {
+					t.Errorf("counted %d packets and %d octets of %d packets of 1000", n, counted.Bytes-before.Bytes, packets)
+				}
+				most := packets
+				if test.advance {
+					most += creditMost
+				}
+				if got < packets || got > most {
+					t.Errorf("charged for %d packets, sent %d, and %d at most in advance", got, packets, most-packets)
+				}
+				// The first packet of a socket is charged alone, the second with as much again for the next two.
+				if want := 4; test.advance && packets == 2 && got != want {
+					t.Errorf("charged for %d packets after the second, want %d", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestScopesThatCountDifferentOctetsAreNotChargedInAdvance(t *testing.T) {
+	p := plane(t, 2)
+	needStorage(t, p)
+	if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {
+		t.Fatal(err)
+	}
+	lavish(t, p, 2, 0, false, generous())
+	other := generous()
+	other.Overhead = EthernetHeader + 4
+	if err := p.Set(1, Egress, other); err != nil {
+		t.Fatal(err)
+	}
+	if got := stream(t, p, 0, 60); got != 60 {
+		t.Errorf("charged for %d packets of 60", got)
+	}
+}
+
+// Whatever was charged in advance, a scope admits what its burst and threshold hold, and refuses the rest.
+func TestCreditAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
+	p := plane(t, 1)
+	needStorage(t, p)
+	l := generous()
+	lavish(t, p, 1, 0, false, l)
+	began := time.Now()
+	// Half a packet of slack is in slow's threshold.
+	const hold = 16*creditMost + 200
+	stream(t, p, 0, 2*hold)
+	c := counters(t, p, 0)
+	if c.Packets+c.Refused != 2*hold || c.Packets > hold+drained(began) {
+		t.Errorf("%d admitted and %d refused of %d; the queue holds %d", c.Packets, c.Refused, 2*hold, hold)
+	}
+	// A tick in between may have ended what was paid.
+	if c.Packets < hold-2*creditMost {
+		t.Errorf("%d admitted, the queue holds %d", c.Packets, hold)
+	}
+}
+
+// A datagram socket is charged to the scopes of where it is connected to now, and an unconnected one to those of every packet.
+func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		p := plane(t, 3)
+		for scope, prefix := range map[int]string{1: "127.0.0.1/32", 2: "127.0.0.2/32"} {
+			if err := p.AssignPrefix(netip.MustParsePrefix(prefix), scope); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for scope := range 3 {
+			if err := p.Set(scope, Egress, Limit{Rate: MaxRate, Loopback: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const rounds, each = 3, 20
+		sendDatagrams(t, p, connected, rounds, each, [4]byte{127, 0, 0, 1}, [4]byte{127, 0, 0, 2})
+		for scope, want := range []uint64{2 * rounds * each, rounds * each, rounds * each} {
+			if got := counters(t, p, scope).Packets; got != want {
+				t.Errorf("connected %t: scope %d counted %d packets, want %d", connected, scope, got, want)
+			}
+		}
+	}
+}
+
+// sendDatagrams sends each address so many datagrams a round, by one socket of a cgroup that the plane is attached to.
+func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int, addresses ...[4]byte) {
+	t.Helper()
+	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "datagrams")
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	sockets, err := group.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sockets.Close() }()
+	var fds [2]int // what is sent to one of them is never read
+	for i := range fds {
+		if fds[i], err = sockets.Socket(ns, unix.AF_INET, unix.SOCK_DGRAM); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Close(fds[i]) }()
+	}
+	if err := errors.Join(conn.SetUp("lo"), unix.Bind(fds[0], &unix.SockaddrInet4{Port: 9}), p.Attach(group.Path)); err != nil {
+		t.Fatal(err)
+	}
+	for range rounds {
+		for _, address := range addresses {
+			to := &unix.SockaddrInet4{Port: 9, Addr: address}
+			if connected {
+				if err := unix.Connect(fds[1], to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range each {
+				if connected {
+					_, err = unix.Write(fds[1], []byte("x"))
+				} else {
+					err = unix.Sendto(fds[1], []byte("x"), 0, to)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
