@@ -32,6 +32,13 @@ const (
 // costLimit does not bind at any rate that a processor reaches here.
 var costLimit = limit.Limit{Rate: limit.MaxRate, Loopback: true}
 
+// eachCharged is that limit by the classic algorithm, which charges every packet; for egress nothing else differs.
+func eachCharged() limit.Limit {
+	l := costLimit
+	l.Classic = true
+	return l
+}
+
 // BenchmarkLimitCost measures what the data plane takes for a packet. All variants and a program that does nothing take
 // turns, so that what else the machine does meets all of them. Figures are means over the repetitions of the difference to
 // that program, ns, with the 95 % interval.
@@ -54,12 +61,11 @@ type costVariant struct {
 // TCP are remembered with it from the second packet on. UDP goes by an unconnected socket, of which the scopes of the cgroup
 // and the user are remembered; the others are looked up for each packet.
 func costOfPackets(b *testing.B) {
-	shadow, each := costLimit, costLimit
+	shadow := costLimit
 	shadow.Shadow = true
-	each.Classic = true // charges every packet; for egress programs nothing else differs
 	tcp, udp := costFrame(unix.IPPROTO_TCP), costFrame(unix.IPPROTO_UDP)
 	variants := []costVariant{
-		{"noop", idleProgram(b), tcp},
+		{"noop", idleEgress(b), tcp},
 		{"0-scopes", costPlane(b, 0, costLimit, 8).egress, tcp},
 		{"1-scope", costPlane(b, 1, costLimit, 8).egress, tcp},
 		{"4-scopes", costPlane(b, 4, costLimit, 8).egress, tcp},
@@ -69,7 +75,7 @@ func costOfPackets(b *testing.B) {
 	few := variants[3].program
 	variants = append(variants, costVariant{"4-of-10000", many, tcp},
 		costVariant{"4-scopes-udp", few, udp}, costVariant{"4-of-10000-udp", many, udp},
-		costVariant{"4-scopes-each-charged", costPlane(b, 4, each, 8).egress, tcp})
+		costVariant{"4-scopes-each-charged", costPlane(b, 4, eachCharged(), 8).egress, tcp})
 	for range b.N {
 		took := make([][]float64, len(variants))
 		for repetition := range costRepetitions + 1 {
@@ -138,10 +144,14 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// idleProgram lets every packet pass.
-func idleProgram(b *testing.B) *ebpf.Program {
+func idleEgress(b *testing.B) *ebpf.Program {
+	return idleProgram(b, ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress)
+}
+
+// idleProgram does nothing, and lets every packet pass.
+func idleProgram(b *testing.B, kind ebpf.ProgramType, hook ebpf.AttachType) *ebpf.Program {
 	b.Helper()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetEgress, License: "Dual BSD/GPL",
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, AttachType: hook, License: "Dual BSD/GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}})
 	must(b, err)
 	b.Cleanup(func() { _ = p.Close() })
@@ -223,13 +233,13 @@ func costFrame(protocol byte) []byte {
 	return frame
 }
 
-// costOfContention charges one scope from one processor and from two at once.
+// costOfContention charges every packet to one scope from one processor and from two at once.
 func costOfContention(b *testing.B) {
 	if runtime.NumCPU() < 2 {
 		testutil.Need(b, "two processors", errors.New("there is one"))
 	}
-	plane := costPlane(b, 1, costLimit, 1)
-	noop := costVariant{"noop", idleProgram(b), costFrame(unix.IPPROTO_TCP)}
+	plane := costPlane(b, 1, eachCharged(), 1)
+	noop := costVariant{"noop", idleEgress(b), costFrame(unix.IPPROTO_TCP)}
 	one := costVariant{"1-scope", plane.egress, noop.frame}
 	for range b.N {
 		var alone, both, idle, idleBoth []float64

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/cgroup"
+	"weir/internal/testutil"
 	"weir/internal/units"
 	"weir/lab/traffic"
 	"weir/limit"
 )
 
 const (
-	requestPairs = 100
+	requestTurns = 100
 	requestTime  = 30 * time.Millisecond // of one measurement
 	requestSize  = 100                   // octets of a request and of its answer
 	requestWarm  = 100                   // requests before a measurement
@@ -25,40 +27,50 @@ const (
 	requestLimit units.BitRate = 10_000_000_000
 )
 
-// costOfRequests compares the rate of TCP requests, one outstanding at a time, between two namespaces joined by a veth pair,
-// with and without a limit on the client's cgroup that does not bind. Nothing but the stack and the limit works for a
-// request, so it costs an application less. Every measurement has a connection of its own; which of a pair comes first
-// alternates.
+// costOfRequests compares the rate of TCP requests, one outstanding at a time, between two namespaces joined by a veth pair:
+// with a limit on the client's cgroup that does not bind, with programs that do nothing at the same hooks, and with none.
+// Nothing but the stack and the programs works for a request, so they cost an application less. Every measurement has a
+// connection of its own; the three take turns, each first as often as the others.
 func costOfRequests(b *testing.B) {
 	from, to := trafficPath(b)
-	plane, group := costGroup(b, 1)
-	id, err := group.ID()
+	plane, limited := costGroup(b, 1)
+	id, err := limited.ID()
 	l := limit.Limit{Rate: requestLimit}
-	must(b, errors.Join(err, plane.AssignCgroup(id, 0), plane.Set(0, limit.Egress, l), plane.Set(0, limit.Ingress, l), plane.Attach(group.Path)))
-	other, free := costGroup(b, 1)
-	must(b, other.Close())
-	limited, unlimited := openSockets(b, group), openSockets(b, free)
+	must(b, errors.Join(err, plane.AssignCgroup(id, 0), plane.Set(0, limit.Egress, l), plane.Set(0, limit.Ingress, l), plane.Attach(limited.Path)))
+	hooked, free := testutil.Cgroup(b), testutil.Cgroup(b)
+	attachIdle(b, hooked)
+	variants := [3]*cgroup.Sockets{openSockets(b, limited), openSockets(b, hooked), openSockets(b, free)}
 	for range b.N {
-		var with, without []float64
-		for pair := range requestPairs {
-			if pair%2 == 0 {
-				without = append(without, requestRate(b, unlimited, from, to))
-			}
-			with = append(with, requestRate(b, limited, from, to))
-			if pair%2 == 1 {
-				without = append(without, requestRate(b, unlimited, from, to))
+		var rates [3][]float64
+		for turn := range requestTurns {
+			for i := range variants {
+				v := (turn + i) % len(variants)
+				rates[v] = append(rates[v], requestRate(b, variants[v], from, to))
 			}
 		}
-		reportRatio(b, "rate-with-to-without", with, without)
-		b.ReportMetric(median(without), "requests/s-without")
+		reportRatio(b, "rate-with-to-without", rates[0], rates[2])
+		reportRatio(b, "rate-with-to-idle-programs", rates[0], rates[1])
+		reportRatio(b, "rate-with-idle-programs-to-without", rates[1], rates[2])
+		b.ReportMetric(median(rates[2]), "requests/s-without")
 	}
 	counted, err := plane.Counters(0, limit.Egress)
 	must(b, err)
 	if counted.Packets == 0 || counted.Refused+counted.Marked+counted.Reduced+counted.Forced != 0 {
 		b.Errorf("the limit was to count and not to bind: %+v", counted)
 	}
-	costOfHooks(b, group, func() { requestRate(b, limited, from, to) })
+	costOfHooks(b, limited, func() { requestRate(b, variants[0], from, to) })
 	b.ReportMetric(0, "ns/op")
+}
+
+// attachIdle puts programs that do nothing at the hooks of a cgroup that limits use.
+func attachIdle(b *testing.B, group cgroup.Cgroup) {
+	b.Helper()
+	for hook, kind := range map[ebpf.AttachType]ebpf.ProgramType{ebpf.AttachCGroupInetEgress: ebpf.CGroupSKB,
+		ebpf.AttachCGroupInetIngress: ebpf.CGroupSKB, ebpf.AttachCGroupSockOps: ebpf.SockOps} {
+		attached, err := link.AttachCgroup(link.CgroupOptions{Path: group.Path, Attach: hook, Program: idleProgram(b, kind, hook)})
+		must(b, err)
+		b.Cleanup(func() { _ = attached.Close() })
+	}
 }
 
 // costOfHooks reports what the kernel's own statistics say of a run of each program under that load, ns; their clock is in it.
