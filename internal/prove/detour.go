@@ -1,12 +1,14 @@
 package prove
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -26,8 +28,9 @@ import (
 //	socket ----------- device, ingress <-. |   programs of detour.bpf.c
 //	                                     veth --- peer
 //
-// After a crash the veth pair goes with the peer's namespace, and the programs with the process. The neighbour on the device
-// has a link-layer address that holds the process id: by that it and the route are found.
+// After a crash the veth pair goes with the peer's namespace, and the programs with the process. What stays on the device is
+// found: the route by a protocol number of its own, with the process id as its metric, and the neighbour by a link-layer address
+// that holds the process id.
 type detour struct {
 	device  string // that is gone through
 	veth    string // this namespace's end
@@ -92,7 +95,7 @@ func (t *testbed) pave(d *detour) error {
 			}
 		}
 		if err := here.AddRoute(rtnl.Route{To: netip.PrefixFrom(there.Addr(), there.Addr().BitLen()), Device: d.device,
-			Source: d.link.here[i].Addr()}); err != nil {
+			Source: d.link.here[i].Addr(), Protocol: routeProtocol, Metric: uint32(os.Getpid())}); err != nil {
 			return err
 		}
 	}
@@ -182,12 +185,19 @@ func unpave(conn *rtnl.Conn, device string, peer netip.Addr) error {
 	return errors.Join(conn.RemoveRoute(rtnl.Route{To: netip.PrefixFrom(peer, peer.BitLen()), Device: device}), conn.RemoveNeighbor(device, peer))
 }
 
-const ethernetAddress = 6 // octets
+const (
+	ethernetAddress = 6    // octets
+	routeProtocol   = 0x77 // not one of /etc/iproute2/rt_protos
+)
 
-// owned is a locally administered address that tells the process it belongs to.
+// owner begins locally administered addresses that tell the process they belong to.
+var owner = net.HardwareAddr{0x02, 0x77}
+
 func owned(pid int) net.HardwareAddr {
-	return binary.BigEndian.AppendUint32(net.HardwareAddr{0x02, 0x77}, uint32(pid))
+	return binary.BigEndian.AppendUint32(slices.Clone(owner), uint32(pid))
 }
+
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
 // sweepDetours removes the routes and neighbours of processes that are gone.
 func sweepDetours() error {
@@ -196,17 +206,23 @@ func sweepDetours() error {
 		return err
 	}
 	defer conn.Close()
+	routes, err := conn.RoutesOf(routeProtocol)
+	if err != nil {
+		return err
+	}
 	found, err := conn.Neighbors()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, n := range found {
-		if len(n.MAC) != ethernetAddress || n.MAC[0] != 0x02 || n.MAC[1] != 0x77 || !ours(n.Address) {
-			continue
+	for _, r := range routes {
+		if ours(r.To.Addr()) && gone(int(r.Metric)) {
+			errs = append(errs, conn.RemoveRoute(r))
 		}
-		if syscall.Kill(int(binary.BigEndian.Uint32(n.MAC[2:])), 0) == syscall.ESRCH {
-			errs = append(errs, unpave(conn, n.Device, n.Address))
+	}
+	for _, n := range found {
+		if len(n.MAC) == ethernetAddress && bytes.HasPrefix(n.MAC, owner) && ours(n.Address) && gone(int(binary.BigEndian.Uint32(n.MAC[len(owner):]))) {
+			errs = append(errs, conn.RemoveNeighbor(n.Device, n.Address))
 		}
 	}
 	return errors.Join(errs...)

@@ -218,27 +218,39 @@ func TestSweepRemovesDetoursOfTheDead(t *testing.T) {
 	onHost(t, func(here *rtnl.Conn) {
 		uplink(t, here)
 		// A process id above the kernel's largest belongs to no process.
-		stale, own := netip.MustParseAddr("198.18.1.2"), netip.MustParseAddr("198.18.2.2")
-		for a, pid := range map[netip.Addr]int{stale: 4194999, own: os.Getpid()} {
-			if err := errors.Join(here.AddNeighbor("uplink", a, owned(pid)),
-				here.AddRoute(rtnl.Route{To: netip.PrefixFrom(a, 32), Device: "uplink"})); err != nil {
-				t.Fatal(err)
+		for number, pid := range []int{4194999, os.Getpid()} {
+			for i, a := range addresses(netip.AddrFrom4([4]byte{198, 18, byte(number), 0}), uint16(number)).there {
+				if i == 1 && IPv6() != nil {
+					continue
+				}
+				if err := errors.Join(here.AddNeighbor("uplink", a.Addr(), owned(pid)),
+					here.AddRoute(rtnl.Route{To: netip.PrefixFrom(a.Addr(), a.Addr().BitLen()), Device: "uplink", Protocol: routeProtocol,
+						Metric: uint32(pid)})); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if err := Sweep(t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
-		for a, stays := range map[netip.Addr]bool{stale: false, own: true} {
-			left, err := here.Overlap(netip.PrefixFrom(a, 32))
-			if err != nil || (left != "") != stays {
-				t.Errorf("%s: %q, %v", a, left, err)
+		routes, err := here.RoutesOf(routeProtocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		neighbors, err := here.Neighbors()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(routes) == 0 || len(routes) != len(neighbors) {
+			t.Fatalf("the living one's: %v, %v", routes, neighbors)
+		}
+		for i, r := range routes {
+			if int(r.Metric) != os.Getpid() || neighbors[i].Address != r.To.Addr() {
+				t.Errorf("left: %v, %v", r, neighbors[i])
 			}
-		}
-		if left, err := here.Neighbors(); err != nil || len(left) != 1 || left[0].Address != own {
-			t.Errorf("neighbours: %v, %v", left, err)
-		}
-		if err := unpave(here, "uplink", own); err != nil {
-			t.Error(err)
+			if err := unpave(here, "uplink", r.To.Addr()); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"weir/internal/kernel/cgroup"
 	"weir/lab/instance"
@@ -31,7 +30,7 @@ func sweepCgroups(root string) error {
 			return err
 		}
 		if owner, ours := strings.CutPrefix(entry.Name(), cgroupPrefix); ours && entry.IsDir() {
-			if pid, err := strconv.Atoi(owner); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			if pid, err := strconv.Atoi(owner); err == nil && gone(pid) {
 				stale = append(stale, path)
 			}
 		}

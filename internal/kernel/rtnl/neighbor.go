@@ -33,13 +33,9 @@ func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error
 
 // Neighbors returns those that were told for good, of both families.
 func (c *Conn) Neighbors() ([]Neighbor, error) {
-	links, err := dump(c.handle.LinkList)
+	name, err := c.names()
 	if err != nil {
-		return nil, fmt.Errorf("list neighbours: %w", err)
-	}
-	name := map[int]string{}
-	for _, link := range links {
-		name[link.Attrs().Index] = link.Attrs().Name
+		return nil, err
 	}
 	var all []Neighbor
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

@@ -15,17 +15,23 @@ import (
 func TestRoutesAndNeighborsAreRemoved(t *testing.T) {
 	left, a, _ := pair(t)
 	must(t, a.AddAddress("a", netip.MustParsePrefix("192.0.2.1/24")))
+	must(t, a.AddAddress("a", netip.MustParsePrefix("2001:db8::9/128")))
 	must(t, a.AddAddress("lo", netip.MustParsePrefix("198.51.100.9/32")))
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 9}
 	routes := []rtnl.Route{
-		{To: netip.MustParsePrefix("203.0.113.1/32"), Device: "a", Source: netip.MustParseAddr("198.51.100.9")},
-		{To: netip.MustParsePrefix("2001:db8:1::1/128"), Device: "a"},
+		{To: netip.MustParsePrefix("203.0.113.1/32"), Device: "a", Source: netip.MustParseAddr("198.51.100.9"), Protocol: 119, Metric: 4194303},
+		{To: netip.MustParsePrefix("2001:db8:1::1/128"), Device: "a", Source: netip.MustParseAddr("2001:db8::9"), Protocol: 119, Metric: 7},
 	}
 	var want []rtnl.Neighbor
 	for _, r := range routes {
 		must(t, a.AddRoute(r))
 		must(t, a.AddNeighbor("a", r.To.Addr(), mac))
 		want = append(want, rtnl.Neighbor{Device: "a", Address: r.To.Addr(), MAC: mac})
+	}
+	made, err := a.RoutesOf(119)
+	must(t, err)
+	if diff := cmp.Diff(routes, made, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 	got, err := a.Neighbors()
 	must(t, err)

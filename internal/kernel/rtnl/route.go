@@ -16,6 +16,8 @@ type Route struct {
 	Via        netip.Addr   // the zero address means that To is on the link
 	Device     string       // empty where Via decides it
 	Source     netip.Addr   // what the kernel sends from where a socket has chosen nothing; the zero address leaves it to the kernel
+	Protocol   uint8        // who made the route (rtm_protocol in rtnetlink(7)); 0 leaves it to the kernel
+	Metric     uint32       // of several routes to a prefix the least counts; 0 leaves it to the kernel
 	ECN        bool         // TCP connections on this route ask for ECN ("features ecn")
 	Congestion string       // congestion control of TCP connections on this route; empty for the namespace's default
 	InitCwnd   uint32       // initial congestion window in segments; 0 for the kernel's default
@@ -53,7 +55,8 @@ func (c *Conn) addRoute(r Route) error {
 		}
 		to = netip.PrefixFrom(r.Via, 0)
 	}
-	route := &netlink.Route{Dst: ipnet(to.Masked()), Congctl: r.Congestion, InitCwnd: int(r.InitCwnd)}
+	route := &netlink.Route{Dst: ipnet(to.Masked()), Congctl: r.Congestion, InitCwnd: int(r.InitCwnd),
+		Protocol: netlink.RouteProtocol(r.Protocol), Priority: int(r.Metric)}
 	if r.Via.IsValid() {
 		route.Gw = r.Via.AsSlice()
 	} else {
@@ -73,6 +76,45 @@ func (c *Conn) addRoute(r Route) error {
 		route.LinkIndex = link.Attrs().Index
 	}
 	return c.handle.RouteAdd(route)
+}
+
+// RoutesOf returns the routes of a protocol over one device each, of all tables and both families: To, Device, Source, Protocol
+// and Metric of them.
+func (c *Conn) RoutesOf(protocol uint8) ([]Route, error) {
+	names, err := c.names()
+	if err != nil {
+		return nil, err
+	}
+	filter := &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: netlink.RouteProtocol(protocol)}
+	found, err := dump(func() ([]netlink.Route, error) {
+		return c.handle.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	var routes []Route
+	for _, r := range found {
+		to, ok := prefixOf(r.Dst)
+		if !ok || names[r.LinkIndex] == "" {
+			continue
+		}
+		source, _ := netip.AddrFromSlice(r.Src)
+		routes = append(routes, Route{To: to, Device: names[r.LinkIndex], Source: source.Unmap(), Protocol: protocol, Metric: uint32(r.Priority)})
+	}
+	return routes, nil
+}
+
+// names are the namespace's devices by index.
+func (c *Conn) names() (map[int]string, error) {
+	devices, err := c.Devices()
+	if err != nil {
+		return nil, err
+	}
+	names := map[int]string{}
+	for _, d := range devices {
+		names[d.Index] = d.Name
+	}
+	return names, nil
 }
 
 // RemoveRoute removes the route to a prefix over a device; one that is not there is no error, and neither is a device that
@@ -113,13 +155,9 @@ func (c *Conn) DefaultRouteDevices() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	devices, err := c.Devices()
+	name, err := c.names()
 	if err != nil {
 		return nil, err
-	}
-	name := map[int]string{}
-	for _, device := range devices {
-		name[device.Index] = device.Name
 	}
 	var names []string
 	for _, route := range routes {
