@@ -28,8 +28,12 @@ func deviceTo(remote netip.Addr) (string, error) {
 func (o Options) barred(t *Test) (string, error) {
 	name := t.Scope.Applies.Text
 	if o.Peer == nil {
-		t.Remote = "in a namespace, by a detour through " + name
-		return closed(name)
+		t.Remote = "behind " + name
+		why, err := closed(name)
+		if why == "" {
+			t.Remote += ", by a detour to a namespace"
+		}
+		return why, err
 	}
 	at := o.Peer.Target.Addr()
 	device, err := deviceTo(at)
