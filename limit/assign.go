@@ -21,7 +21,8 @@ func (p *DataPlane) AssignUser(uid uint32, scope int) error {
 	return p.assign(p.objects.LimitUsers, uid, scope)
 }
 
-// AssignInterface makes the scope apply to what passes the interface with this index.
+// AssignInterface makes the scope apply to what passes the interface with this index, of the network namespace in which the data
+// plane was loaded. Before Linux 6.15 the same index in another namespace is taken for it.
 func (p *DataPlane) AssignInterface(index int, scope int) error {
 	p.settings.Interfaces = 1
 	return p.assign(p.objects.LimitInterfaces, uint32(index), scope)

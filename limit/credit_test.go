@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/rtnl"
@@ -145,6 +147,26 @@ func TestCreditAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	// A tick in between may have ended what was paid.
 	if c.Packets < hold-2*creditMost {
 		t.Errorf("%d admitted, the queue holds %d", c.Packets, hold)
+	}
+}
+
+// Interfaces have the same indices in other network namespaces: the loopback device is always the first.
+func TestInterfacesOfOtherNamespacesAreOthers(t *testing.T) {
+	p := plane(t, 2)
+	if err := features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie); err != nil {
+		testutil.Need(t, "bpf_get_netns_cookie in cgroup_skb", err)
+	}
+	if err := errors.Join(p.AssignInterface(1, 1), p.Set(0, Egress, Limit{Rate: MaxRate, Loopback: true}),
+		p.Set(1, Egress, Limit{Rate: MaxRate, Loopback: true})); err != nil {
+		t.Fatal(err)
+	}
+	sendDatagrams(t, p, false, 1, 5, [4]byte{127, 0, 0, 1})
+	if all, one := counters(t, p, 0).Packets, counters(t, p, 1).Packets; all != 5 || one != 0 {
+		t.Errorf("%d packets counted, %d of them as of this namespace's interface", all, one)
+	}
+	stream(t, p, 1, 3)
+	if one := counters(t, p, 1).Packets; one != 3 {
+		t.Errorf("%d packets counted of 3 on the interface", one)
 	}
 }
 

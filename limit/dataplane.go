@@ -6,8 +6,11 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 )
@@ -40,6 +43,9 @@ func Load(scopes int) (*DataPlane, error) {
 		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
 	}
 	plane := &DataPlane{scopes: scopes}
+	if err := plane.tellNetns(spec); err != nil {
+		return nil, err
+	}
 	if err := spec.LoadAndAssign(&plane.objects, nil); err == nil {
 		return plane, nil
 	}
@@ -56,6 +62,25 @@ func Load(scopes int) (*DataPlane, error) {
 	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress
 	plane.objects.LimitSockops, plane.objects.limitMaps = programs.LimitSockops, programs.limitMaps
 	return plane, nil
+}
+
+// tellNetns has interfaces looked up in this thread's network namespace alone, where the kernel tells a packet's (Linux 6.15).
+func (p *DataPlane) tellNetns(spec *ebpf.CollectionSpec) error {
+	if features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) != nil {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open socket: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if p.settings.Netns, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
+		return nil // interfaces go by their index alone
+	}
+	if err := spec.Variables["limit_tells_netns"].Set(uint8(1)); err != nil {
+		return fmt.Errorf("set up limit programs: %w", err)
+	}
+	return nil
 }
 
 func permission(err error) error {

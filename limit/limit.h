@@ -87,7 +87,8 @@ struct limit_settings {
 	__u32 generation; /* of the assignment of scopes; sockets look theirs up again when it changes */
 	__u8 cgroups, users, prefixes, interfaces; /* whether there are scopes of this kind */
 	__u8 parents; /* whether a scope has a parent */
-	__u8 unused[3];
+	__u8 unused[7];
+	__u64 netns;  /* cookie of the network namespace that the interfaces are of; 0 where the kernel does not tell it */
 };
 
 /* Key of the longest-prefix match. */

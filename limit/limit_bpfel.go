@@ -69,7 +69,8 @@ type limitLimitSettings struct {
 	Prefixes   uint8
 	Interfaces uint8
 	Parents    uint8
-	Unused     [3]uint8
+	Unused     [7]uint8
+	Netns      uint64
 }
 
 type limitLimitSharing struct {
@@ -153,6 +154,7 @@ const (
 	limitProgLimitFree      = "limit_free"
 	limitProgLimitIngress   = "limit_ingress"
 	limitProgLimitSockops   = "limit_sockops"
+	limitVarLimitTellsNetns = "limit_tells_netns"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -227,6 +229,7 @@ type limitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
+	LimitTellsNetns *ebpf.VariableSpec `ebpf:"limit_tells_netns"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -286,6 +289,7 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
+	LimitTellsNetns *ebpf.Variable `ebpf:"limit_tells_netns"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.

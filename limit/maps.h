@@ -36,6 +36,9 @@ struct socket_state {
 	struct credit credit[2]; /* by direction */
 };
 
+/* Whether these programs may ask for the network namespace of a packet; written before they are loaded. */
+const volatile __u8 limit_tells_netns = 0;
+
 /* Which kinds of scope exist, so that the others cost nothing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

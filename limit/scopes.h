@@ -82,6 +82,12 @@ __attribute__((noinline)) int find_own(struct __sk_buff *skb, const struct limit
 	return 0;
 }
 
+/* Whether the packet is of another network namespace than the interfaces, whose indices repeat there. */
+static __always_inline __u32 foreign(struct __sk_buff *skb, const struct limit_settings *settings)
+{
+	return limit_tells_netns && settings->netns && bpf_get_netns_cookie(skb) != settings->netns;
+}
+
 /* Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where there are too many. */
 __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					struct limit_scopes *found)
@@ -93,7 +99,7 @@ __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct pack
 
 		add_scope(found, bpf_map_lookup_elem(&limit_prefixes, &key));
 	}
-	if (settings->interfaces) {
+	if (settings->interfaces && !foreign(skb, settings)) {
 		__u32 index = skb->ifindex;
 
 		add_scope(found, bpf_map_lookup_elem(&limit_interfaces, &index));
