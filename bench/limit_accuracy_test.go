@@ -87,14 +87,16 @@ func BenchmarkLimitAccuracy(b *testing.B) {
 func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows int) {
 	cell := newLimitCell(b, load)
 	var share, even []float64
+	var done limitDone
 	for range b.N * g.repeat {
-		octets := cell.run(b, rate, flows, g.warm, g.time)
+		octets, counted := cell.run(b, rate, flows, g.warm, g.time)
 		sum := 0.0
 		for _, n := range octets {
 			sum += n
 		}
 		share = append(share, 100*sum*8/(g.time.Seconds()*float64(rate)*cell.efficiency()))
 		even = append(even, stats.Jain(octets))
+		done.add(counted, g.time.Seconds()*float64(rate)/8)
 	}
 	estimate := stats.Of(share)
 	b.ReportMetric(estimate.Mean, "%of-limit")
@@ -103,7 +105,32 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 		b.ReportMetric(high, "%high")
 	}
 	b.ReportMetric(stats.Of(even).Mean, "jain")
+	done.report(b)
 	b.ReportMetric(0, "ns/op")
+}
+
+// limitDone sums what a limit did while it was measured.
+type limitDone struct {
+	sum                limit.Counters
+	offered, permitted float64 // packets; octets
+}
+
+func (d *limitDone) add(c limit.Counters, permitted float64) {
+	d.permitted += permitted
+	d.offered += float64(c.Packets + c.Refused)
+	d.sum.Bytes += c.Bytes
+	d.sum.Marked += c.Marked
+	d.sum.Reduced += c.Reduced
+	d.sum.Refused += c.Refused
+	d.sum.Forced += c.Forced
+}
+
+// report says what passed, in percent of the limit, and what was done to how many percent of the packets offered.
+func (d *limitDone) report(b *testing.B) {
+	b.ReportMetric(100*float64(d.sum.Bytes)/d.permitted, "%passed")
+	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%refused": d.sum.Refused, "%forced": d.sum.Forced} {
+		b.ReportMetric(100*float64(n)/max(1, d.offered), unit)
+	}
 }
 
 // limitCell is a path and what sends over it.
@@ -160,10 +187,11 @@ func (c limitCell) efficiency() float64 {
 	return float64(1500-20-32) / (1500 + limit.EthernetHeader)
 }
 
-// run puts the sender, or the receiver, under a limit and returns what each flow brought in the measured time.
-func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) []float64 {
+// run puts the sender, or the receiver, under a limit and returns what each flow brought in the measured time, and what
+// the limit did to it.
+func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters) {
 	b.Helper()
-	process := c.limited(b, limit.Limit{Rate: rate})
+	process, plane := c.limited(b, limit.Limit{Rate: rate})
 	defer func() { _ = process.Stop(5 * time.Second) }()
 	from := limitLoad{Namespace: c.from.Namespace.Name, Network: c.network, Flows: flows, Congestion: c.congestion, Rate: rate * 3 / 2}
 	to := limitLoad{Receive: true, Namespace: c.to.Namespace.Name, Network: c.network, Congestion: c.congestion,
@@ -200,20 +228,36 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 		}
 	}
 	time.Sleep(warm)
+	earlier, err := plane.Counters(0, c.direction)
+	must(b, err)
 	before, began := counts(), time.Now()
 	time.Sleep(measured)
 	after, elapsed := counts(), time.Since(began)
+	counted, err := plane.Counters(0, c.direction)
+	must(b, err)
 	for i := range after {
 		if i < len(before) {
 			after[i] -= before[i]
 		}
 		after[i] *= measured.Seconds() / elapsed.Seconds()
 	}
-	return after
+	return after, since(counted, earlier)
+}
+
+// since is what was counted between two readings, without the histograms.
+func since(now, before limit.Counters) limit.Counters {
+	return limit.Counters{
+		Packets: now.Packets - before.Packets,
+		Bytes:   now.Bytes - before.Bytes,
+		Marked:  now.Marked - before.Marked,
+		Reduced: now.Reduced - before.Reduced,
+		Refused: now.Refused - before.Refused,
+		Forced:  now.Forced - before.Forced,
+	}
 }
 
 // limited starts a process in a cgroup under the limit. Both go with the benchmark.
-func (c limitCell) limited(b *testing.B, l limit.Limit) *child.Process {
+func (c limitCell) limited(b *testing.B, l limit.Limit) (*child.Process, *limit.DataPlane) {
 	b.Helper()
 	group := testutil.Cgroup(b)
 	plane, err := limit.Load(1)
@@ -235,5 +279,5 @@ func (c limitCell) limited(b *testing.B, l limit.Limit) *child.Process {
 	if err := group.Add(process.PID()); err != nil {
 		b.Fatal(err)
 	}
-	return process
+	return process, plane
 }

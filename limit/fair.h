@@ -12,7 +12,11 @@
  * have become longer, it must pass the target by as much to fill the limit.
  */
 #define INGRESS_HEADROOM_SHIFT 4
+#define EQUAL_SHIFT 4   /* an equal part less a sixteenth */
+#define CENSUS_LEAST 16 /* super-packets */
 #define INTERVAL_MAX (4 * SECOND)
+#define INTERVAL_OVERSIZE (SECOND / 4) /* the most that a super-packet longer than PAIR makes of it */
+#define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
 #define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
 #define DOUBLINGS_MOST 10    /* from the least fair rate to the whole */
 #define NO_QUEUE 0x7fffffffffffffffLL
@@ -20,9 +24,9 @@
 /*
  * The factor, of 1024, for a window of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
  * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
- * Where less than half of the rate is used and no queue stands, it is 2 for each interval that the window has lasted: many
- * flows that begin at once bring the fair rate below what suits them, and at a low rate an interval is long. Traffic that
- * gave no heed and has ended leaves the lowest fair rate behind; the first packets after a silence find it gone.
+ * Where less than half of the rate is used, no queue stands and no TCP sender was heard of, for whom there is least_rate(),
+ * it is 2 for each interval that the window has lasted: traffic that gave no heed and has ended leaves the lowest fair rate
+ * behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
  *
  * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
@@ -36,7 +40,7 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 		offered = OFFERED_MOST;
 	if (drained > 256)
 		drained = 256;
-	if (!drained && offered < 256) {
+	if (!drained && offered < 256 && interval) {
 		__u64 intervals = elapsed / interval;
 
 		return 1024 << (intervals < DOUBLINGS_MOST ? intervals : DOUBLINGS_MOST);
@@ -56,8 +60,55 @@ static __always_inline __u64 most_of(__u32 index, __u64 target)
 }
 
 /*
+ * Counts the TCP senders. The callbacks of their sockets (pacing.h) say who was met; the census ends with the window in which
+ * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all.
+ */
+static __always_inline void take_census(struct limit_state *state, struct limit_sharing *sharing, __u64 bytes, __u32 silent)
+{
+	__u64 largest = at_least(state->window_largest, FRAME), sum = sharing->census_bytes + bytes;
+	__u32 counted = sharing->counted;
+
+	sharing->census_bytes = sum;
+	if (silent)
+		sharing->senders = 0;
+	if (!counted || sum < CENSUS_LEAST * largest || 2 * sum < 3 * largest * counted)
+		return;
+	sharing->senders = counted;
+	sharing->census_bytes = 0;
+	state->census++;
+	__sync_fetch_and_add(&sharing->counted, -counted);
+}
+
+/*
+ * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one while a queue stands. The
+ * loop alone goes far below where many begin at once, for it drains a queue that their pace is not to blame for, and at a
+ * low rate it is long on the way back.
+ */
+static __always_inline __u64 least_rate(__u64 target, __u32 senders, __s64 queue)
+{
+	__u64 least = (target >> 10) + 1;
+
+	if (!senders)
+		return least;
+	return at_least(queue > 0 ? target / senders >> 1 : (target - (target >> EQUAL_SHIFT)) / senders, least);
+}
+
+/*
+ * The time of two of the largest super-packets at the fair rate, 4 s at most. A flow whose window is not bounded yet, or no more,
+ * sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
+ */
+static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
+{
+	__u64 interval = 2 * largest * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, INTERVAL_OVERSIZE);
+
+	if (interval > most)
+		interval = most;
+	return interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
+}
+
+/*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
- * the last one left, so T holds two of the largest super-packets of the last window at the fair rate, and no less than a
+ * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
  * mark threshold. paced is wire for a packet whose sender follows the rate, 0 for others; met is the queue that this packet
  * has met. Windows are closed by one processor, which wins the compare-and-swap; the others race for the shortest queue and
  * the largest packet with plain stores, which may lose one.
@@ -75,29 +126,32 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 
 	if (elapsed < due || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
 		return;
-	__u64 bytes = state->window_bytes, largest = state->window_largest;
+	__u64 bytes = state->window_bytes, target = target_of(terms->rate);
 	__s64 queue = state->window_queue_ns;
+
+	take_census(state, sharing, bytes, elapsed > INTERVAL_MAX);
+	__u32 senders = sharing->senders;
+	__u64 floor = least_rate(target, senders, queue);
 
 	__sync_fetch_and_add(&state->window_bytes, -bytes);
 	state->window_queue_ns = NO_QUEUE;
-	state->window_largest = 0;
 	if (elapsed > INTERVAL_MAX)
 		elapsed = INTERVAL_MAX;
-	__u64 target = target_of(terms->rate), most = most_of(index, target);
-	__u64 factor = rate_factor(target, bytes, queue, elapsed, due | 1);
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, senders ? 0 : due | 1);
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, sharing);
-	__u64 rate = state->fair_rate * factor >> 10;
+	__u64 before = state->fair_rate, rate = before * factor >> 10, most = most_of(index, target);
 
-	if (rate < (target >> 10) + 1)
-		rate = (target >> 10) + 1;
+	if (rate < floor)
+		rate = floor;
 	if (rate > most)
 		rate = most;
 	/* The flows of a parent's children have paces of their own. */
-	__u64 interval = 2 * largest * SECOND / (slowest ? target : rate);
+	__u64 interval = interval_of(state->window_largest, slowest ? target : rate < before ? rate : before);
 
-	state->interval_ns = interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
+	state->window_largest = 0;
+	state->interval_ns = interval;
 	state->fair_rate = rate;
 	state->updates++;
 	move_unit(sharing, terms->rate, factor);

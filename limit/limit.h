@@ -39,7 +39,8 @@ struct limit_state {
 	__u64 fair_rate;       /* octet/s that one flow may send at */
 	__u64 window_start_ns; /* of the current rate measurement */
 	__u64 window_bytes;    /* octets offered in it */
-	__u64 updates;         /* of fair_rate */
+	__u32 updates;         /* of fair_rate */
+	__u32 census;          /* number of the count of TCP senders that goes on */
 	__s64 window_queue_ns; /* the shortest queue that a packet has met in it */
 	__u64 window_largest;  /* octets of the largest packet in it */
 	__u64 interval_ns;     /* the least length of it */
@@ -53,7 +54,9 @@ struct limit_sharing {
 	__u64 unit;          /* octet/s that a parent gives a child per unit of weight, times 2^LIMIT_UNIT_SHIFT */
 	__u64 slowest_ns;    /* the longest interval in which one of its children follows, forgotten slowly; 0 without children */
 	__u64 pressed;       /* whether children's traffic has met half the drop threshold in the current window */
-	__u64 unused[2];
+	__u32 counted;       /* TCP senders that the current census has met */
+	__u32 senders;       /* TCP senders that the last one has met; 0 before, and after a silence */
+	__u64 census_bytes;  /* octets offered in the current census */
 };
 
 /* Where a scope stands in the tree. */

@@ -81,7 +81,9 @@ type limitLimitSharing struct {
 	Unit         uint64
 	SlowestNs    uint64
 	Pressed      uint64
-	Unused       [2]uint64
+	Counted      uint32
+	Senders      uint32
+	CensusBytes  uint64
 }
 
 type limitLimitState struct {
@@ -90,7 +92,8 @@ type limitLimitState struct {
 	FairRate      uint64
 	WindowStartNs uint64
 	WindowBytes   uint64
-	Updates       uint64
+	Updates       uint32
+	Census        uint32
 	WindowQueueNs int64
 	WindowLargest uint64
 	IntervalNs    uint64
@@ -130,6 +133,7 @@ type limitSocketState struct {
 		Overhead  uint32
 		Charged   uint32
 	}
+	Counted [4]uint32
 }
 
 // Names of all BPF objects in the ELF.

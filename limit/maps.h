@@ -34,6 +34,7 @@ struct socket_state {
 	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
 	struct glance pace_seen, window_seen;
 	struct credit credit[2]; /* by direction */
+	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };
 
 /* Whether these programs may ask for the network namespace of a packet; written before they are loaded. */

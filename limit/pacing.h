@@ -10,6 +10,7 @@
 #define UNLIMITED 0xffffffffu
 #define SOL_TCP 6
 #define WINDOW_LEAST 4 /* segments; two are acknowledged at once while two are on their way */
+#define WINDOW_SLOW 3  /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
 #define UNBOUND 0x7fffffffu
 #define LOOKS 16
 
@@ -19,6 +20,20 @@ struct allowance {
 	__u64 ahead_ns; /* how much of it may be in flight beyond two round trips */
 	__u32 index;    /* of the scope with that fair rate and the direction, in every map */
 };
+
+/* Counts a TCP sender once in a census of its scope; fair.h takes them. */
+static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state)
+{
+	__u32 census = state->census + 1;
+
+	if (*counted == census)
+		return;
+	*counted = census;
+	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
+
+	if (sharing)
+		__sync_fetch_and_add(&sharing->counted, 1);
+}
 
 /*
  * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
@@ -38,6 +53,8 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
+		if (direction == LIMIT_EGRESS)
+			count_flow(&known->counted[i], index, state);
 		__u32 skip = 0;
 
 		for (int j = 0; j < i; j++)
@@ -95,8 +112,12 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
  * it, but TCP sends up to half its window as one super-packet, and on short paths up to 64 KiB whatever the pace: 52 ms at
  * 10 Mbit/s, beyond every threshold.
  *
+ * The least window is for delayed acknowledgements. A flow that may send less than a segment in a mark threshold has one of
+ * three segments, which it sends one by one: there are so many such flows that pairs, should they meet, fill the queue.
+ *
  * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a window that another
- * bottleneck keeps below the bound goes on as if there were none.
+ * bottleneck keeps below the bound goes on as if there were none. A window that is twice the bound all the same, of a socket
+ * that was open before or whose reduction was undone, takes the threshold when its next reduction ends.
  */
 static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
@@ -106,10 +127,11 @@ static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket
 	if (allowed.rate < UNLIMITED && mss) {
 		__u64 ahead_us = 2 * (__u64)(ops->srtt_us >> 3) + allowed.ahead_ns / 1000;
 		__u64 segments = allowed.rate * ahead_us / 1000000 / mss;
+		__u32 least = allowed.rate * (allowed.ahead_ns / 1000) < (__u64)mss * 1000000 ? WINDOW_SLOW : WINDOW_LEAST;
 
-		value = segments < WINDOW_LEAST ? WINDOW_LEAST : segments < UNBOUND ? segments : UNBOUND;
+		value = segments < least ? least : segments < UNBOUND ? segments : UNBOUND;
 	}
-	if (value + (value >> 3) >= bound && value <= bound + (bound >> 3))
+	if (value + (value >> 3) >= bound && value <= bound + (bound >> 3) && ops->snd_cwnd <= 2 * value)
 		return;
 	if (ops->snd_cwnd <= value && ops->snd_cwnd < bound)
 		return;

@@ -36,7 +36,10 @@ struct share {
 	__u8 pretend;   /* would have been refused, were it not for shadow */
 };
 
-/* Whether the packet's TCP sender has nothing in flight. */
+/*
+ * Whether the packet's TCP sender has nothing else in flight. A connection request that is refused is sent again after half a
+ * second, without ECN, and given up after ten.
+ */
 static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -46,7 +49,7 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 	sk = bpf_sk_fullsock(sk);
 	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
 
-	return tcp && tcp->packets_out == 0;
+	return tcp && (tcp->packets_out == 0 || sk->state == BPF_TCP_SYN_SENT);
 }
 
 /* Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is marked; both ns. */

@@ -1,0 +1,150 @@
+package limit
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"weir/internal/units"
+)
+
+// closedWindow sends the packet that closes a window of a second, in which so many TCP senders were counted, and returns what
+// is there then.
+func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
+	t.Helper()
+	p := plane(t, 1)
+	if err := p.Set(0, Egress, Limit{Rate: rate, Loopback: true}); err != nil {
+		t.Fatal(err)
+	}
+	state.WindowStartNs = uint64(clock(t) - int64(time.Second))
+	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
+		t.Fatal(err)
+	}
+	sharing := limitLimitSharing{Counted: counted}
+	if err := p.objects.LimitShares.Put(uint32(0), &sharing); err != nil {
+		t.Fatal(err)
+	}
+	send(t, p.objects.LimitEgress, datagram(t, false, 0, payload4))
+	if err := p.objects.LimitStates.Lookup(uint32(0), &state); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.objects.LimitShares.Lookup(uint32(0), &sharing); err != nil {
+		t.Fatal(err)
+	}
+	return state, sharing
+}
+
+// A fair rate that has fallen too far is nearly an equal part at once when the queue is gone, and no less than half of one
+// while a queue stands. Without senders that are known it only moves by its factor.
+func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
+	const octets = 12_500_000 // a second's at 100 Mbit/s
+	for name, c := range map[string]struct {
+		senders     uint32
+		queue       time.Duration // the shortest that a packet has met
+		least, most uint64        // octet/s
+	}{
+		"no queue":       {100, 0, octets / 110, octets / 100},
+		"standing queue": {100, 20 * time.Millisecond, octets / 204, octets / 200},
+		"no senders":     {0, 20 * time.Millisecond, octets / 1050, octets / 800},
+	} {
+		state := limitLimitState{FairRate: octets / 1000, WindowBytes: octets * 3 / 4, WindowQueueNs: int64(c.queue)}
+		if c.queue > 0 {
+			state.FinishNs = clock(t) + int64(time.Second)
+		}
+		got, sharing := closedWindow(t, 8*octets, c.senders, state)
+		if got.FairRate < c.least || got.FairRate > c.most {
+			t.Errorf("%s: the fair rate is %d octet/s, want %d to %d", name, got.FairRate, c.least, c.most)
+		}
+		if sharing.Senders != c.senders || sharing.Counted != 0 {
+			t.Errorf("%s: the census has met %d, and the next begins with %d", name, sharing.Senders, sharing.Counted)
+		}
+	}
+}
+
+// A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, and one and a
+// half for each.
+func TestCensusWaitsForEverySendersTurn(t *testing.T) {
+	for _, c := range []struct {
+		bytes, largest uint64
+		counted        uint32
+		ended          bool
+	}{
+		{20 * packet, packet, 2, true},
+		{10 * packet, packet, 2, false},
+		{20 * packet, packet, 18, false},
+		{20 * packet, 4 * packet, 2, false},
+	} {
+		got, sharing := closedWindow(t, 10_000_000, c.counted, limitLimitState{WindowBytes: c.bytes, WindowLargest: c.largest})
+		if ended := got.Census == 1; ended != c.ended || (sharing.Senders == c.counted) != c.ended || (sharing.CensusBytes == 0) != c.ended {
+			t.Errorf("%+v: census %d, %+v", c, got.Census, sharing)
+		}
+	}
+}
+
+// The interval holds two of the largest super-packets at the fair rate, as long as they have the size that a low rate leaves
+// them. A longer one, of a window that is not bounded, makes a quarter of a second of it at most.
+func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
+	const rate = 40_000 // octet/s of a flow
+	for largest, want := range map[uint64]time.Duration{
+		packet:     2 * packet * time.Second / rate,
+		3 * packet: 250 * time.Millisecond,
+		64 << 10:   250 * time.Millisecond,
+	} {
+		state := limitLimitState{FairRate: rate, WindowBytes: 1_240_000, WindowLargest: largest, WindowQueueNs: int64(time.Millisecond)}
+		got, _ := closedWindow(t, 10_000_000, 0, state)
+		// The rate itself moves a little.
+		if interval := time.Duration(got.IntervalNs); interval < want*9/10 || interval > want*11/10 {
+			t.Errorf("after a super-packet of %d octets the interval is %s, want %s", largest, interval, want)
+		}
+	}
+}
+
+// A connection request that is refused is sent again after half a second at the earliest, without ECN, and given up after
+// ten: as with other senders that have nothing else in flight, the queue of others does not hold it up.
+func TestConnectionRequestsPassAFullQueue(t *testing.T) {
+	client, server, address := path(t)
+	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second}
+	p, process := limited(t, l, Limit{Rate: MaxRate})
+	needStorage(t, p)
+	fill(t, p, 0, 2*l.Drop)
+	work := task{Namespace: client.Name, Network: "tcp", Address: swallow(t, server, address), Messages: 1, Size: 100}
+	if err := json.NewEncoder(process.In).Encode(work); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := netCount(t, client, "netstat", "TCPSynRetrans"); n > 0 {
+		t.Errorf("the request was sent %d times more", n)
+	}
+	if c := counters(t, p, 0); c.Forced < 2 {
+		t.Errorf("%d packets were forced, want the request and the data: %+v", c.Forced, c)
+	}
+}
+
+// A flow that may send less than a segment in a mark threshold sends one at a time.
+func TestSlowFlowsSendSingleSegments(t *testing.T) {
+	client, server, address := path(t)
+	received := make(chan bool)
+	sink := serve(t, server, address, func(conn net.Conn) {
+		_, _ = io.Copy(io.Discard, conn)
+		close(received)
+	})
+	l := Limit{Rate: 10_000_000, Mark: 500 * time.Microsecond}
+	p, process := limited(t, l, Limit{Rate: MaxRate})
+	needStorage(t, p)
+	work := task{Namespace: client.Name, Network: "tcp", Address: sink, Messages: 8, Size: 16 << 10}
+	if err := json.NewEncoder(process.In).Encode(work); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	<-received
+	// Where the machine makes a round trip last, there is room for two.
+	if c := counters(t, p, 0); c.Segments < 80 || 10*c.Segments > 11*c.Packets {
+		t.Errorf("%d segments in %d super-packets, want one in nearly all", c.Segments, c.Packets)
+	}
+}
