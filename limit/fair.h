@@ -80,17 +80,17 @@ static __always_inline void take_census(struct limit_state *state, struct limit_
 }
 
 /*
- * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one while a queue stands. The
- * loop alone goes far below where many begin at once, for it drains a queue that their pace is not to blame for, and at a
+ * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one where a queue stands or
+ * three quarters are used, since others than they may use a part. The loop alone goes far below where many begin at once, for it drains a queue that their pace is not to blame for, and at a
  * low rate it is long on the way back.
  */
-static __always_inline __u64 least_rate(__u64 target, __u32 senders, __s64 queue)
+static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 {
 	__u64 least = (target >> 10) + 1;
 
 	if (!senders)
 		return least;
-	return at_least(queue > 0 ? target / senders >> 1 : (target - (target >> EQUAL_SHIFT)) / senders, least);
+	return at_least(busy ? target / senders >> 1 : (target - (target >> EQUAL_SHIFT)) / senders, least);
 }
 
 /*
@@ -131,7 +131,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 
 	take_census(state, sharing, bytes, elapsed > INTERVAL_MAX);
 	__u32 senders = sharing->senders;
-	__u64 floor = least_rate(target, senders, queue);
+	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
 	__sync_fetch_and_add(&state->window_bytes, -bytes);
 	state->window_queue_ns = NO_QUEUE;

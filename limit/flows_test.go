@@ -42,14 +42,16 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	const octets = 12_500_000 // a second's at 100 Mbit/s
 	for name, c := range map[string]struct {
 		senders     uint32
+		bytes       uint64        // offered in a second
 		queue       time.Duration // the shortest that a packet has met
 		least, most uint64        // octet/s
 	}{
-		"no queue":       {100, 0, octets / 110, octets / 100},
-		"standing queue": {100, 20 * time.Millisecond, octets / 204, octets / 200},
-		"no senders":     {0, 20 * time.Millisecond, octets / 1050, octets / 800},
+		"no queue":       {100, octets / 2, 0, octets / 110, octets / 100},
+		"standing queue": {100, octets * 3 / 4, 20 * time.Millisecond, octets / 204, octets / 200},
+		"in use":         {100, octets * 9 / 10, 0, octets / 204, octets / 200},
+		"no senders":     {0, octets * 3 / 4, 20 * time.Millisecond, octets / 1050, octets / 800},
 	} {
-		state := limitLimitState{FairRate: octets / 1000, WindowBytes: octets * 3 / 4, WindowQueueNs: int64(c.queue)}
+		state := limitLimitState{FairRate: octets / 1000, WindowBytes: c.bytes, WindowQueueNs: int64(c.queue)}
 		if c.queue > 0 {
 			state.FinishNs = clock(t) + int64(time.Second)
 		}
