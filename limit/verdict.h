@@ -36,28 +36,48 @@ struct share {
 	__u8 pretend;   /* would have been refused, were it not for shadow */
 };
 
-/*
- * Whether the packet's TCP sender has nothing else in flight. A connection request that is refused is sent again after half a
- * second, without ECN, and given up after ten.
- */
-static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
-{
-	struct bpf_sock *sk = skb->sk;
-
-	if (direction != LIMIT_EGRESS || p->protocol != IPPROTO_TCP || !sk)
-		return 0;
-	sk = bpf_sk_fullsock(sk);
-	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
-
-	return tcp && (tcp->packets_out == 0 || sk->state == BPF_TCP_SYN_SENT);
-}
-
 /* Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is marked; both ns. */
 static __always_inline __u16 chance(__s64 above, __s64 span)
 {
 	if (above <= 0)
 		return 0;
 	return above < span ? (__u64)above * CERTAIN / span : CERTAIN;
+}
+
+/* The socket of a TCP sender whose packet leaves. */
+static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const struct packet *p, __u32 direction)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	return direction == LIMIT_EGRESS && p->protocol == IPPROTO_TCP && sk ? bpf_sk_fullsock(sk) : 0;
+}
+
+/*
+ * Whether the packet's TCP sender has nothing else in flight. A connection request that is refused is sent again after half a
+ * second, without ECN, and given up after ten.
+ */
+static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
+{
+	struct bpf_sock *sk = sender_of(skb, p, direction);
+	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
+
+	return tcp && (tcp->packets_out == 0 || sk->state == BPF_TCP_SYN_SENT);
+}
+
+/*
+ * Where marks begin for a sender whose round trips are longer than the threshold: at one of them, half-way to where every
+ * packet is marked at most. One that begins again after a pause has the pace of before until its first acknowledgement, and
+ * a window reduced for that takes many round trips to come back.
+ */
+static __always_inline __s64 patient(struct __sk_buff *skb, const struct packet *p, __u32 direction, __s64 mark, __s64 full)
+{
+	struct bpf_sock *sk = sender_of(skb, p, direction);
+	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
+	__s64 trip = tcp ? (__s64)(tcp->srtt_us >> 3) * 1000 : 0, most = (mark + full) >> 1;
+
+	if (trip < mark)
+		return mark;
+	return trip < most ? trip : most;
 }
 
 static __always_inline __s64 threshold_of(const struct terms *terms, const struct share *share)
@@ -120,6 +140,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	}
 	__s64 mark = share->below == GOVERNED ? terms.drop_ns : terms.mark_ns, full = threshold_of(&terms, share) - terms.reserve_ns;
 
+	if (queue > mark)
+		mark = patient(skb, p, index & 1, mark, full);
 	/* All that settle() needs, so that it does not look the scope up again. */
 	share->chance = share->below == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
