@@ -35,8 +35,8 @@ static __always_inline int draw(struct credit *credit, __s32 octets)
 }
 
 /* Passes and counts a packet that the socket has credit for, or that no scope limits; 0 if it is to be charged. */
-static __always_inline int spend(struct __sk_buff *skb, const struct packet *p, const struct limit_scopes *scopes, struct credit *credit,
-				 __u32 direction)
+static __always_inline int spend(struct __sk_buff *skb, const struct packet *p, const struct limit_scopes *scopes,
+				 struct credit *credit, __u32 direction)
 {
 	__u64 wire = wire_bytes(p, skb->len, credit->overhead);
 

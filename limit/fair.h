@@ -81,8 +81,8 @@ static __always_inline void take_census(struct limit_state *state, struct limit_
 
 /*
  * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one where a queue stands or
- * three quarters are used, since others than they may use a part. The loop alone goes far below where many begin at once, for it drains a queue that their pace is not to blame for, and at a
- * low rate it is long on the way back.
+ * three quarters are used, since others than they may use a part. The loop alone goes far below where many begin at once,
+ * for it drains a queue that their pace is not to blame for, and at a low rate it is long on the way back.
  */
 static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 {
