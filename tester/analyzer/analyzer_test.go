@@ -2,14 +2,18 @@ package analyzer
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/testutil"
 	"weir/record/hist"
@@ -298,21 +302,11 @@ func withOptions(octets []byte) []byte {
 }
 
 func TestPassAndCapture(t *testing.T) {
-	b := newBench(t, Options{Streams: []uint16{7}, Pass: true, Capture: true}, false)
-	template := build(t, stream(7, false, 0), 400)
-	sequences := append(append(far(0, 39), 41), far(42, 80)...)
-	for _, s := range sequences {
-		if verdict := b.inject(template.Fill(make([]byte, 396), s, b.now(), false)); verdict != pass {
-			t.Fatalf("verdict %d", verdict)
-		}
-	}
-	frames, err := b.Captured()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, frames := captured(t, append(append(far(0, 39), 41), far(42, 80)...))
 	if len(frames) != 33 {
 		t.Fatalf("captured %d frames, want 16 before, the one in error and 16 after", len(frames))
 	}
+	template := build(t, stream(7, false, 0), 400)
 	for i, f := range frames {
 		want, reason := uint64(24+i), "context"
 		if i >= 16 {
@@ -331,4 +325,42 @@ func TestPassAndCapture(t *testing.T) {
 	if again, err := b.Captured(); err != nil || len(again) != 0 {
 		t.Errorf("captured again: %d frames, %v", len(again), err)
 	}
+}
+
+// captured injects frames of stream 7 with these sequence numbers and returns what was captured around the error. Every
+// processor keeps frames of its own, so it begins anew where the thread was moved to another one meanwhile.
+func captured(t *testing.T, sequences []uint64) (*bench, []tester.CapturedFrame) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	template := build(t, stream(7, false, 0), 400)
+	for range 20 {
+		b := newBench(t, Options{Streams: []uint16{7}, Pass: true, Capture: true}, false)
+		first, moved := processor(t), false
+		for _, s := range sequences {
+			if verdict := b.inject(template.Fill(make([]byte, 396), s, b.now(), false)); verdict != pass {
+				t.Fatalf("verdict %d", verdict)
+			}
+			moved = moved || processor(t) != first
+		}
+		if moved {
+			continue
+		}
+		frames, err := b.Captured()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, frames
+	}
+	testutil.Need(t, "cpu-affinity", errors.New("the thread was moved in each of 20 attempts"))
+	return nil, nil
+}
+
+// processor is the number of the one that this thread runs on.
+func processor(t *testing.T) (number uint32) {
+	t.Helper()
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&number)), 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	return number
 }
