@@ -70,7 +70,7 @@ func readLimitGrid(b *testing.B) limitGrid {
 
 // BenchmarkLimitAccuracy measures how much of a limit's possible goodput the flows of one cgroup reach together, between
 // two namespaces joined by a veth pair: percent, and the 95 % interval over WEIR_LIMIT_REPEAT repetitions. Jain's index
-// says how evenly the flows share it.
+// says how evenly the flows share it, and %stolen how much of the processors other machines had.
 func BenchmarkLimitAccuracy(b *testing.B) {
 	g := readLimitGrid(b)
 	for _, load := range g.loads {
@@ -88,6 +88,7 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 	cell := newLimitCell(b, load)
 	var share, even []float64
 	var done limitDone
+	lost := stolen(b)
 	for range b.N * g.repeat {
 		octets, counted := cell.run(b, rate, flows, g.warm, g.time)
 		sum := 0.0
@@ -106,6 +107,7 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 	}
 	b.ReportMetric(stats.Of(even).Mean, "jain")
 	done.report(b)
+	b.ReportMetric(lost(), "%stolen")
 	b.ReportMetric(0, "ns/op")
 }
 
