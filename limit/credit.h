@@ -68,6 +68,12 @@ static __always_inline __u32 spent(const struct credit *credit)
 	return credit->paid - credit->left;
 }
 
+/* What is spent has been measured, and is not to be again. */
+static __always_inline void account(struct credit *credit)
+{
+	credit->paid = credit->left;
+}
+
 /* As many of the octets as every scope that was charged allows a socket in advance. */
 static __always_inline __u64 allowed_ahead(const struct share *shares, __u64 octets)
 {

@@ -105,6 +105,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	}
 	if (known && !refused && !unseen)
 		pay_ahead(skb, shares, &known->credit[direction]);
+	else if (known)
+		account(&known->credit[direction]);
 	if (refused)
 		return direction == LIMIT_EGRESS ? 2 : 0;
 	if (wish == MARK)
