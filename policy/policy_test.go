@@ -131,6 +131,29 @@ scopes:
 	}
 }
 
+func TestRatesTooLowToShareAreWarnedOf(t *testing.T) {
+	got, err := Parse("p.yaml", []byte(`version: 1
+scopes:
+  enough: {user: 1, egress: 120kbit, ingress: 119kbit}
+  slow: {egress: 64kbit}
+  heavy: {user: 2, parent: slow, egress: {weight: 3}}
+  light: {user: 3, parent: work, egress: {rate: 100kbit}}
+  work: {egress: 1Mbit}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "too few for several flows to share it evenly or without delay: give 120 kbit/s or more"
+	want := []string{
+		"p.yaml:3:47: scope enough: its ingress of 119 kbit/s is one full-sized packet each 101ms, " + why,
+		"p.yaml:4:18: scope slow: its egress of 64 kbit/s is one full-sized packet each 188ms, " + why,
+		"p.yaml:6:43: scope light: its egress of 100 kbit/s is one full-sized packet each 120ms, " + why,
+	}
+	if diff := cmp.Diff(want, got.Warnings); diff != "" {
+		t.Errorf("warnings differ (-want +got):\n%s", diff)
+	}
+}
+
 // A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how fast.
 func TestTenThousandScopesAreRead(t *testing.T) {
 	var text strings.Builder

@@ -86,7 +86,7 @@ func Parse(filename string, text []byte) (*Policy, error) {
 	if err := problems.Err(tryReference); err != nil {
 		return nil, err
 	}
-	p.Warnings = slices.Concat(p.neverReached(), t.warnings(p), p.exempt())
+	p.Warnings = slices.Concat(p.neverReached(), t.warnings(p), p.tooSlow(), p.exempt())
 	return p, nil
 }
 

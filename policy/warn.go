@@ -3,6 +3,9 @@ package policy
 import (
 	"fmt"
 	"path"
+	"time"
+
+	"weir/internal/units"
 )
 
 // neverReached warns of scopes whose rate is above that of a scope around them: the host, or a cgroup above. Of several
@@ -41,6 +44,33 @@ func (p *Policy) exempt() (warnings []string) {
 		if s.Applies == (Selector{Kind: Interface, Text: "lo"}) && !s.Loopback {
 			warnings = append(warnings, fmt.Sprintf("%s: scope %s limits nothing, since loopback traffic is exempt: add loopback: true",
 				p.At(s.Name, string(Interface)), s.Name))
+		}
+	}
+	return warnings
+}
+
+// A full-sized packet of 1500 octets takes 100 ms at the slowest rate. TCP sends no less than a segment at a time, so flows that
+// share less than this follow their part of it late.
+const (
+	packetBits               = 1500 * 8
+	slowest    units.BitRate = packetBits * 10
+)
+
+// tooSlow warns of rates below slowest. Of a child that has its parent's rate the parent's warning says enough.
+func (p *Policy) tooSlow() (warnings []string) {
+	named := map[string]Scope{}
+	for _, s := range p.Scopes {
+		named[s.Name] = s
+	}
+	for _, s := range p.Scopes {
+		for _, of := range directions {
+			rate, above := of.rate(s), of.rate(named[s.Parent])
+			if rate == nil || rate.Rate >= slowest || above != nil && above.Rate == rate.Rate {
+				continue
+			}
+			each := time.Duration(packetBits * float64(time.Second) / float64(rate.Rate)).Round(time.Millisecond)
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: its %s of %s is one full-sized packet each %s, too few for several flows to share it evenly or without delay: give %s or more",
+				p.At(s.Name, of.name), s.Name, of.name, rate.Rate, each, slowest))
 		}
 	}
 	return warnings
