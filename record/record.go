@@ -135,7 +135,13 @@ type Machine struct {
 	Memory  int64  `json:"memory_bytes"`
 	Distro  string `json:"distribution"`
 	Virtual string `json:"virtualization,omitempty"`
+	// Clock is InstructionClock where the machine's clock counts instructions, "" where it counts time.
+	Clock string `json:"clock,omitempty"`
 }
+
+// InstructionClock is a virtual clock that goes on by one nanosecond an instruction (QEMU's -icount shift=0) and from timer to
+// timer while the machine is idle: what code costs is in no figure.
+const InstructionClock = "instructions"
 
 // Manifest says where a bundle comes from and how to measure it again.
 type Manifest struct {

@@ -66,3 +66,12 @@ func TestDescribeThisHost(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAClockThatCountsInstructionsIsNamed(t *testing.T) {
+	for said, want := range map[string]string{"instructions": record.InstructionClock, "": "", "something else": ""} {
+		t.Setenv("TEST_CLOCK", said)
+		if got := Describe().Clock; got != want {
+			t.Errorf("TEST_CLOCK=%s: clock %q, want %q", said, got, want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func fixture() *record.Bundle {
 		Format: record.FormatBundle, Kind: "lab", Name: "loss-study", Version: "1.0.0",
 		Command: []string{"weir", "lab", "run", "loss-study", "--seed", "7"},
 		Started: time.Date(2026, 5, 1, 12, 0, 0, 123456789, time.UTC), Finished: time.Date(2026, 5, 1, 12, 1, 30, 0, time.UTC),
-		Machine:    record.Machine{Kernel: "6.12.1", CPU: "Example CPU", Cores: 2, Memory: 8 << 30, Distro: "Debian 13", Virtual: "kvm"},
+		Machine:    record.Machine{Kernel: "6.12.1", CPU: "Example CPU", Cores: 2, Memory: 8 << 30, Distro: "Debian 13", Virtual: "kvm", Clock: record.InstructionClock},
 		Mechanisms: map[string]string{"link": "AF_XDP emulator"}, Seed: 1<<63 + 11, Parameters: map[string]string{"rate": "1Gbit"},
 		Source: "name: loss-study\n# <&>\n", Notes: []string{"1 attempt was rejected", hostile}, Stopped: true,
 	}}

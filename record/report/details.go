@@ -20,6 +20,9 @@ func machine(m record.Machine) [][2]string {
 		list = append(list, [2]string{"memory", fmt.Sprintf("%.1f GiB", float64(m.Memory)/(1<<30))})
 	}
 	list = append(list, [2]string{"distribution", m.Distro}, [2]string{"virtualization", m.Virtual})
+	if m.Clock == record.InstructionClock {
+		list = append(list, [2]string{"virtual clock", "one nanosecond an instruction, so no figure has what code costs"})
+	}
 	return slices.DeleteFunc(list, func(pair [2]string) bool { return pair[1] == "" })
 }
 
