@@ -135,7 +135,7 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	if err != nil {
 		return err
 	}
-	result.Links = difference(after, before)
+	result.Links = link.Difference(after, before)
 	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
@@ -165,31 +165,6 @@ func (b *Bench) counters() ([]link.Status, error) {
 		return nil, fmt.Errorf("read the links' counters: %w", err)
 	}
 	return status, nil
-}
-
-// difference subtracts what was counted before the traffic. What is no sum (the largest backlog, the lateness) stays.
-func difference(after, before []link.Status) []link.Status {
-	for i := range after {
-		if i >= len(before) || before[i].Cable != after[i].Cable {
-			continue
-		}
-		subtract(&after[i].Forward, before[i].Forward)
-		subtract(&after[i].Reverse, before[i].Reverse)
-	}
-	return after
-}
-
-func subtract(c *link.Counters, before link.Counters) {
-	c.Received -= before.Received
-	c.Sent -= before.Sent
-	c.SentBytes -= before.SentBytes
-	c.QueueDrops -= before.QueueDrops
-	c.LossDrops -= before.LossDrops
-	c.Marked -= before.Marked
-	c.Duplicated -= before.Duplicated
-	c.Reordered -= before.Reordered
-	c.Corrupted -= before.Corrupted
-	c.Overruns -= before.Overruns
 }
 
 // problems are the reasons for which what the traffic generators report cannot be used.
