@@ -90,8 +90,8 @@ func (g Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.End
 		err = nil
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			result.Failed = "stopped before its end"
+		if stopped := ctx.Err(); stopped != nil { // whatever of it that has interrupted, the server's start too
+			result.Failed, err = "stopped before its end", stopped
 		}
 		return result, fmt.Errorf("flow %s: %w", f.Name, err)
 	}

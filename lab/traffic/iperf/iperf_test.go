@@ -230,10 +230,13 @@ func TestUnreachableServerFails(t *testing.T) {
 func TestCancelEndsIperf(t *testing.T) {
 	from, to := path(t)
 	f := traffic.Flow{Name: "bulk", Kind: traffic.Bulk, Streams: 1, Duration: time.Hour, Rate: 1_000_000}
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	r, err := Generator{}.Run(ctx, f, from[4], to[4])
-	if !errors.Is(err, context.DeadlineExceeded) || r.Failed == "" {
-		t.Errorf("error %v, failed %q", err, r.Failed)
+	// Some are over while the server starts, the last while the client sends.
+	for _, limit := range []time.Duration{time.Nanosecond, 2 * time.Millisecond, 4 * time.Millisecond, 6 * time.Millisecond, 300 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		r, err := Generator{}.Run(ctx, f, from[4], to[4])
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || r.Failed == "" {
+			t.Errorf("stopped after %s: error %v, failed %q", limit, err, r.Failed)
+		}
 	}
 }
