@@ -253,7 +253,7 @@ func TestRequestExchangesAreCounted(t *testing.T) {
 	p := newPath(t)
 	for _, sizes := range []struct{ request, response units.ByteSize }{{100, 300_000}, {300_000, 100}, {1, 1}} {
 		t.Run(fmt.Sprintf("%d-%d", sizes.request, sizes.response), func(t *testing.T) {
-			f := traffic.Flow{Name: "rpc", Kind: traffic.Request, Streams: 2, Concurrency: 3, Duration: 200 * time.Millisecond,
+			f := traffic.Flow{Name: "rpc", Kind: traffic.Request, Streams: 2, Concurrency: 3, Duration: 500 * time.Millisecond,
 				Request: sizes.request, Response: sizes.response, Congestion: "reno"}
 			r := p.run(t, 4, f)
 			octets := r.Streams[0].ReceivedBytes + r.Streams[1].ReceivedBytes
