@@ -3,8 +3,10 @@ package instance
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +115,9 @@ func start(t *testing.T, part string) (*child.Process, string) {
 func left(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(Root())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // killed before it had made a lab, or the directory of labs
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
