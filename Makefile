@@ -7,6 +7,9 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$$PATH")
 PKGS    ?= ./...
 BENCH   ?= .
 
+# Like bin/weir, no build needs cgo; and what one target has compiled the others do not compile again with other settings.
+export CGO_ENABLED := 0
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -16,7 +19,7 @@ help: ## Explain the targets
 .PHONY: build
 build: ## Build bin/weir (needs Go alone)
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/weir ./cmd/weir
+	$(GO) build -trimpath -o bin/weir ./cmd/weir
 
 .PHONY: demo
 demo: build ## Build, then measure what 1 % packet loss does to TCP on this kernel (root; about 90 s)
