@@ -139,6 +139,9 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 		return err
 	}
 	index, config := uint32(2*scope)+uint32(direction), l.config()
+	if direction == Ingress {
+		config.Cost += config.Cost >> ingressSlack
+	}
 	if err := p.prepare(index, config.Rate); err != nil {
 		return fmt.Errorf("prepare scope %d: %w", scope, err)
 	}

@@ -16,6 +16,9 @@
  * use (RCP: up with the unused share of the rate, down with the queue), and the RTT callback of each socket sets it as
  * SO_MAX_PACING_RATE. Marks, reductions and refusals are the safety net behind it.
  *
+ * What has arrived cannot be paced: at ingress receive windows (window.h), marks and acknowledgements that are held back
+ * (hold.h) slow senders down, and a refusal, which is a loss there, spares what would stall them (stall.h).
+ *
  * cgroup_skb/egress returns: 1 pass, 2 refuse and reduce the congestion window, 3 pass and reduce it. Ingress: 1 pass, 0 drop.
  */
 #include <linux/bpf.h>
@@ -77,6 +80,11 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	}
 	if (!scopes->count)
 		return 1;
+	if (known && direction == LIMIT_INGRESS)
+		judge_probe(known, &p);
+	/* Not 2, by which the kernel would reduce the socket's own congestion window. */
+	if (known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
+		return 0;
 	if (known && spend(skb, &p, scopes, &known->credit[direction], direction))
 		return 1;
 	p.spent = known ? spent(&known->credit[direction]) : 0;
@@ -107,6 +115,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		pay_ahead(skb, shares, &known->credit[direction]);
 	else if (known)
 		account(&known->credit[direction]);
+	if (refused && known && direction == LIMIT_INGRESS)
+		remember_refusal(skb, &p, known);
 	if (refused)
 		return direction == LIMIT_EGRESS ? 2 : 0;
 	if (wish == MARK)

@@ -124,7 +124,17 @@ type limitSocketState struct {
 		Value uint32
 		Since uint32
 	}
-	Credit [2]struct {
+	RefusedEnd   uint32
+	Acknowledged uint32
+	RefusedNs    int64
+	HeldNs       int64
+	Segment      uint32
+	Held         uint32
+	Repeats      uint8
+	Crowded      uint8
+	Prompt       uint8
+	_            [1]byte
+	Credit       [2]struct {
 		_         structs.HostLayout
 		Paid      int32
 		Left      int32
@@ -134,6 +144,7 @@ type limitSocketState struct {
 		Charged   uint32
 	}
 	Counted [4]uint32
+	_       [4]byte
 }
 
 // Names of all BPF objects in the ELF.

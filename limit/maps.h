@@ -33,6 +33,15 @@ struct socket_state {
 	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
 	struct glance pace_seen, window_seen;
+	__u32 refused_end;  /* sequence number behind the last segment that was refused at ingress */
+	__u32 acknowledged; /* sequence number that the socket has acknowledged last */
+	__s64 refused_ns;   /* when a segment was refused, CLOCK_MONOTONIC; 0 for never */
+	__s64 held_ns;      /* since when its acknowledgements are held back; 0 if they are not */
+	__u32 segment;      /* octets of a full one where acknowledgements may be held back; 0 elsewhere */
+	__u32 held;         /* sequence number of the last one that was; 0 for none since then */
+	__u8 repeats;       /* how often its sender has sent again what was there, rather than go on */
+	__u8 crowded;       /* a segment that was sent again was refused too */
+	__u8 prompt;        /* delayed acknowledgements wait no longer than they must */
 	struct credit credit[2]; /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };

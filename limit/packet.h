@@ -11,8 +11,10 @@ struct packet {
 	__u32 headers; /* octets repeated in every segment: network and transport header */
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
+	__u8 urgent; /* TCP: PSH, SYN, FIN or RST is set, so that no other segment need follow */
 	struct limit_prefix remote; /* the other end's address, /128 */
 	__u32 spent; /* octets of the socket's credit that were spent since its last charge */
+	__u32 sequence, acknowledged; /* TCP: the two numbers */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
@@ -25,6 +27,9 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 	p->protocol = 0;
 	p->ecn = 0;
 	p->headers = 0;
+	p->urgent = 0;
+	p->sequence = 0;
+	p->acknowledged = 0;
 	p->spent = 0;
 	__builtin_memset(&p->remote, 0, sizeof(p->remote));
 	p->remote.length = 128;
@@ -52,8 +57,12 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 	if (p->protocol == IPPROTO_TCP) {
 		struct tcphdr *tcp = data + (network & 63);
 
-		if ((void *)(tcp + 1) <= end)
-			p->headers = network + tcp->doff * 4;
+		if ((void *)(tcp + 1) > end)
+			return;
+		p->headers = network + tcp->doff * 4;
+		p->sequence = bpf_ntohl(tcp->seq);
+		p->acknowledged = bpf_ntohl(tcp->ack_seq);
+		p->urgent = tcp->psh | tcp->syn | tcp->fin | tcp->rst;
 	}
 }
 

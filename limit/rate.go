@@ -125,6 +125,10 @@ func (l Limit) config() limitLimitConfig {
 	}
 }
 
+// ingressSlack makes a packet dearer at ingress by 1/256: where packets are dropped, traffic takes all that the virtual queue
+// admits, and what the queue's length allows more in some seconds must not bring it above the limit.
+const ingressSlack = 8
+
 // batch is how many octets a socket may be charged for in advance: a sixteenth of the burst. Scopes that share a parent, whose
 // rate moves, and those of the classic algorithm charge every packet.
 func (l Limit) batch() uint32 {

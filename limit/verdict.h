@@ -7,6 +7,7 @@
 #include "maps.h"
 #include "packet.h"
 #include "queue.h"
+#include "stall.h"
 
 #define SMALL_PACKET 128 /* wire octets: SYN, ACK, control */
 #define CERTAIN 0xffff /* a chance of one */
@@ -65,6 +66,20 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 }
 
 /*
+ * Whether the sender of a packet beyond the threshold would sit out a timer, or, which is tried up to three thresholds, stops
+ * without a loss.
+ */
+static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct packet *p, __u32 index,
+					 const struct limit_config *config, __s64 queue)
+{
+	if ((index & 1) == LIMIT_EGRESS)
+		return idle(skb, p, LIMIT_EGRESS);
+	if (config->flags & LIMIT_CLASSIC)
+		return 0;
+	return spared(skb, p, queue < 3 * (__s64)config->drop_ns && !(config->flags & LIMIT_SHADOW));
+}
+
+/*
  * Where marks begin for a sender whose round trips are longer than the threshold: at one of them, half-way to where every
  * packet is marked at most. One that begins again after a pause has the pace of before until its first acknowledgement, and
  * a window reduced for that takes many round trips to come back.
@@ -112,8 +127,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	__s64 ceiling = share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
 	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
 
-	/* A sender with nothing in flight would sit out its probe timer, 200 ms; the ceiling bounds many such senders. */
-	if (queue > ceiling && idle(skb, p, index & 1)) {
+	/* Its sender would sit out a timer, 200 ms; the ceiling bounds many such senders. */
+	if (queue > ceiling && would_stall(skb, p, index, config, queue)) {
 		ceiling = 4 * terms.drop_ns;
 		queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
 	}

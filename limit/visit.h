@@ -16,6 +16,7 @@ struct bpf_iter__tcp {
 };
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+#define DELACK_USUAL_US 200000 /* the kernel's TCP_DELACK_MAX */
 
 /* Sets and clears callback flags and leaves those of other programs alone. */
 static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
@@ -78,6 +79,12 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->clamp)
 			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
 		known->clamp = 0;
+	}
+	if (known && known->prompt) {
+		__u32 us = DELACK_USUAL_US;
+
+		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
+		known->prompt = 0;
 	}
 	if (known)
 		set_callbacks(tcp, 0, CALLBACKS);

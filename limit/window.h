@@ -3,16 +3,65 @@
  * The receive window of TCP sockets under an ingress limit: what a sender may have in flight is what its receiver
  * advertises, so a window of fair rate * round-trip time holds the sender to the rate without a loss. The round-trip time
  * is TCP's smoothed one, for a socket that only receives that of the handshake; the fair rate makes up for the difference.
- * A window has two segments at least: where the rate leaves less, on short paths, marks and drops do the rest.
+ * A window has two segments at least: where the rate leaves less, on short paths, marks, acknowledgements that are held back
+ * (hold.h) and drops do the rest.
  */
 #ifndef WEIR_LIMIT_WINDOW_H
 #define WEIR_LIMIT_WINDOW_H
 
+#include "hold.h"
 #include "pacing.h"
 
 #define TCP_WINDOW_CLAMP 10
-#define WINDOW_SEGMENTS 2      /* the least window, so that acknowledgements are not delayed */
+#define WINDOW_SEGMENTS 2
+#define WINDOW_HELD 8
+#define TCP_ECN_OK 1 /* of bpf_tcp_sock.ecn_flags */
 #define WINDOW_MOST 0x3fffffff
+
+/* Whether the sender's congestion window obeys marks; other bits of these flags are of no negotiation. */
+static __always_inline __u32 obeys_marks(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
+
+	return tcp && tcp->ecn_flags & TCP_ECN_OK;
+}
+
+/*
+ * Lets delayed acknowledgements wait for two ticks of the kernel's clock, the least that it takes, where they wait for 40 ms:
+ * that of a probe (hold.h) may be one.
+ */
+static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct socket_state *known)
+{
+	__u32 us = 2000; /* of 1000 Hz */
+
+	known->prompt = 1;
+	if (bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us)))
+		us = 8000; /* of 250 Hz */
+	if (us > 2000 && bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us))) {
+		us = 20000; /* of 100 Hz */
+		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
+	}
+}
+
+/*
+ * The least window: two segments, so that acknowledgements are not delayed, and on a short path eight for a sender that obeys
+ * marks, so that it has room for a probe where its acknowledgements are held back (hold.h). One that is held back opens the
+ * window no further than two, or the kernel would think the probe too little to acknowledge at once.
+ */
+static __always_inline __u64 least_window(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
+{
+	__u32 mss = ops->mss_cache, few = WINDOW_SEGMENTS * mss, many = WINDOW_HELD * mss;
+
+	__u32 brief = (ops->srtt_us >> 3) * 1000LL < HOLD_NS;
+
+	known->segment = window < many && brief && known->repeats < REPEATS_MOST && obeys_marks(ops) ? mss : 0;
+	if (!known->segment)
+		return window < few ? few : window;
+	if (!known->prompt)
+		acknowledge_soon(ops, known);
+	return known->held_ns ? few : many;
+}
 
 /*
  * Sets the window at or below what the application or the kernel's own tuning has set; restores it without a limit. The
@@ -20,11 +69,10 @@
  */
 static __always_inline void set_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
-	__u32 current = 0, mss = ops->mss_cache;
+	__u32 current = 0;
 	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : WINDOW_MOST;
 
-	if (window < WINDOW_SEGMENTS * mss)
-		window = WINDOW_SEGMENTS * mss;
+	window = least_window(ops, known, window);
 	/* Only a window that is wider than the socket's own need not be looked at each time. */
 	if (!worth_reading(&known->window_seen, window) && !known->clamp)
 		return;

@@ -1,0 +1,214 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/testutil"
+)
+
+// segment builds a TCP segment of 1000 wire octets.
+func segment(t *testing.T, push bool) []byte {
+	t.Helper()
+	ethernet := &layers.Ethernet{SrcMAC: []byte{2, 0, 0, 0, 0, 1}, DstMAC: []byte{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4}
+	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: []byte{10, 0, 0, 1}, DstIP: []byte{10, 0, 0, 2}}
+	tcp := &layers.TCP{SrcPort: 1000, DstPort: 2000, ACK: true, PSH: push, Window: 1000}
+	if err := tcp.SetNetworkLayerForChecksum(ip); err != nil {
+		t.Fatal(err)
+	}
+	buffer := gopacket.NewSerializeBuffer()
+	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(buffer, options, ethernet, ip, tcp, gopacket.Payload(make([]byte, 1000-14-20-20))); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+// Beyond the threshold of 5.5 packets less a reserve of 2, the end of a message passes up to the ceiling of four thresholds. In the classic algorithm it does not.
+func TestEndOfAMessagePassesAtIngressUpToTheCeiling(t *testing.T) {
+	p := plane(t, 1)
+	l := slow(1, 2, 5)
+	if err := p.Set(0, Ingress, l); err != nil {
+		t.Fatal(err)
+	}
+	admitted := func(push bool) (n int) {
+		frame := segment(t, push)
+		for range 60 {
+			if verdict, _ := send(t, p.objects.LimitIngress, frame); verdict == pass {
+				n++
+			}
+		}
+		return n
+	}
+	began := time.Now()
+	middle, end := admitted(false), admitted(true)
+	// 4 packets are within the burst of 1 and the threshold of 3.5, and 23 within the burst and the ceiling of 22.
+	if slack := int(drained(began)); middle < 4 || middle > 4+slack || middle+end < 22 || middle+end > 23+slack {
+		t.Errorf("%d segments and %d ends of a message passed, want 4 and 19", middle, end)
+	}
+	if c, err := p.Counters(0, Ingress); err != nil || c.Forced != uint64(end) {
+		t.Errorf("%d were forced (%v), want %d", c.Forced, err, end)
+	}
+	l.Classic = true
+	if err := p.Set(0, Ingress, l); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	if n := admitted(true); n > int(drained(began)) {
+		t.Errorf("the classic algorithm passed %d beyond its threshold", n)
+	}
+}
+
+// tcpCounts are the kernel's counts of a namespace, by "Tcp:Name" and "TcpExt:Name".
+func tcpCounts(t *testing.T, ns *netns.Namespace) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	err := ns.Do(func() error {
+		for _, file := range []string{"snmp", "netstat"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + file)
+			if err != nil {
+				return err
+			}
+			lines := strings.Split(string(text), "\n")
+			for i := 0; i+1 < len(lines); i += 2 {
+				names, values := strings.Fields(lines[i]), strings.Fields(lines[i+1])
+				for j := 1; j < len(names) && j < len(values); j++ {
+					var n int
+					_, _ = fmt.Sscan(values[j], &n)
+					counts[names[0]+names[j]] = n
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+// received is what a host's limit of 100 Mbit/s did to four transfers of 2 MiB that came at once, all octets of which arrived.
+type received struct {
+	Counters
+	to, from map[string]int // the kernel's counts of the receiving and the sending namespace
+}
+
+func receive(t *testing.T, ecn bool) (r received) {
+	t.Helper()
+	const flows, size = 4, 2 << 20
+	client, server, address := path(t)
+	for _, ns := range []*netns.Namespace{client, server} {
+		if err := sysctl.Set(ns, "net.ipv4.tcp_ecn", map[bool]string{true: "1", false: "0"}[ecn]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener := listen(t, server, address)
+	raw, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
+	})
+	if err := errors.Join(err, refused); err != nil {
+		testutil.Need(t, "congestion control cubic", err)
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Write(make([]byte, size))
+				_ = conn.Close()
+			}()
+		}
+	}()
+	p, err := Load(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	needStorage(t, p)
+	group := testutil.Cgroup(t)
+	id, err := group.ID()
+	if err := errors.Join(err, p.AssignCgroup(id, 0), p.Set(0, Ingress, Limit{Rate: 100_000_000}), p.Attach(group.Path)); err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := group.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sockets.Close() }()
+	arrived := make(chan error)
+	for range flows {
+		go func() {
+			arrived <- func() error {
+				fd, err := sockets.Socket(client, unix.AF_INET, unix.SOCK_STREAM)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = unix.Close(fd) }()
+				to := &unix.SockaddrInet4{Addr: address.As4(), Port: listener.Addr().(*net.TCPAddr).Port}
+				if err := unix.Connect(fd, to); err != nil {
+					return err
+				}
+				sum, buffer := 0, make([]byte, 64<<10)
+				for {
+					n, err := unix.Read(fd, buffer)
+					if sum += max(n, 0); err != nil || n == 0 {
+						return errors.Join(err, map[bool]error{false: fmt.Errorf("%d octets arrived, want %d", sum, size)}[sum == size])
+					}
+				}
+			}()
+		}()
+	}
+	for range flows {
+		if err := <-arrived; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Counters, err = p.Counters(0, Ingress); err != nil {
+		t.Fatal(err)
+	}
+	r.to, r.from = tcpCounts(t, client), tcpCounts(t, server)
+	return r
+}
+
+// On a path of some microseconds senders without ECN must lose segments. None of those that they send again is lost again.
+func TestRepairsAreNotRefused(t *testing.T) {
+	r := receive(t, false)
+	if r.Refused == 0 || r.Forced == 0 || r.from["Tcp:RetransSegs"] == 0 {
+		t.Errorf("%d refused, %d forced, %d sent again, want some of each", r.Refused, r.Forced, r.from["Tcp:RetransSegs"])
+	}
+	if n := r.from["TcpExt:TCPLostRetransmit"]; n != 0 {
+		t.Errorf("%d segments that were sent again were lost again", n)
+	}
+	if sent, arrived := r.to["Tcp:OutSegs"], r.from["Tcp:InSegs"]; sent != arrived {
+		t.Errorf("%d of %d segments and acknowledgements of the receiver arrived, want all", arrived, sent)
+	}
+}
+
+// Senders that obey marks are stopped by acknowledgements that are held back.
+func TestAcknowledgementsAreHeldBackFromSendersThatObeyMarks(t *testing.T) {
+	r := receive(t, true)
+	if sent, arrived := r.to["Tcp:OutSegs"], r.from["Tcp:InSegs"]; sent == arrived || r.Forced == 0 {
+		t.Errorf("%d acknowledgements were sent and %d arrived, %d segments were forced, want some held back", sent, arrived, r.Forced)
+	}
+	if r.from["TcpExt:TCPLossProbes"] == 0 {
+		t.Errorf("the senders did not probe")
+	}
+}
