@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/sys/unix"
@@ -210,5 +211,36 @@ func TestAcknowledgementsAreHeldBackFromSendersThatObeyMarks(t *testing.T) {
 	}
 	if r.from["TcpExt:TCPLossProbes"] == 0 {
 		t.Errorf("the senders did not probe")
+	}
+}
+
+// At ingress a packet takes 1/256 more of the virtual queue than its time on a link of the rate.
+func TestPacketsAreDearerAtIngress(t *testing.T) {
+	p := plane(t, 1)
+	frame := datagram(t, false, 0, payload4)
+	const each = 125 * time.Millisecond
+	for direction, want := range map[Direction]time.Duration{Egress: 10 * each, Ingress: 10 * (each + each/256)} {
+		if err := p.Set(0, direction, slow(4, 20, 30)); err != nil {
+			t.Fatal(err)
+		}
+		finish := func() time.Duration {
+			var state limitLimitState
+			if err := p.objects.LimitStates.Lookup(uint32(direction), &state); err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(state.FinishNs)
+		}
+		program := map[Direction]*ebpf.Program{Egress: p.objects.LimitEgress, Ingress: p.objects.LimitIngress}[direction]
+		// These use up the burst, so that the virtual queue is not empty for the ones that are measured.
+		for range 10 {
+			send(t, program, frame)
+		}
+		before := finish()
+		for range 10 {
+			send(t, program, frame)
+		}
+		if got := finish() - before; got < want-time.Millisecond || got > want+time.Millisecond {
+			t.Errorf("ten packets took %s of the virtual queue at %s, want %s", got, direction, want)
+		}
 	}
 }
