@@ -75,7 +75,7 @@ func costOfPackets(b *testing.B) {
 	few := variants[3].program
 	variants = append(variants, costVariant{"4-of-10000", many, tcp},
 		costVariant{"4-scopes-udp", few, udp}, costVariant{"4-of-10000-udp", many, udp},
-		costVariant{"4-scopes-each-charged", costPlane(b, 4, eachCharged(), 8).egress, tcp})
+		costVariant{"4-scopes-one-charged", costNear(b).egress, tcp}, costVariant{"4-scopes-each-charged", costPlane(b, 4, eachCharged(), 8).egress, tcp})
 	for range b.N {
 		took := make([][]float64, len(variants))
 		for repetition := range costRepetitions + 1 {
@@ -192,6 +192,14 @@ func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
 	}
 	must(b, plane.Attach(group.Path))
 	return costedPlane{plane, group, attached(b, group.Path, ebpf.AttachCGroupInetEgress)}
+}
+
+// costNear loads four scopes of which one charges each packet, as a scope near its limit does.
+func costNear(b *testing.B) costedPlane {
+	b.Helper()
+	plane := costPlane(b, 4, costLimit, 8)
+	must(b, plane.Set(0, limit.Egress, eachCharged()))
+	return plane
 }
 
 // costGroup is an empty data plane and a cgroup to attach it to.

@@ -54,11 +54,11 @@ static __always_inline __u8 given_by_children(const struct share *shares, int pl
 
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
-	struct share shares[LIMIT_SCOPES_PER_SOCKET] = {};
+	struct shares shares = {};
 	struct limit_scopes found = {}, *scopes = &found;
 	struct bpf_sock *sk = skb->sk;
 	struct packet p;
-	__u32 first = 0, refused = 0, unseen = 0;
+	__u32 first = 0, refused = 0, unseen = 0, paid = 0, taken = 0, far = 0;
 	int wish = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
@@ -85,36 +85,53 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	/* Not 2, by which the kernel would reduce the socket's own congestion window. */
 	if (known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
 		return 0;
-	if (known && spend(skb, &p, scopes, &known->credit[direction], direction))
-		return 1;
-	p.spent = known ? spent(&known->credit[direction]) : 0;
+	struct credit *credit = known ? &known->credit[direction] : 0;
+	__u32 each = ALL_SCOPES, wire = 0;
+	__u64 next = 0;
+
+	if (credit && spend(skb, &p, credit, &wire)) {
+		paid = credit->charged;
+		each = credit->each;
+		if (!each) {
+			count_paid(&p, scopes, paid, wire, direction);
+			return 1;
+		}
+	} else if (credit) {
+		next = account(credit, scopes, direction);
+	}
 	p.now = bpf_ktime_get_ns();
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= scopes->count || refused)
 			break;
-		shares[i].index = scopes->scope[i] * 2 + direction;
-		shares[i].unseen = unseen;
-		shares[i].below = given_by_children(shares, i);
-		refused = !take(skb, &p, &shares[i]);
-		unseen |= shares[i].pretend;
+		if (!(each & 1 << i))
+			continue;
+		shares.of[i].index = scopes->scope[i] * 2 + direction;
+		shares.of[i].unseen = unseen;
+		shares.of[i].below = given_by_children(shares.of, i);
+		refused = !take(skb, &p, &shares.of[i]);
+		unseen |= shares.of[i].pretend;
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!shares[i].taken)
+		if (!shares.of[i].taken)
 			continue;
+		taken = 1;
+		far |= shares.of[i].far;
 		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
-		if (refused || (unseen && shares[i].shadow)) {
-			give_back(&shares[i]);
+		if (refused || (unseen && shares.of[i].shadow)) {
+			give_back(&shares.of[i]);
 			continue;
 		}
-		int want = settle(&p, &shares[i]);
+		int want = settle(&p, &shares.of[i]);
 
 		if (want > wish)
 			wish = want;
 	}
-	if (known && !refused && !unseen)
-		pay_ahead(skb, shares, &known->credit[direction]);
-	else if (known)
-		account(&known->credit[direction]);
+	if (paid && refused)
+		put_back(credit, wire);
+	else if (paid)
+		count_paid(&p, scopes, paid, wire, direction);
+	else if (credit && !refused && !unseen && (far || !taken))
+		pay_ahead(skb, &shares, credit, next);
 	if (refused && known && direction == LIMIT_INGRESS)
 		remember_refusal(skb, &p, known);
 	if (refused)

@@ -141,7 +141,8 @@ type limitSocketState struct {
 		Until     uint32
 		Interface uint32
 		Overhead  uint32
-		Charged   uint32
+		Charged   uint16
+		Each      uint16
 	}
 	Counted [4]uint32
 	_       [4]byte

@@ -18,7 +18,8 @@ struct credit {
 	__u32 until;     /* the last tick at which they are good */
 	__u32 interface; /* index of the one they are good for */
 	__u32 overhead;  /* octets of link overhead per wire packet */
-	__u32 charged;   /* bit i: the socket's scope i was charged */
+	__u16 charged;   /* bit i: the socket's scope i was charged */
+	__u16 each;      /* bit i: it is charged for each packet */
 };
 
 /* What is remembered of a socket. */

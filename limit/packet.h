@@ -13,7 +13,6 @@ struct packet {
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
 	__u8 urgent; /* TCP: PSH, SYN, FIN or RST is set, so that no other segment need follow */
 	struct limit_prefix remote; /* the other end's address, /128 */
-	__u32 spent; /* octets of the socket's credit that were spent since its last charge */
 	__u32 sequence, acknowledged; /* TCP: the two numbers */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
@@ -30,7 +29,6 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 	p->urgent = 0;
 	p->sequence = 0;
 	p->acknowledged = 0;
-	p->spent = 0;
 	__builtin_memset(&p->remote, 0, sizeof(p->remote));
 	p->remote.length = 128;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {

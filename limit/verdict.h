@@ -29,12 +29,17 @@ struct share {
 	__u16 chance;   /* that the packet is marked, of CERTAIN */
 	__u16 overhead; /* octets of link overhead per wire packet */
 	__u8 taken;     /* the packet was charged */
-	__u8 spare;     /* the scope is far from its limit */
+	__u8 far;       /* from its limit */
 	__u8 shadow;    /* the scope only counts */
 	__u8 below;     /* in: enum standing that a child has given the packet */
 	__u8 standing;  /* enum standing that this scope gives it before its parent */
 	__u8 unseen;    /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
 	__u8 pretend;   /* would have been refused, were it not for shadow */
+};
+
+/* A packet's scopes. */
+struct shares {
+	struct share of[LIMIT_SCOPES_PER_SOCKET];
 };
 
 /* Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is marked; both ns. */
@@ -136,7 +141,7 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	update_rate(index, state, config, sharing, &terms, p->now, wire + p->spent, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
+	update_rate(index, state, config, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
@@ -160,7 +165,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	/* All that settle() needs, so that it does not look the scope up again. */
 	share->chance = share->below == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
-	share->spare = 2 * queue <= -terms.burst_ns && state->fair_rate >= most_of(index, target_of(terms.rate));
+	/* What children use of a parent is measured packet by packet. */
+	share->far = share->below == OWN && 2 * queue <= -terms.burst_ns && state->fair_rate >= most_of(index, target_of(terms.rate));
 	share->overhead = config->overhead;
 	share->cost = cost;
 	share->wire = wire;
