@@ -49,7 +49,13 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 func stream(t *testing.T, p *DataPlane, scope, packets int) int {
 	t.Helper()
 	frame := datagram(t, false, 0, payload4)
-	frame[14+9] = 6
+	frame[14+9] = unix.IPPROTO_TCP
+	return sendFrame(t, p, frame, scope, packets)
+}
+
+// sendFrame sends it so many times by one socket and returns for how many of them the scope was charged, to the nearest.
+func sendFrame(t *testing.T, p *DataPlane, frame []byte, scope, packets int) int {
+	t.Helper()
 	before := stateOf(t, p, scope).FinishNs
 	if _, err := p.objects.LimitEgress.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(packets)}); err != nil {
 		testutil.Need(t, "BPF_PROG_TEST_RUN of cgroup_skb", err)
@@ -184,6 +190,32 @@ func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
 // sendDatagrams sends each address so many datagrams a round, by one socket of a cgroup that the plane is attached to.
 func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int, addresses ...[4]byte) {
 	t.Helper()
+	fd := datagramSocket(t, p)
+	for range rounds {
+		for _, address := range addresses {
+			to, err := &unix.SockaddrInet4{Port: 9, Addr: address}, error(nil)
+			if connected {
+				err = unix.Connect(fd, to)
+			}
+			for range each {
+				if connected {
+					_, sent := unix.Write(fd, []byte("x"))
+					err = errors.Join(err, sent)
+				} else {
+					err = errors.Join(err, unix.Sendto(fd, []byte("x"), 0, to))
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// datagramSocket is a socket of a cgroup that the plane is attached to, in a namespace that receives at port 9 of every
+// loopback address.
+func datagramSocket(t *testing.T, p *DataPlane) int {
+	t.Helper()
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "datagrams")
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -194,35 +226,16 @@ func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = sockets.Close() }()
+	t.Cleanup(func() { _ = sockets.Close() })
 	var fds [2]int // what is sent to one of them is never read
 	for i := range fds {
 		if fds[i], err = sockets.Socket(ns, unix.AF_INET, unix.SOCK_DGRAM); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = unix.Close(fds[i]) }()
+		t.Cleanup(func() { _ = unix.Close(fds[i]) })
 	}
 	if err := errors.Join(conn.SetUp("lo"), unix.Bind(fds[0], &unix.SockaddrInet4{Port: 9}), p.Attach(group.Path)); err != nil {
 		t.Fatal(err)
 	}
-	for range rounds {
-		for _, address := range addresses {
-			to := &unix.SockaddrInet4{Port: 9, Addr: address}
-			if connected {
-				if err := unix.Connect(fds[1], to); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range each {
-				if connected {
-					_, err = unix.Write(fds[1], []byte("x"))
-				} else {
-					err = unix.Sendto(fds[1], []byte("x"), 0, to)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
+	return fds[1]
 }

@@ -27,8 +27,14 @@ type DataPlane struct {
 	settings limitLimitSettings
 }
 
-// Load loads the data plane for up to scopes scopes, numbered from 0.
+// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into 15 bits.
+const MaxScopes = 1 << 15
+
+// Load loads the data plane for up to scopes scopes, MaxScopes at most, numbered from 0.
 func Load(scopes int) (*DataPlane, error) {
+	if scopes > MaxScopes {
+		return nil, fmt.Errorf("load limit programs: %d scopes are more than %d", scopes, MaxScopes)
+	}
 	spec, err := loadLimit()
 	if err != nil {
 		return nil, fmt.Errorf("read limit programs: %w", err)

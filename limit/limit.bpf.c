@@ -36,6 +36,7 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "packet.h"
 #include "queue.h"
 #include "scopes.h"
+#include "remember.h"
 #include "verdict.h"
 #include "sockops.h"
 #include "visit.h"
@@ -55,10 +56,11 @@ static __always_inline __u8 given_by_children(const struct share *shares, int pl
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
 	struct shares shares = {};
-	struct limit_scopes found = {}, *scopes = &found;
+	struct payment paid = {.each = ALL_SCOPES};
 	struct bpf_sock *sk = skb->sk;
+	struct credit *credit = 0;
 	struct packet p;
-	__u32 first = 0, refused = 0, unseen = 0, paid = 0, taken = 0, far = 0;
+	__u32 first = 0, refused = 0, unseen = 0, renewal = direction;
 	int wish = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
@@ -67,45 +69,36 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	sk = sk ? bpf_sk_fullsock(sk) : 0;
 	parse(skb, &p, direction);
 	struct socket_state *known = socket_of(skb, &p, sk, settings);
+	__u64 where = place(settings, skb->ifindex), list = known && known->stream ? known->list : find_all(skb, &p, settings, known);
 
-	if (known && known->connected) {
-		scopes = &known->scopes;
-	} else {
-		if (known)
-			found = known->scopes;
-		else
-			find_own(skb, settings, &found);
-		find_rest(skb, &p, settings, &found);
-		known = 0;
-	}
-	if (!scopes->count)
+	if (!count_of(list))
 		return 1;
 	if (known && direction == LIMIT_INGRESS)
 		judge_probe(known, &p);
 	/* Not 2, by which the kernel would reduce the socket's own congestion window. */
 	if (known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
 		return 0;
-	struct credit *credit = known ? &known->credit[direction] : 0;
-	__u32 each = ALL_SCOPES, wire = 0;
-	__u64 next = 0;
-
-	if (credit && spend(skb, &p, credit, &wire)) {
-		paid = credit->charged;
-		each = credit->each;
-		if (!each) {
-			count_paid(&p, scopes, paid, wire, direction);
-			return 1;
+	if (known) {
+		credit = &known->credit[direction];
+		if (spend(skb, &p, list, where, credit, &paid)) {
+			if (!paid.each) {
+				count_paid(&p, list, &paid, direction);
+				return 1;
+			}
+		} else {
+			paid.charged = 0;
+			paid.each = ALL_SCOPES;
+			if (credit->paid && begin(credit, settings->generation, direction))
+				renewal |= BEGUN;
 		}
-	} else if (credit) {
-		next = account(credit, scopes, direction);
 	}
 	p.now = bpf_ktime_get_ns();
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (i >= scopes->count || refused)
+		if (i >= count_of(list) || refused)
 			break;
-		if (!(each & 1 << i))
+		if (!(paid.each & 1 << i))
 			continue;
-		shares.of[i].index = scopes->scope[i] * 2 + direction;
+		shares.of[i].index = scope_of(list, i) * 2 + direction;
 		shares.of[i].unseen = unseen;
 		shares.of[i].below = given_by_children(shares.of, i);
 		refused = !take(skb, &p, &shares.of[i]);
@@ -114,8 +107,6 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!shares.of[i].taken)
 			continue;
-		taken = 1;
-		far |= shares.of[i].far;
 		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
 		if (refused || (unseen && shares.of[i].shadow)) {
 			give_back(&shares.of[i]);
@@ -126,12 +117,12 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		if (want > wish)
 			wish = want;
 	}
-	if (paid && refused)
-		put_back(credit, wire);
-	else if (paid)
-		count_paid(&p, scopes, paid, wire, direction);
-	else if (credit && !refused && !unseen && (far || !taken))
-		pay_ahead(skb, &shares, credit, next);
+	if (paid.charged && refused)
+		put_back(credit, &paid);
+	else if (paid.charged)
+		count_paid(&p, list, &paid, direction);
+	else if (credit)
+		renew(&shares, credit, list, where, refused | unseen ? renewal | REFUSED : renewal);
 	if (refused && known && direction == LIMIT_INGRESS)
 		remember_refusal(skb, &p, known);
 	if (refused)

@@ -4,6 +4,7 @@
 #define WEIR_LIMIT_H
 
 #define LIMIT_SCOPES_PER_SOCKET 4
+#define LIMIT_SCOPE_BITS 15 /* of the number of a scope */
 #define LIMIT_COST_SHIFT 24
 #define LIMIT_UNIT_SHIFT 12
 #define LIMIT_QUEUE_BUCKETS 32

@@ -106,9 +106,17 @@ type limitSocketState struct {
 		Count uint32
 		Scope [4]uint32
 	}
-	Generation  uint32
-	Remote      [4]uint32
-	Connected   uint32
+	Generation uint32
+	Stream     uint32
+	_          [4]byte
+	List       uint64
+	Last       struct {
+		_     structs.HostLayout
+		List  uint64
+		High  uint64
+		Low   uint64
+		Where uint64
+	}
 	Pace        uint32
 	Application uint32
 	Window      uint32
@@ -126,6 +134,7 @@ type limitSocketState struct {
 	}
 	RefusedEnd   uint32
 	Acknowledged uint32
+	_            [4]byte
 	RefusedNs    int64
 	HeldNs       int64
 	Segment      uint32
@@ -133,19 +142,19 @@ type limitSocketState struct {
 	Repeats      uint8
 	Crowded      uint8
 	Prompt       uint8
-	_            [1]byte
+	_            [5]byte
 	Credit       [2]struct {
-		_         structs.HostLayout
-		Paid      int32
-		Left      int32
-		Until     uint32
-		Interface uint32
-		Overhead  uint32
-		Charged   uint16
-		Each      uint16
+		_        structs.HostLayout
+		Word     uint64
+		List     uint64
+		Where    uint64
+		Paid     uint32
+		Until    uint32
+		Overhead uint32
+		Charged  uint16
+		Each     uint16
 	}
 	Counted [4]uint32
-	_       [4]byte
 }
 
 // Names of all BPF objects in the ELF.

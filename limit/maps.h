@@ -11,23 +11,35 @@ struct glance {
 	__u32 since; /* callbacks */
 };
 
-/* Octets that the scopes of a socket were charged for and that it has not sent yet (credit.h). */
+/*
+ * Octets that scopes were charged for and that a socket has not sent yet (credit.h). Who takes octets compares and swaps the word,
+ * so that what it has read beside belongs to it; who renews the rest has made the number odd before.
+ */
 struct credit {
-	__s32 paid;      /* octets charged */
-	__s32 left;      /* of them */
-	__u32 until;     /* the last tick at which they are good */
-	__u32 interface; /* index of the one they are good for */
-	__u32 overhead;  /* octets of link overhead per wire packet */
-	__u16 charged;   /* bit i: the socket's scope i was charged */
-	__u16 each;      /* bit i: it is charged for each packet */
+	__u64 word;     /* how often it was renewed, twice, and octets left in the low half */
+	__u64 list;     /* the scopes, packed */
+	__u64 where;    /* generation of the scopes, and the index of the interface that the octets are good for */
+	__u32 paid;     /* octets charged; while it is renewed, how many may be next */
+	__u32 until;    /* the last tick at which they are good */
+	__u32 overhead; /* octets of link overhead per wire packet */
+	__u16 charged;  /* bit i: scope i was charged */
+	__u16 each;     /* bit i: it is charged for each packet */
+};
+
+/* The scopes of where a datagram socket has sent to or heard from last (remember.h), packed. */
+struct remembered {
+	__u64 list;
+	__u64 high, low; /* the other end's address; all but list is exclusive-ored with that */
+	__u64 where;     /* generation of the scopes, and the interface's index */
 };
 
 /* What is remembered of a socket. */
 struct socket_state {
-	struct limit_scopes scopes;
+	struct limit_scopes scopes; /* all of a stream, the socket's own of another */
 	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
-	__u32 remote[4];   /* the other end's address */
-	__u32 connected;   /* all packets go there, so that the scopes are those of every packet, and not the socket's own alone */
+	__u32 stream;     /* its packets all go to one remote */
+	__u64 list;       /* the scopes of a stream, packed */
+	struct remembered last;
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
 	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
 	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */

@@ -8,6 +8,9 @@
 #include "sharing.h"
 
 #define ANCESTOR_LEVELS 13
+#define SOCK_RAW 3
+#define COUNT_BITS 3
+#define SCOPE_MASK ((1 << LIMIT_SCOPE_BITS) - 1)
 
 static __always_inline void add_scope(struct limit_scopes *found, const __u32 *scope)
 {
@@ -117,18 +120,29 @@ __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct pack
 	return 0;
 }
 
-static __always_inline __u32 same_remote(const struct socket_state *known, const struct packet *p)
+/* The scopes of a packet in one word, and what is in it. */
+static __always_inline __u64 pack(const struct limit_scopes *found)
 {
-	__u32 differs = 0;
+	__u64 list = found->count;
 
-	for (int i = 0; i < 4; i++)
-		differs |= known->remote[i] ^ p->remote.address[i];
-	return !differs;
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
+		list |= (__u64)(found->scope[i] & SCOPE_MASK) << (COUNT_BITS + i * LIMIT_SCOPE_BITS);
+	return list;
+}
+
+static __always_inline int count_of(__u64 list)
+{
+	return list & ((1 << COUNT_BITS) - 1);
+}
+
+static __always_inline __u32 scope_of(__u64 list, int place)
+{
+	return list >> (COUNT_BITS + place * LIMIT_SCOPE_BITS) & SCOPE_MASK;
 }
 
 /*
- * What is remembered of the packet's socket; 0 where there is no full one. Its scopes are looked up with its first packet,
- * all of them if it is connected. A datagram socket that is not may send anywhere: only its own scopes are remembered.
+ * What is remembered of the packet's socket; 0 where there is no full one. With its first packet the scopes of a stream are looked
+ * up, all of them; of a datagram socket, connected or not, its own. A raw socket that sends TCP is no stream.
  */
 static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk,
 						      const struct limit_settings *settings)
@@ -139,19 +153,16 @@ static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, con
 
 	if (!known)
 		return 0;
-	__u32 connected = p->protocol == IPPROTO_TCP || sk->dst_port;
+	__u32 stream = p->protocol == IPPROTO_TCP && sk->type != SOCK_RAW;
 
-	/* Datagram sockets can be connected again. */
-	if (known->generation == settings->generation && known->connected == connected &&
-	    (!connected || p->protocol == IPPROTO_TCP || same_remote(known, p)))
+	if (known->generation == settings->generation && known->stream == stream)
 		return known;
 	known->scopes.count = 0;
 	find_own(skb, settings, &known->scopes);
-	if (connected)
+	if (stream)
 		find_rest(skb, p, settings, &known->scopes);
-	__builtin_memset(known->credit, 0, sizeof(known->credit));
-	__builtin_memcpy(known->remote, p->remote.address, sizeof(known->remote));
-	known->connected = connected;
+	known->list = pack(&known->scopes);
+	known->stream = stream;
 	known->generation = settings->generation;
 	return known;
 }

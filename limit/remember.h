@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The scopes of where a datagram socket sends.
+ *
+ * Such a socket may send anywhere, connected or not, and several processors may use it at once. What was found for its last packet
+ * is kept in one word, and what that packet was known by in three more, each exclusive-ored with the first: words that were not
+ * written together do not fit a packet, and nobody waits.
+ */
+#ifndef WEIR_LIMIT_REMEMBER_H
+#define WEIR_LIMIT_REMEMBER_H
+
+#include "scopes.h"
+
+/* A generation of scopes and an interface. */
+static __always_inline __u64 place(const struct limit_settings *settings, __u32 interface)
+{
+	return (__u64)settings->generation << 32 | interface;
+}
+
+/* What a packet's scopes depend on beside its socket. */
+static __always_inline struct remembered key_of(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings)
+{
+	struct remembered key = {.where = place(settings, settings->interfaces ? skb->ifindex : 0)};
+
+	if (settings->prefixes) {
+		key.high = (__u64)p->remote.address[0] << 32 | p->remote.address[1];
+		key.low = (__u64)p->remote.address[2] << 32 | p->remote.address[3];
+	}
+	return key;
+}
+
+/*
+ * Finds all scopes of a packet that belongs to no stream. known is 0 where nothing is remembered of its socket. Global like
+ * find_own, to be verified once.
+ */
+__attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+					 struct socket_state *known)
+{
+	if (!p || !settings)
+		return 0;
+	struct limit_scopes found = {};
+	struct remembered key = key_of(skb, p, settings);
+
+	if (known) {
+		volatile struct remembered *last = &known->last;
+		__u64 list = last->list;
+
+		if ((last->high ^ list) == key.high && (last->low ^ list) == key.low && (last->where ^ list) == key.where)
+			return list;
+		found = known->scopes;
+	} else {
+		find_own(skb, settings, &found);
+	}
+	find_rest(skb, p, settings, &found);
+	__u64 list = pack(&found);
+
+	if (known) {
+		volatile struct remembered *last = &known->last;
+
+		last->list = list;
+		last->high = key.high ^ list;
+		last->low = key.low ^ list;
+		last->where = key.where ^ list;
+	}
+	return list;
+}
+
+#endif
