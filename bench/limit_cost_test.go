@@ -212,18 +212,25 @@ func costGroup(b *testing.B, scopes int) (*limit.DataPlane, cgroup.Cgroup) {
 	return plane, group
 }
 
-// attached opens the one program that a cgroup has at a hook.
-func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
+// programsAt are those that a cgroup has at a hook.
+func programsAt(b *testing.B, path string, hook ebpf.AttachType) []link.AttachedProgram {
 	b.Helper()
 	dir, err := os.Open(path)
 	must(b, err)
 	defer func() { _ = dir.Close() }()
 	result, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
 	must(b, err)
-	if len(result.Programs) != 1 {
-		b.Fatalf("%d programs at %s of %s", len(result.Programs), hook, path)
+	return result.Programs
+}
+
+// attached opens the one program that a cgroup has at a hook.
+func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
+	b.Helper()
+	programs := programsAt(b, path, hook)
+	if len(programs) != 1 {
+		b.Fatalf("%d programs at %s of %s", len(programs), hook, path)
 	}
-	p, err := ebpf.NewProgramFromID(result.Programs[0].ID)
+	p, err := ebpf.NewProgramFromID(programs[0].ID)
 	must(b, err)
 	b.Cleanup(func() { _ = p.Close() })
 	return p

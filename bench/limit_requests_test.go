@@ -27,50 +27,83 @@ const (
 	requestLimit units.BitRate = 10_000_000_000
 )
 
+// requestVariant is what the client's cgroup has while requests are counted.
+type requestVariant struct {
+	name    string
+	sockets *cgroup.Sockets
+	base    int // the variant with programs that do nothing at the same hooks; itself for one of those
+}
+
 // costOfRequests compares the rate of TCP requests, one outstanding at a time, between two namespaces joined by a veth pair:
-// with a limit on the client's cgroup that does not bind, with programs that do nothing at the same hooks, and with none.
-// Nothing but the stack and the programs works for a request, so they cost an application less. Every measurement has a
-// connection of its own; the three take turns, each first as often as the others.
+// with a limit on the client's cgroup that does not bind, of egress alone and of both directions, with programs that do nothing
+// at the hooks of each, and with none. Nothing but the stack and the programs works for a request, so they cost an application
+// less. Every measurement has a connection of its own; the variants take turns, each first as often as the others.
 func costOfRequests(b *testing.B) {
 	from, to := trafficPath(b)
-	plane, limited := costGroup(b, 1)
-	id, err := limited.ID()
-	l := limit.Limit{Rate: requestLimit}
-	must(b, errors.Join(err, plane.AssignCgroup(id, 0), plane.Set(0, limit.Egress, l), plane.Set(0, limit.Ingress, l), plane.Attach(limited.Path)))
-	hooked, free := testutil.Cgroup(b), testutil.Cgroup(b)
-	attachIdle(b, hooked)
-	variants := [3]*cgroup.Sockets{openSockets(b, limited), openSockets(b, hooked), openSockets(b, free)}
+	plane, both := requestPlane(b, limit.Egress, limit.Ingress)
+	_, one := requestPlane(b, limit.Egress)
+	variants := []requestVariant{
+		{"none", openSockets(b, testutil.Cgroup(b)), 0},
+		{"idle-programs", openSockets(b, idleGroup(b, both)), 1},
+		{"limits", openSockets(b, both), 1},
+		{"idle-programs-of-egress", openSockets(b, idleGroup(b, one)), 3},
+		{"limit-of-egress", openSockets(b, one), 3},
+	}
 	for range b.N {
-		var rates [3][]float64
+		rates := make([][]float64, len(variants))
 		for turn := range requestTurns {
 			for i := range variants {
 				v := (turn + i) % len(variants)
-				rates[v] = append(rates[v], requestRate(b, variants[v], from, to))
+				rates[v] = append(rates[v], requestRate(b, variants[v].sockets, from, to))
 			}
 		}
-		reportRatio(b, "rate-with-to-without", rates[0], rates[2])
-		reportRatio(b, "rate-with-to-idle-programs", rates[0], rates[1])
-		reportRatio(b, "rate-with-idle-programs-to-without", rates[1], rates[2])
-		b.ReportMetric(median(rates[2]), "requests/s-without")
+		for i, v := range variants[1:] {
+			reportRatio(b, v.name+"-to-none", rates[i+1], rates[0])
+			if v.base != i+1 {
+				reportRatio(b, v.name+"-to-"+variants[v.base].name, rates[i+1], rates[v.base])
+			}
+		}
+		b.ReportMetric(median(rates[0]), "requests/s-without")
 	}
 	counted, err := plane.Counters(0, limit.Egress)
 	must(b, err)
 	if counted.Packets == 0 || counted.Refused+counted.Marked+counted.Reduced+counted.Forced != 0 {
 		b.Errorf("the limit was to count and not to bind: %+v", counted)
 	}
-	costOfHooks(b, limited, func() { requestRate(b, variants[0], from, to) })
+	costOfHooks(b, both, func() { requestRate(b, variants[2].sockets, from, to) })
 	b.ReportMetric(0, "ns/op")
 }
 
-// attachIdle puts programs that do nothing at the hooks of a cgroup that limits use.
-func attachIdle(b *testing.B, group cgroup.Cgroup) {
+// requestPlane is a data plane with a limit of one cgroup, and that.
+func requestPlane(b *testing.B, directions ...limit.Direction) (*limit.DataPlane, cgroup.Cgroup) {
 	b.Helper()
-	for hook, kind := range map[ebpf.AttachType]ebpf.ProgramType{ebpf.AttachCGroupInetEgress: ebpf.CGroupSKB,
-		ebpf.AttachCGroupInetIngress: ebpf.CGroupSKB, ebpf.AttachCGroupSockOps: ebpf.SockOps} {
+	plane, group := costGroup(b, 1)
+	id, err := group.ID()
+	must(b, errors.Join(err, plane.AssignCgroup(id, 0)))
+	for _, direction := range directions {
+		must(b, plane.Set(0, direction, limit.Limit{Rate: requestLimit}))
+	}
+	must(b, plane.Attach(group.Path))
+	return plane, group
+}
+
+// requestHooks are the hooks at which limits may have programs.
+var requestHooks = map[ebpf.AttachType]ebpf.ProgramType{ebpf.AttachCGroupInetEgress: ebpf.CGroupSKB,
+	ebpf.AttachCGroupInetIngress: ebpf.CGroupSKB, ebpf.AttachCGroupSockOps: ebpf.SockOps}
+
+// idleGroup is a cgroup with programs that do nothing at the hooks at which another has programs.
+func idleGroup(b *testing.B, other cgroup.Cgroup) cgroup.Cgroup {
+	b.Helper()
+	group := testutil.Cgroup(b)
+	for hook, kind := range requestHooks {
+		if len(programsAt(b, other.Path, hook)) == 0 {
+			continue
+		}
 		attached, err := link.AttachCgroup(link.CgroupOptions{Path: group.Path, Attach: hook, Program: idleProgram(b, kind, hook)})
 		must(b, err)
 		b.Cleanup(func() { _ = attached.Close() })
 	}
+	return group
 }
 
 // costOfHooks reports what the kernel's own statistics say of a run of each program under that load, ns; their clock is in it.

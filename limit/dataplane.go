@@ -23,6 +23,9 @@ type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
 	scopes  int
+	path    string // of the cgroup that the programs are attached to; empty before
+	dir     string // of the pins; empty without
+	ingress bool   // a limit needs the program for ingress, which is attached if the others are
 	// settings is what the programs read; assign keeps it in step with the maps.
 	settings limitLimitSettings
 }
@@ -99,23 +102,43 @@ func permission(err error) error {
 	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see what this kernel lacks: cgroup_skb and sockops programs are needed")
 }
 
-// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside programs of others.
+// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside programs of others. The one for
+// ingress comes with the first limit of that direction: a program that does nothing costs every packet too.
 func (p *DataPlane) Attach(path string) error {
-	for _, hook := range []struct {
-		attach  ebpf.AttachType
-		program *ebpf.Program
-	}{
-		{ebpf.AttachCGroupInetEgress, p.objects.LimitEgress},
-		{ebpf.AttachCGroupInetIngress, p.objects.LimitIngress},
-		{ebpf.AttachCGroupSockOps, p.objects.LimitSockops},
-	} {
-		attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: hook.attach, Program: hook.program})
-		if err != nil {
-			return permission(fmt.Errorf("attach %s to %s: %w", hook.attach, path, err))
-		}
-		p.links = append(p.links, attached)
+	p.path = path
+	if err := errors.Join(p.attach(ebpf.AttachCGroupInetEgress, p.objects.LimitEgress),
+		p.attach(ebpf.AttachCGroupSockOps, p.objects.LimitSockops)); err != nil || !p.ingress {
+		return err
 	}
+	return p.attach(ebpf.AttachCGroupInetIngress, p.objects.LimitIngress)
+}
+
+func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) error {
+	attached, err := link.AttachCgroup(link.CgroupOptions{Path: p.path, Attach: hook, Program: program})
+	if err != nil {
+		return permission(fmt.Errorf("attach %s to %s: %w", hook, p.path, err))
+	}
+	p.links = append(p.links, attached)
 	return nil
+}
+
+// needIngress attaches the program for ingress where the others are attached and it is not.
+func (p *DataPlane) needIngress() error {
+	if p.ingress || p.path == "" && p.dir == "" {
+		p.ingress = true
+		return nil
+	}
+	if p.path == "" {
+		return fmt.Errorf("attach %s: it is not known where the pinned limits are attached", ebpf.AttachCGroupInetIngress)
+	}
+	if err := p.attach(ebpf.AttachCGroupInetIngress, p.objects.LimitIngress); err != nil {
+		return err
+	}
+	p.ingress = true
+	if p.dir == "" {
+		return nil
+	}
+	return pinLink(p.links[len(p.links)-1], p.dir, ingressPin)
 }
 
 func (p *DataPlane) known(scope int) error {
@@ -143,6 +166,11 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 	}
 	if err := l.Check(); err != nil {
 		return err
+	}
+	if direction == Ingress {
+		if err := p.needIngress(); err != nil {
+			return err
+		}
 	}
 	index, config := uint32(2*scope)+uint32(direction), l.config()
 	if direction == Ingress {

@@ -32,12 +32,26 @@ func (p *DataPlane) pinAll(dir string) error {
 			return permission(fmt.Errorf("pin map %s: %w", name, err))
 		}
 	}
+	if err := p.pinPrograms(dir); err != nil {
+		return err
+	}
 	for i, attached := range p.links {
-		if err := attached.Pin(filepath.Join(dir, fmt.Sprintf("link-%d", i))); err != nil {
-			return permission(fmt.Errorf("pin attachment %d: %w", i, err))
+		if err := pinLink(attached, dir, i); err != nil {
+			return err
 		}
 	}
-	return p.pinIterators(dir)
+	p.dir = dir
+	return nil
+}
+
+// ingressPin is the number of the pinned attachment for ingress, which comes last.
+const ingressPin = 2
+
+func pinLink(attached link.Link, dir string, number int) error {
+	if err := attached.Pin(filepath.Join(dir, fmt.Sprintf("link-%d", number))); err != nil {
+		return permission(fmt.Errorf("pin attachment %d: %w", number, err))
+	}
+	return nil
 }
 
 // maps names the maps that outlive the process. The sockets' storage lives with the programs and the sockets.
@@ -55,13 +69,17 @@ var ErrOtherVersion = errors.New("the limits in force are those of another versi
 
 // LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is fs.ErrNotExist where
 // nothing is pinned, or only a part, and ErrOtherVersion where this version cannot read it.
+//
+// Only with AttachedTo can it be given limits of a direction that no limit was set for before.
 func LoadPinned(dir string) (*DataPlane, error) {
-	p := &DataPlane{}
+	p := &DataPlane{dir: dir}
 	if err := p.openMaps(dir); err != nil {
 		_ = p.Close()
 		return nil, err
 	}
-	p.openIterators(dir)
+	p.openPrograms(dir)
+	_, err := os.Stat(filepath.Join(dir, fmt.Sprintf("link-%d", ingressPin)))
+	p.ingress = err == nil
 	p.scopes = int(p.objects.LimitConfigs.MaxEntries() / 2)
 	if err := p.objects.LimitCurrent.Lookup(uint32(0), &p.settings); err != nil {
 		_ = p.Close()
@@ -69,6 +87,9 @@ func LoadPinned(dir string) (*DataPlane, error) {
 	}
 	return p, nil
 }
+
+// AttachedTo says to which cgroup the pinned programs are attached.
+func (p *DataPlane) AttachedTo(path string) { p.path = path }
 
 func (p *DataPlane) openMaps(dir string) error {
 	spec, err := loadLimit()
@@ -104,7 +125,7 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 		return nil, permission(fmt.Errorf("open pinned limits: %w", err))
 	}
 	p := &DataPlane{}
-	p.openIterators(dir)
+	p.openPrograms(dir)
 	return p, nil
 }
 

@@ -50,13 +50,14 @@ func visit(ns *netns.Namespace, program *ebpf.Program) error {
 	})
 }
 
-// iterators names the programs that are pinned, so that sockets can be freed by a later process.
-func (p *DataPlane) iterators() map[string]**ebpf.Program {
-	return map[string]**ebpf.Program{"adopt": &p.objects.LimitAdopt, "free": &p.objects.LimitFree}
+// programs names the programs that are pinned, so that a later process can free sockets, and limit ingress where nothing did
+// before.
+func (p *DataPlane) programs() map[string]**ebpf.Program {
+	return map[string]**ebpf.Program{"adopt": &p.objects.LimitAdopt, "free": &p.objects.LimitFree, "ingress": &p.objects.LimitIngress}
 }
 
-func (p *DataPlane) pinIterators(dir string) error {
-	for name, program := range p.iterators() {
+func (p *DataPlane) pinPrograms(dir string) error {
+	for name, program := range p.programs() {
 		if *program == nil {
 			continue
 		}
@@ -67,9 +68,9 @@ func (p *DataPlane) pinIterators(dir string) error {
 	return nil
 }
 
-// openIterators opens the pinned programs; a kernel without iterators has none.
-func (p *DataPlane) openIterators(dir string) {
-	for name, program := range p.iterators() {
+// openPrograms opens the pinned programs; a kernel without iterators has none of those.
+func (p *DataPlane) openPrograms(dir string) {
+	for name, program := range p.programs() {
 		if opened, err := ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err == nil {
 			*program = opened
 		}

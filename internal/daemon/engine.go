@@ -289,7 +289,9 @@ func set(plane *limit.DataPlane, h held) error {
 func (e *Engine) plane() (plane *limit.DataPlane, fresh bool, err error) {
 	in, err := limit.Attached(e.PinDir)
 	if err == nil && in {
-		plane, err = limit.LoadPinned(e.PinDir)
+		if plane, err = limit.LoadPinned(e.PinDir); err == nil {
+			plane.AttachedTo(e.CgroupRoot)
+		}
 		return plane, false, err
 	}
 	// What a crash between two pins has left is of no use.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
@@ -227,6 +228,31 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	now, err := plane.State(0, limit.Egress)
 	if err != nil || !plane.Active() || now.FairRate == 0 {
 		t.Errorf("active %t, state %+v, %v", plane.Active(), now, err)
+	}
+}
+
+// The program for ingress is attached, and stays, from the first policy on that limits ingress.
+func TestIngressIsAttachedByThePolicyThatNeedsIt(t *testing.T) {
+	e := setup(t)
+	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	both := limited("a", 1e6)
+	both.Ingress = &policy.Rate{Rate: 2e6}
+	for _, step := range []struct {
+		scope policy.Scope
+		want  int
+	}{{limited("a", 1e6), 0}, {both, 1}, {limited("a", 2e6), 1}} {
+		apply(t, e, step.scope)
+		dir, err := os.Open(e.CgroupRoot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: ebpf.AttachCGroupInetIngress})
+		_ = dir.Close()
+		if err != nil || len(found.Programs) != step.want {
+			t.Errorf("%d programs at ingress (%v), want %d", len(found.Programs), err, step.want)
+		}
 	}
 }
 

@@ -1,0 +1,103 @@
+package limit
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/testutil"
+)
+
+// programsAt is the number of programs that a cgroup itself has at each of the data plane's hooks.
+func programsAt(t *testing.T, path string) (n [3]int) {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	for i, hook := range []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps} {
+		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
+		if err != nil {
+			testutil.Need(t, "BPF_PROG_QUERY of a cgroup", err)
+		}
+		n[i] = len(found.Programs)
+	}
+	return n
+}
+
+// Packets that no limit is for meet no program at ingress, whichever comes first, the limit or the attachment.
+func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
+	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
+	set := func(t *testing.T, p *DataPlane, direction Direction) {
+		t.Helper()
+		if err := p.Set(0, direction, Limit{Rate: MaxRate}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attach := func(t *testing.T, p *DataPlane, path string) {
+		t.Helper()
+		if err := p.Attach(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(t *testing.T, path string, want [3]int) {
+		t.Helper()
+		if got := programsAt(t, path); got != want {
+			t.Errorf("programs at egress, ingress and sockops: %d, want %d", got, want)
+		}
+	}
+	t.Run("the attachment first", func(t *testing.T) {
+		p, group := plane(t, 1), testutil.Cgroup(t)
+		attach(t, p, group.Path)
+		set(t, p, Egress)
+		want(t, group.Path, egress)
+		set(t, p, Ingress)
+		set(t, p, Ingress)
+		want(t, group.Path, all)
+	})
+	t.Run("the limit first", func(t *testing.T) {
+		p, group := plane(t, 1), testutil.Cgroup(t)
+		set(t, p, Ingress)
+		attach(t, p, group.Path)
+		want(t, group.Path, all)
+	})
+	t.Run("pinned", func(t *testing.T) {
+		p, group, dir := plane(t, 1), testutil.Cgroup(t), pins(t)
+		attach(t, p, group.Path)
+		if err := p.Pin(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, direction := range []Direction{Egress, Ingress, Ingress} {
+			again, err := LoadPinned(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if direction == Ingress && programsAt(t, group.Path) == egress && again.Set(0, Ingress, Limit{Rate: MaxRate}) == nil {
+				t.Error("a limit was set at ingress without a place to attach its program to")
+			}
+			again.AttachedTo(group.Path)
+			set(t, again, direction)
+			if err := again.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if direction == Egress {
+				want(t, group.Path, egress)
+			} else {
+				want(t, group.Path, all)
+			}
+		}
+		if in, err := Attached(dir); err != nil || !in {
+			t.Errorf("attached: %t, %v", in, err)
+		}
+		if err := p.closeLinks(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Unpin(dir); err != nil {
+			t.Fatal(err)
+		}
+		want(t, group.Path, [3]int{})
+	})
+}
