@@ -19,6 +19,9 @@
 #define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
 #define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
 #define DOUBLINGS_MOST 10    /* from the least fair rate to the whole */
+#define TOLERATED_SHIFT 2    /* a queue of a quarter of a round trip is not drained */
+#define CENSUS_TRIPS 2       /* round trips at the whole rate: who begins again after a pause is heard of a trip later */
+#define PROMPT_LEAST 32      /* frames of a mark threshold */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
@@ -28,24 +31,44 @@
  * it is 2 for each interval that the window has lasted: traffic that gave no heed and has ended leaves the lowest fair rate
  * behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
  *
+ * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender that begins or
+ * ends its pause, or is held by its window, is silent for a round trip, and a loop that is faster answers with a rate for
+ * those that are left, which all then use at once. Pauses make rates of single windows differ and windows longer: the square
+ * makes the factors of as much too much and too little one in product, and a window weighs by its length, one and a half
+ * intervals at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
+ *
  * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
  */
-static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 interval)
+static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 trip, __u64 due,
+					 __u32 senders, __u32 prompt)
 {
 	__u64 offered = bytes * SECOND / elapsed * 512 / target;
-	__u64 drained = queue > 0 ? (__u64)queue * 512 / elapsed : 0;
+	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + trip) : 0;
 
 	if (offered > OFFERED_MOST)
 		offered = OFFERED_MOST;
 	if (drained > 256)
 		drained = 256;
-	if (!drained && offered < 256 && interval) {
-		__u64 intervals = elapsed / interval;
+	if (!drained && offered < 256 && !senders) {
+		__u64 intervals = elapsed / (due | 1);
 
 		return 1024 << (intervals < DOUBLINGS_MOST ? intervals : DOUBLINGS_MOST);
 	}
-	return 1024 + 512 - drained - offered;
+	if (!prompt)
+		return softened(1024 + 512 - offered, due, due + trip) - drained;
+	__u64 most = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < most ? elapsed : most, due + trip);
+
+	return factor + ((factor - 1024) * (factor - 1024) >> 11) - drained;
+}
+
+/*
+ * Whether flows follow within a window, of a mark threshold that holds many packets. Elsewhere its length is more that of its
+ * packets than of pauses, and a longer step goes too far.
+ */
+static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
+{
+	return (state->interval_ns <= terms->mark_ns) & (target * terms->mark_ns >= PROMPT_LEAST * FRAME * SECOND);
 }
 
 static __always_inline __u64 target_of(__u64 rate)
@@ -61,17 +84,21 @@ static __always_inline __u64 most_of(__u32 index, __u64 target)
 
 /*
  * Counts the TCP senders. The callbacks of their sockets (pacing.h) say who was met; the census ends with the window in which
- * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all.
+ * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all,
+ * and no less than a turn, octets.
  */
-static __always_inline void take_census(struct limit_state *state, struct limit_sharing *sharing, __u64 bytes, __u32 silent)
+static __always_inline void take_census(struct limit_state *state, struct limit_sharing *sharing, __u64 bytes, __u64 turn,
+					__u32 silent)
 {
 	__u64 largest = at_least(state->window_largest, FRAME), sum = sharing->census_bytes + bytes;
 	__u32 counted = sharing->counted;
 
 	sharing->census_bytes = sum;
-	if (silent)
+	if (silent) {
 		sharing->senders = 0;
-	if (!counted || sum < CENSUS_LEAST * largest || 2 * sum < 3 * largest * counted)
+		sharing->trip_us = 0;
+	}
+	if (!counted || sum < turn || sum < CENSUS_LEAST * largest || 2 * sum < 3 * largest * counted)
 		return;
 	sharing->senders = counted;
 	sharing->census_bytes = 0;
@@ -106,6 +133,14 @@ static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 	return interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
 }
 
+/* Round trip of the scope's senders, ns; no more than the queue can wait for before it refuses. */
+static __always_inline __u64 trip_of(const struct limit_sharing *sharing, const struct terms *terms)
+{
+	__u64 trip = 1000 * (__u64)sharing->trip_us;
+
+	return trip < terms->drop_ns ? trip : terms->drop_ns;
+}
+
 /*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
  * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
@@ -126,10 +161,10 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 
 	if (elapsed < due || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
 		return;
-	__u64 bytes = state->window_bytes, target = target_of(terms->rate);
+	__u64 bytes = state->window_bytes, target = target_of(terms->rate), trip = trip_of(sharing, terms);
 	__s64 queue = state->window_queue_ns;
 
-	take_census(state, sharing, bytes, elapsed > INTERVAL_MAX);
+	take_census(state, sharing, bytes, CENSUS_TRIPS * trip * target / SECOND, elapsed > INTERVAL_MAX);
 	__u32 senders = sharing->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
@@ -137,7 +172,9 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	state->window_queue_ns = NO_QUEUE;
 	if (elapsed > INTERVAL_MAX)
 		elapsed = INTERVAL_MAX;
-	__u64 factor = rate_factor(target, bytes, queue, elapsed, senders ? 0 : due | 1);
+	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
+	queue -= trip >> TOLERATED_SHIFT;
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, trip, due, senders, follows(state, terms, target));
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, sharing);
@@ -156,7 +193,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	state->updates++;
 	move_unit(sharing, terms->rate, factor);
 	if (config->weight)
-		renew_share(index, config, state, sharing, terms->rate, now, interval > least ? interval : least);
+		renew_share(index, config, state, sharing, terms->rate, now, trip + (interval > least ? interval : least));
 }
 
 #endif

@@ -14,15 +14,20 @@ import (
 // is there then.
 func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
 	t.Helper()
+	return closedWindowOf(t, Limit{Rate: rate}, limitLimitSharing{Counted: counted}, state)
+}
+
+func closedWindowOf(t *testing.T, l Limit, sharing limitLimitSharing, state limitLimitState) (limitLimitState, limitLimitSharing) {
+	t.Helper()
+	l.Loopback = true
 	p := plane(t, 1)
-	if err := p.Set(0, Egress, Limit{Rate: rate, Loopback: true}); err != nil {
+	if err := p.Set(0, Egress, l); err != nil {
 		t.Fatal(err)
 	}
 	state.WindowStartNs = uint64(clock(t) - int64(time.Second))
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
 	}
-	sharing := limitLimitSharing{Counted: counted}
 	if err := p.objects.LimitShares.Put(uint32(0), &sharing); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,8 @@ struct limit_sharing {
 	__u64 cost;          /* ns per octet at that rate, times 2^LIMIT_COST_SHIFT */
 	__u64 unit;          /* octet/s that a parent gives a child per unit of weight, times 2^LIMIT_UNIT_SHIFT */
 	__u64 slowest_ns;    /* the longest interval in which one of its children follows, forgotten slowly; 0 without children */
-	__u64 pressed;       /* whether children's traffic has met half the drop threshold in the current window */
+	__u32 pressed;       /* whether children's traffic has met half the drop threshold in the current window */
+	__u32 trip_us;       /* round trip of the senders, without queues: a mean of those last counted; 0 before the first */
 	__u32 counted;       /* TCP senders that the current census has met */
 	__u32 senders;       /* TCP senders that the last one has met; 0 before, and after a silence */
 	__u64 census_bytes;  /* octets offered in the current census */

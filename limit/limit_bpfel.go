@@ -80,7 +80,8 @@ type limitLimitSharing struct {
 	Cost         uint64
 	Unit         uint64
 	SlowestNs    uint64
-	Pressed      uint64
+	Pressed      uint32
+	TripUs       uint32
 	Counted      uint32
 	Senders      uint32
 	CensusBytes  uint64

@@ -21,8 +21,14 @@ struct allowance {
 	__u32 index;    /* of the scope with that fair rate and the direction, in every map */
 };
 
-/* Counts a TCP sender once in a census of its scope; fair.h takes them. */
-static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state)
+/* A moving mean, which begins with its first value. */
+static __always_inline __u32 mean_trip(__u32 mean, __u32 trip_us)
+{
+	return mean ? (7 * (__u64)mean + trip_us) >> 3 : trip_us;
+}
+
+/* Counts a TCP sender, and how long its round trips are, once in a census of its scope; fair.h takes them. */
+static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 trip_us)
 {
 	__u32 census = state->census + 1;
 
@@ -31,15 +37,18 @@ static __always_inline void count_flow(__u32 *counted, __u32 index, const struct
 	*counted = census;
 	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (sharing)
-		__sync_fetch_and_add(&sharing->counted, 1);
+	if (!sharing)
+		return;
+	__sync_fetch_and_add(&sharing->counted, 1);
+	if (trip_us < UNBOUND)
+		sharing->trip_us = mean_trip(sharing->trip_us, trip_us);
 }
 
 /*
  * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
  * their part through what the child may use.
  */
-static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction)
+static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 trip_us)
 {
 	struct allowance least = {.rate = UNLIMITED};
 	__u32 governed[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
@@ -54,7 +63,7 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
 		if (direction == LIMIT_EGRESS)
-			count_flow(&known->counted[i], index, state);
+			count_flow(&known->counted[i], index, state, trip_us);
 		__u32 skip = 0;
 
 		for (int j = 0; j < i; j++)

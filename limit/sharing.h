@@ -62,6 +62,12 @@ static __always_inline __u32 parent_of(__u32 scope)
 	return node ? node->parent : 0;
 }
 
+/* A factor, of 1024, of whose step part / all is taken, rounded to the nearest: cut off, it would drift downwards. */
+static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
+{
+	return (factor * part + 1024 * (all - part) + all / 2) / all;
+}
+
 /*
  * The factor by which a parent moves. Its children follow within their own intervals, so it takes a step that is small
  * against theirs: two loops of one speed would swing against each other. But where its queue has run up it gives way at
@@ -79,9 +85,7 @@ static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct l
 	}
 	if (factor > RISE_MOST)
 		factor = RISE_MOST;
-	__u64 all = elapsed + 2 * slowest + 1;
-
-	return factor > 1024 ? 1024 + (factor - 1024) * elapsed / all : 1024 - (1024 - factor) * elapsed / all;
+	return softened(factor, elapsed, elapsed + 2 * slowest + 1);
 }
 
 /* Moves F, bounded to rate / 2^20 .. rate. */

@@ -30,7 +30,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 		receive(ops, known);
 		return 1;
 	}
-	struct allowance allowed = allowance_of(known, LIMIT_EGRESS);
+	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
 	pace(ops, known, allowed.rate);
 	bound_window(ops, known, allowed);

@@ -100,7 +100,7 @@ static __always_inline void set_window(struct bpf_sock_ops *ops, struct socket_s
  */
 static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
 {
-	struct allowance allowed = allowance_of(known, LIMIT_INGRESS);
+	struct allowance allowed = allowance_of(known, LIMIT_INGRESS, UNBOUND);
 
 	if (allowed.rate == UNLIMITED && !known->clamp) {
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
