@@ -141,27 +141,50 @@ static __always_inline __u64 trip_of(const struct limit_sharing *sharing, const 
 	return trip < terms->drop_ns ? trip : terms->drop_ns;
 }
 
+/* The least length of the current window, ns. */
+static __always_inline __u64 window_length(const struct limit_state *state, const struct limit_sharing *sharing,
+					   const struct terms *terms)
+{
+	return at_least(state->interval_ns, at_least(terms->mark_ns, sharing->slowest_ns));
+}
+
 /*
- * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
- * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
- * mark threshold. paced is wire for a packet whose sender follows the rate, 0 for others; met is the queue that this packet
- * has met. Windows are closed by one processor, which wins the compare-and-swap; the others race for the shortest queue and
- * the largest packet with plain stores, which may lose one.
+ * Counts a packet in its window. paced is wire for a packet whose sender follows the rate, 0 for others; met is the queue that
+ * this packet has met. Processors race for the shortest queue and the largest packet with plain stores, which may lose one.
+ * Returns whether the window is over, so that close_window() is due.
  */
-static __always_inline void update_rate(__u32 index, struct limit_state *state, const struct limit_config *config,
-					struct limit_sharing *sharing, const struct terms *terms, __u64 now, __u64 wire, __u64 paced, __s64 met)
+static __always_inline __u32 measure(struct limit_state *state, const struct limit_sharing *sharing, const struct terms *terms,
+				     __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
 	__sync_fetch_and_add(&state->window_bytes, wire);
 	if (met < state->window_queue_ns)
 		state->window_queue_ns = met;
 	if (paced > state->window_largest)
 		state->window_largest = paced;
-	__u64 start = state->window_start_ns, elapsed = now - start;
-	__u64 slowest = sharing->slowest_ns, least = at_least(terms->mark_ns, slowest), due = at_least(state->interval_ns, least);
+	return now - state->window_start_ns >= window_length(state, sharing, terms);
+}
+
+/*
+ * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
+ * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
+ * mark threshold. Windows are closed by one processor, which wins the compare-and-swap. Global, so that its stack is not
+ * added to that of take(), whose verification it would multiply.
+ */
+__attribute__((noinline)) int close_window(__u32 index, __u64 now)
+{
+	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
+	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
+	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
+
+	if (!config || !state || !sharing)
+		return 0;
+	struct terms terms = terms_of(config, sharing);
+	__u64 start = state->window_start_ns, elapsed = now - start, slowest = sharing->slowest_ns;
+	__u64 least = at_least(terms.mark_ns, slowest), due = window_length(state, sharing, &terms);
 
 	if (elapsed < due || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
-		return;
-	__u64 bytes = state->window_bytes, target = target_of(terms->rate), trip = trip_of(sharing, terms);
+		return 0;
+	__u64 bytes = state->window_bytes, target = target_of(terms.rate), trip = trip_of(sharing, &terms);
 	__s64 queue = state->window_queue_ns;
 
 	take_census(state, sharing, bytes, CENSUS_TRIPS * trip * target / SECOND, elapsed > INTERVAL_MAX);
@@ -174,7 +197,7 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 		elapsed = INTERVAL_MAX;
 	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
 	queue -= trip >> TOLERATED_SHIFT;
-	__u64 factor = rate_factor(target, bytes, queue, elapsed, trip, due, senders, follows(state, terms, target));
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, trip, due, senders, follows(state, &terms, target));
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, sharing);
@@ -191,9 +214,10 @@ static __always_inline void update_rate(__u32 index, struct limit_state *state, 
 	state->interval_ns = interval;
 	state->fair_rate = rate;
 	state->updates++;
-	move_unit(sharing, terms->rate, factor);
+	move_unit(sharing, terms.rate, factor);
 	if (config->weight)
-		renew_share(index, config, state, sharing, terms->rate, now, trip + (interval > least ? interval : least));
+		renew_share(index, config, state, sharing, terms.rate, now, trip + (interval > least ? interval : least));
+	return 0;
 }
 
 #endif

@@ -103,6 +103,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		shares.of[i].below = given_by_children(shares.of, i);
 		refused = !take(skb, &p, &shares.of[i]);
 		unseen |= shares.of[i].pretend;
+		if (shares.of[i].due)
+			close_window(shares.of[i].index, p.now);
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!shares.of[i].taken)

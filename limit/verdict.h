@@ -35,6 +35,7 @@ struct share {
 	__u8 standing;  /* enum standing that this scope gives it before its parent */
 	__u8 unseen;    /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
 	__u8 pretend;   /* would have been refused, were it not for shadow */
+	__u8 due;       /* the scope's window is over (fair.h) */
 };
 
 /* A packet's scopes. */
@@ -141,7 +142,7 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	update_rate(index, state, config, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
+	share->due = measure(state, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
