@@ -10,7 +10,8 @@
  *   - the end of a message (PSH), behind which nothing else need follow, and requests to open or close a connection.
  *
  * Where the ceiling is met all the same, repairs do not slow the senders enough: at a low rate two segments in each are more
- * than their part. A sender whose repair was refused there is left to its timer until it has brought some segments.
+ * than their part. A sender whose repair was refused there is left to its timer, what that sends is spared again, or the timer
+ * would double each time, and all repairs are once some segments have come.
  */
 #ifndef WEIR_LIMIT_STALL_H
 #define WEIR_LIMIT_STALL_H
@@ -18,6 +19,7 @@
 #include "hold.h"
 
 #define REPAIR_NS 4000000000LL /* how long a refused segment is waited for: sequence numbers repeat */
+#define TIMER_NS 150000000LL   /* a repair that comes so much later is that of the timer, 200 ms at least */
 #define CROWDED (16 * FRAME)   /* octets between two refusals, from which on repairs are spared again */
 
 /* What is remembered of the socket that a segment is for. */
@@ -44,7 +46,7 @@ static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *
 	if (!known)
 		return 0;
 	if (awaits_repair(known, p) && (__s32)(p->sequence - known->refused_end) <= 0)
-		return !known->crowded;
+		return !known->crowded || p->now - known->refused_ns > TIMER_NS;
 	return holding && hold(known, p);
 }
 
