@@ -15,6 +15,7 @@
 #define EQUAL_SHIFT 4   /* an equal part less a sixteenth */
 #define CENSUS_LEAST 16 /* super-packets */
 #define INTERVAL_MAX (4 * SECOND)
+#define SILENCE (2 * INTERVAL_MAX) /* after which nothing is known of the senders */
 #define INTERVAL_OVERSIZE (SECOND / 4) /* the most that a super-packet longer than PAIR makes of it */
 #define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
 #define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
@@ -121,12 +122,13 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 }
 
 /*
- * The time of two of the largest super-packets at the fair rate, 4 s at most. A flow whose window is not bounded yet, or no more,
- * sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
+ * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that of two pairs: single
+ * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose window is not
+ * bounded yet, or no more, sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
-	__u64 interval = 2 * largest * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, INTERVAL_OVERSIZE);
+	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, INTERVAL_OVERSIZE);
 
 	if (interval > most)
 		interval = most;
@@ -187,7 +189,7 @@ __attribute__((noinline)) int close_window(__u32 index, __u64 now)
 	__u64 bytes = state->window_bytes, target = target_of(terms.rate), trip = trip_of(sharing, &terms);
 	__s64 queue = state->window_queue_ns;
 
-	take_census(state, sharing, bytes, CENSUS_TRIPS * trip * target / SECOND, elapsed > INTERVAL_MAX);
+	take_census(state, sharing, bytes, CENSUS_TRIPS * trip * target / SECOND, elapsed > SILENCE);
 	__u32 senders = sharing->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 

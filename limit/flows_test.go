@@ -10,7 +10,7 @@ import (
 	"weir/internal/units"
 )
 
-// closedWindow sends the packet that closes a window of a second, in which so many TCP senders were counted, and returns what
+// closedWindow sends the packet that closes a window, of a second if the state says no other, in which so many TCP senders were counted, and returns what
 // is there then.
 func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
 	t.Helper()
@@ -24,7 +24,9 @@ func closedWindowOf(t *testing.T, l Limit, sharing limitLimitSharing, state limi
 	if err := p.Set(0, Egress, l); err != nil {
 		t.Fatal(err)
 	}
-	state.WindowStartNs = uint64(clock(t) - int64(time.Second))
+	if state.WindowStartNs == 0 {
+		state.WindowStartNs = uint64(clock(t) - int64(time.Second))
+	}
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +92,24 @@ func TestCensusWaitsForEverySendersTurn(t *testing.T) {
 	}
 }
 
-// The interval holds two of the largest super-packets at the fair rate, as long as they have the size that a low rate leaves
-// them. A longer one, of a window that is not bounded, makes a quarter of a second of it at most.
+// A window of somewhat more than the longest interval is no silence, after which nothing is known of the senders.
+func TestSendersAreRememberedForAnInterval(t *testing.T) {
+	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
+		state := limitLimitState{WindowStartNs: uint64(clock(t) - int64(ago)), IntervalNs: uint64(ago / 2)}
+		if _, sharing := closedWindowOf(t, Limit{Rate: 1_000_000}, limitLimitSharing{Senders: 100}, state); sharing.Senders != want {
+			t.Errorf("after %s: %d senders, want %d", ago, sharing.Senders, want)
+		}
+	}
+}
+
+// The interval holds two of the largest super-packets at the fair rate, or two pairs of segments, which are acknowledged together,
+// as long as they have the size that a low rate leaves them. A longer one, of a window that is not bounded, makes a quarter of a
+// second of it at most.
 func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	const rate = 40_000 // octet/s of a flow
 	for largest, want := range map[uint64]time.Duration{
-		packet:     2 * packet * time.Second / rate,
+		packet:     4 * packet * time.Second / rate,
+		2 * packet: 4 * packet * time.Second / rate,
 		3 * packet: 250 * time.Millisecond,
 		64 << 10:   250 * time.Millisecond,
 	} {
