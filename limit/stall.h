@@ -39,12 +39,13 @@ static __always_inline __u32 awaits_repair(const struct socket_state *known, con
 /* Whether a received segment passes beyond the threshold: its sender would stall without it, or stops without a loss. */
 static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p, __u32 holding)
 {
-	if (p->protocol != IPPROTO_TCP || p->urgent)
-		return p->urgent;
-	struct socket_state *known = receiver_of(skb);
+	struct socket_state *known = p->protocol == IPPROTO_TCP ? receiver_of(skb) : 0;
 
+	/* Where repairs cannot be told, ends of messages would take their place in the queue. */
 	if (!known)
 		return 0;
+	if (p->urgent)
+		return 1;
 	if (awaits_repair(known, p) && (__s32)(p->sequence - known->refused_end) <= 0)
 		return !known->crowded || p->now - known->refused_ns > TIMER_NS;
 	return holding && hold(known, p);

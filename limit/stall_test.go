@@ -39,6 +39,7 @@ func segment(t *testing.T, push bool) []byte {
 // Beyond the threshold of 5.5 packets less a reserve of 2, the end of a message passes up to the ceiling of four thresholds. In the classic algorithm it does not.
 func TestEndOfAMessagePassesAtIngressUpToTheCeiling(t *testing.T) {
 	p := plane(t, 1)
+	needStorage(t, p)
 	l := slow(1, 2, 5)
 	if err := p.Set(0, Ingress, l); err != nil {
 		t.Fatal(err)
