@@ -33,19 +33,22 @@ func listen(t *testing.T, ns *netns.Namespace, address netip.Addr) (listener net
 func serve(t *testing.T, ns *netns.Namespace, address netip.Addr, each func(net.Conn)) string {
 	t.Helper()
 	listener := listen(t, ns, address)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				each(conn)
-				_ = conn.Close()
-			}()
-		}
-	}()
+	go accept(listener, each)
 	return listener.Addr().String()
+}
+
+// accept hands each connection to a goroutine of its own, until the listener is closed.
+func accept(listener net.Listener, each func(net.Conn)) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			each(conn)
+			_ = conn.Close()
+		}()
+	}
 }
 
 // talker starts the part "talk" in a cgroup, towards an echo; each of its lines says what its socket has.

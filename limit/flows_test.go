@@ -2,16 +2,14 @@ package limit
 
 import (
 	"encoding/json"
-	"io"
-	"net"
 	"testing"
 	"time"
 
 	"weir/internal/units"
 )
 
-// closedWindow sends the packet that closes a window, of a second if the state says no other, in which so many TCP senders were counted, and returns what
-// is there then.
+// closedWindow sends the packet that closes a window, of a second if the state says no other, in which so many TCP senders were
+// counted, and returns what is there then.
 func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
 	t.Helper()
 	return closedWindowOf(t, Limit{Rate: rate}, limitLimitSharing{Counted: counted}, state)
@@ -148,22 +146,10 @@ func TestConnectionRequestsPassAFullQueue(t *testing.T) {
 // A flow that may send less than a segment in a mark threshold sends one at a time.
 func TestSlowFlowsSendSingleSegments(t *testing.T) {
 	client, server, address := path(t)
-	received := make(chan bool)
-	sink := serve(t, server, address, func(conn net.Conn) {
-		_, _ = io.Copy(io.Discard, conn)
-		close(received)
-	})
 	l := Limit{Rate: 10_000_000, Mark: 500 * time.Microsecond}
 	p, process := limited(t, l, Limit{Rate: MaxRate})
 	needStorage(t, p)
-	work := task{Namespace: client.Name, Network: "tcp", Address: sink, Messages: 8, Size: 16 << 10}
-	if err := json.NewEncoder(process.In).Encode(work); err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	<-received
+	delivered(t, process, client, server, address, 8, 16<<10)
 	// Where the machine makes a round trip last, there is room for two.
 	if c := counters(t, p, 0); c.Segments < 80 || 10*c.Segments > 11*c.Packets {
 		t.Errorf("%d segments in %d super-packets, want one in nearly all", c.Segments, c.Packets)

@@ -127,18 +127,7 @@ func receive(t *testing.T, ecn bool) (r received) {
 	if err := errors.Join(err, refused); err != nil {
 		testutil.Need(t, "congestion control cubic", err)
 	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = conn.Write(make([]byte, size))
-				_ = conn.Close()
-			}()
-		}
-	}()
+	go accept(listener, func(conn net.Conn) { _, _ = conn.Write(make([]byte, size)) })
 	p, err := Load(1)
 	if err != nil {
 		t.Fatal(err)

@@ -170,6 +170,24 @@ func limited(t *testing.T, inner, outer Limit) (*DataPlane, *child.Process) {
 	return p, process
 }
 
+// delivered has a process send a task's messages, and waits until all has arrived.
+func delivered(t *testing.T, process *child.Process, client, server *netns.Namespace, address netip.Addr, messages, size int) {
+	t.Helper()
+	received := make(chan bool)
+	sink := serve(t, server, address, func(conn net.Conn) {
+		_, _ = io.Copy(io.Discard, conn)
+		close(received)
+	})
+	work := task{Namespace: client.Name, Network: "tcp", Address: sink, Messages: messages, Size: size}
+	if err := json.NewEncoder(process.In).Encode(work); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	<-received
+}
+
 func counters(t *testing.T, p *DataPlane, scope int) Counters {
 	t.Helper()
 	c, err := p.Counters(scope, Egress)

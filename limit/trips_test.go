@@ -1,9 +1,6 @@
 package limit
 
 import (
-	"encoding/json"
-	"io"
-	"net"
 	"testing"
 	"time"
 )
@@ -59,21 +56,9 @@ func TestCensusWaitsForSendersThatPause(t *testing.T) {
 // Senders tell how long their round trips are, in the direction in which they send.
 func TestSendersTellTheirRoundTrips(t *testing.T) {
 	client, server, address := path(t)
-	received := make(chan bool)
-	sink := serve(t, server, address, func(conn net.Conn) {
-		_, _ = io.Copy(io.Discard, conn)
-		close(received)
-	})
 	p, process := limited(t, Limit{Rate: 10_000_000}, Limit{Rate: MaxRate})
 	needStorage(t, p)
-	work := task{Namespace: client.Name, Network: "tcp", Address: sink, Messages: 8, Size: 16 << 10}
-	if err := json.NewEncoder(process.In).Encode(work); err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	<-received
+	delivered(t, process, client, server, address, 8, 16<<10)
 	for direction, told := range map[Direction]bool{Egress: true, Ingress: false} {
 		var sharing limitLimitSharing
 		if err := p.objects.LimitShares.Lookup(uint32(direction), &sharing); err != nil {
