@@ -52,12 +52,18 @@ func finish(t *testing.T, p *DataPlane, scope int) int64 {
 // fill makes the egress queue of a scope so long, and returns the finish time. No packet may pass meanwhile.
 func fill(t *testing.T, p *DataPlane, scope int, queue time.Duration) int64 {
 	t.Helper()
+	return fillAt(t, p, scope, Egress, queue)
+}
+
+func fillAt(t *testing.T, p *DataPlane, scope int, direction Direction, queue time.Duration) int64 {
+	t.Helper()
 	var state limitLimitState
-	if err := p.objects.LimitStates.Lookup(uint32(2*scope), &state); err != nil {
+	index := uint32(2*scope) + uint32(direction)
+	if err := p.objects.LimitStates.Lookup(index, &state); err != nil {
 		t.Fatal(err)
 	}
 	state.FinishNs = clock(t) + int64(queue)
-	if err := p.objects.LimitStates.Put(uint32(2*scope), &state); err != nil {
+	if err := p.objects.LimitStates.Put(index, &state); err != nil {
 		t.Fatal(err)
 	}
 	return state.FinishNs

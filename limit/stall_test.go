@@ -14,6 +14,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
@@ -100,6 +101,57 @@ func tcpCounts(t *testing.T, ns *netns.Namespace) map[string]int {
 	return counts
 }
 
+// controlBy has the connections that a listener accepts sent with a congestion control.
+func controlBy(t *testing.T, listener net.Listener, congestion string) {
+	t.Helper()
+	raw, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
+	})
+	if err := errors.Join(err, refused); err != nil {
+		testutil.Need(t, "congestion control "+congestion, err)
+	}
+}
+
+// receiver is a data plane that limits what a cgroup receives, as scope 0, and sockets of that cgroup.
+func receiver(t *testing.T, l Limit) (*DataPlane, *cgroup.Sockets) {
+	t.Helper()
+	group := testutil.Cgroup(t)
+	p, err := Load(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	needStorage(t, p)
+	id, err := group.ID()
+	if err := errors.Join(err, p.AssignCgroup(id, 0), p.Set(0, Ingress, l), p.Attach(group.Path)); err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := group.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sockets.Close() })
+	return p, sockets
+}
+
+// connected is a TCP socket of a cgroup, connected from a namespace to a listener.
+func connected(sockets *cgroup.Sockets, client *netns.Namespace, listener net.Listener) (int, error) {
+	fd, err := sockets.Socket(client, unix.AF_INET, unix.SOCK_STREAM)
+	if err != nil {
+		return -1, err
+	}
+	to := listener.Addr().(*net.TCPAddr).AddrPort()
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
 // received is what a host's limit of 100 Mbit/s did to four transfers of 2 MiB that came at once, all octets of which arrived.
 type received struct {
 	Counters
@@ -116,47 +168,18 @@ func receive(t *testing.T, ecn bool) (r received) {
 		}
 	}
 	listener := listen(t, server, address)
-	raw, err := listener.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var refused error
-	err = raw.Control(func(fd uintptr) {
-		refused = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
-	})
-	if err := errors.Join(err, refused); err != nil {
-		testutil.Need(t, "congestion control cubic", err)
-	}
+	controlBy(t, listener, "cubic")
 	go accept(listener, func(conn net.Conn) { _, _ = conn.Write(make([]byte, size)) })
-	p, err := Load(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
-	needStorage(t, p)
-	group := testutil.Cgroup(t)
-	id, err := group.ID()
-	if err := errors.Join(err, p.AssignCgroup(id, 0), p.Set(0, Ingress, Limit{Rate: 100_000_000}), p.Attach(group.Path)); err != nil {
-		t.Fatal(err)
-	}
-	sockets, err := group.OpenSockets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sockets.Close() }()
+	p, sockets := receiver(t, Limit{Rate: 100_000_000})
 	arrived := make(chan error)
 	for range flows {
 		go func() {
 			arrived <- func() error {
-				fd, err := sockets.Socket(client, unix.AF_INET, unix.SOCK_STREAM)
+				fd, err := connected(sockets, client, listener)
 				if err != nil {
 					return err
 				}
 				defer func() { _ = unix.Close(fd) }()
-				to := &unix.SockaddrInet4{Addr: address.As4(), Port: listener.Addr().(*net.TCPAddr).Port}
-				if err := unix.Connect(fd, to); err != nil {
-					return err
-				}
 				sum, buffer := 0, make([]byte, 64<<10)
 				for {
 					n, err := unix.Read(fd, buffer)
@@ -172,9 +195,7 @@ func receive(t *testing.T, ecn bool) (r received) {
 			t.Fatal(err)
 		}
 	}
-	if r.Counters, err = p.Counters(0, Ingress); err != nil {
-		t.Fatal(err)
-	}
+	r.Counters = countersAt(t, p, 0, Ingress)
 	r.to, r.from = tcpCounts(t, client), tcpCounts(t, server)
 	return r
 }

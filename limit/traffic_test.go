@@ -190,7 +190,12 @@ func delivered(t *testing.T, process *child.Process, client, server *netns.Names
 
 func counters(t *testing.T, p *DataPlane, scope int) Counters {
 	t.Helper()
-	c, err := p.Counters(scope, Egress)
+	return countersAt(t, p, scope, Egress)
+}
+
+func countersAt(t *testing.T, p *DataPlane, scope int, direction Direction) Counters {
+	t.Helper()
+	c, err := p.Counters(scope, direction)
 	if err != nil {
 		t.Fatal(err)
 	}
