@@ -140,29 +140,33 @@ func TestPfifoCountsWhatPasses(t *testing.T) {
 	}
 }
 
+// trickle is a rate at which a frame of 142 octets takes 18 s: nothing leaves a queue during a test but what the bucket allows.
+const trickle = 64
+
 func TestTBFDropsBeyondItsLimit(t *testing.T) {
 	b := newBench(t)
-	// At 8 kbit/s nothing more than the bucket leaves within the test; the limit holds 10 frames of 142 octets.
-	must(t, b.tc.AddTBF("a", tc.Place{}, tc.TBFSpec{Rate: 8000, Burst: 1600, Limit: 1420, Overhead: 24}))
-	if got := b.show(t, "qdisc"); !strings.Contains(got, "rate 8Kbit") || !strings.Contains(got, "overhead 24") {
+	// The limit holds 10 frames of 142 octets.
+	must(t, b.tc.AddTBF("a", tc.Place{}, tc.TBFSpec{Rate: trickle, Burst: 1600, Limit: 1420, Overhead: 24}))
+	if got := b.show(t, "qdisc"); !strings.Contains(got, "rate 64bit") || !strings.Contains(got, "overhead 24") {
 		t.Errorf("tc says %q", got)
 	}
 	b.send(t, 100, 100, 10*time.Millisecond)
 	q := b.only(t, "tbf")
 	// 1600 octets of bucket hold nine frames of 166 octets on the wire.
-	if q.Packets < 9 || q.Packets > 11 || q.Queued < 9 || q.Queued > 10 || q.Packets+q.Queued+q.Drops < 100 || q.Overlimits == 0 {
-		t.Errorf("%+v: want about 9 sent, 10 waiting, the rest of 100 dropped", q)
+	if q.Packets != 9 || q.Queued != 10 || q.Drops != 81 || q.Overlimits == 0 {
+		t.Errorf("%+v: want 9 sent, 10 waiting, the rest of 100 dropped", q)
 	}
 }
 
 func TestBfifoLimitsOctets(t *testing.T) {
 	b := newBench(t)
-	must(t, b.tc.AddTBF("a", tc.Place{Handle: tc.MakeHandle(1, 0)}, tc.TBFSpec{Rate: 8000, Burst: 1600, Limit: 1}))
+	must(t, b.tc.AddTBF("a", tc.Place{Handle: tc.MakeHandle(1, 0)}, tc.TBFSpec{Rate: trickle, Burst: 1600, Limit: 1}))
 	must(t, b.tc.AddBfifo("a", tc.Place{Parent: tc.MakeHandle(1, 1), Handle: tc.MakeHandle(2, 0)}, 284))
 	b.send(t, 100, 100, 10*time.Millisecond)
 	q := b.only(t, "bfifo")
-	if q.Backlog != 284 || q.Queued != 2 || q.Drops == 0 {
-		t.Errorf("%+v: want two frames of 142 octets waiting", q)
+	// 1600 octets of bucket hold eleven frames of 142 octets.
+	if q.Backlog != 284 || q.Queued != 2 || q.Packets != 11 || q.Drops != 87 {
+		t.Errorf("%+v: want 11 sent, two frames of 142 octets waiting, the rest of 100 dropped", q)
 	}
 }
 
