@@ -179,7 +179,8 @@ func receive(t *testing.T, ecn bool) (r received) {
 				if err != nil {
 					return err
 				}
-				defer func() { _ = unix.Close(fd) }()
+				// Whose copy the child that opened the last socket keeps.
+				defer func() { _, _ = unix.Shutdown(fd, unix.SHUT_RDWR), unix.Close(fd) }()
 				sum, buffer := 0, make([]byte, 64<<10)
 				for {
 					n, err := unix.Read(fd, buffer)
@@ -195,6 +196,10 @@ func receive(t *testing.T, ecn bool) (r received) {
 			t.Fatal(err)
 		}
 	}
+	// The last of the receivers is gone once all that they have sent has arrived.
+	testutil.Eventually(t, 10*time.Second, "the end of the connections", func() bool {
+		return strings.Count(readNet(t, client, "tcp"), "\n") == 1
+	})
 	r.Counters = countersAt(t, p, 0, Ingress)
 	r.to, r.from = tcpCounts(t, client), tcpCounts(t, server)
 	return r
