@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/napi"
-	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/tester/generator"
 )
@@ -30,7 +27,7 @@ phases:
 func TestAProcedureRunsThroughTheRouter(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "live-frames", generator.LiveFrames())
-	needForwarder(t)
+	testutil.NeedReceiveThreads(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	outcome, err := Execute(t.Context(), parse(t, forwarding), Options{Carrier: &fakeCarrier{}, Generator: fakeGenerator{}, Gate: Fidelity{}})
 	if outcome == nil || len(outcome.Results) != 1 {
@@ -60,28 +57,4 @@ func TestAProcedureRunsThroughTheRouter(t *testing.T) {
 	if _, measured := p.Throughput(); measured != result.Valid {
 		t.Errorf("a throughput: %v, the run counts: %v (%s)", measured, result.Valid, result.Reason())
 	}
-}
-
-// needForwarder skips a test where the kernel lacks what a device under test is prepared with (tester/rfc2544/forwarder): a thread
-// that receives for a veth device, and its place on the last processor before all other programs.
-func needForwarder(t *testing.T) {
-	t.Helper()
-	ns := testutil.Namespace(t, "dut")
-	conn, err := rtnl.Open(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.AddVeth("in", nil, "out", 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetUp("in"); err != nil {
-		t.Fatal(err)
-	}
-	if err := ethtool.SetFeatures(ns, "in", map[string]bool{"gro": true}); err != nil {
-		t.Fatal(err)
-	}
-	threads, err := napi.Thread(ns, "in")
-	testutil.Need(t, "napi-threads", err)
-	testutil.Need(t, "real-time threads", napi.Schedule(threads[0], runtime.NumCPU()-1, 1))
 }

@@ -8,42 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/napi"
-	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 )
-
-// receives makes a veth pair whose end "in" has a queue of its own.
-func receives(t *testing.T, label string) func() ([]int, error) {
-	t.Helper()
-	ns := testutil.Namespace(t, label)
-	conn, err := rtnl.Open(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.AddVeth("in", nil, "out", 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetUp("in"); err != nil {
-		t.Fatal(err)
-	}
-	if err := ethtool.SetFeatures(ns, "in", map[string]bool{"gro": true}); err != nil {
-		t.Fatal(err)
-	}
-	return func() ([]int, error) { return napi.Thread(ns, "in") }
-}
 
 func TestThreadsAreTheDevicesOwn(t *testing.T) {
 	var all []int
 	for _, label := range []string{"one", "two"} {
-		threads, err := receives(t, label)()
-		testutil.Need(t, "napi-threads", err)
-		if len(threads) == 0 {
-			t.Fatal("no thread")
-		}
-		all = append(all, threads...)
+		all = append(all, testutil.ReceiveThreads(t, label)...)
 	}
 	seen := map[int]bool{}
 	for _, thread := range all {
@@ -56,8 +28,7 @@ func TestThreadsAreTheDevicesOwn(t *testing.T) {
 }
 
 func TestAScheduledThreadKeepsItsProcessorAndTime(t *testing.T) {
-	threads, err := receives(t, "three")()
-	testutil.Need(t, "napi-threads", err)
+	threads := testutil.ReceiveThreads(t, "three")
 	if err := napi.Schedule(threads[0], 0, 1); err != nil {
 		t.Fatal(err)
 	}
