@@ -219,15 +219,20 @@ func TestRepairsAreNotRefused(t *testing.T) {
 	}
 }
 
-// Senders that obey marks are stopped by acknowledgements that are held back.
+// Senders that obey marks are stopped by acknowledgements that are held back, and probe. A machine that others use too may
+// take longer than the millisecond of that to acknowledge anything, or never come to the limit.
 func TestAcknowledgementsAreHeldBackFromSendersThatObeyMarks(t *testing.T) {
-	r := receive(t, true)
-	if sent, arrived := r.to["Tcp:OutSegs"], r.from["Tcp:InSegs"]; sent == arrived || r.Forced == 0 {
-		t.Errorf("%d acknowledgements were sent and %d arrived, %d segments were forced, want some held back", sent, arrived, r.Forced)
+	const tries = 5
+	var seen []string
+	for range tries {
+		r := receive(t, true)
+		sent, arrived, probes := r.to["Tcp:OutSegs"], r.from["Tcp:InSegs"], r.from["TcpExt:TCPLossProbes"]
+		if sent > arrived && r.Forced > 0 && probes > 0 {
+			return
+		}
+		seen = append(seen, fmt.Sprintf("%d sent, %d arrived, %d segments forced, %d probes", sent, arrived, r.Forced, probes))
 	}
-	if r.from["TcpExt:TCPLossProbes"] == 0 {
-		t.Errorf("the senders did not probe")
-	}
+	t.Errorf("no acknowledgements were held back in %d transfers: %v", tries, seen)
 }
 
 // At ingress a packet takes 1/256 more of the virtual queue than its time on a link of the rate.
