@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -103,9 +104,52 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"the same traffic twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  b: {user: 7, egress: 2Mbit}\n",
 			"p.yaml:4:3: scopes.b: user 7 has a scope already, a at p.yaml:3:3"},
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
-		{"nothing", "", "p.yaml"},
+		{"nothing", "", "p.yaml: the file is empty"},
+		{"a misspelt key that must be given", "version: 1\nscope: {a: {host: true, egress: 1Mbit}}\n", `p.yaml:2:1: unknown key "scope" (did you mean "scopes"?)`},
+		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:9: scopes: no value is given"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
 	})
+}
+
+// Mistakes of different kinds are told at once, each once: what cannot be read is not judged as well.
+func TestAllMistakesOfAFileAreNamedAtOnce(t *testing.T) {
+	_, err := Parse("p.yaml", []byte(`version: 1
+scopes:
+  a: {cgroup: /a, egres: 1Mbit}
+  b: {cgroup: /b, egress: 1kbit}
+  c: {cgroup: /b, egress: {rate: 1Mbit, mark: 9ms, drop: 5ms}}
+  d: {user: root}
+  e: {user: 7, parent: nowhere}
+  f: {egress: 1Gbit}
+  g: {unit: x.service, parnt: f}
+`))
+	const want = `p.yaml:3:19: unknown key "egres" in scopes.a (did you mean "egress"?)
+p.yaml:4:27: scopes.b: egress: rate 1 kbit/s is outside 64 kbit/s to 400 Gbit/s
+p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two limits on the same traffic contradict each other
+p.yaml:5:28: scopes.c: egress: mark 9ms is not below drop 5ms
+p.yaml:6:13: scopes.d.user: "root" is not a whole number
+p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
+p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	long := filepath.Join(dir, "long.yaml")
+	if err := os.WriteFile(long, make([]byte, MaxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join(dir, "none.yaml"): "there is no file",
+		dir:                             "is no regular file",
+		long:                            "has 8388609 octets; 8388608 are allowed",
+	} {
+		if _, err := Load(file); fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), want) || fault.Advice(err) == "" {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
 }
 
 func TestScopesThatAreNeverReachedAreWarnedOf(t *testing.T) {

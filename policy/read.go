@@ -40,8 +40,10 @@ func ReadFile(filename string) ([]byte, error) {
 		return nil, fault.New(fault.Usage, "name a policy file; docs/formats/policy.md has examples", "there is no file %s", filename)
 	case err != nil:
 		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
-	case !info.Mode().IsRegular() || info.Size() > MaxFile:
-		return nil, fault.New(fault.Usage, "name a policy file", "%s is no file, or longer than %d octets", filename, MaxFile)
+	case !info.Mode().IsRegular():
+		return nil, fault.New(fault.Usage, "name a policy file", "%s is no regular file", filename)
+	case info.Size() > MaxFile:
+		return nil, fault.New(fault.Usage, "split the scopes over hosts, or leave comments out", "%s has %d octets; %d are allowed", filename, info.Size(), MaxFile)
 	}
 	text, err := os.ReadFile(filename)
 	if err != nil {
@@ -59,17 +61,19 @@ func Parse(filename string, text []byte) (*Policy, error) {
 	var problems yamlfile.Problems
 	var raw file
 	tree.Decode(&raw, nil, &problems)
-	if problems.Len() > 0 {
-		return nil, problems.Err(tryReference)
-	}
-	if raw.Version != 1 {
+	unread := problems.Len() > 0
+	if raw.Version != 1 && (!unread || raw.Version != 0) {
 		problems.Add(raw.At("version"), "", "version %d is not known: this Weir reads version 1", raw.Version)
 	}
 	p := &Policy{written: map[string]written{}}
 	t := newTree(raw.Scopes)
 	first := map[Selector]yamlfile.Text{}
 	for _, entry := range raw.Scopes {
-		scope := entry.Value.scope(entry.Key, t.parents[entry.Key.Value], &problems)
+		if entry.Value.Flawed() {
+			continue // or one mistake would be told as two
+		}
+		// Whose child cannot be read may be a parent.
+		scope := entry.Value.scope(entry.Key, unread || t.parents[entry.Key.Value], &problems)
 		if other, twice := first[scope.Applies]; twice && scope.Applies.Kind != "" && scope.Applies.Kind != Group {
 			problems.Add(entry.Key.Place, fmt.Sprintf("keep one of %s and %s, with the limit that is meant", other.Value, scope.Name),
 				"scopes.%s: %s has a scope already, %s at %s: two limits on the same traffic contradict each other",

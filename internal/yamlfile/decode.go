@@ -16,9 +16,14 @@ import (
 // Fields keeps where the keys of a mapping were written. A struct that has a field of this type (tag `yaml:"-"`) gets it
 // filled by Decode.
 type Fields struct {
-	Self Place // the mapping itself
-	keys map[string]Place
+	Self   Place // the mapping itself
+	keys   map[string]Place
+	flawed bool
 }
+
+// Flawed says whether a mistake was found in the mapping or below, or there was none, so that what was read is not all that is
+// meant.
+func (f Fields) Flawed() bool { return f.keys == nil || f.flawed }
 
 // At returns the place of a key's value, or of the mapping where the key was left out.
 func (f Fields) At(key string) Place {
@@ -235,14 +240,19 @@ func words(list string) []string {
 func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	set := keysOf(out.Type())
 	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}
+	found, misspelt := d.problems.Len(), map[string]bool{}
 	for _, e := range n.Entries {
 		i, valid := set.byName[e.Key]
 		if !valid {
-			d.unknown(e, set.names, path)
+			misspelt[d.unknown(e, set.names, path)] = true
 			continue
 		}
 		k := &set.keys[i]
 		fields.keys[e.Key] = e.Value.Place
+		if k.required && e.Value.Kind == Null {
+			d.advise(e.Value.Place, fmt.Sprintf("write a value behind %q", k.name+":"), join(path, k.name), "no value is given")
+			continue
+		}
 		field := out.FieldByIndex(k.index)
 		before := d.problems.Len()
 		d.value(e.Value, field, join(path, e.Key))
@@ -251,10 +261,11 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 		}
 	}
 	for _, k := range set.keys {
-		if _, given := fields.keys[k.name]; k.required && !given {
+		if _, given := fields.keys[k.name]; k.required && !given && !misspelt[k.name] {
 			d.problems.Add(n.Place, fmt.Sprintf("add %q", k.name+": ..."), "key %q is missing%s", k.name, in(path))
 		}
 	}
+	fields.flawed = d.problems.Len() > found
 	setFields(out, fields)
 }
 
@@ -268,14 +279,15 @@ func setFields(out reflect.Value, fields Fields) {
 	}
 }
 
-// unknown complains of a key that the struct does not have.
-func (d *decoder) unknown(e Entry, names []string, path string) {
-	near := nearest.Of(e.Key, names)
+// unknown complains of a key that the struct does not have, and returns the one that is probably meant, or "".
+func (d *decoder) unknown(e Entry, names []string, path string) (near string) {
+	near = nearest.Of(e.Key, names)
 	hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""
 	if near != "" {
 		hint, try = fmt.Sprintf(" (did you mean %q?)", near), fmt.Sprintf("write %q instead of %q", near, e.Key)
 	}
 	d.problems.Add(e.Place, try, "unknown key %q%s%s", e.Key, in(path), hint)
+	return near
 }
 
 func in(path string) string {

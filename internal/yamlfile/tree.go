@@ -96,7 +96,7 @@ func (c *converter) acceptable(text []byte) bool {
 	case !utf8.Valid(text):
 		c.problems.Add(whole, "save the file as UTF-8", "the file is not UTF-8 text")
 	case len(bytes.TrimSpace(text)) == 0:
-		c.problems.Add(whole, "", "the file is empty")
+		c.problems.Add(whole, tryFormats, "the file is empty")
 	default:
 		for i, line := range bytes.Split(text, []byte("\n")) {
 			if len(line) > maxLine {
@@ -134,7 +134,7 @@ func (c *converter) parse(text []byte) (root *Node) {
 	}
 	switch len(bodies) {
 	case 0:
-		c.problems.Add(Place{File: c.file}, "", "the file has only comments")
+		c.problems.Add(Place{File: c.file}, tryFormats, "the file has only comments")
 		return nil
 	case 1:
 		root = c.node(bodies[0], 0)
@@ -217,8 +217,8 @@ func (c *converter) node(n ast.Node, depth int) *Node {
 	if depth > maxDepth {
 		return c.complain(n, "", "nested more than %d levels deep", maxDepth)
 	}
-	if c.total++; c.total > c.limits.Values {
-		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", c.limits.Values)
+	if !c.room(n, 1) {
+		return nil
 	}
 	out := &Node{Kind: Scalar, Place: c.at(n.GetToken()), size: 1}
 	switch n := n.(type) {
@@ -283,10 +283,22 @@ func (c *converter) alias(n *ast.AliasNode) *Node {
 	if !known {
 		return c.complain(n, "define the anchor before it is used", "no anchor &%s above this line", name)
 	}
-	if c.total += v.size; c.total > c.limits.Values {
-		return c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", c.limits.Values)
+	if !c.room(n, v.size) {
+		return nil
 	}
 	return v
+}
+
+// room counts values, and complains of the first that is beyond the limit.
+func (c *converter) room(n ast.Node, values int) bool {
+	before := c.total
+	if c.total += values; c.total <= c.limits.Values {
+		return true
+	}
+	if before <= c.limits.Values {
+		c.complain(n, "use fewer aliases", "the file has more than %d values once its aliases are expanded", c.limits.Values)
+	}
+	return false
 }
 
 func (c *converter) mapping(out *Node, values []*ast.MappingValueNode, depth int) *Node {

@@ -155,3 +155,6 @@ func Decode(filename string, text []byte, into any) error {
 }
 
 const correct = "correct the file at the places named"
+
+// tryFormats is for a file in which there is no place to name.
+const tryFormats = "docs/formats describes what goes into the file, with examples"
