@@ -102,6 +102,11 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 	if err := checkOut(dir); err != nil {
 		return "", err
 	}
+	if o.junit != "" {
+		if err := checkFile("--junit", o.junit); err != nil {
+			return "", err
+		}
+	}
 	if err := instance.CheckRoot(); err != nil {
 		return "", err
 	}
@@ -155,18 +160,53 @@ func labOptions(o labRunOptions, s *scenario.Scenario) (labrun.Options, error) {
 		Seed: o.seed, Patience: time.Second, KeepGoing: o.keepGoing, Share: o.share}, nil
 }
 
-// checkOut refuses a folder that holds something, before anything is measured.
+// checkOut refuses a folder that holds something or cannot be made, before anything is measured.
 func checkOut(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return checkWritable(dir)
 	case err != nil:
 		return fault.Wrap(fmt.Errorf("look at --out: %w", err), fault.Usage, "name a folder that does not exist")
 	case len(entries) > 0:
 		return fault.New(fault.Usage, "name another folder, or remove it", "the folder %s exists and is not empty", dir)
 	}
 	return nil
+}
+
+// checkFile refuses a file of a flag that cannot be written, before anything is measured. The folder that it is to be in must exist.
+func checkFile(flag, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return fault.New(fault.Usage, "name a file in it", "%s %s is a folder", flag, path)
+	case err == nil:
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fault.New(fault.Usage, "make the folder, or name another", "%s %s: %w", flag, path, err)
+	}
+	return checkWritable(path)
+}
+
+// checkWritable tries whether a path that does not exist can be made, with the folders that lead to it, and leaves no trace.
+func checkWritable(path string) error {
+	above := filepath.Dir(path)
+	for above != filepath.Dir(above) {
+		if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		above = filepath.Dir(above)
+	}
+	trial, err := os.MkdirTemp(above, ".weir-trial-")
+	if err == nil {
+		return os.Remove(trial)
+	}
+	status := fault.Usage
+	if errors.Is(err, fs.ErrPermission) {
+		status = fault.Permission
+	}
+	return fault.New(status, "name a place that can be written", "nothing can be made at %s: %w", path, errors.Unwrap(err))
 }
 
 func writeEvidence(dir, junit string, b *record.Bundle) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,7 @@ name what the policy allows and probably does not mean.`,
 }
 
 func newApplyCommand(a *app) *cobra.Command {
-	return a.takesPolicy("Applied", (*daemon.Engine).Apply, &cobra.Command{
+	command := a.takesPolicy("Applied", (*daemon.Engine).Apply, &cobra.Command{
 		Use:   "apply POLICY",
 		Short: "Make the host do what a policy says",
 		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
@@ -57,6 +58,42 @@ nothing. Killed half-way, the next apply completes it.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    only count what would be done`,
 	})
+	apply := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := apply(command, args); err != nil {
+			return err
+		}
+		return a.warnOfController(args[0])
+	}
+	return command
+}
+
+// warnOfController says which other file the host follows than the one that was applied by hand, "" for a release.
+func (a *app) warnOfController(file string) error {
+	engine, err := daemon.New()
+	if err != nil {
+		return err
+	}
+	controller, err := engine.Controller()
+	if err != nil {
+		return err
+	}
+	a.warn(overrides(controller, file))
+	return nil
+}
+
+// overrides is the warning that a controller will take back what was done by hand.
+func overrides(controller *daemon.Controller, file string) []string {
+	if controller == nil || !controller.Running {
+		return nil
+	}
+	if file != "" {
+		if path, err := filepath.Abs(file); err != nil || path == controller.Policy {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("the controller, process %d, puts %s in force again when that file changes: edit it, or stop the controller first",
+		controller.PID, controller.Policy)}
 }
 
 // takesPolicy completes a command that reads a policy file, does something with it and prints what changes.
@@ -155,6 +192,9 @@ func newStatusCommand(a *app) *cobra.Command {
 
 func (a *app) statusTable(status daemon.Status) error {
 	notes := controllerNote(status.Controller)
+	if status.Interrupted {
+		notes = append(notes, "An apply was interrupted; the next apply completes it.")
+	}
 	if len(status.Scopes) == 0 {
 		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
 		return err
@@ -177,9 +217,6 @@ func (a *app) statusTable(status daemon.Status) error {
 			}
 			table.Rows = append(table.Rows, row)
 		}
-	}
-	if status.Interrupted {
-		notes = append(notes, "An apply was interrupted; the next apply completes it.")
 	}
 	if status.Overflow > 0 {
 		notes = append(notes, fmt.Sprintf("%d packets had more than %d scopes; the outermost were not charged.", status.Overflow, limit.MaxDepth))
@@ -217,7 +254,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 			} else {
 				a.say("no limits were in force")
 			}
-			return nil
+			return a.warnOfController("")
 		},
 	}
 }

@@ -37,3 +37,34 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		}
 	}
 }
+
+func TestAnApplyByHandSaysWhichFileTheHostFollows(t *testing.T) {
+	running := &daemon.Controller{Running: true, PID: 7, Policy: "/etc/weir/policy.yaml"}
+	for _, test := range []struct {
+		controller *daemon.Controller
+		file       string
+		warned     bool
+	}{
+		{nil, "other.yaml", false},
+		{&daemon.Controller{PID: 7, Policy: "/etc/weir/policy.yaml"}, "other.yaml", false},
+		{running, "/etc/weir/../weir/policy.yaml", false},
+		{running, "other.yaml", true},
+		{running, "", true},
+	} {
+		got := overrides(test.controller, test.file)
+		if warned := len(got) == 1 && strings.Contains(got[0], "process 7, puts /etc/weir/policy.yaml in force again"); warned != test.warned {
+			t.Errorf("%+v and %q: %q", test.controller, test.file, got)
+		}
+	}
+}
+
+func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
+	var stdout strings.Builder
+	a := &app{stdout: &stdout, format: "text"}
+	if err := a.statusTable(daemon.Status{Interrupted: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(stdout.String(), "No policy is in force.\nAn apply was interrupted") {
+		t.Error(stdout.String())
+	}
+}

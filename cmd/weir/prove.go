@@ -83,8 +83,14 @@ func (o proveOptions) check() error {
 		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
 	case o.token != "" && o.peer == "" && o.listen == "":
 		return fault.New(fault.Usage, "give it with --peer or --listen", "--token alone")
-	case o.out != "":
-		return checkOut(o.out)
+	}
+	if o.out != "" {
+		if err := checkOut(o.out); err != nil {
+			return err
+		}
+	}
+	if o.junit != "" {
+		return checkFile("--junit", o.junit)
 	}
 	return nil
 }

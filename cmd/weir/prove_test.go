@@ -21,7 +21,7 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 		{"--listen nowhere", `listen on "nowhere"`},
 		{"--listen 127.0.0.1:0 --scope a", "--listen is told nothing else"},
 		{"--listen 127.0.0.1:0 policy.yaml", "--listen is told nothing else"},
-		{"one.yaml two.yaml", "accepts at most 1 arg"},
+		{"one.yaml two.yaml", `"two.yaml" is one argument too many`},
 	} {
 		status, _, stderr := call(t, append([]string{"prove"}, strings.Fields(test.args)...)...)
 		if status != fault.Usage || !strings.Contains(stderr, test.want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,10 @@ a data path frame by frame, and keep the evidence.`,
 func strict(command *cobra.Command) {
 	if check := command.Args; check != nil {
 		command.Args = func(c *cobra.Command, args []string) error {
-			return fault.Wrap(check(c, args), fault.Usage, "run '"+c.CommandPath()+" --help'")
+			if check(c, args) == nil {
+				return nil
+			}
+			return arity(c, args, check)
 		}
 	}
 	if command.HasSubCommands() && command.RunE == nil {
@@ -90,6 +94,17 @@ func strict(command *cobra.Command) {
 	for _, sub := range command.Commands() {
 		strict(sub)
 	}
+}
+
+// arity is the mistake of arguments that a command's check of their number refuses.
+func arity(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
+	try := "write: " + c.UseLine() + "; '" + c.CommandPath() + " --help' has examples"
+	for n, beyond := range slices.Backward(args) {
+		if check(c, args[:n]) == nil {
+			return fault.New(fault.Usage, try, "%q is one argument too many", beyond)
+		}
+	}
+	return fault.New(fault.Usage, try, "an argument is missing")
 }
 
 // report prints err for a person: what happened, and the way out.

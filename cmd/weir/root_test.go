@@ -38,7 +38,9 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		{"an unknown command", []string{"lap"}, []string{`"lap" is not a command of weir`, "Try:"}},
 		{"an unknown flag", []string{"man", "--fast"}, []string{"unknown flag: --fast", "weir man --help"}},
 		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
-		{"a missing argument", []string{"man"}, []string{"accepts 1 arg(s), received 0", "weir man --help"}},
+		{"a missing argument", []string{"man"}, []string{"an argument is missing", "write: weir man DIRECTORY", "weir man --help"}},
+		{"too many arguments", []string{"plan", "a.yaml", "b.yaml"}, []string{`"b.yaml" is one argument too many`, "write: weir plan POLICY"}},
+		{"an argument where there is none", []string{"status", "p.yaml"}, []string{`"p.yaml" is one argument too many`, "write: weir status"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status, stdout, stderr := call(t, test.args...)
@@ -87,5 +89,37 @@ func TestManPagesAreWritten(t *testing.T) {
 	}
 	if !strings.Contains(string(page), ".SH NAME") {
 		t.Error("weir.1 is no man page")
+	}
+}
+
+// What a long measurement or command would end with in vain is refused before it begins, and nothing is left.
+func TestPlacesThatCannotBeWrittenAreRefusedFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"prove", "--out", file + "/out"},
+		{"prove", "--out", "/proc/out"},
+		{"prove", "--junit", dir},
+		{"prove", "--junit", dir + "/missing/junit.xml"},
+		{"run", "--limit", "1Mbit", "--summary", "/proc/summary", "--", "touch", dir + "/ran"},
+		{"lab", "run", "loss-quick", "--out", "/proc/out"},
+	} {
+		if status, _, stderr := call(t, args...); status != fault.Usage || !strings.Contains(stderr, "Try:   ") {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+	}
+	for _, out := range []string{dir + "/new", dir + "/a/b/new"} {
+		if err := checkOut(out); err != nil {
+			t.Errorf("%s: %v", out, err)
+		}
+	}
+	if err := checkFile("--summary", file); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

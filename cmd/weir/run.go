@@ -58,6 +58,11 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 	if egress == nil && ingress == nil {
 		return fault.New(fault.Usage, "give --limit, --ingress or both, as in --limit 100Mbit", "no limit is given")
 	}
+	if options.summary != "" {
+		if err := checkFile("--summary", options.summary); err != nil {
+			return err
+		}
+	}
 	outcome, err := scoped.Run(command.Context(), scoped.Command{
 		Args: args, Egress: egress, Ingress: ingress,
 		Waiting: func(n int) {

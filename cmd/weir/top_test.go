@@ -180,7 +180,7 @@ func TestDaemonAndTopRefuseWhatTheyCannotDo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"daemon"}, "accepts 1 arg(s)"},
+		{[]string{"daemon"}, "an argument is missing"},
 		{[]string{"top", "--interval", "1ms"}, "--interval 1ms is outside"},
 	} {
 		status, _, stderr := call(t, test.args...)

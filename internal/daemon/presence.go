@@ -112,6 +112,9 @@ func (p *presence) leave() (err error) {
 	return errors.Join(err, p.lock.Close())
 }
 
+// Controller is the daemon that follows a policy on this host, or the last one that did; nil where there was none.
+func (e *Engine) Controller() (*Controller, error) { return readController(e.StateDir) }
+
 // readController returns nil where there was no controller.
 func readController(dir string) (*Controller, error) {
 	text, err := os.ReadFile(filepath.Join(dir, presenceFile))
