@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/ethtool"
 	"weir/internal/nearest"
 	"weir/internal/units"
@@ -24,6 +26,9 @@ type PolicyResult struct {
 // file itself are there with an error too.
 func (e *Engine) Take(p *policy.Policy, do func([]policy.Scope) (Outcome, error)) (PolicyResult, error) {
 	result := PolicyResult{Warnings: p.Warnings}
+	if err := impossible(p); err != nil {
+		return result, err
+	}
 	out, err := do(p.Scopes)
 	if err != nil {
 		return result, err
@@ -40,6 +45,26 @@ func (e *Engine) Take(p *policy.Policy, do func([]policy.Scope) (Outcome, error)
 		result.Warnings = append(result.Warnings, doubts...)
 	}
 	return result, nil
+}
+
+// impossible names limits that the data plane refuses: thresholds that do not fit each other or the defaults of those left out,
+// which follow from the rate. What is refused half-way would have to be undone.
+func impossible(p *policy.Policy) error {
+	var refused []error
+	for _, s := range p.Scopes {
+		for _, direction := range []struct {
+			name string
+			rate *policy.Rate
+		}{{"egress", s.Egress}, {"ingress", s.Ingress}} {
+			if direction.rate == nil {
+				continue
+			}
+			if err := limitOf(s, direction.rate).Check(); err != nil {
+				refused = append(refused, fmt.Errorf("%s: scopes.%s: %s: %w", p.At(s.Name, direction.name), s.Name, direction.name, err))
+			}
+		}
+	}
+	return fault.Wrap(errors.Join(refused...), fault.Usage, "change the thresholds, or leave them out for the defaults: docs/formats/policy.md#a-rate")
 }
 
 // shared warns of scopes that stand for the same traffic on this host, such as a unit and its cgroup.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/policy"
 )
@@ -39,6 +40,25 @@ scopes:
 	}
 	if got := faster(p, func(string) units.BitRate { return 0 }, 0); got != nil {
 		t.Errorf("without any speed: %q", got)
+	}
+}
+
+// A plan refuses what an apply would: thresholds that do not fit each other, or the defaults of those left out.
+func TestTakeRefusesLimitsThatTheDataPlaneDoes(t *testing.T) {
+	p := parse(t, `version: 1
+scopes:
+  long: {host: true, egress: {rate: 10Mbit, drop: 61s}}
+  late: {user: 7, egress: 1Gbit, ingress: {rate: 1Gbit, mark: 50ms}}
+  right: {user: 8, egress: {rate: 1Gbit, mark: 5ms}}
+`)
+	_, err := (&Engine{}).Take(p, func([]policy.Scope) (Outcome, error) {
+		t.Error("the scopes were taken")
+		return Outcome{}, nil
+	})
+	const want = "p.yaml:3:31: scopes.long: egress: drop threshold 1m1s is above a minute\n" +
+		"p.yaml:4:44: scopes.late: ingress: mark threshold 50ms is not below the drop threshold 10ms less the reserve 200µs"
+	if err == nil || err.Error() != want || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 

@@ -268,6 +268,12 @@ func (e *Engine) enforce(have, next *state) (notPaced, err error) {
 	return e.Sockets(plane.Adopt), nil
 }
 
+// limitOf is one direction of a scope as the data plane takes it.
+func limitOf(s policy.Scope, rate *policy.Rate) limit.Limit {
+	return limit.Limit{Rate: rate.Rate, Min: rate.Min, Weight: rate.Weight, Burst: rate.Burst, Mark: rate.Mark, Drop: rate.Drop,
+		Shadow: s.Shadow, Loopback: s.Loopback}
+}
+
 // set puts one scope's limits into the data plane.
 func set(plane *limit.DataPlane, h held) error {
 	for direction, rate := range map[limit.Direction]*policy.Rate{limit.Egress: h.Scope.Egress, limit.Ingress: h.Scope.Ingress} {
@@ -275,8 +281,7 @@ func set(plane *limit.DataPlane, h held) error {
 		if rate == nil {
 			err = plane.Clear(h.Index, direction)
 		} else {
-			err = plane.Set(h.Index, direction, limit.Limit{Rate: rate.Rate, Min: rate.Min, Weight: rate.Weight, Burst: rate.Burst, Mark: rate.Mark, Drop: rate.Drop,
-				Shadow: h.Scope.Shadow, Loopback: h.Scope.Loopback})
+			err = plane.Set(h.Index, direction, limitOf(h.Scope, rate))
 		}
 		if err != nil {
 			return err
