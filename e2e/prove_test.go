@@ -97,6 +97,7 @@ func TestWhatAKilledProofLeavesTheNextOneRemoves(t *testing.T) {
 prove=$!
 for i in $(seq 100); do test -n "$(ls /run/netns 2>/dev/null)" && test -n "$(ip -o link | grep weir)" && break; sleep 0.1; done
 kill -9 $prove
+wait $prove 2>/dev/null
 ls /run/netns
 "$WEIR" prove --quiet --peer 127.0.0.1:9 >/dev/null 2>&1
 echo "status $?"
