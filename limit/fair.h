@@ -163,7 +163,7 @@ static __always_inline __u32 measure(struct limit_state *state, const struct lim
 		state->window_queue_ns = met;
 	if (paced > state->window_largest)
 		state->window_largest = paced;
-	return now - state->window_start_ns >= window_length(state, sharing, terms);
+	return over(now, state->window_start_ns, window_length(state, sharing, terms));
 }
 
 /*
@@ -184,7 +184,7 @@ __attribute__((noinline)) int close_window(__u32 index, __u64 now)
 	__u64 start = state->window_start_ns, elapsed = now - start, slowest = sharing->slowest_ns;
 	__u64 least = at_least(terms.mark_ns, slowest), due = window_length(state, sharing, &terms);
 
-	if (elapsed < due || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+	if (!over(now, start, due) || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
 		return 0;
 	__u64 bytes = state->window_bytes, target = target_of(terms.rate), trip = trip_of(sharing, &terms);
 	__s64 queue = state->window_queue_ns;

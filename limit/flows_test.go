@@ -100,6 +100,19 @@ func TestSendersAreRememberedForAnInterval(t *testing.T) {
 	}
 }
 
+// A packet that has read the clock before another one closed a window, in an interrupt or on another processor, closes no window of
+// 2^64 ns, after which nothing would be known of the senders and the fair rate were the highest.
+func TestAWindowThatBeganLaterIsNotOver(t *testing.T) {
+	began := limitLimitState{WindowStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
+	got, sharing := closedWindowOf(t, Limit{Rate: 100_000_000}, limitLimitSharing{Senders: 10}, began)
+	if got.WindowStartNs != began.WindowStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {
+		t.Errorf("the packet closed the window: %+v, %+v", got, sharing)
+	}
+	if got.WindowBytes == 0 {
+		t.Error("the packet was not counted in the window")
+	}
+}
+
 // The interval holds two of the largest super-packets at the fair rate, or two pairs of segments, which are acknowledged together,
 // as long as they have the size that a low rate leaves them. A longer one, of a window that is not bounded, makes a quarter of a
 // second of it at most.

@@ -33,6 +33,15 @@ static __always_inline __s64 at_least(__u64 value, __u64 least)
 	return value < least ? least : value;
 }
 
+/*
+ * Whether so many ns have passed since start. A packet reads the clock once, and start may be of another one that read it later, on
+ * another processor or in an interrupt: then none have, and not 2^64 less some.
+ */
+static __always_inline __u32 over(__u64 now, __u64 start, __u64 length)
+{
+	return (__s64)(now - start) >= (__s64)length;
+}
+
 /* A child that may use little now has the thresholds of a scope of that rate: a queue shorter than a packet refuses all. */
 static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_sharing *sharing)
 {
@@ -121,7 +130,7 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 	/* Children that refuse everything leave the parent without a packet to find out that it is not used. */
 	__u64 start = state->window_start_ns, longest = at_least(sharing->slowest_ns, at_least(state->interval_ns, limits->mark_ns));
 
-	if (now - start > SILENT * longest && __sync_val_compare_and_swap(&state->window_start_ns, start, now) == start)
+	if (over(now, start, SILENT * longest) && __sync_val_compare_and_swap(&state->window_start_ns, start, now) == start)
 		move_unit(sharing, terms_of(limits, sharing).rate, RISE_MOST);
 	return sharing->unit * config->weight >> LIMIT_UNIT_SHIFT;
 }

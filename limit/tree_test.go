@@ -196,3 +196,23 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 		t.Errorf("the child may use %s (%v), want what the raised unit gives", child.Allowed, err)
 	}
 }
+
+// A child's packet that has read the clock before its parent's window began tells of no silence.
+func TestAParentsWindowThatBeganLaterIsNoSilence(t *testing.T) {
+	wide := slow(4, 20, 30)
+	wide.Rate = 100 * MinRate
+	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
+	const parent = 2 * 0
+	shares := limitLimitSharing{Unit: uint64(MinRate) / 8 << unitShift}
+	began := limitLimitState{WindowStartNs: uint64(monotonic(t) + int64(time.Hour))}
+	if err := errors.Join(p.objects.LimitShares.Put(uint32(parent), &shares), p.objects.LimitStates.Put(uint32(parent), &began)); err != nil {
+		t.Fatal(err)
+	}
+	send(t, p.objects.LimitEgress, packets[1])
+	if got, err := p.State(0, Egress); err != nil || got.Unit != MinRate {
+		t.Errorf("unit %s (%v), want %s as before", got.Unit, err, MinRate)
+	}
+	if child, err := p.State(1, Egress); err != nil || child.Allowed != MinRate {
+		t.Errorf("the child may use %s (%v), want the unit, %s", child.Allowed, err, MinRate)
+	}
+}
