@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/kernel/netns"
 	"weir/internal/units"
 	"weir/lab/traffic"
@@ -28,6 +30,7 @@ type limitLoad struct {
 	Flows      int
 	Congestion string        // TCP; empty is the host's default
 	Rate       units.BitRate // UDP payload of all flows together
+	Pace       int           // octets of TCP payload a second that each flow is paced at; 0 leaves it to TCP
 }
 
 const datagramSize = 1400
@@ -74,7 +77,7 @@ func (work limitLoad) send() (flows []io.Closer, err error) {
 		return nil, err
 	}
 	defer func() { _ = ns.Close() }()
-	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion)}
+	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion, work.Pace)}
 	for range work.Flows {
 		var conn net.Conn
 		err := ns.Do(func() (err error) {
@@ -90,14 +93,22 @@ func (work limitLoad) send() (flows []io.Closer, err error) {
 	return flows, nil
 }
 
-// congestion gives a TCP socket its congestion control before it connects or listens: DCTCP must have it at both ends.
-func congestion(network, name string) func(string, string, syscall.RawConn) error {
+// congestion gives a TCP socket its congestion control and its pace before it connects or listens: DCTCP must have the first at
+// both ends.
+func congestion(network, name string, pace int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		if network == "tcp4" {
-			_ = raw.Control(func(fd uintptr) { err = traffic.SetCongestion(int(fd), name) })
+			_ = raw.Control(func(fd uintptr) { err = errors.Join(traffic.SetCongestion(int(fd), name), setPace(int(fd), pace)) })
 		}
 		return err
 	}
+}
+
+func setPace(fd, pace int) error {
+	if pace == 0 {
+		return nil
+	}
+	return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, uint64(pace))
 }
 
 // sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the rate.
@@ -167,7 +178,7 @@ func (work limitLoad) listen() (*limitSink, error) {
 			go s.drain(conn.(io.Reader), s.flow())
 			return nil
 		}
-		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion)}
+		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion, 0)}
 		listener, err := config.Listen(context.Background(), work.Network, work.Address)
 		if err != nil {
 			return err
