@@ -144,6 +144,10 @@ type limitSocketState struct {
 	Crowded      uint8
 	Prompt       uint8
 	_            [5]byte
+	Acked        uint64
+	AckedNs      int64
+	BehindNs     int64
+	Fair         uint64
 	Credit       [2]struct {
 		_        structs.HostLayout
 		Word     uint64

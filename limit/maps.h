@@ -55,6 +55,10 @@ struct socket_state {
 	__u8 repeats;       /* how often its sender has sent again what was there, rather than go on */
 	__u8 crowded;       /* a segment that was sent again was refused too */
 	__u8 prompt;        /* delayed acknowledgements wait no longer than they must */
+	__u64 acked;     /* octets at the last RTT sample (pause.h) */
+	__s64 acked_ns;  /* when that was, CLOCK_MONOTONIC */
+	__s64 behind_ns; /* for how long the socket was behind the fair rate then; below 0 it was ahead */
+	__u64 fair;      /* octet/s, the fair rate then */
 	struct credit credit[2]; /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };

@@ -18,6 +18,7 @@
 struct allowance {
 	__u64 rate;     /* octet/s, the smallest fair rate of its scopes; UNLIMITED without one */
 	__u64 ahead_ns; /* how much of it may be in flight beyond two round trips */
+	__u64 most;     /* octet/s, the rate of that scope */
 	__u32 index;    /* of the scope with that fair rate and the direction, in every map */
 };
 
@@ -73,6 +74,7 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 		if (!skip && state->fair_rate < least.rate) {
 			least.rate = state->fair_rate;
 			least.ahead_ns = config->mark_ns;
+			least.most = config->rate;
 			least.index = index;
 		}
 	}

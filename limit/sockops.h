@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_SOCKOPS_H
 #define WEIR_LIMIT_SOCKOPS_H
 
-#include "pacing.h"
+#include "pause.h"
 #include "rtt.h"
 #include "window.h"
 
@@ -32,7 +32,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	}
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
-	pace(ops, known, allowed.rate);
+	pace(ops, known, catching_up(ops, known, &allowed));
 	bound_window(ops, known, allowed);
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		count_rtt(ops, known);
