@@ -129,7 +129,7 @@ func Metrics() []Metric {
 		m(RetransmitShare, record.Share, OfFlow, less, "retransmitted data segments as a part of all data segments sent"),
 		m(LossEventRate, record.Share, OfFlow, less, "times the sender entered recovery or timed out, per data segment sent (the p of the throughput equations)"),
 		m(MarkedShare, record.Share, OfFlow, none, "segments acknowledged with an ECN congestion mark, as a part of all data segments sent"),
-		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second"),
+		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second of the whole flow, its settle time included"),
 		m(ExchangeGoodput, record.BitPerSecond, OfFlow, more, "octets of the larger direction, requests or responses, that were received after the settle time, as a rate"),
 		m(ExchangeP50, record.Seconds, OfFlow, less, "median time from a request's first octet sent to its response's last octet read"),
 		m(ExchangeP99, record.Seconds, OfFlow, less, "99th percentile of that time"),
