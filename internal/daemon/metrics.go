@@ -120,7 +120,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 func collectScope(out chan<- prometheus.Metric, scope ScopeStatus, metrics []metric) {
 	name := scope.Scope.Name
 	state, _, _ := strings.Cut(scope.State, ":")
-	out <- prometheus.MustNewConstMetric(describe("scope_state", "1 for the state that the scope is in.", "scope", "state"), gauge, 1, name, strings.ReplaceAll(state, " ", "_"))
+	out <- prometheus.MustNewConstMetric(describe("scope_state", "1 for the state that the scope is in; not_attached and not_bound end with the next apply.", "scope", "state"), gauge, 1, name, strings.ReplaceAll(state, " ", "_"))
 	for _, d := range scope.directions() {
 		if d.rate == nil || d.count == nil || d.now == nil {
 			continue

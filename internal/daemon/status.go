@@ -26,7 +26,7 @@ type Status struct {
 // ScopeStatus is one scope's part.
 type ScopeStatus struct {
 	Scope   policy.Scope    `json:"scope"`
-	State   string          `json:"state"` // "enforced", "shadow", "waiting: ..." or "not attached"
+	State   string          `json:"state"` // "enforced", "shadow", "waiting: ...", "not attached" or "not bound: ..."
 	Egress  *limit.Counters `json:"egress,omitempty"`
 	Ingress *limit.Counters `json:"ingress,omitempty"`
 	// Where each direction stands now; absent like its counters where it has no limit.
@@ -70,8 +70,13 @@ func (e *Engine) Status() (Status, error) {
 	} else {
 		plane = nil
 	}
+	look := &binder{root: e.CgroupRoot}
 	for _, h := range have.Held {
-		one, err := scopeStatus(plane, h, status.Enforced)
+		now, err := look.bind(h.Scope.Applies)
+		if err != nil {
+			return status, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
+		}
+		one, err := scopeStatus(plane, h, stateOf(h, now, status.Enforced))
 		if err != nil {
 			return status, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
 		}
@@ -80,16 +85,25 @@ func (e *Engine) Status() (Status, error) {
 	return status, nil
 }
 
-func scopeStatus(plane *limit.DataPlane, h held, enforced bool) (ScopeStatus, error) {
-	one := ScopeStatus{Scope: h.Scope, State: "enforced"}
+// stateOf is the state of a scope whose selector stands for now. What the last apply has bound it to may be gone, or another.
+func stateOf(h held, now binding, enforced bool) string {
 	switch {
-	case h.Bound.Missing != "":
-		one.State = "waiting: " + h.Bound.Missing
+	case now.Missing != "":
+		return "waiting: " + now.Missing
 	case !enforced:
-		one.State = "not attached"
+		return "not attached"
+	case h.Bound.Missing != "":
+		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Scope.Applies)
+	case h.Bound != now:
+		return fmt.Sprintf("not bound: %s is another one than was limited; apply the policy again", h.Scope.Applies)
 	case h.Scope.Shadow:
-		one.State = "shadow"
+		return "shadow"
 	}
+	return "enforced"
+}
+
+func scopeStatus(plane *limit.DataPlane, h held, state string) (ScopeStatus, error) {
+	one := ScopeStatus{Scope: h.Scope, State: state}
 	if plane == nil {
 		return one, nil
 	}

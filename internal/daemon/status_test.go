@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/policy"
+)
+
+// stateMetric returns the state of a scope as the metrics tell it, and how many states they say it is in.
+func stateMetric(t *testing.T, gatherer prometheus.Gatherer, scope string) (state string, n int) {
+	t.Helper()
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "weir_scope_state" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["scope"] == scope {
+				state = labels["state"]
+				n++
+			}
+		}
+	}
+	return state, n
+}
+
+// Without a daemon nobody binds a scope anew, and its state says so until the next apply.
+func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
+	e := setup(t)
+	shadow := limited("b", 1e6)
+	shadow.Shadow = true
+	scopes := []policy.Scope{limited("a", 1e6), shadow, limited("late", 1e6)}
+	want := func(label string, begin ...string) {
+		t.Helper()
+		got := states(t, e)
+		for i, s := range scopes {
+			if !strings.HasPrefix(got[s.Name], begin[i]) {
+				t.Errorf("%s: %s is %q, want %q", label, s.Name, got[s.Name], begin[i])
+			}
+			word, _, _ := strings.Cut(begin[i], ":")
+			if state, n := stateMetric(t, e.Registry(), s.Name); n != 1 || state != strings.ReplaceAll(word, " ", "_") {
+				t.Errorf("%s: metrics say %d times %q of %s, want %q", label, n, state, s.Name, word)
+			}
+		}
+	}
+	a, b := mkdir(t, e.CgroupRoot, "a"), mkdir(t, e.CgroupRoot, "b")
+	apply(t, e, scopes...)
+	want("applied", "enforced", "shadow", "waiting: there is no cgroup")
+	remove(t, a)
+	want("removed", "waiting: there is no cgroup", "shadow", "waiting: there is no cgroup")
+	remove(t, b)
+	for _, name := range []string{"a", "b", "late"} {
+		mkdir(t, e.CgroupRoot, name)
+	}
+	want("made again", "not bound: cgroup /a is another one than was limited; apply the policy again",
+		"not bound: cgroup /b is another", "not bound: there is a cgroup /late now; apply the policy again")
+	apply(t, e, scopes...)
+	want("applied again", "enforced", "shadow", "enforced")
+}
+
+// A device of the same name is another one, and so is a unit's cgroup in another slice.
+func TestStatusTellsOfUnitsAndDevicesThatWereMadeAgain(t *testing.T) {
+	was := held{Scope: policy.Scope{Applies: policy.Selector{Kind: policy.Interface, Text: "wan"}}, Bound: binding{Kind: policy.Interface, Number: 7}}
+	for _, test := range []struct {
+		now  binding
+		want string
+	}{
+		{binding{Kind: policy.Interface, Number: 7}, "enforced"},
+		{binding{Kind: policy.Interface, Number: 8}, "not bound: interface wan is another one than was limited; apply the policy again"},
+		{binding{Missing: "there is no interface wan"}, "waiting: there is no interface wan"},
+	} {
+		if got := stateOf(was, test.now, true); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.now, got, test.want)
+		}
+	}
+	e := setup(t)
+	one, two := mkdir(t, e.CgroupRoot, "one.slice"), mkdir(t, e.CgroupRoot, "two.slice")
+	job := policy.Scope{Name: "job", Applies: policy.Selector{Kind: policy.Unit, Text: "job.service"}, Egress: &policy.Rate{Rate: 1e6}}
+	path := mkdir(t, one, "job.service")
+	apply(t, e, job)
+	remove(t, path)
+	mkdir(t, two, "job.service")
+	if got := states(t, e)["job"]; !strings.HasPrefix(got, "not bound: unit job.service is another") {
+		t.Error(got)
+	}
+}
