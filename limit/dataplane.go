@@ -138,7 +138,26 @@ func (p *DataPlane) needIngress() error {
 	if p.dir == "" {
 		return nil
 	}
+	// A pin that is there is of an attachment that is not in place.
+	if err := unpin(p.dir, fmt.Sprintf("link-%d", ingressPin)); err != nil {
+		return err
+	}
 	return pinLink(p.links[len(p.links)-1], p.dir, ingressPin)
+}
+
+// limitsIngress says whether a scope has a limit of ingress.
+func (p *DataPlane) limitsIngress() (bool, error) {
+	indices, configs := make([]uint32, 2*p.scopes), make([]limitLimitConfig, 2*p.scopes)
+	n, err := p.objects.LimitConfigs.BatchLookup(new(ebpf.MapBatchCursor), indices, configs, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, fmt.Errorf("read limits: %w", err)
+	}
+	for i := range n {
+		if Direction(indices[i]%2) == Ingress && configs[i].Rate != 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (p *DataPlane) known(scope int) error {

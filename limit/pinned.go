@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -78,8 +79,12 @@ func LoadPinned(dir string) (*DataPlane, error) {
 		return nil, err
 	}
 	p.openPrograms(dir)
-	_, err := os.Stat(filepath.Join(dir, fmt.Sprintf("link-%d", ingressPin)))
-	p.ingress = err == nil
+	hooks, err := pinnedHooks(dir)
+	if err != nil {
+		_ = p.Close()
+		return nil, err
+	}
+	p.ingress = hooks[ebpf.AttachCGroupInetIngress]
 	p.scopes = int(p.objects.LimitConfigs.MaxEntries() / 2)
 	if err := p.objects.LimitCurrent.Lookup(uint32(0), &p.settings); err != nil {
 		_ = p.Close()
@@ -129,27 +134,53 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 	return p, nil
 }
 
-// Attached says whether the attachments pinned under dir are still in place; a cgroup that was removed takes them with it.
+// Attached says whether all attachments that the limits pinned under dir need are in place: a cgroup that was removed takes
+// them with it, and a process killed between two pins, or two removals of pins, leaves some of them.
 func Attached(dir string) (bool, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "link-*"))
-	if err != nil || len(paths) == 0 {
+	hooks, err := pinnedHooks(dir)
+	if err != nil || !hooks[ebpf.AttachCGroupInetEgress] || !hooks[ebpf.AttachCGroupSockOps] {
 		return false, err
 	}
-	for _, path := range paths {
-		attached, err := link.LoadPinnedLink(path, nil)
+	return hooks[ebpf.AttachCGroupInetIngress] || !pinnedIngress(dir), nil
+}
+
+// pinnedHooks are those at which attachments pinned under dir are in place.
+func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
+	pins, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, permission(fmt.Errorf("open attachments: %w", err))
+	}
+	hooks := map[ebpf.AttachType]bool{}
+	for _, pin := range pins {
+		if !strings.HasPrefix(pin.Name(), "link-") {
+			continue
+		}
+		attached, err := link.LoadPinnedLink(filepath.Join(dir, pin.Name()), nil)
 		if err != nil {
-			return false, permission(fmt.Errorf("open attachment: %w", err))
+			return nil, permission(fmt.Errorf("open attachment: %w", err))
 		}
 		info, err := attached.Info()
 		_ = attached.Close()
 		if err != nil {
-			return false, fmt.Errorf("read attachment: %w", err)
+			return nil, fmt.Errorf("read attachment: %w", err)
 		}
-		if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
-			return false, nil
+		if group := info.Cgroup(); group != nil && group.CgroupId != 0 {
+			hooks[ebpf.AttachType(group.AttachType)] = true
 		}
 	}
-	return true, nil
+	return hooks, nil
+}
+
+// pinnedIngress says whether a limit pinned under dir is one of ingress; not where another version has pinned them, which
+// LoadPinned tells.
+func pinnedIngress(dir string) bool {
+	plane, err := LoadPinned(dir)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = plane.Close() }()
+	limited, err := plane.limitsIngress()
+	return err != nil || limited
 }
 
 // Detach ends the attachments that are pinned under dir, and with them all effect on packets; the rest stays for Free.

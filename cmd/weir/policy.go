@@ -154,6 +154,9 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 		table.Rows = append(table.Rows, []string{action, step.Scope.Name, step.Scope.Applies.String(), limits, mechanism})
 	}
 	var notes []string
+	if out.Restored {
+		notes = append(notes, "What is in force was not in place, or only a part of it: all of it is put in place again, and counted from zero.")
+	}
 	if !out.Changed {
 		notes = append(notes, "Nothing changes.")
 	}
@@ -190,6 +193,9 @@ func newStatusCommand(a *app) *cobra.Command {
 	}
 }
 
+// notAttached says what to do where what is in force is not, or only in part.
+const notAttached = "The limits are not attached, or only in part: run 'weir apply' or 'weir daemon'."
+
 func (a *app) statusTable(status daemon.Status) error {
 	notes := controllerNote(status.Controller)
 	if status.Interrupted {
@@ -198,6 +204,9 @@ func (a *app) statusTable(status daemon.Status) error {
 	if len(status.Scopes) == 0 {
 		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
 		return err
+	}
+	if !status.Enforced {
+		notes = append(notes, notAttached)
 	}
 	table := record.Table{Columns: []string{"scope", "applies to", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
 	for _, s := range status.Scopes {

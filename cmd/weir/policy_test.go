@@ -68,3 +68,21 @@ func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
 		t.Error(stdout.String())
 	}
 }
+
+func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
+	var stdout strings.Builder
+	a := &app{stdout: &stdout, format: "text"}
+	scope := policy.Scope{Name: "a", Applies: policy.Selector{Kind: policy.Cgroup, Text: "/a"}, Egress: &policy.Rate{Rate: 1e6}}
+	if err := a.statusTable(daemon.Status{Scopes: []daemon.ScopeStatus{{Scope: scope, State: "not attached"}}}); err != nil {
+		t.Fatal(err)
+	}
+	out := daemon.Outcome{Changed: true, Restored: true, Steps: []daemon.Step{{Step: policy.Step{Action: policy.Keep, Scope: scope}}}}
+	if err := a.outcome(daemon.PolicyResult{Outcome: out}, "Plan"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"run 'weir apply' or 'weir daemon'", "all of it is put in place again"} {
+		if strings.Count(stdout.String(), want) != 1 {
+			t.Errorf("%q is not said once:\n%s", want, stdout.String())
+		}
+	}
+}

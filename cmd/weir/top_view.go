@@ -95,7 +95,7 @@ func (v *topView) head(status daemon.Status, read time.Time) []string {
 		lines = append(lines, dim.Render(note))
 	}
 	if len(status.Scopes) > 0 && !status.Enforced {
-		lines = append(lines, refused.Render("The limits are not attached: run 'weir apply' or 'weir daemon'."))
+		lines = append(lines, refused.Render(notAttached))
 	}
 	return append(lines, "")
 }

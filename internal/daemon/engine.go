@@ -43,6 +43,7 @@ type Outcome struct {
 	Changed   bool      `json:"changed"`
 	Waiting   []Waiting `json:"waiting,omitempty"`
 	Recovered bool      `json:"recovered,omitempty"` // an interrupted apply was completed first
+	Restored  bool      `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
 	NotPaced  string    `json:"not_paced,omitempty"` // why open sockets could not be adopted
 	held      []held    // what is in force, or would be
 }
@@ -76,7 +77,7 @@ func (e *Engine) Plan(want []policy.Scope) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return outcome(have, next), nil
+	return e.outcome(have, next)
 }
 
 // next numbers and binds the wanted scopes; a scope that stays keeps its number.
@@ -108,8 +109,15 @@ func (e *Engine) next(have *state, want []policy.Scope) (*state, error) {
 	return next, nil
 }
 
-func outcome(have, next *state) Outcome {
+func (e *Engine) outcome(have, next *state) (Outcome, error) {
 	out := Outcome{Format: formatOutcome, Steps: []Step{}, held: next.Held}
+	if len(have.Held) > 0 {
+		in, err := e.inPlace()
+		if err != nil {
+			return Outcome{}, err
+		}
+		out.Restored, out.Changed = !in, !in
+	}
 	before, after := have.byName(), next.byName()
 	for _, step := range policy.Diff(have.scopes(), next.scopes()) {
 		h := after[step.Scope.Name]
@@ -123,7 +131,7 @@ func outcome(have, next *state) Outcome {
 			out.Waiting = append(out.Waiting, Waiting{Scope: h.Scope.Name, For: h.Bound.Missing})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Apply makes the wanted scopes the ones in force. After an error the former scopes are in force again.
@@ -166,9 +174,12 @@ func (e *Engine) Rebind() (Outcome, error) {
 
 // lead leads from one state to the next through the journal, unless they are the same and in force.
 func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, error) {
-	out := outcome(have, next)
+	out, err := e.outcome(have, next)
+	if err != nil {
+		return Outcome{}, err
+	}
 	out.Recovered = recovered
-	if !out.Changed && e.inPlace() {
+	if !out.Changed && !have.Applied.IsZero() {
 		return out, nil
 	}
 	out.Changed = true
@@ -188,17 +199,17 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 	return out, s.commit()
 }
 
-// inPlace says whether the data plane is attached and filled.
-func (e *Engine) inPlace() bool {
+// inPlace says whether the data plane is attached, with all that it needs, and filled.
+func (e *Engine) inPlace() (bool, error) {
 	if attached, err := limit.Attached(e.PinDir); err != nil || !attached {
-		return false
+		return false, err
 	}
 	plane, err := limit.LoadPinned(e.PinDir)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer func() { _ = plane.Close() }()
-	return plane.Active()
+	return plane.Active(), nil
 }
 
 // recover completes an apply that was interrupted and returns the state in force.
@@ -299,7 +310,7 @@ func (e *Engine) plane() (plane *limit.DataPlane, fresh bool, err error) {
 		}
 		return plane, false, err
 	}
-	// What a crash between two pins has left is of no use.
+	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no use.
 	if err := limit.Unpin(e.PinDir); err != nil {
 		return nil, false, err
 	}

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/testutil"
+	"weir/policy"
+)
+
+// hooked is the number of programs that the engine's root has at egress, at ingress and for sockets.
+func hooked(t *testing.T, e *Engine) (n [3]int) {
+	t.Helper()
+	dir, err := os.Open(e.CgroupRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	for i, hook := range []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps} {
+		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
+		if err != nil {
+			testutil.Need(t, "BPF_PROG_QUERY of a cgroup", err)
+		}
+		n[i] = len(found.Programs)
+	}
+	return n
+}
+
+// attaches waits for the kernel, which ends attachments that nothing refers to in its own time.
+func attaches(t *testing.T, e *Engine, want [3]int) {
+	t.Helper()
+	testutil.Eventually(t, patience, "the attachments", func() bool { return hooked(t, e) == want })
+}
+
+// detachPin ends an attachment and leaves its pin, as bpftool can.
+func detachPin(t *testing.T, path string) {
+	t.Helper()
+	pinned, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(pinned.Detach(), pinned.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is attached only in part is not in force, whichever part it is; the next apply completes it, and a release ends it.
+func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
+	both := limited("a", 1e6)
+	both.Ingress = &policy.Rate{Rate: 2e6}
+	for _, test := range []struct {
+		missing string
+		scope   policy.Scope
+		all     [3]int
+	}{
+		{"link-0", both, [3]int{1, 1, 1}},
+		{"link-1", both, [3]int{1, 1, 1}},
+		{"link-2", both, [3]int{1, 1, 1}},
+		{"link-1", limited("a", 1e6), [3]int{1, 0, 1}},
+	} {
+		for how, end := range map[string]func(*testing.T, string){"unpinned": remove, "detached": detachPin} {
+			t.Run(test.missing+" "+how, func(t *testing.T) {
+				e := setup(t)
+				mkdir(t, e.CgroupRoot, "a")
+				apply(t, e, test.scope)
+				attaches(t, e, test.all)
+				for _, name := range strings.Fields(test.missing) {
+					end(t, filepath.Join(e.PinDir, name))
+				}
+				status, err := e.Status()
+				if err != nil || status.Enforced || status.Scopes[0].State != "not attached" {
+					t.Errorf("status: %+v, %v", status, err)
+				}
+				if plan, err := e.Plan([]policy.Scope{test.scope}); err != nil || !plan.Changed || !plan.Restored {
+					t.Errorf("plan: %+v, %v", plan, err)
+				}
+				if out := apply(t, e, test.scope); !out.Changed || !out.Restored {
+					t.Errorf("apply: %+v", out)
+				}
+				attaches(t, e, test.all)
+				if got := states(t, e)["a"]; got != "enforced" {
+					t.Errorf("after the apply it is %s", got)
+				}
+				if out := apply(t, e, test.scope); out.Changed || out.Restored {
+					t.Errorf("a second apply: %+v", out)
+				}
+				for _, name := range strings.Fields(test.missing) {
+					end(t, filepath.Join(e.PinDir, name))
+				}
+				if released, err := e.Release(); err != nil || !released {
+					t.Errorf("released: %t, %v", released, err)
+				}
+				if _, err := os.Stat(e.PinDir); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("pins left: %v", err)
+				}
+				attaches(t, e, [3]int{})
+			})
+		}
+	}
+}
+
+// A first apply that was killed between two pins leaves a journal and a part of the pins. The next one completes it.
+func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
+	e := setup(t)
+	mkdir(t, e.CgroupRoot, "a")
+	apply(t, e, limited("a", 1e6))
+	for _, kept := range []string{"current", "free", "link-0"} {
+		pins, err := os.ReadDir(e.PinDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Pins are made in an order of their own, attachments last: what is kept is the last that was made.
+		for _, pin := range pins {
+			if name := pin.Name(); name != kept && (kept != "link-0" || strings.HasPrefix(name, "link-")) {
+				remove(t, filepath.Join(e.PinDir, name))
+			}
+		}
+		if err := os.Rename(filepath.Join(e.StateDir, current), filepath.Join(e.StateDir, journal)); err != nil {
+			t.Fatal(err)
+		}
+		if out := apply(t, e, limited("a", 1e6)); !out.Recovered {
+			t.Errorf("%s alone: %+v", kept, out)
+		}
+		attaches(t, e, [3]int{1, 0, 1})
+		if got := states(t, e)["a"]; got != "enforced" {
+			t.Errorf("%s alone: %s", kept, got)
+		}
+	}
+}
+
+// The daemon finds by itself that something is missing.
+func TestTheDaemonCompletesWhatIsAttachedInPart(t *testing.T) {
+	e := setup(t)
+	mkdir(t, e.CgroupRoot, "a")
+	start(t, service(t, e, oneScope))
+	remove(t, filepath.Join(e.PinDir, "link-1"))
+	mkdir(t, e.CgroupRoot, "other") // makes it look
+	becomes(t, e, "a", "enforced")
+	attaches(t, e, [3]int{1, 0, 1})
+}
