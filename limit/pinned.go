@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 )
@@ -17,6 +18,9 @@ import (
 // Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this process has ended. It makes
 // the folder. A pin that fails half-way leaves nothing.
 func (p *DataPlane) Pin(dir string) error {
+	if err := CanPin(dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return permission(fmt.Errorf("pin limit: %w", err))
 	}
@@ -25,6 +29,25 @@ func (p *DataPlane) Pin(dir string) error {
 		_ = Unpin(dir)
 	}
 	return err
+}
+
+// CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is mounted on /sys/fs/bpf, that is
+// a folder of sysfs, in which not even root may make another.
+func CanPin(dir string) error {
+	for ; ; dir = filepath.Dir(dir) {
+		var found unix.Statfs_t
+		err := unix.Statfs(dir, &found)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err != nil {
+			return permission(fmt.Errorf("pin limit: look at %s: %w", dir, err))
+		}
+		if found.Type != unix.BPF_FS_MAGIC {
+			return fault.New(fault.Testbed, "mount one: mount -t bpf bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
+		}
+		return nil
+	}
 }
 
 func (p *DataPlane) pinAll(dir string) error {

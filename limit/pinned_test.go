@@ -69,6 +69,21 @@ func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 	}
 }
 
+// Where no bpf file system is mounted it takes one, and no right or other kernel.
+func TestPinsNeedABPFFileSystem(t *testing.T) {
+	p := plane(t, 1)
+	above := t.TempDir()
+	for _, dir := range []string{filepath.Join(above, "weir", "limit"), "/sys/kernel/weir/limit"} {
+		err := p.Pin(dir)
+		if fault.Of(err) != fault.Testbed || fault.Advice(err) != "mount one: mount -t bpf bpf /sys/fs/bpf" {
+			t.Errorf("%s: %v; try %q", dir, err, fault.Advice(err))
+		}
+	}
+	if left, err := os.ReadDir(above); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // Limits that another version of Weir has pinned are refused with the way out, and can be released.
 func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
 	for name, change := range map[string]func(pin string) error{

@@ -183,6 +183,9 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 		return out, nil
 	}
 	out.Changed = true
+	if err := limit.CanPin(e.PinDir); err != nil {
+		return Outcome{}, err // with nothing begun
+	}
 	if err := s.write(journal, next); err != nil {
 		return Outcome{}, err
 	}
@@ -323,7 +326,7 @@ func (e *Engine) plane() (plane *limit.DataPlane, fresh bool, err error) {
 	}
 	if err := plane.Pin(e.PinDir); err != nil {
 		_ = plane.Close()
-		return nil, false, fault.Wrap(err, fault.Failed, "mount a bpf file system: mount -t bpf bpf /sys/fs/bpf")
+		return nil, false, err
 	}
 	return plane, true, nil
 }

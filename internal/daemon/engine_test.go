@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
+	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
@@ -254,6 +256,20 @@ func TestIngressIsAttachedByThePolicyThatNeedsIt(t *testing.T) {
 			t.Errorf("%d programs at ingress (%v), want %d", len(found.Programs), err, step.want)
 		}
 	}
+}
+
+// Without a bpf file system nothing begins, and the advice is the one that helps.
+func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
+	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir", "limit"), testutil.Cgroup(t).Path)
+	_, err := e.Apply([]policy.Scope{limited("a", 1e6)})
+	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf bpf /sys/fs/bpf") {
+		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+	if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 || hooked(t, e) != [3]int{} {
+		t.Errorf("begun: %+v, %v", status, err)
+	}
+	e.PinDir = filepath.Join(testutil.BPFFS(t), "weir", "limit")
+	apply(t, e, limited("a", 1e6))
 }
 
 // order is what the part "apply" is to do, again and again until it is killed.
