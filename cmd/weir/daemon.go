@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/daemon"
+	"weir/internal/fault"
 )
 
 func newDaemonCommand(a *app) *cobra.Command {
@@ -35,6 +36,9 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) (err error) {
+			if service.Look <= 0 {
+				return fault.New(fault.Usage, "write --look 5s", "--look %s is no time between two looks", service.Look)
+			}
 			if service.Policy, err = filepath.Abs(args[0]); err != nil {
 				return fmt.Errorf("find policy: %w", err)
 			}
@@ -55,10 +59,10 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 	}
 	flags := command.Flags()
 	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count what would be done, do nothing")
-	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics; empty for none")
+	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in a folder that is there; empty for none")
 	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
 	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
-	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost")
+	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; above 0")
 	return command
 }
 
