@@ -22,13 +22,25 @@ func (p *DataPlane) Pin(dir string) error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return permission(fmt.Errorf("pin limit: %w", err))
+		return filePermission(fmt.Errorf("pin limit: %w", err))
 	}
 	err := p.pinAll(dir)
 	if err != nil {
 		_ = Unpin(dir)
 	}
 	return err
+}
+
+// ForFiles is the advice to one who may not open or make a file or a pin that limits outlive their process by. They are the first
+// user's, usually root's, which the rights to BPF do not open; a time of change is set by the owner alone.
+const ForFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
+
+// filePermission is permission for what is done to pins.
+func filePermission(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, ForFiles)
+	}
+	return permission(err)
 }
 
 // CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is mounted on /sys/fs/bpf, that is
@@ -41,7 +53,7 @@ func CanPin(dir string) error {
 			continue
 		}
 		if err != nil {
-			return permission(fmt.Errorf("pin limit: look at %s: %w", dir, err))
+			return filePermission(fmt.Errorf("pin limit: look at %s: %w", dir, err))
 		}
 		if found.Type != unix.BPF_FS_MAGIC {
 			return fault.New(fault.Testbed, "mount one: mount -t bpf bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
@@ -53,7 +65,7 @@ func CanPin(dir string) error {
 func (p *DataPlane) pinAll(dir string) error {
 	for name, m := range p.maps() {
 		if err := (*m).Pin(filepath.Join(dir, name)); err != nil {
-			return permission(fmt.Errorf("pin map %s: %w", name, err))
+			return filePermission(fmt.Errorf("pin map %s: %w", name, err))
 		}
 	}
 	if err := p.pinPrograms(dir); err != nil {
@@ -73,7 +85,7 @@ const ingressPin = 2
 
 func pinLink(attached link.Link, dir string, number int) error {
 	if err := attached.Pin(filepath.Join(dir, fmt.Sprintf("link-%d", number))); err != nil {
-		return permission(fmt.Errorf("pin attachment %d: %w", number, err))
+		return filePermission(fmt.Errorf("pin attachment %d: %w", number, err))
 	}
 	return nil
 }
@@ -132,7 +144,7 @@ func (p *DataPlane) openMaps(dir string) error {
 			if links, _ := filepath.Glob(filepath.Join(dir, "link-*")); len(links) > 0 && errors.Is(err, fs.ErrNotExist) {
 				return other
 			}
-			return permission(fmt.Errorf("open pinned map %s: %w", name, err))
+			return filePermission(fmt.Errorf("open pinned map %s: %w", name, err))
 		}
 		*m = opened
 		if own := spec.Maps["limit_"+name]; opened.ValueSize() != own.ValueSize || opened.KeySize() != own.KeySize {
@@ -150,7 +162,7 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, permission(fmt.Errorf("open pinned limits: %w", err))
+		return nil, filePermission(fmt.Errorf("open pinned limits: %w", err))
 	}
 	p := &DataPlane{}
 	p.openPrograms(dir)
@@ -171,7 +183,7 @@ func Attached(dir string) (bool, error) {
 func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	pins, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, permission(fmt.Errorf("open attachments: %w", err))
+		return nil, filePermission(fmt.Errorf("open attachments: %w", err))
 	}
 	hooks := map[ebpf.AttachType]bool{}
 	for _, pin := range pins {
@@ -180,7 +192,7 @@ func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 		}
 		attached, err := link.LoadPinnedLink(filepath.Join(dir, pin.Name()), nil)
 		if err != nil {
-			return nil, permission(fmt.Errorf("open attachment: %w", err))
+			return nil, filePermission(fmt.Errorf("open attachment: %w", err))
 		}
 		info, err := attached.Info()
 		_ = attached.Close()
@@ -216,7 +228,7 @@ func Unpin(dir string) error {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return permission(fmt.Errorf("unpin limit: %w", err))
+		return filePermission(fmt.Errorf("unpin limit: %w", err))
 	}
 	return nil
 }
@@ -232,5 +244,5 @@ func unpin(dir, pattern string) error {
 			all = append(all, fmt.Errorf("unpin limit: %w", err))
 		}
 	}
-	return permission(errors.Join(all...))
+	return filePermission(errors.Join(all...))
 }

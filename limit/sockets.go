@@ -62,7 +62,7 @@ func (p *DataPlane) pinPrograms(dir string) error {
 			continue
 		}
 		if err := (*program).Pin(filepath.Join(dir, name)); err != nil {
-			return permission(fmt.Errorf("pin program %s: %w", name, err))
+			return filePermission(fmt.Errorf("pin program %s: %w", name, err))
 		}
 	}
 	return nil

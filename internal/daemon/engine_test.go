@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"apply": applyPart, "follow": followPart, "send": sendPart})
+	child.Main(child.Parts{"apply": applyPart, "follow": followPart, "send": sendPart, "lesser": lesserPart})
 	os.Exit(m.Run())
 }
 

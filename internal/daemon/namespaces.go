@@ -7,9 +7,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/limit"
 )
+
+// forNamespaces is the advice to one who may not enter other network namespaces.
+const forNamespaces = "run it as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE too: connections of other network namespaces take them"
 
 // everywhere calls f once for every network namespace that has a process or a name, and returns its first error.
 func everywhere(f func(*netns.Namespace) error) error {
@@ -36,6 +40,9 @@ func everywhere(f func(*netns.Namespace) error) error {
 			}
 		}
 		_ = ns.Close()
+	}
+	if errors.Is(first, os.ErrPermission) {
+		return fault.Wrap(first, fault.Permission, forNamespaces)
 	}
 	return first
 }

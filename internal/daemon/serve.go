@@ -82,10 +82,11 @@ func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) 
 	})
 }
 
-// listenUnix listens on a socket that its owner alone may use. One that a killed controller has left is replaced.
+// listenUnix listens on a socket that its owner alone may use, in a folder that is there. One that a killed controller has left
+// is replaced.
 func listenUnix(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, notPermitted(fmt.Errorf("listen: %w", err))
+	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode().Type() != fs.ModeSocket {
@@ -130,8 +131,11 @@ func listenLoopback(address string) (net.Listener, error) {
 		return nil, fault.New(fault.Usage, try, "--listen %s is beyond loopback: metrics are served without TLS and authentication", address)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fault.New(fault.Permission, "write a port above 1023, or run it with CAP_NET_BIND_SERVICE", "listen: %w", err)
+	}
 	if err != nil {
-		return nil, notPermitted(fmt.Errorf("listen: %w", err))
+		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return listener, nil
 }

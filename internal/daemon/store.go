@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/limit"
 	"weir/policy"
 )
 
@@ -103,9 +104,10 @@ func openStore(dir string) (*store, error) {
 	return &store{dir, lock}, nil
 }
 
+// notPermitted says what opens files of another user, usually root's from an earlier command. The rights to BPF do not.
 func notPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+		return fault.Wrap(err, fault.Permission, limit.ForFiles)
 	}
 	return err
 }
