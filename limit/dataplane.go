@@ -23,9 +23,10 @@ type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
 	scopes  int
-	path    string // of the cgroup that the programs are attached to; empty before
-	dir     string // of the pins; empty without
-	ingress bool   // a limit needs the program for ingress, which is attached if the others are
+	path    string    // of the cgroup that the programs are attached to; empty before
+	dir     string    // of the pins; empty without
+	ingress bool      // a limit needs the program for ingress, which is attached if the others are
+	inward  link.Link // that attachment, if this process has made it
 	// settings is what the programs read; assign keeps it in step with the maps.
 	settings limitLimitSettings
 }
@@ -103,61 +104,32 @@ func permission(err error) error {
 }
 
 // Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside programs of others. The one for
-// ingress comes with the first limit of that direction: a program that does nothing costs every packet too.
+// ingress comes with the first limit of that direction, and goes with EndIngress: a program that does nothing costs every packet
+// too.
 func (p *DataPlane) Attach(path string) error {
 	p.path = path
-	if err := errors.Join(p.attach(ebpf.AttachCGroupInetEgress, p.objects.LimitEgress),
-		p.attach(ebpf.AttachCGroupSockOps, p.objects.LimitSockops)); err != nil || !p.ingress {
-		return err
+	for _, one := range []struct {
+		hook    ebpf.AttachType
+		program *ebpf.Program
+	}{{ebpf.AttachCGroupInetEgress, p.objects.LimitEgress}, {ebpf.AttachCGroupSockOps, p.objects.LimitSockops}} {
+		attached, err := p.attach(one.hook, one.program)
+		if err != nil {
+			return err
+		}
+		p.links = append(p.links, attached)
 	}
-	return p.attach(ebpf.AttachCGroupInetIngress, p.objects.LimitIngress)
+	if !p.ingress {
+		return nil
+	}
+	return p.attachIngress()
 }
 
-func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) error {
+func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) (link.Link, error) {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: p.path, Attach: hook, Program: program})
 	if err != nil {
-		return permission(fmt.Errorf("attach %s to %s: %w", hook, p.path, err))
+		return nil, permission(fmt.Errorf("attach %s to %s: %w", hook, p.path, err))
 	}
-	p.links = append(p.links, attached)
-	return nil
-}
-
-// needIngress attaches the program for ingress where the others are attached and it is not.
-func (p *DataPlane) needIngress() error {
-	if p.ingress || p.path == "" && p.dir == "" {
-		p.ingress = true
-		return nil
-	}
-	if p.path == "" {
-		return fmt.Errorf("attach %s: it is not known where the pinned limits are attached", ebpf.AttachCGroupInetIngress)
-	}
-	if err := p.attach(ebpf.AttachCGroupInetIngress, p.objects.LimitIngress); err != nil {
-		return err
-	}
-	p.ingress = true
-	if p.dir == "" {
-		return nil
-	}
-	// A pin that is there is of an attachment that is not in place.
-	if err := unpin(p.dir, fmt.Sprintf("link-%d", ingressPin)); err != nil {
-		return err
-	}
-	return pinLink(p.links[len(p.links)-1], p.dir, ingressPin)
-}
-
-// limitsIngress says whether a scope has a limit of ingress.
-func (p *DataPlane) limitsIngress() (bool, error) {
-	indices, configs := make([]uint32, 2*p.scopes), make([]limitLimitConfig, 2*p.scopes)
-	n, err := p.objects.LimitConfigs.BatchLookup(new(ebpf.MapBatchCursor), indices, configs, nil)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return false, fmt.Errorf("read limits: %w", err)
-	}
-	for i := range n {
-		if Direction(indices[i]%2) == Ingress && configs[i].Rate != 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+	return attached, nil
 }
 
 func (p *DataPlane) known(scope int) error {
@@ -222,9 +194,11 @@ func (p *DataPlane) Close() error {
 
 func (p *DataPlane) closeLinks() error {
 	var all []error
-	for _, attached := range p.links {
-		all = append(all, attached.Close())
+	for _, attached := range append(p.links, p.inward) {
+		if attached != nil {
+			all = append(all, attached.Close())
+		}
 	}
-	p.links = nil
+	p.links, p.inward = nil, nil
 	return errors.Join(all...)
 }

@@ -76,15 +76,22 @@ func (p *DataPlane) pinAll(dir string) error {
 			return err
 		}
 	}
+	if p.inward != nil {
+		if err := pinLink(p.inward, dir, ingressPin); err != nil {
+			return err
+		}
+	}
 	p.dir = dir
 	return nil
 }
 
-// ingressPin is the number of the pinned attachment for ingress, which comes last.
+// ingressPin is the number of the pinned attachment for ingress, which comes last, and comes and goes by itself.
 const ingressPin = 2
 
+func linkPin(number int) string { return fmt.Sprintf("link-%d", number) }
+
 func pinLink(attached link.Link, dir string, number int) error {
-	if err := attached.Pin(filepath.Join(dir, fmt.Sprintf("link-%d", number))); err != nil {
+	if err := attached.Pin(filepath.Join(dir, linkPin(number))); err != nil {
 		return filePermission(fmt.Errorf("pin attachment %d: %w", number, err))
 	}
 	return nil

@@ -276,6 +276,9 @@ func (e *Engine) enforce(have, next *state) (notPaced, err error) {
 	if err := plane.Reassign(gone.Assignments, now.Assignments); err != nil {
 		return nil, err
 	}
+	if err := plane.EndIngress(); err != nil {
+		return nil, err
+	}
 	if !fresh {
 		return nil, nil
 	}

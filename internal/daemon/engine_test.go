@@ -233,29 +233,55 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	}
 }
 
-// The program for ingress is attached, and stays, from the first policy on that limits ingress.
-func TestIngressIsAttachedByThePolicyThatNeedsIt(t *testing.T) {
+// The program for ingress comes and goes with the policies that need it, at once; the others stay attached throughout.
+func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	e := setup(t)
-	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
+	mkdir(t, e.CgroupRoot, "a")
+	both, shadow, other := limited("a", 1e6), limited("a", 1e6), limited("b", 1e6)
+	both.Ingress, other.Ingress = &policy.Rate{Rate: 2e6}, &policy.Rate{Rate: 3e6}
+	shadow.Ingress, shadow.Shadow = both.Ingress, true
+	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
+	var first [2]link.ID
+	for i, step := range []struct {
+		scopes []policy.Scope
+		want   [3]int
+	}{
+		{[]policy.Scope{limited("a", 1e6)}, egress},
+		{[]policy.Scope{both}, all},
+		{[]policy.Scope{both, other}, all},
+		{[]policy.Scope{limited("a", 1e6), other}, all},
+		{[]policy.Scope{limited("a", 2e6)}, egress},
+		{[]policy.Scope{shadow}, all},
+		{nil, egress},
+		{[]policy.Scope{both}, all},
+	} {
+		apply(t, e, step.scopes...)
+		if got := hooked(t, e); got != step.want {
+			t.Errorf("step %d: programs %d, want %d", i, got, step.want)
+		}
+		now := [2]link.ID{linkID(t, e, "link-0"), linkID(t, e, "link-1")}
+		if i == 0 {
+			first = now
+		}
+		if now != first {
+			t.Errorf("step %d: attachments %d, want %d throughout", i, now, first)
+		}
+	}
+}
+
+// linkID tells one pinned attachment from another that has taken its place.
+func linkID(t *testing.T, e *Engine, name string) link.ID {
+	t.Helper()
+	pinned, err := link.LoadPinnedLink(filepath.Join(e.PinDir, name), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	both := limited("a", 1e6)
-	both.Ingress = &policy.Rate{Rate: 2e6}
-	for _, step := range []struct {
-		scope policy.Scope
-		want  int
-	}{{limited("a", 1e6), 0}, {both, 1}, {limited("a", 2e6), 1}} {
-		apply(t, e, step.scope)
-		dir, err := os.Open(e.CgroupRoot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: ebpf.AttachCGroupInetIngress})
-		_ = dir.Close()
-		if err != nil || len(found.Programs) != step.want {
-			t.Errorf("%d programs at ingress (%v), want %d", len(found.Programs), err, step.want)
-		}
+	defer func() { _ = pinned.Close() }()
+	info, err := pinned.Info()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return info.ID
 }
 
 // Without a bpf file system nothing begins, and the advice is the one that helps.
@@ -309,6 +335,7 @@ func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 	random := testutil.Rand(t)
 	one := []policy.Scope{limited("a", 1e6), limited("b", 2e6)}
 	two := []policy.Scope{limited("b", 3e6), limited("c", 4e6)}
+	two[1].Ingress = &policy.Rate{Rate: 5e6}
 	for range 12 {
 		process, err := child.Start(context.Background(), "apply", os.Stderr)
 		if err != nil {
@@ -336,6 +363,7 @@ func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 		if !status.Enforced || status.Interrupted || len(status.Scopes) != 2 {
 			t.Fatalf("after a kill and an apply: %+v", status)
 		}
+		attaches(t, e, [3]int{1, 0, 1})
 	}
 	if _, err := e.Release(); err != nil {
 		t.Fatal(err)

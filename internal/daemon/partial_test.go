@@ -135,6 +135,41 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	}
 }
 
+// An apply that was killed before or after it has detached the program for ingress, with its journal left.
+func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
+	e := setup(t)
+	mkdir(t, e.CgroupRoot, "a")
+	both, after := limited("a", 1e6), limited("a", 1e6)
+	both.Ingress = &policy.Rate{Rate: 2e6}
+	apply(t, e, both)
+	s := &store{dir: e.StateDir}
+	have, err := s.read(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := e.next(have, []policy.Scope{after})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, done := range []bool{false, true} {
+		if err := errors.Join(s.write(current, have), s.write(journal, next)); err != nil {
+			t.Fatal(err)
+		}
+		if done {
+			if _, err := e.enforce(have, next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out := apply(t, e, after); !out.Recovered || out.Changed {
+			t.Errorf("done %t: %+v", done, out)
+		}
+		if got := hooked(t, e); got != [3]int{1, 0, 1} {
+			t.Errorf("done %t: programs %d", done, got)
+		}
+		apply(t, e, both)
+	}
+}
+
 // The daemon finds by itself that something is missing.
 func TestTheDaemonCompletesWhatIsAttachedInPart(t *testing.T) {
 	e := setup(t)

@@ -239,7 +239,7 @@ func (s *Service) report(what string, out Outcome) {
 		counts[step.Action]++
 	}
 	s.Log.Info(what, "changed", out.Changed, "added", counts[policy.Add], "changed_scopes", counts[policy.Change],
-		"removed", counts[policy.Remove], "kept", counts[policy.Keep], "waiting", len(out.Waiting), "recovered", out.Recovered)
+		"removed", counts[policy.Remove], "kept", counts[policy.Keep], "waiting", len(out.Waiting), "recovered", out.Recovered, "restored", out.Restored)
 	for _, waiting := range out.Waiting {
 		s.Log.Info("scope waits", "scope", waiting.Scope, "for", waiting.For)
 	}
