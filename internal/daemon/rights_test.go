@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
+	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 	"weir/limit"
 	"weir/policy"
@@ -187,5 +188,28 @@ func TestALowPortTakesARightOfItsOwn(t *testing.T) {
 	}()
 	if err := <-failed; fault.Of(err) != fault.Permission || !strings.Contains(fault.Advice(err), "CAP_NET_BIND_SERVICE") {
 		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+}
+
+// Giving connections their pacing back takes a way into their network namespaces.
+func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
+	testutil.NeedRoot(t)
+	try := func(rights ...int) error {
+		failed := make(chan error)
+		go func() {
+			runtime.LockOSThread() // the thread ends with its goroutine
+			if err := become(4711, rights); err != nil {
+				failed <- err
+				return
+			}
+			failed <- everywhere(func(ns *netns.Namespace) error { return ns.Do(func() error { return nil }) })
+		}()
+		return <-failed
+	}
+	if err := try(unix.CAP_SYS_PTRACE); fault.Of(err) != fault.Permission || fault.Advice(err) != forNamespaces {
+		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+	if err := try(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE); err != nil {
+		t.Errorf("with what the advice names: %v", err)
 	}
 }
