@@ -175,7 +175,7 @@ static __always_inline void pay_ahead(const struct shares *shares, struct credit
 
 		limits |= share->taken << i;
 		shadow |= share->shadow << i;
-		if (!share->far || batch_of(share) < 2 * share->wire || (far && share->overhead != credit->overhead))
+		if (!share->far || (far && share->overhead != credit->overhead))
 			continue;
 		far |= 1 << i;
 		credit->overhead = share->overhead;
@@ -202,8 +202,8 @@ static __always_inline void pay_ahead(const struct shares *shares, struct credit
 }
 
 /*
- * Renews the credit for packets of the scopes in list, which have charged or refused this one; begun says that begin has begun
- * it. Where no scope is far from its limit it is left alone. Global too.
+ * Renews the credit for packets of the scopes in list, which have charged or refused this one; how is the direction, BEGUN and
+ * REFUSED. Where no scope is far from its limit it is left alone. Global too.
  */
 __attribute__((noinline)) int renew(const struct shares *shares, struct credit *credit, __u64 list, __u64 where, __u32 how)
 {

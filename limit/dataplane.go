@@ -43,10 +43,10 @@ func Load(scopes int) (*DataPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read limit programs: %w", err)
 	}
-	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_rtts", "limit_shares"} {
+	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	for _, name := range []string{"limit_tree", "limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
+	for _, name := range []string{"limit_tree", "limit_trips", "limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {

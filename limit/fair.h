@@ -151,19 +151,18 @@ static __always_inline __u64 window_length(const struct limit_state *state, cons
 }
 
 /*
- * Counts a packet in its window. paced is wire for a packet whose sender follows the rate, 0 for others; met is the queue that
- * this packet has met. Processors race for the shortest queue and the largest packet with plain stores, which may lose one.
- * Returns whether the window is over, so that close_window() is due.
+ * Counts a packet in its window, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
+ * others; met is the queue that this packet has met. Processors race for the shortest queue and the largest packet with plain
+ * stores, which may lose one. Returns whether the window is over, so that close_window() is due.
  */
-static __always_inline __u32 measure(struct limit_state *state, const struct limit_sharing *sharing, const struct terms *terms,
-				     __u64 now, __u64 wire, __u64 paced, __s64 met)
+static __always_inline __u32 measure(struct limit_state *state, __u64 length, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
 	__sync_fetch_and_add(&state->window_bytes, wire);
 	if (met < state->window_queue_ns)
 		state->window_queue_ns = met;
 	if (paced > state->window_largest)
 		state->window_largest = paced;
-	return over(now, state->window_start_ns, window_length(state, sharing, terms));
+	return over(now, state->window_start_ns, length);
 }
 
 /*

@@ -37,7 +37,7 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "queue.h"
 #include "scopes.h"
 #include "remember.h"
-#include "verdict.h"
+#include "usual.h"
 #include "sockops.h"
 #include "visit.h"
 #include "credit.h"
@@ -53,30 +53,91 @@ static __always_inline __u8 given_by_children(const struct share *shares, int pl
 	return most;
 }
 
+/*
+ * Whether no more than its octets need be known of a packet whose scopes are paid for in advance: it is one segment of a stream of
+ * which no acknowledgement is held back.
+ */
+static __always_inline __u32 plain(const struct packet *p, const struct socket_state *known, __u32 direction)
+{
+	return known->stream && p->segments == 1 && !(direction == LIMIT_EGRESS ? known->segment : known->held);
+}
+
+/* Charges a packet to the scopes whose bit is set in which, one after another; the first that refuses it is the last. */
+static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct packet *p, struct shares *shares, __u64 list, __u32 which,
+					 __u32 direction, __u32 parents, __u32 *unseen)
+{
+	__u32 refused = 0;
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (i >= count_of(list) || refused)
+			break;
+		if (!(which & 1 << i))
+			continue;
+		shares->of[i].index = scope_of(list, i) * 2 + direction;
+		shares->of[i].unseen = *unseen;
+		if (parents)
+			shares->of[i].below = given_by_children(shares->of, i);
+		refused = !take(skb, p, &shares->of[i]);
+		*unseen |= shares->of[i].pretend;
+		if (shares->of[i].due)
+			close_window(shares->of[i].index, p->now);
+	}
+	return refused;
+}
+
+/* Counts a packet in the scopes that were charged, or gives their charge back; returns the most that one wants done to it. */
+static __always_inline int settle_each(const struct packet *p, const struct shares *shares, __u32 refused, __u32 unseen)
+{
+	int wish = NOTHING;
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (!shares->of[i].taken)
+			continue;
+		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
+		if (refused || (unseen && shares->of[i].shadow)) {
+			give_back(&shares->of[i]);
+			continue;
+		}
+		int want = settle(p, &shares->of[i]);
+
+		if (want > wish)
+			wish = want;
+	}
+	return wish;
+}
+
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
-	struct shares shares = {};
+	struct shares shares;
 	struct payment paid = {.each = ALL_SCOPES};
+	struct packet p = {.segments = skb->gso_segs ? skb->gso_segs : 1};
 	struct bpf_sock *sk = skb->sk;
+	struct socket_state *known = 0;
 	struct credit *credit = 0;
-	struct packet p;
-	__u32 first = 0, refused = 0, unseen = 0, renewal = direction;
+	__u64 first = 0; /* a whole slot of the stack: the verifier would forget what the compiler keeps in the other half */
+	__u32 refused = 0, unseen = 0, renewal = direction, parsed = 0;
 	int wish = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
 	if (!settings || !settings->generation)
 		return 1;
-	sk = sk ? bpf_sk_fullsock(sk) : 0;
-	parse(skb, &p, direction);
-	struct socket_state *known = socket_of(skb, &p, sk, settings);
-	__u64 where = place(settings, skb->ifindex), list = known && known->stream ? known->list : find_all(skb, &p, settings, known);
+	if (sk)
+		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	__u64 where = place(settings, skb->ifindex), list = 0;
 
+	if (!known || known->generation != settings->generation || !plain(&p, known, direction)) {
+		parse(skb, &p, direction);
+		parsed = 1;
+		if (known && sk && known->generation != settings->generation)
+			look_up(skb, &p, is_stream(sk, &p), settings, known);
+	}
+	list = known && known->stream ? known->list : find_all(skb, &p, settings, known);
 	if (!count_of(list))
 		return 1;
-	if (known && direction == LIMIT_INGRESS)
+	if (parsed && known && direction == LIMIT_INGRESS)
 		judge_probe(known, &p);
 	/* Not 2, by which the kernel would reduce the socket's own congestion window. */
-	if (known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
+	if (parsed && known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
 		return 0;
 	if (known) {
 		credit = &known->credit[direction];
@@ -92,32 +153,19 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 				renewal |= BEGUN;
 		}
 	}
+	if (!parsed)
+		parse(skb, &p, direction);
 	p.now = bpf_ktime_get_ns();
-	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (i >= count_of(list) || refused)
-			break;
-		if (!(paid.each & 1 << i))
-			continue;
-		shares.of[i].index = scope_of(list, i) * 2 + direction;
-		shares.of[i].unseen = unseen;
-		shares.of[i].below = given_by_children(shares.of, i);
-		refused = !take(skb, &p, &shares.of[i]);
-		unseen |= shares.of[i].pretend;
-		if (shares.of[i].due)
-			close_window(shares.of[i].index, p.now);
-	}
-	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!shares.of[i].taken)
-			continue;
-		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
-		if (refused || (unseen && shares.of[i].shadow)) {
-			give_back(&shares.of[i]);
-			continue;
-		}
-		int want = settle(&p, &shares.of[i]);
+	__builtin_memset(&shares, 0, sizeof(shares));
+	__u32 usual = charge_usual(skb, &p, &shares, list, paid.each | direction << LIMIT_SCOPES_PER_SOCKET);
 
-		if (want > wish)
-			wish = want;
+	if (usual) {
+		for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
+			if (usual & 1 << i)
+				close_window(scope_of(list, i) * 2 + direction, p.now);
+	} else {
+		refused = charge_each(skb, &p, &shares, list, paid.each, direction, settings->parents, &unseen);
+		wish = settle_each(&p, &shares, refused, unseen);
 	}
 	if (paid.charged && refused)
 		put_back(credit, &paid);

@@ -148,6 +148,8 @@ type limitSocketState struct {
 	AckedNs      int64
 	BehindNs     int64
 	Fair         uint64
+	Looked       uint32
+	_            [4]byte
 	Credit       [2]struct {
 		_        structs.HostLayout
 		Word     uint64
@@ -173,11 +175,11 @@ const (
 	limitMapLimitInterfaces = "limit_interfaces"
 	limitMapLimitOverflow   = "limit_overflow"
 	limitMapLimitPrefixes   = "limit_prefixes"
-	limitMapLimitRtts       = "limit_rtts"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
 	limitMapLimitTree       = "limit_tree"
+	limitMapLimitTrips      = "limit_trips"
 	limitMapLimitUsers      = "limit_users"
 	limitProgLimitAdopt     = "limit_adopt"
 	limitProgLimitEgress    = "limit_egress"
@@ -247,11 +249,11 @@ type limitMapSpecs struct {
 	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
-	LimitRtts       *ebpf.MapSpec `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
 	LimitTree       *ebpf.MapSpec `ebpf:"limit_tree"`
+	LimitTrips      *ebpf.MapSpec `ebpf:"limit_trips"`
 	LimitUsers      *ebpf.MapSpec `ebpf:"limit_users"`
 }
 
@@ -289,11 +291,11 @@ type limitMaps struct {
 	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
 	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
-	LimitRtts       *ebpf.Map `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
 	LimitTree       *ebpf.Map `ebpf:"limit_tree"`
+	LimitTrips      *ebpf.Map `ebpf:"limit_trips"`
 	LimitUsers      *ebpf.Map `ebpf:"limit_users"`
 }
 
@@ -306,11 +308,11 @@ func (m *limitMaps) Close() error {
 		m.LimitInterfaces,
 		m.LimitOverflow,
 		m.LimitPrefixes,
-		m.LimitRtts,
 		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,
 		m.LimitTree,
+		m.LimitTrips,
 		m.LimitUsers,
 	)
 }

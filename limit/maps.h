@@ -59,6 +59,7 @@ struct socket_state {
 	__s64 acked_ns;  /* when that was, CLOCK_MONOTONIC */
 	__s64 behind_ns; /* for how long the socket was behind the fair rate then; below 0 it was ahead */
 	__u64 fair;      /* octet/s, the fair rate then */
+	__u32 looked;       /* version() when its pace was last seen to, 0 while it is held back */
 	struct credit credit[2]; /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };
@@ -122,13 +123,13 @@ struct {
 	__type(value, struct limit_counters);
 } limit_counts SEC(".maps");
 
-/* Round-trip times of the scopes' TCP connections. */
+/* Round-trip times of the scopes' TCP connections, by scope: their paths are one in both directions. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct limit_rtt);
-} limit_rtts SEC(".maps");
+} limit_trips SEC(".maps");
 
 /* Cgroup id to scope. */
 struct {

@@ -17,25 +17,20 @@ struct packet {
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
-static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
+/* Reads the headers into a packet that has nothing but its segments, and returns its protocol. Global like find_own, since it has two callers. */
+__attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	__u32 network = 0;
 
-	p->segments = skb->gso_segs ? skb->gso_segs : 1;
-	p->protocol = 0;
-	p->ecn = 0;
-	p->headers = 0;
-	p->urgent = 0;
-	p->sequence = 0;
-	p->acknowledged = 0;
-	__builtin_memset(&p->remote, 0, sizeof(p->remote));
+	if (!p)
+		return 0;
 	p->remote.length = 128;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = data;
 
 		if ((void *)(ip + 1) > end)
-			return;
+			return 0;
 		network = ip->ihl * 4;
 		p->protocol = ip->protocol;
 		p->ecn = ip->tos & 3;
@@ -45,7 +40,7 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 		struct ipv6hdr *ip = data;
 
 		if ((void *)(ip + 1) > end)
-			return;
+			return 0;
 		network = sizeof(*ip);
 		p->protocol = ip->nexthdr;
 		p->ecn = ip->flow_lbl[0] >> 4 & 3;
@@ -56,12 +51,13 @@ static __always_inline void parse(struct __sk_buff *skb, struct packet *p, __u32
 		struct tcphdr *tcp = data + (network & 63);
 
 		if ((void *)(tcp + 1) > end)
-			return;
+			return 0;
 		p->headers = network + tcp->doff * 4;
 		p->sequence = bpf_ntohl(tcp->seq);
 		p->acknowledged = bpf_ntohl(tcp->ack_seq);
 		p->urgent = tcp->psh | tcp->syn | tcp->fin | tcp->rst;
 	}
+	return p->protocol;
 }
 
 /* Octets on the wire: skb->len counts the headers of a super-packet once. */

@@ -103,7 +103,7 @@ func (p *DataPlane) maps() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{
 		"current": &m.LimitCurrent, "overflow": &m.LimitOverflow, "configs": &m.LimitConfigs, "states": &m.LimitStates,
 		"counts": &m.LimitCounts, "cgroups": &m.LimitCgroups, "users": &m.LimitUsers, "interfaces": &m.LimitInterfaces,
-		"prefixes": &m.LimitPrefixes, "shares": &m.LimitShares, "tree": &m.LimitTree, "rtts": &m.LimitRtts,
+		"prefixes": &m.LimitPrefixes, "shares": &m.LimitShares, "tree": &m.LimitTree, "trips": &m.LimitTrips,
 	}
 }
 

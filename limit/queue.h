@@ -30,19 +30,23 @@ static __always_inline __s64 charge(struct limit_state *state, __s64 burst_ns, _
 	return queue;
 }
 
+/* The histograms' bucket of so many us: the binary logarithm, 0 of none. */
+static __always_inline __u32 bucket_of(__u64 us)
+{
+	__u32 index = 0;
+
+	for (int shift = 4; shift >= 0; shift--)
+		if (us >> (1u << shift) >> index)
+			index += 1u << shift;
+	return index < LIMIT_QUEUE_BUCKETS ? index : LIMIT_QUEUE_BUCKETS - 1;
+}
+
 static __always_inline __u32 bucket(__s64 queue_ns)
 {
 	if (queue_ns < 2000)
 		return 0;
 	/* A division takes as long as a compare-and-swap. The product is exact up to 39 s, and within 1 us up to 4 minutes. */
-	__u64 us = ((__u64)queue_ns >> 3) * US_RECIPROCAL >> US_SHIFT;
-	__u32 index = 0;
-
-	for (int shift = 4; shift >= 0; shift--)
-		if (us >> (1u << shift) >> index) {
-			index += 1u << shift;
-		}
-	return index < LIMIT_QUEUE_BUCKETS ? index : LIMIT_QUEUE_BUCKETS - 1;
+	return bucket_of(((__u64)queue_ns >> 3) * US_RECIPROCAL >> US_SHIFT);
 }
 
 #endif

@@ -141,30 +141,29 @@ static __always_inline __u32 scope_of(__u64 list, int place)
 }
 
 /*
- * What is remembered of the packet's socket; 0 where there is no full one. With its first packet the scopes of a stream are looked
- * up, all of them; of a datagram socket, connected or not, its own. A raw socket that sends TCP is no stream.
+ * Whether a socket's packets, one of which this is, all go to one remote. A raw socket may send TCP, a listener answers whoever
+ * asks.
  */
-static __always_inline struct socket_state *socket_of(struct __sk_buff *skb, const struct packet *p, struct bpf_sock *sk,
-						      const struct limit_settings *settings)
+static __always_inline __u32 is_stream(struct bpf_sock *sk, const struct packet *p)
 {
-	if (!sk)
-		return 0;
-	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	sk = bpf_sk_fullsock(sk);
+	return sk && p->protocol == IPPROTO_TCP && sk->type != SOCK_RAW && sk->state != BPF_TCP_LISTEN;
+}
 
-	if (!known)
-		return 0;
-	__u32 stream = p->protocol == IPPROTO_TCP && sk->type != SOCK_RAW;
-
-	if (known->generation == settings->generation && known->stream == stream)
-		return known;
+/*
+ * Looks up the scopes of a socket with its first packet: of a stream, all of them; of a datagram socket, connected or not, its own.
+ */
+static __always_inline void look_up(struct __sk_buff *skb, const struct packet *p, __u32 stream,
+				    const struct limit_settings *settings, struct socket_state *known)
+{
 	known->scopes.count = 0;
 	find_own(skb, settings, &known->scopes);
 	if (stream)
 		find_rest(skb, p, settings, &known->scopes);
 	known->list = pack(&known->scopes);
 	known->stream = stream;
+	known->looked = 0;
 	known->generation = settings->generation;
-	return known;
 }
 
 #endif

@@ -9,6 +9,27 @@
 
 #define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 
+/*
+ * A number that changes with what the pace of a socket that nobody holds back follows from: with the windows that its scopes have
+ * closed (fair.h), and with the clock's tick, for its own window changes too. All of them only grow. Hundreds of samples may have
+ * the same one.
+ */
+static __always_inline __u32 version(const struct socket_state *known)
+{
+	__u32 sum = bpf_jiffies64();
+
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
+		if (i >= known->scopes.count)
+			break;
+		__u32 index = known->scopes.scope[i] * 2 + LIMIT_EGRESS;
+		struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
+
+		if (state)
+			sum += state->updates;
+	}
+	return sum;
+}
+
 /* Senders are looked after with their RTT samples, receivers, which have none, with their acknowledgements. */
 SEC("sockops")
 int limit_sockops(struct bpf_sock_ops *ops)
@@ -20,22 +41,33 @@ int limit_sockops(struct bpf_sock_ops *ops)
 		return 1;
 	if (op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CALLBACKS);
-	else if (op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+	else if (op != BPF_SOCK_OPS_TCP_CONNECT_CB && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		return 1;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
 
-	if (!known || !known->generation || !known->scopes.count)
+	if (!known)
+		return 1;
+	/* A socket that was connected before, to a remote that may be of other scopes. */
+	if (op == BPF_SOCK_OPS_TCP_CONNECT_CB)
+		known->generation = 0;
+	if (!known->generation || !known->scopes.count)
 		return 1;
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
 		receive(ops, known);
 		return 1;
 	}
+	__u32 now = version(known);
+
+	if (op == BPF_SOCK_OPS_RTT_CB) {
+		count_rtt(ops, known);
+		if (now == known->looked)
+			return 1;
+	}
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
+	known->looked = allowed.rate < allowed.most ? 0 : now;
 	pace(ops, known, catching_up(ops, known, &allowed));
 	bound_window(ops, known, allowed);
-	if (op == BPF_SOCK_OPS_RTT_CB)
-		count_rtt(ops, known);
 	return 1;
 }
 

@@ -29,7 +29,7 @@ struct share {
 	__u16 chance;   /* that the packet is marked, of CERTAIN */
 	__u16 overhead; /* octets of link overhead per wire packet */
 	__u8 taken;     /* the packet was charged */
-	__u8 far;       /* from its limit */
+	__u8 far;       /* from its limit, which lets a socket pay for this packet and another ahead */
 	__u8 shadow;    /* the scope only counts */
 	__u8 below;     /* in: enum standing that a child has given the packet */
 	__u8 standing;  /* enum standing that this scope gives it before its parent */
@@ -142,7 +142,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	share->due = measure(state, sharing, &terms, p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0, queue - cost);
+	share->due = measure(state, window_length(state, sharing, &terms), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
+			     queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
 		count->refused++;
@@ -167,7 +168,8 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	share->chance = share->below == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
 	/* What children use of a parent is measured packet by packet. */
-	share->far = share->below == OWN && 2 * queue <= -terms.burst_ns && state->fair_rate >= most_of(index, target_of(terms.rate));
+	share->far = share->below == OWN && config->batch >= 2 * wire && 2 * queue <= -terms.burst_ns &&
+		     state->fair_rate >= most_of(index, target_of(terms.rate));
 	share->overhead = config->overhead;
 	share->cost = cost;
 	share->wire = wire;
