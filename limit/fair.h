@@ -4,6 +4,7 @@
 #define WEIR_LIMIT_FAIR_H
 
 #include "sharing.h"
+#include "slow.h"
 
 #define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
 #define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
@@ -12,9 +13,9 @@
  * have become longer, it must pass the target by as much to fill the limit.
  */
 #define INGRESS_HEADROOM_SHIFT 4
-#define EQUAL_SHIFT 4   /* an equal part less a sixteenth */
 #define CENSUS_LEAST 16 /* super-packets */
 #define INTERVAL_MAX (4 * SECOND)
+#define ELAPSED_MOST (5 * SECOND) /* that a window is taken for: the packet that ends the longest is late by some of it */
 #define SILENCE (2 * INTERVAL_MAX) /* after which nothing is known of the senders */
 #define INTERVAL_OVERSIZE (SECOND / 4) /* the most that a super-packet longer than PAIR makes of it */
 #define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
@@ -118,7 +119,17 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 
 	if (!senders)
 		return least;
-	return at_least(busy ? target / senders >> 1 : (target - (target >> EQUAL_SHIFT)) / senders, least);
+	return at_least(busy ? target / senders >> 1 : nearly_equal(target, 0, senders), least);
+}
+
+/*
+ * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands,
+ * nobody leaves a part to others, and the loop would take seconds to it. Those that have just begun are met by then, before a
+ * census has ended.
+ */
+static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
+{
+	return equal < rate && slow(equal) ? equal : rate;
 }
 
 /*
@@ -132,7 +143,7 @@ static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 
 	if (interval > most)
 		interval = most;
-	return interval < INTERVAL_MAX ? interval : INTERVAL_MAX;
+	return interval < INTERVAL_MAX ? interval : whole_turns(INTERVAL_MAX, rate);
 }
 
 /* Round trip of the scope's senders, ns; no more than the queue can wait for before it refuses. */
@@ -183,37 +194,54 @@ __attribute__((noinline)) int close_window(__u32 index, __u64 now)
 	__u64 start = state->window_start_ns, elapsed = now - start, slowest = sharing->slowest_ns;
 	__u64 least = at_least(terms.mark_ns, slowest), due = window_length(state, sharing, &terms);
 
-	if (!over(now, start, due) || __sync_val_compare_and_swap(&state->window_start_ns, start, now) != start)
+	if (!over(now, start, due))
+		return 0;
+	__u64 before = state->fair_rate;
+	/* The flows of a parent's children have paces of their own. */
+	__u32 late = !slowest && slow(before) && slow(equal_part(sharing, target_of(terms.rate)));
+
+	if (late)
+		elapsed = ended_after(elapsed, due);
+	if (__sync_val_compare_and_swap(&state->window_start_ns, start, start + elapsed) != start)
 		return 0;
 	__u64 bytes = state->window_bytes, target = target_of(terms.rate), trip = trip_of(sharing, &terms);
-	__s64 queue = state->window_queue_ns;
+	__s64 queue = state->window_queue_ns, standing = queue;
 
-	take_census(state, sharing, bytes, CENSUS_TRIPS * trip * target / SECOND, elapsed > SILENCE);
+	take_census(state, sharing, bytes, at_least(CENSUS_TRIPS * trip * target / SECOND, slow_census(sharing, target)), elapsed > SILENCE);
 	__u32 senders = sharing->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
 	__sync_fetch_and_add(&state->window_bytes, -bytes);
 	state->window_queue_ns = NO_QUEUE;
-	if (elapsed > INTERVAL_MAX)
-		elapsed = INTERVAL_MAX;
+	if (elapsed > ELAPSED_MOST)
+		elapsed = ELAPSED_MOST;
 	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
 	queue -= trip >> TOLERATED_SHIFT;
+	if (late) {
+		struct prospect next = prospect_of(sharing, &terms, target, before, bytes, elapsed, queue);
+
+		bytes = next.bytes;
+		queue = next.queue;
+		floor = at_least(next.least, floor);
+	}
 	__u64 factor = rate_factor(target, bytes, queue, elapsed, trip, due, senders, follows(state, &terms, target));
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, sharing);
-	__u64 before = state->fair_rate, rate = before * factor >> 10, most = most_of(index, target);
+	__u64 rate = before * factor >> 10, most = most_of(index, target);
 
 	if (rate < floor)
 		rate = floor;
 	if (rate > most)
 		rate = most;
-	/* The flows of a parent's children have paces of their own. */
+	if (standing > terms.drop_ns)
+		rate = at_most_equal(rate, equal_part(sharing, target));
 	__u64 interval = interval_of(state->window_largest, slowest ? target : rate < before ? rate : before);
 
 	state->window_largest = 0;
 	state->interval_ns = interval;
 	state->fair_rate = rate;
+	sharing->earlier = before;
 	state->updates++;
 	move_unit(sharing, terms.rate, factor);
 	if (config->weight)

@@ -8,7 +8,7 @@ import (
 	"weir/internal/units"
 )
 
-// closedWindow sends the packet that closes a window, of a second if the state says no other, in which so many TCP senders were
+// closedWindow sends the packet that closes a window, of a second or its interval if the state says no other, in which so many TCP senders were
 // counted, and returns what is there then.
 func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
 	t.Helper()
@@ -23,7 +23,7 @@ func closedWindowOf(t *testing.T, l Limit, sharing limitLimitSharing, state limi
 		t.Fatal(err)
 	}
 	if state.WindowStartNs == 0 {
-		state.WindowStartNs = uint64(clock(t) - int64(time.Second))
+		state.WindowStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.IntervalNs)))
 	}
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
@@ -70,20 +70,25 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	}
 }
 
-// A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, and one and a
-// half for each.
+// A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, one and a
+// half for each, and one and a half segments for each of the slow ones before.
 func TestCensusWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
 		counted        uint32
+		before         uint32 // senders of the last census
 		ended          bool
 	}{
-		{20 * packet, packet, 2, true},
-		{10 * packet, packet, 2, false},
-		{20 * packet, packet, 18, false},
-		{20 * packet, 4 * packet, 2, false},
+		{20 * packet, packet, 2, 0, true},
+		{10 * packet, packet, 2, 0, false},
+		{20 * packet, packet, 18, 0, false},
+		{20 * packet, 4 * packet, 2, 0, false},
+		{20 * packet, packet, 2, 100, true},
+		{300 * packet, packet, 2, 190, true},
+		{200 * packet, packet, 2, 190, false},
 	} {
-		got, sharing := closedWindow(t, 10_000_000, c.counted, limitLimitState{WindowBytes: c.bytes, WindowLargest: c.largest})
+		before := limitLimitSharing{Counted: c.counted, Senders: c.before}
+		got, sharing := closedWindowOf(t, Limit{Rate: 10_000_000}, before, limitLimitState{WindowBytes: c.bytes, WindowLargest: c.largest})
 		if ended := got.Census == 1; ended != c.ended || (sharing.Senders == c.counted) != c.ended || (sharing.CensusBytes == 0) != c.ended {
 			t.Errorf("%+v: census %d, %+v", c, got.Census, sharing)
 		}
@@ -93,7 +98,7 @@ func TestCensusWaitsForEverySendersTurn(t *testing.T) {
 // A window of somewhat more than the longest interval is no silence, after which nothing is known of the senders.
 func TestSendersAreRememberedForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
-		state := limitLimitState{WindowStartNs: uint64(clock(t) - int64(ago)), IntervalNs: uint64(ago / 2)}
+		state := limitLimitState{IntervalNs: uint64(ago)}
 		if _, sharing := closedWindowOf(t, Limit{Rate: 1_000_000}, limitLimitSharing{Senders: 100}, state); sharing.Senders != want {
 			t.Errorf("after %s: %d senders, want %d", ago, sharing.Senders, want)
 		}

@@ -59,6 +59,7 @@ struct limit_sharing {
 	__u32 counted;       /* TCP senders that the current census has met */
 	__u32 senders;       /* TCP senders that the last one has met; 0 before, and after a silence */
 	__u64 census_bytes;  /* octets offered in the current census */
+	__u64 earlier;       /* octet/s that one flow could send at before the fair rate was last moved */
 };
 
 /* Where a scope stands in the tree. */

@@ -85,6 +85,7 @@ type limitLimitSharing struct {
 	Counted      uint32
 	Senders      uint32
 	CensusBytes  uint64
+	Earlier      uint64
 }
 
 type limitLimitState struct {
@@ -123,6 +124,8 @@ type limitSocketState struct {
 	Window      uint32
 	Clamp       uint32
 	OwnClamp    uint32
+	_           [4]byte
+	TurnNs      int64
 	PaceSeen    struct {
 		_     structs.HostLayout
 		Value uint32
@@ -135,7 +138,6 @@ type limitSocketState struct {
 	}
 	RefusedEnd   uint32
 	Acknowledged uint32
-	_            [4]byte
 	RefusedNs    int64
 	HeldNs       int64
 	Segment      uint32

@@ -45,6 +45,7 @@ struct socket_state {
 	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
 	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
+	__s64 turn_ns;     /* when it last had its turn to pass a full queue, CLOCK_MONOTONIC; 0 for never */
 	struct glance pace_seen, window_seen;
 	__u32 refused_end;  /* sequence number behind the last segment that was refused at ingress */
 	__u32 acknowledged; /* sequence number that the socket has acknowledged last */

@@ -163,6 +163,7 @@ static __always_inline void renew_share(__u32 index, const struct limit_config *
 		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
 	state->fair_rate = state->fair_rate * ratio >> 10;
 	sharing->unit = sharing->unit * ratio >> 10;
+	sharing->earlier = sharing->earlier * ratio >> 10;
 	sharing->cost = (SECOND << LIMIT_COST_SHIFT) / rate;
 	sharing->allowed = rate;
 }

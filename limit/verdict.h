@@ -8,6 +8,7 @@
 #include "packet.h"
 #include "queue.h"
 #include "stall.h"
+#include "turn.h"
 
 #define SMALL_PACKET 128 /* wire octets: SYN, ACK, control */
 #define CERTAIN 0xffff /* a chance of one */
@@ -72,14 +73,14 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 }
 
 /*
- * Whether the sender of a packet beyond the threshold would sit out a timer, or, which is tried up to three thresholds, stops
- * without a loss.
+ * Whether the sender of a packet beyond the threshold would sit out a timer that is long against its pace, octet/s, or, which
+ * is tried up to three thresholds, stops without a loss.
  */
 static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct packet *p, __u32 index,
-					 const struct limit_config *config, __s64 queue)
+					 const struct limit_config *config, __u64 pace, __u64 wire, __s64 queue)
 {
 	if ((index & 1) == LIMIT_EGRESS)
-		return idle(skb, p, LIMIT_EGRESS);
+		return idle(skb, p, LIMIT_EGRESS) && (!pace || has_turn(skb, p, pace, wire));
 	if (config->flags & LIMIT_CLASSIC)
 		return 0;
 	return spared(skb, p, queue < 3 * (__s64)config->drop_ns && !(config->flags & LIMIT_SHADOW));
@@ -132,17 +133,24 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	__s64 limit = threshold_of(&terms, share) - (wire > SMALL_PACKET ? terms.reserve_ns : 0);
 	__s64 ceiling = share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
 	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
+	/* Of a sender that this scope paces and whose data finds the queue full; 0 for other packets. */
+	__u64 pace = queue > ceiling && wire > SMALL_PACKET && share->below == OWN && !(config->flags & LIMIT_CLASSIC) &&
+		     sender_of(skb, p, index & 1) ? turn_rate(state, sharing, terms.rate) : 0;
 
 	/* Its sender would sit out a timer, 200 ms; the ceiling bounds many such senders. */
-	if (queue > ceiling && would_stall(skb, p, index, config, queue)) {
-		ceiling = 4 * terms.drop_ns;
+	if (queue > ceiling && would_stall(skb, p, index, config, pace, wire, queue)) {
+		ceiling = ceiling_of(&terms, pace);
 		queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
+		if (queue <= ceiling && pace)
+			take_turn(skb, p);
 	}
+	/* What a slow sender is refused it tries again and again; it is offered once. */
+	__u64 offered = queue > ceiling && pace && slow(pace) ? 0 : wire;
 
 	/* Two super-packets of other senders are no pressure yet. */
 	if (share->below == GOVERNED && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->window_largest * terms.cost >> LIMIT_COST_SHIFT))
 		sharing->pressed = 1;
-	share->due = measure(state, window_length(state, sharing, &terms), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
+	share->due = measure(state, window_length(state, sharing, &terms), p->now, offered, p->protocol == IPPROTO_TCP ? wire : 0,
 			     queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {
