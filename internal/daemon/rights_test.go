@@ -194,6 +194,7 @@ func TestALowPortTakesARightOfItsOwn(t *testing.T) {
 // Giving connections their pacing back takes a way into their network namespaces.
 func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Namespace(t, "other") // perhaps the only one
 	try := func(rights ...int) error {
 		failed := make(chan error)
 		go func() {
