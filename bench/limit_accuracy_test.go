@@ -76,11 +76,16 @@ func readLimitGrid(b *testing.B) limitGrid {
 // says how evenly the flows share it, and %stolen how much of the processors other machines had.
 func BenchmarkLimitAccuracy(b *testing.B) {
 	g := readLimitGrid(b)
+	g.each(b, g.measure)
+}
+
+// each runs a benchmark of every cell.
+func (g limitGrid) each(b *testing.B, measure func(b *testing.B, load string, rate units.BitRate, flows int)) {
 	for _, load := range g.loads {
 		for _, rate := range g.rates {
 			for _, flows := range g.flows {
 				b.Run(fmt.Sprintf("%s/%s/%d", load, strings.ReplaceAll(rate.String(), " ", ""), flows), func(b *testing.B) {
-					g.measure(b, load, rate, flows)
+					measure(b, load, rate, flows)
 				})
 			}
 		}

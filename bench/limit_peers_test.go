@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"weir/internal/kernel/tc"
@@ -25,15 +23,7 @@ const (
 // that what else the machine does hits all of them.
 func BenchmarkLimitPeers(b *testing.B) {
 	g := readLimitGrid(b)
-	for _, load := range g.loads {
-		for _, rate := range g.rates {
-			for _, flows := range g.flows {
-				b.Run(fmt.Sprintf("%s/%s/%d", load, strings.ReplaceAll(rate.String(), " ", ""), flows), func(b *testing.B) {
-					g.compare(b, load, rate, flows)
-				})
-			}
-		}
-	}
+	g.each(b, g.compare)
 }
 
 func (g limitGrid) compare(b *testing.B, load string, rate units.BitRate, flows int) {

@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 )
 
@@ -216,26 +215,9 @@ func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int,
 // loopback address.
 func datagramSocket(t *testing.T, p *DataPlane) int {
 	t.Helper()
-	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "datagrams")
-	conn, err := rtnl.Open(ns)
-	if err != nil {
+	_, socket := chargedSockets(t, p)
+	if err := unix.Bind(socket(unix.SOCK_DGRAM), &unix.SockaddrInet4{Port: 9}); err != nil { // what is sent to it is never read
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	sockets, err := group.OpenSockets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sockets.Close() })
-	var fds [2]int // what is sent to one of them is never read
-	for i := range fds {
-		if fds[i], err = sockets.Socket(ns, unix.AF_INET, unix.SOCK_DGRAM); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Close(fds[i]) })
-	}
-	if err := errors.Join(conn.SetUp("lo"), unix.Bind(fds[0], &unix.SockaddrInet4{Port: 9}), p.Attach(group.Path)); err != nil {
-		t.Fatal(err)
-	}
-	return fds[1]
+	return socket(unix.SOCK_DGRAM)
 }

@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
 )
 
 // port is where the listeners of these tests are.
@@ -24,29 +22,8 @@ func streamsElsewhere(t *testing.T) (p *DataPlane, ns *netns.Namespace, inside f
 			t.Fatal(err)
 		}
 	}
-	group := testutil.Cgroup(t)
-	ns = testutil.Namespace(t, "streams")
-	conn, err := rtnl.Open(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	sockets, err := group.OpenSockets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sockets.Close() })
-	if err := errors.Join(conn.SetUp("lo"), p.Attach(group.Path)); err != nil {
-		t.Fatal(err)
-	}
-	return p, ns, func() int {
-		fd, err := sockets.Socket(ns, unix.AF_INET, unix.SOCK_STREAM)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Close(fd) })
-		return fd
-	}
+	ns, socket := chargedSockets(t, p)
+	return p, ns, func() int { return socket(unix.SOCK_STREAM) }
 }
 
 // outside is a socket of a namespace that is charged to no scope.

@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -132,6 +135,33 @@ func pin(t *testing.T, from, to *netns.Namespace, address string) {
 	defer here.Close()
 	if err := here.AddNeighbor("eth0", netip.MustParseAddr(address), device.MAC); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// chargedSockets is a namespace with a loopback device, and a way to make IPv4 sockets there of a cgroup that the plane is attached to.
+func chargedSockets(t *testing.T, p *DataPlane) (ns *netns.Namespace, socket func(kind int) int) {
+	t.Helper()
+	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	sockets, err := group.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sockets.Close() })
+	if err := errors.Join(conn.SetUp("lo"), p.Attach(group.Path)); err != nil {
+		t.Fatal(err)
+	}
+	return ns, func(kind int) int {
+		fd, err := sockets.Socket(ns, unix.AF_INET, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
 	}
 }
 
