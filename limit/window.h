@@ -27,21 +27,22 @@ static __always_inline __u32 obeys_marks(struct bpf_sock_ops *ops)
 	return tcp && tcp->ecn_flags & TCP_ECN_OK;
 }
 
+/* Lets delayed acknowledgements wait for so many us at most; not 0 where the kernel does not take it. */
+static __always_inline int delay_acknowledgements(struct bpf_sock_ops *ops, __u32 us)
+{
+	return bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
+}
+
 /*
  * Lets delayed acknowledgements wait for two ticks of the kernel's clock, the least that it takes, where they wait for 40 ms:
  * that of a probe (hold.h) may be one.
  */
 static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct socket_state *known)
 {
-	__u32 us = 2000; /* of 1000 Hz */
-
 	known->prompt = 1;
-	if (bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us)))
-		us = 8000; /* of 250 Hz */
-	if (us > 2000 && bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us))) {
-		us = 20000; /* of 100 Hz */
-		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
-	}
+	/* Of 1000, 250 and 100 Hz. */
+	if (delay_acknowledgements(ops, 2000) && delay_acknowledgements(ops, 8000))
+		delay_acknowledgements(ops, 20000);
 }
 
 /*
@@ -52,7 +53,6 @@ static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct so
 static __always_inline __u64 least_window(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
 {
 	__u32 mss = ops->mss_cache, few = WINDOW_SEGMENTS * mss, many = WINDOW_HELD * mss;
-
 	__u32 brief = (ops->srtt_us >> 3) * 1000LL < HOLD_NS;
 
 	known->segment = window < many && brief && known->repeats < REPEATS_MOST && obeys_marks(ops) ? mss : 0;
