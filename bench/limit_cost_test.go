@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/cgroup"
@@ -212,21 +210,10 @@ func costGroup(b *testing.B, scopes int) (*limit.DataPlane, cgroup.Cgroup) {
 	return plane, group
 }
 
-// programsAt are those that a cgroup has at a hook.
-func programsAt(b *testing.B, path string, hook ebpf.AttachType) []link.AttachedProgram {
-	b.Helper()
-	dir, err := os.Open(path)
-	must(b, err)
-	defer func() { _ = dir.Close() }()
-	result, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
-	must(b, err)
-	return result.Programs
-}
-
 // attached opens the one program that a cgroup has at a hook.
 func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
 	b.Helper()
-	programs := programsAt(b, path, hook)
+	programs := testutil.ProgramsAt(b, path, hook)
 	if len(programs) != 1 {
 		b.Fatalf("%d programs at %s of %s", len(programs), hook, path)
 	}

@@ -96,7 +96,7 @@ func idleGroup(b *testing.B, other cgroup.Cgroup) cgroup.Cgroup {
 	b.Helper()
 	group := testutil.Cgroup(b)
 	for hook, kind := range requestHooks {
-		if len(programsAt(b, other.Path, hook)) == 0 {
+		if len(testutil.ProgramsAt(b, other.Path, hook)) == 0 {
 			continue
 		}
 		attached, err := link.AttachCgroup(link.CgroupOptions{Path: group.Path, Attach: hook, Program: idleProgram(b, kind, hook)})

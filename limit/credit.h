@@ -96,9 +96,7 @@ static __always_inline void count_paid(const struct packet *p, __u64 list, const
 
 		if (!count)
 			continue;
-		count->packets++;
-		count->segments += p->segments;
-		count->bytes += paid->wire;
+		count_admitted(count, p, paid->wire);
 		count->queue[0]++;
 	}
 }

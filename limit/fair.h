@@ -123,9 +123,8 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 }
 
 /*
- * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands,
- * nobody leaves a part to others, and the loop would take seconds to it. Those that have just begun are met by then, before a
- * census has ended.
+ * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands, nobody leaves a part to
+ * others, and the loop would take seconds to it. Those that have just begun are met by then, before a census has ended.
  */
 static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 {

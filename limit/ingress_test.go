@@ -2,33 +2,11 @@ package limit
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
 	"weir/internal/testutil"
 )
-
-// programsAt is the number of programs that a cgroup itself has at each of the data plane's hooks.
-func programsAt(t *testing.T, path string) (n [3]int) {
-	t.Helper()
-	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = dir.Close() }()
-	for i, hook := range []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps} {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
-		if err != nil {
-			testutil.Need(t, "BPF_PROG_QUERY of a cgroup", err)
-		}
-		n[i] = len(found.Programs)
-	}
-	return n
-}
 
 // Packets that no limit is for meet no program at ingress, whichever comes first, the limit or the attachment.
 func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
@@ -47,7 +25,7 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 	}
 	want := func(t *testing.T, path string, want [3]int) {
 		t.Helper()
-		if got := programsAt(t, path); got != want {
+		if got := testutil.CountPrograms(t, path); got != want {
 			t.Errorf("programs at egress, ingress and sockops: %d, want %d", got, want)
 		}
 	}
@@ -77,7 +55,7 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if direction == Ingress && programsAt(t, group.Path) == egress && again.Set(0, Ingress, Limit{Rate: MaxRate}) == nil {
+			if direction == Ingress && testutil.CountPrograms(t, group.Path) == egress && again.Set(0, Ingress, Limit{Rate: MaxRate}) == nil {
 				t.Error("a limit was set at ingress without a place to attach its program to")
 			}
 			again.AttachedTo(group.Path)
@@ -101,7 +79,7 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The kernel releases links that nothing refers to in its own time.
-		testutil.Eventually(t, 5*time.Second, "the end of the links", func() bool { return programsAt(t, group.Path) == [3]int{} })
+		testutil.Eventually(t, 5*time.Second, "the end of the links", func() bool { return testutil.CountPrograms(t, group.Path) == [3]int{} })
 	})
 }
 
@@ -128,7 +106,7 @@ func TestIngressIsDetachedWithItsLastLimit(t *testing.T) {
 				if err := p.EndIngress(); err != nil {
 					t.Fatal(err)
 				}
-				if got := programsAt(t, group.Path); got != want {
+				if got := testutil.CountPrograms(t, group.Path); got != want {
 					t.Errorf("%s: programs at egress, ingress and sockops: %d, want %d", after, got, want)
 				}
 				if way == "in this process" {
@@ -184,7 +162,7 @@ func TestAnEndedAttachmentForIngressIsReplaced(t *testing.T) {
 	if err := again.Set(0, Ingress, limit); err != nil {
 		t.Fatal(err)
 	}
-	if got := programsAt(t, group.Path); got != [3]int{1, 1, 1} {
+	if got := testutil.CountPrograms(t, group.Path); got != [3]int{1, 1, 1} {
 		t.Errorf("programs at egress, ingress and sockops: %d", got)
 	}
 }

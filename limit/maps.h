@@ -173,4 +173,12 @@ struct {
 	__type(value, struct socket_state);
 } limit_sockets SEC(".maps");
 
+/* What is remembered of a packet's socket, the sender's or the receiver's; 0 for nothing. */
+static __always_inline struct socket_state *remembered_of(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	return sk ? bpf_sk_storage_get(&limit_sockets, sk, 0, 0) : 0;
+}
+
 #endif

@@ -66,4 +66,12 @@ static __always_inline __u64 wire_bytes(const struct packet *p, __u32 len, __u32
 	return (__u64)len + (__u64)(p->segments - 1) * p->headers + (__u64)p->segments * overhead;
 }
 
+/* Counts a packet that was admitted. */
+static __always_inline void count_admitted(struct limit_counters *count, const struct packet *p, __u32 wire)
+{
+	count->packets++;
+	count->segments += p->segments;
+	count->bytes += wire;
+}
+
 #endif

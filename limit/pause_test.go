@@ -34,20 +34,11 @@ func TestSenderThatIsBehindCatchesUp(t *testing.T) {
 func pacedAtMost(t *testing.T, l Limit, fair, expected uint64) (most uint64) {
 	t.Helper()
 	client, server, address := path(t)
-	outer, inner := nested(t)
-	p, err := Load(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p, outer, inner := innerScope(t)
 	needStorage(t, p)
-	id, err := inner.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// No window ends within an hour.
 	state := limitLimitState{FairRate: fair, WindowStartNs: uint64(clock(t)), IntervalNs: uint64(time.Hour)}
-	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Egress, l), p.objects.LimitStates.Put(uint32(Egress), &state), p.Attach(outer.Path)); err != nil {
+	if err := errors.Join(p.Set(0, Egress, l), p.objects.LimitStates.Put(uint32(Egress), &state), p.Attach(outer.Path)); err != nil {
 		t.Fatal(err)
 	}
 	process, answers := talker(t, inner, client, echo(t, server, address))

@@ -76,17 +76,8 @@ func modes() map[string]Limit {
 func newAsker(t *testing.T, l Limit) *asker {
 	t.Helper()
 	client, server, address := path(t)
-	outer, inner := nested(t)
-	p, err := Load(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	id, err := inner.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Egress, l), p.Attach(outer.Path)); err != nil {
+	p, outer, inner := innerScope(t)
+	if err := errors.Join(p.Set(0, Egress, l), p.Attach(outer.Path)); err != nil {
 		t.Fatal(err)
 	}
 	process, err := child.Start(context.Background(), "ask", os.Stderr)

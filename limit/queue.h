@@ -9,6 +9,12 @@
 #define US_SHIFT 35
 #define US_RECIPROCAL 274877907 /* 2^US_SHIFT / 125, rounded up: us = ns / 8 / 125 */
 
+/* When a queue that ended at old ends with cost ns more; a scope that was idle has run ahead by its burst, to floor, at most. */
+static __always_inline __s64 ends_after(__s64 old, __s64 floor, __s64 cost)
+{
+	return (old < floor ? floor : old) + cost;
+}
+
 /* Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns, admitted or not. */
 static __always_inline __s64 charge(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
 				    __s64 limit, struct limit_counters *count)
@@ -17,7 +23,7 @@ static __always_inline __s64 charge(struct limit_state *state, __s64 burst_ns, _
 
 	for (int i = 0; i < CAS_TRIES; i++) {
 		__s64 old = *(volatile __s64 *)&state->finish_ns;
-		__s64 finish = (old < floor ? floor : old) + cost;
+		__s64 finish = ends_after(old, floor, cost);
 
 		queue = finish - now;
 		if (queue > limit)

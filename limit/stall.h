@@ -22,15 +22,6 @@
 #define TIMER_NS 150000000LL   /* a repair that comes so much later is that of the timer, 200 ms at least */
 #define CROWDED (16 * FRAME)   /* octets between two refusals, from which on repairs are spared again */
 
-/* What is remembered of the socket that a segment is for. */
-static __always_inline struct socket_state *receiver_of(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-
-	sk = sk ? bpf_sk_fullsock(sk) : 0;
-	return sk ? bpf_sk_storage_get(&limit_sockets, sk, 0, 0) : 0;
-}
-
 static __always_inline __u32 awaits_repair(const struct socket_state *known, const struct packet *p)
 {
 	return known->refused_ns && p->now - known->refused_ns < REPAIR_NS;
@@ -39,7 +30,7 @@ static __always_inline __u32 awaits_repair(const struct socket_state *known, con
 /* Whether a received segment passes beyond the threshold: its sender would stall without it, or stops without a loss. */
 static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p, __u32 holding)
 {
-	struct socket_state *known = p->protocol == IPPROTO_TCP ? receiver_of(skb) : 0;
+	struct socket_state *known = p->protocol == IPPROTO_TCP ? remembered_of(skb) : 0;
 
 	/* Where repairs cannot be told, ends of messages would take their place in the queue. */
 	if (!known)

@@ -78,6 +78,22 @@ func nested(t *testing.T) (outer, inner cgroup.Cgroup) {
 	return outer, inner
 }
 
+// innerScope is a data plane whose scope 0 is the inner of two cgroups, for it to be attached to the outer.
+func innerScope(t *testing.T) (p *DataPlane, outer, inner cgroup.Cgroup) {
+	t.Helper()
+	outer, inner = nested(t)
+	p, err := Load(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	id, err := inner.ID()
+	if err := errors.Join(err, p.AssignCgroup(id, 0)); err != nil {
+		t.Fatal(err)
+	}
+	return p, outer, inner
+}
+
 // path is two namespaces joined by a veth pair whose frames are no larger than the MTU.
 func path(t *testing.T) (client, server *netns.Namespace, address netip.Addr) {
 	t.Helper()

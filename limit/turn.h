@@ -32,18 +32,10 @@ static __always_inline __s64 ceiling_of(const struct terms *terms, __u64 pace)
 	return CEILING * terms->drop_ns - (pace && slow(pace) ? terms->drop_ns >> 1 : 0);
 }
 
-/* What is remembered of the socket that a packet leaves. */
-static __always_inline struct socket_state *sender_known(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk ? bpf_sk_fullsock(skb->sk) : 0;
-
-	return sk ? bpf_sk_storage_get(&limit_sockets, sk, 0, 0) : 0;
-}
-
 /* Whether the sender of a packet of so many octets has its turn. An inner scope may have given it for this very packet. */
 static __always_inline __u32 has_turn(struct __sk_buff *skb, const struct packet *p, __u64 pace, __u64 wire)
 {
-	struct socket_state *known = sender_known(skb);
+	struct socket_state *known = remembered_of(skb);
 	__u64 pause = wire * SECOND / pace;
 
 	if (!slow(pace) || !known || known->turn_ns == p->now)
@@ -53,7 +45,7 @@ static __always_inline __u32 has_turn(struct __sk_buff *skb, const struct packet
 
 static __always_inline void take_turn(struct __sk_buff *skb, const struct packet *p)
 {
-	struct socket_state *known = sender_known(skb);
+	struct socket_state *known = remembered_of(skb);
 
 	if (known)
 		known->turn_ns = p->now;

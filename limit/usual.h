@@ -10,7 +10,6 @@
 
 /* What charge_usual returns, beside a bit for each scope whose window is over (fair.h). */
 #define CHARGED (1 << LIMIT_SCOPES_PER_SOCKET)
-#define FAR (2 << LIMIT_SCOPES_PER_SOCKET) /* some scope is far from its limit */
 
 /* A scope that was asked. */
 struct asked {
@@ -33,14 +32,13 @@ static __always_inline __u32 ask(struct __sk_buff *skb, const struct packet *p, 
 	asked->config = 0;
 	if (!config || !state || config->weight)
 		return 0;
-	if (!(config->flags & LIMIT_ENFORCED) || (skb->ifindex == LOOPBACK && !(config->flags & LIMIT_LOOPBACK)))
+	if (!applies(skb, config))
 		return 1;
 	__s64 old = *(volatile __s64 *)&state->finish_ns, floor = p->now - config->burst_ns;
 
 	asked->config = config;
 	asked->state = state;
-	return (old < floor ? floor : old) + cost_of(wire_bytes(p, skb->len, config->overhead), config) <=
-	       p->now + (__s64)config->mark_ns;
+	return ends_after(old, floor, cost_of(wire_bytes(p, skb->len, config->overhead), config)) <= p->now + (__s64)config->mark_ns;
 }
 
 /*
@@ -55,7 +53,7 @@ static __always_inline __u32 accept(struct __sk_buff *skb, const struct packet *
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
 	__s64 old = *(volatile __s64 *)&state->finish_ns, floor = p->now - config->burst_ns;
 	__u64 wire = wire_bytes(p, skb->len, config->overhead);
-	__s64 cost = cost_of(wire, config), finish = (old < floor ? floor : old) + cost, queue = finish - p->now;
+	__s64 cost = cost_of(wire, config), finish = ends_after(old, floor, cost), queue = finish - p->now;
 
 	if (!count)
 		return 0;
@@ -63,14 +61,11 @@ static __always_inline __u32 accept(struct __sk_buff *skb, const struct packet *
 		__sync_fetch_and_add(&state->finish_ns, cost);
 		count->retries++;
 	}
-	count->packets++;
-	count->segments += p->segments;
-	count->bytes += wire;
+	count_admitted(count, p, wire);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	share->taken = 1;
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
-	if (config->batch >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns &&
-	    state->fair_rate >= most_of(index, target_of(config->rate))) {
+	if (is_far(index, config, state, config->rate, config->burst_ns, wire, queue)) {
 		share->far = 1;
 		share->index = index;
 		share->overhead = config->overhead;
@@ -98,13 +93,9 @@ __attribute__((noinline)) int charge_usual(struct __sk_buff *skb, const struct p
 		if (i < count_of(list) && which & 1 << i && !ask(skb, p, scope_of(list, i) * 2 + direction, &asked[i]))
 			return 0;
 	}
-	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!asked[i].config)
-			continue;
-		result |= accept(skb, p, scope_of(list, i) * 2 + direction, &asked[i], &shares->of[i]) << i;
-		if (shares->of[i].far)
-			result |= FAR;
-	}
+	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
+		if (asked[i].config)
+			result |= accept(skb, p, scope_of(list, i) * 2 + direction, &asked[i], &shares->of[i]) << i;
 	return result;
 }
 

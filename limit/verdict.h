@@ -52,6 +52,19 @@ static __always_inline __u16 chance(__s64 above, __s64 span)
 	return above < span ? (__u64)above * CERTAIN / span : CERTAIN;
 }
 
+/* Whether a scope limits the packet at all. */
+static __always_inline __u32 applies(const struct __sk_buff *skb, const struct limit_config *config)
+{
+	return config->flags & LIMIT_ENFORCED && (skb->ifindex != LOOPBACK || config->flags & LIMIT_LOOPBACK);
+}
+
+/* Whether a scope is far from its limit behind a packet and lets a socket pay for this one and another ahead. */
+static __always_inline __u32 is_far(__u32 index, const struct limit_config *config, const struct limit_state *state, __u64 rate,
+				    __s64 burst_ns, __u64 wire, __s64 queue)
+{
+	return config->batch >= 2 * wire && 2 * queue <= -burst_ns && state->fair_rate >= most_of(index, target_of(rate));
+}
+
 /* The socket of a TCP sender whose packet leaves. */
 static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const struct packet *p, __u32 direction)
 {
@@ -121,17 +134,15 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
 	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!config || !state || !count || !sharing || !(config->flags & LIMIT_ENFORCED))
+	if (!config || !state || !count || !sharing || !applies(skb, config))
 		return 1;
 	if (share->unseen && config->flags & LIMIT_SHADOW)
-		return 1;
-	if (skb->ifindex == LOOPBACK && !(config->flags & LIMIT_LOOPBACK))
 		return 1;
 	__u64 wire = wire_bytes(p, skb->len, config->overhead);
 	struct terms terms = terms_of(config, sharing);
 	__s64 cost = wire * terms.cost >> LIMIT_COST_SHIFT;
 	__s64 limit = threshold_of(&terms, share) - (wire > SMALL_PACKET ? terms.reserve_ns : 0);
-	__s64 ceiling = share->below == GUARANTEED ? 4 * terms.drop_ns : limit;
+	__s64 ceiling = share->below == GUARANTEED ? CEILING * terms.drop_ns : limit;
 	__s64 queue = charge(state, terms.burst_ns, p->now, cost, ceiling, count);
 	/* Of a sender that this scope paces and whose data finds the queue full; 0 for other packets. */
 	__u64 pace = queue > ceiling && wire > SMALL_PACKET && share->below == OWN && !(config->flags & LIMIT_CLASSIC) &&
@@ -176,8 +187,7 @@ __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p
 	share->chance = share->below == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	share->shadow = !!(config->flags & LIMIT_SHADOW);
 	/* What children use of a parent is measured packet by packet. */
-	share->far = share->below == OWN && config->batch >= 2 * wire && 2 * queue <= -terms.burst_ns &&
-		     state->fair_rate >= most_of(index, target_of(terms.rate));
+	share->far = share->below == OWN && is_far(index, config, state, terms.rate, terms.burst_ns, wire, queue);
 	share->overhead = config->overhead;
 	share->cost = cost;
 	share->wire = wire;
@@ -195,9 +205,7 @@ static __always_inline int settle(const struct packet *p, const struct share *sh
 
 	if (!count)
 		return NOTHING;
-	count->packets++;
-	count->segments += p->segments;
-	count->bytes += share->wire;
+	count_admitted(count, p, share->wire);
 	if (!share->chance || bpf_get_prandom_u32() % CERTAIN >= share->chance)
 		return NOTHING;
 	if (p->ecn) {

@@ -46,19 +46,10 @@ func TestSuperPacketsFitALowRate(t *testing.T) {
 // is set free. Its round-trip times count in both directions.
 func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	client, server, address := path(t)
-	outer, inner := nested(t)
-	listener := echo(t, server, address)
-	p, err := Load(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p, outer, inner := innerScope(t)
 	needStorage(t, p)
-	id, err := inner.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(p.AssignCgroup(id, 0), p.Set(0, Ingress, Limit{Rate: 500_000}), p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path)); err != nil {
+	listener := echo(t, server, address)
+	if err := errors.Join(p.Set(0, Ingress, Limit{Rate: 500_000}), p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path)); err != nil {
 		t.Fatal(err)
 	}
 	process, answers := talker(t, inner, client, listener)

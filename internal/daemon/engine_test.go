@@ -256,7 +256,7 @@ func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 		{[]policy.Scope{both}, all},
 	} {
 		apply(t, e, step.scopes...)
-		if got := hooked(t, e); got != step.want {
+		if got := testutil.CountPrograms(t, e.CgroupRoot); got != step.want {
 			t.Errorf("step %d: programs %d, want %d", i, got, step.want)
 		}
 		now := [2]link.ID{linkID(t, e, "link-0"), linkID(t, e, "link-1")}
@@ -291,7 +291,7 @@ func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
 	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf bpf /sys/fs/bpf") {
 		t.Errorf("%v; try %q", err, fault.Advice(err))
 	}
-	if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 || hooked(t, e) != [3]int{} {
+	if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 || testutil.CountPrograms(t, e.CgroupRoot) != [3]int{} {
 		t.Errorf("begun: %+v, %v", status, err)
 	}
 	e.PinDir = filepath.Join(testutil.BPFFS(t), "weir", "limit")

@@ -8,35 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/testutil"
 	"weir/policy"
 )
 
-// hooked is the number of programs that the engine's root has at egress, at ingress and for sockets.
-func hooked(t *testing.T, e *Engine) (n [3]int) {
-	t.Helper()
-	dir, err := os.Open(e.CgroupRoot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = dir.Close() }()
-	for i, hook := range []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps} {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: hook})
-		if err != nil {
-			testutil.Need(t, "BPF_PROG_QUERY of a cgroup", err)
-		}
-		n[i] = len(found.Programs)
-	}
-	return n
-}
-
 // attaches waits for the kernel, which ends attachments that nothing refers to in its own time.
 func attaches(t *testing.T, e *Engine, want [3]int) {
 	t.Helper()
-	testutil.Eventually(t, patience, "the attachments", func() bool { return hooked(t, e) == want })
+	testutil.Eventually(t, patience, "the attachments", func() bool { return testutil.CountPrograms(t, e.CgroupRoot) == want })
 }
 
 // detachPin ends an attachment and leaves its pin, as bpftool can.
@@ -163,7 +144,7 @@ func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 		if out := apply(t, e, after); !out.Recovered || out.Changed {
 			t.Errorf("done %t: %+v", done, out)
 		}
-		if got := hooked(t, e); got != [3]int{1, 0, 1} {
+		if got := testutil.CountPrograms(t, e.CgroupRoot); got != [3]int{1, 0, 1} {
 			t.Errorf("done %t: programs %d", done, got)
 		}
 		apply(t, e, both)
