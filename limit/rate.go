@@ -4,23 +4,20 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/units"
 )
 
 // Direction of traffic, as the cgroup sees it.
-type Direction uint32
+type Direction = direction.Direction
 
 const (
-	Egress  Direction = 0
-	Ingress Direction = 1
+	Egress  = direction.Egress
+	Ingress = direction.Ingress
 )
 
-func (d Direction) String() string {
-	if d == Ingress {
-		return "ingress"
-	}
-	return "egress"
-}
+// Directions lists both.
+var Directions = direction.Both
 
 const (
 	// MinRate and MaxRate bound what a scope can be limited to.

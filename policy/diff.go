@@ -1,12 +1,8 @@
 package policy
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "reflect"
 
-// Action is what becomes of a scope.
+// Action is what becomes of a scope or an item.
 type Action string
 
 const (
@@ -51,45 +47,38 @@ func Diff(have, want []Scope) []Step {
 	return steps
 }
 
-// Summary describes a scope's limits in one line.
-func (s Scope) Summary() string {
-	var parts []string
-	for _, direction := range []struct {
-		name string
-		rate *Rate
-	}{{"egress", s.Egress}, {"ingress", s.Ingress}} {
-		if direction.rate != nil {
-			parts = append(parts, direction.name+" "+direction.rate.String())
-		}
-	}
-	if s.Parent != "" {
-		parts = append(parts, "of "+s.Parent)
-	}
-	if s.Loopback {
-		parts = append(parts, "loopback too")
-	}
-	if s.Shadow {
-		parts = append(parts, "shadow")
-	}
-	return strings.Join(parts, ", ")
+// ItemStep is the part of an item of the host in a plan.
+type ItemStep struct {
+	Action Action `json:"action"`
+	Item   Item   `json:"item"`             // as it will be; for Remove as it was
+	Before *Item  `json:"before,omitempty"` // for Change
 }
 
-// number prints itself.
-type number int
-
-func (n number) String() string { return strconv.Itoa(int(n)) }
-
-// String prints the rate, the part in a parent and the thresholds that were given.
-func (r Rate) String() string {
-	text := r.Rate.String()
-	for _, threshold := range []struct {
-		name  string
-		value fmt.Stringer
-		given bool
-	}{{"min", r.Min, r.Min != 0}, {"weight", number(r.Weight), r.Weight != 0}, {"burst", r.Burst, r.Burst != 0}, {"mark", r.Mark, r.Mark != 0}, {"drop", r.Drop, r.Drop != 0}} {
-		if threshold.given {
-			text += fmt.Sprintf(" (%s %s)", threshold.name, threshold.value)
+// DiffItems is Diff for what is declared of the host.
+func DiffItems(have, want []Item) []ItemStep {
+	find := func(all []Item, of Item) *Item {
+		for i := range all {
+			if all[i].Room == of.Room && all[i].Name == of.Name {
+				return &all[i]
+			}
+		}
+		return nil
+	}
+	var steps []ItemStep
+	for _, item := range have {
+		if find(want, item) == nil {
+			steps = append(steps, ItemStep{Action: Remove, Item: item})
 		}
 	}
-	return text
+	for _, item := range want {
+		switch old := find(have, item); {
+		case old == nil:
+			steps = append(steps, ItemStep{Action: Add, Item: item})
+		case reflect.DeepEqual(old.Treatment, item.Treatment):
+			steps = append(steps, ItemStep{Action: Keep, Item: item})
+		default:
+			steps = append(steps, ItemStep{Action: Change, Item: item, Before: old})
+		}
+	}
+	return steps
 }

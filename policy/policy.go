@@ -1,25 +1,28 @@
 // Package policy is the file in which people declare how traffic is to be treated, and the difference between two of them.
 //
-// It is pure: what a selector stands for on this host is found out by internal/daemon.
+// A policy is scopes (which traffic) by treatments (what is done to it), and sections about the host. This package knows neither
+// selectors nor treatments: a [Language] names the kinds of selectors and what each room adds. It is pure: what a selector stands
+// for on this host is found out by internal/selector.
 package policy
 
 import (
-	"net/netip"
-	"strconv"
-	"time"
+	"reflect"
+	"slices"
+	"strings"
 
-	"weir/internal/units"
 	"weir/internal/yamlfile"
 )
 
 // Policy is a validated policy file. Scopes are in the file's order.
 type Policy struct {
 	Scopes   []Scope
+	Host     []Item   // what is declared of the host, in the order of the rooms
 	Warnings []string // what is allowed and probably not meant, each with its place and a way out
 	written  map[string]written
+	language *Language
 }
 
-// written is where the file speaks of a scope.
+// written is where the file speaks of a scope or an item.
 type written struct {
 	name yamlfile.Place
 	keys yamlfile.Fields
@@ -41,69 +44,67 @@ func (p *Policy) PutInShadow(shadow bool) {
 	}
 }
 
-// Kind says what a scope's traffic is told by.
-type Kind string
+// Group is the kind of the selector of scopes that have none of their own: the traffic of their children.
+const Group = "group"
 
-const (
-	Cgroup    Kind = "cgroup"    // Selector.Text: path below the mount point
-	Unit      Kind = "unit"      // Selector.Text: systemd unit
-	User      Kind = "user"      // Selector.User
-	Interface Kind = "interface" // Selector.Text: device
-	Prefix    Kind = "prefix"    // Selector.Prefix
-	Host      Kind = "host"
-	Group     Kind = "group" // the traffic of its children
-)
-
-// Selector says which traffic a scope speaks of. It is comparable.
+// Selector says which traffic a scope speaks of. It is comparable; Words follow from the rest.
 type Selector struct {
-	Kind   Kind         `json:"kind"`
-	Text   string       `json:"text,omitempty"`
-	User   uint32       `json:"user,omitempty"`
-	Prefix netip.Prefix `json:"prefix,omitzero"`
+	Kind  string `json:"kind"`           // its key in the file, or Group
+	Text  string `json:"text,omitempty"` // in one form for each meaning
+	Words string `json:"words"`          // for people: "remote prefix 10.0.0.0/8"
 }
 
-// Rate is what one direction may use. Zero thresholds are defaults that scale with the rate.
-type Rate struct {
-	Rate units.BitRate `json:"rate"` // bit/s
-	// Min is kept for the scope by its parent, bit/s, no less than what the scope keeps for its own children. Weight is 1 or
-	// more for a scope with a parent, 0 for others.
-	Min    units.BitRate `json:"min,omitempty"`
-	Weight int           `json:"weight,omitempty"`
-	Burst  time.Duration `json:"burst,omitempty"`
-	Mark   time.Duration `json:"mark,omitempty"`
-	Drop   time.Duration `json:"drop,omitempty"`
+func (s Selector) String() string { return s.Words }
+
+// Treatment is what one room does to one scope, or to an item of the host: a struct, or a pointer to one, that
+// encoding/json writes and reads, and whose values are equal if reflect.DeepEqual says so.
+type Treatment interface {
+	Summary() string // in one line
 }
 
-// Scope is some traffic and what it may use. A nil direction is not limited; a scope with a parent has every direction that
-// the parent has. It is comparable by Equal.
+// Treatments are what is done to one scope, by room.
+type Treatments map[string]Treatment
+
+// Scope is some traffic and what is done to it.
 type Scope struct {
-	Name     string   `json:"name"`
-	Applies  Selector `json:"applies"`
-	Parent   string   `json:"parent,omitempty"` // name of a scope, "" for none
-	Egress   *Rate    `json:"egress,omitempty"`
-	Ingress  *Rate    `json:"ingress,omitempty"`
-	Shadow   bool     `json:"shadow,omitempty"`
-	Loopback bool     `json:"loopback,omitempty"`
+	Name       string     `json:"name"`
+	Selector   Selector   `json:"selector"`
+	Parent     string     `json:"parent,omitempty"` // name of a scope, "" for none
+	Shadow     bool       `json:"shadow,omitempty"` // count what would be done, do nothing
+	Treatments Treatments `json:"treatments"`
+}
+
+// Item is something that a room's section declares of the host.
+type Item struct {
+	Room      string    `json:"room"`
+	Name      string    `json:"name"` // as in "link eth0"
+	Treatment Treatment `json:"treatment"`
 }
 
 // Equal says whether two scopes ask for the same.
 func (s Scope) Equal(other Scope) bool {
-	same := func(a, b *Rate) bool { return a == b || a != nil && b != nil && *a == *b }
-	return s.Name == other.Name && s.Applies == other.Applies && s.Parent == other.Parent && same(s.Egress, other.Egress) && same(s.Ingress, other.Ingress) &&
-		s.Shadow == other.Shadow && s.Loopback == other.Loopback
+	return s.Name == other.Name && s.Selector == other.Selector && s.Parent == other.Parent && s.Shadow == other.Shadow &&
+		reflect.DeepEqual(s.Treatments, other.Treatments)
 }
 
-// String says what a selector stands for, in words.
-func (s Selector) String() string {
-	switch s.Kind {
-	case User:
-		return "user " + strconv.FormatUint(uint64(s.User), 10)
-	case Prefix:
-		return "remote prefix " + s.Prefix.String()
-	case Host:
-		return "the whole host"
-	case Group:
-		return "its children"
+// Summary describes what is done to a scope in one line.
+func (s Scope) Summary() string {
+	rooms := make([]string, 0, len(s.Treatments))
+	for room := range s.Treatments {
+		rooms = append(rooms, room)
 	}
-	return string(s.Kind) + " " + s.Text
+	slices.Sort(rooms)
+	var parts []string
+	for _, room := range rooms {
+		if text := s.Treatments[room].Summary(); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if s.Parent != "" {
+		parts = append(parts, "of "+s.Parent)
+	}
+	if s.Shadow {
+		parts = append(parts, "shadow")
+	}
+	return strings.Join(parts, ", ")
 }

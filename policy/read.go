@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
-	"path"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"weir/internal/fault"
-	"weir/internal/units"
 	"weir/internal/yamlfile"
 )
 
@@ -24,12 +21,12 @@ var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000}
 const tryReference = "correct the file at the places named; docs/formats/policy.md describes the format"
 
 // Load reads a policy file.
-func Load(filename string) (*Policy, error) {
+func (l *Language) Load(filename string) (*Policy, error) {
 	text, err := ReadFile(filename)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(filename, text)
+	return l.Parse(filename, text)
 }
 
 // ReadFile reads the text of a policy file.
@@ -52,155 +49,181 @@ func ReadFile(filename string) ([]byte, error) {
 	return text, nil
 }
 
+// rawScope is a scope of the file, its keys read.
+type rawScope struct {
+	name      yamlfile.Text
+	own       *scopeKeys
+	selectors any   // pointer to Language.selector
+	rooms     []any // as Language.rooms, nil where a room has no keys of a scope
+	fields    yamlfile.Fields
+}
+
 // Parse reads a policy from a file's text. Its errors are faults of status Usage that name every mistake with its place.
-func Parse(filename string, text []byte) (*Policy, error) {
+func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	tree, err := yamlfile.ParseWithin(limits, filename, text)
 	if err != nil {
 		return nil, err
 	}
 	var problems yamlfile.Problems
-	var raw file
-	tree.Decode(&raw, nil, &problems)
-	unread := problems.Len() > 0
-	if raw.Version != 1 && (!unread || raw.Version != 0) {
-		problems.Add(raw.At("version"), "", "version %d is not known: this Weir reads version 1", raw.Version)
+	l.findAbsent(tree.Root, &problems)
+	file := l.file.New()
+	l.file.Decode(tree.Root, "", file, nil, &problems)
+	own := file[0].(*fileKeys)
+	scopes := make([]rawScope, 0, len(own.Scopes))
+	for _, entry := range own.Scopes {
+		scopes = append(scopes, l.decode(entry.Key, entry.Value, &problems))
 	}
-	p := &Policy{written: map[string]written{}}
-	t := newTree(raw.Scopes)
-	first := map[Selector]yamlfile.Text{}
-	for _, entry := range raw.Scopes {
-		if entry.Value.Flawed() {
-			continue // or one mistake would be told as two
-		}
-		// Whose child cannot be read may be a parent.
-		scope := entry.Value.scope(entry.Key, unread || t.parents[entry.Key.Value], &problems)
-		if other, twice := first[scope.Applies]; twice && scope.Applies.Kind != "" && scope.Applies.Kind != Group {
-			problems.Add(entry.Key.Place, fmt.Sprintf("keep one of %s and %s, with the limit that is meant", other.Value, scope.Name),
-				"scopes.%s: %s has a scope already, %s at %s: two limits on the same traffic contradict each other",
-				scope.Name, scope.Applies, other.Value, other.Place)
-		} else {
-			first[scope.Applies] = entry.Key
-		}
-		p.Scopes = append(p.Scopes, scope)
-		p.written[scope.Name] = written{entry.Key.Place, entry.Value.Fields}
+	if version := own.Version; version != 1 && (problems.Len() == 0 || version != 0) {
+		problems.Add(own.At("version"), "", "version %d is not known: this Weir reads version 1", version)
 	}
-	if t.check(&problems); problems.Len() == 0 {
-		t.share(p.Scopes, &problems)
-	}
+	p := &Policy{written: map[string]written{}, language: l}
+	l.build(p, scopes, file[1:], &problems)
 	if err := problems.Err(tryReference); err != nil {
 		return nil, err
 	}
-	p.Warnings = slices.Concat(p.neverReached(), t.warnings(p), p.tooSlow(), p.exempt())
+	for _, g := range l.rooms {
+		if g.Warn != nil {
+			p.Warnings = append(p.Warnings, g.Warn(p)...)
+		}
+	}
 	return p, nil
 }
 
-// scope checks one scope of the file.
-func (f *scopeFile) scope(name yamlfile.Text, isParent bool, problems *yamlfile.Problems) Scope {
-	complain := func(key, format string, args ...any) {
-		problems.Add(f.At(key), "", "scopes.%s: %s", name.Value, fmt.Sprintf(format, args...))
+// findAbsent names keys that belong to rooms which this build does not have, and takes them out so that they are not called
+// unknown as well.
+func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) {
+	take := func(n *yamlfile.Node, path string) {
+		n.Entries = slices.DeleteFunc(n.Entries, func(e yamlfile.Entry) bool {
+			room, absent := l.absent[e.Key]
+			if absent {
+				problems.Add(e.Place, "leave it out, or use a build of Weir that has it", "%s%s is of the room %s, which this build does not have", path, e.Key, room)
+			}
+			return absent
+		})
 	}
-	s := Scope{Name: name.Value, Shadow: f.Shadow, Loopback: f.Loopback, Parent: f.Parent, Applies: f.selector(isParent, complain)}
-	if f.Egress == nil && f.Ingress == nil && f.Parent == "" {
-		complain("", "limits nothing: give egress, ingress or both")
+	if len(l.absent) == 0 {
+		return
 	}
-	s.Egress = f.Egress.rate("egress", f.Parent != "", complain)
-	s.Ingress = f.Ingress.rate("ingress", f.Parent != "", complain)
+	take(root, "")
+	if scopes := root.Get("scopes"); scopes != nil {
+		for _, e := range scopes.Entries {
+			take(e.Value, "scopes."+e.Key+".")
+		}
+	}
+}
+
+// decode reads the keys of one scope.
+func (l *Language) decode(name yamlfile.Text, n *yamlfile.Node, problems *yamlfile.Problems) rawScope {
+	parts := l.scope.New()
+	s := rawScope{name: name, own: parts[0].(*scopeKeys), selectors: parts[1], fields: l.scope.Decode(n, "scopes."+name.Value, parts, nil, problems)}
+	rest := parts[2:]
+	for _, g := range l.rooms {
+		if g.Scope == nil {
+			s.rooms = append(s.rooms, nil)
+			continue
+		}
+		s.rooms, rest = append(s.rooms, rest[0]), rest[1:]
+	}
 	return s
 }
 
-// selector reads the one key that says which traffic is meant. A parent may do without.
-func (f *scopeFile) selector(isParent bool, complain func(key, format string, args ...any)) Selector {
+// build makes the policy of what was read, room by room.
+func (l *Language) build(p *Policy, raw []rawScope, sections []any, problems *yamlfile.Problems) {
+	unread := problems.Len() > 0
+	t := newTree(raw)
+	t.check(problems)
+	drafts := make([]DraftScope, 0, len(raw))
+	place, readable := make([]int, len(raw)), make([]int, 0, len(raw))
+	p.Scopes = make([]Scope, 0, len(raw)) // drafts point into it
+	first := map[Selector]yamlfile.Text{}
+	for i := range raw {
+		place[i] = -1
+		if raw[i].fields.Flawed() {
+			continue // or one mistake would be told as two
+		}
+		s := &raw[i]
+		// Whose child cannot be read may be a parent.
+		selector := l.selectorOf(s, unread || t.parents[s.name.Value], problems)
+		if other, twice := first[selector]; twice && selector.Kind != "" && selector.Kind != Group {
+			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s, with what is meant", other.Value, s.name.Value),
+				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic contradict each other",
+				s.name.Value, selector, other.Value, other.Place)
+		} else {
+			first[selector] = s.name
+		}
+		place[i] = len(p.Scopes)
+		readable = append(readable, i)
+		p.Scopes = append(p.Scopes, Scope{Name: s.name.Value, Selector: selector, Parent: s.own.Parent, Shadow: s.own.Shadow, Treatments: Treatments{}})
+		p.written[s.name.Value] = written{s.name.Place, s.fields}
+	}
+	for n, i := range readable {
+		above := -1
+		if parent := t.parent(i); parent >= 0 {
+			above = place[parent]
+		}
+		drafts = append(drafts, DraftScope{Scope: &p.Scopes[n], Above: above, Depth: t.depth[i], IsParent: t.parents[raw[i].name.Value], fields: raw[i].fields})
+	}
+	l.askRooms(p, raw, readable, drafts, sections, problems)
+	for n := range drafts {
+		if s := &drafts[n]; len(s.Treatments) == 0 && s.Parent == "" && !s.Has(l.treats()...) {
+			problems.Add(s.fields.Self, "", "scopes.%s: asks for nothing: give %s", s.Name, orList(l.treats()))
+		}
+	}
+}
+
+// askRooms has every room read its keys.
+func (l *Language) askRooms(p *Policy, raw []rawScope, readable []int, drafts []DraftScope, sections []any, problems *yamlfile.Problems) {
+	for r, g := range l.rooms {
+		d := &Draft{Scopes: slices.Clone(drafts), room: g.Room, policy: p, problems: problems}
+		for n, i := range readable {
+			d.Scopes[n].Keys = raw[i].rooms[r]
+		}
+		if g.Section != nil {
+			d.Section, sections = sections[0], sections[1:]
+		}
+		g.Read(d)
+	}
+}
+
+// treats lists the keys of scopes that make some room treat them.
+func (l *Language) treats() (all []string) {
+	for _, g := range l.rooms {
+		all = append(all, g.Treats...)
+	}
+	return all
+}
+
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// selectorOf reads the one key that says which traffic is meant. A parent may do without.
+func (l *Language) selectorOf(s *rawScope, isParent bool, problems *yamlfile.Problems) Selector {
 	var given []Selector
-	if f.Cgroup != "" {
-		clean := path.Clean("/" + f.Cgroup)
-		if clean == "/" {
-			complain("cgroup", "the root cgroup is the whole host: write host: true")
+	values := reflect.ValueOf(s.selectors).Elem()
+	keys := make([]string, len(l.selectors))
+	for i, k := range l.selectors {
+		keys[i] = k.Key
+		value := values.Field(i)
+		if value.IsNil() || value.Elem().Kind() == reflect.Bool && !value.Elem().Bool() {
+			continue
 		}
-		given = append(given, Selector{Kind: Cgroup, Text: clean})
-	}
-	if f.Unit != "" {
-		if strings.ContainsAny(f.Unit, "/ ") || !strings.Contains(f.Unit, ".") {
-			complain("unit", "%q is no systemd unit: write its whole name, as in backup.service", f.Unit)
-		}
-		given = append(given, Selector{Kind: Unit, Text: f.Unit})
-	}
-	if f.User != nil {
-		if *f.User < 0 || *f.User > 1<<32-2 {
-			complain("user", "%d is no user id", *f.User)
-		}
-		given = append(given, Selector{Kind: User, User: uint32(*f.User)})
-	}
-	if f.Interface != "" {
-		if len(f.Interface) > 15 || strings.ContainsAny(f.Interface, "/ ") {
-			complain("interface", "%q is no device name", f.Interface)
-		}
-		given = append(given, Selector{Kind: Interface, Text: f.Interface})
-	}
-	if f.Prefix != "" {
-		prefix, err := netip.ParsePrefix(f.Prefix)
+		text, words, err := k.Parse(fmt.Sprint(value.Elem().Interface()))
 		if err != nil {
-			complain("prefix", "%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", f.Prefix)
+			problems.Add(s.fields.At(k.Key), fault.Advice(err), "scopes.%s: %v", s.name.Value, err)
 		}
-		given = append(given, Selector{Kind: Prefix, Prefix: prefix.Masked()})
-	}
-	if f.Host {
-		given = append(given, Selector{Kind: Host})
+		given = append(given, Selector{k.Key, text, words})
 	}
 	switch {
 	case len(given) == 1:
 		return given[0]
 	case len(given) == 0 && isParent:
-		return Selector{Kind: Group}
+		return Selector{Kind: Group, Words: "its children"}
 	}
-	complain("", "says %d times which traffic is meant: give exactly one of cgroup, unit, user, interface, prefix, host, "+
-		"or none in a group, which other scopes name as their parent", len(given))
+	problems.Add(s.fields.Self, "", "scopes.%s: says %d times which traffic is meant: give exactly one of %s, "+
+		"or none in a group, which other scopes name as their parent", s.name.Value, len(given), strings.Join(keys, ", "))
 	return Selector{}
-}
-
-// The range of rates that the data plane holds to.
-const (
-	minRate units.BitRate = 64_000
-	maxRate units.BitRate = 400_000_000_000
-	// maxWeight and maxDepth are its limits too: a packet is charged to so many scopes.
-	maxWeight = 10_000
-	maxDepth  = 4
-)
-
-// rate checks what can be seen of a direction alone; a child's part in its parent is seen to by tree.share.
-func (f *rateFile) rate(direction string, child bool, complain func(key, format string, args ...any)) *Rate {
-	if f == nil {
-		return nil
-	}
-	r := &Rate{}
-	switch {
-	case f.Rate != nil && (*f.Rate < minRate || *f.Rate > maxRate):
-		complain(direction, "%s: rate %s is outside %s to %s", direction, *f.Rate, minRate, maxRate)
-	case f.Rate != nil:
-		r.Rate = *f.Rate
-	case !child:
-		complain(direction, "%s: no rate is given: only a scope with a parent may leave it out", direction)
-	}
-	if f.Weight != nil {
-		if r.Weight = *f.Weight; r.Weight < 1 || r.Weight > maxWeight {
-			complain(direction, "%s: weight %d is outside 1 to %d", direction, r.Weight, maxWeight)
-		}
-	}
-	if f.Min != nil {
-		r.Min = *f.Min
-	}
-	if !child && (f.Weight != nil || f.Min != nil) {
-		complain(direction, "%s: min and weight speak of a part in a parent: name one with parent", direction)
-	}
-	for _, threshold := range []struct {
-		from *units.Duration
-		to   *time.Duration
-	}{{f.Burst, &r.Burst}, {f.Mark, &r.Mark}, {f.Drop, &r.Drop}} {
-		if threshold.from != nil {
-			*threshold.to = time.Duration(*threshold.from)
-		}
-	}
-	if r.Mark != 0 && r.Drop != 0 && r.Mark >= r.Drop {
-		complain(direction, "%s: mark %s is not below drop %s", direction, r.Mark, r.Drop)
-	}
-	return r
 }

@@ -12,7 +12,7 @@ func escapeNotes(status daemon.Status) (notes []string) {
 		if n := len(s.Escaped); n > 0 {
 			first := s.Escaped[0]
 			notes = append(notes, fmt.Sprintf("Warning: %d sockets of processes in scope %s escape it, of process %d (%s) for instance: they were opened outside its cgroup and stay charged there. Restart the process inside the cgroup.",
-				n, s.Scope.Name, first.PID, first.Command))
+				n, s.Name, first.PID, first.Command))
 		}
 	}
 	return notes

@@ -18,15 +18,14 @@ import (
 	"weir/record"
 )
 
-// readPolicy reads the policy file and prints its warnings.
-func (a *app) readPolicy(file string, shadow bool) (*policy.Policy, error) {
-	p, err := policy.Load(file)
+// engine is that of this host, with the rooms of this build.
+func engine() (*daemon.Engine, error) {
+	all := rooms.All()
+	language, err := rooms.Language(all)
 	if err != nil {
 		return nil, err
 	}
-	a.warn(p.Warnings)
-	p.PutInShadow(shadow)
-	return p, nil
+	return daemon.New(all, language)
 }
 
 func (a *app) warn(warnings []string) {
@@ -70,7 +69,7 @@ nothing. Killed half-way, the next apply completes it.`,
 
 // warnOfController says which other file the host follows than the one that was applied by hand, "" for a release.
 func (a *app) warnOfController(file string) error {
-	engine, err := daemon.New()
+	engine, err := engine()
 	if err != nil {
 		return err
 	}
@@ -97,20 +96,20 @@ func overrides(controller *daemon.Controller, file string) []string {
 }
 
 // takesPolicy completes a command that reads a policy file, does something with it and prints what changes.
-func (a *app) takesPolicy(title string, do func(*daemon.Engine, []policy.Scope) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
+func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
 	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
 	command.Args = cobra.ExactArgs(1)
 	command.RunE = func(_ *cobra.Command, args []string) error {
-		p, err := policy.Load(args[0])
+		engine, err := engine()
 		if err != nil {
 			return err
 		}
-		engine, err := daemon.New()
+		p, err := engine.Language.Load(args[0])
 		if err != nil {
 			return err
 		}
 		p.PutInShadow(*shadow)
-		result, err := engine.Take(p, func(scopes []policy.Scope) (daemon.Outcome, error) { return do(engine, scopes) })
+		result, err := engine.Take(p, func(p *policy.Policy) (daemon.Outcome, error) { return do(engine, p) })
 		a.warn(result.Warnings)
 		if err != nil {
 			return err
@@ -125,9 +124,7 @@ func (a *app) outcome(out daemon.PolicyResult, title string) error {
 	if out.Recovered {
 		a.say("an apply that was interrupted has been completed first")
 	}
-	if out.NotPaced != "" {
-		a.say("Warning: connections that were open are limited but not paced: %s", out.NotPaced)
-	}
+	a.warn(out.Notes)
 	if a.format == "json" {
 		return a.json(out)
 	}
@@ -135,23 +132,30 @@ func (a *app) outcome(out daemon.PolicyResult, title string) error {
 }
 
 func outcomeTable(out daemon.PolicyResult, title string) record.Table {
-	table := record.Table{Title: title, Columns: []string{"", "scope", "applies to", "limits", "mechanism"}}
+	table := record.Table{Title: title, Columns: []string{"", "scope", "applies to", "treatment", "mechanism"}}
 	waiting := map[string]string{}
 	for _, w := range out.Waiting {
 		waiting[w.Scope] = fmt.Sprintf("waits: %s (%s)", w.For, w.Place)
 	}
 	for _, step := range out.Steps {
-		action, limits, mechanism := string(step.Action), step.Scope.Summary(), step.Mechanism
+		action, treatment, mechanism := string(step.Action), step.Scope.Summary(), step.Mechanism
 		if step.Before != nil {
-			limits = step.Before.Summary() + " → " + limits
+			treatment = step.Before.Summary() + " → " + treatment
 		}
 		if step.Rebound && step.Action == policy.Keep {
-			action = "bind anew"
+			action = "rebind"
 		}
 		if text, waits := waiting[step.Scope.Name]; waits {
 			mechanism = text
 		}
-		table.Rows = append(table.Rows, []string{action, step.Scope.Name, step.Scope.Applies.String(), limits, mechanism})
+		table.Rows = append(table.Rows, []string{action, step.Scope.Name, step.Scope.Selector.String(), treatment, mechanism})
+	}
+	for _, step := range out.Host {
+		treatment := step.Item.Treatment.Summary()
+		if step.Before != nil {
+			treatment = step.Before.Treatment.Summary() + " → " + treatment
+		}
+		table.Rows = append(table.Rows, []string{string(step.Action), "", step.Item.Name, treatment, ""})
 	}
 	var notes []string
 	if out.Restored {
@@ -174,7 +178,7 @@ func newStatusCommand(a *app) *cobra.Command {
 		Example: "  weir status\n  weir status --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := daemon.New()
+			engine, err := engine()
 			if err != nil {
 				return err
 			}
@@ -193,55 +197,6 @@ func newStatusCommand(a *app) *cobra.Command {
 	}
 }
 
-// notAttached says what to do where what is in force is not, or only in part.
-const notAttached = "The limits are not attached, or only in part: run 'weir apply' or 'weir daemon'."
-
-func (a *app) statusTable(status daemon.Status) error {
-	notes := controllerNote(status.Controller)
-	if status.Interrupted {
-		notes = append(notes, "An apply was interrupted; the next apply completes it.")
-	}
-	if len(status.Scopes) == 0 {
-		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
-		return err
-	}
-	if !status.Enforced {
-		notes = append(notes, notAttached)
-	}
-	table := record.Table{Columns: []string{"scope", "applies to", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
-	for _, s := range status.Scopes {
-		for _, direction := range []struct {
-			name  string
-			rate  *policy.Rate
-			count *limit.Counters
-			now   *limit.State
-		}{{"egress", s.Scope.Egress, s.Egress, s.EgressNow}, {"ingress", s.Scope.Ingress, s.Ingress, s.IngressNow}} {
-			if direction.rate == nil {
-				continue
-			}
-			row := []string{s.Scope.Name, s.Scope.Applies.String(), direction.name, promise(s.Scope, direction.rate, direction.now), "", "", "", "", s.State}
-			if c := direction.count; c != nil {
-				row[4] = units.ByteSize(c.Bytes).String()
-				row[5], row[6], row[7] = strconv.FormatUint(c.Marked, 10), strconv.FormatUint(c.Reduced, 10), strconv.FormatUint(c.Refused, 10)
-			}
-			table.Rows = append(table.Rows, row)
-		}
-	}
-	if status.Overflow > 0 {
-		notes = append(notes, fmt.Sprintf("%d packets had more than %d scopes; the outermost were not charged.", status.Overflow, limit.MaxDepth))
-	}
-	table.Note = strings.Join(append(notes, escapeNotes(status)...), "\n")
-	return a.table(table)
-}
-
-// promise is what a direction may use, and for a child what that is now.
-func promise(s policy.Scope, rate *policy.Rate, now *limit.State) string {
-	if s.Parent == "" || now == nil {
-		return rate.Rate.String()
-	}
-	return fmt.Sprintf("%s of %s, now %s", rate, s.Parent, short(now.Allowed))
-}
-
 func newReleaseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "release",
@@ -250,7 +205,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 		Example: "  weir release",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := daemon.New()
+			engine, err := engine()
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,10 +23,10 @@ func newTopCommand(a *app) *cobra.Command {
 	interval := time.Second
 	command := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the limits at work",
-		Long: `Watch the limits at work: per scope and direction the rate, its share of the
-limit, the virtual queue, and what was marked, reduced and refused. The busiest
-come first. q quits.
+		Short: "Watch a policy at work",
+		Long: `Watch a policy at work: what each room does to each scope, per second. Of limits
+that is the rate, its share of the limit, the virtual queue, and what was marked,
+reduced and refused. The busiest come first. q quits.
 
 Where standard output is no terminal, or with --format json, it prints what
 happened within one interval and ends.`,
@@ -35,7 +36,7 @@ happened within one interval and ends.`,
 			if interval < 100*time.Millisecond || interval > time.Hour {
 				return fault.New(fault.Usage, "write --interval 1s", "--interval %s is outside 100ms to 1h", interval)
 			}
-			engine, err := daemon.New()
+			engine, err := engine()
 			if err != nil {
 				return err
 			}
@@ -75,20 +76,34 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 	if err != nil {
 		return err
 	}
-	rows := topRows(before, after, ended.Sub(began))
+	all := topRooms(before, after, ended.Sub(began))
 	if a.format == "json" {
-		return a.json(topDocument{Format: "weir-top/1", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Rows: rows})
+		return a.json(topDocument{Format: "weir-top/2", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Rooms: all})
 	}
-	if len(rows) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "No limit is in force.")
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(a.stdout, nothingInForce)
 		return err
 	}
-	var cells [][]string
-	for _, row := range rows {
-		cells = append(cells, row.cells())
+	for i, r := range all {
+		var cells [][]string
+		for _, row := range r.Rows {
+			cells = append(cells, row.cells(r.status))
+		}
+		title := ""
+		if len(all) > 1 {
+			title = r.Room
+		}
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := texttable.Write(a.stdout, title, strings.Join(r.status.Notes, "\n"), topHeader(r.status), cells); err != nil {
+			return err
+		}
 	}
-	return texttable.Write(a.stdout, "", "", topColumns, cells)
+	return nil
 }
+
+const nothingInForce = "No policy is in force."
 
 // watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it was.
 func watchTop(ctx context.Context, screen *os.File, source topSource, interval time.Duration) (err error) {

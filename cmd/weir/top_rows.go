@@ -8,125 +8,197 @@ import (
 	"time"
 
 	"weir/internal/daemon"
+	"weir/internal/room"
 	"weir/internal/units"
-	"weir/limit"
-	"weir/policy"
 )
 
-// topDocument is weir-top/1.
+// topDocument is weir-top/2.
 type topDocument struct {
 	Format     string             `json:"format"`
 	Interval   float64            `json:"interval_s"`
 	Controller *daemon.Controller `json:"controller,omitempty"`
-	Rows       []topRow           `json:"rows"`
+	Rooms      []topRoom          `json:"rooms"`
 }
 
-// topRow is what one direction of a scope did within an interval. Rates are bit/s or events per second.
+// topRoom is what one room did within an interval.
+type topRoom struct {
+	Room    string        `json:"room"`
+	Columns []room.Column `json:"columns"`
+	Rows    []topRow      `json:"rows"`
+	status  daemon.RoomStatus
+}
+
+// topRow is one scope or a part of it. Values are by the names of columns: of a counter what it grew by in a second, of a
+// histogram percentiles of what came in the interval.
 type topRow struct {
-	Scope     string        `json:"scope"`
-	Applies   string        `json:"applies_to"`
-	Direction string        `json:"direction"`
-	State     string        `json:"state"`
-	Parent    string        `json:"parent,omitempty"`
-	Limit     units.BitRate `json:"limit_bit_s"`
-	Allowed   units.BitRate `json:"allowed_bit_s"` // less than the limit where the scope shares a parent
-	Rate      units.BitRate `json:"rate_bit_s"`
-	Share     float64       `json:"share"` // of the limit
-	Queue     float64       `json:"queue_s"`
-	Fair      units.BitRate `json:"fair_rate_bit_s"`
-	Marked    float64       `json:"marked_per_s"`
-	Reduced   float64       `json:"reduced_per_s"`
-	Refused   float64       `json:"refused_per_s"`
-	// Percentiles of the interval's TCP round-trip times, upper bounds of buckets that double; 0 without samples.
-	RTT50 float64 `json:"rtt_p50_s"`
-	RTT99 float64 `json:"rtt_p99_s"`
+	Scope   string              `json:"scope"`
+	Applies string              `json:"applies_to"`
+	Part    string              `json:"part,omitempty"`
+	State   string              `json:"state"`
+	Parent  string              `json:"parent,omitempty"`
+	Share   float64             `json:"share"` // of what the columns declare
+	Values  map[string]topValue `json:"values"`
 }
 
-// topRows compares two looks. The busiest come first: by share of the limit, then by name.
-func topRows(before, after daemon.Status, elapsed time.Duration) []topRow {
-	type key struct{ scope, direction string }
-	was := map[key]*limit.Counters{}
-	for _, s := range before.Scopes {
-		was[key{s.Scope.Name, "egress"}], was[key{s.Scope.Name, "ingress"}] = s.Egress, s.Ingress
+// topValue is a number, or two percentiles of a histogram, upper bounds of buckets that double; 0 without samples.
+type topValue struct {
+	Number float64  `json:"value"`
+	P50    *float64 `json:"p50,omitempty"`
+	P99    *float64 `json:"p99,omitempty"`
+}
+
+// topRooms compares two looks.
+func topRooms(before, after daemon.Status, elapsed time.Duration) []topRoom {
+	was := map[string]daemon.RoomStatus{}
+	for _, r := range before.Rooms {
+		was[r.Room] = r
+	}
+	all := []topRoom{}
+	for _, r := range after.Rooms {
+		all = append(all, topRoom{Room: r.Room, Columns: r.Columns, Rows: topRows(was[r.Room], r, scopesByName(after), elapsed), status: r})
+	}
+	return all
+}
+
+// topRows compares two looks at one room. The busiest come first: by share, then by name.
+func topRows(before, after daemon.RoomStatus, scopes map[string]daemon.ScopeStatus, elapsed time.Duration) []topRow {
+	type key struct{ scope, part string }
+	was := map[key]daemon.Values{}
+	for _, row := range before.Rows {
+		was[key{row.Scope, row.Part}] = row.Values
 	}
 	rows := []topRow{}
-	for _, s := range after.Scopes {
-		for _, d := range []struct {
-			name  string
-			rate  *policy.Rate
-			count *limit.Counters
-			now   *limit.State
-		}{{"egress", s.Scope.Egress, s.Egress, s.EgressNow}, {"ingress", s.Scope.Ingress, s.Ingress, s.IngressNow}} {
-			if d.rate == nil {
-				continue
-			}
-			row := topRow{Scope: s.Scope.Name, Applies: s.Scope.Applies.String(), Direction: d.name, State: s.State, Parent: s.Scope.Parent, Limit: d.rate.Rate}
-			if d.now != nil {
-				row.Queue, row.Fair, row.Allowed = d.now.Queue.Seconds(), d.now.FairRate, d.now.Allowed
-			}
-			if old := was[key{s.Scope.Name, d.name}]; old != nil && d.count != nil && elapsed > 0 {
-				row.count(old, d.count, elapsed)
-			}
-			rows = append(rows, row)
-		}
+	for _, row := range after.Rows {
+		s := scopes[row.Scope]
+		one := topRow{Scope: row.Scope, Applies: s.Selector.String(), Part: row.Part, State: s.State, Parent: s.Parent, Values: map[string]topValue{}}
+		one.compare(after.Columns, was[key{row.Scope, row.Part}], row.Values, elapsed)
+		rows = append(rows, one)
 	}
 	slices.SortStableFunc(rows, func(a, b topRow) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Direction, b.Direction))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Part, b.Part))
 	})
 	return rows
 }
 
-// count fills in what was counted between two looks. A counter that went back belongs to a new data plane.
-func (r *topRow) count(old, now *limit.Counters, elapsed time.Duration) {
-	if now.Bytes < old.Bytes {
-		old = &limit.Counters{}
+// compare fills in what came between two looks. Counters that went back belong to a new data plane, and began at zero.
+func (r *topRow) compare(columns []room.Column, old, now daemon.Values, elapsed time.Duration) {
+	if slices.ContainsFunc(columns, func(c room.Column) bool { return c.Kind == room.Counter && now[c.Name].Count < old[c.Name].Count }) {
+		old = daemon.Values{}
 	}
-	perSecond := func(old, now uint64) float64 { return float64(now-min(old, now)) / elapsed.Seconds() }
-	r.Rate = units.BitRate(perSecond(old.Bytes, now.Bytes) * 8)
-	r.Share = float64(r.Rate) / float64(max(1, r.Limit))
-	r.Marked, r.Reduced, r.Refused = perSecond(old.Marked, now.Marked), perSecond(old.Reduced, now.Reduced), perSecond(old.Refused, now.Refused)
-	var rtt [32]uint64
-	for i := range rtt {
-		rtt[i] = now.RTT[i] - min(old.RTT[i], now.RTT[i])
+	compared := old != nil && elapsed > 0
+	for _, c := range columns {
+		value, known := now[c.Name]
+		switch {
+		case !known:
+		case c.Kind == room.Gauge:
+			r.Values[c.Name] = topValue{Number: value.Number}
+		case !compared:
+			r.Values[c.Name] = topValue{}
+		case c.Kind == room.Histogram:
+			r.Values[c.Name] = spread(old[c.Name].Histogram, value.Histogram)
+		default:
+			r.Values[c.Name] = topValue{Number: float64(value.Count-old[c.Name].Count) / elapsed.Seconds()}
+		}
+		if of := now[c.Of]; c.Of != "" && of.Known && of.Number > 0 {
+			r.Share = r.Values[c.Name].Number * bitsOf(c.Unit) / of.Number
+		}
 	}
-	r.RTT50, r.RTT99 = limit.Percentile(rtt, 0.5)/1e6, limit.Percentile(rtt, 0.99)/1e6
 }
 
-var topColumns = []string{"scope", "applies to", "direction", "limit", "may use", "rate", "of limit", "queue", "RTT p50/p99", "fair rate", "marks/s", "reductions/s", "refused/s", "state"}
-
-// Columns that the live view treats apart.
-const (
-	shareColumn   = 6
-	refusedColumn = 12
-	stateColumn   = 13
-)
-
-// cells are the row's text, one for each of topColumns.
-func (r topRow) cells() []string {
-	return []string{r.Scope, r.Applies, r.Direction, short(r.Limit), short(r.Allowed), short(r.Rate), fmt.Sprintf("%.1f %%", 100*r.Share),
-		queue(r.Queue), roundTrips(r.RTT50, r.RTT99), short(r.Fair), events(r.Marked), events(r.Reduced), events(r.Refused), r.State}
+// spread is the percentiles of what came between two looks at a histogram.
+func spread(old, now *room.Buckets) topValue {
+	if old == nil {
+		old = &room.Buckets{}
+	}
+	since := now.Since(*old)
+	p50, p99 := since.Percentile(0.5), since.Percentile(0.99)
+	return topValue{P50: &p50, P99: &p99}
 }
 
-// short prints a rate with three digits or so: it changes with every look, and its width should not.
-func short(r units.BitRate) string {
-	value, unit := float64(r), 0
-	names := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}
-	for ; value >= 999.5 && unit < len(names)-1; unit++ {
-		value /= 1000
+// bitsOf is how many bits one of a unit has: a share of a rate is of bits.
+func bitsOf(u room.Unit) float64 {
+	if u == room.Octets {
+		return 8
 	}
+	return 1
+}
+
+// topColumn is one column of the table: a value, or the share that its rate is.
+type topColumn struct {
+	title string
+	of    room.Column
+	share bool
+}
+
+// topColumns are those that a room's table has between what a row is about and its state.
+func topColumns(all []room.Column) (columns []topColumn) {
+	titles := map[string]string{}
+	for _, c := range all {
+		titles[c.Name] = c.Title
+	}
+	for _, c := range shown(all, func(c room.Column) bool { return c.NoTop }) {
+		switch {
+		case c.Kind == room.Counter && c.Unit == room.Octets:
+			columns = append(columns, topColumn{title: "rate", of: c})
+		case c.Kind == room.Counter:
+			columns = append(columns, topColumn{title: c.Title + "/s", of: c})
+		case c.Kind == room.Histogram:
+			columns = append(columns, topColumn{title: c.Title + " p50/p99", of: c})
+		default:
+			columns = append(columns, topColumn{title: c.Title, of: c})
+		}
+		if c.Of != "" {
+			columns = append(columns, topColumn{title: "of " + titles[c.Of], of: c, share: true})
+		}
+	}
+	return columns
+}
+
+// cells are the row's text, one for each of topHeader.
+func (r topRow) cells(status daemon.RoomStatus) []string {
+	cells := []string{r.Scope, r.Applies}
+	if status.Part != "" {
+		cells = append(cells, r.Part)
+	}
+	for _, c := range topColumns(status.Columns) {
+		cells = append(cells, r.cell(c))
+	}
+	return append(cells, r.State)
+}
+
+// topHeader names the columns of a room's table.
+func topHeader(status daemon.RoomStatus) []string {
+	all := lead(status)
+	for _, c := range topColumns(status.Columns) {
+		all = append(all, c.title)
+	}
+	return append(all, "state")
+}
+
+func (r topRow) cell(c topColumn) string {
+	value, known := r.Values[c.of.Name]
 	switch {
-	case unit == 0 || value >= 99.95:
-		return fmt.Sprintf("%.0f %s", value, names[unit])
-	case value >= 9.995:
-		return fmt.Sprintf("%.1f %s", value, names[unit])
+	case c.share:
+		return fmt.Sprintf("%.1f %%", 100*r.Share)
+	case c.of.Kind == room.Histogram && value.P50 != nil:
+		return roundTrips(*value.P50, *value.P99)
+	case c.of.Kind == room.Histogram || !known && c.of.Kind == room.Counter:
+		return "–"
+	case c.of.Kind == room.Counter && c.of.Unit == room.Octets:
+		return units.BitRate(8 * value.Number).Short()
+	case c.of.Kind == room.Counter:
+		return events(value.Number)
 	}
-	return fmt.Sprintf("%.2f %s", value, names[unit])
+	return total(c.of, room.Value{Known: known, Number: value.Number})
 }
 
-// queue prints a time in milliseconds.
-func queue(seconds float64) string { return fmt.Sprintf("%.2f ms", seconds*1e3) }
+// milliseconds prints a time.
+func milliseconds(seconds float64) string { return fmt.Sprintf("%.2f ms", seconds*1e3) }
 
-// roundTrips prints two percentiles in milliseconds, and a dash where no sender has measured any.
+// percentiles prints those of a histogram.
+func percentiles(b room.Buckets) string { return roundTrips(b.Percentile(0.5), b.Percentile(0.99)) }
+
+// roundTrips prints two percentiles in milliseconds, and a dash where there was no sample.
 func roundTrips(p50, p99 float64) string {
 	if p99 == 0 {
 		return "–"

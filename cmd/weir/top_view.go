@@ -57,10 +57,22 @@ func (v *topView) draw() error {
 	if err != nil {
 		return err
 	}
-	rows := topRows(v.before, status, read.Sub(v.read))
+	all := topRooms(v.before, status, read.Sub(v.read))
 	v.before, v.read = status, read
 	width, height := v.size()
-	lines := append(v.head(status, read), v.table(rows, status)...)
+	lines := v.head(status, read)
+	if len(all) == 0 {
+		lines = append(lines, nothingInForce)
+	}
+	for i, r := range all {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		if len(all) > 1 {
+			lines = append(lines, bold.Render(r.Room))
+		}
+		lines = append(lines, r.table()...)
+	}
 	if len(lines) > height {
 		hidden := len(lines) - height + 1
 		lines = append(lines[:height-1], dim.Render(fmt.Sprintf("… and %d more, less busy", hidden)))
@@ -81,11 +93,11 @@ func (v *topView) draw() error {
 }
 
 var (
-	bold    = lipgloss.NewStyle().Bold(true)
-	dim     = lipgloss.NewStyle().Faint(true)
-	filled  = lipgloss.NewStyle().Foreground(lipgloss.Color("6"))
-	full    = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
-	refused = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
+	bold   = lipgloss.NewStyle().Bold(true)
+	dim    = lipgloss.NewStyle().Faint(true)
+	filled = lipgloss.NewStyle().Foreground(lipgloss.Color("6"))
+	full   = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
+	alarm  = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
 )
 
 // head is the first lines: what this is, and what a reader must know.
@@ -95,63 +107,87 @@ func (v *topView) head(status daemon.Status, read time.Time) []string {
 		lines = append(lines, dim.Render(note))
 	}
 	if len(status.Scopes) > 0 && !status.Enforced {
-		lines = append(lines, refused.Render(notAttached))
+		lines = append(lines, alarm.Render(notAttached))
 	}
 	return append(lines, "")
 }
 
 // table is the header and one line for each row.
-func (v *topView) table(rows []topRow, status daemon.Status) []string {
-	if len(rows) == 0 {
-		return []string{"No limit is in force."}
-	}
-	cells := make([][]string, len(rows))
-	widths := make([]int, len(topColumns))
-	for i, name := range topColumns {
+func (r topRoom) table() []string {
+	header := topHeader(r.status)
+	cells, widths := make([][]string, len(r.Rows)), make([]int, len(header))
+	for i, name := range header {
 		widths[i] = runewidth.StringWidth(name)
 	}
-	for i, row := range rows {
-		cells[i] = row.cells()
+	last := len(header) - 1
+	for i, row := range r.Rows {
+		cells[i] = row.cells(r.status)
 		for column, cell := range cells[i] {
-			cells[i][column] = runewidth.Truncate(cell, nameWidth, "…")
-			if column == stateColumn {
-				cells[i][column] = cell // the last one has the rest of the line
+			if column != last { // which has the rest of the line
+				cells[i][column] = runewidth.Truncate(cell, nameWidth, "…")
 			}
 			widths[column] = max(widths[column], runewidth.StringWidth(cells[i][column]))
 		}
 	}
-	widths[shareColumn] = max(widths[shareColumn], 7)
-	header := make([]string, len(topColumns))
-	for column, name := range topColumns {
-		header[column] = pad(name, widths[column], column)
-		if column == shareColumn {
+	styles := r.styles(widths)
+	for column, name := range header {
+		header[column] = styles[column].pad(name, widths[column])
+		if styles[column].share {
 			header[column] += strings.Repeat(" ", barWidth+1)
 		}
 	}
 	lines := []string{bold.Render(strings.TrimRight(strings.Join(header, "  "), " "))}
-	for i, row := range rows {
-		lines = append(lines, line(row, cells[i], widths))
+	for i, row := range r.Rows {
+		lines = append(lines, row.line(cells[i], widths, styles))
 	}
-	if status.Overflow > 0 {
-		lines = append(lines, "", dim.Render(fmt.Sprintf("%d packets had more scopes than can be charged; the outermost were not.", status.Overflow)))
+	if len(r.status.Notes) > 0 {
+		lines = append(lines, "")
+	}
+	for _, note := range r.status.Notes {
+		lines = append(lines, dim.Render(note))
 	}
 	return lines
 }
 
-func line(row topRow, cells []string, widths []int) string {
+// columnStyle is how the live view draws a column.
+type columnStyle struct {
+	name  bool // on the left; figures are on the right
+	share bool // with a bar
+	state bool
+	alarm string // column of which what is above 0 stands out; "" for none
+}
+
+func (r topRoom) styles(widths []int) []columnStyle {
+	var all []columnStyle
+	for range lead(r.status) {
+		all = append(all, columnStyle{name: true})
+	}
+	for _, c := range topColumns(r.status.Columns) {
+		style := columnStyle{share: c.share}
+		if c.of.Alarm && !c.share {
+			style.alarm = c.of.Name
+		}
+		if c.share {
+			widths[len(all)] = max(widths[len(all)], len("100.0 %"))
+		}
+		all = append(all, style)
+	}
+	return append(all, columnStyle{name: true, state: true})
+}
+
+func (r topRow) line(cells []string, widths []int, styles []columnStyle) string {
 	parts := make([]string, len(cells))
 	for column, cell := range cells {
-		text := pad(cell, widths[column], column)
+		style := styles[column]
+		text := style.pad(cell, widths[column])
 		switch {
-		case column == shareColumn:
-			style := filled
-			if row.Share > 0.95 {
-				style = full
-			}
-			text += " " + style.Render(bar(row.Share, barWidth))
-		case column == refusedColumn && row.Refused > 0:
-			text = refused.Render(text)
-		case column == stateColumn && row.State != "enforced":
+		case style.share && r.Share > 0.95:
+			text += " " + full.Render(bar(r.Share, barWidth))
+		case style.share:
+			text += " " + filled.Render(bar(r.Share, barWidth))
+		case style.alarm != "" && r.Values[style.alarm].Number > 0:
+			text = alarm.Render(text)
+		case style.state && r.State != "enforced":
 			text = full.Render(text)
 		}
 		parts[column] = text
@@ -159,10 +195,10 @@ func line(row topRow, cells []string, widths []int) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// pad fills a cell up to its width: names on the left, figures on the right.
-func pad(cell string, width, column int) string {
+// pad fills a cell up to its width.
+func (s columnStyle) pad(cell string, width int) string {
 	space := strings.Repeat(" ", max(0, width-runewidth.StringWidth(cell)))
-	if column < 3 || column == stateColumn {
+	if s.name {
 		return cell + space
 	}
 	return space + cell

@@ -68,8 +68,8 @@ func operation(name, method, summary string) huma.Operation {
 }
 
 // take reads the policy of a request and does something with it.
-func (s *Service) take(in *policyRequest, do func([]policy.Scope) (Outcome, error)) (*response[PolicyResult], error) {
-	p, err := policy.Parse("policy", in.RawBody)
+func (s *Service) take(in *policyRequest, do func(*policy.Policy) (Outcome, error)) (*response[PolicyResult], error) {
+	p, err := s.Engine.Language.Parse("policy", in.RawBody)
 	if err != nil {
 		return nil, problem(err)
 	}

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"weir/internal/kernel/sockdiag"
-	"weir/policy"
+	"weir/internal/match"
 )
 
 // FindEscapes fills in which sockets escape each scope that stands for a cgroup or a unit. It reads what every process of
 // those cgroups has open, and asks each of their network namespaces once. Where the kernel cannot tell, the error is
 // sockdiag.ErrNoCgroups and the status stays as it was.
 func (e *Engine) FindEscapes(status *Status) error {
-	have, err := (&store{dir: e.StateDir}).read(current)
-	if err != nil || have == nil {
+	have, err := e.store().read(current)
+	if err != nil {
 		return err
 	}
 	groups := map[string]uint64{}
-	for _, h := range have.Held {
-		if h.Bound.Kind == policy.Cgroup {
-			groups[h.Scope.Name] = h.Bound.Number
+	for _, h := range have.Scopes {
+		if h.Bound.Kind == match.Cgroup && len(h.Treatments) > 0 {
+			groups[h.Name] = h.Bound.Number
 		}
 	}
 	if len(groups) == 0 {
@@ -37,7 +37,9 @@ func (e *Engine) FindEscapes(status *Status) error {
 		}
 	}
 	for i := range status.Scopes {
-		status.Scopes[i].Escaped = found[status.Scopes[i].Scope.Name]
+		if escaped, looked := found[status.Scopes[i].Name]; looked {
+			status.Scopes[i].Escaped = append([]sockdiag.Escape{}, escaped...)
+		}
 	}
 	return nil
 }
@@ -63,8 +65,8 @@ func (x *escapes) of(e *Engine, status Status) map[string]int {
 		if e.FindEscapes(&status) == nil {
 			x.counts = map[string]int{}
 			for _, s := range status.Scopes {
-				if s.Scope.Applies.Kind == policy.Cgroup || s.Scope.Applies.Kind == policy.Unit {
-					x.counts[s.Scope.Name] = len(s.Escaped)
+				if s.Escaped != nil {
+					x.counts[s.Name] = len(s.Escaped)
 				}
 			}
 		}

@@ -3,13 +3,12 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
-	"weir/limit"
+	"weir/internal/room"
 )
 
 // forNamespaces is the advice to one who may not enter other network namespaces.
@@ -47,17 +46,22 @@ func everywhere(f func(*netns.Namespace) error) error {
 	return first
 }
 
-// adoptNew adopts the open sockets of the network namespaces that are not among those known, and returns the known ones as
-// of now. A namespace that was in nobody's sight when the data plane was attached may hold such sockets.
-func (e *Engine) adoptNew(known map[uint64]bool) (map[uint64]bool, error) {
-	plane, err := limit.LoadPinned(e.PinDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return known, nil
-	}
+// followNew has the rooms in force see to the network namespaces that are not among those known, and returns the known ones as
+// of now. One that was in nobody's sight when a data plane was attached may hold sockets.
+func (e *Engine) followNew(known map[uint64]bool) (map[uint64]bool, error) {
+	have, err := e.store().read(current)
 	if err != nil {
 		return known, err
 	}
-	defer func() { _ = plane.Close() }()
+	var followers []room.Follower
+	for _, r := range e.Rooms {
+		if follower, follows := e.plane(r).(room.Follower); follows && !have.of(r).Empty() {
+			followers = append(followers, follower)
+		}
+	}
+	if len(followers) == 0 {
+		return known, nil
+	}
 	now := map[uint64]bool{}
 	err = e.Sockets(func(ns *netns.Namespace) error {
 		inode, err := ns.Inode()
@@ -68,7 +72,11 @@ func (e *Engine) adoptNew(known map[uint64]bool) (map[uint64]bool, error) {
 		if known[inode] {
 			return nil
 		}
-		return plane.Adopt(ns)
+		var all []error
+		for _, f := range followers {
+			all = append(all, f.Follow(ns))
+		}
+		return errors.Join(all...)
 	})
 	return now, err
 }

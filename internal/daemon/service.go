@@ -191,7 +191,7 @@ func (s *Service) settled() {
 
 // apply makes the text the policy in force.
 func (s *Service) apply(text []byte) error {
-	p, err := policy.Parse(s.Policy, text)
+	p, err := s.Engine.Language.Parse(s.Policy, text)
 	if err != nil {
 		return err
 	}
@@ -209,10 +209,10 @@ func (s *Service) apply(text []byte) error {
 
 // look brings what is in force in step with the host's cgroups, devices and, if asked, network namespaces.
 func (s *Service) look(cgroups *watcher, adopt bool) {
-	scopes, err := s.Engine.inForce()
+	selectors, err := s.Engine.inForce()
 	if err == nil {
 		// Watch first: what comes after this is told of, what came before is found below.
-		err = cgroups.set(folders(s.Engine.CgroupRoot, scopes))
+		err = cgroups.set(s.Engine.look().Watch(selectors))
 	}
 	if err != nil {
 		s.say("cgroups that come and go are seen late", err)
@@ -223,11 +223,11 @@ func (s *Service) look(cgroups *watcher, adopt bool) {
 		return
 	}
 	if out.Changed {
-		s.report("scopes bound anew", out)
+		s.report("scopes rebound", out)
 	}
 	if adopt {
-		if s.adopted, err = s.Engine.adoptNew(s.adopted); err != nil {
-			s.say("open connections are limited but not paced", err)
+		if s.adopted, err = s.Engine.followNew(s.adopted); err != nil {
+			s.say("network namespaces that came later are treated in part", err)
 		}
 	}
 }
@@ -243,8 +243,8 @@ func (s *Service) report(what string, out Outcome) {
 	for _, waiting := range out.Waiting {
 		s.Log.Info("scope waits", "scope", waiting.Scope, "for", waiting.For)
 	}
-	if out.NotPaced != "" {
-		s.Log.Warn("connections that were open are limited but not paced", "reason", out.NotPaced)
+	for _, note := range out.Notes {
+		s.Log.Warn(note)
 	}
 }
 

@@ -1,48 +1,66 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"weir/internal/kernel/sockdiag"
-	"weir/limit"
+	"weir/internal/room"
+	"weir/internal/selector"
 	"weir/policy"
 )
 
 // Status is what is in force and what it has done so far.
 type Status struct {
 	Format      string        `json:"format"`
-	Enforced    bool          `json:"enforced"`    // the data plane is attached
-	Interrupted bool          `json:"interrupted"` // an apply was cut off; the next apply completes it
+	Enforced    bool          `json:"enforced" doc:"The data planes of all rooms that do something are in place."`
+	Interrupted bool          `json:"interrupted" doc:"An apply or a release was cut off; the next one completes it."`
 	Applied     time.Time     `json:"applied,omitzero"`
-	Overflow    uint64        `json:"overflow"` // packets of more scopes than one packet can be charged to
 	Scopes      []ScopeStatus `json:"scopes"`
+	Rooms       []RoomStatus  `json:"rooms"`
 	// Controller is the daemon that follows the policy; absent if there was none since the last release.
 	Controller *Controller `json:"controller,omitempty"`
 }
 
 // ScopeStatus is one scope's part.
 type ScopeStatus struct {
-	Scope   policy.Scope    `json:"scope"`
-	State   string          `json:"state"` // "enforced", "shadow", "waiting: ...", "not attached" or "not bound: ..."
-	Egress  *limit.Counters `json:"egress,omitempty"`
-	Ingress *limit.Counters `json:"ingress,omitempty"`
-	// Where each direction stands now; absent like its counters where it has no limit.
-	EgressNow  *limit.State `json:"egress_now,omitempty"`
-	IngressNow *limit.State `json:"ingress_now,omitempty"`
+	policy.Scope
+	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached or not bound: ..."`
 	// Escaped are sockets that the scope's processes use and that it does not reach; only where FindEscapes was called.
 	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
 }
 
-const formatStatus = "weir-status/1"
+// RoomStatus is what one room has to tell of the scopes and the host.
+type RoomStatus struct {
+	Room     string        `json:"room"`
+	Enforced bool          `json:"enforced" doc:"Its data plane is in place."`
+	Columns  []room.Column `json:"columns" doc:"What values there are, with units and kinds."`
+	Part     string        `json:"part,omitempty" doc:"What the rows of one scope differ by."`
+	Heading  string        `json:"-"` // of what is promised; "" for none
+	Rows     []RowStatus   `json:"rows"`
+	Host     Values        `json:"host,omitempty" doc:"Values of the host."`
+	Notes    []string      `json:"notes,omitempty"`
+	report   room.Report
+}
+
+// RowStatus is one scope, or a part of it.
+type RowStatus struct {
+	Scope   string `json:"scope"`
+	Part    string `json:"part,omitempty"`
+	Promise string `json:"promise,omitempty" doc:"What is promised, in words."`
+	Values  Values `json:"values,omitempty" doc:"By the names of columns; absent where the data plane is not there."`
+}
+
+// Values are the known values of a row by the names of their columns.
+type Values map[string]room.Value
+
+const formatStatus = "weir-status/2"
 
 // Status reads what is in force. It changes nothing.
 func (e *Engine) Status() (Status, error) {
-	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}}
-	s := &store{dir: e.StateDir}
-	begun, err := s.read(journal)
+	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}, Rooms: []RoomStatus{}}
+	s := e.store()
+	begun, err := s.find(journal)
 	if err != nil {
 		return status, err
 	}
@@ -51,83 +69,91 @@ func (e *Engine) Status() (Status, error) {
 		return status, err
 	}
 	have, err := s.read(current)
-	if err != nil || have == nil {
+	if err != nil || have.Applied.IsZero() {
 		return status, err
 	}
 	status.Applied = have.Applied
-	if status.Enforced, err = limit.Attached(e.PinDir); err != nil {
-		return status, err
-	}
-	plane, err := limit.LoadPinned(e.PinDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return status, err
-	}
-	if err == nil {
-		defer func() { _ = plane.Close() }()
-		if status.Overflow, err = plane.Overflow(); err != nil {
+	attached := map[string]bool{}
+	for _, r := range e.Rooms {
+		part := have.of(r)
+		if part.Empty() {
+			continue
+		}
+		one, err := e.roomStatus(r, part)
+		if err != nil {
 			return status, err
 		}
-	} else {
-		plane = nil
+		attached[r.Name()] = one.Enforced
+		status.Rooms = append(status.Rooms, one)
 	}
-	look := &binder{root: e.CgroupRoot}
-	for _, h := range have.Held {
-		now, err := look.bind(h.Scope.Applies)
-		if err != nil {
-			return status, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
-		}
-		one, err := scopeStatus(plane, h, stateOf(h, now, status.Enforced))
-		if err != nil {
-			return status, fmt.Errorf("scope %s: %w", h.Scope.Name, err)
-		}
-		status.Scopes = append(status.Scopes, one)
+	status.Enforced = len(attached) > 0
+	for _, in := range attached {
+		status.Enforced = status.Enforced && in
 	}
-	return status, nil
+	return status, e.scopeStatus(&status, have, attached)
+}
+
+func (e *Engine) roomStatus(r room.Room, part room.State) (RoomStatus, error) {
+	plane, columns := e.plane(r), r.Columns()
+	one := RoomStatus{Room: r.Name(), Columns: columns.Rows, Part: columns.Part, Heading: columns.Promise, Rows: []RowStatus{}}
+	var err error
+	if one.Enforced, err = plane.InPlace(part); err != nil {
+		return one, err
+	}
+	if one.report, err = plane.Report(part); err != nil {
+		return one, err
+	}
+	one.Notes = one.report.Note
+	one.Host = valuesOf(columns.Host, one.report.Host)
+	for _, row := range one.report.Rows {
+		one.Rows = append(one.Rows, RowStatus{row.Scope, row.Part, row.Promise, valuesOf(columns.Rows, row.Values)})
+	}
+	return one, nil
+}
+
+func valuesOf(columns []room.Column, values []room.Value) Values {
+	if values == nil {
+		return nil
+	}
+	named := Values{}
+	for i, c := range columns {
+		if values[i].Known {
+			named[c.Name] = values[i]
+		}
+	}
+	return named
+}
+
+// scopeStatus adds the state of each scope. A scope is attached if all rooms that treat it are.
+func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bool) error {
+	look := e.look()
+	for _, h := range have.Scopes {
+		now, err := look.Bind(h.Selector)
+		if err != nil {
+			return fmt.Errorf("scope %s: %w", h.Name, err)
+		}
+		in := true
+		for room := range h.Treatments {
+			in = in && attached[room]
+		}
+		status.Scopes = append(status.Scopes, ScopeStatus{Scope: h.Scope, State: stateOf(h, now, in)})
+	}
+	return nil
 }
 
 // stateOf is the state of a scope whose selector stands for now. What the last apply has bound it to may be gone, or another.
-func stateOf(h held, now binding, enforced bool) string {
+func stateOf(h held, now selector.Binding, attached bool) string {
 	switch {
 	case now.Missing != "":
 		return "waiting: " + now.Missing
-	case !enforced:
+	case !attached:
 		return "not attached"
 	case h.Bound.Missing != "":
-		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Scope.Applies)
+		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Selector)
 	case h.Bound != now:
-		return fmt.Sprintf("not bound: %s is another one than was limited; apply the policy again", h.Scope.Applies)
-	case h.Scope.Shadow:
+		return fmt.Sprintf("not bound: %s is another one than was treated; apply the policy again", h.Selector)
+	case h.Shadow:
 		return "shadow"
 	}
 	return "enforced"
-}
-
-func scopeStatus(plane *limit.DataPlane, h held, state string) (ScopeStatus, error) {
-	one := ScopeStatus{Scope: h.Scope, State: state}
-	if plane == nil {
-		return one, nil
-	}
-	for _, direction := range []struct {
-		of   limit.Direction
-		rate *policy.Rate
-		to   **limit.Counters
-		now  **limit.State
-	}{
-		{limit.Egress, h.Scope.Egress, &one.Egress, &one.EgressNow},
-		{limit.Ingress, h.Scope.Ingress, &one.Ingress, &one.IngressNow},
-	} {
-		if direction.rate == nil {
-			continue
-		}
-		counted, err := plane.Counters(h.Index, direction.of)
-		if err != nil {
-			return one, err
-		}
-		now, err := plane.State(h.Index, direction.of)
-		if err != nil {
-			return one, err
-		}
-		*direction.to, *direction.now = &counted, &now
-	}
-	return one, nil
 }

@@ -12,88 +12,96 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/limit"
+	"weir/internal/room"
+	"weir/internal/selector"
 	"weir/policy"
 )
 
-const formatState = "weir-state/1"
+const formatState = "weir-state/2"
 
-// state is what is in force, as the last apply has left it.
+// state is what is in force, as the last apply has left it. Scopes are in the policy's order.
 type state struct {
-	Format  string    `json:"format"`
-	Applied time.Time `json:"applied"`
-	Held    []held    `json:"scopes"`
+	Format  string
+	Applied time.Time
+	Release bool // in the journal: everything is to end
+	Scopes  []held
+	Host    []policy.Item
 }
 
-// held is a scope in force: its number in the data plane, and what its selector stood for.
+// held is a scope in force: its number in the data planes, and what its selector stood for.
 type held struct {
-	Scope policy.Scope `json:"scope"`
-	Index int          `json:"index"`
-	Bound binding      `json:"bound"`
+	policy.Scope
+	Index int
+	Bound selector.Binding
 }
 
-// scopes are the policy scopes that are held, in order.
-func (s *state) scopes() []policy.Scope {
-	var all []policy.Scope
-	for _, h := range s.Held {
-		all = append(all, h.Scope)
+// of is a room's part of a scope, and whether it treats it.
+func (h held) of(r room.Room) (room.Bound, bool) {
+	t, treats := h.Treatments[r.Name()]
+	return room.Bound{Scope: h.Scope, Index: h.Index, Binding: h.Bound, Treatment: t}, treats
+}
+
+// of is a room's part of a state.
+func (s *state) of(r room.Room) (part room.State) {
+	for _, h := range s.Scopes {
+		if b, treats := h.of(r); treats {
+			part.Scopes = append(part.Scopes, b)
+		}
 	}
-	return all
+	for _, item := range s.Host {
+		if item.Room == r.Name() {
+			part.Host = append(part.Host, item)
+		}
+	}
+	return part
 }
 
-// byIndex are the scopes by their numbers in the data plane.
-func (s *state) byIndex() map[int]held {
-	all := make(map[int]held, len(s.Held))
-	for _, h := range s.Held {
-		all[h.Index] = h
+// scopes are the policy's scopes that are held, in order.
+func (s *state) scopes() []policy.Scope {
+	all := make([]policy.Scope, 0, len(s.Scopes))
+	for _, h := range s.Scopes {
+		all = append(all, h.Scope)
 	}
 	return all
 }
 
 // byName are the scopes by their names.
 func (s *state) byName() map[string]held {
-	all := make(map[string]held, len(s.Held))
-	for _, h := range s.Held {
-		all[h.Scope.Name] = h
+	all := make(map[string]held, len(s.Scopes))
+	for _, h := range s.Scopes {
+		all[h.Name] = h
 	}
 	return all
 }
 
-// byBinding are the scopes by what they stand for; of two that stand for the same the later one counts.
-func (s *state) byBinding() map[binding]held {
-	all := make(map[binding]held, len(s.Held))
-	for _, h := range s.Held {
-		all[h.Bound] = h
-	}
-	return all
-}
-
-// same says whether two ask the same of the data plane.
-func (h held) same(other held) bool {
-	return h.Scope.Equal(other.Scope) && h.Bound == other.Bound
-}
-
-// inForce are the scopes that are in force, for looking at alone.
-func (e *Engine) inForce() ([]policy.Scope, error) {
-	have, err := (&store{dir: e.StateDir}).read(current)
-	if err != nil || have == nil {
+// inForce are the selectors of the scopes that are in force, for looking at alone.
+func (e *Engine) inForce() (all []policy.Selector, err error) {
+	have, err := e.store().read(current)
+	if err != nil {
 		return nil, err
 	}
-	return have.scopes(), nil
+	for _, h := range have.Scopes {
+		all = append(all, h.Selector)
+	}
+	return all, nil
 }
 
 // store keeps state and journal in a folder. The lock is held from open to close.
 type store struct {
-	dir  string
-	lock *os.File
+	dir    string
+	lock   *os.File
+	engine *Engine
 }
 
+// store is one for reading alone.
+func (e *Engine) store() *store { return &store{dir: e.StateDir, engine: e} }
+
 // openStore makes the folder, and waits for the lock.
-func openStore(dir string) (*store, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (e *Engine) openStore() (*store, error) {
+	if err := os.MkdirAll(e.StateDir, 0o755); err != nil {
 		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
 	}
@@ -101,13 +109,16 @@ func openStore(dir string) (*store, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("lock policy state: %w", err)
 	}
-	return &store{dir, lock}, nil
+	return &store{e.StateDir, lock, e}, nil
 }
+
+// forFiles is the advice to one who may not open or make a file or a pin of another user.
+const forFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
 // notPermitted says what opens files of another user, usually root's from an earlier command. The rights to BPF do not.
 func notPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, limit.ForFiles)
+		return fault.Wrap(err, fault.Permission, forFiles)
 	}
 	return err
 }
@@ -116,8 +127,17 @@ func (s *store) close() { _ = s.lock.Close() }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// read returns a stored document, or nil where there is none.
+// read returns a stored document, or an empty one where there is none.
 func (s *store) read(name string) (*state, error) {
+	have, err := s.find(name)
+	if have == nil && err == nil {
+		have = &state{Format: formatState}
+	}
+	return have, err
+}
+
+// find returns a stored document, or nil where there is none.
+func (s *store) find(name string) (*state, error) {
 	text, err := os.ReadFile(s.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -125,20 +145,28 @@ func (s *store) read(name string) (*state, error) {
 	if err != nil {
 		return nil, notPermitted(fmt.Errorf("read policy state: %w", err))
 	}
-	var have state
-	if err := json.Unmarshal(text, &have); err != nil {
-		return nil, fault.New(fault.Failed, "end all limits with: weir release", "read %s: %w", s.path(name), err)
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fault.New(fault.Failed, "end everything with: weir release", "read %s: %w", s.path(name), err)
 	}
-	if have.Format != formatState {
-		return nil, fault.New(fault.Failed, "use the Weir that wrote it, or end all limits with: weir release",
-			"%s has the format %q, this Weir reads %q", s.path(name), have.Format, formatState)
+	if doc.Format != formatState {
+		return nil, fault.New(fault.Failed, "use the Weir that wrote it, or end everything with: weir release",
+			"%s has the format %q, this Weir reads %q", s.path(name), doc.Format, formatState)
 	}
-	return &have, nil
+	have, err := doc.state(s.engine.Rooms)
+	if err != nil {
+		return nil, fault.New(fault.Failed, "end everything with: weir release", "read %s: %w", s.path(name), err)
+	}
+	return have, nil
 }
 
 // write replaces a stored document as a whole: after a crash the old or the new one is there.
 func (s *store) write(name string, want *state) error {
-	text, err := json.Marshal(want)
+	doc, err := documentOf(want)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("write policy state: %w", err)
 	}

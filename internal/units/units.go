@@ -183,3 +183,19 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return fault.Wrap(err, fault.Usage, "write a time of 0 or more, such as 5ms")
 }
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Short prints a rate with three digits or so: for figures that change while they are watched, and whose width should not.
+func (r BitRate) Short() string {
+	value, unit := float64(r), 0
+	names := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}
+	for ; value >= 999.5 && unit < len(names)-1; unit++ {
+		value /= 1000
+	}
+	switch {
+	case unit == 0 || value >= 99.95:
+		return fmt.Sprintf("%.0f %s", value, names[unit])
+	case value >= 9.995:
+		return fmt.Sprintf("%.1f %s", value, names[unit])
+	}
+	return fmt.Sprintf("%.2f %s", value, names[unit])
+}

@@ -16,12 +16,15 @@ type ShortForm interface {
 
 // Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts into the struct's type. Descriptions come
 // from `doc` tags. Every single value may also be text, since it may hold a ${parameter}; what the text may be is checked by
-// Decode alone. A `schema` tag gives a field's schema where its type does not tell.
-func Schema(t reflect.Type, id, title string) ([]byte, error) {
-	s := schema{defs: map[string]any{}}
+// Decode alone. A `schema` tag gives a field's schema where its type does not tell, an [Inner] that of the raw values of a key.
+func Schema(t reflect.Type, id, title string, inner ...Inner) ([]byte, error) {
+	s := schema{defs: map[string]any{}, names: map[reflect.Type]string{}, inner: map[string]reflect.Type{}}
+	for _, i := range inner {
+		s.names[i.Type], s.inner[i.Key] = i.Name, i.Type
+	}
 	s.of(t)
-	root := s.defs[t.Name()].(map[string]any)
-	delete(s.defs, t.Name())
+	root := s.defs[s.name(t)].(map[string]any)
+	delete(s.defs, s.name(t))
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["$id"] = id
 	root["title"] = title
@@ -33,8 +36,23 @@ func Schema(t reflect.Type, id, title string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
+// Inner describes what a mapping of raw nodes (Map[*Node]) holds under a key of its own choosing: Name is that of the definition.
+type Inner struct {
+	Key, Name string
+	Type      reflect.Type
+}
+
 type schema struct {
-	defs map[string]any
+	defs  map[string]any
+	names map[reflect.Type]string // of types that have none
+	inner map[string]reflect.Type // by key
+}
+
+func (s *schema) name(t reflect.Type) string {
+	if name, given := s.names[t]; given {
+		return name
+	}
+	return t.Name()
 }
 
 // of returns the schema of one type. Structs go to $defs under their name.
@@ -102,15 +120,18 @@ func (s *schema) withShort(instance any, reads bool, long map[string]any) map[st
 
 // structure defines a struct once and refers to it.
 func (s *schema) structure(t reflect.Type) map[string]any {
-	ref := map[string]any{"$ref": "#/$defs/" + t.Name()}
-	if _, done := s.defs[t.Name()]; done {
+	ref := map[string]any{"$ref": "#/$defs/" + s.name(t)}
+	if _, done := s.defs[s.name(t)]; done {
 		return ref
 	}
 	properties, required := map[string]any{}, []string{}
 	out := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
-	s.defs[t.Name()] = out
+	s.defs[s.name(t)] = out
 	for _, k := range keysOf(t).keys {
 		p := s.of(t.FieldByIndex(k.index).Type)
+		if values, given := s.inner[k.name]; given {
+			p = map[string]any{"type": "object", "additionalProperties": s.of(values)}
+		}
 		if len(k.enum) > 0 {
 			p = map[string]any{"anyOf": []any{map[string]any{"enum": k.enum}, parameter()}}
 		}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/daemon"
+	"weir/internal/kernel/sockdiag"
+	"weir/internal/room"
+	"weir/internal/units"
+	"weir/record"
+)
+
+func newStatusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "status",
+		Short:   "Show what is in force and what it has done",
+		Example: "  weir status\n  weir status --format json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			engine, err := engine()
+			if err != nil {
+				return err
+			}
+			status, err := engine.Status()
+			if err != nil {
+				return err
+			}
+			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
+				return err
+			}
+			if a.format == "json" {
+				return a.json(status)
+			}
+			return a.statusTables(status)
+		},
+	}
+}
+
+// notAttached says what to do where what is in force is not, or only in part.
+const notAttached = "What is in force is not attached, or only in part: run 'weir apply' or 'weir daemon'."
+
+func (a *app) statusTables(status daemon.Status) error {
+	notes := controllerNote(status.Controller)
+	if status.Interrupted {
+		notes = append(notes, "An apply or a release was interrupted; the next one completes it.")
+	}
+	if len(status.Scopes)+len(status.Rooms) == 0 {
+		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
+		return err
+	}
+	if !status.Enforced {
+		notes = append(notes, notAttached)
+	}
+	for i, r := range status.Rooms {
+		table := statusTable(status, r)
+		table.Note = strings.Join(r.Notes, "\n")
+		if len(status.Rooms) > 1 {
+			table.Title = r.Room
+		}
+		if i == len(status.Rooms)-1 {
+			table.Note = strings.Join(append(slices.Clone(r.Notes), append(notes, escapeNotes(status)...)...), "\n")
+		}
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := a.table(table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown are the columns of a room that a table has.
+func shown(all []room.Column, leftOut func(room.Column) bool) (columns []room.Column) {
+	for _, c := range all {
+		if c.Title != "" && !leftOut(c) {
+			columns = append(columns, c)
+		}
+	}
+	return columns
+}
+
+// statusTable has the room's rows, with the totals of counters.
+func statusTable(status daemon.Status, r daemon.RoomStatus) record.Table {
+	columns := shown(r.Columns, func(c room.Column) bool { return c.NoStatus })
+	table := record.Table{Columns: lead(r)}
+	if r.Heading != "" {
+		table.Columns = append(table.Columns, r.Heading)
+	}
+	for _, c := range columns {
+		table.Columns = append(table.Columns, c.Title)
+	}
+	table.Columns = append(table.Columns, "state")
+	scopes := scopesByName(status)
+	for _, row := range r.Rows {
+		s := scopes[row.Scope]
+		cells := []string{row.Scope, s.Selector.String()}
+		if r.Part != "" {
+			cells = append(cells, row.Part)
+		}
+		if r.Heading != "" {
+			cells = append(cells, row.Promise)
+		}
+		for _, c := range columns {
+			cells = append(cells, total(c, row.Values[c.Name]))
+		}
+		table.Rows = append(table.Rows, append(cells, s.State))
+	}
+	return table
+}
+
+// lead heads what a row is about.
+func lead(r daemon.RoomStatus) []string {
+	all := []string{"scope", "applies to"}
+	if r.Part != "" {
+		all = append(all, r.Part)
+	}
+	return all
+}
+
+func scopesByName(status daemon.Status) map[string]daemon.ScopeStatus {
+	all := make(map[string]daemon.ScopeStatus, len(status.Scopes))
+	for _, s := range status.Scopes {
+		all[s.Name] = s
+	}
+	return all
+}
+
+// total prints a value as it is; "" where it is not known.
+func total(c room.Column, v room.Value) string {
+	switch {
+	case !v.Known:
+		return ""
+	case v.Histogram != nil:
+		return percentiles(*v.Histogram)
+	}
+	switch c.Unit {
+	case room.Octets:
+		return units.ByteSize(v.Number).String()
+	case room.BitPerSecond:
+		return units.BitRate(v.Number).Short()
+	case room.Seconds:
+		return milliseconds(v.Number)
+	}
+	return fmt.Sprintf("%.0f", v.Number)
+}

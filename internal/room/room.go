@@ -1,0 +1,139 @@
+// Package room is the contract between the spine and the rooms that plug into it.
+//
+// A room contributes keys of a policy's scopes, or sections of the file, and does to the host what they say. The spine - policy,
+// internal/daemon, internal/prove, and the commands plan, apply, status, top and prove - knows none of them: internal/rooms lists
+// them. ARCHITECTURE.md shows how to add one, with the toy room of internal/daemon's tests as the example.
+//
+// What will bite you: Apply is called again after a crash with the same states, whatever it has done before, and with the states
+// the other way round to undo it; so every step of it must be fit to be repeated. A plane keeps nothing but what Apply pins or
+// writes: each command opens a new one.
+package room
+
+import (
+	"weir/internal/kernel/netns"
+	"weir/internal/selector"
+	"weir/policy"
+)
+
+// Room is one capability as the spine sees it.
+type Room interface {
+	// Name is short and lower-case: the folder of its pins, its document in the journal, the prefix of its metrics.
+	Name() string
+	Grammar() policy.Grammar
+	// Decode makes a treatment of the JSON that one was written as.
+	Decode(text []byte) (policy.Treatment, error)
+	// Mechanism says by what the treatment of a scope is done here, in words; it is not asked for scopes that wait.
+	Mechanism(Bound) string
+	// Columns declares what Report tells of each row.
+	Columns() Columns
+	// Plane returns the room's data plane on a host, whether it is loaded or not. It does nothing yet.
+	Plane(Host) Plane
+}
+
+// Host is where data planes live. Tests have others than the real one.
+type Host struct {
+	Pins       string // folder of a bpf file system for the room alone, which need not exist
+	CgroupRoot string
+	// Namespaces calls a function for every network namespace that has a process or a name.
+	Namespaces func(func(*netns.Namespace) error) error
+}
+
+// Bound is a scope that a room treats, and what its selector stands for.
+type Bound struct {
+	policy.Scope
+	// Index is the scope's number for as long as it is in force, from 0 to below MaxScopes; small ones come first.
+	Index     int
+	Binding   selector.Binding
+	Treatment policy.Treatment // the room's own
+}
+
+// MaxScopes is how many scopes can be in force at a time.
+const MaxScopes = 10_240
+
+// State is what a room is to do, or does: the scopes that it treats in the policy's order, and its items of the host.
+type State struct {
+	Scopes []Bound
+	Host   []policy.Item
+}
+
+// Empty says that there is nothing to do.
+func (s State) Empty() bool { return len(s.Scopes) == 0 && len(s.Host) == 0 }
+
+// ByIndex are the scopes by their numbers.
+func (s State) ByIndex() map[int]Bound {
+	all := make(map[int]Bound, len(s.Scopes))
+	for _, b := range s.Scopes {
+		all[b.Index] = b
+	}
+	return all
+}
+
+// ByName are the scopes by their names.
+func (s State) ByName() map[string]Bound {
+	all := make(map[string]Bound, len(s.Scopes))
+	for _, b := range s.Scopes {
+		all[b.Name] = b
+	}
+	return all
+}
+
+// Same says whether two ask the same of a data plane.
+func (b Bound) Same(other Bound) bool {
+	return b.Index == other.Index && b.Binding == other.Binding && b.Scope.Equal(other.Scope)
+}
+
+// Plane is a room's data plane on one host. The spine holds the lock of the policy while it calls Apply or Release, and calls
+// Release where nothing is left to do.
+type Plane interface {
+	// Ready refuses, before anything changes, what this host cannot do. A *Refusal names the scope and the key.
+	Ready(want State) error
+	// InPlace says whether all of what the plane needs to do have is there; its content is believed.
+	InPlace(have State) (bool, error)
+	// Apply leads from one state to another, and returns what a person should know though it is no error. After an error the
+	// spine leads back.
+	Apply(have, want State) (notes []string, err error)
+	// Report tells what has been done so far. It changes nothing.
+	Report(have State) (Report, error)
+	// Release ends everything and removes every trace, whatever state a crash has left; released says whether there was any.
+	Release() (released bool, err error)
+}
+
+// Follower is a Plane that has work to do in each network namespace that appears while it is in force.
+type Follower interface {
+	Follow(*netns.Namespace) error
+}
+
+// Doubter is a Room that can tell what of a policy is probably not meant on this host.
+type Doubter interface {
+	Doubts(p *policy.Policy) []string
+}
+
+// Examined is a Room that weir doctor tells of.
+type Examined interface {
+	Capabilities() []Capability
+}
+
+// Capability is one thing that a room does, and the kernel's features that each mechanism for it takes: names of
+// internal/kernel/probe as "group/name". The first mechanism whose features are all there is used.
+type Capability struct {
+	Name       string
+	Mechanisms []Mechanism
+	// Optional says what is lost without it, where the room works nevertheless.
+	Optional string
+}
+
+// Mechanism is one way to do something.
+type Mechanism struct {
+	Name     string
+	Features []string
+}
+
+// Refusal is why a scope cannot be treated on this host.
+type Refusal struct {
+	Scope, Key string
+	Err        error
+}
+
+func (r *Refusal) Error() string { return "scopes." + r.Scope + ": " + r.Key + ": " + r.Err.Error() }
+
+func (r *Refusal) Unwrap() error { return r.Err }

@@ -1,0 +1,26 @@
+// Package rooms is the one list of the rooms that this build of Weir has.
+package rooms
+
+import (
+	"weir/internal/room"
+	"weir/internal/selector"
+	"weir/limit"
+	"weir/policy"
+)
+
+// All lists the rooms in the order in which a policy is applied; it is released in the reverse order.
+func All() []room.Room {
+	return []room.Room{limit.Room{}}
+}
+
+// absent are keys of policies that other builds of Weir have, each with the room that it belongs to.
+var absent = map[string]string{"class": "class", "links": "class", "ioam": "ioam", "offload": "offload"}
+
+// Language is what the policy files of some rooms may say.
+func Language(all []room.Room) (*policy.Language, error) {
+	var grammars []policy.Grammar
+	for _, r := range all {
+		grammars = append(grammars, r.Grammar())
+	}
+	return policy.NewLanguage(selector.Language(), grammars, absent)
+}

@@ -1,0 +1,86 @@
+package selector
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/match"
+	"weir/policy"
+)
+
+// namespace is the network namespace that a socket is of.
+var namespace = Kind{
+	SelectorKind: policy.SelectorKind{
+		Key: "netns", Doc: "Network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net.", Sample: "",
+		Parse: func(text string) (string, string, error) {
+			if clean := filepath.Clean(text); text != clean || text == "." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
+				return "", "", fmt.Errorf("%q is no network namespace: write its name in %s, or its whole path", text, netns.Dir)
+			}
+			return text, "network namespace " + text, nil
+		},
+	},
+	Bind: func(_ *Host, text string) (Binding, error) {
+		number, err := cookie(namespacePath(text))
+		if errors.Is(err, fs.ErrNotExist) {
+			return Binding{Missing: noNamespace(text)}, nil
+		}
+		return Binding{Key: match.Key{Kind: match.Netns, Number: number}}, err
+	},
+	Watch: func(_ *Host, _ []string) []string { return []string{netns.Dir} },
+	Near: func(_ *Host, text string) string {
+		entries, err := os.ReadDir(netns.Dir)
+		if err != nil || filepath.IsAbs(text) {
+			return ""
+		}
+		names := make([]string, len(entries))
+		for i, e := range entries {
+			names[i] = e.Name()
+		}
+		return nearName(text, names)
+	},
+	Inside: func(_ *Host, text string) (Inside, string, error) {
+		path := namespacePath(text)
+		if _, err := os.Stat(path); err != nil {
+			return Inside{}, noNamespace(text), nil
+		}
+		return Inside{Namespace: path, By: "the socket's network namespace"}, "", nil
+	},
+}
+
+func noNamespace(text string) string { return "there is no network namespace " + text }
+
+func namespacePath(text string) string {
+	if filepath.IsAbs(text) {
+		return text
+	}
+	return netns.Path(text)
+}
+
+// cookie is what the kernel tells a network namespace by for as long as it runs (SO_NETNS_COOKIE, Linux 5.14).
+func cookie(path string) (number uint64, err error) {
+	ns, err := netns.OpenPath(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = ns.Close() }()
+	err = ns.Do(func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open socket: %w", err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		number, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the cookie of the network namespace %s: %w", path, err)
+	}
+	return number, nil
+}

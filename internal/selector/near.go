@@ -1,0 +1,24 @@
+package selector
+
+import (
+	"strings"
+
+	"weir/internal/nearest"
+)
+
+// nearName is nearest.Of, but names that differ in their numbers alone are different things: tenant-1 and tenant-2.
+func nearName(word string, names []string) string {
+	near := nearest.Of(word, names)
+	plain := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	if near == "" || plain(near) == plain(word) {
+		return ""
+	}
+	return near
+}

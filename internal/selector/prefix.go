@@ -1,0 +1,32 @@
+package selector
+
+import (
+	"fmt"
+	"net/netip"
+
+	"weir/internal/match"
+	"weir/policy"
+)
+
+// prefix is where the remote address lies.
+var prefix = Kind{
+	SelectorKind: policy.SelectorKind{
+		Key: "prefix", Doc: "Remote IPv4 or IPv6 prefix; of several scopes the longest match counts.", Sample: "",
+		Parse: func(text string) (string, string, error) {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				return "", "", fmt.Errorf("%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", text)
+			}
+			canonical := prefix.Masked().String()
+			return canonical, "remote prefix " + canonical, nil
+		},
+	},
+	Bind: func(_ *Host, text string) (Binding, error) {
+		prefix, err := netip.ParsePrefix(text)
+		return Binding{Key: match.Key{Kind: match.Prefix, Prefix: prefix}}, err
+	},
+	Inside: func(_ *Host, text string) (Inside, string, error) {
+		prefix, err := netip.ParsePrefix(text)
+		return Inside{Remote: prefix, By: "the remote address"}, "", err
+	},
+}

@@ -1,0 +1,202 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/room"
+)
+
+// plane is the data plane that the spine leads, pinned.
+type plane struct{ host room.Host }
+
+// Ready refuses a host without a bpf file system.
+func (p *plane) Ready(room.State) error { return CanPin(p.host.Pins) }
+
+// InPlace says whether the programs are attached, with all that they need, and filled.
+func (p *plane) InPlace(room.State) (bool, error) {
+	if attached, err := Attached(p.host.Pins); err != nil || !attached {
+		return false, err
+	}
+	opened, err := LoadPinned(p.host.Pins)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = opened.Close() }()
+	return opened.Active(), nil
+}
+
+// Apply leads the data plane from one state to another. What is the same in both states is left alone, unless the data plane has
+// never been filled: then everything is set, and nothing takes effect before the end.
+func (p *plane) Apply(have, want room.State) (notes []string, err error) {
+	plane, fresh, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = plane.Close() }()
+	if err := fill(plane, have, want); err != nil {
+		return nil, err
+	}
+	if err := plane.EndIngress(); err != nil {
+		return nil, err
+	}
+	if !fresh {
+		return nil, nil
+	}
+	if err := p.host.Namespaces(plane.Adopt); err != nil {
+		notes = append(notes, "connections that were open are limited but not paced: "+err.Error())
+	}
+	return notes, nil
+}
+
+// fill brings limits, tree and assignments from one state to another.
+func fill(plane *DataPlane, have, want room.State) error {
+	had, stays := have.ByIndex(), want.ByIndex()
+	holders := map[any]room.Bound{} // of two that stand for the same the later one counts
+	for _, b := range want.Scopes {
+		holders[b.Binding] = b
+	}
+	var gone, now assignments
+	for _, b := range have.Scopes {
+		after, kept := stays[b.Index]
+		if kept && after.Binding == b.Binding {
+			continue
+		}
+		if other, held := holders[b.Binding]; held {
+			now.add(other)
+		} else {
+			gone.add(b)
+		}
+		if kept {
+			continue
+		}
+		if err := errors.Join(plane.Clear(b.Index, Egress), plane.Clear(b.Index, Ingress)); err != nil {
+			return err
+		}
+	}
+	for _, b := range want.Scopes {
+		if before, there := had[b.Index]; there && before.Same(b) && plane.Active() {
+			continue
+		}
+		if err := put(plane, b); err != nil {
+			return fmt.Errorf("scope %s: %w", b.Name, err)
+		}
+		now.add(b)
+	}
+	if err := arrange(plane, have, want); err != nil {
+		return err
+	}
+	return plane.Reassign(legacy(gone.Assignments), legacy(now.Assignments))
+}
+
+// put puts one scope's limits into the data plane.
+func put(plane *DataPlane, b room.Bound) error {
+	t := treatmentOf(b.Scope)
+	for _, d := range Directions {
+		var err error
+		if t.of(d) == nil {
+			err = plane.Clear(b.Index, d)
+		} else {
+			err = plane.Set(b.Index, d, t.limit(d, b.Shadow))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrange leads the data plane's tree of scopes from one state to another, parents before their children. Where no scope has
+// a parent it does nothing.
+func arrange(plane *DataPlane, have, want room.State) error {
+	stays, named := want.ByIndex(), want.ByName()
+	for _, b := range have.Scopes {
+		if now, kept := stays[b.Index]; b.Parent == "" || kept && now.Parent != "" {
+			continue
+		}
+		if err := plane.ClearParent(b.Index); err != nil {
+			return err
+		}
+	}
+	depth := func(b room.Bound) (n int) {
+		for ; b.Parent != ""; b = named[b.Parent] {
+			n++
+		}
+		return n
+	}
+	var children []room.Bound
+	for _, b := range want.Scopes {
+		if _, limited := named[b.Parent]; limited {
+			children = append(children, b)
+		}
+	}
+	slices.SortStableFunc(children, func(a, b room.Bound) int { return depth(a) - depth(b) })
+	for _, b := range children {
+		if err := plane.SetParent(b.Index, named[b.Parent].Index); err != nil {
+			return fmt.Errorf("scope %s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// open opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the latter.
+func (p *plane) open() (opened *DataPlane, fresh bool, err error) {
+	in, err := Attached(p.host.Pins)
+	if err == nil && in {
+		if opened, err = LoadPinned(p.host.Pins); err == nil {
+			opened.AttachedTo(p.host.CgroupRoot)
+		}
+		return opened, false, err
+	}
+	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no use.
+	if err := Unpin(p.host.Pins); err != nil {
+		return nil, false, err
+	}
+	if opened, err = Load(room.MaxScopes); err != nil {
+		return nil, false, err
+	}
+	if err := opened.Attach(p.host.CgroupRoot); err != nil {
+		_ = opened.Close()
+		return nil, false, err
+	}
+	if err := opened.Pin(p.host.Pins); err != nil {
+		_ = opened.Close()
+		return nil, false, err
+	}
+	return opened, true, nil
+}
+
+// Follow has the open sockets of a network namespace paced that was in nobody's sight when the data plane was attached.
+func (p *plane) Follow(ns *netns.Namespace) error {
+	opened, err := LoadPinned(p.host.Pins)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }()
+	return opened.Adopt(ns)
+}
+
+// Release ends all limits and gives open sockets the pace back that they had.
+func (p *plane) Release() (released bool, err error) {
+	opened, err := LoadForRelease(p.host.Pins)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err == nil {
+		released = true
+		defer func() { _ = opened.Close() }()
+		if err := Detach(p.host.Pins); err != nil {
+			return false, err
+		}
+		if err := p.host.Namespaces(opened.Free); err != nil && !errors.Is(err, ErrNoIterator) {
+			return false, err
+		}
+	}
+	return released, Unpin(p.host.Pins)
+}
