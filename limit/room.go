@@ -45,7 +45,7 @@ func (Room) Mechanism(b room.Bound) string {
 }
 
 // Plane is the pinned data plane of a host.
-func (Room) Plane(h room.Host) room.Plane { return &plane{h} }
+func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
 
 // Capabilities are what weir doctor tells of limits.
 func (Room) Capabilities() []room.Capability {
