@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"weir/internal/kernel/cgroup"
-	"weir/limit"
+	"weir/internal/match"
 	"weir/policy"
 )
 
@@ -40,7 +40,7 @@ func (b *binder) bind(s policy.Selector) (binding, error) {
 	case policy.User:
 		return binding{Kind: policy.User, Number: uint64(s.User)}, nil
 	case policy.Prefix:
-		return binding{Kind: policy.Prefix, Prefix: s.Prefix}, nil
+		return binding{Kind: policy.Prefix, Prefix: match.OfPrefix(s.Prefix).Prefix}, nil
 	case policy.Group:
 		return binding{}, nil
 	case policy.Interface:
@@ -93,52 +93,35 @@ func (b *binder) bindUnit(unit string) (binding, error) {
 
 // mechanism says by what the data plane holds a scope to its limits, and how it knows the traffic.
 func (h held) mechanism() string {
-	var match string
-	switch h.Bound.Kind {
-	case policy.Cgroup:
-		match = fmt.Sprintf("cgroup id %d and below", h.Bound.Number)
-	case policy.User:
-		match = "the socket's user"
-	case policy.Interface:
-		match = fmt.Sprintf("interface index %d", h.Bound.Number)
-	case policy.Prefix:
-		match = "longest remote prefix"
-	default:
-		if h.Scope.Applies.Kind != policy.Group {
-			return ""
-		}
-		match = "the scopes below it"
+	by := "the scopes below it"
+	if key, bound := h.Bound.key(); bound {
+		by = key.String()
+	} else if h.Scope.Applies.Kind != policy.Group {
+		return ""
 	}
 	switch {
 	case h.Scope.Shadow:
-		return "cgroup_skb, only counting; by " + match
+		return "cgroup_skb, only counting; by " + by
 	case h.Scope.Egress != nil:
-		return "cgroup_skb, TCP paced by sock_ops; by " + match
+		return "cgroup_skb, TCP paced by sock_ops; by " + by
 	}
-	return "cgroup_skb; by " + match
+	return "cgroup_skb; by " + by
+}
+
+// key is what the data plane knows the traffic by; not there while it is missing, and for a group.
+func (b binding) key() (key match.Key, bound bool) {
+	return match.Key{Kind: match.Kind(b.Kind), Number: b.Number, Prefix: b.Prefix}, b.Kind != ""
 }
 
 // assignments collects what scopes stand for, as the data plane takes it.
-type assignments struct{ limit.Assignments }
+type assignments struct{ match.Assignments }
 
 // add notes what a scope stands for; one that waits stands for nothing.
 func (a *assignments) add(h held) {
-	b := h.Bound
-	switch b.Kind {
-	case policy.Cgroup:
-		note(&a.Cgroups, b.Number, h.Index)
-	case policy.User:
-		note(&a.Users, uint32(b.Number), h.Index)
-	case policy.Interface:
-		note(&a.Interfaces, int(b.Number), h.Index)
-	case policy.Prefix:
-		note(&a.Prefixes, b.Prefix, h.Index)
+	if key, bound := h.Bound.key(); bound {
+		if a.Assignments == nil {
+			a.Assignments = match.Assignments{}
+		}
+		a.Assignments[key] = h.Index
 	}
-}
-
-func note[K comparable](all *map[K]int, key K, index int) {
-	if *all == nil {
-		*all = map[K]int{}
-	}
-	(*all)[key] = index
 }
