@@ -89,7 +89,7 @@ func bring(plane *DataPlane, have, want room.State) error {
 	if err := arrange(plane, have, want); err != nil {
 		return err
 	}
-	return plane.Reassign(legacy(gone.Assignments), legacy(now.Assignments))
+	return plane.Reassign(gone.Assignments, now.Assignments)
 }
 
 // put puts one scope's limits into the data plane.
