@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"internal/daemon":   {"internal/match", "limit", "policy", "record", "internal/kernel"},
 	"internal/prove":    {"internal/daemon", "limit", "policy", "lab", "record", "internal/kernel"},
 	"internal/kernel":   {},
-	"internal/match":    {},
+	"internal/match":    {"internal/kernel"},
 	"internal/machine":  {"record", "internal/kernel"},
 	"internal/doctor":   {"record", "internal/kernel", "internal/machine"},
 	"internal/testutil": {"internal/kernel"},
