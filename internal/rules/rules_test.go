@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"internal/daemon":   {"policy", "record", "internal/match", "internal/room", "internal/selector", "internal/kernel"},
 	"internal/prove":    {"policy", "lab", "record", "internal/daemon", "internal/match", "internal/room", "internal/selector", "internal/kernel"},
 	"internal/kernel":   {},
-	"internal/match":    {},
+	"internal/match":    {"internal/kernel"},
 	"internal/machine":  {"record", "internal/kernel"},
 	"internal/doctor":   {"record", "internal/kernel", "internal/machine", "internal/room"},
 	"internal/testutil": {"internal/kernel"},
