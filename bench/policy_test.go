@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/kernel/netns"
+	"weir/internal/rooms"
 	"weir/internal/testutil"
 	"weir/policy"
 )
@@ -39,7 +40,9 @@ func policyEngine(b *testing.B) *daemon.Engine {
 	for i := range policyCgroups {
 		must(b, os.Mkdir(filepath.Join(root.Path, fmt.Sprintf("tenant-%d", 3*i)), 0o755))
 	}
-	return &daemon.Engine{StateDir: b.TempDir(), PinDir: filepath.Join(pins, "weir", "limit"), CgroupRoot: root.Path,
+	language, err := rooms.Language(rooms.All())
+	must(b, err)
+	return &daemon.Engine{Rooms: rooms.All(), Language: language, StateDir: b.TempDir(), PinDir: filepath.Join(pins, "weir"), CgroupRoot: root.Path,
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 
@@ -59,21 +62,21 @@ func BenchmarkPolicy(b *testing.B) {
 		}
 		var p, other *policy.Policy
 		apply := func(p *policy.Policy, change bool) error {
-			out, err := engine.Apply(p.Scopes)
+			out, err := engine.Apply(p)
 			if err == nil && (out.Changed != change || len(out.Steps) != policyScopes) {
 				err = fmt.Errorf("changed %t, %d steps", out.Changed, len(out.Steps))
 			}
 			return err
 		}
-		step("parse", func() (err error) { p, err = policy.Parse("policy.yaml", text); return err })
-		step("plan", func() error { _, err := engine.Plan(p.Scopes); return err })
+		step("parse", func() (err error) { p, err = engine.Language.Parse("policy.yaml", text); return err })
+		step("plan", func() error { _, err := engine.Plan(p); return err })
 		step("apply", func() error { return apply(p, true) })
 		step("again", func() error { return apply(p, false) })
-		other, err := policy.Parse("policy.yaml", edited)
+		other, err := engine.Language.Parse("policy.yaml", edited)
 		must(b, err)
 		step("edit", func() error { return apply(other, true) })
 		step("status", func() error { _, err := engine.Status(); return err })
-		memory = mapMemory(b, engine.PinDir)
+		memory = mapMemory(b, filepath.Join(engine.PinDir, "limit"))
 		step("release", func() error { _, err := engine.Release(); return err })
 	}
 	for name, d := range total {

@@ -1,74 +1,59 @@
 package limit
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/cilium/ebpf"
+
+	"weir/internal/match"
 )
 
-// AssignCgroup makes the scope apply to the cgroup with this id, the inode number of its directory, and all below it.
-func (p *DataPlane) AssignCgroup(id uint64, scope int) error {
-	p.settings.Cgroups = 1
-	return p.assign(p.objects.LimitCgroups, id, scope)
-}
+// Active says whether scopes were ever assigned. A data plane that was loaded anew, and one whose filling was cut off before
+// the first Reassign has ended, lets every packet pass.
+func (p *DataPlane) Active() bool { return p.settings.Generation != 0 }
 
-// AssignUser makes the scope apply to the sockets of a user.
-func (p *DataPlane) AssignUser(uid uint32, scope int) error {
-	p.settings.Users = 1
-	return p.assign(p.objects.LimitUsers, uid, scope)
-}
-
-// AssignInterface makes the scope apply to what passes the interface with this index, of the network namespace in which the data
-// plane was loaded. Before Linux 6.15 the same index in another namespace is taken for it.
-func (p *DataPlane) AssignInterface(index int, scope int) error {
-	p.settings.Interfaces = 1
-	return p.assign(p.objects.LimitInterfaces, uint32(index), scope)
-}
-
-// AssignPrefix makes the scope apply to traffic with a remote address in the prefix; of several, the longest match counts.
-func (p *DataPlane) AssignPrefix(prefix netip.Prefix, scope int) error {
-	if !prefix.IsValid() {
-		return fmt.Errorf("assign scope %d: the prefix is not valid", scope)
+// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what is in neither stays. Sockets
+// look their scopes up again once, after the last of them. An error leaves some done and others not; it can be repeated.
+func (p *DataPlane) Reassign(gone, now match.Assignments) error {
+	for _, scope := range now {
+		if err := p.known(scope); err != nil {
+			return err
+		}
 	}
-	p.settings.Prefixes = 1
-	return p.assign(p.objects.LimitPrefixes, prefixKey(prefix), scope)
-}
-
-// prefixKey maps IPv4 into IPv6, so that one trie holds both.
-func prefixKey(prefix netip.Prefix) limitLimitPrefix {
-	length := prefix.Bits()
-	if prefix.Addr().Is4() {
-		length += 96
-	}
-	address := prefix.Masked().Addr().As16()
-	key := limitLimitPrefix{Length: uint32(length)}
-	for i := range key.Address {
-		key.Address[i] = binary.NativeEndian.Uint32(address[4*i:])
-	}
-	return key
-}
-
-// UnassignCgroup, UnassignUser, UnassignInterface and UnassignPrefix undo the assignment; one that is not there is no error.
-func (p *DataPlane) UnassignCgroup(id uint64) error { return p.unassign(p.objects.LimitCgroups, id) }
-
-func (p *DataPlane) UnassignUser(uid uint32) error { return p.unassign(p.objects.LimitUsers, uid) }
-
-func (p *DataPlane) UnassignInterface(index int) error {
-	return p.unassign(p.objects.LimitInterfaces, uint32(index))
-}
-
-func (p *DataPlane) UnassignPrefix(prefix netip.Prefix) error {
-	return p.unassign(p.objects.LimitPrefixes, prefixKey(prefix))
-}
-
-func (p *DataPlane) unassign(entries *ebpf.Map, key any) error {
-	if err := entries.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("unassign scope: %w", err)
+	used, err := match.Maps{Program: ebpf.CGroupSKB, Entries: p.maps()}.Reassign(gone, now)
+	p.settings.Kinds |= used
+	if err != nil {
+		return err
 	}
 	return p.renew()
+}
+
+// Assign makes the scope apply to what the key stands for.
+func (p *DataPlane) Assign(key match.Key, scope int) error {
+	return p.Reassign(nil, match.Assignments{key: scope})
+}
+
+// AssignCgroup, AssignUser, AssignInterface and AssignPrefix assign one scope each.
+func (p *DataPlane) AssignCgroup(id uint64, scope int) error {
+	return p.Assign(match.OfCgroup(id), scope)
+}
+
+func (p *DataPlane) AssignUser(uid uint32, scope int) error {
+	return p.Assign(match.OfUser(uid), scope)
+}
+
+func (p *DataPlane) AssignInterface(index int, scope int) error {
+	return p.Assign(match.OfInterface(index), scope)
+}
+
+func (p *DataPlane) AssignPrefix(prefix netip.Prefix, scope int) error {
+	return p.Assign(match.OfPrefix(prefix), scope)
+}
+
+// Unassign undoes an assignment; one that is not there is no error.
+func (p *DataPlane) Unassign(key match.Key) error {
+	return p.Reassign(match.Assignments{key: 0}, nil)
 }
 
 // renew makes every socket look its scopes up again.
@@ -78,17 +63,6 @@ func (p *DataPlane) renew() error {
 		return fmt.Errorf("renew scopes: %w", err)
 	}
 	return nil
-}
-
-// assign stores one entry and makes every socket look its scopes up again.
-func (p *DataPlane) assign(entries *ebpf.Map, key any, scope int) error {
-	if err := p.known(scope); err != nil {
-		return err
-	}
-	if err := entries.Put(key, uint32(scope)); err != nil {
-		return fmt.Errorf("assign scope %d: %w", scope, err)
-	}
-	return p.renew()
 }
 
 // Overflow is the number of packets that had more than MaxDepth scopes; the outermost of those were not charged.

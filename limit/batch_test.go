@@ -1,12 +1,14 @@
 package limit
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/cilium/ebpf"
 
+	"weir/internal/match"
 	"weir/internal/testutil"
 )
 
@@ -24,6 +26,15 @@ func assigned(t *testing.T, entries *ebpf.Map, key any) int {
 	return int(scope)
 }
 
+// trie is the key of a prefix as match_prefix has it.
+func trie(prefix netip.Prefix) []byte {
+	address, length := prefix.Addr().As16(), prefix.Bits()
+	if prefix.Addr().Is4() {
+		length += 96
+	}
+	return append(binary.NativeEndian.AppendUint32(nil, uint32(length)), address[:]...)
+}
+
 func TestReassignReplacesAllAtOnce(t *testing.T) {
 	testutil.NeedRoot(t)
 	plane, err := Load(8)
@@ -35,13 +46,13 @@ func TestReassignReplacesAllAtOnce(t *testing.T) {
 		t.Error("a data plane without scopes says that it is active")
 	}
 	prefix, other := netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")
-	first := Assignments{Cgroups: map[uint64]int{70: 0, 71: 1}, Users: map[uint32]int{7: 2}, Interfaces: map[int]int{3: 3},
-		Prefixes: map[netip.Prefix]int{prefix: 4, other: 5}}
-	if err := plane.Reassign(Assignments{}, first); err != nil {
+	first := match.Assignments{match.OfCgroup(70): 0, match.OfCgroup(71): 1, match.OfUser(7): 2, match.OfInterface(3): 3,
+		match.OfPrefix(prefix): 4, match.OfPrefix(other): 5}
+	if err := plane.Reassign(nil, first); err != nil {
 		t.Fatal(err)
 	}
-	second := Assignments{Cgroups: map[uint64]int{71: 6, 72: 7}, Prefixes: map[netip.Prefix]int{prefix: 4}}
-	gone := Assignments{Cgroups: map[uint64]int{70: 0, 71: 1, 99: 0}, Interfaces: map[int]int{3: 3}, Prefixes: map[netip.Prefix]int{other: 5}}
+	second := match.Assignments{match.OfCgroup(71): 6, match.OfCgroup(72): 7, match.OfPrefix(prefix): 4}
+	gone := match.Assignments{match.OfCgroup(70): 0, match.OfCgroup(71): 1, match.OfCgroup(99): 0, match.OfInterface(3): 3, match.OfPrefix(other): 5}
 	if err := plane.Reassign(gone, second); err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +63,13 @@ func TestReassignReplacesAllAtOnce(t *testing.T) {
 		key     any
 		want    int
 	}{
-		{"a cgroup that is gone", o.LimitCgroups, uint64(70), -1},
-		{"a cgroup with another scope", o.LimitCgroups, uint64(71), 6},
-		{"a new cgroup", o.LimitCgroups, uint64(72), 7},
-		{"a user that nobody spoke of", o.LimitUsers, uint32(7), 2},
-		{"an interface that is gone", o.LimitInterfaces, uint32(3), -1},
-		{"a prefix that stays", o.LimitPrefixes, prefixKey(prefix), 4},
-		{"a prefix that is gone", o.LimitPrefixes, prefixKey(other), -1},
+		{"a cgroup that is gone", o.ScopeCgroups, uint64(70), -1},
+		{"a cgroup with another scope", o.ScopeCgroups, uint64(71), 6},
+		{"a new cgroup", o.ScopeCgroups, uint64(72), 7},
+		{"a user that nobody spoke of", o.ScopeUsers, uint32(7), 2},
+		{"an interface that is gone", o.ScopeInterfaces, uint32(3), -1},
+		{"a prefix that stays", o.ScopePrefixes, trie(prefix), 4},
+		{"a prefix that is gone", o.ScopePrefixes, trie(other), -1},
 	} {
 		if got := assigned(t, test.entries, test.key); got != test.want {
 			t.Errorf("%s: scope %d, want %d", test.name, got, test.want)
@@ -69,10 +80,10 @@ func TestReassignReplacesAllAtOnce(t *testing.T) {
 	if err := o.LimitCurrent.Lookup(uint32(0), &settings); err != nil {
 		t.Fatal(err)
 	}
-	if settings.Generation != 2 || settings.Cgroups != 1 || settings.Users != 1 || settings.Interfaces != 1 || settings.Prefixes != 1 || !plane.Active() {
-		t.Errorf("settings %+v, want generation 2 and every kind", settings)
+	if settings.Generation != 2 || settings.Kinds != 1|2|4|8 || !plane.Active() {
+		t.Errorf("settings %+v, want generation 2 and the four kinds", settings)
 	}
-	if err := plane.Reassign(Assignments{}, Assignments{Users: map[uint32]int{8: 8}}); err == nil {
+	if err := plane.Reassign(nil, match.Assignments{match.OfUser(8): 8}); err == nil {
 		t.Error("a scope that was not loaded was assigned")
 	}
 }

@@ -6,17 +6,15 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/match"
 )
 
 // MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
-const MaxDepth = 4
+const MaxDepth = match.MaxScopes
 
 // DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends all limits that are not pinned.
 type DataPlane struct {
@@ -27,7 +25,7 @@ type DataPlane struct {
 	dir     string    // of the pins; empty without
 	ingress bool      // a limit needs the program for ingress, which is attached if the others are
 	inward  link.Link // that attachment, if this process has made it
-	// settings is what the programs read; assign keeps it in step with the maps.
+	// settings is what the programs read; Reassign keeps it in step with the maps.
 	settings limitLimitSettings
 }
 
@@ -46,14 +44,14 @@ func Load(scopes int) (*DataPlane, error) {
 	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	for _, name := range []string{"limit_tree", "limit_trips", "limit_cgroups", "limit_users", "limit_interfaces", "limit_prefixes"} {
+	for _, name := range []string{"limit_tree", "limit_trips"} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
 	}
 	plane := &DataPlane{scopes: scopes}
-	if err := plane.tellNetns(spec); err != nil {
+	if err := match.Prepare(spec, ebpf.CGroupSKB, scopes); err != nil {
 		return nil, err
 	}
 	if err := spec.LoadAndAssign(&plane.objects, nil); err == nil {
@@ -72,25 +70,6 @@ func Load(scopes int) (*DataPlane, error) {
 	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress
 	plane.objects.LimitSockops, plane.objects.limitMaps = programs.LimitSockops, programs.limitMaps
 	return plane, nil
-}
-
-// tellNetns has interfaces looked up in this thread's network namespace alone, where the kernel tells a packet's (Linux 6.15).
-func (p *DataPlane) tellNetns(spec *ebpf.CollectionSpec) error {
-	if features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) != nil {
-		return nil
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open socket: %w", err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	if p.settings.Netns, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
-		return nil // interfaces go by their index alone
-	}
-	if err := spec.Variables["limit_tells_netns"].Set(uint8(1)); err != nil {
-		return fmt.Errorf("set up limit programs: %w", err)
-	}
-	return nil
 }
 
 func permission(err error) error {

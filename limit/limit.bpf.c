@@ -123,12 +123,12 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		return 1;
 	if (sk)
 		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	__u64 where = place(settings, skb->ifindex), list = 0;
+	__u64 where = place(settings->generation, skb->ifindex), list = 0;
 
 	if (!known || known->generation != settings->generation || !plain(&p, known, direction)) {
 		parse(skb, &p, direction);
 		parsed = 1;
-		if (known && sk && known->generation != settings->generation)
+		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
 			look_up(skb, &p, is_stream(sk, &p), settings, known);
 	}
 	list = known && known->stream ? known->list : find_all(skb, &p, settings, known);

@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_H
 #define WEIR_LIMIT_H
 
-#define LIMIT_SCOPES_PER_SOCKET 4
+#define LIMIT_SCOPES_PER_SOCKET MATCH_SCOPES
 #define LIMIT_SCOPE_BITS 15 /* of the number of a scope */
 #define LIMIT_COST_SHIFT 24
 #define LIMIT_UNIT_SHIFT 12
@@ -91,22 +91,9 @@ struct limit_rtt {
 /* Read for every packet. */
 struct limit_settings {
 	__u32 generation; /* of the assignment of scopes; sockets look theirs up again when it changes */
-	__u8 cgroups, users, prefixes, interfaces; /* whether there are scopes of this kind */
-	__u8 parents; /* whether a scope has a parent */
-	__u8 unused[7];
-	__u64 netns;  /* cookie of the network namespace that the interfaces are of; 0 where the kernel does not tell it */
-};
-
-/* Key of the longest-prefix match. */
-struct limit_prefix {
-	__u32 length;     /* bits */
-	__u32 address[4]; /* network byte order */
-};
-
-/* The scopes that a packet is charged to, innermost first. */
-struct limit_scopes {
-	__u32 count;
-	__u32 scope[LIMIT_SCOPES_PER_SOCKET];
+	__u32 kinds;      /* enum match_kind: those that have scopes */
+	__u32 parents;    /* whether a scope has a parent */
+	__u32 unused;
 };
 
 #endif

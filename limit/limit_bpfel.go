@@ -49,12 +49,6 @@ type limitLimitNode struct {
 	Depth  uint32
 }
 
-type limitLimitPrefix struct {
-	_       structs.HostLayout
-	Length  uint32
-	Address [4]uint32
-}
-
 type limitLimitRtt struct {
 	_     structs.HostLayout
 	Count [32]uint64
@@ -64,13 +58,9 @@ type limitLimitRtt struct {
 type limitLimitSettings struct {
 	_          structs.HostLayout
 	Generation uint32
-	Cgroups    uint8
-	Users      uint8
-	Prefixes   uint8
-	Interfaces uint8
-	Parents    uint8
-	Unused     [7]uint8
-	Netns      uint64
+	Kinds      uint32
+	Parents    uint32
+	Unused     uint32
 }
 
 type limitLimitSharing struct {
@@ -101,6 +91,12 @@ type limitLimitState struct {
 	IntervalNs    uint64
 }
 
+type limitMatchPrefix struct {
+	_       structs.HostLayout
+	Length  uint32
+	Address [4]uint32
+}
+
 type limitSocketState struct {
 	_      structs.HostLayout
 	Scopes struct {
@@ -109,6 +105,8 @@ type limitSocketState struct {
 		Scope [4]uint32
 	}
 	Generation uint32
+	Number     uint32
+	Mark       uint32
 	Stream     uint32
 	_          [4]byte
 	List       uint64
@@ -170,25 +168,27 @@ type limitSocketState struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	limitMapLimitCgroups    = "limit_cgroups"
 	limitMapLimitConfigs    = "limit_configs"
 	limitMapLimitCounts     = "limit_counts"
 	limitMapLimitCurrent    = "limit_current"
-	limitMapLimitInterfaces = "limit_interfaces"
 	limitMapLimitOverflow   = "limit_overflow"
-	limitMapLimitPrefixes   = "limit_prefixes"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
 	limitMapLimitTree       = "limit_tree"
 	limitMapLimitTrips      = "limit_trips"
-	limitMapLimitUsers      = "limit_users"
+	limitMapScopeCgroups    = "scope_cgroups"
+	limitMapScopeInterfaces = "scope_interfaces"
+	limitMapScopeMarks      = "scope_marks"
+	limitMapScopeNetspaces  = "scope_netspaces"
+	limitMapScopePrefixes   = "scope_prefixes"
+	limitMapScopeUsers      = "scope_users"
 	limitProgLimitAdopt     = "limit_adopt"
 	limitProgLimitEgress    = "limit_egress"
 	limitProgLimitFree      = "limit_free"
 	limitProgLimitIngress   = "limit_ingress"
 	limitProgLimitSockops   = "limit_sockops"
-	limitVarLimitTellsNetns = "limit_tells_netns"
+	limitVarScopeNetns      = "scope_netns"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -244,26 +244,28 @@ type limitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitMapSpecs struct {
-	LimitCgroups    *ebpf.MapSpec `ebpf:"limit_cgroups"`
 	LimitConfigs    *ebpf.MapSpec `ebpf:"limit_configs"`
 	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.MapSpec `ebpf:"limit_current"`
-	LimitInterfaces *ebpf.MapSpec `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
-	LimitPrefixes   *ebpf.MapSpec `ebpf:"limit_prefixes"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
 	LimitTree       *ebpf.MapSpec `ebpf:"limit_tree"`
 	LimitTrips      *ebpf.MapSpec `ebpf:"limit_trips"`
-	LimitUsers      *ebpf.MapSpec `ebpf:"limit_users"`
+	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
+	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
+	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
+	ScopeNetspaces  *ebpf.MapSpec `ebpf:"scope_netspaces"`
+	ScopePrefixes   *ebpf.MapSpec `ebpf:"scope_prefixes"`
+	ScopeUsers      *ebpf.MapSpec `ebpf:"scope_users"`
 }
 
 // limitVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
-	LimitTellsNetns *ebpf.VariableSpec `ebpf:"limit_tells_netns"`
+	ScopeNetns *ebpf.VariableSpec `ebpf:"scope_netns"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -286,36 +288,40 @@ func (o *limitObjects) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitMaps struct {
-	LimitCgroups    *ebpf.Map `ebpf:"limit_cgroups"`
 	LimitConfigs    *ebpf.Map `ebpf:"limit_configs"`
 	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.Map `ebpf:"limit_current"`
-	LimitInterfaces *ebpf.Map `ebpf:"limit_interfaces"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
-	LimitPrefixes   *ebpf.Map `ebpf:"limit_prefixes"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
 	LimitTree       *ebpf.Map `ebpf:"limit_tree"`
 	LimitTrips      *ebpf.Map `ebpf:"limit_trips"`
-	LimitUsers      *ebpf.Map `ebpf:"limit_users"`
+	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
+	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
+	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
+	ScopeNetspaces  *ebpf.Map `ebpf:"scope_netspaces"`
+	ScopePrefixes   *ebpf.Map `ebpf:"scope_prefixes"`
+	ScopeUsers      *ebpf.Map `ebpf:"scope_users"`
 }
 
 func (m *limitMaps) Close() error {
 	return _LimitClose(
-		m.LimitCgroups,
 		m.LimitConfigs,
 		m.LimitCounts,
 		m.LimitCurrent,
-		m.LimitInterfaces,
 		m.LimitOverflow,
-		m.LimitPrefixes,
 		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,
 		m.LimitTree,
 		m.LimitTrips,
-		m.LimitUsers,
+		m.ScopeCgroups,
+		m.ScopeInterfaces,
+		m.ScopeMarks,
+		m.ScopeNetspaces,
+		m.ScopePrefixes,
+		m.ScopeUsers,
 	)
 }
 
@@ -323,7 +329,7 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
-	LimitTellsNetns *ebpf.Variable `ebpf:"limit_tells_netns"`
+	ScopeNetns *ebpf.Variable `ebpf:"scope_netns"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.

@@ -3,6 +3,7 @@
 #ifndef WEIR_LIMIT_MAPS_H
 #define WEIR_LIMIT_MAPS_H
 
+#include "../bpf/match.h"
 #include "limit.h"
 
 /* When one of a socket's options was last read. */
@@ -30,13 +31,15 @@ struct credit {
 struct remembered {
 	__u64 list;
 	__u64 high, low; /* the other end's address; all but list is exclusive-ored with that */
-	__u64 where;     /* generation of the scopes, and the interface's index */
+	__u64 where;     /* number of the socket's look-up, and the interface's index */
 };
 
 /* What is remembered of a socket. */
 struct socket_state {
-	struct limit_scopes scopes; /* all of a stream, the socket's own of another */
-	__u32 generation; /* of the scopes, as in limit_settings; 0 before they were looked up */
+	struct match_scopes scopes; /* all of a stream, the socket's own of another */
+	__u32 generation; /* of the scopes, as in limit_settings, its complement where marks have scopes; 0 before they were looked up */
+	__u32 number;     /* of look-ups, so that what followed from another is not taken for the last one's */
+	__u32 mark;       /* SO_MARK when they were looked up */
 	__u32 stream;     /* its packets all go to one remote */
 	__u64 list;       /* the scopes of a stream, packed */
 	struct remembered last;
@@ -64,9 +67,6 @@ struct socket_state {
 	struct credit credit[2]; /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };
-
-/* Whether these programs may ask for the network namespace of a packet; written before they are loaded. */
-const volatile __u8 limit_tells_netns = 0;
 
 /* Which kinds of scope exist, so that the others cost nothing. */
 struct {
@@ -131,39 +131,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct limit_rtt);
 } limit_trips SEC(".maps");
-
-/* Cgroup id to scope. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, __u32);
-} limit_cgroups SEC(".maps");
-
-/* User id to scope. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} limit_users SEC(".maps");
-
-/* Interface index to scope. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} limit_interfaces SEC(".maps");
-
-/* Remote prefix to scope, longest match; IPv4 as IPv4-mapped IPv6. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct limit_prefix);
-	__type(value, __u32);
-} limit_prefixes SEC(".maps");
 
 /* What is remembered of every socket that has scopes looked up. */
 struct {

@@ -3,6 +3,7 @@
 #ifndef WEIR_LIMIT_PACKET_H
 #define WEIR_LIMIT_PACKET_H
 
+#include "../bpf/match.h"
 #include "limit.h"
 
 /* The packet as the data plane sees it. */
@@ -12,12 +13,12 @@ struct packet {
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
 	__u8 urgent; /* TCP: PSH, SYN, FIN or RST is set, so that no other segment need follow */
-	struct limit_prefix remote; /* the other end's address, /128 */
+	struct match_prefix remote; /* the other end's address, /128 */
 	__u32 sequence, acknowledged; /* TCP: the two numbers */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
-/* Reads the headers into a packet that has nothing but its segments, and returns its protocol. Global like find_own, since it has two callers. */
+/* Reads the headers into a packet that has nothing but its segments, and returns its protocol. Global like find_rest, since it has two callers. */
 __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/match"
 )
 
 // Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this process has ended. It makes
@@ -64,7 +65,7 @@ func CanPin(dir string) error {
 
 func (p *DataPlane) pinAll(dir string) error {
 	for name, m := range p.maps() {
-		if err := (*m).Pin(filepath.Join(dir, name)); err != nil {
+		if err := (*m).Pin(filepath.Join(dir, mapPin(name))); err != nil {
 			return filePermission(fmt.Errorf("pin map %s: %w", name, err))
 		}
 	}
@@ -97,14 +98,17 @@ func pinLink(attached link.Link, dir string, number int) error {
 	return nil
 }
 
-// maps names the maps that outlive the process. The sockets' storage lives with the programs and the sockets.
+// maps are the maps that outlive the process, by name. The sockets' storage lives with the programs and the sockets.
 func (p *DataPlane) maps() map[string]**ebpf.Map {
-	m := &p.objects.limitMaps
-	return map[string]**ebpf.Map{
-		"current": &m.LimitCurrent, "overflow": &m.LimitOverflow, "configs": &m.LimitConfigs, "states": &m.LimitStates,
-		"counts": &m.LimitCounts, "cgroups": &m.LimitCgroups, "users": &m.LimitUsers, "interfaces": &m.LimitInterfaces,
-		"prefixes": &m.LimitPrefixes, "shares": &m.LimitShares, "tree": &m.LimitTree, "trips": &m.LimitTrips,
-	}
+	all := match.Fields(&p.objects.limitMaps)
+	delete(all, limitMapLimitSockets)
+	return all
+}
+
+// mapPin is the pin of a map: its name without whose it is.
+func mapPin(name string) string {
+	_, short, _ := strings.Cut(name, "_")
+	return short
 }
 
 // ErrOtherVersion says that the limits in force were pinned by a version of Weir whose maps are laid out differently.
@@ -145,7 +149,7 @@ func (p *DataPlane) openMaps(dir string) error {
 	}
 	other := fault.Wrap(fmt.Errorf("open %s: %w", dir, ErrOtherVersion), fault.Failed, "end them with 'weir release', then apply the policy again")
 	for name, m := range p.maps() {
-		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, mapPin(name)), nil)
 		if err != nil {
 			// Attachments are pinned last: where they are, every map of that version is.
 			if links, _ := filepath.Glob(filepath.Join(dir, "link-*")); len(links) > 0 && errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +158,7 @@ func (p *DataPlane) openMaps(dir string) error {
 			return filePermission(fmt.Errorf("open pinned map %s: %w", name, err))
 		}
 		*m = opened
-		if own := spec.Maps["limit_"+name]; opened.ValueSize() != own.ValueSize || opened.KeySize() != own.KeySize {
+		if own := spec.Maps[name]; opened.ValueSize() != own.ValueSize || opened.KeySize() != own.KeySize {
 			return other
 		}
 	}

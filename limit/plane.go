@@ -10,14 +10,14 @@ import (
 	"weir/internal/room"
 )
 
-// plane is the data plane that the spine leads, pinned.
-type plane struct{ host room.Host }
+// hostPlane is the data plane that the spine leads, pinned.
+type hostPlane struct{ host room.Host }
 
 // Ready refuses a host without a bpf file system.
-func (p *plane) Ready(room.State) error { return CanPin(p.host.Pins) }
+func (p *hostPlane) Ready(room.State) error { return CanPin(p.host.Pins) }
 
 // InPlace says whether the programs are attached, with all that they need, and filled.
-func (p *plane) InPlace(room.State) (bool, error) {
+func (p *hostPlane) InPlace(room.State) (bool, error) {
 	if attached, err := Attached(p.host.Pins); err != nil || !attached {
 		return false, err
 	}
@@ -31,13 +31,13 @@ func (p *plane) InPlace(room.State) (bool, error) {
 
 // Apply leads the data plane from one state to another. What is the same in both states is left alone, unless the data plane has
 // never been filled: then everything is set, and nothing takes effect before the end.
-func (p *plane) Apply(have, want room.State) (notes []string, err error) {
+func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	plane, fresh, err := p.open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = plane.Close() }()
-	if err := fill(plane, have, want); err != nil {
+	if err := bring(plane, have, want); err != nil {
 		return nil, err
 	}
 	if err := plane.EndIngress(); err != nil {
@@ -52,8 +52,8 @@ func (p *plane) Apply(have, want room.State) (notes []string, err error) {
 	return notes, nil
 }
 
-// fill brings limits, tree and assignments from one state to another.
-func fill(plane *DataPlane, have, want room.State) error {
+// bring leads limits, tree and assignments from one state to another.
+func bring(plane *DataPlane, have, want room.State) error {
 	had, stays := have.ByIndex(), want.ByIndex()
 	holders := map[any]room.Bound{} // of two that stand for the same the later one counts
 	for _, b := range want.Scopes {
@@ -89,7 +89,7 @@ func fill(plane *DataPlane, have, want room.State) error {
 	if err := arrange(plane, have, want); err != nil {
 		return err
 	}
-	return plane.Reassign(legacy(gone.Assignments), legacy(now.Assignments))
+	return plane.Reassign(gone.Assignments, now.Assignments)
 }
 
 // put puts one scope's limits into the data plane.
@@ -143,7 +143,7 @@ func arrange(plane *DataPlane, have, want room.State) error {
 }
 
 // open opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the latter.
-func (p *plane) open() (opened *DataPlane, fresh bool, err error) {
+func (p *hostPlane) open() (opened *DataPlane, fresh bool, err error) {
 	in, err := Attached(p.host.Pins)
 	if err == nil && in {
 		if opened, err = LoadPinned(p.host.Pins); err == nil {
@@ -170,7 +170,7 @@ func (p *plane) open() (opened *DataPlane, fresh bool, err error) {
 }
 
 // Follow has the open sockets of a network namespace paced that was in nobody's sight when the data plane was attached.
-func (p *plane) Follow(ns *netns.Namespace) error {
+func (p *hostPlane) Follow(ns *netns.Namespace) error {
 	opened, err := LoadPinned(p.host.Pins)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -183,7 +183,7 @@ func (p *plane) Follow(ns *netns.Namespace) error {
 }
 
 // Release ends all limits and gives open sockets the pace back that they had.
-func (p *plane) Release() (released bool, err error) {
+func (p *hostPlane) Release() (released bool, err error) {
 	opened, err := LoadForRelease(p.host.Pins)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err

@@ -11,18 +11,18 @@
 
 #include "scopes.h"
 
-/* A generation of scopes and an interface. */
-static __always_inline __u64 place(const struct limit_settings *settings, __u32 interface)
+/* A generation of scopes, or the number of a look-up, and an interface. */
+static __always_inline __u64 place(__u32 number, __u32 interface)
 {
-	return (__u64)settings->generation << 32 | interface;
+	return (__u64)number << 32 | interface;
 }
 
 /* What a packet's scopes depend on beside its socket. */
-static __always_inline struct remembered key_of(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings)
+static __always_inline struct remembered key_of(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
 {
-	struct remembered key = {.where = place(settings, settings->interfaces ? skb->ifindex : 0)};
+	struct remembered key = {.where = place(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
 
-	if (settings->prefixes) {
+	if (kinds & MATCH_PREFIXES) {
 		key.high = (__u64)p->remote.address[0] << 32 | p->remote.address[1];
 		key.low = (__u64)p->remote.address[2] << 32 | p->remote.address[3];
 	}
@@ -31,25 +31,26 @@ static __always_inline struct remembered key_of(struct __sk_buff *skb, const str
 
 /*
  * Finds all scopes of a packet that belongs to no stream. known is 0 where nothing is remembered of its socket. Global like
- * find_own, to be verified once.
+ * find_rest, to be verified once.
  */
 __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					 struct socket_state *known)
 {
 	if (!p || !settings)
 		return 0;
-	struct limit_scopes found = {};
-	struct remembered key = key_of(skb, p, settings);
+	struct match_scopes found = {};
+	struct remembered key = {};
 
 	if (known) {
 		volatile struct remembered *last = &known->last;
 		__u64 list = last->list;
 
+		key = key_of(skb, p, settings->kinds, *(volatile __u32 *)&known->number);
 		if ((last->high ^ list) == key.high && (last->low ^ list) == key.low && (last->where ^ list) == key.where)
 			return list;
 		found = known->scopes;
 	} else {
-		find_own(skb, settings, &found);
+		match_own(skb, settings->kinds, &found);
 	}
 	find_rest(skb, p, settings, &found);
 	__u64 list = pack(&found);

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/match"
 	"weir/internal/testutil"
 )
 
@@ -74,7 +75,7 @@ func TestRememberedScopesEndWithTheirAssignment(t *testing.T) {
 		if round == 0 {
 			err = p.AssignPrefix(prefix, 2)
 		} else {
-			err = p.UnassignPrefix(prefix)
+			err = p.Unassign(match.OfPrefix(prefix))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func fields() []room.Field[reading] {
 			Value: counted(func(c *Counters) uint64 { return c.Retries })},
 		{Column: room.Column{Name: "queue_time", Unit: room.Seconds, Kind: room.Histogram,
 			Help: "Virtual queue that packets have met, their own time included; the sum is an estimate from the buckets."},
-			Value: func(r reading) room.Value { return room.Spread(room.Buckets{Counts: r.count.Queue, Sum: -1}) }},
+			Value: func(r reading) room.Value { return room.Spread(room.Buckets{Counts: r.count.Queue}) }},
 		{Column: room.Column{Name: "min", Unit: room.BitPerSecond, Kind: room.Gauge, Help: "What the parent keeps for the scope."},
 			Value: ofParent(func(r *Rate) float64 { return float64(r.Min) })},
 		{Column: room.Column{Name: "weight", Unit: room.Events, Kind: room.Gauge, Help: "The scope's part of its parent, against its siblings' weights."},
@@ -88,7 +88,7 @@ func (Room) Columns() room.Columns {
 }
 
 // Report tells what the limits have done so far.
-func (p *plane) Report(have room.State) (report room.Report, err error) {
+func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	opened, err := LoadPinned(p.host.Pins)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err

@@ -45,7 +45,7 @@ func (Room) Mechanism(b room.Bound) string {
 }
 
 // Plane is the pinned data plane of a host.
-func (Room) Plane(h room.Host) room.Plane { return &plane{h} }
+func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
 
 // Capabilities are what weir doctor tells of limits.
 func (Room) Capabilities() []room.Capability {
@@ -54,7 +54,7 @@ func (Room) Capabilities() []room.Capability {
 		return room.Capability{Name: name, Mechanisms: []room.Mechanism{{Name: mechanism, Features: append(append([]string{}, both...), features...)}}}
 	}
 	adoption := one("limit open connections", "an iter/tcp program has them paced", "hooks/iter/tcp")
-	adoption.Optional = "they are limited, and only not paced, until they close"
+	adoption.Optional, adoption.Without = "they are limited, and only not paced, until they close", "iter/tcp"
 	return []room.Capability{
 		one("limit egress", "cgroup_skb programs that pace TCP through sock_ops", "cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops"),
 		one("limit ingress", "cgroup_skb programs that mark and drop", "cgroups/cgroup_skb ingress"),

@@ -3,23 +3,14 @@
 #ifndef WEIR_LIMIT_SCOPES_H
 #define WEIR_LIMIT_SCOPES_H
 
+#include "../bpf/match_packet.h"
 #include "maps.h"
 #include "packet.h"
 #include "sharing.h"
 
-#define ANCESTOR_LEVELS 13
 #define SOCK_RAW 3
 #define COUNT_BITS 3
 #define SCOPE_MASK ((1 << LIMIT_SCOPE_BITS) - 1)
-
-static __always_inline void add_scope(struct limit_scopes *found, const __u32 *scope)
-{
-	if (!scope)
-		return;
-	if (found->count < LIMIT_SCOPES_PER_SOCKET)
-		found->scope[found->count & (LIMIT_SCOPES_PER_SOCKET - 1)] = *scope;
-	found->count++;
-}
 
 static __always_inline __u32 depth_of(__u32 scope)
 {
@@ -29,7 +20,7 @@ static __always_inline __u32 depth_of(__u32 scope)
 }
 
 /* Adds the scopes above those found, each once, and puts children before their parents. */
-static __always_inline void add_parents(struct limit_scopes *found)
+static __always_inline void add_parents(struct match_scopes *found)
 {
 	__u32 depth[LIMIT_SCOPES_PER_SOCKET] = {};
 
@@ -41,7 +32,7 @@ static __always_inline void add_parents(struct limit_scopes *found)
 			twice |= j < found->count && found->scope[j] + 1 == parent;
 		if (parent && !twice) {
 			parent--;
-			add_scope(found, &parent);
+			match_add(found, &parent);
 		}
 	}
 	for (int round = 1; round < LIMIT_SCOPES_PER_SOCKET; round++)
@@ -58,55 +49,15 @@ static __always_inline void add_parents(struct limit_scopes *found)
 }
 
 /*
- * The scopes of the packet's socket: its cgroup's and those of the cgroups above, and its user's. From the root down a level
- * beyond the socket's own cgroup has no id, which ends the search; the innermost comes first all the same.
- *
- * Global functions are verified once, not with every path that leads to them.
+ * Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where there are too many. Global, to
+ * be verified once.
  */
-__attribute__((noinline)) int find_own(struct __sk_buff *skb, const struct limit_settings *settings, struct limit_scopes *found)
-{
-	if (!settings || !found)
-		return 0;
-	__u64 ids[ANCESTOR_LEVELS] = {};
-
-	for (int level = 0; level < ANCESTOR_LEVELS && settings->cgroups; level++) {
-		ids[level] = bpf_skb_ancestor_cgroup_id(skb, level);
-		if (!ids[level])
-			break;
-	}
-	for (int level = ANCESTOR_LEVELS - 1; level >= 0 && settings->cgroups; level--)
-		if (ids[level])
-			add_scope(found, bpf_map_lookup_elem(&limit_cgroups, &ids[level]));
-	if (settings->users) {
-		__u32 user = bpf_get_socket_uid(skb);
-
-		add_scope(found, bpf_map_lookup_elem(&limit_users, &user));
-	}
-	return 0;
-}
-
-/* Whether the packet is of another network namespace than the interfaces, whose indices repeat there. */
-static __always_inline __u32 foreign(struct __sk_buff *skb, const struct limit_settings *settings)
-{
-	return limit_tells_netns && settings->netns && bpf_get_netns_cookie(skb) != settings->netns;
-}
-
-/* Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where there are too many. */
 __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
-					struct limit_scopes *found)
+					struct match_scopes *found)
 {
 	if (!p || !settings || !found)
 		return 0;
-	if (settings->prefixes) {
-		struct limit_prefix key = p->remote;
-
-		add_scope(found, bpf_map_lookup_elem(&limit_prefixes, &key));
-	}
-	if (settings->interfaces && !foreign(skb, settings)) {
-		__u32 index = skb->ifindex;
-
-		add_scope(found, bpf_map_lookup_elem(&limit_interfaces, &index));
-	}
+	match_path(skb, &p->remote, settings->kinds, found);
 	if (settings->parents)
 		add_parents(found);
 	if (found->count > LIMIT_SCOPES_PER_SOCKET) {
@@ -121,7 +72,7 @@ __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct pack
 }
 
 /* The scopes of a packet in one word, and what is in it. */
-static __always_inline __u64 pack(const struct limit_scopes *found)
+static __always_inline __u64 pack(const struct match_scopes *found)
 {
 	__u64 list = found->count;
 
@@ -157,13 +108,22 @@ static __always_inline void look_up(struct __sk_buff *skb, const struct packet *
 				    const struct limit_settings *settings, struct socket_state *known)
 {
 	known->scopes.count = 0;
-	find_own(skb, settings, &known->scopes);
+	match_own(skb, settings->kinds, &known->scopes);
 	if (stream)
 		find_rest(skb, p, settings, &known->scopes);
 	known->list = pack(&known->scopes);
 	known->stream = stream;
 	known->looked = 0;
-	known->generation = settings->generation;
+	known->number++;
+	known->mark = match_mark(skb);
+	/* Where marks have scopes, no packet takes the short way past is_current(). */
+	known->generation = settings->kinds & MATCH_MARKS ? ~settings->generation : settings->generation;
+}
+
+/* Whether what is remembered of a socket that is not of this generation is still right: where marks have scopes, if it has the same. */
+static __always_inline int is_current(struct __sk_buff *skb, const struct limit_settings *settings, const struct socket_state *known)
+{
+	return settings->kinds & MATCH_MARKS && known->generation == ~settings->generation && known->mark == match_mark(skb);
 }
 
 #endif

@@ -19,7 +19,7 @@ func (p *DataPlane) SetParent(child, parent int) error {
 	if err := p.objects.LimitTree.Lookup(uint32(parent), &above); err != nil {
 		return fmt.Errorf("read parent of scope %d: %w", parent, err)
 	}
-	if above.Depth+1 >= MaxDepth {
+	if int(above.Depth)+1 >= MaxDepth {
 		return fmt.Errorf("scope %d has %d scopes above it, and a packet is charged to %d", child, above.Depth+1, MaxDepth)
 	}
 	p.settings.Parents = 1

@@ -121,7 +121,7 @@ static __always_inline __s64 threshold_of(const struct terms *terms, const struc
 }
 
 /*
- * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_own, so that it is verified
+ * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_rest, so that it is verified
  * once and not for every path through the scopes before.
  */
 __attribute__((noinline)) int take(struct __sk_buff *skb, const struct packet *p, struct share *share)

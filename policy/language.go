@@ -15,6 +15,8 @@ type SelectorKind struct {
 	Sample any
 	// Parse returns the one form of what the file says and its words, or an error that says how to write it.
 	Parse func(text string) (canonical, words string, err error)
+	// Warn says what of a text that Parse takes is probably not meant, or ""; may be nil.
+	Warn func(text string) string
 	// Enclosing lists texts of the same kind whose traffic includes that of text whatever the host is like, nearest first; may
 	// be nil.
 	Enclosing func(text string) []string

@@ -1,66 +1,28 @@
-package policy
+package policy_test
 
 import (
-	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"weir/internal/fault"
+	"weir/internal/rooms"
 	"weir/internal/units"
+	"weir/limit"
+	"weir/policy"
 )
 
-const example = `version: 1
-scopes:
-  backups:
-    unit: backup.service
-    egress: 200Mbit
-    ingress: {rate: 500Mbit, mark: 3ms, drop: 12ms}
-  rack:
-    prefix: 10.1.2.3/16
-    egress: 5Gbit
-    shadow: true
-`
-
-var compareAddresses = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-
-func TestParseReadsWhatTheFileSays(t *testing.T) {
-	got, err := Parse("p.yaml", []byte(example))
+// language is that of all rooms of this build.
+func language(t testing.TB) *policy.Language {
+	t.Helper()
+	all, err := rooms.Language(rooms.All())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Policy{Scopes: []Scope{
-		{Name: "backups", Applies: Selector{Kind: Unit, Text: "backup.service"}, Egress: &Rate{Rate: 200e6},
-			Ingress: &Rate{Rate: 500e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}},
-		{Name: "rack", Applies: Selector{Kind: Prefix, Prefix: netip.MustParsePrefix("10.1.0.0/16")}, Egress: &Rate{Rate: 5e9}, Shadow: true},
-	}}
-	if diff := cmp.Diff(want, got, compareAddresses, cmpopts.IgnoreUnexported(Policy{})); diff != "" {
-		t.Errorf("policy differs (-want +got):\n%s", diff)
-	}
-}
-
-func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
-	for text, want := range map[string]units.BitRate{
-		"200Mbit": 200e6, "1.5 Gbit/s": 15e8, "64kbit": 64e3, "400 Gbit/s": 400e9, "64 kbps": 64e3, "10gbit": 10e9, "0.1Tbit": 100e9,
-		"2.5Gbps": 25e8, "100 mbit/s": 100e6, "64000bit": 64e3, "64000 bit/s": 64e3, "1_000": 0,
-	} {
-		got, err := Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {host: true, egress: "+text+", ingress: {rate: "+text+"}}\n"))
-		if want == 0 {
-			if err == nil {
-				t.Errorf("%s was read as %v", text, got.Scopes[0].Egress)
-			}
-			continue
-		}
-		if err != nil || got.Scopes[0].Egress.Rate != want || got.Scopes[0].Ingress.Rate != want {
-			t.Errorf("%s: %v, want %d", text, err, want)
-		}
-	}
+	return all
 }
 
 // mistake is a file that is to be refused, with an error that says want.
@@ -71,7 +33,7 @@ func refused(t *testing.T, mistakes []mistake) {
 	t.Helper()
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			_, err := Parse("p.yaml", []byte(m.text))
+			_, err := language(t).Parse("p.yaml", []byte(m.text))
 			if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), m.want) {
 				t.Errorf("got %v, want a usage error with %q", err, m.want)
 			}
@@ -89,7 +51,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is not known"},
 		{"no selector", scope("egress: 1Mbit"), "says 0 times which traffic is meant"},
 		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
-		{"no limit", scope("cgroup: /a"), "limits nothing"},
+		{"no limit", scope("cgroup: /a"), "asks for nothing: give egress"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
 		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" counts octets`},
 		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
@@ -113,7 +75,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 
 // Mistakes of different kinds are told at once, each once: what cannot be read is not judged as well.
 func TestAllMistakesOfAFileAreNamedAtOnce(t *testing.T) {
-	_, err := Parse("p.yaml", []byte(`version: 1
+	_, err := language(t).Parse("p.yaml", []byte(`version: 1
 scopes:
   a: {cgroup: /a, egres: 1Mbit}
   b: {cgroup: /b, egress: 1kbit}
@@ -125,7 +87,7 @@ scopes:
 `))
 	const want = `p.yaml:3:19: unknown key "egres" in scopes.a (did you mean "egress"?)
 p.yaml:4:27: scopes.b: egress: rate 1 kbit/s is outside 64 kbit/s to 400 Gbit/s
-p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two limits on the same traffic contradict each other
+p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two scopes of the same traffic contradict each other
 p.yaml:5:28: scopes.c: egress: mark 9ms is not below drop 5ms
 p.yaml:6:13: scopes.d.user: "root" is not a whole number
 p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
@@ -138,7 +100,7 @@ p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)`
 func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, "long.yaml")
-	if err := os.WriteFile(long, make([]byte, MaxFile+1), 0o600); err != nil {
+	if err := os.WriteFile(long, make([]byte, policy.MaxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
@@ -146,102 +108,18 @@ func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 		dir:                             "is no regular file",
 		long:                            "has 8388609 octets; 8388608 are allowed",
 	} {
-		if _, err := Load(file); fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), want) || fault.Advice(err) == "" {
+		if _, err := language(t).Load(file); fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), want) || fault.Advice(err) == "" {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
 }
 
-func TestScopesThatAreNeverReachedAreWarnedOf(t *testing.T) {
-	got, err := Parse("p.yaml", []byte(`version: 1
-scopes:
-  outer: {cgroup: /a, egress: 10Mbit}
-  inner: {cgroup: /a/b, egress: 20Mbit, ingress: 30Mbit}
-  other: {cgroup: /ab, egress: 20Mbit}
-  deep: {cgroup: /a/b/c/d, egress: 15Mbit, ingress: 1Mbit}
-  all: {host: true, egress: 18Mbit}
-  rack: {prefix: 10.0.0.0/8, egress: 18Mbit}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"p.yaml:4:33: scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
-		"p.yaml:5:32: scope other: its egress of 20 Mbit/s is never reached, since scope all around it, at p.yaml:7:29, has 18 Mbit/s: lower the one or raise the other",
-		"p.yaml:6:36: scope deep: its egress of 15 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
-	}
-	if diff := cmp.Diff(want, got.Warnings); diff != "" {
-		t.Errorf("warnings differ (-want +got):\n%s", diff)
-	}
-}
-
-func TestRatesTooLowToShareAreWarnedOf(t *testing.T) {
-	got, err := Parse("p.yaml", []byte(`version: 1
-scopes:
-  enough: {user: 1, egress: 120kbit, ingress: 119kbit}
-  slow: {egress: 64kbit}
-  heavy: {user: 2, parent: slow, egress: {weight: 3}}
-  light: {user: 3, parent: work, egress: {rate: 100kbit}}
-  work: {egress: 1Mbit}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const why = "too few for several flows to share it evenly or without delay: give 120 kbit/s or more"
-	want := []string{
-		"p.yaml:3:47: scope enough: its ingress of 119 kbit/s is one full-sized packet each 101ms, " + why,
-		"p.yaml:4:18: scope slow: its egress of 64 kbit/s is one full-sized packet each 188ms, " + why,
-		"p.yaml:6:43: scope light: its egress of 100 kbit/s is one full-sized packet each 120ms, " + why,
-	}
-	if diff := cmp.Diff(want, got.Warnings); diff != "" {
-		t.Errorf("warnings differ (-want +got):\n%s", diff)
-	}
-}
-
-// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how fast.
-func TestTenThousandScopesAreRead(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("version: 1\nscopes:\n")
-	for i := range 10_000 {
-		selector := [...]string{"cgroup: /tenants/t%d", "prefix: 2001:db8:%x::/48", "user: %d"}[i%3]
-		fmt.Fprintf(&text, "  # a tenant\n  s%d:\n    "+selector+"\n    egress: 10Mbit\n    ingress: {rate: 20Mbit, mark: 3ms, drop: 12ms}\n", i, i)
-	}
-	got, err := Parse("p.yaml", []byte(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := Scope{Name: "s9999", Applies: Selector{Kind: Cgroup, Text: "/tenants/t9999"}, Egress: &Rate{Rate: 10e6},
-		Ingress: &Rate{Rate: 20e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}}
-	if len(got.Scopes) != 10_000 || !got.Scopes[9999].Equal(last) || got.At("s9999", "egress") != "p.yaml:50001:13" {
-		t.Errorf("%d scopes, the last %+v at %s", len(got.Scopes), got.Scopes[9999], got.At("s9999", "egress"))
-	}
-	wrong := strings.Replace(text.String(), "user: 5000", "usr: 5000", 1)
-	if _, err := Parse("p.yaml", []byte(wrong)); err == nil || err.Error() != `p.yaml:25005:5: unknown key "usr" in scopes.s5000 (did you mean "user"?)` {
-		t.Errorf("a mistake in the middle: %v", err)
-	}
-}
-
-func TestLoopbackIsLimitedOnlyIfAskedFor(t *testing.T) {
-	for text, want := range map[string]string{
-		"interface: lo, egress: 1Mbit":                 "p.yaml:3:18: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
-		"interface: lo, egress: 1Mbit, loopback: true": "",
-		"interface: eth0, egress: 1Mbit":               "",
-	} {
-		got, err := Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+text+"}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if warnings := strings.Join(got.Warnings, "\n"); warnings != want {
-			t.Errorf("%s: warnings %q, want %q", text, warnings, want)
-		}
-	}
-}
-
 func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
-	one := func(name string, rate units.BitRate) Scope {
-		return Scope{Name: name, Applies: Selector{Kind: Cgroup, Text: "/" + name}, Egress: &Rate{Rate: rate}}
+	one := func(name string, rate units.BitRate) policy.Scope {
+		return policy.Scope{Name: name, Selector: policy.Selector{Kind: "cgroup", Text: "/" + name},
+			Treatments: policy.Treatments{"limit": &limit.Treatment{Egress: &limit.Rate{Rate: rate}}}}
 	}
-	steps := Diff([]Scope{one("gone", 1e6), one("same", 2e6), one("changed", 3e6)}, []Scope{one("new", 4e6), one("same", 2e6), one("changed", 5e6)})
+	steps := policy.Diff([]policy.Scope{one("gone", 1e6), one("same", 2e6), one("changed", 3e6)}, []policy.Scope{one("new", 4e6), one("same", 2e6), one("changed", 5e6)})
 	var got []string
 	for _, s := range steps {
 		got = append(got, string(s.Action)+" "+s.Scope.Name)
@@ -249,13 +127,13 @@ func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
 	if diff := cmp.Diff([]string{"remove gone", "add new", "keep same", "change changed"}, got); diff != "" {
 		t.Errorf("steps differ (-want +got):\n%s", diff)
 	}
-	if steps[3].Before == nil || steps[3].Before.Egress.Rate != 3_000_000 {
+	if steps[3].Before == nil || steps[3].Before.Summary() != "egress 3 Mbit/s" {
 		t.Errorf("the change does not say what was before: %+v", steps[3])
 	}
 }
 
 func TestPublishedSchemaIsCurrent(t *testing.T) {
-	want, err := Schema()
+	want, err := language(t).Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,27 +144,4 @@ func TestPublishedSchemaIsCurrent(t *testing.T) {
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("docs/schema/policy.schema.json differs from the code: make generate\n%s", diff)
 	}
-}
-
-// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts names every scope once.
-func FuzzParse(f *testing.F) {
-	f.Add(example)
-	f.Add("version: 1\nscopes: {a: {host: true, egress: {rate: 1Mbit, burst: 1ms}}}")
-	f.Add("version: 1\nscopes: {a: {prefix: '::/0', ingress: 1Gbit}}")
-	f.Fuzz(func(t *testing.T, text string) {
-		p, err := Parse("f.yaml", []byte(text))
-		if err != nil {
-			if fault.Of(err) != fault.Usage {
-				t.Errorf("status %d: %v", fault.Of(err), err)
-			}
-			return
-		}
-		names := map[string]bool{}
-		for _, s := range p.Scopes {
-			if names[s.Name] || s.Applies.Kind == "" || s.Egress == nil && s.Ingress == nil {
-				t.Errorf("accepted %+v", s)
-			}
-			names[s.Name] = true
-		}
-	})
 }

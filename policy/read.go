@@ -143,7 +143,7 @@ func (l *Language) build(p *Policy, raw []rawScope, sections []any, problems *ya
 		}
 		s := &raw[i]
 		// Whose child cannot be read may be a parent.
-		selector := l.selectorOf(s, unread || t.parents[s.name.Value], problems)
+		selector := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
 		if other, twice := first[selector]; twice && selector.Kind != "" && selector.Kind != Group {
 			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s, with what is meant", other.Value, s.name.Value),
 				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic contradict each other",
@@ -201,7 +201,7 @@ func orList(words []string) string {
 }
 
 // selectorOf reads the one key that says which traffic is meant. A parent may do without.
-func (l *Language) selectorOf(s *rawScope, isParent bool, problems *yamlfile.Problems) Selector {
+func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *yamlfile.Problems) Selector {
 	var given []Selector
 	values := reflect.ValueOf(s.selectors).Elem()
 	keys := make([]string, len(l.selectors))
@@ -216,6 +216,12 @@ func (l *Language) selectorOf(s *rawScope, isParent bool, problems *yamlfile.Pro
 			problems.Add(s.fields.At(k.Key), fault.Advice(err), "scopes.%s: %v", s.name.Value, err)
 		}
 		given = append(given, Selector{k.Key, text, words})
+		if k.Warn == nil {
+			continue
+		}
+		if doubt := k.Warn(fmt.Sprint(value.Elem().Interface())); doubt != "" {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s: scope %s: %s", s.fields.At(k.Key), s.name.Value, doubt))
+		}
 	}
 	switch {
 	case len(given) == 1:

@@ -42,7 +42,7 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 			if service.Policy, err = filepath.Abs(args[0]); err != nil {
 				return fmt.Errorf("find policy: %w", err)
 			}
-			if service.Engine, err = engine(); err != nil {
+			if service.Engine, err = a.engine(); err != nil {
 				return err
 			}
 			level := slog.LevelInfo

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/doctor"
+	"weir/internal/rooms"
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -24,7 +25,7 @@ and 4 if permissions are all that is missing.`,
   weir doctor --format json | jq '.capabilities'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			report := doctor.Examine()
+			report := doctor.Examine(rooms.All())
 			if err := a.printDoctor(report); err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ nothing. Killed half-way, the next apply completes it.`,
 
 // warnOfController says which other file the host follows than the one that was applied by hand, "" for a release.
 func (a *app) warnOfController(file string) error {
-	engine, err := engine()
+	engine, err := a.engine()
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) 
 	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
 	command.Args = cobra.ExactArgs(1)
 	command.RunE = func(_ *cobra.Command, args []string) error {
-		engine, err := engine()
+		engine, err := a.engine()
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func newStatusCommand(a *app) *cobra.Command {
 		Example: "  weir status\n  weir status --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := engine()
+			engine, err := a.engine()
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 		Example: "  weir release",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := engine()
+			engine, err := a.engine()
 			if err != nil {
 				return err
 			}

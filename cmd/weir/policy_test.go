@@ -8,15 +8,21 @@ import (
 	"weir/policy"
 )
 
+// treatment is one that says so.
+type treatment string
+
+func (t treatment) Summary() string { return string(t) }
+
+func treated(name, how string) policy.Scope {
+	return policy.Scope{Name: name, Selector: policy.Selector{Kind: "cgroup", Text: "/" + name, Words: "cgroup /" + name},
+		Treatments: policy.Treatments{"toy": treatment(how)}}
+}
+
 func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 	var stdout, stderr strings.Builder
 	a := &app{stdout: &stdout, stderr: &stderr, format: "text"}
-	scope := func(name string) policy.Scope {
-		return policy.Scope{Name: name, Applies: policy.Selector{Kind: policy.Cgroup, Text: "/" + name}, Egress: &policy.Rate{Rate: 1e6}}
-	}
-	before := scope("grows")
-	grown := before
-	grown.Egress = &policy.Rate{Rate: 2e6}
+	scope := func(name string) policy.Scope { return treated(name, "egress 1 Mbit/s") }
+	before, grown := scope("grows"), treated("grows", "egress 2 Mbit/s")
 	out := daemon.PolicyResult{Outcome: daemon.Outcome{Changed: true, Waiting: []daemon.Waiting{{Scope: "later", For: "there is no cgroup /later", Place: "p.yaml:4:5"}}}}
 	out.Steps = []daemon.Step{
 		{Step: policy.Step{Action: policy.Change, Scope: grown, Before: &before}, Mechanism: "cgroup_skb"},
@@ -27,9 +33,9 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"change     grows  cgroup /grows  egress 1 Mbit/s → egress 2 Mbit/s  cgroup_skb",
+		"change  grows  cgroup /grows  egress 1 Mbit/s → egress 2 Mbit/s  cgroup_skb",
 		"waits: there is no cgroup /later (p.yaml:4:5)",
-		"bind anew  back ",
+		"rebind  back ",
 		"takes effect when what it names appears",
 	} {
 		if !strings.Contains(stdout.String(), want) {
@@ -61,10 +67,10 @@ func TestAnApplyByHandSaysWhichFileTheHostFollows(t *testing.T) {
 func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, format: "text"}
-	if err := a.statusTable(daemon.Status{Interrupted: true}); err != nil {
+	if err := a.statusTables(daemon.Status{Interrupted: true}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(stdout.String(), "No policy is in force.\nAn apply was interrupted") {
+	if !strings.Contains(stdout.String(), "No policy is in force.\nAn apply or a release was interrupted") {
 		t.Error(stdout.String())
 	}
 }
@@ -72,8 +78,9 @@ func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
 func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, format: "text"}
-	scope := policy.Scope{Name: "a", Applies: policy.Selector{Kind: policy.Cgroup, Text: "/a"}, Egress: &policy.Rate{Rate: 1e6}}
-	if err := a.statusTable(daemon.Status{Scopes: []daemon.ScopeStatus{{Scope: scope, State: "not attached"}}}); err != nil {
+	scope := treated("a", "egress 1 Mbit/s")
+	if err := a.statusTables(daemon.Status{Scopes: []daemon.ScopeStatus{{Scope: scope, State: "not attached"}},
+		Rooms: []daemon.RoomStatus{{Room: "toy", Rows: []daemon.RowStatus{{Scope: "a"}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	out := daemon.Outcome{Changed: true, Restored: true, Steps: []daemon.Step{{Step: policy.Step{Action: policy.Keep, Scope: scope}}}}

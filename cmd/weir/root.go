@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/version"
 )
@@ -20,11 +21,17 @@ type app struct {
 	format         string // "text" or "json"
 	quiet          bool
 	args           []string // the command line, for manifests
+	// engine is that of this host, with the rooms of this build; tests have others.
+	engine func() (*daemon.Engine, error)
 }
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Status {
-	a := &app{stdout: stdout, stderr: stderr, args: append([]string{"weir"}, args...)}
+	return (&app{stdout: stdout, stderr: stderr, engine: engine}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) fault.Status {
+	a.args = append([]string{"weir"}, args...)
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

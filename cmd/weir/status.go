@@ -22,7 +22,7 @@ func newStatusCommand(a *app) *cobra.Command {
 		Example: "  weir status\n  weir status --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := engine()
+			engine, err := a.engine()
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ happened within one interval and ends.`,
 			if interval < 100*time.Millisecond || interval > time.Hour {
 				return fault.New(fault.Usage, "write --interval 1s", "--interval %s is outside 100ms to 1h", interval)
 			}
-			engine, err := engine()
+			engine, err := a.engine()
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +13,8 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
+	"weir/internal/room"
 	"weir/internal/units"
-	"weir/limit"
 	"weir/policy"
 )
 
@@ -29,37 +28,54 @@ func looks(all ...daemon.Status) topSource {
 	}
 }
 
+// columns are those of a room that holds scopes to rates.
+var columns = []room.Column{
+	{Name: "limit", Title: "limit", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge},
+	{Name: "bytes", Title: "admitted", Of: "limit", Unit: room.Octets, Kind: room.Counter},
+	{Name: "queue", Title: "queue", NoStatus: true, Unit: room.Seconds, Kind: room.Gauge},
+	{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: room.Seconds, Kind: room.Histogram},
+	{Name: "marked", Title: "marked", Unit: room.Packets, Kind: room.Counter},
+	{Name: "refused", Title: "refused", Alarm: true, Unit: room.Packets, Kind: room.Counter},
+	{Name: "hidden", Unit: room.Packets, Kind: room.Counter},
+}
+
 // busy is a status in which so much was counted since the beginning.
 func busy(octets, marked uint64) daemon.Status {
-	scope := func(name string, rate units.BitRate, count limit.Counters, state string) daemon.ScopeStatus {
-		return daemon.ScopeStatus{State: state, Egress: &count, EgressNow: &limit.State{FairRate: rate / 2, Queue: 1500 * time.Microsecond},
-			Scope: policy.Scope{Name: name, Applies: policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("10.0.0.0/8")}, Egress: &policy.Rate{Rate: rate}}}
+	status := daemon.Status{Enforced: true, Rooms: []daemon.RoomStatus{{Room: "limit", Enforced: true, Part: "direction", Heading: "rate", Columns: columns}}}
+	add := func(name, kind, words, state, part, promise string, values daemon.Values) {
+		status.Scopes = append(status.Scopes, daemon.ScopeStatus{State: state, Scope: policy.Scope{Name: name, Selector: policy.Selector{Kind: kind, Words: words}}})
+		status.Rooms[0].Rows = append(status.Rooms[0].Rows, daemon.RowStatus{Scope: name, Part: part, Promise: promise, Values: values})
 	}
-	waiting := daemon.ScopeStatus{State: "waiting: there is no cgroup /w", Scope: policy.Scope{Name: "w",
-		Applies: policy.Selector{Kind: policy.Cgroup, Text: "/w"}, Ingress: &policy.Rate{Rate: 5e6}}}
-	return daemon.Status{Enforced: true, Scopes: []daemon.ScopeStatus{
-		scope("slow", 10e6, limit.Counters{Bytes: octets / 10}, "enforced"),
-		scope("busy", 10e6, limit.Counters{Bytes: octets, Marked: marked, Reduced: 2 * marked, Refused: 3 * marked,
-			RTT: [32]uint64{4: 99 * marked, 9: marked}}, "enforced"),
-		waiting,
-	}}
+	values := func(octets, marked, refused uint64, rtt [32]uint64) daemon.Values {
+		return daemon.Values{"limit": room.Measured(10e6), "bytes": room.Counted(octets), "queue": room.Measured(0.0015), "marked": room.Counted(marked),
+			"refused": room.Counted(refused), "hidden": room.Counted(octets), "round_trip_time": room.Spread(room.Buckets{Counts: rtt})}
+	}
+	add("slow", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets/10, 0, 0, [32]uint64{}))
+	add("busy", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets, marked, 3*marked, [32]uint64{4: 99 * marked, 9: marked}))
+	add("w", "cgroup", "cgroup /w", "waiting: there is no cgroup /w", "ingress", "5 Mbit/s", nil)
+	return status
 }
 
 func TestTopRowsAreRatesSortedByShare(t *testing.T) {
-	rows := topRows(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)
+	rows := topRooms(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)[0].Rows
+	number := func(x float64) topValue { return topValue{Number: x} }
+	rtt, none := 32e-6, 0.0
 	want := []topRow{
-		{Scope: "busy", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 8e6, Share: 0.8,
-			Queue: 0.0015, Fair: 5e6, Marked: 10, Reduced: 20, Refused: 30, RTT50: 32e-6, RTT99: 32e-6},
-		{Scope: "slow", Applies: "remote prefix 10.0.0.0/8", Direction: "egress", State: "enforced", Limit: 10e6, Rate: 800e3, Share: 0.08,
-			Queue: 0.0015, Fair: 5e6},
-		{Scope: "w", Applies: "cgroup /w", Direction: "ingress", State: "waiting: there is no cgroup /w", Limit: 5e6},
+		{Scope: "busy", Applies: "remote prefix 10.0.0.0/8", Part: "egress", State: "enforced", Share: 0.8, Values: map[string]topValue{
+			"limit": number(10e6), "bytes": number(1e6), "queue": number(0.0015), "marked": number(10), "refused": number(30), "hidden": number(1e6),
+			"round_trip_time": {P50: &rtt, P99: &rtt}}},
+		{Scope: "slow", Applies: "remote prefix 10.0.0.0/8", Part: "egress", State: "enforced", Share: 0.08, Values: map[string]topValue{
+			"limit": number(10e6), "bytes": number(1e5), "queue": number(0.0015), "marked": number(0), "refused": number(0), "hidden": number(1e5),
+			"round_trip_time": {P50: &none, P99: &none}}},
+		{Scope: "w", Applies: "cgroup /w", Part: "ingress", State: "waiting: there is no cgroup /w", Values: map[string]topValue{}},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows differ (-want +got):\n%s", diff)
 	}
 	// After a release and an apply the counters begin again.
-	if again := topRows(busy(9000, 5), busy(1000, 0), time.Second); again[0].Rate != 8000 || again[0].Marked != 0 {
-		t.Errorf("after the counters went back: %+v", again[0])
+	again := topRooms(busy(9000, 5), busy(1000, 0), time.Second)[0].Rows[0]
+	if again.Values["bytes"].Number != 1000 || again.Values["marked"].Number != 0 {
+		t.Errorf("after the counters went back: %+v", again)
 	}
 }
 
@@ -86,7 +102,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.Format != "weir-top/1" || document.Interval != 1 || len(document.Rows) != 3 || document.Rows[0].Rate != 8e6 {
+	if document.Format != "weir-top/2" || document.Interval != 1 || len(document.Rooms[0].Rows) != 3 || document.Rooms[0].Rows[0].Values["bytes"].Number != 1e6 {
 		t.Errorf("document %+v", document)
 	}
 }
@@ -112,7 +128,7 @@ func live(t *testing.T, width, height int, all ...daemon.Status) []string {
 func TestLiveViewDrawsEveryLookAndEndsWithQ(t *testing.T) {
 	away := busy(1e6, 7)
 	away.Controller = &daemon.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
-	away.Enforced, away.Overflow = false, 3
+	away.Enforced, away.Rooms[0].Notes = false, []string{"3 packets had more scopes"}
 	screens := live(t, 400, 40, busy(0, 0), away)
 	if len(screens) != 2 {
 		t.Fatalf("%d screens were drawn, want 2", len(screens))
@@ -142,7 +158,7 @@ func TestLiveViewFitsTheScreen(t *testing.T) {
 			t.Errorf("%d columns of 30: %q", n, text)
 		}
 	}
-	if empty := live(t, 80, 24, daemon.Status{})[0]; !strings.Contains(empty, "No limit is in force.") {
+	if empty := live(t, 80, 24, daemon.Status{})[0]; !strings.Contains(empty, nothingInForce) {
 		t.Errorf("without scopes: %q", empty)
 	}
 }
@@ -164,7 +180,7 @@ func TestLiveViewEndsWithAnErrorOrItsContext(t *testing.T) {
 func TestFiguresOfTopKeepTheirWidth(t *testing.T) {
 	for rate, want := range map[units.BitRate]string{0: "0 bit/s", 999: "999 bit/s", 1000: "1.00 kbit/s", 9_994_999: "9.99 Mbit/s", 99_900_000: "99.9 Mbit/s",
 		999_499_999: "999 Mbit/s", 999_500_000: "1.00 Gbit/s", 400e9: "400 Gbit/s"} {
-		if got := short(rate); got != want {
+		if got := rate.Short(); got != want {
 			t.Errorf("%d bit/s is printed as %q, want %q", rate, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"weir/internal/fault"
+	"weir/internal/room"
 	"weir/internal/units"
 	"weir/internal/version"
 	"weir/policy"
@@ -23,7 +24,7 @@ type policyRequest struct {
 // Released says what a release has done.
 type Released struct {
 	Format   string `json:"format"`
-	Released bool   `json:"released" doc:"Whether limits were in force."`
+	Released bool   `json:"released" doc:"Whether a policy was in force."`
 }
 
 type response[T any] struct{ Body T }
@@ -34,10 +35,11 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 	mux.Handle("GET /metrics", metrics)
 	mux.Handle("GET /v1/metrics", metrics)
 	config := huma.DefaultConfig("Weir", version.String())
-	config.Info.Description = "Limits of this host. Served on a unix socket whose file permissions decide who may use it."
+	config.Info.Description = "The policy of this host. Served on a unix socket whose file permissions decide who may use it."
 	config.DocsPath, config.SchemasPath = "", "" // a page that loads scripts from elsewhere has no place here
 	config.CreateHooks = nil                     // and answers have no link to their schema
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[units.BitRate](), reflect.TypeFor[uint64]())
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[room.Value](), reflect.TypeFor[any]()) // a number, or counts by size
 	config.FieldsOptionalByDefault = false
 	api := humago.New(mux, config)
 
@@ -54,7 +56,7 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
 			return s.take(in, s.Engine.Apply)
 		})
-	huma.Register(api, operation("release", http.MethodPost, "End all limits, until the policy file changes or the next apply"),
+	huma.Register(api, operation("release", http.MethodPost, "End everything, until the policy file changes or the next apply"),
 		func(context.Context, *struct{}) (*response[Released], error) {
 			released, err := s.Engine.Release()
 			return &response[Released]{Released{"weir-release/1", released}}, problem(err)

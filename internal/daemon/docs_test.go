@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/policy"
+	"weir/internal/rooms"
 )
 
 func page(t *testing.T, name string) string {
@@ -24,7 +24,7 @@ func TestExamplesOfTheReferenceAreValid(t *testing.T) {
 		t.Fatalf("%d examples were found", len(blocks))
 	}
 	for _, block := range blocks {
-		p, err := policy.Parse("example", []byte(block[1]))
+		p, err := language.Parse("example", []byte(block[1]))
 		if err != nil || len(p.Warnings) > 0 {
 			t.Errorf("%v\n%s", err, block[1])
 		}
@@ -37,16 +37,21 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := regexp.MustCompile(`(one|describe|counted|scopeMetric)\("([a-z_]+)"`).FindAllStringSubmatch(string(code), -1)
-	if len(calls) < 15 {
-		t.Fatalf("%d metrics were found in the code", len(calls))
+	var names []string
+	for _, call := range regexp.MustCompile(`(?:one|describe)\("([a-z_]+)"`).FindAllStringSubmatch(string(code), -1) {
+		names = append(names, "weir_"+call[1])
 	}
-	for _, call := range calls {
-		name := "weir_" + call[2]
-		if strings.HasPrefix(call[1], "counted") || call[1] == "scopeMetric" {
-			name = "weir_scope_" + call[2]
+	for _, r := range rooms.All() {
+		all := describeRoom(r)
+		for _, m := range append(all.rows, all.host...) {
+			names = append(names, regexp.MustCompile(`fqName: "([a-z_]+)"`).FindStringSubmatch(m.desc.String())[1])
 		}
-		if name != "weir_scope_" && !strings.Contains(described, "`"+name+"`") && !strings.Contains(described, "`"+name+"{") {
+	}
+	if len(names) < 25 {
+		t.Fatalf("%d metrics were found in the code", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(described, "`"+name+"`") && !strings.Contains(described, "`"+name+"{") {
 			t.Errorf("docs/formats/metrics.md does not describe %s", name)
 		}
 	}

@@ -8,58 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"weir/internal/fault"
-	"weir/internal/units"
 	"weir/policy"
 )
 
 func parse(t *testing.T, text string) *policy.Policy {
 	t.Helper()
-	p, err := policy.Parse("p.yaml", []byte(text))
+	p, err := language.Parse("p.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-func TestRatesThatNoLinkCarriesAreWarnedOf(t *testing.T) {
-	p := parse(t, `version: 1
-scopes:
-  nic: {interface: eth0, egress: 20Gbit, ingress: 10Gbit}
-  down: {interface: eth1, egress: 20Gbit}
-  all: {host: true, egress: 41Gbit}
-  rack: {prefix: 10.0.0.0/8, ingress: {rate: 40Gbit}}
-`)
-	speed := func(device string) units.BitRate { return map[string]units.BitRate{"eth0": 10e9}[device] }
-	want := []string{
-		"p.yaml:3:34: scope nic: its egress of 20 Gbit/s is never reached, since eth0 carries 10 Gbit/s: give less, or leave it out",
-		"p.yaml:5:29: scope all: its egress of 41 Gbit/s is never reached, since the links of this host carry 40 Gbit/s: give less, or leave it out",
-	}
-	if diff := cmp.Diff(want, faster(p, speed, 40e9)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := faster(p, func(string) units.BitRate { return 0 }, 0); got != nil {
-		t.Errorf("without any speed: %q", got)
-	}
-}
-
-// A plan refuses what an apply would: thresholds that do not fit each other, or the defaults of those left out.
-func TestTakeRefusesLimitsThatTheDataPlaneDoes(t *testing.T) {
-	p := parse(t, `version: 1
-scopes:
-  long: {host: true, egress: {rate: 10Mbit, drop: 61s}}
-  late: {user: 7, egress: 1Gbit, ingress: {rate: 1Gbit, mark: 50ms}}
-  right: {user: 8, egress: {rate: 1Gbit, mark: 5ms}}
-`)
-	_, err := (&Engine{}).Take(p, func([]policy.Scope) (Outcome, error) {
-		t.Error("the scopes were taken")
-		return Outcome{}, nil
-	})
-	const want = "p.yaml:3:31: scopes.long: egress: drop threshold 1m1s is above a minute\n" +
-		"p.yaml:4:44: scopes.late: ingress: mark threshold 50ms is not below the drop threshold 10ms less the reserve 200µs"
-	if err == nil || err.Error() != want || fault.Of(err) != fault.Usage || fault.Advice(err) == "" {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
 }
 
 // A plan says what is doubtful on this host alone: a unit that is a cgroup of another scope, and a name that nearly exists.
@@ -114,7 +72,7 @@ func TestAScopeThatIsBoundAnewIsSaidToBe(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := e.Plan([]policy.Scope{limited("a", 1e6)})
+	plan, err := e.Plan(of(limited("a", 1e6)))
 	if err != nil {
 		t.Fatal(err)
 	}

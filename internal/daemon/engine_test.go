@@ -22,9 +22,9 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/rooms"
 	"weir/internal/testutil"
 	"weir/internal/units"
-	"weir/limit"
 	"weir/policy"
 )
 
@@ -36,22 +36,52 @@ func TestMain(m *testing.M) {
 // setup makes an engine with folders, a bpf file system and a cgroup of the test's own.
 func setup(t *testing.T) *Engine {
 	t.Helper()
-	return engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir", "limit"), testutil.Cgroup(t).Path)
+	return engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir"), testutil.Cgroup(t).Path)
 }
 
 // engineAt leaves all open sockets of the machine alone.
 func engineAt(state, pins, root string) *Engine {
-	return &Engine{StateDir: state, PinDir: pins, CgroupRoot: root, Sockets: func(func(*netns.Namespace) error) error { return nil }}
+	return &Engine{Rooms: rooms.All(), Language: language, StateDir: state, PinDir: pins, CgroupRoot: root,
+		Sockets: func(func(*netns.Namespace) error) error { return nil }}
+}
+
+// language is that of all rooms of this build.
+var language = func() *policy.Language {
+	all, err := rooms.Language(rooms.All())
+	if err != nil {
+		panic(err)
+	}
+	return all
+}()
+
+// limitPins is where the room limit pins: these tests look at a room at work.
+func limitPins(e *Engine) string { return filepath.Join(e.PinDir, "limit") }
+
+// of is a policy of these scopes.
+func of(scopes ...policy.Scope) *policy.Policy { return &policy.Policy{Scopes: scopes} }
+
+// scope reads one scope of a policy's file.
+func scope(text string) policy.Scope {
+	p, err := language.Parse("scope", []byte("version: 1\nscopes:\n  "+text+"\n"))
+	if err != nil {
+		panic(err)
+	}
+	return p.Scopes[0]
 }
 
 func limited(name string, rate units.BitRate) policy.Scope {
-	return policy.Scope{Name: name, Applies: policy.Selector{Kind: policy.Cgroup, Text: "/" + name}, Egress: &policy.Rate{Rate: rate}}
+	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit}", name, name, rate))
+}
+
+// limitedBoth limits what is received too.
+func limitedBoth(name string, egress, ingress units.BitRate) policy.Scope {
+	return scope(fmt.Sprintf("%s: {cgroup: /%s, egress: %dbit, ingress: %dbit}", name, name, egress, ingress))
 }
 
 // apply applies and fails the test on an error.
 func apply(t *testing.T, e *Engine, scopes ...policy.Scope) Outcome {
 	t.Helper()
-	out, err := e.Apply(scopes)
+	out, err := e.Apply(of(scopes...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +97,7 @@ func states(t *testing.T, e *Engine) map[string]string {
 	}
 	all := map[string]string{}
 	for _, s := range status.Scopes {
-		all[s.Scope.Name] = s.State
+		all[s.Name] = s.State
 	}
 	return all
 }
@@ -138,7 +168,7 @@ func TestReleaseLeavesNothing(t *testing.T) {
 	if released, err := e.Release(); err != nil || !released {
 		t.Fatalf("released: %t, %v", released, err)
 	}
-	if _, err := os.Stat(filepath.Dir(e.PinDir)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(e.PinDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("pins left: %v", err)
 	}
 	for path := range contents(t, e.StateDir) {
@@ -155,13 +185,13 @@ func TestScopesKeepTheirNumbersWhenOthersGo(t *testing.T) {
 	e := setup(t)
 	apply(t, e, limited("a", 1e6), limited("b", 1e6), limited("c", 1e6))
 	apply(t, e, limited("c", 1e6), limited("d", 1e6))
-	have, err := (&store{dir: e.StateDir}).read(current)
+	have, err := e.store().read(current)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	for _, h := range have.Held {
-		got[h.Scope.Name] = h.Index
+	for _, h := range have.Scopes {
+		got[h.Name] = h.Index
 	}
 	// b's counters must not be continued by d while c stays what it is.
 	if got["c"] != 2 || got["d"] == 2 {
@@ -176,7 +206,7 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := limited("a.service", 1e6)
-	unit := policy.Scope{Name: "unit", Applies: policy.Selector{Kind: policy.Unit, Text: "a.service"}, Egress: &policy.Rate{Rate: 2e6}}
+	unit := scope("unit: {unit: a.service, egress: 2Mbit}")
 	for _, gone := range []policy.Scope{path, unit} {
 		apply(t, e, path, unit)
 		stays := path
@@ -188,48 +218,20 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		have, err := (&store{dir: e.StateDir}).read(current)
+		have, err := e.store().read(current)
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, err := ebpf.LoadPinnedMap(filepath.Join(e.PinDir, "cgroups"), nil)
+		entries, err := ebpf.LoadPinnedMap(filepath.Join(limitPins(e), "cgroups"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var scope uint32
 		err = entries.Lookup(id, &scope)
 		_ = entries.Close()
-		if err != nil || int(scope) != have.Held[0].Index {
-			t.Errorf("without %s the cgroup has scope %d (%v), want %s, %d", gone.Name, scope, err, stays.Name, have.Held[0].Index)
+		if err != nil || int(scope) != have.Scopes[0].Index {
+			t.Errorf("without %s the cgroup has scope %d (%v), want %s, %d", gone.Name, scope, err, stays.Name, have.Scopes[0].Index)
 		}
-	}
-}
-
-// A data plane that a crash has left attached and empty is filled, though state and policy are the same.
-func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
-	e := setup(t)
-	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	apply(t, e, limited("a", 1e6))
-	if err := limit.Unpin(e.PinDir); err != nil {
-		t.Fatal(err)
-	}
-	// As enforce begins, and is then cut off.
-	empty, _, err := e.plane()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = empty.Close()
-	apply(t, e, limited("a", 1e6))
-	plane, err := limit.LoadPinned(e.PinDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = plane.Close() }()
-	now, err := plane.State(0, limit.Egress)
-	if err != nil || !plane.Active() || now.FairRate == 0 {
-		t.Errorf("active %t, state %+v, %v", plane.Active(), now, err)
 	}
 }
 
@@ -237,9 +239,8 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
-	both, shadow, other := limited("a", 1e6), limited("a", 1e6), limited("b", 1e6)
-	both.Ingress, other.Ingress = &policy.Rate{Rate: 2e6}, &policy.Rate{Rate: 3e6}
-	shadow.Ingress, shadow.Shadow = both.Ingress, true
+	both, shadow, other := limitedBoth("a", 1e6, 2e6), limitedBoth("a", 1e6, 2e6), limitedBoth("b", 1e6, 3e6)
+	shadow.Shadow = true
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
 	var first [2]link.ID
 	for i, step := range []struct {
@@ -252,7 +253,6 @@ func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 		{[]policy.Scope{limited("a", 1e6), other}, all},
 		{[]policy.Scope{limited("a", 2e6)}, egress},
 		{[]policy.Scope{shadow}, all},
-		{nil, egress},
 		{[]policy.Scope{both}, all},
 	} {
 		apply(t, e, step.scopes...)
@@ -272,7 +272,7 @@ func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 // linkID tells one pinned attachment from another that has taken its place.
 func linkID(t *testing.T, e *Engine, name string) link.ID {
 	t.Helper()
-	pinned, err := link.LoadPinnedLink(filepath.Join(e.PinDir, name), nil)
+	pinned, err := link.LoadPinnedLink(filepath.Join(limitPins(e), name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,22 +286,22 @@ func linkID(t *testing.T, e *Engine, name string) link.ID {
 
 // Without a bpf file system nothing begins, and the advice is the one that helps.
 func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
-	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir", "limit"), testutil.Cgroup(t).Path)
-	_, err := e.Apply([]policy.Scope{limited("a", 1e6)})
+	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir"), testutil.Cgroup(t).Path)
+	_, err := e.Apply(of(limited("a", 1e6)))
 	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf bpf /sys/fs/bpf") {
 		t.Errorf("%v; try %q", err, fault.Advice(err))
 	}
 	if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 || testutil.CountPrograms(t, e.CgroupRoot) != [3]int{} {
 		t.Errorf("begun: %+v, %v", status, err)
 	}
-	e.PinDir = filepath.Join(testutil.BPFFS(t), "weir", "limit")
+	e.PinDir = filepath.Join(testutil.BPFFS(t), "weir")
 	apply(t, e, limited("a", 1e6))
 }
 
 // order is what the part "apply" is to do, again and again until it is killed.
 type order struct {
 	State, Pins, Root string
-	One, Two          []policy.Scope
+	One, Two          string // policies
 }
 
 func applyPart(in io.Reader, out io.Writer) error {
@@ -311,11 +311,15 @@ func applyPart(in io.Reader, out io.Writer) error {
 	}
 	e := engineAt(o.State, o.Pins, o.Root)
 	for i := 0; ; i++ {
-		scopes := o.One
+		text := o.One
 		if i%2 == 1 {
-			scopes = o.Two
+			text = o.Two
 		}
-		if _, err := e.Apply(scopes); err != nil {
+		p, err := language.Parse("policy", []byte(text))
+		if err != nil {
+			return err
+		}
+		if _, err := e.Apply(p); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -333,9 +337,8 @@ func applyPart(in io.Reader, out io.Writer) error {
 func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 	e := setup(t)
 	random := testutil.Rand(t)
-	one := []policy.Scope{limited("a", 1e6), limited("b", 2e6)}
-	two := []policy.Scope{limited("b", 3e6), limited("c", 4e6)}
-	two[1].Ingress = &policy.Rate{Rate: 5e6}
+	const one = "version: 1\nscopes:\n  a: {cgroup: /a, egress: 1Mbit}\n  b: {cgroup: /b, egress: 2Mbit}\n"
+	const two = "version: 1\nscopes:\n  b: {cgroup: /b, egress: 3Mbit}\n  c: {cgroup: /c, egress: 4Mbit, ingress: 5Mbit}\n"
 	for range 12 {
 		process, err := child.Start(context.Background(), "apply", os.Stderr)
 		if err != nil {
@@ -355,7 +358,7 @@ func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 		if err := process.Wait(); err == nil {
 			t.Fatal("the child has ended by itself")
 		}
-		apply(t, e, one...)
+		apply(t, e, parse(t, one).Scopes...)
 		status, err := e.Status()
 		if err != nil {
 			t.Fatal(err)

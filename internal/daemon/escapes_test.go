@@ -50,8 +50,8 @@ func TestSocketsFromOutsideAreCountedAsEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range status.Scopes {
-		if want := map[string]int{"a": 1, "b": 0}[s.Scope.Name]; len(s.Escaped) != want {
-			t.Errorf("scope %s: escaped %+v, want %d", s.Scope.Name, s.Escaped, want)
+		if want := map[string]int{"a": 1, "b": 0}[s.Name]; len(s.Escaped) != want {
+			t.Errorf("scope %s: escaped %+v, want %d", s.Name, s.Escaped, want)
 		}
 	}
 	families, err := e.Registry().Gather()

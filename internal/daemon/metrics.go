@@ -94,7 +94,7 @@ func (m metric) value(out chan<- prometheus.Metric, v room.Value, labels ...stri
 	case !v.Known:
 	case v.Histogram != nil:
 		total, sum, buckets := histogram(v.Histogram.Counts)
-		if v.Histogram.Sum >= 0 {
+		if v.Histogram.Sum > 0 {
 			sum = v.Histogram.Sum
 		}
 		out <- prometheus.MustNewConstHistogram(m.desc, total, sum, buckets, labels...)

@@ -1,14 +1,12 @@
 package daemon
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
-	"weir/limit"
 )
 
 // Namespaces that come are adopted once; those that go are forgotten, since their numbers may be given to others.
@@ -32,7 +30,7 @@ func TestNewNamespacesAreAdoptedAndOldOnesForgotten(t *testing.T) {
 		return nil
 	}
 	there = []*netns.Namespace{first}
-	known, err := e.adoptNew(nil)
+	known, err := e.followNew(nil)
 	if err != nil || known != nil {
 		t.Fatalf("without a data plane: %v, %v", known, err)
 	}
@@ -46,11 +44,8 @@ func TestNewNamespacesAreAdoptedAndOldOnesForgotten(t *testing.T) {
 		{[]*netns.Namespace{second}, map[uint64]bool{inode(second): true}},
 	} {
 		there = step.there
-		if known, err = e.adoptNew(known); errors.Is(err, limit.ErrNoIterator) {
-			testutil.Need(t, "tracing", err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
+		known, err = e.followNew(known)
+		testutil.Need(t, "tracing", err)
 		if diff := cmp.Diff(step.want, known); diff != "" {
 			t.Errorf("known namespaces differ (-want +got):\n%s", diff)
 		}

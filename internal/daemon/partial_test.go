@@ -34,8 +34,7 @@ func detachPin(t *testing.T, path string) {
 
 // What is attached only in part is not in force, whichever part it is; the next apply completes it, and a release ends it.
 func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
-	both := limited("a", 1e6)
-	both.Ingress = &policy.Rate{Rate: 2e6}
+	both := limitedBoth("a", 1e6, 2e6)
 	for _, test := range []struct {
 		missing string
 		scope   policy.Scope
@@ -53,13 +52,13 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 				apply(t, e, test.scope)
 				attaches(t, e, test.all)
 				for _, name := range strings.Fields(test.missing) {
-					end(t, filepath.Join(e.PinDir, name))
+					end(t, filepath.Join(limitPins(e), name))
 				}
 				status, err := e.Status()
 				if err != nil || status.Enforced || status.Scopes[0].State != "not attached" {
 					t.Errorf("status: %+v, %v", status, err)
 				}
-				if plan, err := e.Plan([]policy.Scope{test.scope}); err != nil || !plan.Changed || !plan.Restored {
+				if plan, err := e.Plan(of(test.scope)); err != nil || !plan.Changed || !plan.Restored {
 					t.Errorf("plan: %+v, %v", plan, err)
 				}
 				if out := apply(t, e, test.scope); !out.Changed || !out.Restored {
@@ -73,7 +72,7 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 					t.Errorf("a second apply: %+v", out)
 				}
 				for _, name := range strings.Fields(test.missing) {
-					end(t, filepath.Join(e.PinDir, name))
+					end(t, filepath.Join(limitPins(e), name))
 				}
 				if released, err := e.Release(); err != nil || !released {
 					t.Errorf("released: %t, %v", released, err)
@@ -93,14 +92,14 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	mkdir(t, e.CgroupRoot, "a")
 	apply(t, e, limited("a", 1e6))
 	for _, kept := range []string{"current", "free", "link-0"} {
-		pins, err := os.ReadDir(e.PinDir)
+		pins, err := os.ReadDir(limitPins(e))
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Pins are made in an order of their own, attachments last: what is kept is the last that was made.
 		for _, pin := range pins {
 			if name := pin.Name(); name != kept && (kept != "link-0" || strings.HasPrefix(name, "link-")) {
-				remove(t, filepath.Join(e.PinDir, name))
+				remove(t, filepath.Join(limitPins(e), name))
 			}
 		}
 		if err := os.Rename(filepath.Join(e.StateDir, current), filepath.Join(e.StateDir, journal)); err != nil {
@@ -120,15 +119,14 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
-	both, after := limited("a", 1e6), limited("a", 1e6)
-	both.Ingress = &policy.Rate{Rate: 2e6}
+	both, after := limitedBoth("a", 1e6, 2e6), limited("a", 1e6)
 	apply(t, e, both)
-	s := &store{dir: e.StateDir}
+	s := e.store()
 	have, err := s.read(current)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := e.next(have, []policy.Scope{after})
+	next, err := e.next(have, []policy.Scope{after}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +135,7 @@ func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if done {
-			if _, err := e.enforce(have, next); err != nil {
+			if _, _, err := e.enforce(have, next); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +154,7 @@ func TestTheDaemonCompletesWhatIsAttachedInPart(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
 	start(t, service(t, e, oneScope))
-	remove(t, filepath.Join(e.PinDir, "link-1"))
+	remove(t, filepath.Join(limitPins(e), "link-1"))
 	mkdir(t, e.CgroupRoot, "other") // makes it look
 	becomes(t, e, "a", "enforced")
 	attaches(t, e, [3]int{1, 0, 1})

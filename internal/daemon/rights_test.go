@@ -17,8 +17,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
-	"weir/limit"
-	"weir/policy"
 )
 
 // attempt is what the part "lesser" is to try as another user, with these capabilities alone.
@@ -50,7 +48,7 @@ func lesserPart(in io.Reader, out io.Writer) error {
 		do   func() error
 	}{
 		{"status", func() error { _, err := e.Status(); return err }},
-		{"apply", func() error { _, err := e.Apply([]policy.Scope{limited("a", 2e6)}); return err }},
+		{"apply", func() error { _, err := e.Apply(of(limited("a", 2e6))); return err }},
 		{"follow", func() error {
 			p, err := enter(a.State, "policy.yaml")
 			if err != nil {
@@ -124,7 +122,7 @@ func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
 			}
 			for _, name := range []string{"status", "apply", "follow", "release"} {
 				got, failed := results[name]
-				if failed != test.fails || failed && (got.Status != fault.Permission || got.Try != limit.ForFiles) {
+				if failed != test.fails || failed && (got.Status != fault.Permission || got.Try != forFiles) {
 					t.Errorf("%s: %+v", name, got)
 				}
 			}
@@ -137,6 +135,10 @@ func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)
 	apply(t, e, limited("a", 1e6))
+	have, err := e.store().read(current)
+	if err != nil {
+		t.Fatal(err)
+	}
 	type answer struct {
 		in  bool
 		err error
@@ -148,7 +150,7 @@ func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 			asked <- answer{true, err}
 			return
 		}
-		in, err := limit.Attached(e.PinDir)
+		in, err := e.inPlace(have)
 		asked <- answer{in, err}
 	}()
 	if got := <-asked; got.in || fault.Of(got.err) != fault.Permission || !strings.Contains(fault.Advice(got.err), "CAP_DAC_OVERRIDE") {

@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
+	"weir/internal/selector"
 	"weir/internal/testutil"
 	"weir/policy"
 )
@@ -84,12 +85,12 @@ func remove(t *testing.T, path string) {
 func becomes(t *testing.T, e *Engine, scope, state string) (number uint64) {
 	t.Helper()
 	testutil.Eventually(t, patience, "scope "+scope+" "+state, func() bool { return strings.HasPrefix(states(t, e)[scope], state) })
-	have, err := (&store{dir: e.StateDir}).read(current)
+	have, err := e.store().read(current)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range have.Held {
-		if h.Scope.Name == scope {
+	for _, h := range have.Scopes {
+		if h.Name == scope {
 			return h.Bound.Number
 		}
 	}
@@ -149,13 +150,15 @@ func TestAUnitThatRestartsIsLimitedAgain(t *testing.T) {
 // egress is the rate in force of the scope a.
 func egress(t *testing.T, e *Engine) uint64 {
 	t.Helper()
-	scopes, err := e.inForce()
+	status, err := e.Status()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range scopes {
-		if s.Name == "a" {
-			return uint64(s.Egress.Rate)
+	for _, r := range status.Rooms {
+		for _, row := range r.Rows {
+			if row.Scope == "a" && row.Part == "egress" {
+				return uint64(row.Values["limit"].Number)
+			}
 		}
 	}
 	return 0
@@ -349,9 +352,7 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 }
 
 func TestFoldersToWatchAreThoseWhereCgroupsComeAndGo(t *testing.T) {
-	scope := func(kind policy.Kind, text string) policy.Scope {
-		return policy.Scope{Applies: policy.Selector{Kind: kind, Text: text}}
-	}
+	of := func(kind, text string) policy.Selector { return policy.Selector{Kind: kind, Text: text} }
 	root := t.TempDir()
 	for _, dir := range []string{"system.slice/other.service/inner", "user.slice/user-7.slice/user@7.service/app.slice", "machine"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -359,16 +360,16 @@ func TestFoldersToWatchAreThoseWhereCgroupsComeAndGo(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		scope policy.Scope
-		want  string
+		selector policy.Selector
+		want     string
 	}{
-		{scope(policy.Host, ""), ""},
-		{scope(policy.Cgroup, "/a"), "."},
-		{scope(policy.Cgroup, "/a/b/c"), ". a a/b"},
-		{scope(policy.Unit, "x.service"), ". system.slice user.slice user.slice/user-7.slice user.slice/user-7.slice/user@7.service user.slice/user-7.slice/user@7.service/app.slice"},
+		{of("host", ""), ""},
+		{of("cgroup", "/a"), "."},
+		{of("cgroup", "/a/b/c"), ". a a/b"},
+		{of("unit", "x.service"), ". system.slice user.slice user.slice/user-7.slice user.slice/user-7.slice/user@7.service user.slice/user-7.slice/user@7.service/app.slice"},
 	} {
 		var got []string
-		for _, path := range folders(root, []policy.Scope{test.scope}) {
+		for _, path := range (&selector.Host{CgroupRoot: root}).Watch([]policy.Selector{test.selector}) {
 			relative, err := filepath.Rel(root, path)
 			if err != nil {
 				t.Fatal(err)
@@ -376,7 +377,7 @@ func TestFoldersToWatchAreThoseWhereCgroupsComeAndGo(t *testing.T) {
 			got = append(got, relative)
 		}
 		if strings.Join(got, " ") != test.want {
-			t.Errorf("%+v: watches %v, want %s", test.scope.Applies, got, test.want)
+			t.Errorf("%+v: watches %v, want %s", test.selector, got, test.want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"weir/internal/match"
+	"weir/internal/selector"
 	"weir/policy"
 )
 
@@ -62,22 +64,27 @@ func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
 	for _, name := range []string{"a", "b", "late"} {
 		mkdir(t, e.CgroupRoot, name)
 	}
-	want("made again", "not bound: cgroup /a is another one than was limited; apply the policy again",
+	want("made again", "not bound: cgroup /a is another one than was treated; apply the policy again",
 		"not bound: cgroup /b is another", "not bound: there is a cgroup /late now; apply the policy again")
 	apply(t, e, scopes...)
 	want("applied again", "enforced", "shadow", "enforced")
 }
 
+// bound is what an interface with an index stands for.
+func bound(index uint64) selector.Binding {
+	return selector.Binding{Key: match.Key{Kind: match.Interface, Number: index}}
+}
+
 // A device of the same name is another one, and so is a unit's cgroup in another slice.
 func TestStatusTellsOfUnitsAndDevicesThatWereMadeAgain(t *testing.T) {
-	was := held{Scope: policy.Scope{Applies: policy.Selector{Kind: policy.Interface, Text: "wan"}}, Bound: binding{Kind: policy.Interface, Number: 7}}
+	was := held{Scope: policy.Scope{Selector: policy.Selector{Kind: "interface", Text: "wan", Words: "interface wan"}}, Bound: bound(7)}
 	for _, test := range []struct {
-		now  binding
+		now  selector.Binding
 		want string
 	}{
-		{binding{Kind: policy.Interface, Number: 7}, "enforced"},
-		{binding{Kind: policy.Interface, Number: 8}, "not bound: interface wan is another one than was limited; apply the policy again"},
-		{binding{Missing: "there is no interface wan"}, "waiting: there is no interface wan"},
+		{bound(7), "enforced"},
+		{bound(8), "not bound: interface wan is another one than was treated; apply the policy again"},
+		{selector.Binding{Missing: "there is no interface wan"}, "waiting: there is no interface wan"},
 	} {
 		if got := stateOf(was, test.now, true); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.now, got, test.want)
@@ -85,7 +92,7 @@ func TestStatusTellsOfUnitsAndDevicesThatWereMadeAgain(t *testing.T) {
 	}
 	e := setup(t)
 	one, two := mkdir(t, e.CgroupRoot, "one.slice"), mkdir(t, e.CgroupRoot, "two.slice")
-	job := policy.Scope{Name: "job", Applies: policy.Selector{Kind: policy.Unit, Text: "job.service"}, Egress: &policy.Rate{Rate: 1e6}}
+	job := scope("job: {unit: job.service, egress: 1Mbit}")
 	path := mkdir(t, one, "job.service")
 	apply(t, e, job)
 	remove(t, path)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/internal/room"
 )
 
 // Names of the capabilities that an experiment of the lab needs.
@@ -22,7 +24,7 @@ func inLab(name string) bool { return name == labNetworks || name == labLinks ||
 type found map[string]Feature
 
 // capabilities concludes from features what each capability does here.
-func capabilities(features []Feature, congestionControls []string) []Capability {
+func capabilities(features []Feature, congestionControls []string, rooms []room.Capability) []Capability {
 	have := found{}
 	for _, feature := range features {
 		have[feature.Group+"/"+feature.Name] = feature
@@ -35,11 +37,9 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 			way{"XDP live frames", []string{"hooks/xdp live frames", "hooks/xdp native on veth"}},
 			way{"AF_XDP", []string{"hooks/af_xdp copy mode on veth"}}),
 		have.needs("tester analyzer", "XDP in the device's driver", "hooks/xdp native on veth", "bpf maps/ringbuf"),
-		have.needs("limit egress", "cgroup_skb programs that pace TCP through sock_ops", append(limits,
-			"cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops")...),
-		have.needs("limit ingress", "cgroup_skb programs that mark and drop", append(limits, "cgroups/cgroup_skb ingress")...),
-		have.adoption(),
-		have.congestion(),
+	}
+	for _, c := range rooms {
+		list = append(list, have.room(c))
 	}
 	planned := []Capability{
 		have.first("class", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
@@ -61,21 +61,17 @@ func capabilities(features []Feature, congestionControls []string) []Capability 
 	return list
 }
 
-// limits are the features that limits of either direction need.
-var limits = []string{"cgroups/cgroup v2", "bpf programs/cgroup_skb", "bpf maps/sk_storage", "bpf maps/lpm_trie"}
-
-// adoption describes what limits do for connections that were open before.
-func (f found) adoption() Capability {
-	c := f.needs("limit open connections", "an iter/tcp program has them paced", append(limits, "hooks/iter/tcp")...)
-	if c.State == Missing && slices.Equal(c.Missing, []string{"iter/tcp"}) {
-		c.Try = "nothing needs to be done: they are limited, and only not paced, until they close; " + c.Try + " to pace them"
+// room concludes what one of a room's capabilities does here.
+func (f found) room(c room.Capability) Capability {
+	var ways []way
+	for _, m := range c.Mechanisms {
+		ways = append(ways, way{m.Name, m.Features})
 	}
-	return c
-}
-
-// congestion describes congestion controls in BPF.
-func (f found) congestion() Capability {
-	return f.needs("cc", "struct_ops programs registered by a BPF link", "bpf/btf", "bpf/jit", "bpf programs/struct_ops", "hooks/congestion control in bpf")
+	out := f.first(c.Name, ways...)
+	if out.State == Missing && c.Optional != "" && slices.Equal(out.Missing, []string{c.Without}) {
+		out.Try = "nothing needs to be done: " + c.Optional + "; " + out.Try + " for more"
+	}
+	return out
 }
 
 // way is a mechanism and the features it needs.

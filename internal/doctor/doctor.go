@@ -11,6 +11,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
 	"weir/internal/machine"
+	"weir/internal/room"
 	"weir/record"
 )
 
@@ -79,7 +80,8 @@ type Feature struct {
 }
 
 // Examine tries every feature of the running kernel. It takes a fraction of a second and leaves nothing behind.
-func Examine() Report {
+// Rooms tell what they do themselves.
+func Examine(rooms []room.Room) Report {
 	report := Report{
 		Format: Format, Machine: machine.Describe(), Notes: []string{}, CongestionControls: []string{},
 		Privileges: Privileges{Capabilities: probe.Capabilities(), SeccompFilter: probe.SeccompFilter()},
@@ -100,9 +102,18 @@ func Examine() Report {
 	for _, feature := range probe.Features() {
 		report.Features = append(report.Features, examine(feature, config))
 	}
-	report.Capabilities = capabilities(report.Features, report.CongestionControls)
+	report.Capabilities = capabilities(report.Features, report.CongestionControls, capabilitiesOf(rooms))
 	report.Notes = append(report.Notes, notes(report)...)
 	return report
+}
+
+func capabilitiesOf(rooms []room.Room) (all []room.Capability) {
+	for _, r := range rooms {
+		if examined, tells := r.(room.Examined); tells {
+			all = append(all, examined.Capabilities()...)
+		}
+	}
+	return all
 }
 
 var optionName = regexp.MustCompile(`CONFIG_\w+`)

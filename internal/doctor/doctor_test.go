@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
+	"weir/internal/rooms"
 	"weir/internal/texttable"
 )
 
@@ -81,7 +82,7 @@ func TestConclusions(t *testing.T) {
 			Capability{State: Available, Mechanism: "AF_XDP", Missing: []string{"xdp live frames"}, Try: "get xdp live frames"}},
 	} {
 		t.Run(test.description, func(t *testing.T) {
-			list := capabilities(kernel(test.states), []string{"cubic", "reno"})
+			list := capabilities(kernel(test.states), []string{"cubic", "reno"}, capabilitiesOf(rooms.All()))
 			i := slices.IndexFunc(list, func(c Capability) bool { return c.Name == test.capability })
 			if i < 0 {
 				t.Fatalf("no capability %s", test.capability)
@@ -98,7 +99,7 @@ func TestConclusions(t *testing.T) {
 }
 
 func TestEveryConclusionRestsOnAFeatureThatIsTried(t *testing.T) {
-	for _, c := range capabilities(kernel(nil), nil) {
+	for _, c := range capabilities(kernel(nil), nil, capabilitiesOf(rooms.All())) {
 		if c.State == Missing {
 			t.Errorf("%s misses %q on a kernel that has everything", c.Name, c.Missing)
 		}
@@ -122,7 +123,7 @@ func TestExitStatus(t *testing.T) {
 		{"without veth, and rights missing before it", map[string]State{
 			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, fault.Testbed},
 	} {
-		err := Report{Capabilities: capabilities(kernel(test.states), nil)}.LabError()
+		err := Report{Capabilities: capabilities(kernel(test.states), nil, capabilitiesOf(rooms.All()))}.LabError()
 		if fault.Of(err) != test.want {
 			t.Errorf("%s: %v with status %d, want %d", test.description, err, fault.Of(err), test.want)
 		}
@@ -139,7 +140,7 @@ func TestTextSaysWhatTheReportSays(t *testing.T) {
 			report.Features[i].Configured = "m"
 		}
 	}
-	report.Capabilities = capabilities(report.Features, []string{"reno"})
+	report.Capabilities = capabilities(report.Features, []string{"reno"}, capabilitiesOf(rooms.All()))
 	report.Privileges = Privileges{Capabilities: map[string]bool{"CAP_BPF": true, "CAP_NET_ADMIN": false}, SeccompFilter: true}
 	var text strings.Builder
 	for _, table := range report.Tables() {

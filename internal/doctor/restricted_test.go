@@ -13,17 +13,18 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
+	"weir/internal/rooms"
 	"weir/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
 	child.Main(child.Parts{
-		"examine": func(_ io.Reader, out io.Writer) error { return json.NewEncoder(out).Encode(Examine()) },
+		"examine": func(_ io.Reader, out io.Writer) error { return json.NewEncoder(out).Encode(Examine(rooms.All())) },
 		"examine-filtered": func(_ io.Reader, out io.Writer) error {
 			if err := testutil.RefuseBPF(unix.EPERM); err != nil {
 				return err
 			}
-			return json.NewEncoder(out).Encode(Examine())
+			return json.NewEncoder(out).Encode(Examine(rooms.All()))
 		},
 	})
 	os.Exit(m.Run())

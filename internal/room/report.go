@@ -107,7 +107,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 // Buckets count values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0.
 type Buckets struct {
 	Counts [32]uint64 `json:"counts"`
-	// Sum of the values in seconds; below 0 where only the counts are known.
+	// Sum of the values in seconds; 0 where only the counts are known.
 	Sum float64 `json:"sum_s,omitempty"`
 }
 

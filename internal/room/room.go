@@ -118,8 +118,8 @@ type Examined interface {
 type Capability struct {
 	Name       string
 	Mechanisms []Mechanism
-	// Optional says what is lost without it, where the room works nevertheless.
-	Optional string
+	// Optional says how the room works where only the feature Without is missing.
+	Optional, Without string
 }
 
 // Mechanism is one way to do something.

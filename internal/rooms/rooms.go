@@ -8,6 +8,8 @@ import (
 	"weir/policy"
 )
 
+//go:generate go run ./schemagen ../../docs/schema/policy.schema.json
+
 // All lists the rooms in the order in which a policy is applied; it is released in the reverse order.
 func All() []room.Room {
 	return []room.Room{limit.Room{}}

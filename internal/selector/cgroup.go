@@ -60,7 +60,7 @@ func bindCgroup(folder string) (Binding, error) {
 	if err != nil {
 		return Binding{}, err
 	}
-	return Binding{Key: match.Key{Kind: match.Cgroup, Number: id}}, nil
+	return Binding{Key: match.OfCgroup(id)}, nil
 }
 
 func insideCgroup(folder, by string) (Inside, string, error) {

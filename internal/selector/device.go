@@ -28,7 +28,7 @@ var device = Kind{
 		if err != nil {
 			return Binding{Missing: noInterface(text)}, nil
 		}
-		return Binding{Key: match.Key{Kind: match.Interface, Number: uint64(device.Index)}}, nil
+		return Binding{Key: match.OfInterface(device.Index)}, nil
 	},
 	Near: func(_ *Host, text string) string {
 		devices, err := net.Interfaces()

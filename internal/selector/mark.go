@@ -23,7 +23,7 @@ var mark = Kind{
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
 		number, err := strconv.ParseUint(text, 0, 32)
-		return Binding{Key: match.Key{Kind: match.Mark, Number: number}}, err
+		return Binding{Key: match.OfMark(uint32(number))}, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
 		number, err := strconv.ParseUint(text, 0, 32)

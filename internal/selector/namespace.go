@@ -31,7 +31,7 @@ var namespace = Kind{
 		if errors.Is(err, fs.ErrNotExist) {
 			return Binding{Missing: noNamespace(text)}, nil
 		}
-		return Binding{Key: match.Key{Kind: match.Netns, Number: number}}, err
+		return Binding{Key: match.OfNetns(number)}, err
 	},
 	Watch: func(_ *Host, _ []string) []string { return []string{netns.Dir} },
 	Near: func(_ *Host, text string) string {

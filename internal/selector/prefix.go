@@ -17,13 +17,19 @@ var prefix = Kind{
 			if err != nil {
 				return "", "", fmt.Errorf("%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", text)
 			}
-			canonical := prefix.Masked().String()
+			canonical := match.OfPrefix(prefix).Prefix.String()
 			return canonical, "remote prefix " + canonical, nil
+		},
+		Warn: func(text string) string {
+			if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
+				return fmt.Sprintf("%s has bits behind its length and is taken for %s: write that, or /%d for the one host", text, prefix.Masked(), prefix.Addr().BitLen())
+			}
+			return ""
 		},
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
 		prefix, err := netip.ParsePrefix(text)
-		return Binding{Key: match.Key{Kind: match.Prefix, Prefix: prefix}}, err
+		return Binding{Key: match.OfPrefix(prefix)}, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
 		prefix, err := netip.ParsePrefix(text)

@@ -21,7 +21,7 @@ var user = Kind{
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
 		id, err := strconv.ParseUint(text, 10, 32)
-		return Binding{Key: match.Key{Kind: match.User, Number: id}}, err
+		return Binding{Key: match.OfUser(uint32(id))}, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
 		id, err := strconv.ParseUint(text, 10, 32)

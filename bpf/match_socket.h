@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The scopes of a TCP socket, for sockops programs.
+ *
+ * These run in softirq too, where the current process is anybody, and have no helper for the cgroup, the user and the interface
+ * of their socket. The kernel's own structures tell them: needed are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF and a license
+ * that is compatible with the GPL.
+ */
+#ifndef WEIR_MATCH_SOCKET_H
+#define WEIR_MATCH_SOCKET_H
+
+#include "match.h"
+
+#define MATCH_AF_INET 2
+#define MATCH_MAPPED bpf_htonl(0xffff)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kernfs_node___match {
+	__u64 id;
+};
+
+struct cgroup_subsys_state___match {
+	struct cgroup___match *cgroup;
+	struct cgroup_subsys_state___match *parent;
+};
+
+struct cgroup___match {
+	struct cgroup_subsys_state___match self;
+	struct kernfs_node___match *kn;
+};
+
+struct sock_cgroup_data___match {
+	struct cgroup___match *cgroup;
+};
+
+struct net_device___match {
+	int ifindex;
+};
+
+struct dst_entry___match {
+	struct net_device___match *dev;
+};
+
+struct kuid___match {
+	__u32 val;
+};
+
+struct sock___match {
+	struct sock_cgroup_data___match sk_cgrp_data;
+	struct dst_entry___match *sk_dst_cache;
+	struct kuid___match sk_uid;
+};
+#pragma clang attribute pop
+
+/* Adds the scopes of the cgroup and of those above it, as many levels below the socket's own as are told of a packet. */
+static __always_inline void match_socket_cgroups(const struct sock___match *sk, struct match_scopes *found)
+{
+	struct cgroup___match *group = sk->sk_cgrp_data.cgroup;
+
+	for (int i = 0; i < 2 * MATCH_CGROUP_LEVELS && group; i++) {
+		__u64 id = group->kn->id;
+		struct cgroup_subsys_state___match *above = group->self.parent;
+
+		match_add(found, bpf_map_lookup_elem(&scope_cgroups, &id));
+		group = above ? above->cgroup : 0;
+	}
+}
+
+/* volatile, or the compiler makes one access of two fields, at an offset that the verifier does not know. */
+static __always_inline void match_socket_prefix(const volatile struct bpf_sock_ops *ops, struct match_scopes *found)
+{
+	struct match_prefix key = {.length = 128};
+	__u32 family = ops->family, ip4 = ops->remote_ip4;
+
+	for (int i = 0; i < 4; i++)
+		key.address[i] = ops->remote_ip6[i];
+	if (family == MATCH_AF_INET) {
+		key.address[0] = key.address[1] = 0;
+		key.address[2] = MATCH_MAPPED;
+		key.address[3] = ip4;
+	}
+	match_add(found, bpf_map_lookup_elem(&scope_prefixes, &key));
+}
+
+/*
+ * Adds the scopes of a socket, in the order of match_own() and match_path(). A connection that is not complete has none where the
+ * kernel has no socket for it yet. Global, to be verified once.
+ */
+__attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct sock___match *full = sk ? (struct sock___match *)bpf_skc_to_tcp_sock(sk) : 0;
+
+	if (!sk || !full || !found)
+		return 0;
+	if (kinds & MATCH_CGROUPS)
+		match_socket_cgroups(full, found);
+	if (kinds & MATCH_USERS) {
+		__u32 user = full->sk_uid.val;
+
+		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
+	}
+	if (kinds & MATCH_MARKS) {
+		__u32 mark = sk->mark;
+
+		match_add(found, bpf_map_lookup_elem(&scope_marks, &mark));
+	}
+	if (scope_netns && kinds & MATCH_NETNS) {
+		__u64 cookie = bpf_get_netns_cookie(ops);
+
+		match_add(found, bpf_map_lookup_elem(&scope_netspaces, &cookie));
+	}
+	if (kinds & MATCH_PREFIXES)
+		match_socket_prefix(ops, found);
+	if (kinds & MATCH_INTERFACES && !(scope_netns && bpf_get_netns_cookie(ops) != scope_netns)) {
+		__u32 index = full->sk_dst_cache->dev->ifindex;
+
+		match_add(found, bpf_map_lookup_elem(&scope_interfaces, &index));
+	}
+	return 0;
+}
+
+#endif /* WEIR_MATCH_SOCKET_H */
