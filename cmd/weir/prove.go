@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -28,24 +29,25 @@ func newProveCommand(a *app) *cobra.Command {
 	o := proveOptions{duration: 2 * time.Second, repetitions: 5}
 	command := &cobra.Command{
 		Use:   "prove [POLICY]",
-		Short: "Test actively that the limits in force hold, and what goes around them",
-		Long: `Test actively that the limits in force hold. From inside each scope short flows
-of Weir's own go to a peer, TCP as fast as it goes and UDP above the rate, in
-both families; what arrives is compared with what was promised. Every path is
-first measured without the limit: one that carries less proves nothing. Then the
-ways around each scope are tried: sockets that were open before, tunnels,
-loopback, super-packets, other network namespaces.
+		Short: "Test actively that the policy in force does what it promises, and what goes around it",
+		Long: `Test actively that the policy in force does what it promises. From inside each
+scope short flows of Weir's own go to a peer, by TCP and UDP and in both families;
+what arrives is compared with what was promised. For limits that is TCP as fast
+as it goes and UDP above the rate, and every path is first measured outside of
+all scopes: one that carries less proves nothing. Then the bypasses of each scope
+are tried: sockets that were open before, tunnels, loopback, super-packets, other
+network namespaces.
 
 The peer is a process in a network namespace of its own, reached over a veth pair
 with addresses of the ranges for benchmarks (198.18.0.0/15, 2001:2::/48), or with
 --peer another "weir prove --listen", anywhere. Flows of an interface's scope
-pass that interface and turn off before its link. Nothing on the host is changed
-but by adding, and all of it is removed at the end; what a killed run leaves, the
-next one removes.
+pass that interface and turn off before its link; a network namespace gets a veth
+pair to the peer. Nothing on the host is changed but by adding, and all of it is
+removed at the end; what a killed run leaves, the next one removes.
 
-A promise holds if the 95 % interval of the mean lies from 98 to 101 % of it. The
-exit status is 0 if all hold, 1 if one does not or traffic escapes, and 3 if
-something cannot be told.`,
+A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it. The
+exit status is 0 if all promises hold, 1 if one does not or traffic escapes, and 3
+if something cannot be told.`,
 		Example: `  sudo weir prove
   sudo weir prove policy.yaml              and that this is the policy in force
   sudo weir prove --scope backups --duration 5s --out proof
@@ -62,8 +64,8 @@ something cannot be told.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.scope, "scope", "", "prove this scope alone")
-	flags.DurationVar(&o.duration, "duration", o.duration, "how long each window is")
-	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "windows of each scope, direction and path")
+	flags.DurationVar(&o.duration, "duration", o.duration, "how long each measurement is")
+	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "measurements of each check and path")
 	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's, towards a peer of its own a loss-based one)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
 	flags.StringVar(&o.peer, "peer", "", "address and port of a 'weir prove --listen' elsewhere")
@@ -139,9 +141,9 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 	}
 	if os.Geteuid() != 0 {
 		return options, fault.New(fault.Permission, "run it as root: sudo weir prove",
-			"prove limits: cgroups, namespaces and the limits' counters need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
+			"prove the policy: cgroups, namespaces and counters need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
 	}
-	engine, err := daemon.New()
+	engine, err := engine()
 	if err != nil {
 		return options, err
 	}
@@ -155,28 +157,40 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 		}
 	}
 	if len(args) > 0 {
-		err = a.isApplied(engine, args[0])
+		err = isApplied(engine, args[0])
 	}
 	return options, err
 }
 
 // isApplied says how the policy file differs from what is in force, as an error.
-func (a *app) isApplied(engine *daemon.Engine, file string) error {
-	p, err := a.readPolicy(file, false)
+func isApplied(engine *daemon.Engine, file string) error {
+	p, err := engine.Language.Load(file)
 	if err != nil {
 		return err
 	}
-	plan, err := engine.Plan(p.Scopes)
+	plan, err := engine.Plan(p)
 	if err != nil {
 		return err
 	}
-	for _, step := range plan.Steps {
-		if step.Action != policy.Keep {
-			return fault.New(fault.Failed, "see the difference with: weir plan "+file,
-				"%s is not the policy in force: it would %s the scope %s", file, step.Action, step.Scope.Name)
-		}
+	if what := differs(plan); what != "" {
+		return fault.New(fault.Failed, "see the difference with: weir plan "+file, "%s is not the policy in force: it would %s", file, what)
 	}
 	return nil
+}
+
+// differs names the first change of a plan; "" where there is none.
+func differs(plan daemon.Outcome) string {
+	for _, step := range plan.Steps {
+		if step.Action != policy.Keep {
+			return fmt.Sprintf("%s the scope %s", step.Action, step.Scope.Name)
+		}
+	}
+	for _, step := range plan.Host {
+		if step.Action != policy.Keep {
+			return fmt.Sprintf("%s %s", step.Action, step.Item.Name)
+		}
+	}
+	return ""
 }
 
 // proven is the command's error.
@@ -187,7 +201,7 @@ func proven(r *prove.Result) error {
 	case r.Stopped:
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
 	case open != "":
-		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all limits hold: %s", open)
+		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all promises hold: %s", open)
 	}
 	return nil
 }

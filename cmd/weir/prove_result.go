@@ -38,9 +38,9 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	// The tables hold the verdicts; what needs more words comes below them.
 	verdicts := b.Verdicts
 	b.Verdicts = nil
-	for _, r := range r.Rates {
-		if r.Reason != "" {
-			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s, %s: %s: %s", r.Scope, r.Direction, r.Path, r.Verdict, r.Reason))
+	for _, row := range r.Rows {
+		if row.Reason != "" {
+			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s: %s: %s", row.Name(), row.Verdict, row.Reason))
 		}
 	}
 	if err := a.printBundle(b, o.out); err != nil {
@@ -78,6 +78,8 @@ type proveDry struct {
 
 type provePlan struct {
 	Scope     string `json:"scope"`
+	Room      string `json:"room"`
+	Check     string `json:"check"`
 	Direction string `json:"direction"`
 	Path      string `json:"path"`
 	Promised  string `json:"promised"`
@@ -93,17 +95,17 @@ func (a *app) proveDry(options prove.Options) error {
 	if err != nil {
 		return err
 	}
-	doc := proveDry{Format: "weir-prove-plan/1", Duration: options.Takes(tests)}
-	table := record.Table{Title: "Would be sent", Columns: []string{"scope", "direction", "path", "promised", "from", "to", "sends"},
+	doc := proveDry{Format: "weir-prove-plan/2", Duration: options.Takes(tests)}
+	table := record.Table{Title: "Would be sent", Columns: []string{"scope", "check", "direction", "path", "promised", "from", "to", "sends"},
 		Note: fmt.Sprintf("%d times each, about %s in all.", options.Repetitions, doc.Duration.Round(time.Second))}
 	for _, t := range tests {
-		p := provePlan{Scope: t.Scope.Name, Direction: t.Direction.String(), Path: t.Path.String(), Promised: t.Promise.String(),
+		p := provePlan{Scope: t.Scope.Name, Room: t.Room, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
 			From: t.From(), To: t.To(), Sends: options.Sends(t)}
 		if t.Skip != "" {
 			p.Skipped, p.Sends = t.Reason, "nothing: "+t.Reason
 		}
 		doc.Tests = append(doc.Tests, p)
-		table.Rows = append(table.Rows, []string{p.Scope, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends})
+		table.Rows = append(table.Rows, []string{p.Scope, p.Check, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends})
 	}
 	if a.format == "json" {
 		return a.json(doc)

@@ -4,8 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/prove"
+	"weir/internal/room"
+	"weir/policy"
 	"weir/record"
 )
 
@@ -32,20 +35,21 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 
 // The exit status is the sum of all that was found: a broken promise before what could not be told.
 func TestProofsStatus(t *testing.T) {
-	rate := func(v prove.Verdict) prove.Rate { return prove.Rate{Scope: "a", Verdict: v} }
-	way := func(s prove.State) prove.Escape { return prove.Escape{Scope: "a", State: s} }
+	row := func(v room.Verdict) prove.Row { return prove.Row{Scope: "a", Verdict: v} }
+	way := func(s prove.State) prove.Bypass { return prove.Bypass{Scope: "a", State: s} }
 	for _, test := range []struct {
 		name   string
 		result prove.Result
 		want   fault.Status
 	}{
-		{"all holds", prove.Result{Rates: []prove.Rate{rate(prove.Holds), rate(prove.Shadow), rate(prove.Members)},
-			Escapes: []prove.Escape{way(prove.Covered), way(prove.NotApplicable), way(prove.CanEscape)}}, fault.OK},
-		{"a rate leaks", prove.Result{Rates: []prove.Rate{rate(prove.CannotSay), rate(prove.Leaks)}}, fault.Failed},
-		{"a rate is under", prove.Result{Rates: []prove.Rate{rate(prove.Under)}}, fault.Failed},
-		{"traffic escapes", prove.Result{Escapes: []prove.Escape{way(prove.Escapes)}}, fault.Failed},
-		{"a rate cannot be told", prove.Result{Rates: []prove.Rate{rate(prove.Holds), rate(prove.CannotSay)}}, fault.Testbed},
-		{"a way cannot be told", prove.Result{Escapes: []prove.Escape{way(prove.Unknown)}}, fault.Testbed},
+		{"all holds", prove.Result{Rows: []prove.Row{row(prove.Holds), row(prove.Shadow), row(prove.Members)},
+			Bypasses: []prove.Bypass{way(prove.Covered), way(prove.NotApplicable), way(prove.CanEscape)}}, fault.OK},
+		{"a rate leaks", prove.Result{Rows: []prove.Row{row(prove.CannotSay), row(prove.Leaks)}}, fault.Failed},
+		{"a rate is under", prove.Result{Rows: []prove.Row{row(prove.Under)}}, fault.Failed},
+		{"a promise fails", prove.Result{Rows: []prove.Row{row(prove.Fails)}}, fault.Failed},
+		{"traffic escapes", prove.Result{Bypasses: []prove.Bypass{way(prove.Escapes)}}, fault.Failed},
+		{"a rate cannot be told", prove.Result{Rows: []prove.Row{row(prove.Holds), row(prove.CannotSay)}}, fault.Testbed},
+		{"a way cannot be told", prove.Result{Bypasses: []prove.Bypass{way(prove.Unknown)}}, fault.Testbed},
 		{"stopped", prove.Result{Stopped: true}, fault.Failed},
 	} {
 		if got := fault.Of(proven(&test.result)); got != test.want {
@@ -56,9 +60,9 @@ func TestProofsStatus(t *testing.T) {
 
 func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 	r := prove.Result{
-		Rates: []prove.Rate{{Scope: "a", Verdict: prove.Holds}, {Scope: "b", Verdict: prove.Under}, {Scope: "c", Verdict: prove.CannotSay},
+		Rows: []prove.Row{{Scope: "a", Verdict: prove.Holds}, {Scope: "b", Verdict: prove.Under}, {Scope: "c", Verdict: prove.CannotSay},
 			{Scope: "d", Verdict: prove.Shadow}},
-		Escapes: []prove.Escape{{Scope: "a", State: prove.Escapes}, {Scope: "a", State: prove.NotApplicable}},
+		Bypasses: []prove.Bypass{{Scope: "a", State: prove.Escapes}, {Scope: "a", State: prove.NotApplicable}},
 	}
 	var got []record.Outcome
 	b := r.Bundle()
@@ -76,5 +80,23 @@ func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 	}
 	if said := inAll(b.Verdicts); said != "1 hold, 2 fail, 1 cannot be told" {
 		t.Errorf("in all: %q", said)
+	}
+}
+
+func TestAPolicyIsInForceIfNothingOfItWouldChange(t *testing.T) {
+	step := func(a policy.Action) daemon.Step {
+		return daemon.Step{Step: policy.Step{Action: a, Scope: policy.Scope{Name: "a"}}}
+	}
+	item := func(a policy.Action) policy.ItemStep {
+		return policy.ItemStep{Action: a, Item: policy.Item{Name: "link eth0"}}
+	}
+	for want, plan := range map[string]daemon.Outcome{
+		"":                   {Steps: []daemon.Step{step(policy.Keep)}, Host: []policy.ItemStep{item(policy.Keep)}},
+		"change the scope a": {Steps: []daemon.Step{step(policy.Keep), step(policy.Change)}},
+		"remove link eth0":   {Steps: []daemon.Step{step(policy.Keep)}, Host: []policy.ItemStep{item(policy.Remove)}},
+	} {
+		if got := differs(plan); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -5,60 +5,68 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/prove/station"
+	"weir/internal/room"
+	"weir/internal/selector"
 	"weir/internal/units"
-	"weir/limit"
+	"weir/internal/wait"
 	"weir/policy"
 )
 
-// Whether a flow was charged is told by octets, not by rates: it is sent well below the limit, and what the scope was charged
+// Whether a flow was charged is told by octets, not by rates: it is sent well below a promise, and what the scope was charged
 // is divided by what arrived.
 const (
 	gentlest = 20_000_000 // bit/s, at most
 	gentle   = 0.4        // of the promise, at most
 	leastSum = 20_000     // octets that a flow must have, so that its handshake does not count
-	// chargedNot and chargedOnce and chargedTwice bound the quotient.
+	// chargedNot, chargedLow and chargedHigh bound the quotient.
 	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
 	// quiet is the part of a flow that other traffic of the scope may be; it is measured for quietTime before.
 	quiet     = 0.05
 	quietTime = 200 * time.Millisecond
 )
 
+// charged is a scope, the check that bypasses are tried with, and how to be in the scope.
+type charged struct {
+	scope  policy.Scope
+	room   string
+	check  room.Check
+	inside selector.Inside
+}
+
+func (s charged) meter() *meter {
+	return &meter{room: s.room, scope: s.scope.Name, part: s.check.Part, charged: s.check.Charged}
+}
+
 // charge is what a flow has shown.
 type charge struct {
 	quotient float64
-	received station.Tally
-	counted  limit.Counters
+	counted  counters
 	noise    string // why the quotient says nothing; "" if it does
 }
 
-// limited is the direction that a scope's ways around are tried in, and its rate.
-func limited(s policy.Scope) (limit.Direction, units.BitRate) {
-	if s.Egress != nil {
-		return limit.Egress, s.Egress.Rate
+// gently is a flow well below a rate, 0 for any, and how long it takes to be long enough.
+func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Duration) {
+	rate := units.BitRate(gentlest)
+	if below > 0 {
+		rate = min(rate, units.BitRate(gentle*float64(below)))
 	}
-	return limit.Ingress, s.Ingress.Rate
-}
-
-// gently is a flow below the limit, and how long it takes to be long enough.
-func gently(direction limit.Direction, promise units.BitRate) (station.Flow, time.Duration) {
-	rate := units.BitRate(min(gentlest, gentle*float64(promise)))
-	return station.Flow{Protocol: station.TCP, Connections: 1, Rate: rate, Reverse: direction == limit.Ingress},
+	return station.Flow{Protocol: station.TCP, Connections: 1, Rate: rate, Reverse: d == direction.Ingress},
 		max(400*time.Millisecond, time.Duration(leastSum*8e9/float64(rate)))
 }
 
-// charged sends a flow on a route and says how often the scope was charged for each octet. Between is called when the
-// stations are connected and nothing has been sent; it may be nil.
-func (r *runner) charged(ctx context.Context, s policy.Scope, at route, between func(*station.Pair) error) (c charge, err error) {
-	direction, promise := limited(s)
-	f, long := gently(direction, promise)
+// charge sends a flow on a route and says how often the scope was charged for each octet. Between is called when the stations
+// are connected and nothing has been sent; it may be nil.
+func (r *runner) charge(ctx context.Context, s charged, at route, between func(*station.Pair) error) (c charge, err error) {
+	f, long := gently(s.check.Direction, s.check.Promise)
 	ctx, cancel := context.WithTimeout(ctx, long+30*time.Second)
 	defer cancel()
-	foreign, err := r.foreign(ctx, s.Name, direction)
+	foreign, err := r.foreign(ctx, s)
 	if err != nil {
 		return c, err
 	}
-	before, err := r.counters(s.Name, direction)
+	before, err := r.read(s.meter())
 	if err != nil {
 		return c, err
 	}
@@ -73,38 +81,43 @@ func (r *runner) charged(ctx context.Context, s policy.Scope, at route, between 
 			return c, err
 		}
 	}
-	if c.received, err = pair.Transfer(ctx, long); err != nil {
-		return c, err
-	}
-	after, err := r.counters(s.Name, direction)
+	received, err := pair.Transfer(ctx, long)
 	if err != nil {
 		return c, err
 	}
-	c.counted = since(after, before)
-	c.quotient = float64(c.counted.Bytes) / float64(max(c.received.Wire, 1))
-	if foreign*long.Seconds() > quiet*float64(c.received.Wire) {
-		c.noise = fmt.Sprintf("the scope has traffic of its own, %s at the moment", units.BitRate(foreign*8))
+	after, err := r.read(s.meter())
+	if err != nil {
+		return c, err
 	}
-	if c.received.Octets < leastSum/4 {
-		c.noise = fmt.Sprintf("only %s arrived", units.ByteSize(c.received.Octets))
+	c = quotient(after.since(before)[s.check.Charged.Octets], received)
+	c.counted = after.since(before)
+	if c.noise == "" && foreign*long.Seconds() > quiet*float64(received.Wire) {
+		c.noise = fmt.Sprintf("the scope has traffic of its own, %s at the moment", units.BitRate(foreign*8))
 	}
 	return c, nil
 }
 
+// quotient is what was charged for what arrived.
+func quotient(octets uint64, received station.Tally) (c charge) {
+	c.quotient = float64(octets) / float64(max(received.Wire, 1))
+	if received.Octets < leastSum/4 {
+		c.noise = fmt.Sprintf("only %s arrived", units.ByteSize(received.Octets))
+	}
+	return c
+}
+
 // foreign is the traffic that the scope has while nothing is sent to it, in octets per second.
-func (r *runner) foreign(ctx context.Context, scope string, direction limit.Direction) (float64, error) {
-	before, err := r.counters(scope, direction)
+func (r *runner) foreign(ctx context.Context, s charged) (float64, error) {
+	before, err := r.read(s.meter())
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	select {
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-time.After(quietTime):
+	if err := wait.For(ctx, quietTime); err != nil {
+		return 0, err
 	}
-	after, err := r.counters(scope, direction)
-	return float64(after.Bytes-before.Bytes) / time.Since(began).Seconds(), err
+	after, err := r.read(s.meter())
+	return float64(after.since(before)[s.check.Charged.Octets]) / time.Since(began).Seconds(), err
 }
 
 // judgeCharge turns a quotient into a state and words.
@@ -122,47 +135,12 @@ func judgeCharge(c charge) (State, string) {
 	return Covered, fmt.Sprintf("it is charged %.1f times", c.quotient)
 }
 
-// insideOf is the route of a scope's own traffic from this namespace or, with near, from another one.
-func (r *runner) insideOf(s policy.Scope, near, ipv6 bool) (route, error) {
-	at := route{ns: r.bed.here, group: r.bed.outside, user: freeUser(r.scopes)}
-	switch s.Applies.Kind {
-	case policy.User:
-		at.user = s.Applies.User
-	case policy.Cgroup, policy.Unit, policy.Host:
-		path, missing, err := r.o.Engine.Cgroup(s.Applies)
-		if err == nil && missing != "" {
-			err = fmt.Errorf("%s", missing)
-		}
-		if err != nil {
-			return at, err
-		}
-		if at.group, err = r.bed.inside(path); err != nil {
-			return at, err
-		}
+// of is a bypass's state by a charge, with the mechanism in words.
+func of(c charge, mechanism string) Bypass {
+	state, what := judgeCharge(c)
+	b := Bypass{State: state, Why: mechanism + ": " + what}
+	if c.noise == "" {
+		b.Charged = &c.quotient
 	}
-	family, from := 0, fromHere
-	if ipv6 {
-		family = 1
-	}
-	if near {
-		at.ns, from = r.bed.near, fromNear
-	}
-	target := r.bed.links[from].there[family].Addr()
-	if s.Applies.Kind == policy.Prefix {
-		at.ns = r.bed.near
-		address, err := r.bed.addressIn(s.Applies.Prefix)
-		if err != nil {
-			return at, err
-		}
-		target = address
-	}
-	if s.Applies.Kind == policy.Interface && !near {
-		d, err := r.bed.through(s.Applies.Text)
-		if err != nil {
-			return at, err
-		}
-		target = d.link.there[family].Addr()
-	}
-	at.peer = r.bed.peerAt(target)
-	return at, nil
+	return b
 }

@@ -36,7 +36,7 @@ type detour struct {
 	veth    string // this namespace's end
 	link    link
 	objects detourObjects
-	hooks   []hook.Link
+	undo    []func() error // of each step taken, in order
 }
 
 // through makes a detour over a device, or returns the one that there is.
@@ -51,16 +51,12 @@ func (t *testbed) through(device string) (*detour, error) {
 	if err != nil {
 		return nil, err
 	}
-	number := uint16(len(t.detours) + 1)
-	four := t.links[fromHere].here[0].Masked().Addr().As4()
-	binary.BigEndian.PutUint16(four[2:], binary.BigEndian.Uint16(four[2:])+4*number)
-	six := t.links[fromHere].here[1].Addr().As16()
-	d := &detour{device: device, veth: fmt.Sprintf("%sd%d", t.device, number),
-		link: addresses(netip.AddrFrom4(four), binary.BigEndian.Uint16(six[6:])+number)}
-	t.detours[device] = d // for close, whatever there is of it
+	d := &detour{device: device}
+	d.veth, d.link = t.numbered("d")
 	if err := t.pave(d); err != nil {
-		return nil, fmt.Errorf("reach a peer of its own through %s: %w", device, err)
+		return nil, fmt.Errorf("reach a peer of its own through %s: %w", device, errors.Join(err, d.close()))
 	}
+	t.detours[device] = d
 	return d, nil
 }
 
@@ -77,6 +73,7 @@ func (t *testbed) pave(d *detour) error {
 	if err := t.join(here, d.veth, d.veth, d.link); err != nil {
 		return err
 	}
+	d.later(func(here *rtnl.Conn) error { return here.Delete(d.veth) })
 	device, err := here.Device(d.device)
 	if err != nil {
 		return err
@@ -93,11 +90,13 @@ func (t *testbed) pave(d *detour) error {
 			if err := here.AddNeighbor(d.device, there.Addr(), owned(os.Getpid())); err != nil {
 				return err
 			}
+			d.later(func(here *rtnl.Conn) error { return here.RemoveNeighbor(d.device, there.Addr()) })
 		}
 		if err := here.AddRoute(rtnl.Route{To: netip.PrefixFrom(there.Addr(), there.Addr().BitLen()), Device: d.device,
 			Source: d.link.here[i].Addr(), Protocol: routeProtocol, Metric: uint32(os.Getpid())}); err != nil {
 			return err
 		}
+		d.later(func(here *rtnl.Conn) error { return here.RemoveRoute(routeTo(d.device, there.Addr())) })
 	}
 	return nil
 }
@@ -135,7 +134,7 @@ func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 		if err != nil {
 			return fault.Wrap(fmt.Errorf("attach the detour (TCX, Linux 6.6): %w", err), fault.Testbed, "name a peer behind the interface with --peer")
 		}
-		d.hooks = append(d.hooks, attached)
+		d.undo = append(d.undo, attached.Close)
 	}
 	return nil
 }
@@ -158,31 +157,27 @@ func (d *detour) load(device, veth, peer rtnl.Device) error {
 	if err != nil {
 		return fmt.Errorf("load the detour: %w", err)
 	}
+	d.undo = append(d.undo, d.objects.Close)
 	return nil
 }
 
-// close removes it, the way before what it leads to.
-func (d *detour) close() error {
-	here, err := rtnl.Open(nil)
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	var errs []error
-	for _, there := range d.link.there {
-		errs = append(errs, unpave(here, d.device, there.Addr()))
-	}
-	for _, attached := range d.hooks {
-		errs = append(errs, attached.Close())
-	}
-	if _, err := here.Device(d.veth); err == nil {
-		errs = append(errs, here.Delete(d.veth))
-	}
-	return errors.Join(append(errs, d.objects.Close())...)
+// later notes how a step in this namespace is taken back.
+func (d *detour) later(back func(here *rtnl.Conn) error) {
+	d.undo = append(d.undo, func() error { return with(nil, back) })
 }
 
-func unpave(conn *rtnl.Conn, device string, peer netip.Addr) error {
-	return errors.Join(conn.RemoveRoute(rtnl.Route{To: netip.PrefixFrom(peer, peer.BitLen()), Device: device}), conn.RemoveNeighbor(device, peer))
+// close takes every step back, the last first: what leads to the peer goes before what it leads to.
+func (d *detour) close() error {
+	var errs []error
+	for _, back := range slices.Backward(d.undo) {
+		errs = append(errs, back())
+	}
+	d.undo = nil
+	return errors.Join(errs...)
+}
+
+func routeTo(device string, peer netip.Addr) rtnl.Route {
+	return rtnl.Route{To: netip.PrefixFrom(peer, peer.BitLen()), Device: device}
 }
 
 const (

@@ -248,7 +248,7 @@ func TestSweepRemovesDetoursOfTheDead(t *testing.T) {
 			if int(r.Metric) != os.Getpid() || neighbors[i].Address != r.To.Addr() {
 				t.Errorf("left: %v, %v", r, neighbors[i])
 			}
-			if err := unpave(here, "uplink", r.To.Addr()); err != nil {
+			if err := errors.Join(here.RemoveRoute(routeTo("uplink", r.To.Addr())), here.RemoveNeighbor("uplink", r.To.Addr())); err != nil {
 				t.Error(err)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/sysctl"
-	"weir/policy"
+	"weir/internal/selector"
 )
 
 const (
@@ -26,14 +26,9 @@ func deviceTo(remote netip.Addr) (string, error) {
 
 // barred says why flows to the peer do not pass the interface that the test's scope is of, and what to do; "" where they do.
 func (o Options) barred(t *Test) (string, error) {
-	name := t.Scope.Applies.Text
+	name := t.inside.Device
 	if o.Peer == nil {
-		t.Remote = "behind " + name
-		why, err := closed(name)
-		if why == "" {
-			t.Remote += ", by a detour to a namespace"
-		}
-		return why, err
+		return closed(name)
 	}
 	at := o.Peer.Target.Addr()
 	device, err := deviceTo(at)
@@ -42,15 +37,15 @@ func (o Options) barred(t *Test) (string, error) {
 		return fmt.Sprintf("no route leads to the peer (%v): name one behind %s with --peer, or leave it out", err, name), nil
 	case device != name:
 		return fmt.Sprintf("the peer %s is not reached over %s but over %s: name one behind %s with --peer, or leave it out", at, name, device, name), nil
-	case name == loopback && !t.Scope.Loopback:
-		return "traffic over lo is exempt: write loopback: true in the scope to include it", nil
+	case name == loopback:
+		return t.Check.Charged.Exempt, nil
 	}
 	return "", nil
 }
 
 // withoutIPv6 says that a scope is of a device that has no IPv6.
-func (o Options) withoutIPv6(s policy.Selector) bool {
-	return s.Kind == policy.Interface && o.Peer == nil && ipv6Off(s.Text)
+func (o Options) withoutIPv6(in selector.Inside) bool {
+	return in.Device != "" && o.Peer == nil && ipv6Off(in.Device)
 }
 
 // closed says why a peer of our own cannot be reached through a device, and what to do instead; "" where it can.
@@ -75,7 +70,7 @@ func closed(name string) (string, error) {
 		case name == loopback:
 			return behindLoopback + ": start one with 'weir prove --listen 127.0.0.1:5201' and name it with --peer", nil
 		case d.Master != 0:
-			return fmt.Sprintf("%s is a part of %s, which takes what it receives: limit %s instead, or name a peer with --peer", name,
+			return fmt.Sprintf("%s is a part of %s, which takes what it receives: name %s in the scope instead, or name a peer with --peer", name,
 				byIndex[d.Master], byIndex[d.Master]), nil
 		case !d.Up:
 			return fmt.Sprintf("%s is down: bring it up with 'ip link set %s up'", name, name), nil

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"weir/internal/daemon"
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/nearest"
 	"weir/internal/prove/station"
-	"weir/internal/units"
-	"weir/limit"
+	"weir/internal/room"
+	"weir/internal/selector"
 	"weir/policy"
 )
 
@@ -19,7 +20,7 @@ import (
 type Options struct {
 	Engine      *daemon.Engine
 	Scope       string        // the only one; "" is all
-	Duration    time.Duration // of each window
+	Duration    time.Duration // of each measurement
 	Repetitions int
 	Seed        uint64        // of the order
 	Peer        *station.Peer // elsewhere; nil for one of its own
@@ -28,34 +29,33 @@ type Options struct {
 	Report func(what string, left time.Duration)
 }
 
-// Test is one scope, direction and path that is to be measured, or why it is not.
+// Test is one check on one path that is to be measured, or why it is not.
 type Test struct {
-	Scope     policy.Scope
-	Direction limit.Direction
-	Path      Path
-	Promise   units.BitRate
-	Skip      Verdict // CannotSay, Shadow or Members; "" is measured
-	Reason    string
-	Remote    string // the peer's address, in words where it is not chosen yet
-	group     string // cgroup that the near station is in, "" for outside of all
-	user      uint32 // that it runs as
-	tighter   string
+	Scope  policy.Scope
+	Room   string
+	Check  room.Check
+	Path   room.Path
+	Skip   room.Verdict // CannotSay, Shadow or Members; "" is measured
+	Reason string
+	Remote string // the peer's address, in words where it is not chosen yet
+	inside selector.Inside
+	around []policy.Scope
 }
 
 // From and To say in words who sends to whom.
-func (t Test) From() string { return t.end(limit.Egress) }
+func (t Test) From() string { return t.end(direction.Egress) }
 
 // To is the other end of From.
-func (t Test) To() string { return t.end(limit.Ingress) }
+func (t Test) To() string { return t.end(direction.Ingress) }
 
-func (t Test) end(inside limit.Direction) string {
+func (t Test) end(inside direction.Direction) string {
 	switch {
-	case t.Direction != inside:
+	case t.Check.Direction != inside:
 		return "peer " + t.Remote
-	case t.Scope.Applies.Kind == policy.User:
-		return "a process of " + t.Scope.Applies.String()
-	case t.group != "":
-		return "a process in " + t.Scope.Applies.String()
+	case t.inside.User != nil, t.inside.Mark != 0:
+		return "a process of " + t.Scope.Selector.String()
+	case t.inside.Cgroup != "", t.inside.Namespace != "":
+		return "a process in " + t.Scope.Selector.String()
 	}
 	return "a process of this host"
 }
@@ -69,24 +69,27 @@ func (o Options) Sends(t Test) string {
 	} else if f.Connections == 1 {
 		what = "1 connection"
 	}
-	return what + ", " + (warmup(t.Promise) + o.Duration).Round(100*time.Millisecond).String()
+	return what + ", " + (t.Check.Warmup + o.Duration).Round(100*time.Millisecond).String()
 }
 
 // Takes is about how long the tests take.
 func (o Options) Takes(tests []Test) (all time.Duration) {
-	scopes := map[string]bool{}
+	charged := map[[2]string]bool{}
 	for _, t := range tests {
 		if t.Skip != "" {
 			continue
 		}
 		all += time.Duration(o.Repetitions) * o.took(t)
-		if !scopes[t.Scope.Name] {
-			scopes[t.Scope.Name] = true
-			all += time.Duration(len(checks())) * wayTook(t.Promise)
+		if of := [2]string{t.Room, t.Scope.Name}; t.Check.Charged.Octets != "" && !charged[of] {
+			charged[of] = true
+			all += time.Duration(len(bypasses())) * bypassTook(t.Check)
 		}
 	}
 	return all
 }
+
+// took is how long a test's repetition takes.
+func (o Options) took(t Test) time.Duration { return t.Check.Warmup + o.Duration + overhead }
 
 // Chosen returns the scopes in force that the options ask for.
 func (o Options) Chosen() (status daemon.Status, chosen []daemon.ScopeStatus, err error) {
@@ -94,12 +97,12 @@ func (o Options) Chosen() (status daemon.Status, chosen []daemon.ScopeStatus, er
 		return status, nil, err
 	}
 	if len(status.Scopes) == 0 {
-		return status, nil, fault.New(fault.Failed, "put one in force with: weir apply POLICY", "no policy is in force: there is nothing to prove")
+		return status, nil, fault.New(fault.Failed, "put one in force with: weir apply POLICY", "no policy with scopes is in force: there is nothing to prove")
 	}
 	var names []string
 	for _, s := range status.Scopes {
-		names = append(names, s.Scope.Name)
-		if o.Scope == "" || s.Scope.Name == o.Scope {
+		names = append(names, s.Name)
+		if o.Scope == "" || s.Name == o.Scope {
 			chosen = append(chosen, s)
 		}
 	}
@@ -116,28 +119,28 @@ func (o Options) Plan(ipv6 error) ([]Test, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]policy.Scope, 0, len(status.Scopes))
-	for _, s := range status.Scopes {
-		all = append(all, s.Scope)
+	in, err := look(o.Engine, status)
+	if err != nil {
+		return nil, err
 	}
-	var tests []Test
+	return o.plan(in, chosen, ipv6)
+}
+
+func (o Options) plan(in *scopes, chosen []daemon.ScopeStatus, ipv6 error) (tests []Test, err error) {
 	for _, s := range chosen {
-		for _, direction := range []struct {
-			of   limit.Direction
-			rate *policy.Rate
-		}{{limit.Egress, s.Scope.Egress}, {limit.Ingress, s.Scope.Ingress}} {
-			if direction.rate == nil {
-				continue
-			}
-			for _, path := range paths(s.Scope.Applies, o.Peer) {
-				if path.IPv6 && (ipv6 != nil && s.Scope.Applies.Kind != policy.Prefix || o.withoutIPv6(s.Scope.Applies)) {
-					continue // what this host or device does not have cannot be gone around by
+		inside := in.inside[s.Name]
+		for _, r := range in.rooms {
+			for _, check := range r.checksOf(s.Scope) {
+				for _, path := range o.paths(inside) {
+					if check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
+						continue // what this host or device does not have cannot be gone around by
+					}
+					t := Test{Scope: s.Scope, Room: r.name, Check: check, Path: path, inside: inside}
+					if err := o.prepare(&t, s.State, in, ipv6); err != nil {
+						return nil, err
+					}
+					tests = append(tests, t)
 				}
-				t := Test{Scope: s.Scope, Direction: direction.of, Path: path, Promise: direction.rate.Rate}
-				if err := o.prepare(&t, s, all, ipv6); err != nil {
-					return nil, err
-				}
-				tests = append(tests, t)
 			}
 		}
 	}
@@ -145,135 +148,63 @@ func (o Options) Plan(ipv6 error) ([]Test, error) {
 }
 
 // paths are what a scope's traffic can take: a prefix has one family, and so has a peer elsewhere.
-func paths(s policy.Selector, peer *station.Peer) []Path {
-	var all []Path
+func (o Options) paths(inside selector.Inside) (all []room.Path) {
 	for _, six := range []bool{false, true} {
-		if s.Kind == policy.Prefix && s.Prefix.Addr().Is6() != six || peer != nil && peer.Target.Addr().Unmap().Is6() != six {
+		if inside.Remote.IsValid() && inside.Remote.Addr().Is6() != six || o.Peer != nil && o.Peer.Target.Addr().Unmap().Is6() != six {
 			continue
 		}
-		all = append(all, Path{Protocol: string(station.TCP), IPv6: six}, Path{Protocol: string(station.UDP), IPv6: six})
+		all = append(all, room.Path{Protocol: room.TCP, IPv6: six}, room.Path{Protocol: room.UDP, IPv6: six})
 	}
 	return all
 }
 
-// prepare finds out how to be in the scope, and what keeps it from being measured.
-func (o Options) prepare(t *Test, s daemon.ScopeStatus, all []policy.Scope, ipv6 error) error {
-	t.user, t.Remote = freeUser(all), "at an address of 198.18.0.0/16 over a veth pair"
-	if t.Path.IPv6 {
-		t.Remote = "at an address of 2001:2::/48 over a veth pair"
-	}
+// prepare finds out what keeps a test from being measured, and what else may explain what comes of it.
+func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err error) {
+	peer := netip.Addr{}
 	if o.Peer != nil {
-		t.Remote = o.Peer.Target.String()
+		peer = o.Peer.Target.Addr()
 	}
-	skip := func(v Verdict, format string, args ...any) { t.Skip, t.Reason = v, fmt.Sprintf(format, args...) }
-	switch {
-	case s.Scope.Applies.Kind == policy.Group:
-		skip(Members, "its traffic is its members', and they are measured one by one")
-		return nil
-	case s.State == "shadow":
-		skip(Shadow, "it counts what it would do, and does nothing")
-		return nil
-	case s.State != "enforced":
-		skip(CannotSay, "%s", s.State)
-		return nil
+	t.Remote, t.around = o.remote(t), in.around(t.Scope, t.Room, peer)
+	cannot := func(format string, args ...any) { t.Skip, t.Reason = CannotSay, fmt.Sprintf(format, args...) }
+	_, own := selector.Of(t.Scope.Selector)
+	switch missing := in.absent[t.Scope.Name]; {
+	case !own:
+		t.Skip, t.Reason = Members, "its traffic is its members', and they are measured one by one"
+	case state == "shadow":
+		t.Skip, t.Reason = Shadow, "it counts what it would do, and does nothing"
+	case state != "enforced":
+		cannot("%s", state)
 	case t.Path.IPv6 && ipv6 != nil:
-		skip(CannotSay, "%v", ipv6)
-		return nil
-	case o.Duration < shortest(t.Promise):
-		skip(CannotSay, "%s at %s is fewer than %d packets: give --duration %s", o.Duration, t.Promise, fewestPackets,
-			shortest(t.Promise).Round(time.Second)+time.Second)
-		return nil
-	}
-	switch a := s.Scope.Applies; a.Kind {
-	case policy.Cgroup, policy.Unit, policy.Host:
-		path, missing, err := o.Engine.Cgroup(a)
-		if err != nil {
-			return err
-		}
-		if missing != "" {
-			skip(CannotSay, "%s", missing)
-		}
-		t.group = path
-	case policy.User:
-		t.user = a.User
-	case policy.Prefix:
-		if o.Peer == nil {
-			t.Remote = "at " + hostOf(a.Prefix).String() + ", between two namespaces of its own"
-		}
-		if o.Peer != nil && !a.Prefix.Contains(o.Peer.Target.Addr().Unmap()) {
-			skip(CannotSay, "the peer %s is not in %s; without --peer Weir uses an address of its own in it", o.Peer.Target.Addr(), a.Prefix)
-		}
-	case policy.Interface:
+		cannot("%v", ipv6)
+	case o.Duration < t.Check.Shortest:
+		cannot("%s is too short to tell %s: give --duration %s", o.Duration, t.Check.Promised(), t.Check.Shortest.Round(time.Second)+time.Second)
+	case missing != "":
+		cannot("%s", missing)
+	case peer.IsValid() && t.inside.Remote.IsValid() && !t.inside.Remote.Contains(peer.Unmap()):
+		cannot("the peer %s is not in %s; without --peer Weir uses an address of its own in it", peer, t.inside.Remote)
+	case t.inside.Device != "":
 		why, err := o.barred(t)
 		if err != nil {
 			return err
 		}
 		if why != "" {
-			skip(CannotSay, "%s", why)
+			cannot("%s", why)
 		}
 	}
-	t.tighter = o.tighter(t, all)
 	return nil
 }
 
-// freeUser is one that no scope speaks of.
-func freeUser(all []policy.Scope) uint32 {
-	user := nobody
-	for again := true; again; {
-		again = false
-		for _, s := range all {
-			if s.Applies.Kind == policy.User && s.Applies.User == user {
-				user, again = user-1, true
-			}
-		}
+// remote says where the peer is.
+func (o Options) remote(t *Test) string {
+	switch {
+	case o.Peer != nil:
+		return o.Peer.Target.String()
+	case t.inside.Remote.IsValid():
+		return "at " + hostOf(t.inside.Remote).String() + ", between two namespaces of its own"
+	case t.inside.Device != "":
+		return "behind " + t.inside.Device + ", by a detour to a namespace"
+	case t.Path.IPv6:
+		return "at an address of 2001:2::/48 over a veth pair"
 	}
-	return user
-}
-
-// tighter names a scope with a lower rate that the test's traffic belongs to as well.
-func (o Options) tighter(t *Test, all []policy.Scope) string {
-	for _, other := range all {
-		rate := other.Egress
-		if t.Direction == limit.Ingress {
-			rate = other.Ingress
-		}
-		if rate == nil || other.Shadow || rate.Rate >= t.Promise || other.Name == t.Scope.Name {
-			continue
-		}
-		around := other.Applies.Kind == policy.Host || other.Name == t.Scope.Parent
-		if kind := other.Applies.Kind; (kind == policy.Cgroup || kind == policy.Unit) && t.group != "" {
-			path, missing, err := o.Engine.Cgroup(other.Applies)
-			around = err == nil && missing == "" && strings.HasPrefix(t.group+"/", path+"/")
-		}
-		if other.Applies.Kind == policy.Prefix && o.Peer != nil {
-			around = other.Applies.Prefix.Contains(o.Peer.Target.Addr().Unmap())
-		}
-		if around {
-			return fmt.Sprintf("%s with %s", other.Name, rate.Rate)
-		}
-	}
-	if t.Scope.Parent != "" {
-		return t.Scope.Parent + ", which its siblings may use at the same time"
-	}
-	return ""
-}
-
-// uncovered says why a flow to the peer cannot be outside of every scope; "" where it can.
-func uncovered(all []policy.Scope, direction limit.Direction, remote netip.Addr, device string) string {
-	for _, s := range all {
-		rate := s.Egress
-		if direction == limit.Ingress {
-			rate = s.Ingress
-		}
-		if rate == nil || s.Shadow {
-			continue
-		}
-		switch a := s.Applies; {
-		case a.Kind == policy.Host,
-			a.Kind == policy.Prefix && a.Prefix.Contains(remote.Unmap()),
-			a.Kind == policy.Interface && a.Text == device:
-			return fmt.Sprintf("all of it belongs to the scope %s", s.Name)
-		}
-	}
-	return ""
+	return "at an address of 198.18.0.0/16 over a veth pair"
 }

@@ -1,102 +1,96 @@
 package prove
 
 import (
+	"strings"
 	"time"
 
+	"weir/internal/direction"
+	"weir/internal/room"
 	"weir/internal/units"
-	"weir/limit"
 	"weir/policy"
+	"weir/record"
 	"weir/record/stats"
 )
 
 // Format names the JSON document that a [Result] is written as; docs/formats/prove.md describes it.
-const Format = "weir-prove/1"
+const Format = "weir-prove/2"
 
-// Verdict is what became of a promise.
-type Verdict string
-
+// What a room says of a promise, and what is said of scopes that promise nothing.
 const (
-	Holds     Verdict = "holds"      // the 95 % interval of the mean lies within the tolerance
-	Under     Verdict = "under"      // it lies below: the scope gets less than it may have
-	Leaks     Verdict = "leaks"      // it lies above, or traffic of the scope was not charged
-	CannotSay Verdict = "cannot say" // with a reason
-	Shadow    Verdict = "shadow"     // the scope only counts: it promises nothing
-	Members   Verdict = "members"    // a group, which has no traffic but its members'; they are proved one by one
+	Holds     = room.Holds
+	Under     = room.Under
+	Leaks     = room.Leaks
+	Fails     = room.Fails
+	CannotSay = room.CannotSay
+
+	Shadow  room.Verdict = "shadow"  // the scope only counts
+	Members room.Verdict = "members" // a group, which has no traffic but its members'; they are proved one by one
 )
 
-// State says whether a way around a scope is closed.
+// State says whether a bypass of a scope is closed.
 type State string
 
 const (
 	Covered       State = "covered"
-	Escapes       State = "escapes"    // traffic goes around the limit
-	CanEscape     State = "can escape" // a way around exists; nothing was seen to take it
+	Escapes       State = "escapes"    // traffic takes it
+	CanEscape     State = "can escape" // it exists; nothing was seen to take it
 	NotApplicable State = "not applicable"
 	Unknown       State = "cannot say"
 )
 
-// Path is how a flow of a test goes.
-type Path struct {
-	Protocol string `json:"protocol"` // tcp or udp
-	IPv6     bool   `json:"ipv6"`
+// Promise is what a check promises: a rate, words or both.
+type Promise struct {
+	Rate  units.BitRate `json:"rate,omitempty"` // bit/s of wire octets: IP packets and 14 octets each
+	Words string        `json:"words,omitempty"`
 }
 
-func (p Path) String() string {
-	name := map[string]string{"tcp": "TCP", "udp": "UDP"}[p.Protocol]
-	if p.IPv6 {
-		return name + " IPv6"
-	}
-	return name + " IPv4"
-}
+func (p Promise) String() string { return room.Check{Promise: p.Rate, Words: p.Words}.Promised() }
 
-// Rate is one scope, direction and path: what was promised and what was measured.
-type Rate struct {
-	Scope     string          `json:"scope"`
-	Applies   policy.Selector `json:"applies"`
-	Direction string          `json:"direction"`
-	Path      Path            `json:"path"`
-	Promised  units.BitRate   `json:"promised"` // bit/s of wire octets: IP packets and 14 octets each
-	// Measured is the mean over repetitions, in bit/s, and Share its part of what is promised.
+// Row is one check on one path: what was promised and what was measured.
+type Row struct {
+	Scope     string              `json:"scope"`
+	Selector  policy.Selector     `json:"selector"`
+	Room      string              `json:"room"`
+	Check     string              `json:"check"`
+	Part      string              `json:"part,omitempty"`
+	Direction direction.Direction `json:"direction"`
+	Path      room.Path           `json:"path"`
+	Promise   Promise             `json:"promise,omitzero"`
+	// Measured is the mean over repetitions, in bit/s, and Share its part of the promised rate.
 	Measured stats.Estimate `json:"measured"`
-	Share    float64        `json:"share"`
-	Samples  []Sample       `json:"samples"`
-	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that cannot be measured.
+	Share    float64        `json:"share,omitempty"`
+	Samples  []room.Sample  `json:"samples"`
+	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that was not or cannot be measured.
 	Capacity units.BitRate `json:"capacity,omitempty"`
 	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP alone.
 	ExtraDelay *stats.Estimate `json:"extra_delay,omitempty"`
-	Marked     uint64          `json:"marked"`
-	Reduced    uint64          `json:"reduced"`
-	Refused    uint64          `json:"refused"`
-	Verdict    Verdict         `json:"verdict"`
-	Reason     string          `json:"reason,omitempty"`
+	// Counters are sums over the repetitions of what the room's counters grew by.
+	Counters map[string]uint64 `json:"counters,omitempty"`
+	Verdict  room.Verdict      `json:"verdict"`
+	Reason   string            `json:"reason,omitempty"`
+	heading  string            // of Part
+	shown    []string          // counters that tables show
 }
 
-// Sample is one repetition.
-type Sample struct {
-	Repetition int     `json:"repetition"`
-	Received   float64 `json:"received"` // bit/s of wire octets, at the receiver
-	Charged    float64 `json:"charged"`  // bit/s, by the scope's counters
-	// Quotient is what the scope was charged for the whole flow, from before its beginning to after its end, divided by what
-	// arrived. The window of the two rates is not quite the same: each end reads its own counters.
-	Quotient float64        `json:"charged_times"`
-	Busy     float64        `json:"busy"`     // share of this host's processor time that was used
-	Delay    time.Duration  `json:"delay_ns"` // extra delay
-	Drops    uint64         `json:"drops"`    // datagrams that arrived and that the receiver's buffer had no room for
-	Counters limit.Counters `json:"-"`
-}
+// Name says in words which row it is.
+func (r Row) Name() string { return named(r.Scope, r.Check, r.Part, r.Path.String()) }
 
-// value is what counts: what arrived, or what the scope was charged if it clearly had other traffic too.
-func (s Sample) value() float64 {
-	if s.Quotient > 1+foreign {
-		return s.Charged
+// named joins what there is of a name.
+func named(parts ...string) string {
+	var there []string
+	for _, part := range parts {
+		if part != "" {
+			there = append(there, part)
+		}
 	}
-	return s.Received
+	return strings.Join(there, ", ")
 }
 
-// Escape is one way around one scope.
-type Escape struct {
+// Bypass is one way around one scope's treatment.
+type Bypass struct {
 	Scope string `json:"scope"`
-	Check string `json:"check"`
+	Room  string `json:"room"`
+	Name  string `json:"bypass"`
 	State State  `json:"state"`
 	Why   string `json:"why"` // one sentence: the mechanism, and what was seen
 	// Charged is how often each octet that passed was charged; absent where nothing was sent.
@@ -109,23 +103,23 @@ type Result struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Peer     string    `json:"peer"`
-	// Congestion is the congestion control of TCP flows; "" is the host's default.
+	// Congestion is the congestion control of TCP flows, where the check does not leave it to the scope; "" is the host's default.
 	Congestion string   `json:"congestion_control,omitempty"`
 	Seed       uint64   `json:"seed"`
-	Rates      []Rate   `json:"rates"`
-	Escapes    []Escape `json:"escapes"`
+	Rows       []Row    `json:"rows"`
+	Bypasses   []Bypass `json:"bypasses"`
 	Stopped    bool     `json:"stopped,omitempty"`
 }
 
 // Failed says that a promise is broken or traffic escapes, Open that something could not be told.
 func (r *Result) Failed() bool {
-	for _, rate := range r.Rates {
-		if rate.Verdict == Under || rate.Verdict == Leaks {
+	for _, row := range r.Rows {
+		if row.outcome() == record.Fails {
 			return true
 		}
 	}
-	for _, e := range r.Escapes {
-		if e.State == Escapes {
+	for _, b := range r.Bypasses {
+		if b.State == Escapes {
 			return true
 		}
 	}
@@ -134,14 +128,14 @@ func (r *Result) Failed() bool {
 
 // Open returns the first thing that could not be told, and why; "" where all could.
 func (r *Result) Open() string {
-	for _, rate := range r.Rates {
-		if rate.Verdict == CannotSay {
-			return rate.Scope + ", " + rate.Direction + ", " + rate.Path.String() + ": " + rate.Reason
+	for _, row := range r.Rows {
+		if row.Verdict == CannotSay {
+			return row.Name() + ": " + row.Reason
 		}
 	}
-	for _, e := range r.Escapes {
-		if e.State == Unknown {
-			return e.Scope + ", " + e.Check + ": " + e.Why
+	for _, b := range r.Bypasses {
+		if b.State == Unknown {
+			return b.Scope + ", " + b.Name + ": " + b.Why
 		}
 	}
 	return ""

@@ -7,11 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/internal/daemon"
-	"weir/internal/fault"
 	"weir/internal/kernel/probe"
-	"weir/internal/units"
-	"weir/policy"
+	"weir/internal/room"
 	"weir/record/stats"
 )
 
@@ -22,7 +19,7 @@ func IPv6() error { return probe.IPv6() }
 type runner struct {
 	o      Options
 	bed    *testbed
-	scopes []policy.Scope // in force
+	in     *scopes
 	result *Result
 	tests  []Test
 	left   time.Duration // what is still to be measured takes
@@ -32,12 +29,18 @@ type runner struct {
 // be measured is in the result. An error means that there is none.
 func Run(ctx context.Context, o Options) (result *Result, err error) {
 	ipv6 := IPv6()
-	tests, err := o.Plan(ipv6)
+	status, chosen, err := o.Chosen()
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{o: o, tests: tests, result: &Result{Format: Format, Started: time.Now().UTC(), Peer: "a process in a network namespace of its own",
-		Seed: o.Seed, Rates: []Rate{}, Escapes: []Escape{}}}
+	r := &runner{o: o, result: &Result{Format: Format, Started: time.Now().UTC(), Peer: "a process in a network namespace of its own",
+		Seed: o.Seed, Rows: []Row{}, Bypasses: []Bypass{}}}
+	if r.in, err = look(o.Engine, status); err != nil {
+		return nil, err
+	}
+	if r.tests, err = o.plan(r.in, chosen, ipv6); err != nil {
+		return nil, err
+	}
 	if o.Peer != nil {
 		r.result.Peer = o.Peer.Target.String()
 	} else if o.Congestion == "" {
@@ -46,19 +49,16 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		}
 	}
 	r.result.Congestion = r.o.Congestion
-	status, chosen, err := o.Chosen()
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range status.Scopes {
-		r.scopes = append(r.scopes, s.Scope)
-	}
 	if r.bed, err = newTestbed(ctx, o.Engine.CgroupRoot, ipv6 == nil); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.bed.close()) }()
-	if err = r.rates(ctx); err == nil {
-		err = r.escapes(ctx, enforced(chosen))
+	headings := map[string]string{}
+	for _, one := range status.Rooms {
+		headings[one.Room] = one.Part
+	}
+	if err = r.checks(ctx, headings); err == nil {
+		err = r.bypasses(ctx, chosen)
 	}
 	r.result.Finished = time.Now().UTC()
 	if ctx.Err() != nil {
@@ -68,29 +68,19 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	return r.result, err
 }
 
-// enforced are the scopes that do something.
-func enforced(all []daemon.ScopeStatus) (scopes []policy.Scope) {
-	for _, s := range all {
-		if s.State == "enforced" && s.Scope.Applies.Kind != policy.Group {
-			scopes = append(scopes, s.Scope)
-		}
-	}
-	return scopes
-}
-
 // measured is what one test has come to.
 type measured struct {
-	samples []Sample
-	c       circumstances
-	skip    Verdict
+	samples []room.Sample
+	c       room.Circumstances
+	skip    room.Verdict
 	reason  string
 }
 
-// rates measures all tests, each repetition in an order drawn from the seed.
-func (r *runner) rates(ctx context.Context) error {
+// checks measures all tests, each repetition in an order drawn from the seed.
+func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 	all := make([]measured, len(r.tests))
 	for i, t := range r.tests {
-		all[i].skip, all[i].reason, all[i].c.tighter = t.Skip, t.Reason, t.tighter
+		all[i].skip, all[i].reason, all[i].c.Around = t.Skip, t.Reason, t.around
 	}
 	r.left = r.o.Takes(r.tests)
 	if err := r.capacities(ctx, all); err != nil {
@@ -114,12 +104,14 @@ func (r *runner) rates(ctx context.Context) error {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		r.report(fmt.Sprintf("%s %s %s, repetition %d of %d", t.Scope.Name, t.Direction, t.Path, j.repetition, r.o.Repetitions))
+		r.report(fmt.Sprintf("%s, repetition %d of %d", named(t.Scope.Name, t.Check.Name, t.Check.Part, t.Path.String()), j.repetition, r.o.Repetitions))
 		r.repeat(ctx, t, m, j.repetition)
 		r.left -= r.o.took(t)
 	}
 	for i, t := range r.tests {
-		r.result.Rates = append(r.result.Rates, all[i].rate(t))
+		row := all[i].row(t)
+		row.heading = headings[t.Room]
+		r.result.Rows = append(r.result.Rows, row)
 	}
 	return err
 }
@@ -127,9 +119,11 @@ func (r *runner) rates(ctx context.Context) error {
 // repeat measures one repetition. What goes wrong is the test's own: the others go on.
 func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int) {
 	at, err := r.routeOf(t)
-	var s Sample
+	var s room.Sample
 	if err == nil {
-		s, err = r.measure(ctx, at, flowOf(t), t.Scope.Name, t.Direction, warmup(t.Promise), r.o.Duration)
+		f := flowOf(t)
+		f.Congestion = r.congestionOf(t)
+		s, err = r.measure(ctx, at, f, t.meter(), t.Check.Warmup, r.o.Duration)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -141,81 +135,45 @@ func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int
 	m.samples = append(m.samples, s)
 }
 
-// capacities calibrates every way that tests go, and takes those tests out whose promise it cannot carry.
-func (r *runner) capacities(ctx context.Context, all []measured) error {
-	highest := map[way]Test{}
-	for _, t := range r.tests {
-		if w := wayOf(t, r.o.Peer == nil); t.Skip == "" && t.Promise >= highest[w].Promise {
-			highest[w] = t
-		}
-	}
-	for i, t := range r.tests {
-		w := wayOf(t, r.o.Peer == nil)
-		top, wanted := highest[w]
-		if !wanted {
-			continue
-		}
-		delete(highest, w)
-		r.report(fmt.Sprintf("calibrate %s, %s", t.Path, t.Direction))
-		capacity, unknown, err := r.calibrate(ctx, w, top)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if fault.Of(err) == fault.Testbed && r.o.Peer != nil {
-				return err // nobody listens at the peer: nothing can be told
-			}
-			unknown = err.Error()
-		}
-		for j := i; j < len(r.tests); j++ {
-			if other := r.tests[j]; other.Skip == "" && wayOf(other, r.o.Peer == nil) == w {
-				r.limitBy(&all[j], other, capacity, unknown)
-			}
-		}
-	}
-	return nil
-}
-
-func (r *runner) limitBy(m *measured, t Test, capacity units.BitRate, unknown string) {
-	m.c.capacity, m.c.unknown = capacity, unknown
-	if unknown == "" && float64(capacity) < float64(t.Promise)*(1+above) {
-		m.skip, m.reason = CannotSay, fmt.Sprintf("the path carries %s without the limit, and the promise is %s", capacity, t.Promise)
-		r.left -= time.Duration(r.o.Repetitions) * r.o.took(t)
-	}
-}
-
 func (r *runner) report(what string) {
 	if r.o.Report != nil {
 		r.o.Report(what, r.left)
 	}
 }
 
-// rate is what a test has come to.
-func (m *measured) rate(t Test) Rate {
-	out := Rate{Scope: t.Scope.Name, Applies: t.Scope.Applies, Direction: t.Direction.String(), Path: t.Path, Promised: t.Promise,
-		Samples: []Sample{}, Capacity: m.c.capacity, Verdict: m.skip, Reason: m.reason}
+// row is what a test has come to.
+func (m *measured) row(t Test) Row {
+	out := Row{Scope: t.Scope.Name, Selector: t.Scope.Selector, Room: t.Room, Check: t.Check.Name, Part: t.Check.Part,
+		Direction: t.Check.Direction, Path: t.Path, Promise: Promise{t.Check.Promise, t.Check.Words}, Samples: []room.Sample{},
+		Capacity: m.c.Capacity, Verdict: m.skip, Reason: m.reason, shown: t.Check.Counters}
 	if len(m.samples) == 0 {
 		if out.Verdict == "" {
 			out.Verdict, out.Reason = CannotSay, "stopped before it was measured"
 		}
 		return out
 	}
-	out.Samples = m.samples
-	out.Measured = stats.Of(values(m.samples))
-	out.Share = out.Measured.Mean / float64(t.Promise)
-	var delays []float64
+	out.Samples, out.Counters = m.samples, map[string]uint64{}
+	var values, delays []float64
 	for _, s := range m.samples {
-		delays = append(delays, s.Delay.Seconds())
-		out.Marked += s.Counters.Marked
-		out.Reduced += s.Counters.Reduced
-		out.Refused += s.Counters.Refused
+		value := s.Received
+		if t.Check.Value != nil {
+			value = t.Check.Value(s)
+		}
+		values, delays = append(values, value), append(delays, s.Delay.Seconds())
+		for name, n := range s.Counters {
+			out.Counters[name] += n
+		}
 	}
-	if t.Path.Protocol == "tcp" {
+	out.Measured = stats.Of(values)
+	if t.Check.Promise > 0 {
+		out.Share = out.Measured.Mean / float64(t.Check.Promise)
+	}
+	if t.Path.Protocol == room.TCP {
 		delay := stats.Of(delays)
 		out.ExtraDelay = &delay
 	}
 	if out.Verdict == "" {
-		out.Verdict, out.Reason = judge(t.Promise, m.samples, m.c)
+		out.Verdict, out.Reason = t.Check.Judge(m.samples, m.c)
 	}
 	return out
 }

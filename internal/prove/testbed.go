@@ -25,7 +25,7 @@ import (
 	"weir/lab/instance"
 )
 
-// nobody owns the peer's sockets, so that limits of users do not count it in.
+// nobody owns the peer's sockets, so that scopes of users do not count it in.
 var nobody uint32 = 65534
 
 // testbed is the peer in a namespace of its own and the way there. Everything on the host hangs on the host's end of a veth
@@ -44,12 +44,15 @@ type testbed struct {
 	server  *child.Process
 	port    uint16
 	token   string
-	plugged bool               // the device exists
-	device  string             // this namespace's end
-	links   [2]link            // from this namespace, from near
-	groups  []*cgroup.Cgroup   // that were made inside scopes
-	detours map[string]*detour // by the device that they go through
-	root    string             // of the cgroups
+	plugged bool                        // the device exists
+	device  string                      // this namespace's end
+	links   [2]link                     // from this namespace, from near
+	groups  []*cgroup.Cgroup            // that were made inside scopes
+	detours map[string]*detour          // by the device that they go through
+	entered map[string]*netns.Namespace // of scopes, by their paths
+	doors   map[string]*door            // into them
+	pairs   uint16                      // veth pairs made so far, beside those of links
+	root    string                      // of the cgroups
 	ipv6    bool
 }
 
@@ -73,7 +76,7 @@ func newTestbed(ctx context.Context, root string, ipv6 bool) (*testbed, error) {
 		return nil, err
 	}
 	t := &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{},
-		detours: map[string]*detour{}}
+		detours: map[string]*detour{}, entered: map[string]*netns.Namespace{}, doors: map[string]*door{}}
 	if err := t.build(ctx); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
@@ -173,8 +176,8 @@ func addresses(v4 netip.Addr, subnet uint16) link {
 	return link{here: at(1), there: at(2)}
 }
 
-// join connects a namespace with the peer's.
-func (t *testbed) join(from *rtnl.Conn, name, there string, l link) error {
+// join connects a namespace with the peer's. After an error there is nothing of it.
+func (t *testbed) join(from *rtnl.Conn, name, there string, l link) (err error) {
 	peer, err := rtnl.Open(t.peer)
 	if err != nil {
 		return err
@@ -183,6 +186,11 @@ func (t *testbed) join(from *rtnl.Conn, name, there string, l link) error {
 	if err := from.AddVeth(name, t.peer, there, 0); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, from.Delete(name))
+		}
+	}()
 	for _, side := range []struct {
 		conn      *rtnl.Conn
 		device    string
@@ -287,6 +295,7 @@ func (t *testbed) close() error {
 	if t.server != nil {
 		errs = append(errs, t.server.Stop(2*time.Second))
 	}
+	errs = append(errs, t.closeDoors())
 	for _, ns := range []*netns.Namespace{t.here, t.peer, t.near} {
 		if ns != nil {
 			errs = append(errs, ns.Close())

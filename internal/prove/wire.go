@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"weir/internal/direction"
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/prove/station"
-	"weir/policy"
 )
 
 var loopbackAddress = netip.MustParseAddr("127.0.0.1")
@@ -25,36 +25,39 @@ var (
 var outerHeaders = map[rtnl.Tunnel]int{rtnl.VXLAN: 20 + 8 + 8 + 14, rtnl.GRE: 20 + 4, rtnl.IPIP: 20}
 
 // tunnel sends through every kind of tunnel that the kernel has.
-func (r *runner) tunnel(ctx context.Context, s policy.Scope) (Escape, error) {
-	if s.Applies.Kind == policy.Interface {
-		return Escape{State: NotApplicable, Why: "what leaves a tunnel over the device belongs to the tunnel's own socket, not to the scope's"}, nil
+func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
+	switch {
+	case s.inside.Device != "":
+		return notApplicable("what leaves a tunnel over the device belongs to the tunnel's own socket, not to the scope's")
+	case s.inside.Namespace != "":
+		return notApplicable("Weir makes no tunnel in a namespace of somebody else's, where a crash would leave it")
 	}
-	var found []Escape
+	var found []Bypass
 	var missing, words []string
 	kinds := []rtnl.Tunnel{rtnl.VXLAN, rtnl.GRE, rtnl.IPIP}
-	if s.Applies.Prefix.Addr().Is6() {
+	if s.inside.Remote.Addr().Is6() {
 		kinds = kinds[:1] // the others are of IPv4 alone
 	}
 	for _, kind := range kinds {
-		e, err := r.through(ctx, s, kind)
+		b, err := r.tunnelOf(ctx, s, kind)
 		if errors.Is(err, rtnl.ErrNoTunnel) {
 			missing = append(missing, string(kind))
 			continue
 		}
 		if err != nil {
-			return Escape{}, fmt.Errorf("%s: %w", kind, err)
+			return Bypass{}, fmt.Errorf("%s: %w", kind, err)
 		}
-		found = append(found, e)
-		words = append(words, string(kind)+": "+e.Why)
+		found = append(found, b)
+		words = append(words, string(kind)+": "+b.Why)
 	}
 	if len(found) == 0 {
-		return Escape{State: NotApplicable, Why: "this kernel has none of " + strings.Join(missing, ", ")}, nil
+		return notApplicable("this kernel has none of " + strings.Join(missing, ", "))
 	}
 	// The worst of them counts.
 	worst := found[0]
-	for _, e := range found[1:] {
-		if order[e.State] > order[worst.State] {
-			worst = e
+	for _, b := range found[1:] {
+		if order[b.State] > order[worst.State] {
+			worst = b
 		}
 	}
 	worst.Why = strings.Join(words, "; ")
@@ -63,27 +66,27 @@ func (r *runner) tunnel(ctx context.Context, s policy.Scope) (Escape, error) {
 
 var order = map[State]int{NotApplicable: 0, Covered: 1, Unknown: 2, CanEscape: 3, Escapes: 4}
 
-// through sends through one tunnel between near and the peer, and removes it.
-func (r *runner) through(ctx context.Context, s policy.Scope, kind rtnl.Tunnel) (e Escape, err error) {
-	at, err := r.insideOf(s, true, false)
+// tunnelOf sends through one tunnel between near and the peer, and removes it.
+func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b Bypass, err error) {
+	at, err := r.inside(s.inside, true, false)
 	if err != nil {
-		return e, err
+		return b, err
 	}
 	outer := r.bed.links[fromNear].there[0].Addr()
-	if s.Applies.Kind == policy.Prefix {
+	if s.inside.Remote.IsValid() {
 		outer = at.peer.Target.Addr() // the tunnel's far end is in the prefix, what it carries is not
 	}
 	remove, err := r.bed.dig(kind, outer)
 	if err != nil {
-		return e, err
+		return b, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	at.peer = r.bed.peerAt(innerThere.Addr())
-	c, err := r.charged(ctx, s, at, nil)
+	c, err := r.charge(ctx, s, at, nil)
 	if err != nil {
-		return e, err
+		return b, err
 	}
-	if s.Applies.Kind == policy.Prefix {
+	if s.inside.Remote.IsValid() {
 		return of(c, "a packet in a tunnel goes by its inner address, and what carries it to the prefix belongs to the tunnel's own socket"), nil
 	}
 	return of(c, fmt.Sprintf("the inner packet passes the scope's hooks, the outer one with %d octets more does not", outerHeaders[kind])), nil
@@ -136,50 +139,48 @@ func (t *testbed) dig(kind rtnl.Tunnel, outer netip.Addr) (remove func() error, 
 }
 
 // superPackets compares what the scope is charged with what the device counts once super-packets have been cut.
-func (r *runner) superPackets(ctx context.Context, s policy.Scope) (Escape, error) {
+func (r *runner) superPackets(ctx context.Context, s charged) (Bypass, error) {
+	names := s.check.Charged
 	switch {
-	case s.Applies.Kind == policy.Interface && s.Applies.Text == loopback:
-		return Escape{State: NotApplicable, Why: behindLoopback}, nil
-	case s.Egress == nil:
-		return Escape{State: NotApplicable, Why: "arriving packets are counted by their segments, as the rates above show"}, nil
+	case names.Packets == "" || names.Segments == "":
+		return notApplicable("packets are not counted as the stack hands them over and as the wire carries them")
+	case s.inside.Device == loopback:
+		return notApplicable(behindLoopback)
+	case s.check.Direction == direction.Ingress:
+		return notApplicable("arriving packets are counted by their segments, as the checks above show")
 	}
-	ns, device := r.bed.near, "peer"
-	if s.Applies.Kind == policy.Interface {
-		d, err := r.bed.through(s.Applies.Text)
-		if err != nil {
-			return Escape{}, err
-		}
-		ns, device = r.bed.here, d.veth // behind the interface, of which nothing is changed
+	// Behind an interface, and in a namespace of somebody else's, the device is one end of a pair that was made for this.
+	elsewhere := s.inside.Device != "" || s.inside.Namespace != ""
+	at, err := r.inside(s.inside, !elsewhere, s.inside.Remote.Addr().Is6())
+	if err != nil {
+		return Bypass{}, err
 	}
 	// Without the device's own segmentation the kernel cuts super-packets after the hooks and before the device.
-	if err := ethtool.SetFeatures(ns, device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
+	if err := ethtool.SetFeatures(at.ns, at.device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
 		"tx-tcp-ecn-segmentation": false, "tx-tcp-mangleid-segmentation": false}); err != nil {
-		return Escape{}, err
+		return Bypass{}, err
 	}
-	at, err := r.insideOf(s, s.Applies.Kind != policy.Interface, s.Applies.Kind == policy.Prefix && s.Applies.Prefix.Addr().Is6())
+	conn, err := rtnl.Open(at.ns)
 	if err != nil {
-		return Escape{}, err
-	}
-	conn, err := rtnl.Open(ns)
-	if err != nil {
-		return Escape{}, err
+		return Bypass{}, err
 	}
 	defer conn.Close()
 	var before rtnl.Traffic
-	c, err := r.charged(ctx, s, at, func(*station.Pair) error {
-		before, err = conn.Traffic(device)
+	c, err := r.charge(ctx, s, at, func(*station.Pair) error {
+		before, err = conn.Traffic(at.device)
 		return err
 	})
 	if err != nil {
-		return Escape{}, err
+		return Bypass{}, err
 	}
-	after, err := conn.Traffic(device)
+	after, err := conn.Traffic(at.device)
 	if err != nil {
-		return Escape{}, err
+		return Bypass{}, err
 	}
-	if c.counted.Packets == c.counted.Segments {
-		return Escape{State: Unknown, Why: "the flow made no super-packets"}, nil
+	packets, segments := c.counted[names.Packets], c.counted[names.Segments]
+	if packets == segments {
+		return Bypass{State: Unknown, Why: "the flow made no super-packets"}, nil
 	}
-	c.quotient = float64(c.counted.Bytes) / float64(max(after.SentOctets-before.SentOctets, 1))
-	return of(c, fmt.Sprintf("%d packets in %d of the stack's, against the octets on the device behind the cut", c.counted.Segments, c.counted.Packets)), nil
+	c.quotient = float64(c.counted[names.Octets]) / float64(max(after.SentOctets-before.SentOctets, 1))
+	return of(c, fmt.Sprintf("%d packets in %d of the stack's, against the octets on the device behind the cut", segments, packets)), nil
 }

@@ -5,34 +5,64 @@ import (
 
 	"weir/internal/direction"
 	"weir/internal/units"
+	"weir/policy"
 )
 
 // Prover is a Room whose promises weir prove tests actively.
 type Prover interface {
-	// Checks lists what is to be tested of one scope in force. All are the scopes that the room treats.
-	Checks(b Bound, all []Bound) []Check
+	// Checks lists what is to be tested of a scope that the room treats. Bypasses are tried with the first one that is charged.
+	Checks(policy.Scope) []Check
 }
 
 // Check is one promise of one scope: what is sent to test it, and what must come of it. The spine chooses where the flow begins
-// and ends, repeats it on every path, and finds out what the path carries without the treatment.
+// and ends, repeats it on every path, and finds out what the path carries outside of all scopes. Everything but Name and Judge
+// may be left out.
 type Check struct {
 	Name      string // of the verdict: "rate"
-	Part      string // of the scope's rows, as in Row.Part
+	Part      string // of the scope's rows whose counters are read, as in Row.Part
 	Direction direction.Direction
-	// Promise is the rate that is promised, of wire octets; 0 where it is not of a rate. A path that does not carry it without
-	// the treatment proves nothing.
+	// Promise is the rate that is promised, of wire octets; 0 where it is not of a rate. Words are what else is promised, as
+	// "dctcp" or a tolerance.
 	Promise units.BitRate
+	Words   string
+	// Needs is what a path must carry outside of all scopes before anything can be told; 0 does not ask.
+	Needs units.BitRate
 	// Paths says whether a path is to be tested; nil is all.
 	Paths func(Path) bool
-	// Flow is what is sent on a path, Warmup how long before it is measured, Shortest the least time of a measurement that tells.
-	Flow             func(Path) Flow
+	// Flow is what is sent on a path; nil is one connection, or datagrams, at 1 Mbit/s.
+	Flow func(Path) Flow
+	// Warmup is how long the flow runs before it is measured, Shortest the least time of a measurement that tells.
 	Warmup, Shortest time.Duration
-	// Charged names the counter of the octets that the scope is charged; "" where nothing is charged and no bypass can be tried.
-	Charged string
-	// Counters name the columns that are shown beside what was measured.
+	Charged          Charge
+	// Counters name the columns that are shown beside what was measured, which must be counters.
 	Counters []string
-	// Judge compares what was measured with the promise.
+	// Value is what counts of a repetition, in bit/s; nil is what was received.
+	Value func(Sample) float64
+	// Judge compares what was measured with the promise. There is at least one sample.
 	Judge func([]Sample, Circumstances) (Verdict, string)
+}
+
+// Charge names the counters of what a scope is charged for, by columns of the room's rows. The zero value is nothing: then no
+// bypass can be tried.
+type Charge struct {
+	Octets string // of packets as the wire carries them
+	// Packets are as the stack hands them over, Segments as the wire carries them; "" leaves super-packets out.
+	Packets, Segments string
+	// Dropped are packets that the room drops at a receiving socket, which counts them among what it had no room for; "" if none.
+	Dropped string
+	// Exempt says why traffic over lo is not charged, and what would change that; "" where it is.
+	Exempt string
+}
+
+// Promised is the promise in words; "" where there is none.
+func (c Check) Promised() string {
+	switch {
+	case c.Promise == 0:
+		return c.Words
+	case c.Words == "":
+		return c.Promise.String()
+	}
+	return c.Promise.String() + ", " + c.Words
 }
 
 // Path is how a flow of a check goes.
@@ -41,27 +71,48 @@ type Path struct {
 	IPv6     bool   `json:"ipv6"`
 }
 
+const (
+	TCP = "tcp"
+	UDP = "udp"
+)
+
+func (p Path) String() string {
+	name := map[string]string{TCP: "TCP", UDP: "UDP"}[p.Protocol]
+	if p.IPv6 {
+		return name + " IPv6"
+	}
+	return name + " IPv4"
+}
+
 // Flow is what is sent.
 type Flow struct {
-	Connections int           // of TCP
-	Rate        units.BitRate // 0 is as fast as it goes
+	Connections int           // of TCP; 0 is one
+	Rate        units.BitRate // of wire octets; 0 is as fast as it goes, which only TCP can
+	// KeepCongestion leaves the congestion control that the scope gives; otherwise one that fits the path is chosen.
+	KeepCongestion bool
 }
 
 // Sample is one repetition of a check.
 type Sample struct {
-	Received   float64           // bit/s of wire octets, at the receiver
-	Quotient   float64           // what the scope was charged for the whole flow, divided by what arrived
-	Counters   map[string]uint64 // what the room's counters grew by while it was measured
-	Congestion string            // congestion control of the sending socket, of TCP alone
-	Busy       float64           // share of this host's processor time that was used
-	Delay      time.Duration     // beyond the idle round trip
+	Repetition int     `json:"repetition"`
+	Received   float64 `json:"received"` // bit/s of wire octets, at the receiver
+	// Charged is in bit/s, by the scope's counters; Quotient is what the scope was charged for the whole flow, from before its
+	// beginning to after its end, divided by what arrived. Both are 0 where the check names no such counter.
+	Charged  float64 `json:"charged,omitempty"`
+	Quotient float64 `json:"charged_times,omitempty"`
+	// Counters are what the counters of the room's row grew by while it was measured.
+	Counters   map[string]uint64 `json:"counters,omitempty"`
+	Congestion string            `json:"congestion_control,omitempty"` // of the sending socket at its end, of TCP alone
+	Busy       float64           `json:"busy"`                         // share of this host's processor time that was used
+	Delay      time.Duration     `json:"delay_ns"`                     // beyond the idle round trip, of TCP alone
+	Drops      uint64            `json:"drops"`                        // datagrams that arrived and found the receiver's buffer full
 }
 
 // Circumstances are what may explain a rate that is too low.
 type Circumstances struct {
-	Capacity units.BitRate // of the path without the treatment; 0 is unknown
-	Unknown  string        // why it is unknown; "" if it is not
-	Tighter  string        // another scope that allows less; "" for none
+	Capacity units.BitRate  // of the path outside of all scopes; 0 is unknown
+	Unknown  string         // why it is unknown; "" if it is not
+	Around   []policy.Scope // other scopes that the room treats and that the flow belongs to as well, in the policy's order
 }
 
 // Verdict is what became of a promise.
@@ -74,3 +125,24 @@ const (
 	Fails     Verdict = "fails" // what was promised is not done
 	CannotSay Verdict = "cannot say"
 )
+
+// Trier is a Prover that tries bypasses with a data plane of its own, apart from the policy in force.
+type Trier interface {
+	Trials() []Trial
+}
+
+// Trial is one such bypass, of egress. The spine opens a connection from a cgroup of its own, attaches the trial to that cgroup,
+// in the network namespace of the connection, and only then sends.
+type Trial struct {
+	Name      string // "sockets open at the attach"
+	Mechanism string // in words, as the beginning of a sentence that says whether it is charged
+	Rate      units.BitRate
+	Attach    func(cgroup string) (Attached, error)
+}
+
+// Attached is a trial under way.
+type Attached struct {
+	Note    string                 // the end of the sentence; may be ""
+	Charged func() (uint64, error) // octets so far
+	Close   func() error
+}

@@ -23,7 +23,8 @@ type Place struct {
 	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May be nil.
 	Enter func(*syscall.SysProcAttr) error
 	User  *uint32 // who it becomes; nil leaves it
-	Late  bool    // it becomes that once its sockets are open, instead of before
+	Mark  uint32  // of its sockets (SO_MARK); 0 is none
+	Late  bool    // it becomes that, and marks, once its sockets are open, instead of before
 }
 
 // Peer is a server as its clients see it.
@@ -92,7 +93,7 @@ func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err err
 		return pair, err
 	}
 	pair.near = converse(pair.process.Out, pair.process.In)
-	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User, Late: at.Late}); err != nil {
+	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User, Mark: at.Mark, Late: at.Late}); err != nil {
 		return pair, fmt.Errorf("instruct near station: %w", err)
 	}
 	for _, e := range []end{pair.near, pair.far} {
@@ -139,18 +140,20 @@ func (e end) next(ctx context.Context, name string) (Event, error) {
 	}
 }
 
-// Measured is what the receiver counted within the window, and what the sender's kernel saw.
+// Measured is what the receiver counted while it was measured, and what the sender's kernel saw.
 type Measured struct {
-	Received Tally // within the window
+	Received Tally // while it was measured
 	All      Tally // from the beginning to the end
 	Delay    Delay
+	// Congestion is the congestion control of the sending sockets at their end; "" for UDP.
+	Congestion string
 }
 
 // settle is for what is still under way when the sender has stopped.
 const settle = 50 * time.Millisecond
 
 // Measure lets the sender send and measures at the receiver for the duration that follows the warm-up. Edge is called when
-// the window begins and when it ends.
+// that begins and when it ends.
 func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
 	sender, receiver := p.ends()
 	if err := errors.Join(sender.to.Encode(command{Do: "send"}),
@@ -169,12 +172,13 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 		at[i] = event.Tally
 	}
 	m.Received = at[1].Since(at[0])
-	m.All, m.Delay, err = p.stop(ctx)
+	sent, received, err := p.stop(ctx)
+	m.All, m.Delay, m.Congestion = received.Tally, sent.Delay, sent.Congestion
 	return m, err
 }
 
-// stop ends the sender and then the receiver. It returns all that arrived, and the sender's delay.
-func (p *Pair) stop(ctx context.Context) (Tally, Delay, error) {
+// stop ends the sender and then the receiver, and returns the last that they say.
+func (p *Pair) stop(ctx context.Context) (sent, received Event, err error) {
 	sender, receiver := p.ends()
 	var last [2]Event
 	for i, one := range []end{sender, receiver} {
@@ -186,10 +190,10 @@ func (p *Pair) stop(ctx context.Context) (Tally, Delay, error) {
 			err = wait.For(ctx, settle)
 		}
 		if err != nil {
-			return Tally{}, Delay{}, fmt.Errorf("stop stations: %w", err)
+			return sent, received, fmt.Errorf("stop stations: %w", err)
 		}
 	}
-	return last[1].Tally, last[0].Delay, nil
+	return last[0], last[1], nil
 }
 
 // Transfer sends for a while and returns all that arrived. It ends the flow.
@@ -201,8 +205,8 @@ func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, err
 	if err := wait.For(ctx, duration); err != nil {
 		return Tally{}, err
 	}
-	all, _, err := p.stop(ctx)
-	return all, err
+	_, received, err := p.stop(ctx)
+	return received.Tally, err
 }
 
 func (p *Pair) ends() (sender, receiver end) {

@@ -1,4 +1,4 @@
-// Package station is one end of a flow that proves a limit: it opens sockets, sends or counts what arrives, and does so on
+// Package station is one end of a flow that proves a promise: it opens sockets, sends or counts what arrives, and does so on
 // command.
 //
 // A flow has a near station, a process in the scope, and a far one, which a [Server] makes for everyone who knows its

@@ -75,4 +75,6 @@ type Event struct {
 	Tally   Tally  `json:"tally,omitzero"`
 	Delay   Delay  `json:"delay,omitzero"`
 	Problem string `json:"problem,omitempty"`
+	// Congestion is the congestion control of the station's TCP sockets, at their end.
+	Congestion string `json:"congestion_control,omitempty"`
 }

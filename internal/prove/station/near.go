@@ -27,7 +27,8 @@ type Task struct {
 	Target  netip.AddrPort `json:"target"`
 	Session string         `json:"session"`
 	User    *uint32        `json:"user,omitempty"` // who to become
-	Late    bool           `json:"late,omitempty"` // once the sockets are open, instead of before
+	Mark    uint32         `json:"mark,omitempty"` // of the sockets
+	Late    bool           `json:"late,omitempty"` // both once the sockets are open, instead of before
 }
 
 // connectTime bounds a handshake: the far station has said that it is there.
@@ -47,8 +48,11 @@ func Near(in io.Reader, out io.Writer) error {
 	return operate(commands, out, c)
 }
 
+// near opens the sockets. Marking them takes privilege: then the process becomes the user afterwards, and its sockets are given
+// to that user before they connect.
 func near(task Task) (carrier, error) {
-	if task.User != nil && !task.Late {
+	first := task.User != nil && !task.Late && task.Mark == 0
+	if first {
 		if err := become(int(*task.User)); err != nil {
 			return nil, err
 		}
@@ -58,7 +62,7 @@ func near(task Task) (carrier, error) {
 		open = nearUDP
 	}
 	c, err := open(task)
-	if err == nil && task.User != nil && task.Late {
+	if err == nil && task.User != nil && !first {
 		err = become(int(*task.User))
 	}
 	return c, err
@@ -78,7 +82,7 @@ func become(user int) error {
 func nearTCP(task Task) (carrier, error) {
 	var conns []*net.TCPConn
 	for range task.Flow.Connections {
-		c, err := dial(task.Target, task.Flow.Congestion)
+		c, err := dial(task)
 		if err == nil {
 			conns = append(conns, c)
 			err = json.NewEncoder(c).Encode(hello{Format: format, Kind: kindData, Session: task.Session})
@@ -91,16 +95,50 @@ func nearTCP(task Task) (carrier, error) {
 	return newStreams(task.Flow, conns), nil
 }
 
-func dial(to netip.AddrPort, congestion string) (*net.TCPConn, error) {
+// open connects a socket to the far station; it is marked and given to its user before that, or marked afterwards.
+func (t Task) open(network string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	dialer := net.Dialer{KeepAlive: -1}
-	c, err := dialer.DialContext(ctx, "tcp", to.String())
+	dialer := net.Dialer{KeepAlive: -1, Control: func(_, _ string, raw syscall.RawConn) error {
+		if t.Late || t.Mark == 0 {
+			return nil
+		}
+		err := mark(raw, t.Mark)
+		if err == nil && t.User != nil {
+			err = give(raw, int(*t.User))
+		}
+		return err
+	}}
+	c, err := dialer.DialContext(ctx, network, t.Target.String())
+	if err != nil || !t.Late || t.Mark == 0 {
+		return c, err
+	}
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = mark(raw, t.Mark)
+	}
+	if err != nil {
+		_ = c.Close()
+	}
+	return c, err
+}
+
+// mark has the kernel mark what the socket sends (SO_MARK).
+func mark(raw syscall.RawConn, number uint32) (err error) {
+	outer := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(number)) })
+	if err = errors.Join(outer, err); err != nil {
+		return fmt.Errorf("mark socket with %#x: %w", number, err)
+	}
+	return nil
+}
+
+func dial(task Task) (*net.TCPConn, error) {
+	c, err := task.open("tcp")
 	if err != nil {
 		return nil, err
 	}
 	conn := c.(*net.TCPConn)
-	if err := choose(conn, congestion); err != nil {
+	if err := choose(conn, task.Flow.Congestion); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -125,10 +163,11 @@ func choose(c *net.TCPConn, congestion string) error {
 
 // nearUDP announces itself until the far station answers: datagrams may be lost.
 func nearUDP(task Task) (carrier, error) {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(task.Target))
+	opened, err := task.open("udp")
 	if err != nil {
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
+	c := opened.(*net.UDPConn)
 	if err := c.SetReadBuffer(receiveBuffer); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)

@@ -18,11 +18,16 @@ func (s *Server) belongTo(user int) error {
 
 func chown(socket syscall.Conn, user int) error {
 	raw, err := socket.SyscallConn()
-	if err == nil {
-		outer := raw.Control(func(fd uintptr) { err = unix.Fchown(int(fd), user, user) })
-		err = errors.Join(outer, err)
-	}
 	if err != nil {
+		return fmt.Errorf("give socket to user %d: %w", user, err)
+	}
+	return give(raw, user)
+}
+
+// give gives a socket another owner.
+func give(raw syscall.RawConn, user int) (err error) {
+	outer := raw.Control(func(fd uintptr) { err = unix.Fchown(int(fd), user, user) })
+	if err = errors.Join(outer, err); err != nil {
 		return fmt.Errorf("give socket to user %d: %w", user, err)
 	}
 	return nil

@@ -17,6 +17,8 @@ type carrier interface {
 	tally() (Tally, error)
 	// delay is what the kernel has measured while it sent.
 	delay() Delay
+	// congestion is the congestion control of the sockets; "" for UDP.
+	congestion() string
 	close()
 }
 
@@ -72,7 +74,7 @@ func (s *station) stopped() error {
 	if err != nil {
 		done.Problem = err.Error()
 	}
-	done.Delay = s.carrier.delay()
+	done.Delay, done.Congestion = s.carrier.delay(), s.carrier.congestion()
 	return s.say(done)
 }
 

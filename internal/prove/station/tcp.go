@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/lab/traffic"
 	"weir/lab/traffic/tcpinfo"
 )
 
@@ -120,6 +123,23 @@ func (s *streams) delay() Delay {
 		}
 	}
 	return d
+}
+
+// congestion names the congestion controls of the connections, each once.
+func (s *streams) congestion() string {
+	var names []string
+	for _, c := range s.conns {
+		raw, err := c.SyscallConn()
+		if err != nil {
+			continue
+		}
+		_ = raw.Control(func(fd uintptr) {
+			if name := traffic.Congestion(int(fd)); name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		})
+	}
+	return strings.Join(names, ", ")
 }
 
 // tally counts wire octets by the kernel's count of segments: a super-packet counts as the segments it was made of.

@@ -63,6 +63,8 @@ func (d *datagrams) tally() (Tally, error) {
 
 func (d *datagrams) delay() Delay { return Delay{} }
 
+func (d *datagrams) congestion() string { return "" }
+
 func (d *datagrams) close() { d.shut() }
 
 // wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the option of IPv6.

@@ -1,0 +1,88 @@
+package limit
+
+import (
+	"fmt"
+	"time"
+
+	"weir/internal/room"
+	"weir/internal/units"
+	"weir/policy"
+)
+
+const (
+	// proofFlows is how many TCP connections share a scope; at rates below severalFrom there is one, whose packets are far apart.
+	proofFlows  = 4
+	severalFrom = 10_000_000
+	// offered is what a UDP flow sends, as a multiple of the promise.
+	offered = 1.25
+	// fewestPackets keeps one packet more or less from deciding: a measurement must hold so many.
+	fewestPackets = 100
+)
+
+// Checks are the rates that a scope was promised.
+func (Room) Checks(s policy.Scope) (all []room.Check) {
+	t := treatmentOf(s)
+	for _, d := range Directions {
+		if rate := t.of(d); rate != nil {
+			all = append(all, rateCheck(s, d, rate.Rate))
+		}
+	}
+	return all
+}
+
+// rateCheck tests that what passes is the rate, by TCP as it comes and UDP above the rate.
+func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
+	check := room.Check{
+		Name: "rate", Part: d.String(), Direction: d, Promise: promise, Words: fmt.Sprintf("%+.0f %% to %+.0f %%", -100*below, 100*above),
+		Needs:  units.BitRate(float64(promise) * (1 + above)),
+		Flow:   func(p room.Path) room.Flow { return proofFlow(p, promise) },
+		Warmup: proofWarmup(promise), Shortest: shortest(promise),
+		Charged:  room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
+		Counters: []string{"marked", "reduced", "refused"},
+		Value:    valueOf,
+		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
+			return judge(promise, samples, c, tighter(s, d, c.Around))
+		},
+	}
+	if d == Ingress {
+		check.Charged.Dropped = "refused"
+	}
+	if !treatmentOf(s).Loopback {
+		check.Charged.Exempt = "traffic over lo is exempt, and not charged; loopback: true in the scope would cover it"
+	}
+	return check
+}
+
+func proofFlow(p room.Path, promise units.BitRate) room.Flow {
+	switch {
+	case p.Protocol == room.UDP:
+		return room.Flow{Rate: units.BitRate(offered * float64(promise))}
+	case promise >= severalFrom:
+		return room.Flow{Connections: proofFlows}
+	}
+	return room.Flow{Connections: 1}
+}
+
+// proofWarmup lets a scope that was idle use its burst and fill its virtual queue.
+func proofWarmup(promise units.BitRate) time.Duration {
+	return 300*time.Millisecond + time.Duration(2*44*packet*8e9/float64(promise))
+}
+
+// shortest is the least duration of a measurement that says something about a rate.
+func shortest(promise units.BitRate) time.Duration {
+	return time.Duration(fewestPackets * packet * 8e9 / float64(promise))
+}
+
+// tighter names a scope that the traffic of s belongs to as well and that may allow less; "" for none.
+func tighter(s policy.Scope, d Direction, around []policy.Scope) string {
+	promise := treatmentOf(s).of(d).Rate
+	for _, other := range around {
+		if rate := treatmentOf(other).of(d); rate != nil && rate.Rate < promise {
+			return fmt.Sprintf("%s with %s", other.Name, rate.Rate)
+		}
+	}
+	if s.Parent != "" {
+		return s.Parent + ", which its siblings may use at the same time"
+	}
+	return ""
+}

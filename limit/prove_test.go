@@ -1,0 +1,99 @@
+package limit
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// mbit makes repetitions that arrived and were charged at these rates.
+func mbit(rates ...float64) []room.Sample {
+	var all []room.Sample
+	for i, r := range rates {
+		all = append(all, room.Sample{Repetition: i + 1, Received: r * 1e6, Charged: r * 1e6, Quotient: 1})
+	}
+	return all
+}
+
+func limited(name, parent string, t Treatment) policy.Scope {
+	return policy.Scope{Name: name, Parent: parent, Treatments: policy.Treatments{roomName: &t}}
+}
+
+func TestJudge(t *testing.T) {
+	free := room.Circumstances{Capacity: 1e9}
+	busy := mbit(80, 80.1, 79.9)
+	busy[1].Busy = 1
+	foreigner := mbit(60, 60, 60)
+	uncovered := mbit(99, 99, 99)
+	for i := range foreigner {
+		foreigner[i].Charged, foreigner[i].Quotient, uncovered[i].Quotient = 99.5e6, 1.66, 0.1
+	}
+	outer := limited("outer", "", Treatment{Egress: &Rate{Rate: 50e6}})
+	inward := limited("inward", "", Treatment{Ingress: &Rate{Rate: 50e6}})
+	wide := limited("wide", "", Treatment{Egress: &Rate{Rate: 100e6}})
+	for _, test := range []struct {
+		name    string
+		samples []room.Sample
+		c       room.Circumstances
+		parent  string
+		want    room.Verdict
+		why     string
+	}{
+		{"within", mbit(99, 99.5, 100), free, "", room.Holds, ""},
+		{"one repetition has no interval", mbit(100), free, "", room.Holds, ""},
+		{"at the lower edge", mbit(98, 98, 98), free, "", room.Holds, ""},
+		{"above", mbit(103, 103.1, 103), free, "", room.Leaks, "103.0 %"},
+		{"below", mbit(80, 80.1, 79.9), free, "", room.Under, "1 Gbit/s"},
+		{"a wide interval", mbit(90, 100, 110), free, "", room.CannotSay, "partly outside"},
+		{"below, and the processors were busy", busy, free, "", room.CannotSay, "busy"},
+		{"below, and nobody knows the path", mbit(80, 80, 80), room.Circumstances{Unknown: "all belongs to host"}, "", room.CannotSay, "belongs to host"},
+		{"below a scope around it", mbit(50, 50, 50), room.Circumstances{Capacity: 1e9, Around: []policy.Scope{wide, outer}}, "", room.CannotSay, "outer with 50 Mbit/s"},
+		{"below, around it other directions and rates", mbit(50, 50, 50), room.Circumstances{Capacity: 1e9, Around: []policy.Scope{inward, wide}}, "", room.Under, ""},
+		{"below beside siblings", mbit(50, 50, 50), free, "family", room.CannotSay, "family, which its siblings"},
+		{"a scope with traffic of its own", foreigner, free, "", room.Holds, ""},
+		{"not charged", uncovered, free, "", room.Leaks, "90 %"},
+	} {
+		checks := Room{}.Checks(limited("a", test.parent, Treatment{Egress: &Rate{Rate: 100e6}}))
+		got, why := checks[0].Judge(test.samples, test.c)
+		if len(checks) != 1 || got != test.want || !strings.Contains(why, test.why) {
+			t.Errorf("%s: %q because %q; want %q because of %q", test.name, got, why, test.want, test.why)
+		}
+	}
+}
+
+func TestShortestMeasurementHoldsAHundredPackets(t *testing.T) {
+	if got := shortest(1_211_200); got != time.Second {
+		t.Errorf("a hundred full packets at 1.2112 Mbit/s take %s, want 1s", got)
+	}
+}
+
+func TestChecksOfAScope(t *testing.T) {
+	all := Room{}.Checks(limited("a", "", Treatment{Egress: &Rate{Rate: 1e6}, Ingress: &Rate{Rate: 100e6}, Loopback: true}))
+	if len(all) != 2 || all[0].Direction != Egress || all[1].Direction != Ingress {
+		t.Fatalf("%+v", all)
+	}
+	tcp, udp := room.Path{Protocol: room.TCP}, room.Path{Protocol: room.UDP}
+	if slow, fast := all[0].Flow(tcp), all[1].Flow(tcp); slow.Connections != 1 || fast.Connections != 4 || slow.Rate+fast.Rate != 0 {
+		t.Errorf("TCP: %+v and %+v", slow, fast)
+	}
+	if f := all[1].Flow(udp); f.Rate != 125e6 {
+		t.Errorf("UDP: %+v", f)
+	}
+	if all[0].Promised() != "1 Mbit/s, -2 % to +1 %" || all[1].Needs != 101e6 || all[0].Charged.Exempt != "" {
+		t.Errorf("%q, %s, %q", all[0].Promised(), all[1].Needs, all[0].Charged.Exempt)
+	}
+	// Counters that a check names must be what the room reports.
+	columns := map[string]room.Kind{}
+	for _, c := range (Room{}).Columns().Rows {
+		columns[c.Name] = c.Kind
+	}
+	c := all[1].Charged
+	for _, name := range append([]string{c.Octets, c.Packets, c.Segments, c.Dropped}, all[1].Counters...) {
+		if columns[name] != room.Counter {
+			t.Errorf("%q is no counter of the room", name)
+		}
+	}
+}

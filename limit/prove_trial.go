@@ -1,0 +1,58 @@
+package limit
+
+import (
+	"errors"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/internal/room"
+)
+
+// trialRate is that of the limit which a trial attaches.
+const trialRate = 20_000_000
+
+// Trials are the connections that are open while a limit comes.
+func (Room) Trials() []room.Trial {
+	return []room.Trial{{Name: "sockets open at the attach", Mechanism: "sockets that are open when a limit is attached", Rate: trialRate, Attach: attachTrial}}
+}
+
+// attachTrial attaches a data plane that is nobody else's to a cgroup.
+func attachTrial(path string) (room.Attached, error) {
+	plane, err := Load(1)
+	if err != nil {
+		return room.Attached{}, err
+	}
+	note, err := limitTrial(plane, path)
+	if err != nil {
+		return room.Attached{}, errors.Join(err, plane.Close())
+	}
+	return room.Attached{Note: note, Close: plane.Close, Charged: func() (uint64, error) {
+		counted, err := plane.Counters(0, Egress)
+		return counted.Bytes, err
+	}}, nil
+}
+
+func limitTrial(plane *DataPlane, path string) (note string, err error) {
+	id, err := cgroup.Cgroup{Path: path}.ID()
+	if err != nil {
+		return "", err
+	}
+	here, err := netns.Current()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = here.Close() }()
+	if err := plane.AssignCgroup(id, 0); err != nil {
+		return "", err
+	}
+	if err := plane.Set(0, Egress, Limit{Rate: trialRate}); err != nil {
+		return "", err
+	}
+	if err := plane.Attach(path); err != nil {
+		return "", err
+	}
+	if err := plane.Adopt(here); err != nil {
+		return "but not paced: " + err.Error(), nil
+	}
+	return "and they are adopted for pacing, by the kernel's TCP iterator", nil
+}
