@@ -105,7 +105,9 @@ func contains(t *testing.T, what, text string, want ...string) {
 	}
 }
 
-func toyPolicy(scopes ...string) string { return "version: 1\nscopes:\n  " + strings.Join(scopes, "\n  ") + "\n" }
+func toyPolicy(scopes ...string) string {
+	return "version: 1\nscopes:\n  " + strings.Join(scopes, "\n  ") + "\n"
+}
 
 func newGround(t *testing.T) (g ground, file string) {
 	t.Helper()
