@@ -12,7 +12,7 @@ import (
 )
 
 func TestDifference(t *testing.T) {
-	got := difference([]string{"a", "b", "d"}, []string{"a", "c", "d"})
+	got := difference([]string{"a", "b", "d", "namespace weir-123456-peer"}, []string{"a", "c", "d"})
 	if diff := cmp.Diff([]string{"new: c", "gone: b"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
