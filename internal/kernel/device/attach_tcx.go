@@ -31,12 +31,7 @@ var links = struct {
 var attachTypes = map[Hook]ebpf.AttachType{Ingress: ebpf.AttachTCXIngress, Egress: ebpf.AttachTCXEgress}
 
 func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Program, pins string) (*tcxLink, error) {
-	conn, index, err := open(ns, dev)
-	if err != nil {
-		return nil, err
-	}
-	conn.Close()
-	namespace, err := inode(ns)
+	namespace, index, err := locate(ns, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +155,7 @@ func known(namespace uint64, index int, pins string) (map[link.ID]*Attachment, e
 }
 
 func pinnedLinks(ns *netns.Namespace, dev, pins string) ([]*Attachment, error) {
-	conn, index, err := open(ns, dev)
-	if err != nil {
-		return nil, err
-	}
-	conn.Close()
-	namespace, err := inode(ns)
+	namespace, index, err := locate(ns, dev)
 	if err != nil {
 		return nil, err
 	}

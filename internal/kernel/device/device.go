@@ -88,6 +88,17 @@ func inode(ns *netns.Namespace) (uint64, error) {
 	return status.Ino, nil
 }
 
+// locate returns what tells a device from all others of this boot.
+func locate(ns *netns.Namespace, dev string) (namespace uint64, index int, err error) {
+	conn, index, err := open(ns, dev)
+	if err != nil {
+		return 0, 0, err
+	}
+	conn.Close()
+	namespace, err = inode(ns)
+	return namespace, index, err
+}
+
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
