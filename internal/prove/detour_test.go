@@ -100,7 +100,7 @@ func chargedOnce(t *testing.T, r *Result) (paths int) {
 // Flows pass the interface's hooks in both directions, and nothing of them its link.
 func TestInterfacesAreReachedByADetour(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	testutil.Snapshot(t)
 	onHost(t, func(here *rtnl.Conn) {
@@ -150,7 +150,7 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 // A device without a link layer takes packets that begin with IP.
 func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	onHost(t, func(here *rtnl.Conn) {
 		err := here.AddTunnel(rtnl.IPIP, "tunnel", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
