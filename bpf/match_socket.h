@@ -3,8 +3,8 @@
  * The scopes of a TCP socket, for sockops programs.
  *
  * These run in softirq too, where the current process is anybody, and have no helper for the cgroup, the user and the interface
- * of their socket. The kernel's own structures tell them: needed are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF and a license
- * that is compatible with the GPL.
+ * of their socket. The kernel's own structures tell them: needed are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a license
+ * that is compatible with the GPL, and a JIT: the interpreter of a kernel without tracing reads zeros.
  */
 #ifndef WEIR_MATCH_SOCKET_H
 #define WEIR_MATCH_SOCKET_H

@@ -54,7 +54,7 @@ func (Room) Capabilities() []room.Capability {
 		return room.Capability{Name: name, Mechanisms: []room.Mechanism{{Name: mechanism, Features: append(append([]string{}, both...), features...)}}}
 	}
 	adoption := one("limit open connections", "an iter/tcp program has them paced", "hooks/iter/tcp")
-	adoption.Optional, adoption.Without = "they are limited, and only not paced, until they close", "iter/tcp"
+	adoption.Optional, adoption.Without = "they are limited, and only not paced, until they close; %s to pace them", "iter/tcp"
 	return []room.Capability{
 		one("limit egress", "cgroup_skb programs that pace TCP through sock_ops", "cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops"),
 		one("limit ingress", "cgroup_skb programs that mark and drop", "cgroups/cgroup_skb ingress"),

@@ -11,7 +11,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/rooms"
 	"weir/internal/units"
-	"weir/limit"
 	"weir/policy"
 )
 
@@ -114,10 +113,15 @@ func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	}
 }
 
+// toy is a treatment of a rate.
+type toy units.BitRate
+
+func (t toy) Summary() string { return units.BitRate(t).String() }
+
 func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
 	one := func(name string, rate units.BitRate) policy.Scope {
 		return policy.Scope{Name: name, Selector: policy.Selector{Kind: "cgroup", Text: "/" + name},
-			Treatments: policy.Treatments{"limit": &limit.Treatment{Egress: &limit.Rate{Rate: rate}}}}
+			Treatments: policy.Treatments{"toy": toy(rate)}}
 	}
 	steps := policy.Diff([]policy.Scope{one("gone", 1e6), one("same", 2e6), one("changed", 3e6)}, []policy.Scope{one("new", 4e6), one("same", 2e6), one("changed", 5e6)})
 	var got []string
@@ -127,7 +131,7 @@ func TestDiffLeadsFromOnePolicyToAnother(t *testing.T) {
 	if diff := cmp.Diff([]string{"remove gone", "add new", "keep same", "change changed"}, got); diff != "" {
 		t.Errorf("steps differ (-want +got):\n%s", diff)
 	}
-	if steps[3].Before == nil || steps[3].Before.Summary() != "egress 3 Mbit/s" {
+	if steps[3].Before == nil || steps[3].Before.Summary() != "3 Mbit/s" {
 		t.Errorf("the change does not say what was before: %+v", steps[3])
 	}
 }

@@ -16,7 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(parts())
+	all := parts()
+	all["toy-apply"] = toyApplyPart
+	child.Main(all)
 	lipgloss.SetColorProfile(termenv.Ascii) // whatever the tests' standard output is
 	os.Exit(m.Run())
 }

@@ -69,7 +69,7 @@ func (f found) room(c room.Capability) Capability {
 	}
 	out := f.first(c.Name, ways...)
 	if out.State == Missing && c.Optional != "" && slices.Equal(out.Missing, []string{c.Without}) {
-		out.Try = "nothing needs to be done: " + c.Optional + "; " + out.Try + " for more"
+		out.Try = "nothing needs to be done: " + fmt.Sprintf(c.Optional, out.Try)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/features"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/probe"
 )
 
 // MaxCgroupLevels is how many levels of cgroups a data plane tells, the root's among them: a cgroup with as many above it, or more,
@@ -37,7 +38,7 @@ type need struct {
 }
 
 // structures is what sockops programs need for what they have no helper for.
-var structures = map[ebpf.ProgramType]need{ebpf.SockOps: {asm.FnSkcToTcpSock, true, "Linux 5.11 with CONFIG_DEBUG_INFO_BTF"}}
+var structures = map[ebpf.ProgramType]need{ebpf.SockOps: {asm.FnSkcToTcpSock, true, "Linux 5.11 with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT"}}
 
 var kinds = map[Kind]kind{
 	Cgroup: {entries: matchMapScopeCgroups, bit: matchMatchKindMATCH_CGROUPS, form: wide, needs: structures,
@@ -66,7 +67,7 @@ func (k Kind) Needs(program ebpf.ProgramType) error {
 	}
 	err := features.HaveProgramHelper(program, need.helper)
 	if err == nil && need.btf {
-		_, err = btf.LoadKernelSpec()
+		err = readsStructures()
 	}
 	if err == nil {
 		return nil
@@ -76,6 +77,18 @@ func (k Kind) Needs(program ebpf.ProgramType) error {
 		return err
 	}
 	return fault.Wrap(err, fault.Testbed, "use "+need.kernel+" or newer, or another selector")
+}
+
+// readsStructures says what this kernel lacks for programs to read its structures. An interpreter reads zeros from them where the
+// kernel has no tracing (CONFIG_BPF_EVENTS).
+func readsStructures() error {
+	if _, err := btf.LoadKernelSpec(); err != nil {
+		return err
+	}
+	if features.HaveProgramType(ebpf.TracePoint) == nil {
+		return nil
+	}
+	return probe.JIT()
 }
 
 // form is how keys of a kind are written into its map: one, and several for one system call.

@@ -118,7 +118,7 @@ type Examined interface {
 type Capability struct {
 	Name       string
 	Mechanisms []Mechanism
-	// Optional says how the room works where only the feature Without is missing.
+	// Optional says how the room works where only the feature Without is missing; %s in it stands for how to get that.
 	Optional, Without string
 }
 

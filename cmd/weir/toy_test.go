@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/direction"
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// toyRoom is the smallest room that does something: the key "tally: N" counts N for every packet that a cgroup sends. In shadow it
+// counts elsewhere. It is the example of ARCHITECTURE.md, and the life of a room in spine_test.go is its test.
+type toyRoom struct{}
+
+type (
+	toyKeys struct {
+		Tally int `yaml:"tally" doc:"Count so much for every packet."`
+	}
+	toyTreatment struct{ Each int }
+	toyPlane     struct{ room.Host }
+)
+
+func (t *toyTreatment) Summary() string { return fmt.Sprintf("tally %d", t.Each) }
+func (toyRoom) Name() string            { return "toy" }
+
+func (toyRoom) Grammar() policy.Grammar {
+	return policy.Grammar{Room: "toy", Scope: toyKeys{}, Treats: []string{"tally"}, Read: func(d *policy.Draft) {
+		for i := range d.Scopes {
+			switch s := &d.Scopes[i]; {
+			case !s.Has("tally"):
+			case s.Keys.(*toyKeys).Tally < 1 || s.Selector.Kind != "cgroup":
+				d.Complain(s, "tally", "tally counts 1 or more for the packets of a cgroup")
+			default:
+				d.Treat(s, &toyTreatment{s.Keys.(*toyKeys).Tally})
+			}
+		}
+	}}
+}
+
+func (toyRoom) Decode(text []byte) (policy.Treatment, error) {
+	t := &toyTreatment{}
+	return t, json.Unmarshal(text, t)
+}
+
+func (toyRoom) Mechanism(b room.Bound) string {
+	return "a program that counts; by " + b.Binding.String()
+}
+
+func (toyRoom) Columns() room.Columns {
+	return room.Columns{Rows: []room.Column{{Name: "counted", Title: "counted", Kind: room.Counter, Help: "What was counted."},
+		{Name: "would", Title: "would count", Kind: room.Counter, Help: "What would have been counted without shadow."}}}
+}
+
+func (toyRoom) Checks(policy.Scope) []room.Check {
+	return []room.Check{{Name: "tally", Direction: direction.Egress, Counters: []string{"counted"}, Judge: func(all []room.Sample, _ room.Circumstances) (room.Verdict, string) {
+		for _, s := range all {
+			if s.Counters["counted"] == 0 {
+				return room.Fails, "packets passed and none was counted"
+			}
+		}
+		return room.Holds, ""
+	}}}
+}
+
+func (toyRoom) Plane(h room.Host) room.Plane { return toyPlane{h} }
+func (toyPlane) Ready(room.State) error      { return nil }
+
+func (p toyPlane) pin(kind string, i int) string { return filepath.Join(p.Pins, kind+strconv.Itoa(i)) }
+
+func (p toyPlane) InPlace(have room.State) (bool, error) {
+	for _, b := range have.Scopes {
+		if _, err := os.Stat(p.pin("link", b.Index)); b.Binding.Missing == "" && err != nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (p toyPlane) Apply(have, want room.State) ([]string, error) {
+	for _, b := range have.Scopes {
+		if after, stays := want.ByIndex()[b.Index]; !stays || after.Binding != b.Binding {
+			_ = os.Remove(p.pin("link", b.Index))
+			_ = os.Remove(p.pin("map", b.Index))
+		}
+	}
+	for _, b := range want.Scopes {
+		if err := p.count(b); b.Binding.Missing == "" && err != nil {
+			return nil, fmt.Errorf("scope %s: %w", b.Name, err)
+		}
+	}
+	return nil, nil
+}
+
+// count has one scope's packets counted, by a new program in the place of the old one.
+func (p toyPlane) count(b room.Bound) error {
+	counts, err := ebpf.LoadPinnedMap(p.pin("map", b.Index), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		counts, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 2})
+		err = errors.Join(err, os.MkdirAll(p.Pins, 0o700), counts.Pin(p.pin("map", b.Index)))
+	}
+	if err != nil {
+		return err
+	}
+	entry := map[bool]int64{true: 1}[b.Shadow]
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.CGroupSKB, License: "GPL", Instructions: asm.Instructions{
+		asm.StoreImm(asm.RFP, -4, entry, asm.Word), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4), asm.LoadMapPtr(asm.R1, counts.FD()),
+		asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "out"), asm.Mov.Imm(asm.R1, int32(b.Treatment.(*toyTreatment).Each)),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord), asm.Mov.Imm(asm.R0, 1).WithSymbol("out"), asm.Return(),
+	}})
+	if err != nil {
+		return err
+	}
+	if old, err := link.LoadPinnedLink(p.pin("link", b.Index), nil); err == nil {
+		return old.Update(program)
+	}
+	attached, err := link.AttachCgroup(link.CgroupOptions{Path: filepath.Join(p.CgroupRoot, b.Selector.Text), Attach: ebpf.AttachCGroupInetEgress, Program: program})
+	if err != nil {
+		return err
+	}
+	return errors.Join(attached.Pin(p.pin("link", b.Index)), attached.Close())
+}
+
+func (p toyPlane) Report(have room.State) (report room.Report, err error) {
+	for _, b := range have.Scopes {
+		row := room.Row{Scope: b.Name}
+		if counts, err := ebpf.LoadPinnedMap(p.pin("map", b.Index), nil); err == nil {
+			var n [2]uint64
+			_ = errors.Join(counts.Lookup(uint32(0), &n[0]), counts.Lookup(uint32(1), &n[1]), counts.Close())
+			row.Values = []room.Value{room.Counted(n[0]), room.Counted(n[1])}
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}
+
+func (p toyPlane) Release() (bool, error) {
+	_, err := os.Stat(p.Pins)
+	return err == nil, os.RemoveAll(p.Pins)
+}
