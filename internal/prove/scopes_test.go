@@ -30,7 +30,7 @@ func TestHolds(t *testing.T) {
 		"the peer's prefix":      {selector.Inside{Remote: netip.MustParsePrefix("192.0.2.0/24")}, here, peer, true},
 		"another prefix":         {selector.Inside{Remote: netip.MustParsePrefix("198.51.100.0/24")}, here, peer, false},
 		"a prefix and no peer":   {selector.Inside{Remote: netip.MustParsePrefix("192.0.2.0/24")}, here, netip.Addr{}, false},
-		"this namespace":         {selector.Inside{Namespace: "/proc/self/ns/net"}, here, peer, true},
+		"this namespace":         {selector.Inside{Namespace: ownNamespace}, here, peer, true},
 		"a namespace of nowhere": {selector.Inside{Namespace: "/nowhere"}, here, peer, false},
 		"a mark":                 {selector.Inside{Mark: 1}, here, peer, false},
 	} {
