@@ -207,7 +207,7 @@ func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets
 }
 
 // events reads what a trace has of the connection with this local port.
-func events(t *testing.T, trace *Trace, conn net.Conn) (list []Event) {
+func events(t *testing.T, trace *Trace[Event], conn net.Conn) (list []Event) {
 	t.Helper()
 	port := uint16(conn.LocalAddr().(*net.TCPAddr).Port)
 	for {
