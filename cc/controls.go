@@ -56,12 +56,21 @@ func hold(dir, name string, kind algorithm) (note string, err error) {
 
 // share pins an attachment a second time.
 func share(from, to string) error {
-	attached, err := link.LoadPinnedLink(from, nil)
+	pinned, err := link.LoadPinnedLink(from, nil)
 	if err != nil {
 		return pinFault(fmt.Errorf("open congestion control: %w", err))
 	}
-	defer func() { _ = attached.Close() }()
-	if err := attached.Pin(to); err != nil {
+	defer func() { _ = pinned.Close() }()
+	info, err := pinned.Info()
+	if err != nil {
+		return fmt.Errorf("read congestion control: %w", err)
+	}
+	again, err := link.NewFromID(info.ID) // the one that knows of its pin would move that
+	if err != nil {
+		return refused("open congestion control", err)
+	}
+	defer func() { _ = again.Close() }()
+	if err := again.Pin(to); err != nil {
 		return pinFault(fmt.Errorf("pin congestion control: %w", err))
 	}
 	return nil

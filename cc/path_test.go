@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"connect": connectPart})
+	child.Main(child.Parts{"connect": connectPart, "restless": restlessPart})
 	os.Exit(m.Run())
 }
 
@@ -156,11 +156,7 @@ func controlOf(conn net.Conn) (name string, err error) {
 func (p *path) connect(t *testing.T, clientControl, serverControl string) (sender, receiver net.Conn) {
 	t.Helper()
 	listener := p.listen(t, serverControl)
-	dial := net.Dialer{Control: choose(clientControl), Timeout: 10 * time.Second}
-	err := p.client.Do(func() (err error) {
-		sender, err = dial.Dial("tcp4", listener.Addr().String())
-		return err
-	})
+	sender, err := p.dial(listener.Addr().String(), clientControl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +166,16 @@ func (p *path) connect(t *testing.T, clientControl, serverControl string) (sende
 	}
 	t.Cleanup(func() { _ = receiver.Close() })
 	return sender, receiver
+}
+
+// dial connects from the client; the socket chooses a congestion control unless it is "".
+func (p *path) dial(address, control string) (conn net.Conn, err error) {
+	dial := net.Dialer{Control: choose(control), Timeout: 10 * time.Second}
+	err = p.client.Do(func() (err error) {
+		conn, err = dial.Dial("tcp4", address)
+		return err
+	})
+	return conn, err
 }
 
 // transfer sends random octets one way, checks that they arrive as they were, and waits until all are acknowledged.
