@@ -60,9 +60,10 @@ lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
 	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/build testkernel/test)
 
 .PHONY: test-kernels
-test-kernels: ## Run the privileged tests under uml, and what needs the JIT under x86
+test-kernels: ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
 	testkernel/test -f uml
 	testkernel/test -f x86 ./internal/kernel/bpfcheck ./cc
+	testkernel/test -f x86 -i
 
 .PHONY: bench
 bench: peers ## Run every benchmark, peers beside; use a quiet machine

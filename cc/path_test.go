@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -24,6 +25,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
 )
 
@@ -107,7 +109,19 @@ func newPath(t *testing.T) *path {
 		}
 	}
 	t.Cleanup(func() { _ = p.wire.Close() })
+	p.acknowledgeAtOnce(t)
 	return p
+}
+
+// acknowledgeAtOnce keeps the kernel (Linux 6.7 and later) from putting acknowledgments off until a reader that was interrupted by
+// many packets goes on. The receiver's DCTCP is not asked then, and one acknowledgment covers packets with and without marks.
+func (p *path) acknowledgeAtOnce(t *testing.T) {
+	t.Helper()
+	for _, ns := range []*netns.Namespace{p.client, p.server} {
+		if err := sysctl.Set(ns, "net.ipv4.tcp_backlog_ack_defer", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // choose is a Control function that makes sockets choose a congestion control; "" leaves them alone.

@@ -76,7 +76,10 @@ func TestTinyRunLeavesABundleAndNothingElse(t *testing.T) {
 	own := ownLabs(t)
 	out := filepath.Join(t.TempDir(), "bundle")
 	got := weir(t, "lab", "run", "tiny", "--out", out, "--format", "json")
-	got.want(t, 0)
+	// Where others keep the processors busy the run counts for nothing, which it says, and its evidence is written all the same.
+	if rejected := strings.Contains(got.stderr, "is invalid: "); got.status != 3 || !rejected {
+		got.want(t, 0)
+	}
 	var summary struct {
 		Format   string `json:"format"`
 		Verdicts []any  `json:"verdicts"`

@@ -42,13 +42,13 @@ set +e
 // proof is what the test reads of the document of weir prove.
 type proof struct {
 	Format string
-	Rates  []struct {
-		Scope, Verdict string
-		Samples        []struct {
+	Rows   []struct {
+		Scope, Room, Check, Part, Verdict string
+		Samples                           []struct {
 			Times float64 `json:"charged_times"`
 		}
 	}
-	Escapes []struct{ Scope, Check, State string }
+	Bypasses []struct{ Scope, Bypass, State string }
 }
 
 func TestProveMeasuresAndLeavesNothing(t *testing.T) {
@@ -65,18 +65,21 @@ find "$ROOT" -name "weir-prove*" >&2
 	if err := json.Unmarshal([]byte(got.stdout), &p); err != nil {
 		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
 	}
-	if p.Format != "weir-prove/1" || len(p.Rates) == 0 || len(p.Escapes) != 7 {
-		t.Errorf("%d rates and %d ways around in %s\n%s", len(p.Rates), len(p.Escapes), p.Format, got.stderr)
+	if p.Format != "weir-prove/2" || len(p.Rows) == 0 || len(p.Bypasses) != 7 {
+		t.Errorf("%d rows and %d bypasses in %s\n%s", len(p.Rows), len(p.Bypasses), p.Format, got.stderr)
 	}
-	for _, r := range p.Rates {
+	for _, r := range p.Rows {
+		if r.Room != "limit" || r.Check != "rate" || r.Part != "egress" {
+			t.Errorf("%+v", r)
+		}
 		for _, s := range r.Samples {
 			if s.Times < 0.9 || s.Times > 1.2 {
 				t.Errorf("%+v: what arrived was charged %.2f times", r, s.Times)
 			}
 		}
 	}
-	for _, e := range p.Escapes {
-		if e.Check == "another network namespace" && e.State != "covered" {
+	for _, e := range p.Bypasses {
+		if e.Bypass == "another network namespace" && e.State != "covered" {
 			t.Errorf("%+v", e)
 		}
 	}

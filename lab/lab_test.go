@@ -89,7 +89,8 @@ func TestTinyIsMeasuredAndReadBack(t *testing.T) {
 	}
 	rows := summary.Rows(b.Samples)
 	goodput, found := summary.Find(rows, record.Labels{}, scenario.Aggregate, scenario.Goodput)
-	if !found || goodput.Estimate.N != 1 || goodput.Estimate.Mean <= 0 || goodput.Estimate.Mean > 100e6 {
+	// What arrives while the phase settles counts in its second where the reader does not run until then: a fifth more at most.
+	if !found || goodput.Estimate.N != 1 || goodput.Estimate.Mean <= 0 || goodput.Estimate.Mean > 1.2*100e6 {
 		t.Errorf("goodput %+v of a link of 100 Mbit/s", goodput)
 	}
 	rtt, found := summary.Find(rows, record.Labels{}, "bulk", scenario.MinRTT)

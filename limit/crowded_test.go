@@ -14,9 +14,10 @@ import (
 
 // crowd is a TCP connection to a socket behind a limit at ingress.
 type crowd struct {
-	plane *DataPlane
-	fd    int      // of the receiving socket
-	conn  net.Conn // of the sender
+	plane  *DataPlane
+	fd     int              // of the receiving socket
+	conn   net.Conn         // of the sender
+	server *netns.Namespace // of the sender
 }
 
 func newCrowd(t *testing.T, l Limit) *crowd {
@@ -29,11 +30,11 @@ func newCrowd(t *testing.T, l Limit) *crowd {
 	}
 	listener := listen(t, server, address)
 	controlBy(t, listener, "reno")
-	c := &crowd{}
-	p, sockets := receiver(t, l)
+	c := &crowd{server: server}
+	p, sockets := socketsBelow(t, Ingress, l)
 	c.plane = p
 	var err error
-	if c.fd, err = connected(sockets, client, listener); err != nil {
+	if c.fd, err = connected(sockets, client, listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(c.fd) })

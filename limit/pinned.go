@@ -149,12 +149,15 @@ func (p *DataPlane) openMaps(dir string) error {
 	}
 	other := fault.Wrap(fmt.Errorf("open %s: %w", dir, ErrOtherVersion), fault.Failed, "end them with 'weir release', then apply the policy again")
 	for name, m := range p.maps() {
-		opened, err := ebpf.LoadPinnedMap(filepath.Join(dir, mapPin(name)), nil)
-		if err != nil {
-			// Attachments are pinned last: where they are, every map of that version is.
-			if links, _ := filepath.Glob(filepath.Join(dir, "link-*")); len(links) > 0 && errors.Is(err, fs.ErrNotExist) {
+		path := filepath.Join(dir, mapPin(name))
+		opened, err := ebpf.LoadPinnedMap(path, nil)
+		if errors.Is(err, fs.ErrNotExist) && attachmentsPinned(dir) {
+			// Attachments are pinned last: where they are, every map of that version is, unless they came after the first look.
+			if opened, err = ebpf.LoadPinnedMap(path, nil); errors.Is(err, fs.ErrNotExist) && attachmentsPinned(dir) {
 				return other
 			}
+		}
+		if err != nil {
 			return filePermission(fmt.Errorf("open pinned map %s: %w", name, err))
 		}
 		*m = opened
@@ -163,6 +166,11 @@ func (p *DataPlane) openMaps(dir string) error {
 		}
 	}
 	return nil
+}
+
+func attachmentsPinned(dir string) bool {
+	pins, _ := filepath.Glob(filepath.Join(dir, "link-*")) // the pattern is well-formed
+	return len(pins) > 0
 }
 
 // LoadForRelease opens as much of what Pin has left under dir as Free needs, whichever version of Weir has left it. The error
@@ -190,7 +198,8 @@ func Attached(dir string) (bool, error) {
 	return hooks[ebpf.AttachCGroupInetIngress] || !pinnedIngress(dir), nil
 }
 
-// pinnedHooks are those at which attachments pinned under dir are in place.
+// pinnedHooks are those at which attachments pinned under dir are in place. Another process may remove pins meanwhile: what has
+// gone since the folder was read is not there.
 func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	pins, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,20 +210,36 @@ func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 		if !strings.HasPrefix(pin.Name(), "link-") {
 			continue
 		}
-		attached, err := link.LoadPinnedLink(filepath.Join(dir, pin.Name()), nil)
+		hook, attached, err := pinnedHook(filepath.Join(dir, pin.Name()))
 		if err != nil {
-			return nil, filePermission(fmt.Errorf("open attachment: %w", err))
+			return nil, err
 		}
-		info, err := attached.Info()
-		_ = attached.Close()
-		if err != nil {
-			return nil, fmt.Errorf("read attachment: %w", err)
-		}
-		if group := info.Cgroup(); group != nil && group.CgroupId != 0 {
-			hooks[ebpf.AttachType(group.AttachType)] = true
+		if attached {
+			hooks[hook] = true
 		}
 	}
 	return hooks, nil
+}
+
+// pinnedHook is the hook of one pinned attachment, and whether it is in place: there, and not ended by hand or with its cgroup.
+func pinnedHook(pin string) (hook ebpf.AttachType, attached bool, err error) {
+	opened, err := link.LoadPinnedLink(pin, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, filePermission(fmt.Errorf("open attachment: %w", err))
+	}
+	info, err := opened.Info()
+	_ = opened.Close()
+	if err != nil {
+		return 0, false, fmt.Errorf("read attachment: %w", err)
+	}
+	group := info.Cgroup()
+	if group == nil || group.CgroupId == 0 {
+		return 0, false, nil
+	}
+	return ebpf.AttachType(group.AttachType), true, nil
 }
 
 // pinnedIngress says whether a limit pinned under dir is one of ingress; not where another version has pinned them, which

@@ -120,6 +120,30 @@ func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
 	}
 }
 
+// A pin that another process removes between the reading of the folder and its opening is not there. What stands for it here is
+// one that leads nowhere.
+func TestAPinThatHasJustGoneIsNoError(t *testing.T) {
+	dir := pins(t)
+	p, _ := limited(t, slow(4, 50, 60), slow(4, 20, 30))
+	if err := errors.Join(p.Pin(dir), os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "link-9"))); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := Attached(dir); err != nil || !in {
+		t.Errorf("attached: %t, %v; want all that is needed to be", in, err)
+	}
+	if again, err := LoadPinned(dir); err != nil {
+		t.Error(err)
+	} else if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "link-9"), filepath.Join(dir, linkPin(1))); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := Attached(dir); err != nil || in {
+		t.Errorf("with one gone: attached %t, %v", in, err)
+	}
+}
+
 // udpSink listens in the namespace and returns its address.
 func udpSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	t.Helper()

@@ -13,8 +13,8 @@ const (
 	// proofFlows is how many TCP connections share a scope; at rates below severalFrom there is one, whose packets are far apart.
 	proofFlows  = 4
 	severalFrom = 10_000_000
-	// offered is what a UDP flow sends, as a multiple of the promise.
-	offered = 1.25
+	// offeredUDP is what a UDP flow sends, as a multiple of the promise.
+	offeredUDP = 1.25
 	// fewestPackets keeps one packet more or less from deciding: a measurement must hold so many.
 	fewestPackets = 100
 )
@@ -56,7 +56,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 func proofFlow(p room.Path, promise units.BitRate) room.Flow {
 	switch {
 	case p.Protocol == room.UDP:
-		return room.Flow{Rate: units.BitRate(offered * float64(promise))}
+		return room.Flow{Rate: units.BitRate(offeredUDP * float64(promise))}
 	case promise >= severalFrom:
 		return room.Flow{Connections: proofFlows}
 	}

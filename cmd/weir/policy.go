@@ -1,19 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
-	"weir/internal/kernel/sockdiag"
-	"weir/internal/units"
-	"weir/limit"
+	"weir/internal/rooms"
 	"weir/policy"
 	"weir/record"
 )
@@ -169,32 +165,6 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 	}
 	table.Note = strings.Join(notes, "\n")
 	return table
-}
-
-func newStatusCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "status",
-		Short:   "Show the limits in force and what they have done",
-		Example: "  weir status\n  weir status --format json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			engine, err := a.engine()
-			if err != nil {
-				return err
-			}
-			status, err := engine.Status()
-			if err != nil {
-				return err
-			}
-			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
-				return err
-			}
-			if a.format == "json" {
-				return a.json(status)
-			}
-			return a.statusTable(status)
-		},
-	}
 }
 
 func newReleaseCommand(a *app) *cobra.Command {

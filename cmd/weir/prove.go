@@ -143,7 +143,7 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 		return options, fault.New(fault.Permission, "run it as root: sudo weir prove",
 			"prove the policy: cgroups, namespaces and counters need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
 	}
-	engine, err := engine()
+	engine, err := a.engine()
 	if err != nil {
 		return options, err
 	}

@@ -78,7 +78,7 @@ func (g ground) counted(t *testing.T, column string) float64 {
 			Room string
 			Rows []struct {
 				Scope  string
-				Values map[string]float64
+				Values map[string]any
 			}
 		}
 	}
@@ -88,7 +88,8 @@ func (g ground) counted(t *testing.T, column string) float64 {
 	for _, r := range status.Rooms {
 		for _, row := range r.Rows {
 			if r.Room == "toy" && row.Scope == "a" {
-				return row.Values[column]
+				n, _ := row.Values[column].(float64)
+				return n
 			}
 		}
 	}
@@ -105,7 +106,9 @@ func contains(t *testing.T, what, text string, want ...string) {
 	}
 }
 
-func toyPolicy(scopes ...string) string { return "version: 1\nscopes:\n  " + strings.Join(scopes, "\n  ") + "\n" }
+func toyPolicy(scopes ...string) string {
+	return "version: 1\nscopes:\n  " + strings.Join(scopes, "\n  ") + "\n"
+}
 
 func newGround(t *testing.T) (g ground, file string) {
 	t.Helper()

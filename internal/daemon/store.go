@@ -109,7 +109,28 @@ func (e *Engine) openStore() (*store, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("lock policy state: %w", err)
 	}
-	return &store{e.StateDir, lock, e}, nil
+	s := &store{e.StateDir, lock, e}
+	if err := s.tidy(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// tidy removes what a command that was killed was writing: nobody else writes while the lock is held.
+func (s *store) tidy() error {
+	for _, name := range []string{current, journal} {
+		begun, err := filepath.Glob(s.path(name) + ".*")
+		if err != nil {
+			return fmt.Errorf("open policy state: %w", err)
+		}
+		for _, path := range begun {
+			if err := os.Remove(path); err != nil {
+				return notPermitted(fmt.Errorf("open policy state: %w", err))
+			}
+		}
+	}
+	return nil
 }
 
 // forFiles is the advice to one who may not open or make a file or a pin of another user.

@@ -16,17 +16,14 @@ import (
 	"weir/internal/daemon"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
 	"weir/internal/prove/station"
 	"weir/internal/testutil"
-	"weir/internal/units"
-	"weir/policy"
 )
 
 // device is a scope of an interface, in both directions.
-func device(name string, rate units.BitRate) policy.Scope {
-	s := scope(name, policy.Selector{Kind: policy.Interface, Text: name}, rate)
-	s.Ingress = &policy.Rate{Rate: rate}
-	return s
+func device(name string) string {
+	return name + ": {interface: " + name + ", egress: 20Mbit, ingress: 20Mbit}"
 }
 
 // uplink makes a veth pair from this namespace, the host of the test, to another one, the rest of the world.
@@ -70,11 +67,9 @@ func onHost(t *testing.T, f func(here *rtnl.Conn)) {
 }
 
 // proved applies the scopes and proves them, in this namespace.
-func proved(t *testing.T, e *daemon.Engine, scopes ...policy.Scope) *Result {
+func proved(t *testing.T, e *daemon.Engine, scopes ...string) *Result {
 	t.Helper()
-	if _, err := e.Apply(scopes); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, scopes...)
 	result, err := Run(t.Context(), Options{Engine: e, Duration: 100 * time.Millisecond, Repetitions: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -85,17 +80,17 @@ func proved(t *testing.T, e *daemon.Engine, scopes ...policy.Scope) *Result {
 // chargedOnce checks what every path was charged for what arrived, and returns how many paths have been measured.
 func chargedOnce(t *testing.T, r *Result) (paths int) {
 	t.Helper()
-	for _, rate := range r.Rates {
-		if rate.Verdict == CannotSay && strings.Contains(rate.Reason, "the path carries") {
-			t.Logf("%s %s: %s", rate.Path, rate.Direction, rate.Reason) // a machine that is too busy for the rate says so
+	for _, row := range r.Rows {
+		if row.Verdict == CannotSay && strings.Contains(row.Reason, "the path carries") {
+			t.Logf("%s %s: %s", row.Path, row.Direction, row.Reason) // a machine that is too busy for the rate says so
 			continue
 		}
-		if len(rate.Samples) != 1 {
-			t.Errorf("%s %s: %d samples, %s: %s", rate.Path, rate.Direction, len(rate.Samples), rate.Verdict, rate.Reason)
+		if len(row.Samples) != 1 {
+			t.Errorf("%s %s: %d samples, %s: %s", row.Path, row.Direction, len(row.Samples), row.Verdict, row.Reason)
 			continue
 		}
-		if q := rate.Samples[0].Quotient; q < 0.9 || q > 1.2 {
-			t.Errorf("%s %s: charged %.2f times", rate.Path, rate.Direction, q)
+		if q := row.Samples[0].Quotient; q < 0.9 || q > 1.2 {
+			t.Errorf("%s %s: charged %.2f times", row.Path, row.Direction, q)
 		}
 		paths++
 	}
@@ -105,7 +100,7 @@ func chargedOnce(t *testing.T, r *Result) (paths int) {
 // Flows pass the interface's hooks in both directions, and nothing of them its link.
 func TestInterfacesAreReachedByADetour(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	testutil.Snapshot(t)
 	onHost(t, func(here *rtnl.Conn) {
@@ -114,9 +109,9 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := proved(t, e, device("uplink", 20e6))
-		if want := 8; len(result.Rates) != want && IPv6() == nil {
-			t.Errorf("%d rates, want %d: TCP and UDP of both families and directions", len(result.Rates), want)
+		result := proved(t, e, device("uplink"))
+		if want := 8; len(result.Rows) != want && IPv6() == nil {
+			t.Errorf("%d rows, want %d: TCP and UDP of both families and directions", len(result.Rows), want)
 		}
 		chargedOnce(t, result)
 		after, err := here.Traffic("uplink")
@@ -155,7 +150,7 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 // A device without a link layer takes packets that begin with IP.
 func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	onHost(t, func(here *rtnl.Conn) {
 		err := here.AddTunnel(rtnl.IPIP, "tunnel", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
@@ -163,7 +158,7 @@ func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
 		if err := here.SetUp("tunnel"); err != nil {
 			t.Fatal(err)
 		}
-		if paths := chargedOnce(t, proved(t, e, device("tunnel", 20e6))); paths == 0 {
+		if paths := chargedOnce(t, proved(t, e, device("tunnel"))); paths == 0 {
 			t.Error("no path was measured")
 		}
 	})
@@ -178,15 +173,13 @@ func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
 			"link set part up master bridge", "address add 192.0.2.1/24 dev uplink"} {
 			command(t, ip, strings.Fields(args)...)
 		}
-		if _, err := e.Apply([]policy.Scope{device("uplink", 20e6), device("lo", 20e6), device("part", 20e6), device("whole", 20e6)}); err != nil {
-			t.Fatal(err)
-		}
+		apply(t, e, device("uplink"), device("lo"), device("part"), device("whole"))
 		for _, test := range []struct {
 			scope, peer, why string
 		}{
 			{"uplink", "", ""},
 			{"lo", "", "weir prove --listen 127.0.0.1:5201"},
-			{"part", "", "limit bridge instead"},
+			{"part", "", "name bridge in the scope instead"},
 			{"whole", "", "ip link set whole up"},
 			{"uplink", "192.0.2.9:5201", ""},
 			{"uplink", "127.0.0.1:5201", "not reached over uplink but over lo"},
@@ -207,6 +200,50 @@ func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
 					t.Errorf("%s to %q: %q because %q, want %q", test.scope, test.peer, got.Skip, got.Reason, test.why)
 				}
 			}
+		}
+	})
+}
+
+// Half a detour carries flows to nobody: what is measured over it would be taken for a leak.
+func TestADetourThatFailedIsNotUsed(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "IPv6", IPv6())
+	e := setup(t)
+	onHost(t, func(here *rtnl.Conn) {
+		uplink(t, here)
+		bed, err := newTestbed(t.Context(), e.CgroupRoot, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := bed.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		// New devices take no address of IPv6: the pair is made and cannot be completed.
+		const newDevices = "net/ipv6/conf/default/disable_ipv6"
+		for range 2 {
+			if err := sysctl.Set(nil, newDevices, "1"); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := bed.through("uplink"); err == nil {
+				t.Fatalf("half a detour: %+v", d)
+			}
+			devices, err := here.Devices()
+			if err != nil || slices.ContainsFunc(devices, func(d rtnl.Device) bool { return strings.HasPrefix(d.Name, bed.device+"d") }) {
+				t.Errorf("its veth pair is left: %+v, %v", devices, err)
+			}
+		}
+		if err := sysctl.Set(nil, newDevices, "0"); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := bed.through("uplink")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := bed.through("uplink"); err != nil || again != whole {
+			t.Errorf("a second detour: %+v, %v", again, err)
 		}
 	})
 }

@@ -17,10 +17,10 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/prove/station"
+	"weir/internal/room"
+	"weir/internal/rooms"
 	"weir/internal/testutil"
-	"weir/internal/units"
 	"weir/lab/instance"
-	"weir/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -38,22 +38,31 @@ func setup(t *testing.T) *daemon.Engine {
 			t.Fatal(err)
 		}
 	}
-	return &daemon.Engine{StateDir: t.TempDir(), PinDir: filepath.Join(pins, "weir", "limit"), CgroupRoot: root.Path,
+	all := append(rooms.All(), toy{})
+	language, err := rooms.Language(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &daemon.Engine{Rooms: all, Language: language, StateDir: t.TempDir(), PinDir: filepath.Join(pins, "weir"), CgroupRoot: root.Path,
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-func scope(name string, applies policy.Selector, rate units.BitRate) policy.Scope {
-	return policy.Scope{Name: name, Applies: applies, Egress: &policy.Rate{Rate: rate}}
-}
-
-var groupA = policy.Selector{Kind: policy.Cgroup, Text: "/a"}
-
-// run applies scopes and proves them from a namespace of the test's own, which stands for the host's.
-func run(t *testing.T, e *daemon.Engine, o Options, scopes ...policy.Scope) *Result {
+// apply puts scopes in force, each written as in a policy file: "a: {cgroup: /a, egress: 20Mbit}".
+func apply(t *testing.T, e *daemon.Engine, scopes ...string) {
 	t.Helper()
-	if _, err := e.Apply(scopes); err != nil {
+	p, err := e.Language.Parse("policy.yaml", []byte("version: 1\nscopes:\n  "+strings.Join(scopes, "\n  ")+"\n"))
+	if err == nil {
+		_, err = e.Apply(p)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// run applies scopes and proves them from a namespace of the test's own, which stands for the host's.
+func run(t *testing.T, e *daemon.Engine, o Options, scopes ...string) *Result {
+	t.Helper()
+	apply(t, e, scopes...)
 	o.Engine, o.Duration, o.Repetitions = e, 100*time.Millisecond, 1
 	var result *Result
 	if err := inNamespace(t, func() (err error) {
@@ -71,40 +80,40 @@ func inNamespace(t *testing.T, f func() error) error {
 	return testutil.Namespace(t, "host").Do(f)
 }
 
-// find returns the check's outcome for a scope.
-func find(t *testing.T, r *Result, scope, check string) Escape {
+// find returns a bypass's outcome for a scope.
+func find(t *testing.T, r *Result, scope, name string) Bypass {
 	t.Helper()
-	for _, e := range r.Escapes {
-		if e.Scope == scope && e.Check == check {
-			return e
+	for _, b := range r.Bypasses {
+		if b.Scope == scope && b.Name == name {
+			return b
 		}
 	}
-	t.Fatalf("nothing is said of %s for %s: %+v", check, scope, r.Escapes)
-	return Escape{}
+	t.Fatalf("nothing is said of %s for %s: %+v", name, scope, r.Bypasses)
+	return Bypass{}
 }
 
 // A rate is a time, which no test asserts; that a scope is charged for what arrives is a count.
 func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	result := run(t, e, Options{}, scope("a", groupA, 20e6))
-	if len(result.Rates) != 4 {
-		t.Fatalf("%d rates, want TCP and UDP of both families: %+v", len(result.Rates), result.Rates)
+	result := run(t, e, Options{}, "a: {cgroup: /a, egress: 20Mbit}")
+	if len(result.Rows) != 4 {
+		t.Fatalf("%d rates, want TCP and UDP of both families: %+v", len(result.Rows), result.Rows)
 	}
-	for _, rate := range result.Rates {
-		if rate.Path.IPv6 && IPv6() != nil {
+	for _, row := range result.Rows {
+		if row.Path.IPv6 && IPv6() != nil {
 			continue
 		}
-		if strings.Contains(rate.Reason, "the path carries") {
-			t.Logf("%s: %s", rate.Path, rate.Reason) // a machine that is too busy for the rate says so
+		if strings.Contains(row.Reason, "the path carries") {
+			t.Logf("%s: %s", row.Path, row.Reason) // a machine that is too busy for the rate says so
 			continue
 		}
-		if len(rate.Samples) != 1 {
-			t.Errorf("%s: %d samples, %s: %s", rate.Path, len(rate.Samples), rate.Verdict, rate.Reason)
+		if len(row.Samples) != 1 {
+			t.Errorf("%s: %d samples, %s: %s", row.Path, len(row.Samples), row.Verdict, row.Reason)
 			continue
 		}
-		if q := rate.Samples[0].Quotient; q < 0.9 || q > 1.2 {
-			t.Errorf("%s: charged %.2f times", rate.Path, q)
+		if q := row.Samples[0].Quotient; q < 0.9 || q > 1.2 {
+			t.Errorf("%s: charged %.2f times", row.Path, q)
 		}
 	}
 	for check, want := range map[string][]State{
@@ -127,10 +136,7 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 func TestUsersAndPrefixesAreReached(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	user := scope("user", policy.Selector{Kind: policy.User, User: 4321}, 20e6)
-	user.Loopback = true
-	prefix := scope("prefix", policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("10.231.0.0/16")}, 20e6)
-	result := run(t, e, Options{}, user, prefix)
+	result := run(t, e, Options{}, "user: {user: 4321, egress: 20Mbit, loopback: true}", "prefix: {prefix: 10.231.0.0/16, egress: 20Mbit}")
 	for _, want := range []struct {
 		scope, check string
 		state        State
@@ -150,24 +156,19 @@ func TestUsersAndPrefixesAreReached(t *testing.T) {
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	e := setup(t)
-	shadow := scope("shadow", policy.Selector{Kind: policy.Cgroup, Text: "/b"}, 50e6)
-	shadow.Shadow = true
-	scopes := []policy.Scope{scope("slow", groupA, 64e3), shadow,
-		scope("away", policy.Selector{Kind: policy.Cgroup, Text: "/nowhere"}, 50e6),
-		scope("device", policy.Selector{Kind: policy.Interface, Text: "lo"}, 50e6)}
-	if _, err := e.Apply(scopes); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "slow: {cgroup: /a, egress: 64kbit}", "shadow: {cgroup: /b, egress: 50Mbit, shadow: true}",
+		"away: {cgroup: /nowhere, egress: 50Mbit}", "device: {interface: lo, egress: 50Mbit}", "family: {egress: 60Mbit}",
+		"member: {cgroup: /a/inner, parent: family}")
 	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]struct {
-		verdict Verdict
+		verdict room.Verdict
 		why     string
 	}{
 		"slow": {CannotSay, "--duration 20s"}, "shadow": {Shadow, "does nothing"}, "away": {CannotSay, "there is no cgroup"},
-		"device": {CannotSay, "--peer"},
+		"device": {CannotSay, "--peer"}, "family": {Members, "one by one"}, "member": {"", ""},
 	}
 	for _, test := range tests {
 		if w := want[test.Scope.Name]; test.Skip != w.verdict || !strings.Contains(test.Reason, w.why) {
@@ -178,10 +179,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 
 func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
 	e := setup(t)
-	six := scope("six", policy.Selector{Kind: policy.Prefix, Prefix: netip.MustParsePrefix("2001:db8:1::/48")}, 50e6)
-	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6), six}); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}", "six: {prefix: '2001:db8:1::/48', egress: 50Mbit}")
 	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(errors.New("IPv6: switched off"))
 	if err != nil || len(tests) != 4 {
 		t.Fatalf("%d tests, want TCP and UDP of each scope; %v", len(tests), err)
@@ -195,42 +193,20 @@ func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
 
 func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
 	e := setup(t)
-	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy is in force") {
+	if _, err := (Options{Engine: e}).Plan(nil); fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "no policy with scopes is in force") {
 		t.Errorf("without a policy: %v", err)
 	}
-	if _, err := e.Apply([]policy.Scope{scope("backups", groupA, 50e6)}); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "backups: {cgroup: /a, egress: 50Mbit}")
 	_, err := Options{Engine: e, Scope: "backup"}.Plan(nil)
 	if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), `did you mean "backups"`) {
 		t.Errorf("with a wrong scope: %v", err)
 	}
 }
 
-// A scope inside another cannot be blamed for the outer's limit.
-func TestATighterScopeAroundIsNamed(t *testing.T) {
-	e := setup(t)
-	inner := scope("inner", policy.Selector{Kind: policy.Cgroup, Text: "/a/inner"}, 80e6)
-	if _, err := e.Apply([]policy.Scope{scope("outer", groupA, 50e6), inner}); err != nil {
-		t.Fatal(err)
-	}
-	tests, err := Options{Engine: e, Scope: "inner", Duration: time.Second, Repetitions: 1}.Plan(nil)
-	if err != nil || len(tests) == 0 {
-		t.Fatal(tests, err)
-	}
-	for _, test := range tests {
-		if !strings.HasPrefix(test.tighter, "outer with 50 Mbit/s") {
-			t.Errorf("%s: tighter is %q", test.Path, test.tighter)
-		}
-	}
-}
-
 func TestAnAddressInUseIsRefused(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
 	err := inNamespace(t, func() error {
 		conn, err := rtnl.Open(nil)
 		if err != nil {
@@ -250,9 +226,7 @@ func TestAnAddressInUseIsRefused(t *testing.T) {
 
 func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 	e := setup(t)
-	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
 	peer, err := station.Resolve(t.Context(), "127.0.0.1:9", "")
 	if err != nil {
 		t.Fatal(err)
@@ -269,9 +243,7 @@ func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
-	if _, err := e.Apply([]policy.Scope{scope("a", groupA, 50e6)}); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	reports := 0

@@ -1,6 +1,7 @@
 package testutil
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -10,8 +11,8 @@ import (
 // absent is what each test kernel is known to lack, measured under the kernels that testkernel/build makes (Linux 7.2). All
 // other features that a test names are there, and a probe that says otherwise is wrong.
 var absent = map[string]string{
-	"uml": "jit sk_storage-updates struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed",
-	"x86": "seccomp speed",
+	"uml": "hfsc jit sk_storage-updates struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
+	"x86": "hfsc seccomp speed instruction-clock",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.
@@ -24,6 +25,15 @@ func Need(t testing.TB, feature string, err error) {
 		t.Fatalf("the %s test kernel is known to have %s, and the probe says: %v", kernel, feature, err)
 	}
 	t.Skipf("needs %s: %v", feature, err)
+}
+
+// NeedInstructionClock skips a test whose outcome follows from how fast a processor is, and whether it has it for itself. Such
+// tests run in the guest whose clock counts instructions (testkernel/test -i), which finds them by this call.
+func NeedInstructionClock(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TEST_CLOCK") != "instructions" {
+		Need(t, "instruction-clock", errors.New("processors differ, and others use them; testkernel/test -i has one whose clock counts instructions"))
+	}
 }
 
 // KnownAbsent says whether the test kernel lacks the feature; see testkernel/README.md.

@@ -16,28 +16,41 @@ import (
 	"weir/internal/kernel/tc"
 )
 
+// lasting is how long a difference lasts before it counts: longer than what tests beside this one make and take away.
+const lasting = time.Minute
+
 // Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their qdiscs and XDP programs, BPF
-// pins, cgroups of labs and commands, and entries of /run/weir. When the test ends all must be as before. The kernel takes namespaces apart in the
-// background and other tests may run beside, so that a difference counts once it has lasted ten seconds.
+// pins, cgroups of labs and commands, and entries of /run/weir. When the test ends all must be as before. The kernel takes
+// namespaces apart in the background, and tests of other processes make and remove labs beside this one: what has gone again
+// after a while, whatever else has come meanwhile, was not left behind.
 func Snapshot(t testing.TB) {
 	t.Helper()
 	NeedRoot(t)
 	before := inventory(t)
 	t.Cleanup(func() {
-		var changed []string
-		for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Millisecond) {
-			changed = difference(before, inventory(t))
-			if len(changed) == 0 || time.Now().After(deadline) {
-				break
-			}
-		}
-		for _, line := range changed {
+		for _, line := range lasts(lasting, func() []string { return difference(before, inventory(t)) }) {
 			t.Errorf("the test left the host changed: %s", line)
 		}
 	})
 }
 
-// difference lists what is only in one of two sorted inventories.
+// lasts returns which of the changes that there are now are there each time it looks, for so long.
+func lasts(long time.Duration, look func() []string) []string {
+	changed := look()
+	for deadline := time.Now().Add(long); len(changed) > 0 && time.Now().Before(deadline); {
+		<-time.After(min(100*time.Millisecond, long))
+		now := look()
+		changed = slices.DeleteFunc(changed, func(line string) bool { return !slices.Contains(now, line) })
+	}
+	return changed
+}
+
+// others says whether an item is a lab's or a command's, which was there before the test: its owner may end it at any time.
+func others(item string) bool {
+	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-")
+}
+
+// difference lists what is only in one of two sorted inventories, but for what others have ended.
 func difference(before, after []string) (changed []string) {
 	for _, item := range after {
 		if _, found := slices.BinarySearch(before, item); !found {
@@ -45,7 +58,7 @@ func difference(before, after []string) (changed []string) {
 		}
 	}
 	for _, item := range before {
-		if _, found := slices.BinarySearch(after, item); !found {
+		if _, found := slices.BinarySearch(after, item); !found && !others(item) {
 			changed = append(changed, "gone: "+item)
 		}
 	}

@@ -1,8 +1,10 @@
 package testutil
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -10,9 +12,29 @@ import (
 )
 
 func TestDifference(t *testing.T) {
-	got := difference([]string{"a", "b", "d"}, []string{"a", "c", "d"})
+	got := difference([]string{"a", "b", "d", "namespace weir-123456-peer"}, []string{"a", "c", "d"})
 	if diff := cmp.Diff([]string{"new: c", "gone: b"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What others make and remove meanwhile comes under other names; what was left behind is there each time.
+func TestOnlyWhatLastsIsLeftBehind(t *testing.T) {
+	looks := 0
+	got := lasts(100*time.Microsecond, func() []string {
+		looks++
+		return []string{"new: left", fmt.Sprint("new: of others ", looks)}
+	})
+	if diff := cmp.Diff([]string{"new: left"}, got); diff != "" || looks < 2 {
+		t.Errorf("after %d looks (-want +got):\n%s", looks, diff)
+	}
+	looks = 0
+	got = lasts(time.Hour, func() []string {
+		looks++
+		return []string{fmt.Sprint("new: of others ", looks)}
+	})
+	if len(got) > 0 || looks != 2 {
+		t.Errorf("%q after %d looks, want nothing after the second", got, looks)
 	}
 }
 

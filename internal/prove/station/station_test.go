@@ -9,8 +9,11 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
 	"weir/internal/fault"
@@ -107,6 +110,57 @@ func TestMeasureCallsBothEdgesAndCountsWithinThem(t *testing.T) {
 	}
 	if edges != 2 || got.Received.Octets == 0 || got.All.Octets <= got.Received.Octets || got.Received.At < 100*time.Millisecond {
 		t.Errorf("%d edges, %+v", edges, got)
+	}
+}
+
+// The congestion control is the sending socket's, whichever end that is.
+func TestTheSendersCongestionControlIsReported(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		server := serve(t, "127.0.0.1:0", "")
+		pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr()}, Place{},
+			Flow{Protocol: TCP, Connections: 2, Rate: 1e6, Congestion: "reno", Reverse: reverse})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := pair.Measure(t.Context(), 0, 10*time.Millisecond, func() error { return nil })
+		pair.Close()
+		if err != nil || got.Congestion != "reno" {
+			t.Errorf("reverse %t: %q, %v", reverse, got.Congestion, err)
+		}
+	}
+}
+
+// Marks take privilege, and the sockets are the user's nevertheless.
+func TestSocketsAreMarkedBeforeTheyConnectOrAfterwards(t *testing.T) {
+	testutil.NeedRoot(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	at := listener.Addr().(*net.TCPAddr).AddrPort()
+	user := uint32(4321)
+	for _, network := range []string{"tcp", "udp"} {
+		for _, late := range []bool{false, true} {
+			c, err := Task{Target: at, User: &user, Mark: 0x17, Late: late}.open(network)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := c.(syscall.Conn).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = raw.Control(func(fd uintptr) {
+				if mark, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK); err != nil || mark != 0x17 {
+					t.Errorf("%s, late %t: mark %#x, %v", network, late, mark, err)
+				}
+				var info unix.Stat_t
+				if err := unix.Fstat(int(fd), &info); err != nil || (info.Uid == user) == late {
+					t.Errorf("%s, late %t: the socket is user %d's, %v", network, late, info.Uid, err)
+				}
+			})
+			_ = c.Close()
+		}
 	}
 }
 
