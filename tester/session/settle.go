@@ -18,7 +18,7 @@ func (r *running) account() (Account, error) {
 		Epoch:      epoch(),
 		Mechanisms: map[string]string{}, Series: r.past, Lateness: &hist.Histogram{},
 	}
-	found := map[uint16]tester.Counts{}
+	found := map[string]map[uint16]tester.Counts{} // by receiving port: each analyzer knows its own streams alone
 	for _, name := range r.order {
 		analysis, err := r.receivers[name].Snapshot()
 		if err != nil {
@@ -26,8 +26,9 @@ func (r *running) account() (Account, error) {
 		}
 		a.Foreign += analysis.Foreign
 		a.Unknown += analysis.Unknown
+		found[name] = map[uint16]tester.Counts{}
 		for _, c := range analysis.Streams {
-			found[c.Stream] = c
+			found[name][c.Stream] = c
 		}
 	}
 	for i, d := range r.config.Directions {
@@ -39,10 +40,10 @@ func (r *running) account() (Account, error) {
 			a.Lateness.Merge(generation.Lateness)
 		}
 		for _, stream := range d.Schedule.Streams {
-			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found))
+			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found[d.To.String()]))
 		}
 		if d.To.Here() && len(d.Schedule.Streams) == 0 {
-			a.Streams = append(a.Streams, unannounced(d, found)...)
+			a.Streams = append(a.Streams, unannounced(d, found[d.To.String()])...)
 		}
 	}
 	return a, nil
