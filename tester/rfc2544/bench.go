@@ -177,7 +177,7 @@ func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 func flowOf(s session.Stream) Flow {
 	c := s.Received
 	return Flow{
-		Sent: s.Sent.Frames, Received: c.Unique + c.OutOfWindow, Offered: s.Rate(), Forwarded: s.Arrival(),
+		Sent: s.Sent.Frames, Received: c.Unique, Offered: s.Rate(), Forwarded: s.Arrival(),
 		Duplicates: c.Duplicates, Reordered: c.Reordered, Delay: c.Delay,
 	}
 }

@@ -94,6 +94,8 @@ type Receiver interface {
 type Reception struct {
 	Streams []uint16 // announced identifiers
 	Capture bool     // keep frames around errors
+	// Relative: some sender is elsewhere and has another clock, so delays count from a stream's smallest one.
+	Relative bool
 }
 
 // Engine opens the two ends of a test. The machine's own uses BPF; tests use a simulated one.

@@ -46,6 +46,7 @@ func (r *running) account() (Account, error) {
 			a.Streams = append(a.Streams, unannounced(d, found[d.To.String()])...)
 		}
 	}
+	a.reclock()
 	return a, nil
 }
 
@@ -123,7 +124,8 @@ func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
 // SequenceBits is the part of a sequence number that counts; the bits above it are the stream's identifier.
 const SequenceBits = 48
 
-// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is not lost.
+// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is lost (RFC 7680's threshold). Of a sender
+// that began again only the frames since then count.
 func (s *Stream) lose() {
 	if s.Received == nil {
 		return
@@ -132,8 +134,7 @@ func (s *Stream) lose() {
 	if s.Sent == nil {
 		return
 	}
-	arrived := s.Received.Unique + s.Received.OutOfWindow
-	s.Lost = s.Sent.Frames - min(arrived, s.Sent.Frames)
+	s.Lost = s.Sent.Frames - min(s.Received.Unique-s.Received.Earlier, s.Sent.Frames)
 	seen := uint64(0)
 	if s.Received.Received > 0 {
 		seen = s.Received.HighestSequence&(1<<SequenceBits-1) + 1
