@@ -81,6 +81,7 @@ type Policy string
 const (
 	Skip    Policy = "skip"     // leave out what is late; the rate is missed and said so, gaps stay right
 	CatchUp Policy = "catch-up" // send late frames back to back; the count stays right
+	Space   Policy = "space"    // move all that follows: no two frames are closer than 7/8 of the gap, and the rate is missed
 )
 
 // Schedule is what one generator sends.

@@ -109,7 +109,12 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	}
 	ports := openPorts(s)
 	defer func() { err = errors.Join(err, ports.close()) }()
-	bench, err := f.bench(ports, d)
+	device, giveBack, err := f.forwards(ctx, ports)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, giveBack()) }()
+	bench, err := f.bench(ports, d, device)
 	if err != nil {
 		return err
 	}
@@ -146,7 +151,7 @@ func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f r
 	return runErr
 }
 
-func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction) (*rfc2544.Ports, error) {
+func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction, device rfc2544.Device) (*rfc2544.Ports, error) {
 	from, err := ports.port(d.From, false)
 	if err != nil {
 		return nil, err
@@ -167,10 +172,6 @@ func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction) (*rfc2544.Ports, 
 	}
 	if len(to.CPUs) == 0 {
 		to.CPUs = from.CPUs
-	}
-	device, err := f.forwards(ports)
-	if err != nil {
-		return nil, err
 	}
 	return &rfc2544.Ports{A: from, B: to, Header: d.Schedule.Streams[0].Header, Bidirectional: f.bidirectional, IKnow: f.iKnow, Device: device}, nil
 }

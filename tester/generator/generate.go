@@ -110,6 +110,9 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 		return nil, err
 	}
 	choice := Choose(plan, LiveFrames())
+	if schedule.Policy == tester.Space && LiveFrames() == nil && unfit(plan) == "" {
+		choice.Mechanism = Live // who asks for even gaps does not want a sleeper
+	}
 	return StartWith(ctx, port, schedule, choice.Mechanism)
 }
 

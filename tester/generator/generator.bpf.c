@@ -109,16 +109,16 @@ static __always_inline __u64 wait(__u64 until)
 		__s64 below = (__s64)((other) - (key));     \
 		__u64 mask = (__u64)(below >> 63);          \
 		key += (__u64)below & mask;                 \
-		place += ((there) - (place)) & (__u32)mask; \
+		place += ((there) - (place)) & mask; \
 	} while (0)
 
 /* put_root - replaces the smallest key. */
 static __always_inline void put_root(struct heap *h, __u64 key)
 {
-	__u32 at = 0, left, right;
-	__u64 a, b, c, d;
+	__u64 at = 0, left, right, a, b, c, d;
 
 	for (int level = 0; level < 6; level++) {
+		asm volatile("" : "+r"(at)); /* one register is checked and used: older verifiers know no copies of half of one */
 		if (at >= 1024)
 			break;
 		left = 4 * at + 1;
@@ -135,6 +135,7 @@ static __always_inline void put_root(struct heap *h, __u64 key)
 		h->keys[at] = a;
 		at = left;
 	}
+	asm volatile("" : "+r"(at));
 	if (at < GENERATOR_HEAP)
 		h->keys[at] = key;
 }
@@ -262,6 +263,8 @@ static __always_inline __u64 late(struct account *a, const struct plan *plan, st
 	a->lateness_sum += lateness;
 	if (lateness > settings.late_after)
 		p->late++;
+	if (settings.space)
+		return lateness > plan->period / 8 ? lateness : 0;
 	if (!settings.skip || lateness < plan->period || lateness < settings.tolerance || !plan->period)
 		return 0;
 	missed = lateness / plan->period;

@@ -112,6 +112,9 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 	if t.Frames == 0 && t.Rate > 0 && t.Then == nil {
 		schedule.Policy, schedule.Tolerance, schedule.Coalesce = tester.Skip, tolerable*s.Gap, coalesce
 	}
+	if t.Even {
+		schedule.Policy, schedule.Tolerance, schedule.Coalesce, schedule.Batch = tester.Space, 0, 0, 1
+	}
 	if t.Then != nil {
 		schedule.Streams[0].Frames = uint64(t.Rate * t.Duration.Seconds())
 		after := s
@@ -129,6 +132,8 @@ const (
 	tolerable = 100
 	// coalesce is how long a paced frame may wait for others to leave together with it.
 	coalesce = 20 * time.Microsecond
+	// mostTogether is how many frames a generator hands over in one go.
+	mostTogether = 64
 )
 
 // id gives identifiers in turn; a stream of a trial long past has no frame left on its way.
@@ -149,6 +154,7 @@ func gapOf(rate float64) time.Duration {
 // outcomeOf reads a trial's outcome from the account of its run.
 func outcomeOf(a session.Account, t Trial) Outcome {
 	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed, Refused: a.Refused}
+	o.Even, o.Together = t.Even, together(a.Lateness, t)
 	step := 1
 	if t.Then != nil {
 		step = streamsPerDirection
@@ -172,6 +178,21 @@ func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 		}
 	}
 	return n
+}
+
+// together is how many frames left in one go at most: those that were waited for, or those that a late generator made up for.
+func together(lateness *hist.Histogram, t Trial) uint64 {
+	switch {
+	case t.Even:
+		return 1
+	case t.Rate == 0:
+		return mostTogether
+	}
+	waited := uint64(min(max(t.Rate*coalesce.Seconds(), 1), mostTogether))
+	if t.Batch == 1 {
+		waited = 1
+	}
+	return max(waited, min(lateness.Max()/uint64(gapOf(t.Rate)), tolerable)+1)
 }
 
 func flowOf(s session.Stream) Flow {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type engine struct {
 	schedules []tester.Schedule
 	from      []string
 	lost      func(stream tester.Stream, at time.Duration) bool // at: when the frame is due, from the start
+	stopped   atomic.Int64                                      // after began; 0 is not
 	instant   bool                                              // the schedule is over at once
 	closed    int
 }
@@ -43,7 +45,12 @@ func (e *engine) Send(_ context.Context, from session.Port, schedule tester.Sche
 	return s, nil
 }
 
-func (s *sending) Stop() { s.once.Do(func() { close(s.stop) }) }
+func (s *sending) Stop() {
+	s.once.Do(func() {
+		s.e.stopped.Store(int64(time.Since(s.e.began)))
+		close(s.stop)
+	})
+}
 
 func (s *sending) Wait() (tester.Generation, error) {
 	<-s.stop
@@ -55,6 +62,9 @@ func (e *engine) due(s tester.Stream, schedule tester.Schedule) uint64 {
 	now := schedule.Duration
 	if !e.instant {
 		now = min(now, time.Since(e.began))
+		if stopped := time.Duration(e.stopped.Load()); stopped > 0 {
+			now = min(now, stopped)
+		}
 	}
 	n := uint64(max(now-s.Start, 0) / s.Gap)
 	if s.Frames > 0 {
