@@ -128,6 +128,12 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	return a.benchmarked(report, runErr, s, f)
 }
 
+// rfcResult is the document of --format json.
+type rfcResult struct {
+	labResult
+	Results rfc2544.Document `json:"results"`
+}
+
 // benchmarked writes and prints the report.
 func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f rfcFlags) error {
 	b := report.Bundle()
@@ -136,7 +142,10 @@ func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f r
 		return errors.Join(err, runErr)
 	}
 	if a.format == "json" {
-		if err := a.json(labResult{Format: "weir-rfc2544-result/1", Bundle: f.out, Manifest: b.Manifest, Rows: orEmpty(summary.Rows(b.Samples)), Verdicts: orEmpty(b.Verdicts)}); err != nil {
+		if err := a.json(rfcResult{
+			labResult: labResult{Format: "weir-rfc2544-result/1", Bundle: f.out, Manifest: b.Manifest, Rows: orEmpty(summary.Rows(b.Samples)), Verdicts: orEmpty(b.Verdicts)},
+			Results:   report.Document(),
+		}); err != nil {
 			return err
 		}
 	} else {

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/testutil"
+	"weir/record"
 	"weir/tester/rfc2544"
 )
 
@@ -140,6 +141,15 @@ func TestACancelledBenchmarkKeepsWhatItHas(t *testing.T) {
 	report, err := rfc2544.Run(ctx, c, d)
 	if err != nil || !report.Stopped || len(report.Throughput) != 2 {
 		t.Errorf("error %v, stopped %v, %d results; want no error, stopped, 2 results", err, report.Stopped, len(report.Throughput))
+	}
+	missing := 0
+	for _, v := range report.Bundle().Verdicts {
+		if v.Outcome == record.NotMeasured && v.Labels["frame size"] == "256" {
+			missing++
+		}
+	}
+	if missing != 1 {
+		t.Errorf("the verdicts of a stopped benchmark are %+v; want that of 256 octets not measured", report.Bundle().Verdicts)
 	}
 }
 
