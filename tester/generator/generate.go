@@ -127,6 +127,9 @@ func StartWith(ctx context.Context, port Port, schedule tester.Schedule, mechani
 		if reason := unfit(plan); reason != "" {
 			return nil, fault.New(fault.Usage, "use "+Packet, "send with %s: %s", Live, reason)
 		}
+		if parts := divide(port, schedule, plan); parts != nil {
+			return startGroup(ctx, port, parts)
+		}
 		return startLive(ctx, port, schedule, plan)
 	case Packet:
 		return packet.Start(ctx, port, schedule)
