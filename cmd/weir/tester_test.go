@@ -226,6 +226,8 @@ func TestTesterWrongUsage(t *testing.T) {
 		{[]string{"tester", "run", "nowhere.yaml"}, "nowhere.yaml"},
 		{[]string{"tester", "send", "--from", "tg0", "--rate", "fast"}, `rate "fast" is not understood`},
 		{[]string{"tester", "send", "--from", "tg0", "--size", "60"}, "too short"},
+		{[]string{"tester", "run", "--from", "a", "--to", "b", "--metrics", "0.0.0.0:9465"}, "no loopback address"},
+		{[]string{"tester", "send", "--from", "tg0", "--rate", "1000Gpps"}, "1000Gpps"},
 		{[]string{"tester", "receive", "--to", "tg0", "--streams", "0"}, "--streams 0"},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--tests", "speed"}, ""},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--sizes", "small"}, `"small" is not a number`},

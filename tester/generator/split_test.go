@@ -1,6 +1,8 @@
 package generator
 
 import (
+	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -55,6 +57,10 @@ func TestDivideKeepsStreamsWholeAndSpreadsTheirRate(t *testing.T) {
 // TestPartsSendTogetherWhatOneWould sends by number on two processors and wants every frame.
 func TestPartsSendTogetherWhatOneWould(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Need(t, "live-frames", LiveFrames())
+	if runtime.NumCPU() < 2 {
+		testutil.Need(t, "cpu-affinity", errors.New("one CPU alone"))
+	}
 	r := newQueues(t)
 	schedule := tester.Schedule{Duration: 30 * time.Second}
 	const frames = 5000
