@@ -15,22 +15,22 @@ type metric struct {
 	value            func(session.Stream) (v float64, known bool)
 }
 
-func received(value func(session.Stream) uint64) func(session.Stream) (float64, bool) {
+// only is a counter of the streams that have it.
+func only(has func(session.Stream) bool, value func(session.Stream) uint64) func(session.Stream) (float64, bool) {
 	return func(s session.Stream) (float64, bool) {
-		if s.Received == nil {
+		if !has(s) {
 			return 0, false
 		}
 		return float64(value(s)), true
 	}
 }
 
+func received(value func(session.Stream) uint64) func(session.Stream) (float64, bool) {
+	return only(func(s session.Stream) bool { return s.Received != nil }, value)
+}
+
 func sent(value func(session.Stream) uint64) func(session.Stream) (float64, bool) {
-	return func(s session.Stream) (float64, bool) {
-		if s.Sent == nil {
-			return 0, false
-		}
-		return float64(value(s)), true
-	}
+	return only(func(s session.Stream) bool { return s.Sent != nil }, value)
 }
 
 var streamMetrics = []metric{

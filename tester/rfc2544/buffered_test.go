@@ -87,16 +87,7 @@ func search(t *testing.T, q *queue) rfc2544.ThroughputResult {
 	t.Helper()
 	c := quick(rfc2544.Throughput)
 	c.Pause, q.final = q.rest, c.FinalTime
-	return run2(t, c, q).Throughput[0]
-}
-
-func run2(t *testing.T, c rfc2544.Config, b rfc2544.Bench) rfc2544.Report {
-	t.Helper()
-	report, err := rfc2544.Run(context.Background(), c, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return run(t, c, q).Throughput[0]
 }
 
 // TestThroughputOfBufferedDevices is the search's contract: whatever a device stores, the result is within the resolution of
@@ -178,7 +169,7 @@ func TestADeviceThatAlwaysLosesHasNoThroughput(t *testing.T) {
 	c.Acceptable = 0.002
 	q := &queue{capacity: 1e5, loss: 0.001}
 	c.Pause = q.rest
-	if got := run2(t, c, q).Throughput[0]; math.Abs(got.Rate/1e5-1.0005) > c.Resolution {
+	if got := run(t, c, q).Throughput[0]; math.Abs(got.Rate/1e5-1.0005) > c.Resolution {
 		t.Errorf("with a loss that is accepted: %.0f, want about 100000", got.Rate)
 	}
 }

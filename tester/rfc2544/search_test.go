@@ -13,7 +13,7 @@ import (
 	"weir/tester/rfc2544"
 )
 
-func run(t *testing.T, c rfc2544.Config, d *device) rfc2544.Report {
+func run(t *testing.T, c rfc2544.Config, d rfc2544.Bench) rfc2544.Report {
 	t.Helper()
 	report, err := rfc2544.Run(context.Background(), c, d)
 	if err != nil {
