@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,7 +95,8 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	}
 	d := s.Directions[0]
 	port, _ := s.Port(d.From)
-	config, err := f.config(port.Speed, d.Schedule.Streams[0].Header.Source.Is6())
+	header := d.Schedule.Streams[0].Header
+	config, err := f.config(port.Speed, header.Source.Is6(), header.VLAN != 0)
 	if err != nil {
 		return err
 	}
@@ -186,14 +188,17 @@ func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction, device rfc2544.De
 }
 
 // config is the procedure that the flags ask for.
-func (f *rfcFlags) config(speed units.BitRate, six bool) (rfc2544.Config, error) {
+func (f *rfcFlags) config(speed units.BitRate, six, tagged bool) (rfc2544.Config, error) {
 	setup := rfc2544.Setup{Speed: speed, Bidirectional: f.bidirectional, IPv6: six, Stream: stream(six, f.bidirectional), Medium: medium(speed)}
 	for _, name := range f.tests {
 		setup.Tests = append(setup.Tests, rfc2544.Test(strings.TrimSpace(name)))
 	}
-	setup.Sizes = rfc2544.StandardSizes
+	setup.Sizes = slices.Clone(rfc2544.StandardSizes)
 	if six {
-		setup.Sizes = rfc2544.IPv6Sizes
+		setup.Sizes = slices.Clone(rfc2544.IPv6Sizes)
+	}
+	if tagged { // the tag and the stamp do not fit the smallest size
+		setup.Sizes[0] += 4
 	}
 	if len(f.sizes) > 0 {
 		setup.Sizes = nil

@@ -217,6 +217,15 @@ func TestTesterRFC2544ReportsOrSaysWhyNot(t *testing.T) {
 	}
 }
 
+func TestTesterRFC2544LeavesRoomForATag(t *testing.T) {
+	for _, six := range []bool{false, true} {
+		config, err := (&rfcFlags{tests: []string{"throughput"}}).config(0, six, true)
+		if want := map[bool]int{false: 68, true: 88}[six]; err != nil || config.Sizes[0] != want || config.Sizes[1] != 128 {
+			t.Errorf("IPv6 %t: sizes %v, %v; want %d first", six, config.Sizes, err, want)
+		}
+	}
+}
+
 func TestTesterWrongUsage(t *testing.T) {
 	for _, test := range []struct {
 		args []string
