@@ -82,7 +82,7 @@ func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error)
 	unfit := &unfitError{Short: true}
 	attempts := max(r.Attempts, 1)
 	if t.Even {
-		attempts = min(attempts, 2)
+		attempts = min(attempts, 3)
 	}
 	for range attempts {
 		outcome, err := r.once(ctx, t)
@@ -184,7 +184,9 @@ func (r *runner) again(ctx context.Context, test Test, t Trial, repetition int) 
 		if u == nil || !u.Short {
 			return outcome, err
 		}
-		r.uneven = t.Rate
+		if u.Best < 0.9*t.Rate { // not merely disturbed
+			r.uneven = t.Rate
+		}
 	}
 	return r.valid(ctx, test, t)
 }
