@@ -33,7 +33,7 @@ func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 		return sum, fmt.Errorf("read counters of scope %d: %w", scope, err)
 	}
 	var times []limitLimitRtt
-	if err := p.objects.LimitTrips.Lookup(uint32(scope), &times); err != nil {
+	if err := p.objects.LimitRtts.Lookup(uint32(scope), &times); err != nil {
 		return sum, fmt.Errorf("read round-trip times of scope %d: %w", scope, err)
 	}
 	for _, c := range counts {

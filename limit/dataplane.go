@@ -44,7 +44,7 @@ func Load(scopes int) (*DataPlane, error) {
 	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	for _, name := range []string{"limit_tree", "limit_trips"} {
+	for _, name := range []string{"limit_tree", "limit_rtts"} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
@@ -163,7 +163,7 @@ func (p *DataPlane) prepare(index uint32, rate uint64) error {
 	}
 	state.FairRate = rate
 	return errors.Join(p.objects.LimitStates.Put(index, &state),
-		p.objects.LimitShares.Put(index, &limitLimitSharing{Unit: rate << unitShift}))
+		p.objects.LimitShares.Put(index, &limitLimitFairShare{Unit: rate << unitShift}))
 }
 
 // Close detaches the programs and frees their maps, except where they are pinned.

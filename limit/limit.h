@@ -31,34 +31,34 @@ struct limit_config {
 	__u64 min;        /* octet/s that the parent keeps for the scope; 0 for none */
 	__u64 min_cost;   /* ns per octet at min, times 2^LIMIT_COST_SHIFT */
 	__u32 weight;     /* part in what the parent has, against its siblings' weights; 0 without a parent */
-	__u32 batch;      /* octets that a socket may be charged for in advance; 0 for none */
+	__u32 quota;      /* octets that a socket may be charged for in advance; 0 for none */
 };
 
 /* Written by the data plane, by atomic operations alone; one cache line. */
 struct limit_state {
 	__s64 finish_ns;       /* virtual finish time of the last admitted packet, CLOCK_MONOTONIC */
 	__u64 fair_rate;       /* octet/s that one flow may send at */
-	__u64 window_start_ns; /* of the current rate measurement */
-	__u64 window_bytes;    /* octets offered in it */
+	__u64 interval_start_ns; /* of the current rate measurement */
+	__u64 interval_bytes;    /* octets offered in it */
 	__u32 updates;         /* of fair_rate */
-	__u32 census;          /* number of the count of TCP senders that goes on */
-	__s64 window_queue_ns; /* the shortest queue that a packet has met in it */
-	__u64 window_largest;  /* octets of the largest packet in it */
-	__u64 interval_ns;     /* the least length of it */
+	__u32 flow_count;          /* number of the count of TCP senders that goes on */
+	__s64 interval_queue_ns; /* the shortest queue that a packet has met in it */
+	__u64 interval_largest;  /* octets of the largest packet in it */
+	__u64 interval_least_ns;   /* the least length of it */
 };
 
 /* What a scope with a parent may use of it, and what a parent lets its children have. Written by the data plane alone. */
-struct limit_sharing {
+struct limit_fair_share {
 	__s64 guaranteed_ns; /* virtual finish time of the last packet at rate min, CLOCK_MONOTONIC */
 	__u64 allowed;       /* octet/s that a child may use now; 0 before its first interval */
 	__u64 cost;          /* ns per octet at that rate, times 2^LIMIT_COST_SHIFT */
 	__u64 unit;          /* octet/s that a parent gives a child per unit of weight, times 2^LIMIT_UNIT_SHIFT */
 	__u64 slowest_ns;    /* the longest interval in which one of its children follows, forgotten slowly; 0 without children */
-	__u32 pressed;       /* whether children's traffic has met half the drop threshold in the current window */
-	__u32 trip_us;       /* round trip of the senders, without queues: a mean of those last counted; 0 before the first */
+	__u32 congested;       /* whether children's traffic has met half the drop threshold in the current window */
+	__u32 rtt_us;       /* round trip of the senders, without queues: a mean of those last counted; 0 before the first */
 	__u32 counted;       /* TCP senders that the current census has met */
 	__u32 senders;       /* TCP senders that the last one has met; 0 before, and after a silence */
-	__u64 census_bytes;  /* octets offered in the current census */
+	__u64 flow_count_bytes;  /* octets offered in the current census */
 	__u64 earlier;       /* octet/s that one flow could send at before the fair rate was last moved */
 };
 

@@ -26,7 +26,7 @@ type limitLimitConfig struct {
 	Min       uint64
 	MinCost   uint64
 	Weight    uint32
-	Batch     uint32
+	Quota     uint32
 }
 
 type limitLimitCounters struct {
@@ -41,6 +41,21 @@ type limitLimitCounters struct {
 	Retries  uint64
 	Windows  uint64
 	Queue    [32]uint64
+}
+
+type limitLimitFairShare struct {
+	_              structs.HostLayout
+	GuaranteedNs   int64
+	Allowed        uint64
+	Cost           uint64
+	Unit           uint64
+	SlowestNs      uint64
+	Congested      uint32
+	RttUs          uint32
+	Counted        uint32
+	Senders        uint32
+	FlowCountBytes uint64
+	Earlier        uint64
 }
 
 type limitLimitNode struct {
@@ -63,32 +78,17 @@ type limitLimitSettings struct {
 	Unused     uint32
 }
 
-type limitLimitSharing struct {
-	_            structs.HostLayout
-	GuaranteedNs int64
-	Allowed      uint64
-	Cost         uint64
-	Unit         uint64
-	SlowestNs    uint64
-	Pressed      uint32
-	TripUs       uint32
-	Counted      uint32
-	Senders      uint32
-	CensusBytes  uint64
-	Earlier      uint64
-}
-
 type limitLimitState struct {
-	_             structs.HostLayout
-	FinishNs      int64
-	FairRate      uint64
-	WindowStartNs uint64
-	WindowBytes   uint64
-	Updates       uint32
-	Census        uint32
-	WindowQueueNs int64
-	WindowLargest uint64
-	IntervalNs    uint64
+	_               structs.HostLayout
+	FinishNs        int64
+	FairRate        uint64
+	IntervalStartNs uint64
+	IntervalBytes   uint64
+	Updates         uint32
+	FlowCount       uint32
+	IntervalQueueNs int64
+	IntervalLargest uint64
+	IntervalLeastNs uint64
 }
 
 type limitMatchPrefix struct {
@@ -117,19 +117,19 @@ type limitSocketState struct {
 		Low   uint64
 		Where uint64
 	}
-	Pace        uint32
-	Application uint32
-	Window      uint32
-	Clamp       uint32
-	OwnClamp    uint32
-	_           [4]byte
-	TurnNs      int64
-	PaceSeen    struct {
+	Pace     uint32
+	OwnRate  uint32
+	Cwnd     uint32
+	Rwnd     uint32
+	OwnRwnd  uint32
+	_        [4]byte
+	TurnNs   int64
+	PaceRead struct {
 		_     structs.HostLayout
 		Value uint32
 		Since uint32
 	}
-	WindowSeen struct {
+	RwndRead struct {
 		_     structs.HostLayout
 		Value uint32
 		Since uint32
@@ -148,9 +148,9 @@ type limitSocketState struct {
 	AckedNs      int64
 	BehindNs     int64
 	Fair         uint64
-	Looked       uint32
+	PaceVersion  uint32
 	_            [4]byte
-	Credit       [2]struct {
+	Quota        [2]struct {
 		_        structs.HostLayout
 		Word     uint64
 		List     uint64
@@ -172,11 +172,11 @@ const (
 	limitMapLimitCounts     = "limit_counts"
 	limitMapLimitCurrent    = "limit_current"
 	limitMapLimitOverflow   = "limit_overflow"
+	limitMapLimitRtts       = "limit_rtts"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
 	limitMapLimitTree       = "limit_tree"
-	limitMapLimitTrips      = "limit_trips"
 	limitMapScopeCgroups    = "scope_cgroups"
 	limitMapScopeInterfaces = "scope_interfaces"
 	limitMapScopeMarks      = "scope_marks"
@@ -248,11 +248,11 @@ type limitMapSpecs struct {
 	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.MapSpec `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
+	LimitRtts       *ebpf.MapSpec `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
 	LimitTree       *ebpf.MapSpec `ebpf:"limit_tree"`
-	LimitTrips      *ebpf.MapSpec `ebpf:"limit_trips"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
@@ -292,11 +292,11 @@ type limitMaps struct {
 	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.Map `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
+	LimitRtts       *ebpf.Map `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
 	LimitTree       *ebpf.Map `ebpf:"limit_tree"`
-	LimitTrips      *ebpf.Map `ebpf:"limit_trips"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
@@ -311,11 +311,11 @@ func (m *limitMaps) Close() error {
 		m.LimitCounts,
 		m.LimitCurrent,
 		m.LimitOverflow,
+		m.LimitRtts,
 		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,
 		m.LimitTree,
-		m.LimitTrips,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,
 		m.ScopeMarks,

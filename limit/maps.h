@@ -7,16 +7,16 @@
 #include "limit.h"
 
 /* When one of a socket's options was last read. */
-struct glance {
+struct sampled_read {
 	__u32 value; /* what it should have been then; 0 before the first time */
 	__u32 since; /* callbacks */
 };
 
 /*
- * Octets that scopes were charged for and that a socket has not sent yet (credit.h). Who takes octets compares and swaps the word,
+ * Octets that scopes were charged for and that a socket has not sent yet (quota.h). Who takes octets compares and swaps the word,
  * so that what it has read beside belongs to it; who renews the rest has made the number odd before.
  */
-struct credit {
+struct quota {
 	__u64 word;     /* how often it was renewed, twice, and octets left in the low half */
 	__u64 list;     /* the scopes, packed */
 	__u64 where;    /* generation of the scopes, and the index of the interface that the octets are good for */
@@ -27,8 +27,8 @@ struct credit {
 	__u16 each;     /* bit i: it is charged for each packet */
 };
 
-/* The scopes of where a datagram socket has sent to or heard from last (remember.h), packed. */
-struct remembered {
+/* The scopes of where a datagram socket has sent to or heard from last (flow_cache.h), packed. */
+struct flow_cache {
 	__u64 list;
 	__u64 high, low; /* the other end's address; all but list is exclusive-ored with that */
 	__u64 where;     /* number of the socket's look-up, and the interface's index */
@@ -42,14 +42,14 @@ struct socket_state {
 	__u32 mark;       /* SO_MARK when they were looked up */
 	__u32 stream;     /* its packets all go to one remote */
 	__u64 list;       /* the scopes of a stream, packed */
-	struct remembered last;
+	struct flow_cache last;
 	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
-	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
-	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
-	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
-	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
+	__u32 own_rate; /* octet/s the application has set itself; UNLIMITED if it has not */
+	__u32 cwnd;      /* segments that its congestion window was last bounded to; 0 before the first time */
+	__u32 rwnd;       /* octets that its receive window was last clamped to; 0 before the first time */
+	__u32 own_rwnd;   /* what it was, by the application or the kernel's tuning */
 	__s64 turn_ns;     /* when it last had its turn to pass a full queue, CLOCK_MONOTONIC; 0 for never */
-	struct glance pace_seen, window_seen;
+	struct sampled_read pace_read, rwnd_read;
 	__u32 refused_end;  /* sequence number behind the last segment that was refused at ingress */
 	__u32 acknowledged; /* sequence number that the socket has acknowledged last */
 	__s64 refused_ns;   /* when a segment was refused, CLOCK_MONOTONIC; 0 for never */
@@ -63,8 +63,8 @@ struct socket_state {
 	__s64 acked_ns;  /* when that was, CLOCK_MONOTONIC */
 	__s64 behind_ns; /* for how long the socket was behind the fair rate then; below 0 it was ahead */
 	__u64 fair;      /* octet/s, the fair rate then */
-	__u32 looked;       /* version() when its pace was last seen to, 0 while it is held back */
-	struct credit credit[2]; /* by direction */
+	__u32 pace_version;       /* version() when its pace was last seen to, 0 while it is held back */
+	struct quota quota[2]; /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
 };
 
@@ -105,7 +105,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, __u32);
-	__type(value, struct limit_sharing);
+	__type(value, struct limit_fair_share);
 } limit_shares SEC(".maps");
 
 /* The tree of scopes. */
@@ -130,7 +130,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct limit_rtt);
-} limit_trips SEC(".maps");
+} limit_rtts SEC(".maps");
 
 /* What is remembered of every socket that has scopes looked up. */
 struct {
@@ -141,7 +141,7 @@ struct {
 } limit_sockets SEC(".maps");
 
 /* What is remembered of a packet's socket, the sender's or the receiver's; 0 for nothing. */
-static __always_inline struct socket_state *remembered_of(struct __sk_buff *skb)
+static __always_inline struct socket_state *socket_state_of(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 

@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_PACING_H
 #define WEIR_LIMIT_PACING_H
 
-#include "sharing.h"
+#include "fair_share.h"
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
@@ -12,7 +12,7 @@
 #define WINDOW_LEAST 4 /* segments; two are acknowledged at once while two are on their way */
 #define WINDOW_SLOW 3  /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
 #define UNBOUND 0x7fffffffu
-#define LOOKS 16
+#define READS 16
 
 /* What a socket may use. */
 struct allowance {
@@ -23,36 +23,36 @@ struct allowance {
 };
 
 /* A moving mean, which begins with its first value. */
-static __always_inline __u32 mean_trip(__u32 mean, __u32 trip_us)
+static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 {
-	return mean ? (7 * (__u64)mean + trip_us) >> 3 : trip_us;
+	return mean ? (7 * (__u64)mean + rtt_us) >> 3 : rtt_us;
 }
 
 /* Counts a TCP sender, and how long its round trips are, once in a census of its scope; fair.h takes them. */
-static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 trip_us)
+static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 rtt_us)
 {
-	__u32 census = state->census + 1;
+	__u32 flow_count = state->flow_count + 1;
 
-	if (*counted == census)
+	if (*counted == flow_count)
 		return;
-	*counted = census;
-	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
+	*counted = flow_count;
+	struct limit_fair_share *share = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!sharing)
+	if (!share)
 		return;
-	__sync_fetch_and_add(&sharing->counted, 1);
-	if (trip_us < UNBOUND)
-		sharing->trip_us = mean_trip(sharing->trip_us, trip_us);
+	__sync_fetch_and_add(&share->counted, 1);
+	if (rtt_us < UNBOUND)
+		share->rtt_us = mean_rtt(share->rtt_us, rtt_us);
 }
 
 /*
  * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
  * their part through what the child may use.
  */
-static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 trip_us)
+static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 rtt_us)
 {
 	struct allowance least = {.rate = UNLIMITED};
-	__u32 governed[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
+	__u32 children_of[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= known->scopes.count)
@@ -64,13 +64,13 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
 		if (direction == LIMIT_EGRESS)
-			count_flow(&known->counted[i], index, state, trip_us);
+			count_flow(&known->counted[i], index, state, rtt_us);
 		__u32 skip = 0;
 
 		for (int j = 0; j < i; j++)
-			skip |= governed[j] == known->scopes.scope[i] + 1;
+			skip |= children_of[j] == known->scopes.scope[i] + 1;
 		if (config->weight)
-			governed[i] = parent_of(known->scopes.scope[i]);
+			children_of[i] = parent_of(known->scopes.scope[i]);
 		if (!skip && state->fair_rate < least.rate) {
 			least.rate = state->fair_rate;
 			least.ahead_ns = config->mark_ns;
@@ -85,11 +85,11 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
  * Whether a socket's option is worth reading: what it should be has changed by 1.6 %, or it is every 16th callback, so that
  * what the application sets meanwhile is seen. Reading takes longer than all else in a callback.
  */
-static __always_inline __u32 worth_reading(struct glance *seen, __u64 value)
+static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 value)
 {
 	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED;
 
-	if (before && now - before + (before >> 6) <= before >> 5 && ++seen->since < LOOKS)
+	if (before && now - before + (before >> 6) <= before >> 5 && ++seen->since < READS)
 		return 0;
 	seen->value = now;
 	seen->since = 0;
@@ -101,14 +101,14 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
 {
 	__u32 current = UNLIMITED;
 
-	if (!worth_reading(&known->pace_seen, rate))
+	if (!worth_reading(&known->pace_read, rate))
 		return;
 	if (bpf_getsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)))
 		return;
 	if (!known->pace || current != known->pace)
-		known->application = current;
-	if (rate > known->application)
-		rate = known->application;
+		known->own_rate = current;
+	if (rate > known->own_rate)
+		rate = known->own_rate;
 	/* A change below 1.6 % is not worth a system call's work. */
 	if (current != UNLIMITED && rate < current + (current >> 6) && rate + (current >> 6) > current)
 		return;
@@ -130,9 +130,9 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
  * bottleneck keeps below the bound goes on as if there were none. A window that is twice the bound all the same, of a socket
  * that was open before or whose reduction was undone, takes the threshold when its next reduction ends.
  */
-static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
+static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
-	__u32 value = UNBOUND, bound = known->window ? known->window : UNBOUND;
+	__u32 value = UNBOUND, bound = known->cwnd ? known->cwnd : UNBOUND;
 	__u64 mss = ops->mss_cache;
 
 	if (allowed.rate < UNLIMITED && mss) {
@@ -147,7 +147,7 @@ static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket
 	if (ops->snd_cwnd <= value && ops->snd_cwnd < bound)
 		return;
 	if (!bpf_setsockopt(ops, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &value, sizeof(value)))
-		known->window = value;
+		known->cwnd = value;
 	/* Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel refuses this. */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));

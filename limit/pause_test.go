@@ -33,7 +33,7 @@ func newCaller(t *testing.T) *caller {
 func (c *caller) limit(t *testing.T, l Limit, fair uint64) {
 	t.Helper()
 	// No window ends within an hour.
-	state := limitLimitState{FairRate: fair, WindowStartNs: uint64(clock(t)), IntervalNs: uint64(time.Hour)}
+	state := limitLimitState{FairRate: fair, IntervalStartNs: uint64(clock(t)), IntervalLeastNs: uint64(time.Hour)}
 	if err := errors.Join(c.plane.Set(0, Egress, l), c.plane.objects.LimitStates.Put(uint32(Egress), &state)); err != nil {
 		t.Fatal(err)
 	}

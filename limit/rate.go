@@ -117,7 +117,7 @@ func (l Limit) config() limitLimitConfig {
 		DropNs:    uint64(l.Drop),
 		ReserveNs: uint64(l.Reserve),
 		Flags:     flags,
-		Batch:     l.batch(),
+		Quota:     l.quota(),
 		Overhead:  uint32(l.Overhead),
 	}
 }
@@ -128,15 +128,15 @@ const ingressSlack = 8
 
 // batch is how many octets a socket may be charged for in advance: a sixteenth of the burst. Scopes that share a parent, whose
 // rate moves, and those of the classic algorithm charge every packet.
-func (l Limit) batch() uint32 {
+func (l Limit) quota() uint32 {
 	if l.Weight > 0 || l.Classic {
 		return 0
 	}
-	return uint32(min(float64(l.Rate)/8*l.Burst.Seconds()/16, maxBatch))
+	return uint32(min(float64(l.Rate)/8*l.Burst.Seconds()/16, maxQuota))
 }
 
-// maxBatch keeps credit below what a processor sends in a tick.
-const maxBatch = 1 << 20
+// maxQuota keeps credit below what a processor sends in a tick.
+const maxQuota = 1 << 20
 
 // The values of limit.h that bpf2go does not generate.
 const (

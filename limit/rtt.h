@@ -16,12 +16,12 @@ static __always_inline void count_rtt(struct bpf_sock_ops *ops, struct socket_st
 		if (i >= known->scopes.count)
 			break;
 		__u32 scope = known->scopes.scope[i];
-		struct limit_rtt *trips = bpf_map_lookup_elem(&limit_trips, &scope);
+		struct limit_rtt *rtts = bpf_map_lookup_elem(&limit_rtts, &scope);
 
-		if (!trips)
+		if (!rtts)
 			continue;
-		trips->count[place]++;
-		trips->sum_us += us;
+		rtts->count[place]++;
+		rtts->sum_us += us;
 	}
 }
 

@@ -6,7 +6,7 @@
 #include "../bpf/match_packet.h"
 #include "maps.h"
 #include "packet.h"
-#include "sharing.h"
+#include "fair_share.h"
 
 #define SOCK_RAW 3
 #define COUNT_BITS 3
@@ -113,7 +113,7 @@ static __always_inline void look_up(struct __sk_buff *skb, const struct packet *
 		find_rest(skb, p, settings, &known->scopes);
 	known->list = pack(&known->scopes);
 	known->stream = stream;
-	known->looked = 0;
+	known->pace_version = 0;
 	known->number++;
 	known->mark = match_mark(skb);
 	/* Where marks have scopes, no packet takes the short way past is_current(). */

@@ -5,7 +5,7 @@
 
 #include "pause.h"
 #include "rtt.h"
-#include "window.h"
+#include "receive_window.h"
 
 #define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 
@@ -60,14 +60,14 @@ int limit_sockops(struct bpf_sock_ops *ops)
 
 	if (op == BPF_SOCK_OPS_RTT_CB) {
 		count_rtt(ops, known);
-		if (now == known->looked)
+		if (now == known->pace_version)
 			return 1;
 	}
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
-	known->looked = allowed.rate < allowed.most ? 0 : now;
+	known->pace_version = allowed.rate < allowed.most ? 0 : now;
 	pace(ops, known, catching_up(ops, known, &allowed));
-	bound_window(ops, known, allowed);
+	bound_cwnd(ops, known, allowed);
 	return 1;
 }
 

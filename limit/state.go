@@ -26,7 +26,7 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	}
 	index := uint32(2*scope) + uint32(direction)
 	var state limitLimitState
-	var sharing limitLimitSharing
+	var sharing limitLimitFairShare
 	var config limitLimitConfig
 	if err := errors.Join(p.objects.LimitStates.Lookup(index, &state), p.objects.LimitShares.Lookup(index, &sharing),
 		p.objects.LimitConfigs.Lookup(index, &config)); err != nil {

@@ -51,7 +51,7 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := monotonic(t)
-		state := limitLimitState{FairRate: rate / 8 / 1000, WindowBytes: c.octets, WindowStartNs: uint64(now - 1e9)}
+		state := limitLimitState{FairRate: rate / 8 / 1000, IntervalBytes: c.octets, IntervalStartNs: uint64(now - 1e9)}
 		if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 			t.Fatal(err)
 		}

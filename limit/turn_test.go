@@ -11,7 +11,7 @@ import (
 // setCounted has so many TCP senders met in a scope at egress.
 func setCounted(t *testing.T, p *DataPlane, senders uint32) {
 	t.Helper()
-	var sharing limitLimitSharing
+	var sharing limitLimitFairShare
 	if err := p.objects.LimitShares.Lookup(uint32(0), &sharing); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func windowBytes(t *testing.T, p *DataPlane) uint64 {
 	if err := p.objects.LimitStates.Lookup(uint32(0), &state); err != nil {
 		t.Fatal(err)
 	}
-	return state.WindowBytes
+	return state.IntervalBytes
 }
 
 // A slow sender with nothing in flight passes a full queue once in the time of a segment, and then waits for its next turn: it is

@@ -8,11 +8,11 @@
 
 #include "verdict.h"
 
-/* What charge_usual returns, beside a bit for each scope whose window is over (fair.h). */
+/* What charge_fast_path returns, beside a bit for each scope whose window is over (fair.h). */
 #define CHARGED (1 << LIMIT_SCOPES_PER_SOCKET)
 
 /* A scope that was asked. */
-struct asked {
+struct candidate {
 	struct limit_config *config; /* 0 where it does not limit the packet */
 	struct limit_state *state;
 };
@@ -24,32 +24,32 @@ static __always_inline __s64 cost_of(__u64 wire, const struct limit_config *conf
 }
 
 /* Looks at a scope without doing anything; 0 where this is no usual case. */
-static __always_inline __u32 ask(struct __sk_buff *skb, const struct packet *p, __u32 index, struct asked *asked)
+static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, struct candidate *candidate)
 {
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
 
-	asked->config = 0;
+	candidate->config = 0;
 	if (!config || !state || config->weight)
 		return 0;
 	if (!applies(skb, config))
 		return 1;
 	__s64 old = *(volatile __s64 *)&state->finish_ns, floor = p->now - config->burst_ns;
 
-	asked->config = config;
-	asked->state = state;
+	candidate->config = config;
+	candidate->state = state;
 	return ends_after(old, floor, cost_of(wire_bytes(p, skb->len, config->overhead), config)) <= p->now + (__s64)config->mark_ns;
 }
 
 /*
- * Charges a scope that was asked, and counts the packet. Where another processor is quicker, its charge comes on top, so
+ * Charges a scope that was candidate, and counts the packet. Where another processor is quicker, its charge comes on top, so
  * that the queue may be longer by then than marks allow, by a packet of each.
  */
-static __always_inline __u32 accept(struct __sk_buff *skb, const struct packet *p, __u32 index, const struct asked *asked,
-				    struct share *share)
+static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, const struct candidate *candidate,
+				    struct charge *charge)
 {
-	struct limit_config *config = asked->config;
-	struct limit_state *state = asked->state;
+	struct limit_config *config = candidate->config;
+	struct limit_state *state = candidate->state;
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
 	__s64 old = *(volatile __s64 *)&state->finish_ns, floor = p->now - config->burst_ns;
 	__u64 wire = wire_bytes(p, skb->len, config->overhead);
@@ -63,16 +63,16 @@ static __always_inline __u32 accept(struct __sk_buff *skb, const struct packet *
 	}
 	count_admitted(count, p, wire);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
-	share->taken = 1;
-	share->shadow = !!(config->flags & LIMIT_SHADOW);
-	if (is_far(index, config, state, config->rate, config->burst_ns, wire, queue)) {
-		share->far = 1;
-		share->index = index;
-		share->overhead = config->overhead;
-		share->wire = wire;
+	charge->charged = 1;
+	charge->shadow = !!(config->flags & LIMIT_SHADOW);
+	if (has_slack(index, config, state, config->rate, config->burst_ns, wire, queue)) {
+		charge->slack = 1;
+		charge->index = index;
+		charge->overhead = config->overhead;
+		charge->wire = wire;
 	}
-	/* Where children have it wait longer, close_window() does nothing. */
-	return measure(state, at_least(state->interval_ns, config->mark_ns), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
+	/* Where children have it wait longer, end_interval() does nothing. */
+	return measure(state, at_least(state->interval_least_ns, config->mark_ns), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
 		       queue - cost);
 }
 
@@ -80,22 +80,22 @@ static __always_inline __u32 accept(struct __sk_buff *skb, const struct packet *
  * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if each is a usual case; 0, and
  * nothing is done, if one is not. Global like take().
  */
-__attribute__((noinline)) int charge_usual(struct __sk_buff *skb, const struct packet *p, struct shares *shares, __u64 list,
+__attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list,
 					   __u32 which)
 {
-	struct asked asked[LIMIT_SCOPES_PER_SOCKET];
+	struct candidate candidate[LIMIT_SCOPES_PER_SOCKET];
 	__u32 result = CHARGED, direction = which >> LIMIT_SCOPES_PER_SOCKET;
 
-	if (!p || !shares)
+	if (!p || !charges)
 		return 0;
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		asked[i].config = 0;
-		if (i < count_of(list) && which & 1 << i && !ask(skb, p, scope_of(list, i) * 2 + direction, &asked[i]))
+		candidate[i].config = 0;
+		if (i < count_of(list) && which & 1 << i && !is_fast(skb, p, scope_of(list, i) * 2 + direction, &candidate[i]))
 			return 0;
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
-		if (asked[i].config)
-			result |= accept(skb, p, scope_of(list, i) * 2 + direction, &asked[i], &shares->of[i]) << i;
+		if (candidate[i].config)
+			result |= charge_fast(skb, p, scope_of(list, i) * 2 + direction, &candidate[i], &charges->of[i]) << i;
 	return result;
 }
 

@@ -38,7 +38,7 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	}
 	now := monotonic(t)
 	// The window stays open, so that the fair rate stays as it is.
-	state.FinishNs, state.WindowStartNs = now+int64(queued)*int64(creditCost)-int64(l.Burst), uint64(now)
+	state.FinishNs, state.IntervalStartNs = now+int64(queued)*int64(creditCost)-int64(l.Burst), uint64(now)
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(2*scope), &state), p.Set(scope, Egress, l)); err != nil {
 		t.Fatal(err)
 	}

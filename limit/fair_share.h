@@ -14,7 +14,7 @@
 #define SECOND 1000000000ULL
 #define FRAME 1514              /* octets of a full-sized Ethernet frame without FCS */
 #define ALLOWED_LEAST 8000      /* octet/s; the lowest limit that a scope can have */
-#define PRESSED_MOST 896        /* of 1024: the factor of a parent whose queue has run up */
+#define CONGESTED_MOST 896        /* of 1024: the factor of a parent whose queue has run up */
 #define RISE_MOST 1536          /* of 1024: the factor of a parent that is not used at all, before it is softened */
 #define UNIT_LEAST 1024         /* so that a factor close to one still moves it */
 #define FOLLOW_MOST 100000000LL /* ns; a sluggish child does not hold up the others beyond it */
@@ -43,17 +43,17 @@ static __always_inline __u32 over(__u64 now, __u64 start, __u64 length)
 }
 
 /* A child that may use little now has the thresholds of a scope of that rate: a queue shorter than a packet refuses all. */
-static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_sharing *sharing)
+static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_fair_share *share)
 {
 	struct terms terms = {
 		.rate = config->rate, .cost = config->cost, .burst_ns = config->burst_ns,
 		.mark_ns = config->mark_ns, .drop_ns = config->drop_ns, .reserve_ns = config->reserve_ns,
 	};
 
-	if (!config->weight || !sharing->allowed || sharing->allowed >= config->rate)
+	if (!config->weight || !share->allowed || share->allowed >= config->rate)
 		return terms;
-	terms.rate = sharing->allowed;
-	terms.cost = sharing->cost;
+	terms.rate = share->allowed;
+	terms.cost = share->cost;
 	__u64 frame = FRAME * terms.cost >> LIMIT_COST_SHIFT;
 
 	terms.burst_ns = at_least(config->burst_ns, 4 * frame);
@@ -83,14 +83,14 @@ static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
  * once. If it waited, marks and reductions would take its place: TCP windows that have collapsed leave the parent
  * unused on average, and F would never find out that it is too high.
  */
-static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_sharing *sharing)
+static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_fair_share *share)
 {
-	__u64 slowest = sharing->slowest_ns;
+	__u64 slowest = share->slowest_ns;
 
-	sharing->slowest_ns = slowest - (slowest >> 3) - 1;
-	if (sharing->pressed) {
-		sharing->pressed = 0;
-		return factor < PRESSED_MOST ? factor : PRESSED_MOST;
+	share->slowest_ns = slowest - (slowest >> 3) - 1;
+	if (share->congested) {
+		share->congested = 0;
+		return factor < CONGESTED_MOST ? factor : CONGESTED_MOST;
 	}
 	if (factor > RISE_MOST)
 		factor = RISE_MOST;
@@ -98,16 +98,16 @@ static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct l
 }
 
 /* Moves F, bounded to rate / 2^20 .. rate. */
-static __always_inline void move_unit(struct limit_sharing *sharing, __u64 rate, __u64 factor)
+static __always_inline void move_unit(struct limit_fair_share *share, __u64 rate, __u64 factor)
 {
 	__u64 most = rate << LIMIT_UNIT_SHIFT, least = most >> 20;
-	__u64 unit = sharing->unit * factor >> 10;
+	__u64 unit = share->unit * factor >> 10;
 
 	if (unit < least)
 		unit = least;
 	if (unit < UNIT_LEAST)
 		unit = UNIT_LEAST;
-	sharing->unit = unit > most ? most : unit;
+	share->unit = unit > most ? most : unit;
 }
 
 /* What the parent leaves to a child, octet/s; all where it does not limit this direction, or only in shadow. */
@@ -118,29 +118,29 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 	if (!parent)
 		return config->rate;
 	struct limit_config *limits = bpf_map_lookup_elem(&limit_configs, &above);
-	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &above);
+	struct limit_fair_share *share = bpf_map_lookup_elem(&limit_shares, &above);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &above);
 
-	if (!limits || !sharing || !state || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
+	if (!limits || !share || !state || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
 		return config->rate;
 	if (interval > FOLLOW_MOST)
 		interval = FOLLOW_MOST;
-	if (interval > sharing->slowest_ns)
-		sharing->slowest_ns = interval;
+	if (interval > share->slowest_ns)
+		share->slowest_ns = interval;
 	/* Children that refuse everything leave the parent without a packet to find out that it is not used. */
-	__u64 start = state->window_start_ns, longest = at_least(sharing->slowest_ns, at_least(state->interval_ns, limits->mark_ns));
+	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->interval_least_ns, limits->mark_ns));
 
-	if (over(now, start, SILENT * longest) && __sync_val_compare_and_swap(&state->window_start_ns, start, now) == start)
-		move_unit(sharing, terms_of(limits, sharing).rate, RISE_MOST);
-	return sharing->unit * config->weight >> LIMIT_UNIT_SHIFT;
+	if (over(now, start, SILENT * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
+		move_unit(share, terms_of(limits, share).rate, RISE_MOST);
+	return share->unit * config->weight >> LIMIT_UNIT_SHIFT;
 }
 
 /*
  * Renews what a child may use. Its fair rates follow in proportion at once, so that its own loop need not find out; what
  * it finds out is only how many flows share them.
  */
-static __always_inline void renew_share(__u32 index, const struct limit_config *config, struct limit_state *state,
-					struct limit_sharing *sharing, __u64 before, __u64 now, __u64 interval)
+static __always_inline void renew_allowed(__u32 index, const struct limit_config *config, struct limit_state *state,
+					struct limit_fair_share *share, __u64 before, __u64 now, __u64 interval)
 {
 	__u64 rate = left_by_parent(index, config, now, interval);
 
@@ -162,27 +162,27 @@ static __always_inline void renew_share(__u32 index, const struct limit_config *
 	if (rate > before && finish > (__s64)now)
 		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
 	state->fair_rate = state->fair_rate * ratio >> 10;
-	sharing->unit = sharing->unit * ratio >> 10;
-	sharing->earlier = sharing->earlier * ratio >> 10;
-	sharing->cost = (SECOND << LIMIT_COST_SHIFT) / rate;
-	sharing->allowed = rate;
+	share->unit = share->unit * ratio >> 10;
+	share->earlier = share->earlier * ratio >> 10;
+	share->cost = (SECOND << LIMIT_COST_SHIFT) / rate;
+	share->allowed = rate;
 }
 
 /*
  * Whether the packet belongs to what the scope is guaranteed: a second virtual queue at rate min. covered says that a child
  * has guaranteed it already; then it is charged here too, so that others do not use it again.
  */
-static __always_inline __u32 guaranteed(struct limit_sharing *sharing, const struct limit_config *config,
+static __always_inline __u32 guaranteed(struct limit_fair_share *share, const struct limit_config *config,
 					const struct terms *terms, __s64 now, __s64 cost, __u32 covered)
 {
 	__s64 floor = now - terms->burst_ns;
-	__s64 old = *(volatile __s64 *)&sharing->guaranteed_ns;
+	__s64 old = *(volatile __s64 *)&share->guaranteed_ns;
 	__s64 start = old < floor ? floor : old;
 
 	if (start > now + terms->mark_ns)
 		return covered;
 	/* Who loses the race says no, and errs by one packet on the safe side. */
-	return __sync_val_compare_and_swap(&sharing->guaranteed_ns, old, start + cost) == old || covered;
+	return __sync_val_compare_and_swap(&share->guaranteed_ns, old, start + cost) == old || covered;
 }
 
 #endif

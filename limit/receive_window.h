@@ -50,7 +50,7 @@ static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct so
  * marks, so that it has room for a probe where its acknowledgements are held back (hold.h). One that is held back opens the
  * window no further than two, or the kernel would think the probe too little to acknowledge at once.
  */
-static __always_inline __u64 least_window(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
+static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
 {
 	__u32 mss = ops->mss_cache, few = WINDOW_SEGMENTS * mss, many = WINDOW_HELD * mss;
 	__u32 brief = (ops->srtt_us >> 3) * 1000LL < HOLD_NS;
@@ -67,29 +67,29 @@ static __always_inline __u64 least_window(struct bpf_sock_ops *ops, struct socke
  * Sets the window at or below what the application or the kernel's own tuning has set; restores it without a limit. The
  * tuning opens the window whenever the application has read more than before, so every acknowledgement looks at it.
  */
-static __always_inline void set_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
+static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
 	__u32 current = 0;
 	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : WINDOW_MOST;
 
-	window = least_window(ops, known, window);
+	window = least_rwnd(ops, known, window);
 	/* Only a window that is wider than the socket's own need not be looked at each time. */
-	if (!worth_reading(&known->window_seen, window) && !known->clamp)
+	if (!worth_reading(&known->rwnd_read, window) && !known->rwnd)
 		return;
 	if (bpf_getsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) || !current)
 		return;
-	if (!known->clamp || current != known->clamp)
-		known->own_clamp = current;
-	__u32 value = window < known->own_clamp ? window : known->own_clamp;
+	if (!known->rwnd || current != known->rwnd)
+		known->own_rwnd = current;
+	__u32 value = window < known->own_rwnd ? window : known->own_rwnd;
 
 	if (value + (value >> 4) >= current && value <= current + (current >> 4))
 		return;
 	if (bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
 		return;
-	known->clamp = allowed.rate < UNLIMITED ? value : 0;
+	known->rwnd = allowed.rate < UNLIMITED ? value : 0;
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &allowed.index);
 
-	if (count && known->clamp)
+	if (count && known->rwnd)
 		count->windows++;
 }
 
@@ -102,11 +102,11 @@ static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_stat
 {
 	struct allowance allowed = allowance_of(known, LIMIT_INGRESS, UNBOUND);
 
-	if (allowed.rate == UNLIMITED && !known->clamp) {
+	if (allowed.rate == UNLIMITED && !known->rwnd) {
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		return;
 	}
-	set_window(ops, known, allowed);
+	set_rwnd(ops, known, allowed);
 }
 
 #endif

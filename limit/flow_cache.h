@@ -12,15 +12,15 @@
 #include "scopes.h"
 
 /* A generation of scopes, or the number of a look-up, and an interface. */
-static __always_inline __u64 place(__u32 number, __u32 interface)
+static __always_inline __u64 cache_key(__u32 number, __u32 interface)
 {
 	return (__u64)number << 32 | interface;
 }
 
 /* What a packet's scopes depend on beside its socket. */
-static __always_inline struct remembered key_of(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
+static __always_inline struct flow_cache flow_key(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
 {
-	struct remembered key = {.where = place(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
+	struct flow_cache key = {.where = cache_key(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
 
 	if (kinds & MATCH_PREFIXES) {
 		key.high = (__u64)p->remote.address[0] << 32 | p->remote.address[1];
@@ -39,13 +39,13 @@ __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct pac
 	if (!p || !settings)
 		return 0;
 	struct match_scopes found = {};
-	struct remembered key = {};
+	struct flow_cache key = {};
 
 	if (known) {
-		volatile struct remembered *last = &known->last;
+		volatile struct flow_cache *last = &known->last;
 		__u64 list = last->list;
 
-		key = key_of(skb, p, settings->kinds, *(volatile __u32 *)&known->number);
+		key = flow_key(skb, p, settings->kinds, *(volatile __u32 *)&known->number);
 		if ((last->high ^ list) == key.high && (last->low ^ list) == key.low && (last->where ^ list) == key.where)
 			return list;
 		found = known->scopes;
@@ -56,7 +56,7 @@ __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct pac
 	__u64 list = pack(&found);
 
 	if (known) {
-		volatile struct remembered *last = &known->last;
+		volatile struct flow_cache *last = &known->last;
 
 		last->list = list;
 		last->high = key.high ^ list;

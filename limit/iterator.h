@@ -16,7 +16,7 @@ struct bpf_iter__tcp {
 };
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-#define DELACK_USUAL_US 200000 /* the kernel's TCP_DELACK_MAX */
+#define DELACK_DEFAULT_US 200000 /* the kernel's TCP_DELACK_MAX */
 
 /* Sets and clears callback flags and leaves those of other programs alone. */
 static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
@@ -60,28 +60,28 @@ int limit_free(struct bpf_iter__tcp *ctx)
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
 
 	if (known && known->pace) {
-		__u32 current = 0, rate = known->application;
+		__u32 current = 0, rate = known->own_rate;
 
 		/* What the application has set since is its own. */
 		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
 			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 		known->pace = 0;
 	}
-	if (known && known->window) {
+	if (known && known->cwnd) {
 		__u32 window = UNBOUND;
 
 		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &window, sizeof(window));
-		known->window = 0;
+		known->cwnd = 0;
 	}
-	if (known && known->clamp) {
-		__u32 current = 0, own = known->own_clamp;
+	if (known && known->rwnd) {
+		__u32 current = 0, own = known->own_rwnd;
 
-		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->clamp)
+		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->rwnd)
 			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
-		known->clamp = 0;
+		known->rwnd = 0;
 	}
 	if (known && known->prompt) {
-		__u32 us = DELACK_USUAL_US;
+		__u32 us = DELACK_DEFAULT_US;
 
 		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
 		known->prompt = 0;

@@ -17,14 +17,14 @@
 #include "verdict.h"
 
 #define ALL_SCOPES ((1 << LIMIT_SCOPES_PER_SOCKET) - 1)
-/* What renew is told, beside the direction. */
+/* What renew_quota is told, beside the direction. */
 #define BEGUN 2   /* the renewal has begun */
 #define REFUSED 4 /* a scope has refused the packet, or would have */
-#define CREDIT_TICKS 1 /* for how many ticks after this one credit is good */
+#define QUOTA_TICKS 1 /* for how many ticks after this one credit is good */
 
-static __always_inline __u32 expired(const struct credit *credit, __u32 ticks)
+static __always_inline __u32 expired(const struct quota *quota, __u32 ticks)
 {
-	return (__s32)(ticks - credit->until) > 0;
+	return (__s32)(ticks - quota->until) > 0;
 }
 
 /* What a packet was paid for with. */
@@ -46,47 +46,47 @@ static __always_inline __u64 number(__u64 word)
 }
 
 /*
- * Pays for a packet of the scopes in list by the socket's credit, but for those in paid->each. 0 where that does not suffice: then
+ * Pays for a packet of the scopes in list by the socket's quota, but for those in paid->each. 0 where that does not suffice: then
  * all are to be charged.
  */
-static __always_inline int spend(struct __sk_buff *skb, const struct packet *p, __u64 list, __u64 where, struct credit *credit,
+static __always_inline int spend_quota(struct __sk_buff *skb, const struct packet *p, __u64 list, __u64 where, struct quota *quota,
 				 struct payment *paid)
 {
 	__u32 ticks = bpf_jiffies64();
 
 	for (int i = 0; i < CAS_TRIES; i++) {
-		__u64 word = *(volatile __u64 *)&credit->word;
+		__u64 word = *(volatile __u64 *)&quota->word;
 
 		barrier();
-		if (number(word) & 1 || credit->list != list || credit->where != where || expired(credit, ticks))
+		if (number(word) & 1 || quota->list != list || quota->where != where || expired(quota, ticks))
 			return 0;
-		paid->wire = wire_bytes(p, skb->len, credit->overhead);
-		paid->charged = credit->charged;
-		paid->each = credit->each;
+		paid->wire = wire_bytes(p, skb->len, quota->overhead);
+		paid->charged = quota->charged;
+		paid->each = quota->each;
 		paid->number = number(word);
 		if (!(paid->charged | paid->each))
-			return *(volatile __u64 *)&credit->word == word;
+			return *(volatile __u64 *)&quota->word == word;
 		if (left(word) < paid->wire)
 			return 0;
-		if (__sync_val_compare_and_swap(&credit->word, word, word - paid->wire) == word)
+		if (__sync_val_compare_and_swap(&quota->word, word, word - paid->wire) == word)
 			return 1;
 	}
 	return 0;
 }
 
 /* Gives octets back that a packet was not let use, unless the credit is another one by now. */
-static __always_inline void put_back(struct credit *credit, const struct payment *paid)
+static __always_inline void refund_quota(struct quota *quota, const struct payment *paid)
 {
 	for (int i = 0; i < CAS_TRIES; i++) {
-		__u64 word = *(volatile __u64 *)&credit->word;
+		__u64 word = *(volatile __u64 *)&quota->word;
 
-		if (number(word) != paid->number || __sync_val_compare_and_swap(&credit->word, word, word + paid->wire) == word)
+		if (number(word) != paid->number || __sync_val_compare_and_swap(&quota->word, word, word + paid->wire) == word)
 			return;
 	}
 }
 
 /* Counts a packet in the scopes that were charged in advance. */
-static __always_inline void count_paid(const struct packet *p, __u64 list, const struct payment *paid, __u32 direction)
+static __always_inline void count_prepaid(const struct packet *p, __u64 list, const struct payment *paid, __u32 direction)
 {
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!(paid->charged & 1 << i))
@@ -102,53 +102,53 @@ static __always_inline void count_paid(const struct packet *p, __u64 list, const
 }
 
 /*
- * Begins to renew a credit, which nobody can spend then; 0 if another processor does. What was spent is added to the rates that
+ * Begins to renew_quota a quota, which nobody can spend then; 0 if another processor does. What was spent is added to the rates that
  * its scopes measure, and tells how much the next may be: as much as was used of one that has expired, or twice what was paid for
  * one that has not. Global like take, to be verified once.
  */
-__attribute__((noinline)) int begin(struct credit *credit, __u32 generation, __u32 direction)
+__attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generation, __u32 direction)
 {
-	if (!credit)
+	if (!quota)
 		return 0;
-	__u64 word = *(volatile __u64 *)&credit->word;
+	__u64 word = *(volatile __u64 *)&quota->word;
 
-	if (number(word) & 1 || __sync_val_compare_and_swap(&credit->word, word, (number(word) + 1) << 32) != word)
+	if (number(word) & 1 || __sync_val_compare_and_swap(&quota->word, word, (number(word) + 1) << 32) != word)
 		return 0;
-	__u32 used = credit->paid - left(word), charged = credit->charged;
-	__u64 list = credit->list;
+	__u32 used = quota->paid - left(word), charged = quota->charged;
+	__u64 list = quota->list;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!used || !(charged & 1 << i) || credit->where >> 32 != generation)
+		if (!used || !(charged & 1 << i) || quota->where >> 32 != generation)
 			continue;
 		__u32 index = scope_of(list, i) * 2 + direction;
 		struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
 
 		if (state)
-			__sync_fetch_and_add(&state->window_bytes, used);
+			__sync_fetch_and_add(&state->interval_bytes, used);
 	}
-	credit->paid = expired(credit, bpf_jiffies64()) ? used : 2 * credit->paid;
-	credit->charged = 0;
-	credit->each = ALL_SCOPES;
+	quota->paid = expired(quota, bpf_jiffies64()) ? used : 2 * quota->paid;
+	quota->charged = 0;
+	quota->each = ALL_SCOPES;
 	return 1;
 }
 
 /* Ends what begin has begun: from now on so many octets can be spent. */
-static __always_inline void finish(struct credit *credit, __u32 octets)
+static __always_inline void end_renewal(struct quota *quota, __u32 octets)
 {
-	credit->paid = octets;
-	__sync_fetch_and_add(&credit->word, (1ULL << 32) + octets);
+	quota->paid = octets;
+	__sync_fetch_and_add(&quota->word, (1ULL << 32) + octets);
 }
 
 /* Octets that a scope lets a socket pay for in advance. */
-static __always_inline __u32 batch_of(const struct share *share)
+static __always_inline __u32 quota_of(const struct charge *charge)
 {
-	__u32 index = share->index;
+	__u32 index = charge->index;
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 
-	return config ? config->batch : 0;
+	return config ? config->quota : 0;
 }
 
-static __always_inline void charge_ahead(__u32 index, __u64 octets)
+static __always_inline void charge_prepaid(__u32 index, __u64 octets)
 {
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
@@ -163,63 +163,63 @@ static __always_inline void charge_ahead(__u32 index, __u64 octets)
  * octets as in the first of them. Where others are charged for each packet, so are those in shadow, for what another refuses in
  * shadow they do not count.
  */
-static __always_inline void pay_ahead(const struct shares *shares, struct credit *credit, __u64 list, __u64 where)
+static __always_inline void prepay(const struct charges *charges, struct quota *quota, __u64 list, __u64 where)
 {
-	__u32 ticks = bpf_jiffies64(), limits = 0, far = 0, shadow = 0;
-	__u64 least = 0, octets = credit->paid;
+	__u32 ticks = bpf_jiffies64(), limits = 0, slack = 0, shadow = 0;
+	__u64 least = 0, octets = quota->paid;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		const struct share *share = &shares->of[i];
+		const struct charge *charge = &charges->of[i];
 
-		limits |= share->taken << i;
-		shadow |= share->shadow << i;
-		if (!share->far || (far && share->overhead != credit->overhead))
+		limits |= charge->charged << i;
+		shadow |= charge->shadow << i;
+		if (!charge->slack || (slack && charge->overhead != quota->overhead))
 			continue;
-		far |= 1 << i;
-		credit->overhead = share->overhead;
-		least = 2 * share->wire;
+		slack |= 1 << i;
+		quota->overhead = charge->overhead;
+		least = 2 * charge->wire;
 	}
-	if (far != limits)
-		far &= ~shadow;
-	if (!expired(credit, ticks))
+	if (slack != limits)
+		slack &= ~shadow;
+	if (!expired(quota, ticks))
 		octets += least;
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
-		if (far & 1 << i && batch_of(&shares->of[i]) < octets)
-			octets = batch_of(&shares->of[i]);
-	if (octets < least || !far)
+		if (slack & 1 << i && quota_of(&charges->of[i]) < octets)
+			octets = quota_of(&charges->of[i]);
+	if (octets < least || !slack)
 		octets = 0; /* not worth it */
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET && octets; i++)
-		if (far & 1 << i)
-			charge_ahead(shares->of[i].index, octets);
-	credit->list = list;
-	credit->where = where;
-	credit->until = ticks + CREDIT_TICKS;
-	credit->charged = far;
-	credit->each = limits & ~far;
-	finish(credit, octets);
+		if (slack & 1 << i)
+			charge_prepaid(charges->of[i].index, octets);
+	quota->list = list;
+	quota->where = where;
+	quota->until = ticks + QUOTA_TICKS;
+	quota->charged = slack;
+	quota->each = limits & ~slack;
+	end_renewal(quota, octets);
 }
 
 /*
  * Renews the credit for packets of the scopes in list, which have charged or refused this one; how is the direction, BEGUN and
  * REFUSED. Where no scope is far from its limit it is left alone. Global too.
  */
-__attribute__((noinline)) int renew(const struct shares *shares, struct credit *credit, __u64 list, __u64 where, __u32 how)
+__attribute__((noinline)) int renew_quota(const struct charges *charges, struct quota *quota, __u64 list, __u64 where, __u32 how)
 {
-	__u32 taken = 0, far = 0;
+	__u32 charged = 0, slack = 0;
 
-	if (!shares || !credit)
+	if (!charges || !quota)
 		return 0;
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		taken |= shares->of[i].taken;
-		far |= shares->of[i].far;
+		charged |= charges->of[i].charged;
+		slack |= charges->of[i].slack;
 	}
-	if (how & REFUSED || (taken && !far)) {
+	if (how & REFUSED || (charged && !slack)) {
 		if (how & BEGUN)
-			finish(credit, 0);
+			end_renewal(quota, 0);
 		return 0;
 	}
-	if (how & BEGUN || begin(credit, where >> 32, how & 1))
-		pay_ahead(shares, credit, list, where);
+	if (how & BEGUN || begin_renewal(quota, where >> 32, how & 1))
+		prepay(charges, quota, list, where);
 	return 0;
 }
 

@@ -113,7 +113,7 @@ func TestRefusedPacketsUseNoCredit(t *testing.T) {
 		if charged := packetsCharged(far.FinishNs - finish); charged < passed || charged > passed+creditMost {
 			t.Errorf("scope %d was charged for %d packets, %d passed", farScope, charged, passed)
 		}
-		if measured := int(far.WindowBytes); measured > 1000*packets || measured < 1000*(passed-creditMost) {
+		if measured := int(far.IntervalBytes); measured > 1000*packets || measured < 1000*(passed-creditMost) {
 			t.Errorf("scope %d measured %d octets, %d packets of 1000 passed", farScope, measured, passed)
 		}
 	}
