@@ -73,7 +73,7 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 
 // A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, one and a
 // half for each, and one and a half segments for each of the slow ones before.
-func TestCensusWaitsForEverySendersTurn(t *testing.T) {
+func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
 		counted        uint32
@@ -97,7 +97,7 @@ func TestCensusWaitsForEverySendersTurn(t *testing.T) {
 }
 
 // A window of somewhat more than the longest interval is no silence, after which nothing is known of the senders.
-func TestSendersAreRememberedForAnInterval(t *testing.T) {
+func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
 		state := limitLimitState{IntervalLeastNs: uint64(ago)}
 		if _, sharing := endedIntervalOf(t, Limit{Rate: 1_000_000}, limitLimitFairShare{Senders: 100}, state); sharing.Senders != want {
@@ -108,7 +108,7 @@ func TestSendersAreRememberedForAnInterval(t *testing.T) {
 
 // A packet that has read the clock before another one closed a window, in an interrupt or on another processor, closes no window of
 // 2^64 ns, after which nothing would be known of the senders and the fair rate were the highest.
-func TestAWindowThatBeganLaterIsNotOver(t *testing.T) {
+func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
 	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
 	if got.IntervalStartNs != began.IntervalStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {

@@ -16,7 +16,7 @@ import (
 // Verdicts of cgroup_skb programs.
 const (
 	pass          = 1
-	refuse        = 2
+	reject        = 2
 	drop          = 0
 	passAndReduce = 3
 )
@@ -132,7 +132,7 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 				switch verdict {
 				case pass:
 					admitted++
-				case refuse:
+				case reject:
 				default:
 					t.Fatalf("verdict %d of a datagram", verdict)
 				}
@@ -156,7 +156,7 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 	}
 }
 
-func TestIngressDropsWhereEgressRefuses(t *testing.T) {
+func TestIngressDropsWhereEgressRejects(t *testing.T) {
 	p := plane(t, 1)
 	if err := p.Set(0, Ingress, slow(1, 2, 5)); err != nil {
 		t.Fatal(err)

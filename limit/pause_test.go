@@ -63,7 +63,7 @@ func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64
 		t.Fatal(err)
 	}
 	change(&state)
-	state.PaceSeen.Value, state.Looked = 0, 0 // the next sample looks at everything, also within the same tick
+	state.PaceRead.Value, state.PaceVersion = 0, 0 // the next sample looks at everything, also within the same tick
 	if err := c.plane.objects.LimitSockets.Put(int32(c.fd), &state); err != nil {
 		t.Fatal(err)
 	}

@@ -249,7 +249,7 @@ func countersAt(t *testing.T, p *DataPlane, scope int, direction Direction) Coun
 }
 
 // What the outer scope refuses must not stay charged to the inner one.
-func TestRefusalGivesBackWhatInnerScopesCharged(t *testing.T) {
+func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
 	client, server, address := path(t)
 	sink := udpSink(t, server, address)
 	p, process := limited(t, slow(4, 50, 60), slow(4, 20, 30))

@@ -167,7 +167,7 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
 		t.Fatal(err)
 	}
-	if verdict, _ := send(t, p.objects.LimitEgress, packets[1]); verdict != refuse {
+	if verdict, _ := send(t, p.objects.LimitEgress, packets[1]); verdict != reject {
 		t.Errorf("verdict %d behind a queue of 1000 s", verdict)
 	}
 	got, err := p.State(1, Egress)
@@ -198,7 +198,7 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 }
 
 // A child's packet that has read the clock before its parent's window began tells of no silence.
-func TestAParentsWindowThatBeganLaterIsNoSilence(t *testing.T) {
+func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))

@@ -41,7 +41,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 }
 
 // Whoever begins again after a pause is heard of a round trip later: a census goes on for two of them.
-func TestCensusWaitsForSendersThatPause(t *testing.T) {
+func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	const octets = 1_250_000 // a second's at 10 Mbit/s
 	l := Limit{Rate: 8 * octets, Mark: 100 * time.Millisecond, Drop: 10 * time.Second}
 	for trip, ended := range map[time.Duration]bool{0: true, 400 * time.Millisecond: true, 600 * time.Millisecond: false} {
