@@ -6,24 +6,7 @@
 #include "fair_share.h"
 #include "slow.h"
 
-#define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
-#define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
-/*
- * At ingress the fair rate makes receive windows (receive_window.h) of a round-trip time that is the handshake's. Where round trips
- * have become longer, it must pass the target by as much to fill the limit.
- */
-#define INGRESS_HEADROOM_SHIFT 4
-#define CENSUS_LEAST 16 /* super-packets */
-#define INTERVAL_MAX (4 * SECOND)
-#define ELAPSED_MOST (5 * SECOND) /* that a window is taken for: the packet that ends the longest is late by some of it */
-#define SILENCE (2 * INTERVAL_MAX) /* after which nothing is known of the senders */
-#define INTERVAL_OVERSIZE (SECOND / 4) /* the most that a super-packet longer than PAIR makes of it */
-#define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
-#define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
-#define DOUBLINGS_MOST 10    /* from the least fair rate to the whole */
-#define TOLERATED_SHIFT 2    /* a queue of a quarter of a round trip is not drained */
-#define CENSUS_TRIPS 2       /* round trips at the whole rate: who begins again after a pause is heard of a trip later */
-#define PROMPT_LEAST 32      /* frames of a mark threshold */
+#define PAIR (2 * FRAME) /* what pacing.h leaves of super-packets where rates are low */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
@@ -45,17 +28,12 @@
 static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 rtt, __u64 due,
 					 __u32 senders, __u32 prompt)
 {
-	__u64 offered = bytes * SECOND / elapsed * 512 / target;
+	__u64 offered = at_most(bytes * SECOND / elapsed * 512 / target, tuned.offered_most);
 	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + rtt) : 0;
 
-	if (offered > OFFERED_MOST)
-		offered = OFFERED_MOST;
-	if (drained > 256)
-		drained = 256;
+	drained = at_most(drained, tuned.drained_most);
 	if (!drained && offered < 256 && !senders) {
-		__u64 intervals = elapsed / (due | 1);
-
-		return 1024 << (intervals < DOUBLINGS_MOST ? intervals : DOUBLINGS_MOST);
+		return 1024 << at_most(elapsed / (due | 1), tuned.doublings_most);
 	}
 	if (!prompt)
 		return softened(1024 + 512 - offered, due, due + rtt) - drained;
@@ -70,18 +48,18 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
  */
 static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
 {
-	return (state->interval_least_ns <= terms->mark_ns) & (target * terms->mark_ns >= PROMPT_LEAST * FRAME * SECOND);
+	return (state->interval_least_ns <= terms->mark_ns) & (target * terms->mark_ns >= tuned.prompt_frames * FRAME * SECOND);
 }
 
 static __always_inline __u64 target_of(__u64 rate)
 {
-	return (rate * TARGET_SHARE >> 10) + 1;
+	return (rate * tuned.target_share >> 10) + 1;
 }
 
-/* The highest fair rate. A scope that stands there holds nobody back. */
-static __always_inline __u64 most_of(__u32 index, __u64 target)
+/* The highest fair rate, at which a scope limits no flow. That of the whole rate is limit_config's. */
+static __always_inline __u64 fair_rate_most(__u32 index, __u64 target)
 {
-	return (index & 1) == LIMIT_INGRESS ? target << INGRESS_HEADROOM_SHIFT : target + (target >> HEADROOM_SHIFT);
+	return (index & 1) == LIMIT_INGRESS ? target << tuned.ingress_headroom_shift : target + (target >> tuned.headroom_shift);
 }
 
 /*
@@ -100,7 +78,7 @@ static __always_inline void update_flow_count(struct limit_state *state, struct 
 		share->senders = 0;
 		share->rtt_us = 0;
 	}
-	if (!counted || sum < turn || sum < CENSUS_LEAST * largest || 2 * sum < 3 * largest * counted)
+	if (!counted || sum < turn || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
 		return;
 	share->senders = counted;
 	share->flow_count_bytes = 0;
@@ -138,11 +116,11 @@ static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
-	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, INTERVAL_OVERSIZE);
+	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, tuned.oversize_ns);
 
-	if (interval > most)
-		interval = most;
-	return interval < INTERVAL_MAX ? interval : whole_turns(INTERVAL_MAX, rate);
+	interval = at_most(interval, most);
+	most = tuned.interval_most_ns;
+	return interval < most ? interval : whole_turns(most, rate);
 }
 
 /* Round rtt of the scope's senders, ns; no more than the queue can wait for before it refuses. */
@@ -206,16 +184,15 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 	__u64 bytes = state->interval_bytes, target = target_of(terms.rate), rtt = rtt_of(share, &terms);
 	__s64 queue = state->interval_queue_ns, standing = queue;
 
-	update_flow_count(state, share, bytes, at_least(CENSUS_TRIPS * rtt * target / SECOND, slow_census(share, target)), elapsed > SILENCE);
+	update_flow_count(state, share, bytes, at_least(tuned.flow_count_rtts * rtt * target / SECOND, slow_census(share, target)), elapsed > tuned.silence_ns);
 	__u32 senders = share->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
 	__sync_fetch_and_add(&state->interval_bytes, -bytes);
 	state->interval_queue_ns = NO_QUEUE;
-	if (elapsed > ELAPSED_MOST)
-		elapsed = ELAPSED_MOST;
+	elapsed = at_most(elapsed, tuned.elapsed_most_ns);
 	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
-	queue -= rtt >> TOLERATED_SHIFT;
+	queue -= rtt >> tuned.tolerated_shift;
 	if (late) {
 		struct prospect next = prospect_of(share, &terms, target, before, bytes, elapsed, queue);
 
@@ -227,12 +204,8 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, share);
-	__u64 rate = before * factor >> 10, most = most_of(index, target);
+	__u64 rate = at_most(at_least(before * factor >> 10, floor), fair_rate_most(index, target));
 
-	if (rate < floor)
-		rate = floor;
-	if (rate > most)
-		rate = most;
 	if (standing > terms.drop_ns)
 		rate = at_most_equal(rate, equal_part(share, target));
 	__u64 interval = interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before);

@@ -12,25 +12,23 @@
 #include "maps.h"
 
 #define SECOND 1000000000ULL
-#define FRAME 1514              /* octets of a full-sized Ethernet frame without FCS */
-#define ALLOWED_LEAST 8000      /* octet/s; the lowest limit that a scope can have */
-#define CONGESTED_MOST 896        /* of 1024: the factor of a parent whose queue has run up */
-#define RISE_MOST 1536          /* of 1024: the factor of a parent that is not used at all, before it is softened */
-#define UNIT_LEAST 1024         /* so that a factor close to one still moves it */
-#define FOLLOW_MOST 100000000LL /* ns; a sluggish child does not hold up the others beyond it */
-#define SILENT 4                /* of its longest intervals, after which a parent without packets is not used */
-#define RATIO_MOST 16           /* by which a child's rates follow its parent in one interval */
+#define FRAME LIMIT_FRAME
 
 /* What is in force in one direction of a scope. */
 struct terms {
 	__u64 rate; /* octet/s */
 	__u64 cost; /* ns per octet, times 2^LIMIT_COST_SHIFT */
-	__s64 burst_ns, mark_ns, drop_ns, reserve_ns;
+	__s64 burst_ns, mark_ns, large_ns, drop_ns, ceiling_ns; /* as in limit_config */
 };
 
 static __always_inline __s64 at_least(__u64 value, __u64 least)
 {
 	return value < least ? least : value;
+}
+
+static __always_inline __u64 at_most(__u64 value, __u64 most)
+{
+	return value > most ? most : value;
 }
 
 /*
@@ -47,7 +45,8 @@ static __always_inline struct terms terms_of(const struct limit_config *config, 
 {
 	struct terms terms = {
 		.rate = config->rate, .cost = config->cost, .burst_ns = config->burst_ns,
-		.mark_ns = config->mark_ns, .drop_ns = config->drop_ns, .reserve_ns = config->reserve_ns,
+		.mark_ns = config->mark_ns, .large_ns = config->large_ns, .drop_ns = config->drop_ns,
+		.ceiling_ns = config->ceiling_ns,
 	};
 
 	if (!config->weight || !share->allowed || share->allowed >= config->rate)
@@ -56,10 +55,11 @@ static __always_inline struct terms terms_of(const struct limit_config *config, 
 	terms.cost = share->cost;
 	__u64 frame = FRAME * terms.cost >> LIMIT_COST_SHIFT;
 
-	terms.burst_ns = at_least(config->burst_ns, 4 * frame);
-	terms.mark_ns = at_least(config->mark_ns, 8 * frame);
-	terms.drop_ns = at_least(config->drop_ns, 40 * frame);
-	terms.reserve_ns = at_least(config->reserve_ns, 2 * frame);
+	terms.burst_ns = at_least(config->burst_ns, tuned.burst_frames * frame);
+	terms.mark_ns = at_least(config->mark_ns, tuned.mark_frames * frame);
+	terms.drop_ns = at_least(config->drop_ns, tuned.drop_frames * frame);
+	terms.large_ns = terms.drop_ns - at_least(config->drop_ns - config->large_ns, tuned.reserve_frames * frame);
+	terms.ceiling_ns = tuned.ceiling_drops * terms.drop_ns;
 	return terms;
 }
 
@@ -87,14 +87,12 @@ static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct l
 {
 	__u64 slowest = share->slowest_ns;
 
-	share->slowest_ns = slowest - (slowest >> 3) - 1;
+	share->slowest_ns = slowest - (slowest >> tuned.slowest_decay_shift) - 1;
 	if (share->congested) {
 		share->congested = 0;
-		return factor < CONGESTED_MOST ? factor : CONGESTED_MOST;
+		return at_most(factor, tuned.congested_most);
 	}
-	if (factor > RISE_MOST)
-		factor = RISE_MOST;
-	return softened(factor, elapsed, elapsed + 2 * slowest + 1);
+	return softened(at_most(factor, tuned.rise_most), elapsed, elapsed + 2 * slowest + 1);
 }
 
 /* Moves F, bounded to rate / 2^20 .. rate. */
@@ -105,9 +103,7 @@ static __always_inline void move_unit(struct limit_fair_share *share, __u64 rate
 
 	if (unit < least)
 		unit = least;
-	if (unit < UNIT_LEAST)
-		unit = UNIT_LEAST;
-	share->unit = unit > most ? most : unit;
+	share->unit = at_most(at_least(unit, tuned.unit_least), most);
 }
 
 /* What the parent leaves to a child, octet/s; all where it does not limit this direction, or only in shadow. */
@@ -123,15 +119,14 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 
 	if (!limits || !share || !state || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
 		return config->rate;
-	if (interval > FOLLOW_MOST)
-		interval = FOLLOW_MOST;
+	interval = at_most(interval, tuned.follow_most_ns);
 	if (interval > share->slowest_ns)
 		share->slowest_ns = interval;
 	/* Children that refuse everything leave the parent without a packet to find out that it is not used. */
 	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->interval_least_ns, limits->mark_ns));
 
-	if (over(now, start, SILENT * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
-		move_unit(share, terms_of(limits, share).rate, RISE_MOST);
+	if (over(now, start, tuned.silent_intervals * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
+		move_unit(share, terms_of(limits, share).rate, tuned.rise_most);
 	return share->unit * config->weight >> LIMIT_UNIT_SHIFT;
 }
 
@@ -144,18 +139,10 @@ static __always_inline void renew_allowed(__u32 index, const struct limit_config
 {
 	__u64 rate = left_by_parent(index, config, now, interval);
 
-	if (rate < config->min)
-		rate = config->min;
-	if (rate < ALLOWED_LEAST)
-		rate = ALLOWED_LEAST;
-	if (rate > config->rate)
-		rate = config->rate;
+	rate = at_most(at_least(at_least(rate, config->min), tuned.allowed_least), config->rate);
 	if (rate == before || !before)
 		return;
-	__u64 ratio = ((rate << 10) + before / 2) / before;
-
-	if (ratio > RATIO_MOST << 10)
-		ratio = RATIO_MOST << 10;
+	__u64 ratio = at_most(((rate << 10) + before / 2) / before, (__u64)tuned.ratio_most << 10);
 	__s64 finish = *(volatile __s64 *)&state->finish_ns;
 
 	/* The queue holds the same octets at the new rate; where that is lower, they are forgiven, so that it stays bounded. */

@@ -65,7 +65,7 @@ static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct pac
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	charge->charged = 1;
 	charge->shadow = !!(config->flags & LIMIT_SHADOW);
-	if (has_slack(index, config, state, config->rate, config->burst_ns, wire, queue)) {
+	if (has_slack(config, state, wire, queue)) {
 		charge->slack = 1;
 		charge->index = index;
 		charge->overhead = config->overhead;

@@ -14,19 +14,22 @@ import (
 )
 
 type limitLimitConfig struct {
-	_         structs.HostLayout
-	Cost      uint64
-	Rate      uint64
-	BurstNs   uint64
-	MarkNs    uint64
-	DropNs    uint64
-	ReserveNs uint64
-	Flags     uint32
-	Overhead  uint32
-	Min       uint64
-	MinCost   uint64
-	Weight    uint32
-	Quota     uint32
+	_            structs.HostLayout
+	Cost         uint64
+	Rate         uint64
+	FairRateMost uint64
+	BurstNs      uint64
+	MarkNs       uint64
+	LargeNs      uint64
+	DropNs       uint64
+	AckDelayNs   uint64
+	CeilingNs    uint64
+	Flags        limitLimitFlags
+	Overhead     uint32
+	Min          uint64
+	MinCost      uint64
+	Weight       uint32
+	Quota        uint32
 }
 
 type limitLimitCounters struct {
@@ -43,6 +46,13 @@ type limitLimitCounters struct {
 	Queue    [32]uint64
 }
 
+type limitLimitDirection uint32
+
+const (
+	limitLimitDirectionLIMIT_EGRESS  limitLimitDirection = 0
+	limitLimitDirectionLIMIT_INGRESS limitLimitDirection = 1
+)
+
 type limitLimitFairShare struct {
 	_              structs.HostLayout
 	GuaranteedNs   int64
@@ -57,6 +67,25 @@ type limitLimitFairShare struct {
 	FlowCountBytes uint64
 	Earlier        uint64
 }
+
+type limitLimitFlags uint32
+
+const (
+	limitLimitFlagsLIMIT_ENFORCED limitLimitFlags = 1
+	limitLimitFlagsLIMIT_SHADOW   limitLimitFlags = 2
+	limitLimitFlagsLIMIT_CLASSIC  limitLimitFlags = 4
+	limitLimitFlagsLIMIT_LOOPBACK limitLimitFlags = 8
+)
+
+type limitLimitFormat uint32
+
+const (
+	limitLimitFormatLIMIT_SCOPE_BITS    limitLimitFormat = 15
+	limitLimitFormatLIMIT_COST_SHIFT    limitLimitFormat = 24
+	limitLimitFormatLIMIT_UNIT_SHIFT    limitLimitFormat = 12
+	limitLimitFormatLIMIT_QUEUE_BUCKETS limitLimitFormat = 32
+	limitLimitFormatLIMIT_FRAME         limitLimitFormat = 1514
+)
 
 type limitLimitNode struct {
 	_      structs.HostLayout
@@ -89,6 +118,49 @@ type limitLimitState struct {
 	IntervalQueueNs int64
 	IntervalLargest uint64
 	IntervalLeastNs uint64
+}
+
+type limitLimitTunables struct {
+	_                     structs.HostLayout
+	SmallOctets           uint32
+	BurstFrames           uint32
+	MarkFrames            uint32
+	DropFrames            uint32
+	ReserveFrames         uint32
+	CeilingDrops          uint32
+	TargetShare           uint32
+	HeadroomShift         uint32
+	IngressHeadroomShift  uint32
+	OfferedMost           uint32
+	DrainedMost           uint32
+	ToleratedShift        uint32
+	DoublingsMost         uint32
+	PromptFrames          uint32
+	FlowCountSuperPackets uint32
+	FlowCountRtts         uint32
+	IntervalMostNs        uint64
+	ElapsedMostNs         uint64
+	SilenceNs             uint64
+	OversizeNs            uint64
+	AllowedLeast          uint64
+	UnitLeast             uint64
+	FollowMostNs          uint64
+	CongestedMost         uint32
+	RiseMost              uint32
+	SilentIntervals       uint32
+	RatioMost             uint32
+	SlowestDecayShift     uint32
+	CwndLeast             uint32
+	CwndSlow              uint32
+	CwndChangeShift       uint32
+	RwndLeast             uint32
+	RwndProbe             uint32
+	RwndChangeShift       uint32
+	PaceChangeShift       uint32
+	RereadCallbacks       uint32
+	RttMeanShift          uint32
+	QuotaTicks            uint32
+	Unused                uint32
 }
 
 type limitMatchPrefix struct {
@@ -188,7 +260,10 @@ const (
 	limitProgLimitFree      = "limit_free"
 	limitProgLimitIngress   = "limit_ingress"
 	limitProgLimitSockops   = "limit_sockops"
+	limitVarLimitDirections = "limit_directions"
+	limitVarLimitFormats    = "limit_formats"
 	limitVarScopeNetns      = "scope_netns"
+	limitVarTuned           = "tuned"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -265,7 +340,10 @@ type limitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
-	ScopeNetns *ebpf.VariableSpec `ebpf:"scope_netns"`
+	LimitDirections *ebpf.VariableSpec `ebpf:"limit_directions"`
+	LimitFormats    *ebpf.VariableSpec `ebpf:"limit_formats"`
+	ScopeNetns      *ebpf.VariableSpec `ebpf:"scope_netns"`
+	Tuned           *ebpf.VariableSpec `ebpf:"tuned"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -329,7 +407,10 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
-	ScopeNetns *ebpf.Variable `ebpf:"scope_netns"`
+	LimitDirections *ebpf.Variable `ebpf:"limit_directions"`
+	LimitFormats    *ebpf.Variable `ebpf:"limit_formats"`
+	ScopeNetns      *ebpf.Variable `ebpf:"scope_netns"`
+	Tuned           *ebpf.Variable `ebpf:"tuned"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.

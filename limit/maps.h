@@ -6,6 +6,13 @@
 #include "../bpf/match.h"
 #include "limit.h"
 
+/* Set before the programs are loaded. */
+const volatile struct limit_tunables tuned = {};
+
+/* Used here, so that BTF has the types. */
+const volatile enum limit_format limit_formats = LIMIT_COST_SHIFT;
+const volatile enum limit_direction limit_directions = LIMIT_EGRESS;
+
 /* When one of a socket's options was last read. */
 struct sampled_read {
 	__u32 value; /* what it should have been then; 0 before the first time */

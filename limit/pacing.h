@@ -9,10 +9,7 @@
 #define SO_MAX_PACING_RATE 47
 #define UNLIMITED 0xffffffffu
 #define SOL_TCP 6
-#define WINDOW_LEAST 4 /* segments; two are acknowledged at once while two are on their way */
-#define WINDOW_SLOW 3  /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
 #define UNBOUND 0x7fffffffu
-#define READS 16
 
 /* What a socket may use. */
 struct allowance {
@@ -25,7 +22,9 @@ struct allowance {
 /* A moving mean, which begins with its first value. */
 static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 {
-	return mean ? (7 * (__u64)mean + rtt_us) >> 3 : rtt_us;
+	__u32 shift = tuned.rtt_mean_shift;
+
+	return mean ? (((1 << shift) - 1) * (__u64)mean + rtt_us) >> shift : rtt_us;
 }
 
 /* Counts a TCP sender, and how long its round trips are, once in a census of its scope; fair.h takes them. */
@@ -87,9 +86,9 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
  */
 static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 value)
 {
-	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED;
+	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED, shift = tuned.pace_change_shift;
 
-	if (before && now - before + (before >> 6) <= before >> 5 && ++seen->since < READS)
+	if (before && now - before + (before >> shift) <= before >> (shift - 1) && ++seen->since < tuned.reread_callbacks)
 		return 0;
 	seen->value = now;
 	seen->since = 0;
@@ -99,7 +98,7 @@ static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 valu
 /* Paces the socket at the fair rate, or at the application's own rate where that is lower. */
 static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *known, __u64 rate)
 {
-	__u32 current = UNLIMITED;
+	__u32 current = UNLIMITED, shift = tuned.pace_change_shift;
 
 	if (!worth_reading(&known->pace_read, rate))
 		return;
@@ -109,8 +108,7 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
 		known->own_rate = current;
 	if (rate > known->own_rate)
 		rate = known->own_rate;
-	/* A change below 1.6 % is not worth a system call's work. */
-	if (current != UNLIMITED && rate < current + (current >> 6) && rate + (current >> 6) > current)
+	if (current != UNLIMITED && rate < current + (current >> shift) && rate + (current >> shift) > current)
 		return;
 	__u32 value = rate;
 
@@ -133,16 +131,17 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
 static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
 	__u32 value = UNBOUND, bound = known->cwnd ? known->cwnd : UNBOUND;
+	__u32 shift = tuned.cwnd_change_shift;
 	__u64 mss = ops->mss_cache;
 
 	if (allowed.rate < UNLIMITED && mss) {
 		__u64 ahead_us = 2 * (__u64)(ops->srtt_us >> 3) + allowed.ahead_ns / 1000;
 		__u64 segments = allowed.rate * ahead_us / 1000000 / mss;
-		__u32 least = allowed.rate * (allowed.ahead_ns / 1000) < (__u64)mss * 1000000 ? WINDOW_SLOW : WINDOW_LEAST;
+		__u32 least = allowed.rate * (allowed.ahead_ns / 1000) < (__u64)mss * 1000000 ? tuned.cwnd_slow : tuned.cwnd_least;
 
 		value = segments < least ? least : segments < UNBOUND ? segments : UNBOUND;
 	}
-	if (value + (value >> 3) >= bound && value <= bound + (bound >> 3) && ops->snd_cwnd <= 2 * value)
+	if (value + (value >> shift) >= bound && value <= bound + (bound >> shift) && ops->snd_cwnd <= 2 * value)
 		return;
 	if (ops->snd_cwnd <= value && ops->snd_cwnd < bound)
 		return;

@@ -17,6 +17,7 @@ import (
 const (
 	pass          = 1
 	reject        = 2
+	packet        = 1514 // octets of a full-sized Ethernet frame without FCS
 	drop          = 0
 	passAndReduce = 3
 )

@@ -20,7 +20,6 @@
 /* What renew_quota is told, beside the direction. */
 #define BEGUN 2   /* the renewal has begun */
 #define REFUSED 4 /* a scope has refused the packet, or would have */
-#define QUOTA_TICKS 1 /* for how many ticks after this one credit is good */
 
 static __always_inline __u32 expired(const struct quota *quota, __u32 ticks)
 {
@@ -193,7 +192,7 @@ static __always_inline void prepay(const struct charges *charges, struct quota *
 			charge_prepaid(charges->of[i].index, octets);
 	quota->list = list;
 	quota->where = where;
-	quota->until = ticks + QUOTA_TICKS;
+	quota->until = ticks + tuned.quota_ticks;
 	quota->charged = slack;
 	quota->each = limits & ~slack;
 	end_renewal(quota, octets);

@@ -31,7 +31,7 @@ func generous() Limit {
 // the rate.
 func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	t.Helper()
-	config := l.config()
+	config := l.config(Egress)
 	state := limitLimitState{FairRate: 2 * config.Rate}
 	if held {
 		state.FairRate = config.Rate

@@ -13,10 +13,8 @@
 #include "pacing.h"
 
 #define TCP_WINDOW_CLAMP 10
-#define WINDOW_SEGMENTS 2
-#define WINDOW_HELD 8
 #define TCP_ECN_OK 1 /* of bpf_tcp_sock.ecn_flags */
-#define WINDOW_MOST 0x3fffffff
+#define RWND_MOST 0x3fffffff
 
 /* Whether the sender's congestion window obeys marks; other bits of these flags are of no negotiation. */
 static __always_inline __u32 obeys_marks(struct bpf_sock_ops *ops)
@@ -52,7 +50,7 @@ static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct so
  */
 static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
 {
-	__u32 mss = ops->mss_cache, few = WINDOW_SEGMENTS * mss, many = WINDOW_HELD * mss;
+	__u32 mss = ops->mss_cache, few = tuned.rwnd_least * mss, many = tuned.rwnd_probe * mss;
 	__u32 brief = (ops->srtt_us >> 3) * 1000LL < HOLD_NS;
 
 	known->segment = window < many && brief && known->repeats < REPEATS_MOST && obeys_marks(ops) ? mss : 0;
@@ -70,7 +68,7 @@ static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_
 static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
 	__u32 current = 0;
-	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : WINDOW_MOST;
+	__u64 window = allowed.rate < UNLIMITED ? allowed.rate * (ops->srtt_us >> 3) / 1000000 : RWND_MOST;
 
 	window = least_rwnd(ops, known, window);
 	/* Only a window that is wider than the socket's own need not be looked at each time. */
@@ -80,9 +78,9 @@ static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_sta
 		return;
 	if (!known->rwnd || current != known->rwnd)
 		known->own_rwnd = current;
-	__u32 value = window < known->own_rwnd ? window : known->own_rwnd;
+	__u32 value = window < known->own_rwnd ? window : known->own_rwnd, shift = tuned.rwnd_change_shift;
 
-	if (value + (value >> 4) >= current && value <= current + (current >> 4))
+	if (value + (value >> shift) >= current && value <= current + (current >> shift))
 		return;
 	if (bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
 		return;

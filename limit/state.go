@@ -44,7 +44,7 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	return State{
 		FairRate: units.BitRate(state.FairRate * 8),
 		Allowed:  units.BitRate(allowed * 8),
-		Unit:     units.BitRate(sharing.Unit * 8 >> unitShift),
+		Unit:     units.BitRate(sharing.Unit * 8 >> limitLimitFormatLIMIT_UNIT_SHIFT),
 		Queue:    time.Duration(max(0, state.FinishNs-now.Nano())),
 	}, nil
 }

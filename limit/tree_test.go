@@ -163,7 +163,7 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 	now := monotonic(t)
 	state.FinishNs = now + int64(1000*time.Second)
-	little := limitLimitFairShare{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << costShift))}
+	little := limitLimitFairShare{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << limitLimitFormatLIMIT_COST_SHIFT))}
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	wide.Rate = 100 * MinRate
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
 	const parent = 2 * 0
-	little := limitLimitFairShare{Unit: uint64(MinRate) / 8 << unitShift}
+	little := limitLimitFairShare{Unit: uint64(MinRate) / 8 << limitLimitFormatLIMIT_UNIT_SHIFT}
 	if err := p.objects.LimitShares.Put(uint32(parent), &little); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide.Rate = 100 * MinRate
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
 	const parent = 2 * 0
-	shares := limitLimitFairShare{Unit: uint64(MinRate) / 8 << unitShift}
+	shares := limitLimitFairShare{Unit: uint64(MinRate) / 8 << limitLimitFormatLIMIT_UNIT_SHIFT}
 	began := limitLimitState{IntervalStartNs: uint64(monotonic(t) + int64(time.Hour))}
 	if err := errors.Join(p.objects.LimitShares.Put(uint32(parent), &shares), p.objects.LimitStates.Put(uint32(parent), &began)); err != nil {
 		t.Fatal(err)

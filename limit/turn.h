@@ -16,7 +16,6 @@
 #include "slow.h"
 
 #define TURN_MOST (4 * SECOND) /* so that each has its turn before TCP gives up */
-#define CEILING 4              /* drop thresholds */
 
 /* The pace of a sender while the queue is full, octet/s: an equal part, or less where the fair rate of slow senders is. */
 static __always_inline __u64 turn_rate(const struct limit_state *state, const struct limit_fair_share *share, __u64 rate)
@@ -29,7 +28,7 @@ static __always_inline __u64 turn_rate(const struct limit_state *state, const st
 /* How long the queue may be for a packet whose sender would sit out a timer, ns; the last part is not for slow ones' data. */
 static __always_inline __s64 ceiling_of(const struct terms *terms, __u64 pace)
 {
-	return CEILING * terms->drop_ns - (pace && slow(pace) ? terms->drop_ns >> 1 : 0);
+	return terms->ceiling_ns - (pace && slow(pace) ? terms->drop_ns >> 1 : 0);
 }
 
 /* Whether the sender of a packet of so many octets has its turn. An inner scope may have given it for this very packet. */

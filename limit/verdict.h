@@ -10,7 +10,6 @@
 #include "stall.h"
 #include "turn.h"
 
-#define SMALL_PACKET 128 /* wire octets: SYN, ACK, control */
 #define CERTAIN 0xffff /* a chance of one */
 #define LOOPBACK 1       /* ifindex of lo in every namespace */
 
@@ -59,10 +58,9 @@ static __always_inline __u32 applies(const struct __sk_buff *skb, const struct l
 }
 
 /* Whether a scope is far from its limit behind a packet and lets a socket pay for this one and another ahead. */
-static __always_inline __u32 has_slack(__u32 index, const struct limit_config *config, const struct limit_state *state, __u64 rate,
-				    __s64 burst_ns, __u64 wire, __s64 queue)
+static __always_inline __u32 has_slack(const struct limit_config *config, const struct limit_state *state, __u64 wire, __s64 queue)
 {
-	return config->quota >= 2 * wire && 2 * queue <= -burst_ns && state->fair_rate >= most_of(index, target_of(rate));
+	return config->quota >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns && state->fair_rate >= config->fair_rate_most;
 }
 
 /* The socket of a TCP sender whose packet leaves. */
@@ -96,7 +94,7 @@ static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct pac
 		return idle(skb, p, LIMIT_EGRESS) && (!pace || has_turn(skb, p, pace, wire));
 	if (config->flags & LIMIT_CLASSIC)
 		return 0;
-	return spared(skb, p, queue < 3 * (__s64)config->drop_ns && !(config->flags & LIMIT_SHADOW));
+	return spared(skb, p, queue < (__s64)config->ack_delay_ns && !(config->flags & LIMIT_SHADOW));
 }
 
 /*
@@ -115,9 +113,10 @@ static __always_inline __s64 rtt_scaled_threshold(struct __sk_buff *skb, const s
 	return rtt < most ? rtt : most;
 }
 
-static __always_inline __s64 threshold_of(const struct terms *terms, const struct charge *charge)
+/* The virtual queue beyond which a packet is dropped. */
+static __always_inline __s64 threshold_of(const struct terms *terms, const struct charge *charge, __u32 large)
 {
-	return charge->child_precedence == EXCESS ? 2 * terms->drop_ns : terms->drop_ns;
+	return (large ? terms->large_ns : terms->drop_ns) + (charge->child_precedence == EXCESS ? terms->drop_ns : 0);
 }
 
 /*
@@ -141,11 +140,12 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 	__u64 wire = wire_bytes(p, skb->len, config->overhead);
 	struct terms terms = terms_of(config, share);
 	__s64 cost = wire * terms.cost >> LIMIT_COST_SHIFT;
-	__s64 limit = threshold_of(&terms, charge) - (wire > SMALL_PACKET ? terms.reserve_ns : 0);
-	__s64 ceiling = charge->child_precedence == GUARANTEED ? CEILING * terms.drop_ns : limit;
+	__u32 large = wire > tuned.small_octets;
+	__s64 limit = threshold_of(&terms, charge, large), full = threshold_of(&terms, charge, 1);
+	__s64 ceiling = charge->child_precedence == GUARANTEED ? terms.ceiling_ns : limit;
 	__s64 queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
 	/* Of a sender that this scope paces and whose data finds the queue full; 0 for other packets. */
-	__u64 pace = queue > ceiling && wire > SMALL_PACKET && charge->child_precedence == OWN && !(config->flags & LIMIT_CLASSIC) &&
+	__u64 pace = queue > ceiling && large && charge->child_precedence == OWN && !(config->flags & LIMIT_CLASSIC) &&
 		     sender_of(skb, p, index & 1) ? turn_rate(state, share, terms.rate) : 0;
 
 	/* Its sender would sit out a timer, 200 ms; the ceiling bounds many such senders. */
@@ -179,7 +179,7 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 			covered = guaranteed(share, config, &terms, p->now, wire * config->min_cost >> LIMIT_COST_SHIFT, covered);
 		charge->precedence = covered ? GUARANTEED : EXCESS;
 	}
-	__s64 mark = charge->child_precedence == EXCESS ? terms.drop_ns : terms.mark_ns, full = threshold_of(&terms, charge) - terms.reserve_ns;
+	__s64 mark = charge->child_precedence == EXCESS ? terms.drop_ns : terms.mark_ns;
 
 	if (queue > mark)
 		mark = rtt_scaled_threshold(skb, p, index & 1, mark, full);
@@ -187,7 +187,7 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 	charge->chance = charge->child_precedence == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	charge->shadow = !!(config->flags & LIMIT_SHADOW);
 	/* What children use of a parent is measured packet by packet. */
-	charge->slack = charge->child_precedence == OWN && has_slack(index, config, state, terms.rate, terms.burst_ns, wire, queue);
+	charge->slack = charge->child_precedence == OWN && has_slack(config, state, wire, queue);
 	charge->overhead = config->overhead;
 	charge->cost = cost;
 	charge->wire = wire;
