@@ -51,8 +51,9 @@ check-generated: generate ## Fail if what is committed differs from what its sou
 	[ -z "$$changed" ] || { echo "differs from its source:"; echo "$$changed"; git --no-pager diff --stat; exit 1; }
 
 .PHONY: lint
-lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
+lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules

@@ -30,9 +30,34 @@ struct cc_event {
 	__u32 echo;       /* 1 if it carried ECE */
 };
 
-/* What a scope has done with the connections of its cgroup. */
+#define CC_NAME 16 /* octets of a control's name, filled up with zeros */
+
+enum cc_bounds {
+	CC_MAX_DEPTH = 16, /* scopes above a scope that are told to be its parents */
+};
+
+enum cc_scope_flags {
+	CC_SCOPE_ECN = 1,    /* the control needs ECN from the handshake on */
+	CC_SCOPE_SHADOW = 2, /* count, and do nothing */
+	CC_SCOPE_HOST = 4,   /* it is the whole host: every other scope decides before it */
+};
+
+/* What a scope's connections are given. All zeros: nothing. */
+struct cc_scope {
+	__u8 control[CC_NAME];
+	enum cc_scope_flags flags;
+	__u32 parent; /* number of a scope and 1; 0 for none */
+};
+
+/* What the program is told beside its scopes. */
+struct cc_settings {
+	__u32 kinds;  /* enum match_kind of those that have scopes */
+	__u32 filled; /* 1 once everything was set for the first time */
+};
+
+/* What a scope has done with its connections. */
 struct cc_scope_counts {
-	__u64 assigned; /* connections that were given the congestion control */
+	__u64 assigned; /* were given the congestion control; in shadow, would have been if their peer takes part in ECN */
 	__u64 no_ecn;   /* left as they were: the peer does not take part in ECN */
 	__u64 chosen;   /* left as they were: the application has chosen a congestion control itself */
 	__u64 failed;   /* the kernel refused, as when the control has been removed */

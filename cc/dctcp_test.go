@@ -14,7 +14,7 @@ import (
 // and every acknowledgment of the receiver against the RFC.
 func TestDCTCPFollowsRFC8257(t *testing.T) {
 	control := install(t, Options{Trace: true})
-	trace, err := control.Trace()
+	trace, err := Follow[Event](control)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 func afterDecay(t *testing.T, f func(p *path) error) []Event {
 	t.Helper()
 	control := install(t, Options{Trace: true})
-	trace, err := control.Trace()
+	trace, err := Follow[Event](control)
 	if err != nil {
 		t.Fatal(err)
 	}

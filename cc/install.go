@@ -1,6 +1,7 @@
 package cc
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"regexp"
@@ -18,31 +19,6 @@ import (
 	"weir/internal/nearest"
 )
 
-// algorithm is one congestion control that comes with Weir.
-type algorithm struct {
-	load    func() (*ebpf.CollectionSpec, error)
-	ops     string // the struct_ops map; also the name it gets by default
-	events  string // the ring buffer of events
-	tracing string // the constant that switches events on
-}
-
-func algorithms() map[string]algorithm {
-	return map[string]algorithm{
-		"dctcp": {load: loadDctcp, ops: "weir_dctcp", events: "dctcp_events", tracing: "dctcp_tracing"},
-	}
-}
-
-// Algorithms lists what [Install] knows.
-func Algorithms() []string { return []string{"dctcp"} }
-
-// DefaultName is the name that an algorithm is installed under; any other name stays as it is.
-func DefaultName(name string) string {
-	if chosen, known := algorithms()[name]; known {
-		return chosen.ops
-	}
-	return name
-}
-
 // Options say how a congestion control is installed. The zero value is the usual way.
 type Options struct {
 	Name         string // what sockets choose it by, at most 15 of a-z, 0-9 and _; "" means weir_ and the algorithm
@@ -53,23 +29,27 @@ type Options struct {
 // Installed is a registered congestion control. Close ends it, and the scopes attached to it, unless it was pinned.
 type Installed struct {
 	name   string
+	kind   algorithm
 	link   link.Link
 	events *ebpf.Map // nil without tracing
-	scopes []*scope
+	scopes []*assigner
 }
 
-// flagUnrestricted is the kernel's TCP_CONG_NON_RESTRICTED.
-const flagUnrestricted = 1
+// Flags of the kernel's struct tcp_congestion_ops.
+const (
+	flagUnrestricted = 1 // TCP_CONG_NON_RESTRICTED: every user may choose it
+	flagNeedsECN     = 2 // TCP_CONG_NEEDS_ECN: sockets that choose it ask for ECN, whatever net.ipv4.tcp_ecn says
+)
 
 // Install registers an algorithm ("dctcp") with the kernel. The error is a fault: Usage for an unknown algorithm or a name
 // that is taken, Testbed for a kernel without BPF struct_ops, Permission without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 func Install(name string, o Options) (*Installed, error) {
-	chosen, known := algorithms()[name]
+	chosen, known := algorithmOf(name)
 	if !known {
 		return nil, fault.New(fault.Usage, "the algorithms are: "+fmt.Sprint(Algorithms()), "%q is not an algorithm%s", name, nearest.Hint(name, Algorithms()))
 	}
 	if o.Name == "" {
-		o.Name = chosen.ops
+		o.Name = DefaultName(name)
 	}
 	if err := checkName(o.Name); err != nil {
 		return nil, err
@@ -77,10 +57,18 @@ func Install(name string, o Options) (*Installed, error) {
 	if taken, err := probe.CongestionControls(); err == nil && slices.Contains(taken, o.Name) {
 		return nil, isTaken(o.Name)
 	}
-	if err := errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps)); err != nil {
-		return nil, fault.New(fault.Of(err), advice(err), "congestion controls in BPF: %w", err)
+	if err := supported(); err != nil {
+		return nil, err
 	}
 	return register(chosen, o)
+}
+
+// supported says what this kernel lacks for congestion controls in BPF.
+func supported() error {
+	if err := errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps)); err != nil {
+		return fault.New(fault.Of(err), advice(err), "congestion controls in BPF: %w", err)
+	}
+	return nil
 }
 
 func checkName(name string) error {
@@ -91,6 +79,9 @@ func checkName(name string) error {
 }
 
 func isTaken(name string) error {
+	if inForce(Pins, name) {
+		return fault.New(fault.Usage, "sockets can choose it already; weir release ends it", "the policy in force has installed the congestion control %s", name)
+	}
 	return fault.New(fault.Usage, "remove it first: weir cc remove "+name, "the congestion control %s is installed already", name)
 }
 
@@ -126,10 +117,10 @@ func register(chosen algorithm, o Options) (*Installed, error) {
 	if err != nil {
 		return nil, refused("register congestion control", err)
 	}
-	installed := &Installed{name: o.Name, link: registered}
+	installed := &Installed{name: o.Name, kind: chosen, link: registered}
 	if o.Trace {
-		installed.events = loaded.Maps[chosen.events]
-		delete(loaded.Maps, chosen.events) // Close must leave it open
+		installed.events = loaded.Maps[chosen.traces.events]
+		delete(loaded.Maps, chosen.traces.events) // Close must leave it open
 	}
 	return installed, nil
 }
@@ -149,19 +140,28 @@ func prepare(spec *ebpf.CollectionSpec, chosen algorithm, o Options) error {
 			clear(name)
 			copy(name, o.Name)
 		case "flags":
-			if o.Unrestricted {
-				value[at] |= flagUnrestricted
-			}
+			binary.NativeEndian.PutUint32(value[at:], chosen.flags(o))
 		}
 	}
 	if !o.Trace {
-		spec.Maps[chosen.events].MaxEntries = uint32(unix.Getpagesize()) // the smallest there is
+		spec.Maps[chosen.traces.events].MaxEntries = uint32(unix.Getpagesize()) // the smallest there is
 		return nil
 	}
-	if err := spec.Variables[chosen.tracing].Set(uint8(1)); err != nil {
+	if err := spec.Variables[chosen.traces.constant].Set(uint8(1)); err != nil {
 		return fmt.Errorf("switch tracing on: %w", err)
 	}
 	return nil
+}
+
+// flags are what the kernel is to know of the control.
+func (a algorithm) flags(o Options) (flags uint32) {
+	if o.Unrestricted {
+		flags |= flagUnrestricted
+	}
+	if a.needsECN {
+		flags |= flagNeedsECN
+	}
+	return flags
 }
 
 // notSupported is ENOTSUPP, an error number of the kernel's own.

@@ -33,7 +33,7 @@ func TestTakenByAnotherInstall(t *testing.T) {
 	if err := first.Attach("/sys/fs/cgroup/weirtest-never-made"); fault.Of(err) != fault.Usage {
 		t.Errorf("attached to a cgroup that is not there: %v", err)
 	}
-	if _, err := first.Trace(); err == nil {
+	if _, err := Follow[Event](first); err == nil {
 		t.Error("traced without tracing")
 	}
 }

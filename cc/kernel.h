@@ -52,9 +52,6 @@ enum { TCP_CA_Recovery = 3, TCP_CA_Loss = 4 };
 
 enum { ICSK_ACK_NOW = 16 }; /* a bit of icsk_ack.pending */
 
-#define TCP_CONG_NON_RESTRICTED 0x1 /* every user may choose it */
-#define TCP_CONG_NEEDS_ECN      0x2 /* negotiate ECN whatever net.ipv4.tcp_ecn says */
-
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);

@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"connect": connectPart})
+	child.Main(child.Parts{"connect": connectPart, "restless": restlessPart})
 	os.Exit(m.Run())
 }
 
@@ -170,11 +170,7 @@ func controlOf(conn net.Conn) (name string, err error) {
 func (p *path) connect(t *testing.T, clientControl, serverControl string) (sender, receiver net.Conn) {
 	t.Helper()
 	listener := p.listen(t, serverControl)
-	dial := net.Dialer{Control: choose(clientControl), Timeout: 10 * time.Second}
-	err := p.client.Do(func() (err error) {
-		sender, err = dial.Dial("tcp4", listener.Addr().String())
-		return err
-	})
+	sender, err := p.dial(listener.Addr().String(), clientControl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +180,16 @@ func (p *path) connect(t *testing.T, clientControl, serverControl string) (sende
 	}
 	t.Cleanup(func() { _ = receiver.Close() })
 	return sender, receiver
+}
+
+// dial connects from the client; the socket chooses a congestion control unless it is "".
+func (p *path) dial(address, control string) (conn net.Conn, err error) {
+	dial := net.Dialer{Control: choose(control), Timeout: 10 * time.Second}
+	err = p.client.Do(func() (err error) {
+		conn, err = dial.Dial("tcp4", address)
+		return err
+	})
+	return conn, err
 }
 
 // transfer sends random octets one way, checks that they arrive as they were, and waits until all are acknowledged.
@@ -221,7 +227,7 @@ func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets
 }
 
 // events reads what a trace has of the connection with this local port.
-func events(t *testing.T, trace *Trace, conn net.Conn) (list []Event) {
+func events(t *testing.T, trace *Trace[Event], conn net.Conn) (list []Event) {
 	t.Helper()
 	port := uint16(conn.LocalAddr().(*net.TCPAddr).Port)
 	for {

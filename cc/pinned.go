@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -17,6 +16,7 @@ import (
 )
 
 // Pins is where the command line pins, one folder per congestion control: control, and scope-N with counts-N for each cgroup.
+// What a policy needs is pinned beside them, in a folder of its own.
 const Pins = "/sys/fs/bpf/weir/cc"
 
 // Pin keeps the congestion control and its scopes when this process ends, in the folder dir/NAME of a BPF file system. Use
@@ -32,7 +32,7 @@ func (i *Installed) Pin(dir string) error {
 			err = s.link.Pin(filepath.Join(folder, fmt.Sprintf("scope-%d", n)))
 		}
 		if err == nil {
-			err = s.counts.Pin(filepath.Join(folder, fmt.Sprintf("counts-%d", n)))
+			err = s.objects.AssignCounts.Pin(filepath.Join(folder, fmt.Sprintf("counts-%d", n)))
 		}
 	}
 	if err != nil {
@@ -62,14 +62,14 @@ func unpin(folder string) error {
 	return errors.Join(append(all, os.Remove(folder))...)
 }
 
-// unregisterTime is how long the kernel may take: it frees what was unpinned in the background.
-const unregisterTime = 5 * time.Second
-
 // Remove ends a congestion control that Pin has kept under dir, and waits until the kernel no longer lists it. Connections
 // that use it keep it until they close. The error is a Usage fault where nothing is pinned under that name.
 func Remove(dir, name string) error {
 	if err := checkName(name); err != nil { // it becomes part of a path
 		return err
+	}
+	if inForce(dir, name) {
+		return fault.New(fault.Usage, "take it out of the policy, or end the policy: weir release", "the policy in force uses the congestion control %s", name)
 	}
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(filepath.Join(folder, "control")); errors.Is(err, fs.ErrNotExist) {
@@ -81,26 +81,17 @@ func Remove(dir, name string) error {
 	}
 	_ = os.Remove(dir) // goes with the last one in it
 	_ = os.Remove(filepath.Dir(dir))
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(unregisterTime); ; <-ticker.C {
-		names, err := probe.CongestionControls()
-		if err != nil || !slices.Contains(names, name) {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("remove congestion control %s: the kernel still lists it", name)
-		}
-	}
+	return waitGone(name, unregisterTime)
 }
 
 // Control is a congestion control that the kernel offers.
 type Control struct {
 	Name       string  `json:"name"`
-	Restricted bool    `json:"restricted"`       // choosing it needs CAP_NET_ADMIN
-	Pin        string  `json:"pin,omitempty"`    // where Weir has pinned it
-	Scopes     int     `json:"scopes,omitempty"` // cgroups that it is pinned for
-	Counts     *Counts `json:"counts,omitempty"` // of these cgroups
+	Restricted bool    `json:"restricted"`         // choosing it needs CAP_NET_ADMIN
+	Pin        string  `json:"pin,omitempty"`      // where weir cc install has pinned it
+	InForce    bool    `json:"in_force,omitempty"` // the policy in force holds it
+	Scopes     int     `json:"scopes,omitempty"`   // cgroups that it is pinned for
+	Counts     *Counts `json:"counts,omitempty"`   // of these cgroups
 }
 
 // List returns the congestion controls that the kernel offers, sorted by name, with what is pinned under dir. A kernel
@@ -127,8 +118,9 @@ func List(dir string) ([]Control, error) {
 }
 
 func (c *Control) readPins(dir string) error {
+	c.InForce = inForce(dir, c.Name)
 	folder := filepath.Join(dir, c.Name)
-	if _, err := os.Stat(filepath.Join(folder, "control")); err != nil {
+	if !exists(filepath.Join(folder, "control")) {
 		return nil // not pinned, or not for this user to see
 	}
 	c.Pin = folder
@@ -142,11 +134,12 @@ func (c *Control) readPins(dir string) error {
 		if err != nil {
 			return pinFault(fmt.Errorf("open scope's counters: %w", err))
 		}
-		err = c.Counts.add(counts)
+		read, err := readCounts(counts, 0)
 		_ = counts.Close()
 		if err != nil {
 			return err
 		}
+		c.Counts.add(read)
 	}
 	return nil
 }

@@ -1,25 +1,15 @@
 package cc
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
 	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/match"
 )
 
-// scope is a cgroup whose new connections get the congestion control.
-type scope struct {
-	link   link.Link
-	counts *ebpf.Map
-}
-
-func (s *scope) close() error { return errors.Join(s.link.Close(), s.counts.Close()) }
-
-// Counts says what was done with the connections of the cgroups.
+// Counts says what was done with the connections of scopes.
 type Counts struct {
 	Assigned uint64 `json:"assigned"` // given the congestion control
 	NoECN    uint64 `json:"no_ecn"`   // left alone: the peer does not take part in ECN
@@ -27,33 +17,42 @@ type Counts struct {
 	Failed   uint64 `json:"failed"`   // refused by the kernel
 }
 
+// add adds other counts.
+func (c *Counts) add(other Counts) {
+	c.Assigned += other.Assigned
+	c.NoECN += other.NoECN
+	c.Chosen += other.Chosen
+	c.Failed += other.Failed
+}
+
 // Attach gives the congestion control to the connections that sockets of the cgroup at path, and of those below it, make or
-// accept from now on. It sets it when the handshake is complete, and asks for ECN in the handshake. Programs of others on
-// the cgroup stay.
+// accept from now on. It sets it when the handshake is complete, and asks for ECN in the handshake if the control needs it.
+// Programs of others on the cgroup stay.
 func (i *Installed) Attach(path string) error {
-	if _, err := os.Stat(path); err != nil {
+	id, err := cgroup.Cgroup{Path: path}.ID()
+	if err != nil {
 		return fault.Wrap(fmt.Errorf("attach to cgroup: %w", err), fault.Usage, "name a folder of the cgroup v2 tree")
 	}
-	spec, err := loadScope()
+	a, err := loadAssigner(1)
 	if err != nil {
-		return fmt.Errorf("read scope program: %w", err)
+		return err
 	}
-	var name [16]byte
-	copy(name[:], i.name)
-	if err := spec.Variables["scope_control"].Set(name); err != nil {
-		return fmt.Errorf("set scope's congestion control: %w", err)
+	var scope assignCcScope
+	copy(scope.Control[:], i.name)
+	if i.kind.needsECN {
+		scope.Flags |= assignCcScopeFlagsCC_SCOPE_ECN
 	}
-	var objects scopeObjects
-	if err := spec.LoadAndAssign(&objects, nil); err != nil {
-		return refused("load scope program", err)
+	if err = a.set([]uint32{0}, []assignCcScope{scope}); err == nil {
+		err = a.reassign(nil, match.Assignments{match.OfCgroup(id): 0})
 	}
-	defer func() { _ = objects.ScopeSockops.Close() }()
-	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: objects.ScopeSockops})
+	if err == nil {
+		err = a.attach(path)
+	}
 	if err != nil {
-		_ = objects.ScopeCounts.Close()
-		return refused("attach to cgroup "+path, err)
+		_ = a.close()
+		return err
 	}
-	i.scopes = append(i.scopes, &scope{attached, objects.ScopeCounts})
+	i.scopes = append(i.scopes, a)
 	return nil
 }
 
@@ -61,24 +60,17 @@ func (i *Installed) Attach(path string) error {
 func (i *Installed) Counts() (Counts, error) {
 	var sum Counts
 	for _, s := range i.scopes {
-		if err := sum.add(s.counts); err != nil {
+		counts, err := readCounts(s.objects.AssignCounts, 0)
+		if err != nil {
 			return Counts{}, err
 		}
+		sum.add(counts)
 	}
 	return sum, nil
 }
 
-// add adds a scope's counters of all CPUs.
-func (c *Counts) add(counts *ebpf.Map) error {
-	var cpus []scopeCcScopeCounts
-	if err := counts.Lookup(uint32(0), &cpus); err != nil {
-		return fmt.Errorf("read scope's counters: %w", err)
-	}
-	for _, cpu := range cpus {
-		c.Assigned += cpu.Assigned
-		c.NoECN += cpu.NoEcn
-		c.Chosen += cpu.Chosen
-		c.Failed += cpu.Failed
-	}
-	return nil
+// exists says whether there is a file, as far as this user may see.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

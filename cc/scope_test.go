@@ -3,13 +3,17 @@ package cc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
 	"weir/internal/kernel/cgroup"
@@ -21,6 +25,7 @@ import (
 // task is what the part "connect" does from inside a cgroup.
 type task struct {
 	Namespace, Address, Choose string
+	User, Mark                 int  // of the socket; 0 for the process's
 	Listen                     bool // accept a connection instead of making one; the address is answered first
 }
 
@@ -47,6 +52,9 @@ func connectPart(in io.Reader, out io.Writer) error {
 			return err
 		}
 		name, err := controlOf(conn)
+		if err == nil {
+			_, err = conn.Write([]byte("x"))
+		}
 		_ = conn.Close()
 		if err != nil {
 			return err
@@ -59,10 +67,12 @@ func connectPart(in io.Reader, out io.Writer) error {
 
 func (work task) connection(answers *json.Encoder) (net.Conn, error) {
 	if !work.Listen {
-		dial := net.Dialer{Control: choose(work.Choose)}
+		dial := net.Dialer{Control: work.control}
 		return dial.Dial("tcp4", work.Address)
 	}
-	listener, err := net.Listen("tcp4", work.Address)
+	config := net.ListenConfig{Control: work.control}
+	config.SetMultipathTCP(false) // or the kernel's own socket below is another user's
+	listener, err := config.Listen(context.Background(), "tcp4", work.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +81,20 @@ func (work task) connection(answers *json.Encoder) (net.Conn, error) {
 		return nil, err
 	}
 	return listener.Accept()
+}
+
+// control makes a socket what the task says.
+func (work task) control(network, address string, raw syscall.RawConn) error {
+	var err error
+	failed := raw.Control(func(fd uintptr) {
+		if work.User != 0 {
+			err = unix.Fchown(int(fd), work.User, -1)
+		}
+		if err == nil && work.Mark != 0 {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, work.Mark)
+		}
+	})
+	return errors.Join(failed, err, choose(work.Choose)(network, address, raw))
 }
 
 // inCgroup starts a process in a cgroup of its own.
@@ -144,15 +168,10 @@ func TestScopeGivesTheControlToItsNewConnections(t *testing.T) {
 		t.Errorf("a connection without ECN has %s", got)
 	}
 	send(task{Namespace: p.server.Name, Address: serverAddress + ":0", Listen: true})
-	dial := net.Dialer{Control: choose(control.Name())}
-	address := answer()
-	err := p.client.Do(func() error {
-		conn, err := dial.Dial("tcp4", address)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
+	conn, err := p.dial(answer(), control.Name())
+	if err == nil {
+		err = conn.Close()
+	}
 	if got := answer(); err != nil || got != control.Name() {
 		t.Errorf("a connection that the cgroup accepted has %s, %v", got, err)
 	}

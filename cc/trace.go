@@ -1,7 +1,6 @@
 package cc
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,36 +9,19 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// One is the alpha of a path on which every octet meets congestion.
-const One = 65536
-
-// Kind is what happened in an [Event].
-type Kind uint32
-
-const (
-	Start  Kind = Kind(dctcpCcEventKindCC_EVENT_START)  // the control has taken a connection over
-	Ack    Kind = Kind(dctcpCcEventKindCC_EVENT_ACK)    // an acknowledgment was processed
-	Reduce Kind = Kind(dctcpCcEventKindCC_EVENT_REDUCE) // the kernel asked for a new slow start threshold: Threshold
-)
-
-// Event is one step of the algorithm on one connection. Sequence numbers are TCP's and wrap.
-type Event struct {
-	Kind                Kind
-	Time                time.Duration // on the monotonic clock
-	LocalPort, PeerPort uint16
-	Una, Next           uint32 // SND.UNA and SND.NXT
-	WindowEnd           uint32 // DCTCP.WindowEnd after this step
-	Acked               uint32 // octets that this acknowledgment covers first
-	Echo                bool   // it carried ECE
-	Alpha               uint32 // after this step, of [One]
-	Window, Threshold   uint32 // segments
+// Trace reads the steps of all connections in the order in which they happened. E is the type of the control's events.
+type Trace[E any] struct {
+	reader *ringbuf.Reader
+	decode func([]byte) (E, error)
 }
 
-// Trace reads the steps of all connections in the order in which they happened.
-type Trace struct{ reader *ringbuf.Reader }
-
-// Trace opens the events of a control that was installed with Options.Trace. One reader at a time gets them.
-func (i *Installed) Trace() (*Trace, error) {
+// Follow opens the events of a control that was installed with Options.Trace. E is what the control traces: [Event] for dctcp.
+// One reader at a time gets them.
+func Follow[E any](i *Installed) (*Trace[E], error) {
+	decode, fits := i.kind.traces.decode.(func([]byte) (E, error))
+	if !fits {
+		return nil, fmt.Errorf("follow congestion control: %s has events of another type", i.kind.name)
+	}
 	if i.events == nil {
 		return nil, errors.New("follow congestion control: it was installed without tracing")
 	}
@@ -47,34 +29,21 @@ func (i *Installed) Trace() (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow congestion control: %w", err)
 	}
-	return &Trace{reader}, nil
+	return &Trace[E]{reader, decode}, nil
 }
 
 // Close ends a Next that waits.
-func (t *Trace) Close() error { return t.reader.Close() }
+func (t *Trace[E]) Close() error { return t.reader.Close() }
 
 // Next returns the next event. It waits for one until the deadline, and returns os.ErrDeadlineExceeded then.
-func (t *Trace) Next(deadline time.Time) (Event, error) {
+func (t *Trace[E]) Next(deadline time.Time) (event E, err error) {
 	t.reader.SetDeadline(deadline)
 	record, err := t.reader.Read()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return Event{}, err
+		return event, err
 	}
 	if err != nil {
-		return Event{}, fmt.Errorf("follow congestion control: %w", err)
+		return event, fmt.Errorf("follow congestion control: %w", err)
 	}
-	return decodeEvent(record.RawSample)
-}
-
-// decodeEvent reads a struct cc_event.
-func decodeEvent(sample []byte) (Event, error) {
-	var raw dctcpCcEvent
-	if _, err := binary.Decode(sample, binary.NativeEndian, &raw); err != nil {
-		return Event{}, fmt.Errorf("decode event of %d octets: %w", len(sample), err)
-	}
-	return Event{
-		Kind: Kind(raw.Kind), Time: time.Duration(raw.Time), LocalPort: raw.LocalPort, PeerPort: raw.PeerPort,
-		Una: raw.Una, Next: raw.Nxt, WindowEnd: raw.WindowEnd, Acked: raw.Acked, Echo: raw.Echo != 0,
-		Alpha: raw.Alpha, Window: raw.Cwnd, Threshold: raw.Ssthresh,
-	}, nil
+	return t.decode(record.RawSample)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,7 +27,12 @@ func (l *Language) Load(filename string) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Parse(filename, text)
+	p, err := l.Parse(filename, text)
+	if err != nil {
+		return nil, err
+	}
+	p.Warnings = append(Exposed(filename), p.Warnings...)
+	return p, nil
 }
 
 // ReadFile reads the text of a policy file.
@@ -47,6 +53,20 @@ func ReadFile(filename string) ([]byte, error) {
 		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
 	}
 	return text, nil
+}
+
+// Exposed says who else may change a policy file that decides what root does.
+func Exposed(filename string) []string {
+	for _, path := range []string{filename, filepath.Dir(filename)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&os.ModeSticky == 0 {
+			return []string{fmt.Sprintf("%s: others than its owner may change it (%s): chmod go-w %s", filename, mode.Perm(), path)}
+		}
+	}
+	return nil
 }
 
 // rawScope is a scope of the file, its keys read.

@@ -23,6 +23,7 @@ type Engine struct {
 	StateDir   string           // state, journal, lock
 	PinDir     string           // in a bpf file system; each room has a folder of its own there
 	CgroupRoot string           // where programs are attached
+	LockWait   time.Duration    // for others that change what is in force; 0 is 30 s
 	// Sockets calls a function for every network namespace whose open sockets are to be adopted and set free.
 	Sockets func(func(*netns.Namespace) error) error
 }

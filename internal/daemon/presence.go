@@ -52,7 +52,11 @@ func enter(dir, policy string) (*presence, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, presenceLock), os.O_CREATE|os.O_RDWR, 0o644)
+	// Who may read it may lock it, and so keep the controller out.
+	lock, err := os.OpenFile(filepath.Join(dir, presenceLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = lock.Chmod(0o600)
+	}
 	if err != nil {
 		return nil, notPermitted(fmt.Errorf("announce controller: %w", err))
 	}

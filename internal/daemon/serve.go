@@ -11,11 +11,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -30,15 +32,19 @@ type listener struct {
 
 // listen opens what is to be served: before the policy is applied, so that a wrong address changes nothing.
 func (s *Service) listen() (all []listener, err error) {
-	// A scrape of ten thousand scopes is some work: two at a time will do.
-	metrics := promhttp.HandlerFor(s.Engine.Registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time. Who reads slowly takes places of
+	// the own listener alone, and not for long.
+	shared := &gatherOnce{from: s.Engine.Registry()}
+	metrics := func() http.Handler {
+		return promhttp.HandlerFor(shared, promhttp.HandlerOpts{MaxRequestsInFlight: 16})
+	}
 	if s.Metrics != "" {
 		opened, err := listenLoopback(s.Metrics)
 		if err != nil {
 			return nil, err
 		}
 		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", metrics)
+		mux.Handle("GET /metrics", metrics())
 		all = append(all, listener{opened, mux})
 		s.Log.Info("metrics", "url", "http://"+opened.Addr().String()+"/metrics")
 	}
@@ -47,10 +53,37 @@ func (s *Service) listen() (all []listener, err error) {
 		if err != nil {
 			return nil, errors.Join(err, closeAll(all))
 		}
-		all = append(all, listener{opened, s.api(metrics)})
+		all = append(all, listener{opened, s.api(metrics())})
 		s.Log.Info("API", "socket", s.Socket)
 	}
 	return all, nil
+}
+
+// answerTime is how long a client may take to read an answer.
+const answerTime = 30 * time.Second
+
+// gatherAge is how long scrapes share what was gathered.
+const gatherAge = 500 * time.Millisecond
+
+// gatherOnce gathers for all who ask at about the same time.
+type gatherOnce struct {
+	from prometheus.Gatherer
+
+	mu       sync.Mutex // guards the rest
+	at       time.Time
+	families []*dto.MetricFamily
+	err      error
+}
+
+// Gather returns what was gathered less than gatherAge ago.
+func (g *gatherOnce) Gather() ([]*dto.MetricFamily, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.families == nil || time.Since(g.at) > gatherAge {
+		g.families, g.err = g.from.Gather()
+		g.at = time.Now()
+	}
+	return g.families, g.err
 }
 
 func closeAll(all []listener) error {
@@ -63,7 +96,7 @@ func closeAll(all []listener) error {
 
 // answer serves requests, and lets those that have begun come to their end.
 func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) {
-	server := &http.Server{Handler: l.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+	server := &http.Server{Handler: l.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: answerTime,
 		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
 	work.Go(func() error {
 		if err := server.Serve(l.Listener); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"weir/internal/fault"
 	"weir/policy"
 )
 
@@ -33,10 +34,11 @@ type Service struct {
 
 	presence *presence
 	nudged   chan struct{} // somebody else has changed what is in force
-	applied  []byte        // text of the file as last tried
+	applied  []byte        // text of the file as last tried; nil if it is to be tried again
 	seen     []byte        // text of the file at the last look
 	trouble  string        // last problem said, so that it is said once
 	adopted  map[uint64]bool
+	warned   map[string]bool
 }
 
 // Times between signs of life, and between two searches for new network namespaces, in looks.
@@ -44,6 +46,8 @@ const (
 	beatEvery  = time.Second
 	lookEvery  = 5 * time.Second
 	adoptEvery = 6
+	// serviceLockWait is less than any watchdog's patience.
+	serviceLockWait = 2 * time.Second
 )
 
 // Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that cannot be applied at the
@@ -53,7 +57,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.presence.leave()) }()
-	s.nudged = make(chan struct{}, 1)
+	s.nudged, s.warned = make(chan struct{}, 1), map[string]bool{}
+	if s.Engine.LockWait == 0 {
+		shared := *s.Engine
+		shared.LockWait = serviceLockWait
+		s.Engine = &shared
+	}
 	listeners, err := s.listen()
 	if err != nil {
 		return err
@@ -167,7 +176,10 @@ func (s *Service) reread(always bool) {
 		return
 	}
 	s.applied = text
-	s.problem(s.apply(text))
+	err = s.apply(text)
+	if s.problem(err); err != nil && fault.Of(err) != fault.Usage {
+		s.applied = nil // what stood in the way may pass
+	}
 }
 
 // settled rereads the file if an event was lost: its text has changed since it was tried, and not since the last look. A
@@ -197,8 +209,8 @@ func (s *Service) apply(text []byte) error {
 	}
 	p.PutInShadow(s.Shadow)
 	result, err := s.Engine.Take(p, s.Engine.Apply)
-	for _, warning := range result.Warnings {
-		s.Log.Warn(warning)
+	for _, warning := range append(policy.Exposed(s.Policy), result.Warnings...) {
+		s.warn(warning)
 	}
 	if err != nil {
 		return err
@@ -245,6 +257,14 @@ func (s *Service) report(what string, out Outcome) {
 	}
 	for _, note := range out.Notes {
 		s.Log.Warn(note)
+	}
+}
+
+// warn logs what a policy probably does not mean, once for each text of it.
+func (s *Service) warn(warning string) {
+	if !s.warned[warning] {
+		s.warned[warning] = true
+		s.Log.Warn(warning)
 	}
 }
 

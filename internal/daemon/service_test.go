@@ -19,9 +19,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
-	"weir/internal/selector"
 	"weir/internal/testutil"
-	"weir/policy"
 )
 
 const patience = 10 * time.Second
@@ -348,36 +346,5 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	}
 	if !strings.HasPrefix(fmt.Sprint(states(t, e)["a"]), "waiting") {
 		t.Error("the policy ended with the service")
-	}
-}
-
-func TestFoldersToWatchAreThoseWhereCgroupsComeAndGo(t *testing.T) {
-	of := func(kind, text string) policy.Selector { return policy.Selector{Kind: kind, Text: text} }
-	root := t.TempDir()
-	for _, dir := range []string{"system.slice/other.service/inner", "user.slice/user-7.slice/user@7.service/app.slice", "machine"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, test := range []struct {
-		selector policy.Selector
-		want     string
-	}{
-		{of("host", ""), ""},
-		{of("cgroup", "/a"), "."},
-		{of("cgroup", "/a/b/c"), ". a a/b"},
-		{of("unit", "x.service"), ". system.slice user.slice user.slice/user-7.slice user.slice/user-7.slice/user@7.service user.slice/user-7.slice/user@7.service/app.slice"},
-	} {
-		var got []string
-		for _, path := range (&selector.Host{CgroupRoot: root}).Watch([]policy.Selector{test.selector}) {
-			relative, err := filepath.Rel(root, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, relative)
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%+v: watches %v, want %s", test.selector, got, test.want)
-		}
 	}
 }

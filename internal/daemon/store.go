@@ -105,11 +105,57 @@ func (e *Engine) openStore() (*store, error) {
 	if err != nil {
 		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	if err := e.waitFor(lock); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("lock policy state: %w", err)
+		return nil, err
 	}
-	return &store{e.StateDir, lock, e}, nil
+	s := &store{e.StateDir, lock, e}
+	if err := s.tidy(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// lockWait is how long a command waits for another one that holds the lock. A controller, which others wait for, waits less.
+const lockWait = 30 * time.Second
+
+func (e *Engine) waitFor(lock *os.File) error {
+	wait := e.LockWait
+	if wait == 0 {
+		wait = lockWait
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(wait); ; <-tick.C {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock policy state: %w", err)
+		}
+		if time.Now().After(deadline) {
+			return fault.New(fault.Failed, "wait for the other command, or find it with: fuser "+lock.Name(),
+				"lock policy state: another process has held %s for %s", lock.Name(), wait)
+		}
+	}
+}
+
+// tidy removes what a command that was killed was writing: nobody else writes while the lock is held.
+func (s *store) tidy() error {
+	for _, name := range []string{current, journal} {
+		begun, err := filepath.Glob(s.path(name) + ".*")
+		if err != nil {
+			return fmt.Errorf("open policy state: %w", err)
+		}
+		for _, path := range begun {
+			if err := os.Remove(path); err != nil {
+				return notPermitted(fmt.Errorf("open policy state: %w", err))
+			}
+		}
+	}
+	return nil
 }
 
 // forFiles is the advice to one who may not open or make a file or a pin of another user.

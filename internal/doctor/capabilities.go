@@ -127,8 +127,12 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 
 // links describes what carries frames between hosts: the same choice that the lab makes for links which both can carry.
 func (f found) links() Capability {
+	netem := []string{"qdiscs/netem", "hooks/tcx"}
+	if f["hooks/tcx"].State != Available {
+		netem = []string{"qdiscs/netem", "qdiscs/clsact", "classifiers/bpf"}
+	}
 	c := f.first(labLinks,
-		way{"netem", []string{"qdiscs/netem", "hooks/tcx"}},
+		way{"netem", netem},
 		way{emulator, []string{"bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth"}})
 	if c.Mechanism == emulator {
 		c.Try = "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"

@@ -43,6 +43,7 @@ func TestConclusions(t *testing.T) {
 		want        Capability
 	}{
 		{"links with netem", nil, labLinks, Capability{State: Available, Mechanism: "netem"}},
+		{"links with netem without TCX", map[string]State{"hooks/tcx": Missing}, labLinks, Capability{State: Available, Mechanism: "netem"}},
 		{"links without netem", map[string]State{"qdiscs/netem": Missing}, labLinks,
 			Capability{State: Available, Mechanism: "AF_XDP emulator", Missing: []string{"netem"},
 				Try: "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"}},

@@ -12,9 +12,9 @@ import (
 	"syscall"
 
 	"github.com/cilium/ebpf"
-	hook "github.com/cilium/ebpf/link"
 
 	"weir/internal/fault"
+	hook "weir/internal/kernel/device"
 	"weir/internal/kernel/rtnl"
 )
 
@@ -126,13 +126,14 @@ func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 		return err
 	}
 	for _, at := range []struct {
-		index   int
-		attach  ebpf.AttachType
+		device  string
+		hook    hook.Hook
 		program *ebpf.Program
-	}{{device.Index, ebpf.AttachTCXEgress, d.objects.DetourOut}, {veth.Index, ebpf.AttachTCXIngress, d.objects.DetourIn}} {
-		attached, err := hook.AttachTCX(hook.TCXOptions{Interface: at.index, Attach: at.attach, Program: at.program, Anchor: hook.Head()})
+	}{{d.device, hook.Egress, d.objects.DetourOut}, {d.veth, hook.Ingress, d.objects.DetourIn}} {
+		// As far from the wire as there is: what is sent to the peer is not for the programs of others.
+		attached, err := hook.Attach(nil, at.device, at.hook, hook.MaxOrder, "detour", at.program, hook.Options{})
 		if err != nil {
-			return fault.Wrap(fmt.Errorf("attach the detour (TCX, Linux 6.6): %w", err), fault.Testbed, "name a peer behind the interface with --peer")
+			return fault.Wrap(fmt.Errorf("attach the detour: %w", err), fault.Testbed, "name a peer behind the interface with --peer")
 		}
 		d.undo = append(d.undo, attached.Close)
 	}
@@ -213,6 +214,15 @@ func sweepDetours() error {
 	for _, r := range routes {
 		if ours(r.To.Addr()) && gone(int(r.Metric)) {
 			errs = append(errs, conn.RemoveRoute(r))
+		}
+	}
+	devices, err := conn.Devices()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices { // programs where they do not go with their process
+		if err := hook.Sweep(nil, d.Name); !errors.Is(err, hook.ErrGone) {
+			errs = append(errs, err)
 		}
 	}
 	for _, n := range found {

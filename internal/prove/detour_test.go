@@ -2,7 +2,6 @@ package prove
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"weir/internal/daemon"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
 	"weir/internal/prove/station"
 	"weir/internal/testutil"
 )
@@ -100,7 +100,7 @@ func chargedOnce(t *testing.T, r *Result) (paths int) {
 // Flows pass the interface's hooks in both directions, and nothing of them its link.
 func TestInterfacesAreReachedByADetour(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	testutil.Snapshot(t)
 	onHost(t, func(here *rtnl.Conn) {
@@ -150,7 +150,7 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 // A device without a link layer takes packets that begin with IP.
 func TestADeviceWithoutLinkLayerIsReached(t *testing.T) {
 	testutil.NeedRoot(t)
-	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "tcx", probe.DeviceHook())
 	e := setup(t)
 	onHost(t, func(here *rtnl.Conn) {
 		err := here.AddTunnel(rtnl.IPIP, "tunnel", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
@@ -208,10 +208,11 @@ func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
 func TestADetourThatFailedIsNotUsed(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "tcx", probe.TCX())
+	testutil.Need(t, "IPv6", IPv6())
 	e := setup(t)
 	onHost(t, func(here *rtnl.Conn) {
 		uplink(t, here)
-		bed, err := newTestbed(t.Context(), e.CgroupRoot, false)
+		bed, err := newTestbed(t.Context(), e.CgroupRoot, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,42 +221,29 @@ func TestADetourThatFailedIsNotUsed(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		// A neighbour of somebody else's at the address of the next detour, which comes late on its way.
-		_, next := bed.numbered("d")
-		bed.pairs--
-		there := next.there[0].Addr()
-		foreign := net.HardwareAddr{2, 1, 2, 3, 4, 5}
-		if err := here.AddNeighbor("uplink", there, foreign); err != nil {
+		// New devices take no address of IPv6: the pair is made and cannot be completed.
+		const newDevices = "net/ipv6/conf/default/disable_ipv6"
+		for range 2 {
+			if err := sysctl.Set(nil, newDevices, "1"); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := bed.through("uplink"); err == nil {
+				t.Fatalf("half a detour: %+v", d)
+			}
+			devices, err := here.Devices()
+			if err != nil || slices.ContainsFunc(devices, func(d rtnl.Device) bool { return strings.HasPrefix(d.Name, bed.device+"d") }) {
+				t.Errorf("its veth pair is left: %+v, %v", devices, err)
+			}
+		}
+		if err := sysctl.Set(nil, newDevices, "0"); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := bed.through("uplink"); err == nil {
-			t.Fatalf("a detour over an address that is taken: %+v", d)
-		}
-		neighbors, err := here.Neighbors()
-		if err != nil || len(neighbors) != 1 || neighbors[0].MAC.String() != foreign.String() {
-			t.Errorf("neighbours: %v, %v", neighbors, err)
-		}
-		if _, err := here.Device(bed.device + "d1"); err == nil {
-			t.Error("its veth pair is left")
-		}
-		link, err := here.Device("uplink")
+		whole, err := bed.through("uplink")
 		if err != nil {
 			t.Fatal(err)
 		}
-		programs, err := hook.QueryPrograms(hook.QueryOptions{Target: link.Index, Attach: ebpf.AttachTCXEgress})
-		if err != nil || len(programs.Programs) > 0 {
-			t.Errorf("programs are left on the interface: %v, %v", programs, err)
-		}
-		bed.pairs--
-		if _, err := bed.through("uplink"); err == nil {
-			t.Error("what was left of the first detour is used")
-		}
-		if err := here.RemoveNeighbor("uplink", there); err != nil {
-			t.Fatal(err)
-		}
-		bed.pairs--
-		if _, err := bed.through("uplink"); err != nil {
-			t.Errorf("once the address is free: %v", err)
+		if again, err := bed.through("uplink"); err != nil || again != whole {
+			t.Errorf("a second detour: %+v, %v", again, err)
 		}
 	})
 }

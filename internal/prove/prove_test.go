@@ -203,28 +203,6 @@ func TestAWrongScopeIsNamedWithTheNearest(t *testing.T) {
 	}
 }
 
-// A scope inside another cannot be blamed for the outer's limit.
-func TestScopesAroundAreNamed(t *testing.T) {
-	e := setup(t)
-	apply(t, e, "outer: {cgroup: /a, egress: 50Mbit}", "inner: {cgroup: /a/inner, egress: 80Mbit}", "other: {cgroup: /b, egress: 5Mbit}",
-		"host: {host: true, ingress: 5Mbit}", "passing: {user: 5, toy: 1}", "family: {egress: 10Mbit}", "child: {user: 77, parent: family}")
-	for name, want := range map[string]string{"inner": "[outer host]", "outer": "[host]", "host": "[]", "child": "[host family]"} {
-		tests, err := Options{Engine: e, Scope: name, Duration: time.Second, Repetitions: 1}.Plan(nil)
-		if err != nil || len(tests) == 0 {
-			t.Fatal(tests, err)
-		}
-		for _, test := range tests {
-			var got []string
-			for _, s := range test.around {
-				got = append(got, s.Name)
-			}
-			if fmt.Sprint(got) != want {
-				t.Errorf("%s by %s: around it are %v, want %s", name, test.Path, got, want)
-			}
-		}
-	}
-}
-
 func TestAnAddressInUseIsRefused(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)

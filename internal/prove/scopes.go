@@ -87,6 +87,9 @@ func (in *scopes) around(of policy.Scope, room string, peer netip.Addr) (all []p
 		above[at] = true
 	}
 	own := in.inside[of.Name]
+	if own.Namespace == "" && (peer.IsValid() || !own.Remote.IsValid()) {
+		own.Namespace = ownNamespace
+	}
 	for _, s := range in.all {
 		if _, treats := s.Treatments[room]; !treats || s.Shadow || s.Name == of.Name {
 			continue

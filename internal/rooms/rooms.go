@@ -2,6 +2,7 @@
 package rooms
 
 import (
+	"weir/cc"
 	"weir/internal/room"
 	"weir/internal/selector"
 	"weir/limit"
@@ -12,7 +13,7 @@ import (
 
 // All lists the rooms in the order in which a policy is applied; it is released in the reverse order.
 func All() []room.Room {
-	return []room.Room{limit.Room{}}
+	return []room.Room{limit.Room{}, cc.Room{}}
 }
 
 // absent are keys of policies that other builds of Weir have, each with the room that it belongs to.

@@ -168,6 +168,26 @@ func TestOnlyInternalKernelSpeaksNetlink(t *testing.T) {
 	}
 }
 
+// attachers may attach programs to devices: the owner of devices, and what tries out whether a kernel does.
+var attachers = []string{"weir/internal/kernel/device", "weir/internal/kernel/probe"}
+
+func TestOnlyTheOwnerOfDevicesAttachesProgramsToThem(t *testing.T) {
+	for _, p := range packages(t) {
+		if slices.Contains(attachers, p.ImportPath) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			content, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(content, []byte(".AttachTCX(")) {
+				t.Errorf("%s/%s attaches a program: use internal/kernel/device", p.ImportPath, name)
+			}
+		}
+	}
+}
+
 const maxLines = 400
 
 func TestFilesStaySmall(t *testing.T) {

@@ -20,7 +20,7 @@ var namespace = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "netns", Doc: "Network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net.", Sample: "",
 		Parse: func(text string) (string, string, error) {
-			if clean := filepath.Clean(text); text != clean || text == "." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
+			if clean := filepath.Clean(text); text != clean || text == "." || text == ".." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
 				return "", "", fmt.Errorf("%q is no network namespace: write its name in %s, or its whole path", text, netns.Dir)
 			}
 			return text, "network namespace " + text, nil

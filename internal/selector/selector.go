@@ -72,7 +72,7 @@ func Of(s policy.Selector) (Kind, bool) {
 // Host is this host as selectors see it. What was looked up is kept: make one for each resync.
 type Host struct {
 	CgroupRoot string
-	units      map[string]string // unit to the path of its cgroup; nil before the walk
+	units      map[string][]string // unit to the paths of its cgroups; nil before the walk
 }
 
 // Bind finds out what a selector stands for.

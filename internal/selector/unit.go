@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,15 +23,15 @@ var unit = Kind{
 		},
 	},
 	Bind: func(h *Host, text string) (Binding, error) {
-		folder, err := h.unitFolder(text)
-		if err != nil || folder == "" {
-			return Binding{Missing: notRunning(text)}, err
+		folder, missing, err := h.unitFolder(text)
+		if err != nil || missing != "" {
+			return Binding{Missing: missing}, err
 		}
 		return bindCgroup(folder)
 	},
 	Watch: watchUnits,
 	Near: func(h *Host, text string) string {
-		if _, err := h.unitFolder(text); err != nil {
+		if _, _, err := h.unitFolder(text); err != nil {
 			return ""
 		}
 		names := make([]string, 0, len(h.units))
@@ -40,47 +41,66 @@ var unit = Kind{
 		return nearName(text, names)
 	},
 	Inside: func(h *Host, text string) (Inside, string, error) {
-		folder, err := h.unitFolder(text)
-		if err != nil || folder == "" {
-			return Inside{}, notRunning(text), err
+		folder, missing, err := h.unitFolder(text)
+		if err != nil || missing != "" {
+			return Inside{}, missing, err
 		}
 		return insideCgroup(folder, "unit")
 	},
 }
 
-func notRunning(unit string) string { return "unit " + unit + " has no cgroup: it does not run" }
-
-// unitFolder looks for the unit's cgroup in the slices, where systemd puts it: any folder of that name, the first in order.
-func (h *Host) unitFolder(unit string) (string, error) {
+// unitFolder looks for the unit's cgroup where systemd puts it: in the root and in slices. What is inside a unit is its own affair:
+// a user or a container to which one was delegated can make folders of any name there. A name that is found twice is not taken for
+// either.
+func (h *Host) unitFolder(unit string) (folder, missing string, err error) {
 	if h.units == nil {
-		h.units = map[string]string{}
-		err := filepath.WalkDir(h.CgroupRoot, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				if errors.Is(err, fs.ErrNotExist) {
-					return nil // a cgroup that went away while it was looked at
-				}
-				return err
-			}
-			if _, twice := h.units[entry.Name()]; entry.IsDir() && !twice {
-				h.units[entry.Name()] = path
-			}
-			return nil
-		})
-		if err != nil {
-			return "", fmt.Errorf("look for unit %s: %w", unit, err)
+		h.units = map[string][]string{}
+		if err := h.findUnits(h.CgroupRoot); err != nil {
+			return "", "", fmt.Errorf("look for unit %s: %w", unit, err)
 		}
 	}
-	return h.units[unit], nil
+	switch found := h.units[unit]; len(found) {
+	case 0:
+		return "", "unit " + unit + " has no cgroup: it does not run", nil
+	case 1:
+		return found[0], "", nil
+	default:
+		return "", fmt.Sprintf("unit %s is in several slices, %s: name the one that is meant by its path, with cgroup", unit, strings.Join(found, " and ")), nil
+	}
 }
 
-// watchUnits lists all slices and the managers of users, where systemd makes units' cgroups.
+// findUnits goes down the slices below a folder.
+func (h *Host) findUnits(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it went away while it was looked at
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		path := filepath.Join(folder, entry.Name())
+		h.units[entry.Name()] = append(h.units[entry.Name()], path)
+		if strings.HasSuffix(entry.Name(), ".slice") {
+			if err := h.findUnits(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watchUnits lists all slices, where systemd makes units' cgroups.
 func watchUnits(h *Host, _ []string) []string {
 	folders := []string{h.CgroupRoot}
 	_ = filepath.WalkDir(h.CgroupRoot, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() || path == h.CgroupRoot {
 			return nil // what goes away while it is looked at
 		}
-		if !strings.HasSuffix(entry.Name(), ".slice") && !strings.HasPrefix(entry.Name(), "user@") {
+		if !strings.HasSuffix(entry.Name(), ".slice") {
 			return filepath.SkipDir
 		}
 		folders = append(folders, path)

@@ -11,8 +11,8 @@ import (
 // absent is what each test kernel is known to lack, measured under the kernels that testkernel/build makes (Linux 7.2). All
 // other features that a test names are there, and a probe that says otherwise is wrong.
 var absent = map[string]string{
-	"uml": "jit sk_storage-updates struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
-	"x86": "seccomp speed instruction-clock",
+	"uml": "hfsc jit sk_storage-updates struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
+	"x86": "hfsc seccomp speed instruction-clock",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.

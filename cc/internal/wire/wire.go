@@ -10,18 +10,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
+
+	"weir/internal/kernel/device"
 )
 
 // Wire is attached to one device. Make one with [Attach] in the device's namespace.
 type Wire struct {
 	objects wireObjects
-	links   []link.Link
+	links   []*device.Attachment
 	reader  *ringbuf.Reader
 }
 
@@ -39,15 +41,19 @@ type Segment struct {
 
 // Attach puts the programs on the device with this index.
 func Attach(index int) (*Wire, error) {
+	at, err := net.InterfaceByIndex(index)
+	if err != nil {
+		return nil, fmt.Errorf("find device %d: %w", index, err)
+	}
 	w := &Wire{}
 	if err := loadWireObjects(&w.objects, nil); err != nil {
 		return nil, fmt.Errorf("load wire: %w", err)
 	}
 	for _, end := range []struct {
 		program *ebpf.Program
-		attach  ebpf.AttachType
-	}{{w.objects.WireSent, ebpf.AttachTCXEgress}, {w.objects.WireReceived, ebpf.AttachTCXIngress}} {
-		attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: end.program, Attach: end.attach})
+		hook    device.Hook
+	}{{w.objects.WireSent, device.Egress}, {w.objects.WireReceived, device.Ingress}} {
+		attached, err := device.Attach(nil, at.Name, end.hook, 0, "wire", end.program, device.Options{})
 		if err != nil {
 			_ = w.Close()
 			return nil, fmt.Errorf("attach wire: %w", err)

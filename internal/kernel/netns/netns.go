@@ -105,11 +105,32 @@ func Open(name string) (*Namespace, error) {
 
 // OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path.
 func OpenPath(path string) (*Namespace, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // or a FIFO would have it wait
+	if err == nil {
+		err = isNamespace(file)
+	}
 	if err != nil {
+		_ = file.Close() // nil is closed already
 		return nil, fmt.Errorf("open namespace %s: %w", path, err)
 	}
 	return &Namespace{Name: path, file: file}, nil
+}
+
+// ErrNotNamespace says that a path leads to something else: what a crash has left in Dir is an empty file.
+var ErrNotNamespace = errors.New("it is no network namespace")
+
+// nsfsMagic is NSFS_MAGIC of linux/magic.h.
+const nsfsMagic = 0x6e736673
+
+func isNamespace(file *os.File) error {
+	var found unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &found); err != nil {
+		return err
+	}
+	if found.Type != nsfsMagic {
+		return ErrNotNamespace
+	}
+	return nil
 }
 
 // Current returns a handle to the calling thread's own namespace; its Name is "".

@@ -56,6 +56,15 @@ func TCX() error {
 	}))
 }
 
+// DeviceHook probes what internal/kernel/device attaches programs by: TCX, or filters of clsact.
+func DeviceHook() error {
+	err := TCX()
+	if err == nil || Qdisc("clsact") == nil && Classifier("bpf") == nil {
+		return nil
+	}
+	return err
+}
+
 // LiveFrames probes BPF_F_TEST_XDP_LIVE_FRAMES, by which an XDP program makes frames from nothing: the fast generator.
 func LiveFrames() error {
 	return need{bpfCapabilities, "BPF_F_TEST_XDP_LIVE_FRAMES (CONFIG_PAGE_POOL, Linux 5.18)"}.explain("XDP live frames", onVeth(runLive))

@@ -59,8 +59,14 @@ func (c *Conn) AddTBF(dev string, at Place, spec TBFSpec) error {
 // AddHTB makes a hierarchical token bucket without classes. Packets that no filter and no priority puts into a class go to
 // the class with the minor number fallback; 0 lets them pass unlimited.
 func (c *Conn) AddHTB(dev string, at Place, fallback uint16) error {
+	return c.Add("htb", dev, at, HTBRaw(at, fallback).Options)
+}
+
+// HTBRaw describes what AddHTB makes.
+func HTBRaw(at Place, fallback uint16) Raw {
 	const initial, version, rate2quantum = 2, 3, 10
-	return c.Add("htb", dev, at, attribute(nil, initial, words(version, rate2quantum, uint32(fallback), 0, 0)))
+	return Raw{Kind: "htb", Parent: at.parent(), Handle: at.Handle,
+		Options: attribute(nil, initial, words(version, rate2quantum, uint32(fallback), 0, 0))}
 }
 
 // HTBClass describes a class of a hierarchical token bucket.
@@ -78,6 +84,16 @@ func (c *Conn) AddHTBClass(dev string, parent, class Handle, spec HTBClass) erro
 	if spec.Rate < 8 {
 		return fault.New(fault.Usage, "give the class a rate", "add htb class %s to %s: no rate", class, dev)
 	}
+	raw := HTBClassRaw(parent, class, spec)
+	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	if err := c.request(unix.RTM_NEWTCLASS, flags, dev, Place{Parent: parent, Handle: class}, raw.Kind, raw.Options); err != nil {
+		return fmt.Errorf("add htb class %s to %s: %w", class, dev, err)
+	}
+	return nil
+}
+
+// HTBClassRaw describes what AddHTBClass makes; spec has a rate.
+func HTBClassRaw(parent, class Handle, spec HTBClass) Raw {
 	const parms, rate64, ceil64 = 1, 6, 7
 	ceil := max(spec.Rate, spec.Ceil)
 	rateOctets, ceilOctets := uint64(spec.Rate)/8, uint64(ceil)/8
@@ -98,11 +114,7 @@ func (c *Conn) AddHTBClass(dev string, parent, class Handle, spec HTBClass) erro
 	if ceilOctets > math.MaxUint32 {
 		b = attribute(b, ceil64, long(ceilOctets))
 	}
-	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	if err := c.request(unix.RTM_NEWTCLASS, flags, dev, Place{Parent: parent, Handle: class}, "htb", b); err != nil {
-		return fmt.Errorf("add htb class %s to %s: %w", class, dev, err)
-	}
-	return nil
+	return Raw{Kind: "htb", Parent: parent, Handle: class, Options: b}
 }
 
 // FqCodelSpec describes fq_codel (RFC 8290); zero fields take the kernel's defaults.

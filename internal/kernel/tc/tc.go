@@ -116,9 +116,10 @@ func (c *Conn) Add(kind, dev string, at Place, options []byte) error {
 	return err
 }
 
+const allProtocols = 0x0300 // ETH_P_ALL in network order
+
 // AddFilter adds a classifier for all protocols from its encoded TCA_OPTIONS; the lowest priority number is asked first.
 func (c *Conn) AddFilter(dev string, parent Handle, priority uint16, kind string, options []byte) error {
-	const allProtocols = 0x0300 // ETH_P_ALL in network order
 	info := uint32(priority)<<16 | allProtocols
 	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	if err := c.requestInfo(unix.RTM_NEWTFILTER, flags, dev, Place{Parent: parent}, info, kind, options); err != nil {

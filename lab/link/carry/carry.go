@@ -46,12 +46,12 @@ func Choose(name string, cables ...link.Cable) (Choice, error) {
 	return Choice{}, fault.New(fault.Usage, "use auto, netem or emulator", "there is no carrier %q%s", name, nearest.Hint(name, Names()))
 }
 
-// usableNetem probes netem and the hook that brings frames to it.
+// usableNetem probes netem and a hook that brings frames to it.
 func usableNetem() error {
 	if err := probe.Netem(); err != nil {
 		return err
 	}
-	return probe.TCX()
+	return probe.DeviceHook()
 }
 
 // usableEmulator probes AF_XDP, and the BPF program that brings frames to it.

@@ -53,21 +53,15 @@ func (c *chain) build() error {
 }
 
 func (c *chain) connect(from, to string) error {
-	source, err := c.running.conn.Device(from)
-	if err != nil {
-		return err
-	}
 	sink, err := c.running.conn.Device(to)
 	if err != nil {
 		return err
 	}
-	return c.running.ns.Do(func() error {
-		w, err := newWire(source.Index, sink.Index)
-		if err == nil {
-			c.wires = append(c.wires, w)
-		}
-		return err
-	})
+	w, err := newWire(c.running.ns, from, sink.Index, c.running.hook)
+	if err == nil {
+		c.wires = append(c.wires, w)
+	}
+	return err
 }
 
 // pace makes the spare pair with the bottleneck on it.

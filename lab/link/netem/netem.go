@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/device"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/tc"
@@ -37,7 +38,9 @@ import (
 const Mechanism = "netem"
 
 // Carrier sets up netem. The zero value is ready to use.
-type Carrier struct{}
+type Carrier struct {
+	hook device.Mechanism // what brings frames to the next device
+}
 
 // New returns a carrier.
 func New() *Carrier { return &Carrier{} }
@@ -74,7 +77,7 @@ func beyond(d link.Direction) string {
 
 // Carry builds the chains. It needs no process: ctx matters only until it returns.
 func (c *Carrier) Carry(ctx context.Context, ns *netns.Namespace, cables []link.Cable) (link.Carrying, error) {
-	r := &running{ns: ns}
+	r := &running{ns: ns, hook: c.hook}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("start netem: %w", err)
 	}
@@ -97,6 +100,7 @@ func (c *Carrier) Carry(ctx context.Context, ns *netns.Namespace, cables []link.
 // running are the chains at work.
 type running struct {
 	ns     *netns.Namespace
+	hook   device.Mechanism
 	mu     sync.Mutex // guards the rest
 	conn   *rtnl.Conn
 	qdiscs *tc.Conn

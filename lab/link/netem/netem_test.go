@@ -12,5 +12,7 @@ import (
 func TestConformance(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "netem", probe.Netem())
-	conformance.Run(t, netem.New(), conformance.EveryNth, conformance.ECN)
+	for name, carrier := range map[string]*netem.Carrier{"tcx": netem.New(), "clsact": netem.ByClsact()} {
+		t.Run(name, func(t *testing.T) { conformance.Run(t, carrier, conformance.EveryNth, conformance.ECN) })
+	}
 }

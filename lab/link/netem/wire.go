@@ -3,8 +3,8 @@ package netem
 import (
 	"fmt"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
 )
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel wire redirect.bpf.c
@@ -12,11 +12,11 @@ import (
 // wire moves every frame from one device's ingress to another one's egress.
 type wire struct {
 	objects wireObjects
-	link    link.Link
+	program *device.Attachment
 }
 
-// newWire starts moving frames; it must run inside the devices' namespace.
-func newWire(from, to int) (*wire, error) {
+// newWire starts moving frames from the device named from to the one with the index to.
+func newWire(ns *netns.Namespace, from string, to int, by device.Mechanism) (*wire, error) {
 	spec, err := loadWire()
 	if err != nil {
 		return nil, fmt.Errorf("load redirect program: %w", err)
@@ -28,10 +28,10 @@ func newWire(from, to int) (*wire, error) {
 	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
 		return nil, fmt.Errorf("load redirect program: %w", err)
 	}
-	w.link, err = link.AttachTCX(link.TCXOptions{Interface: from, Program: w.objects.Wire, Attach: ebpf.AttachTCXIngress})
+	w.program, err = device.Attach(ns, from, device.Ingress, 0, "netem", w.objects.Wire, device.Options{Mechanism: by})
 	if err != nil {
 		_ = w.objects.Close()
-		return nil, fmt.Errorf("attach redirect program (TCX, Linux 6.6): %w", err)
+		return nil, fmt.Errorf("attach redirect program: %w", err)
 	}
 	return w, nil
 }
@@ -49,6 +49,6 @@ func (w *wire) received() (sum uint64, err error) {
 }
 
 func (w *wire) close() {
-	_ = w.link.Close()
+	_ = w.program.Close()
 	_ = w.objects.Close()
 }

@@ -1,0 +1,180 @@
+package cc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+
+	"weir/internal/match"
+)
+
+// assigner is the program that gives controls to the connections of scopes, and its maps.
+type assigner struct {
+	objects assignObjects
+	link    link.Link // nil before attach
+}
+
+// loadAssigner loads the program for so many scopes. It does nothing before reassign.
+func loadAssigner(scopes int) (*assigner, error) {
+	spec, err := loadAssign()
+	if err != nil {
+		return nil, fmt.Errorf("read scope program: %w", err)
+	}
+	for _, name := range []string{assignMapAssignScopes, assignMapAssignCounts} {
+		spec.Maps[name].MaxEntries = uint32(scopes)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, refused("lift memory lock limit", err)
+	}
+	if err := match.Prepare(spec, ebpf.SockOps, scopes); err != nil {
+		return nil, err
+	}
+	a := &assigner{}
+	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
+		return nil, refused("load scope program", err)
+	}
+	return a, nil
+}
+
+// attach has the program look at the sockets of a cgroup and of those below, beside programs of others.
+func (a *assigner) attach(path string) error {
+	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
+	if err != nil {
+		return refused("attach to cgroup "+path, err)
+	}
+	a.link = attached
+	return nil
+}
+
+func (a *assigner) close() error {
+	var err error
+	if a.link != nil {
+		err = a.link.Close()
+	}
+	return errors.Join(err, a.objects.Close())
+}
+
+// set says what scopes are given, by their numbers.
+func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
+	if len(indices) == 0 {
+		return nil
+	}
+	if _, err := a.objects.AssignScopes.BatchUpdate(indices, scopes, nil); err != nil {
+		return refused("set scopes' congestion controls", err)
+	}
+	return nil
+}
+
+// reassign ends the assignments that are gone and makes those of now, which are all that there are.
+func (a *assigner) reassign(gone, now match.Assignments) error {
+	kinds, err := match.Maps{Program: ebpf.SockOps, Entries: match.Fields(&a.objects.assignMaps)}.Reassign(gone, now)
+	if err != nil {
+		return err
+	}
+	if err := a.objects.AssignSettings.Put(uint32(0), assignCcSettings{Kinds: kinds, Filled: 1}); err != nil {
+		return fmt.Errorf("set scope program: %w", err)
+	}
+	return nil
+}
+
+// filled says whether everything was set at least once.
+func (a *assigner) filled() (bool, error) {
+	var settings assignCcSettings
+	if err := a.objects.AssignSettings.Lookup(uint32(0), &settings); err != nil {
+		return false, fmt.Errorf("read scope program's settings: %w", err)
+	}
+	return settings.Filled == 1, nil
+}
+
+// forget ends scopes and sets their counters to zero, for others that may get their numbers.
+func (a *assigner) forget(indices []uint32) error {
+	if err := a.set(indices, make([]assignCcScope, len(indices))); err != nil {
+		return err
+	}
+	zeros := make([]assignCcScopeCounts, ebpf.MustPossibleCPU())
+	for _, index := range indices {
+		if err := a.objects.AssignCounts.Put(index, zeros); err != nil {
+			return fmt.Errorf("clear scope's counters: %w", err)
+		}
+	}
+	return nil
+}
+
+// readCounts adds up a scope's counters of all processors.
+func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
+	var cpus []assignCcScopeCounts
+	if err := counts.Lookup(index, &cpus); err != nil {
+		return sum, fmt.Errorf("read scope's counters: %w", err)
+	}
+	for _, cpu := range cpus {
+		sum.add(Counts{Assigned: cpu.Assigned, NoECN: cpu.NoEcn, Chosen: cpu.Chosen, Failed: cpu.Failed})
+	}
+	return sum, nil
+}
+
+// linkPin is pinned last: where it is, everything is.
+const linkPin = "link"
+
+func mapPin(name string) string { return strings.TrimPrefix(name, "assign_") }
+
+// pin keeps the program and its maps under dir.
+func (a *assigner) pin(dir string) error {
+	for name, m := range match.Fields(&a.objects.assignMaps) {
+		if err := (*m).Pin(filepath.Join(dir, mapPin(name))); err != nil {
+			return pinFault(fmt.Errorf("pin map %s: %w", name, err))
+		}
+	}
+	if err := a.link.Pin(filepath.Join(dir, linkPin)); err != nil {
+		return pinFault(fmt.Errorf("pin scope program: %w", err))
+	}
+	return nil
+}
+
+// openAssigner opens what pin has kept. The error is fs.ErrNotExist where it is not there as this version needs it: not all of it,
+// maps that are laid out differently, or an attachment whose cgroup has gone.
+func openAssigner(dir string) (a *assigner, err error) {
+	spec, err := loadAssign()
+	if err != nil {
+		return nil, fmt.Errorf("read scope program: %w", err)
+	}
+	a = &assigner{}
+	defer func() {
+		if err != nil {
+			_ = a.close()
+			a = nil
+		}
+	}()
+	if a.link, err = link.LoadPinnedLink(filepath.Join(dir, linkPin), nil); err != nil {
+		return a, openFault(err)
+	}
+	info, err := a.link.Info()
+	if err != nil {
+		return a, fmt.Errorf("read attachment: %w", err)
+	}
+	if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
+		return a, fs.ErrNotExist
+	}
+	for name, m := range match.Fields(&a.objects.assignMaps) {
+		if *m, err = ebpf.LoadPinnedMap(filepath.Join(dir, mapPin(name)), nil); err != nil {
+			return a, openFault(err)
+		}
+		if own := spec.Maps[name]; (*m).ValueSize() != own.ValueSize || (*m).KeySize() != own.KeySize {
+			return a, fs.ErrNotExist
+		}
+	}
+	return a, nil
+}
+
+func openFault(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return pinFault(fmt.Errorf("open scope program: %w", err))
+	}
+	return err
+}

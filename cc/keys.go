@@ -1,0 +1,120 @@
+package cc
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weir/internal/nearest"
+	"weir/policy"
+)
+
+// scopeKeys are what congestion controls add to a scope of a policy's file.
+type scopeKeys struct {
+	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: dctcp, or one of the kernel's, as cubic, reno or bbr."`
+}
+
+const key = "congestion"
+
+// Treatment is the congestion control of a scope's new connections.
+type Treatment struct {
+	Control string `json:"control"` // as the file names it
+}
+
+// Summary names the control.
+func (t *Treatment) Summary() string { return key + " " + t.Control }
+
+// treatmentOf is what a scope's connections are given; nil for nothing.
+func treatmentOf(s policy.Scope) *Treatment {
+	t, _ := s.Treatments[roomName].(*Treatment)
+	return t
+}
+
+func grammar() policy.Grammar {
+	return policy.Grammar{Room: roomName, Scope: scopeKeys{}, Treats: []string{key}, Read: read, Warn: warn}
+}
+
+// MaxDepth is how many scopes may be above one that has a control.
+const MaxDepth = int(assignCcBoundsCC_MAX_DEPTH)
+
+// read makes treatments of a file's keys. A scope without a control of its own has that of the nearest scope above it.
+func read(d *policy.Draft) {
+	for i := range d.Scopes {
+		check(d, &d.Scopes[i])
+	}
+	if !d.Sound() {
+		return // parents may be missing
+	}
+	for i := range d.Scopes {
+		at := i
+		for at >= 0 && own(&d.Scopes[at]) == "" {
+			at = d.Scopes[at].Above
+		}
+		if at < 0 {
+			continue
+		}
+		s := &d.Scopes[i]
+		if s.Depth > MaxDepth {
+			d.Complain(s, "parent", "it has %d scopes above it, and %d at most may be above one with a congestion control: leave a level out", s.Depth, MaxDepth)
+			return
+		}
+		d.Treat(s, &Treatment{Control: own(&d.Scopes[at])})
+	}
+}
+
+// own is the control that the file gives the scope itself.
+func own(s *policy.DraftScope) string {
+	if name := s.Keys.(*scopeKeys).Congestion; name != nil {
+		return *name
+	}
+	return ""
+}
+
+// controlNames are those that the kernel can have: 15 octets at most.
+var controlNames = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
+
+func check(d *policy.Draft, s *policy.DraftScope) {
+	if s.Keys.(*scopeKeys).Congestion == nil {
+		return
+	}
+	name := own(s)
+	if !controlNames.MatchString(name) {
+		d.Complain(s, key, "%q is no congestion control: give one of %s, or one of the kernel's by its name, as cubic", name, strings.Join(Algorithms(), ", "))
+		return
+	}
+	if short, weirs := strings.CutPrefix(name, usualPrefix); weirs {
+		if _, known := algorithmOf(short); known {
+			d.Complain(s, key, "%s is the name that sockets know: write %s", name, short)
+		}
+	}
+}
+
+// kernels are controls that Linux has had, so that nobody takes them for a misspelt one of Weir's. Others are taken too.
+var kernels = []string{"reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
+	"westwood", "yeah", "prague"}
+
+// near is the control of Weir's that was probably meant; "" for none.
+func near(name string) string {
+	if _, known := algorithmOf(name); known || slices.Contains(kernels, name) {
+		return ""
+	}
+	return nearest.Of(name, Algorithms())
+}
+
+// warn names controls that are probably misspelt. They may be the kernel's nevertheless, which this host knows when it is applied.
+func warn(p *policy.Policy) (warnings []string) {
+	told := map[string]bool{}
+	for _, s := range p.Scopes {
+		t := treatmentOf(s)
+		if t == nil || told[t.Control] {
+			continue
+		}
+		told[t.Control] = true
+		if meant := near(t.Control); meant != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: the congestion control %q is looked for in the kernel, and does not come with Weir: write %s if that is meant",
+				p.At(s.Name, key), s.Name, t.Control, meant))
+		}
+	}
+	return warnings
+}

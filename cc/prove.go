@@ -1,0 +1,56 @@
+package cc
+
+import (
+	"fmt"
+
+	"weir/internal/direction"
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// Checks are that new connections of a scope use its control. A scope in shadow promises nothing.
+func (r Room) Checks(s policy.Scope) []room.Check {
+	if s.Shadow || s.Selector.Kind == policy.Group {
+		return nil
+	}
+	control := treatmentOf(s).Control
+	name, kind, _ := r.controlName(control)
+	return []room.Check{{
+		Name: key, Direction: direction.Egress, Words: control,
+		Paths: func(p room.Path) bool { return p.Protocol == room.TCP },
+		Flow:  func(room.Path) room.Flow { return room.Flow{Connections: 1, Rate: 1_000_000, KeepCongestion: true} },
+		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
+			return judge(name, kind.needsECN, samples, r.others(c.Around))
+		},
+	}}
+}
+
+// others are the controls of other scopes that may decide, by their names in the kernel, and these scopes.
+func (r Room) others(around []policy.Scope) map[string]string {
+	all := map[string]string{}
+	for _, s := range around {
+		if !s.Shadow {
+			name, _, _ := r.controlName(treatmentOf(s).Control)
+			all[name] = s.Name
+		}
+	}
+	return all
+}
+
+// judge looks at the control that each connection had at its end.
+func judge(name string, needsECN bool, samples []room.Sample, others map[string]string) (room.Verdict, string) {
+	for _, s := range samples {
+		switch got := s.Congestion; {
+		case got == name:
+		case got == "":
+			return room.CannotSay, "the congestion control of the connection could not be read"
+		case others[got] != "":
+			return room.CannotSay, fmt.Sprintf("the connection used %s: it belongs to scope %s too, which decides", got, others[got])
+		case needsECN:
+			return room.CannotSay, fmt.Sprintf("the connection used %s: %s needs ECN, which a peer without such a control refuses; have the peer listen inside a scope with it", got, name)
+		default:
+			return room.Fails, fmt.Sprintf("the connection used %s", got)
+		}
+	}
+	return room.Holds, ""
+}

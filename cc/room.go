@@ -1,0 +1,73 @@
+package cc
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+const roomName = "cc"
+
+// Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero value is ready to use.
+type Room struct {
+	prefix string // of the names of Weir's own controls; tests have others, since names are global
+}
+
+// Name is "cc".
+func (Room) Name() string { return roomName }
+
+// Grammar is the key of a scope.
+func (Room) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Room) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read congestion control: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says what gives a scope its control, and how its sockets are told.
+func (Room) Mechanism(b room.Bound) string {
+	told := b.Binding.Key.String()
+	if b.Selector.Kind == policy.Group {
+		told = "the scopes below it"
+	}
+	what := "a control of the kernel's"
+	if _, own := algorithmOf(treatmentOf(b.Scope).Control); own {
+		what = "a struct_ops program"
+	}
+	if b.Shadow {
+		return "sock_ops, only counting; by " + told
+	}
+	return "sock_ops sets " + what + "; by " + told
+}
+
+// Plane is the pinned data plane of a host.
+func (r Room) Plane(h room.Host) room.Plane { return &hostPlane{h, r} }
+
+// controlName is what sockets know a control by, and the algorithm if it is one of Weir's.
+func (r Room) controlName(control string) (name string, kind algorithm, own bool) {
+	kind, own = algorithmOf(control)
+	switch {
+	case !own:
+		return control, kind, false
+	case r.prefix != "":
+		return r.prefix + control, kind, true
+	}
+	return usualPrefix + control, kind, true
+}
+
+// Capabilities are what weir doctor tells of congestion controls.
+func (Room) Capabilities() []room.Capability {
+	one := func(name, mechanism string, features ...string) room.Capability {
+		return room.Capability{Name: name, Mechanisms: []room.Mechanism{{Name: mechanism, Features: features}}}
+	}
+	return []room.Capability{
+		one("cc", "struct_ops programs registered by a BPF link", "bpf/btf", "bpf/jit", "bpf programs/struct_ops", "hooks/congestion control in bpf"),
+		one("cc of scopes", "sock_ops programs that set the control", "bpf/btf", "bpf/jit", "cgroups/cgroup v2", "bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/lpm_trie"),
+	}
+}

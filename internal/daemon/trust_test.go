@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/testutil"
+	"weir/policy"
+)
+
+// What a crash has left in the folder of network namespaces is not one, and is passed over.
+func TestALeftoverNameIsNoNamespace(t *testing.T) {
+	stale := filepath.Join(t.TempDir(), "stale")
+	write(t, stale, "")
+	if _, err := netns.OpenPath(stale); !errors.Is(err, netns.ErrNotNamespace) {
+		t.Errorf("a plain file: %v", err)
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := netns.OpenPath(fifo); !errors.Is(err, netns.ErrNotNamespace) {
+		t.Errorf("a FIFO: %v", err)
+	}
+}
+
+// A change that failed for a reason that passes is made once it has passed, though nobody touches the file again.
+func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
+	e := setup(t)
+	mkdir(t, e.CgroupRoot, "a")
+	s := service(t, e, oneScope)
+	s.Look = 20 * time.Millisecond
+	start(t, s)
+	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.Policy, strings.Replace(oneScope, "1Mbit", "7Mbit", 1))
+	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "another process has held") })
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, "the change", func() bool { return egress(t, e) == 7e6 && trouble(t, e) == "" })
+}
+
+// Who holds the lock is named rather than waited for without end.
+func TestALockThatIsHeldIsNamed(t *testing.T) {
+	e := setup(t)
+	e.LockWait = time.Millisecond
+	s, err := e.openStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if _, err := e.Apply(of(limited("a", 1e6))); fault.Of(err) != fault.Failed || !strings.Contains(fault.Advice(err), "fuser") {
+		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+}
+
+// Another user cannot lock the controller out, since the file is not his to read.
+func TestTheControllersLockIsItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, presenceLock), "")
+	if err := os.Chmod(filepath.Join(dir, presenceLock), 0o644); err != nil { // as versions before have left it
+		t.Fatal(err)
+	}
+	p, err := enter(dir, "policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.leave() }()
+	if info, err := os.Stat(filepath.Join(dir, presenceLock)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestAFileThatOthersMayWriteIsWarnedOf(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o664: true, 0o602: true} {
+		write(t, file, oneScope)
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := policy.Exposed(file); (len(got) == 1) != warned {
+			t.Errorf("mode %o: %q", mode, got)
+		}
+	}
+}
+
+// Clients that ask and do not read keep nobody else waiting, root's socket least of all.
+func TestSlowReadersBlockNobody(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("version: 1\nscopes:\n")
+	for i := range 300 {
+		fmt.Fprintf(&text, "  s%d: {user: %d, egress: 1Mbit}\n", i, i+1)
+	}
+	s, client := served(t, text.String())
+	for range 8 {
+		conn, err := net.Dial("unix", s.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, answer := ask(t, client, "GET", "/metrics", ""); status != http.StatusOK || !strings.Contains(string(answer), "weir_scope_bytes_total") {
+		t.Errorf("status %d", status)
+	}
+}

@@ -1,0 +1,6 @@
+package netem
+
+import "weir/internal/kernel/device"
+
+// ByClsact returns a carrier as kernels without TCX have it.
+func ByClsact() *Carrier { return &Carrier{hook: device.Clsact} }
