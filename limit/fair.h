@@ -10,19 +10,19 @@
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
- * The factor, of 1024, for a window of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
+ * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
  * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
  * Where less than half of the rate is used, no queue stands and no TCP sender was heard of, for whom there is least_rate(),
- * it is 2 for each interval that the window has lasted: traffic that gave no heed and has ended leaves the lowest fair rate
+ * it is 2 for each time that the interval is longer than due: unresponsive traffic that has ended leaves the lowest fair rate
  * behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
  *
  * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender that begins or
- * ends its pause, or is held by its window, is silent for a round trip, and a loop that is faster answers with a rate for
- * those that are left, which all then use at once. Pauses make rates of single windows differ and windows longer: the square
- * makes the factors of as much too much and too little one in product, and a window weighs by its length, one and a half
+ * ends its pause, or is limited by its cwnd, is silent for a round trip, and a loop that is faster answers with a rate for
+ * those that are left, which all then use at once. Pauses make rates of single intervals differ and intervals longer: the square
+ * makes the factors of as much too much and too little one in product, and an interval weighs by its length, one and a half
  * intervals at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
  *
- * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
+ * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
  */
 static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 rtt, __u64 due,
@@ -43,7 +43,7 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 }
 
 /*
- * Whether flows follow within a window, of a mark threshold that holds many packets. Elsewhere its length is more that of its
+ * Whether flows follow within an interval, of a mark threshold that holds many packets. Elsewhere its length is more that of its
  * packets than of pauses, and a longer step goes too far.
  */
 static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
@@ -63,11 +63,11 @@ static __always_inline __u64 fair_rate_most(__u32 index, __u64 target)
 }
 
 /*
- * Counts the TCP senders. The callbacks of their sockets (pacing.h) say who was met; the census ends with the window in which
+ * Counts the TCP senders. The callbacks of their sockets (pacing.h) report who was met; the flow count ends with the interval in which
  * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all,
- * and no less than a turn, octets.
+ * and no less than least octets.
  */
-static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 turn,
+static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 least,
 					__u32 silent)
 {
 	__u64 largest = at_least(state->interval_largest, FRAME), sum = share->flow_count_bytes + bytes;
@@ -78,7 +78,7 @@ static __always_inline void update_flow_count(struct limit_state *state, struct 
 		share->senders = 0;
 		share->rtt_us = 0;
 	}
-	if (!counted || sum < turn || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
+	if (!counted || sum < least || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
 		return;
 	share->senders = counted;
 	share->flow_count_bytes = 0;
@@ -102,7 +102,7 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 
 /*
  * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands, nobody leaves a part to
- * others, and the loop would take seconds to it. Those that have just begun are met by then, before a census has ended.
+ * others, and the loop would take seconds to get there. Those that have just begun are met by then, before a flow count has ended.
  */
 static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 {
@@ -111,7 +111,7 @@ static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 
 /*
  * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that of two pairs: single
- * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose window is not
+ * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose cwnd is not
  * bounded yet, or no more, sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
@@ -123,7 +123,7 @@ static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 	return interval < most ? interval : whole_turns(most, rate);
 }
 
-/* Round rtt of the scope's senders, ns; no more than the queue can wait for before it refuses. */
+/* Round-trip time of the scope's senders, ns; no more than the queue can be before packets are dropped. */
 static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const struct terms *terms)
 {
 	__u64 rtt = 1000 * (__u64)share->rtt_us;
@@ -131,7 +131,7 @@ static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const 
 	return rtt < terms->drop_ns ? rtt : terms->drop_ns;
 }
 
-/* The least length of the current window, ns. */
+/* The least length of the current interval, ns. */
 static __always_inline __u64 interval_length(const struct limit_state *state, const struct limit_fair_share *share,
 					   const struct terms *terms)
 {
@@ -139,9 +139,9 @@ static __always_inline __u64 interval_length(const struct limit_state *state, co
 }
 
 /*
- * Counts a packet in its window, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
+ * Counts a packet in its interval, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
  * others; met is the queue that this packet has met. Processors race for the shortest queue and the largest packet with plain
- * stores, which may lose one. Returns whether the window is over, so that end_interval() is due.
+ * stores, which may lose one. Returns whether the interval is over, so that end_interval() is due.
  */
 static __always_inline __u32 measure(struct limit_state *state, __u64 length, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
@@ -155,9 +155,9 @@ static __always_inline __u32 measure(struct limit_state *state, __u64 length, __
 
 /*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
- * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
- * mark threshold. Windows are closed by one processor, which wins the compare-and-swap. Global, so that its stack is not
- * added to that of take(), whose verification it would multiply.
+ * the last one left, so T holds two of the largest super-packets of the last interval at the lesser of both, and no less than a
+ * mark threshold. Intervals are ended by one processor, which wins the compare-and-swap. Global, so that its stack is not
+ * added to that of charge_scope(), whose verification it would multiply.
  */
 __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 {

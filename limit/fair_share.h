@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shares among siblings: what a scope may use of its parent now.
+ * Fair shares among siblings: what a scope may use of its parent now.
  *
  * A parent has a fair rate F per unit of weight, which moves with the rest of its rate and its queue like the fair rate of
  * a flow (fair.h). A child may use A = max(min, weight * F), its own rate at most; an idle sibling's part is in F. Nobody
  * looks at siblings: a child asks for F once per interval, and a parent that is a child passes its own A on the same way.
  */
-#ifndef WEIR_LIMIT_SHARING_H
-#define WEIR_LIMIT_SHARING_H
+#ifndef WEIR_LIMIT_FAIR_SHARE_H
+#define WEIR_LIMIT_FAIR_SHARE_H
 
 #include "maps.h"
 
@@ -40,7 +40,7 @@ static __always_inline __u32 over(__u64 now, __u64 start, __u64 length)
 	return (__s64)(now - start) >= (__s64)length;
 }
 
-/* A child that may use little now has the thresholds of a scope of that rate: a queue shorter than a packet refuses all. */
+/* A child that may use little now has the thresholds of a scope of that rate: in a queue shorter than a packet nothing fits. */
 static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_fair_share *share)
 {
 	struct terms terms = {
@@ -78,9 +78,9 @@ static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
 }
 
 /*
- * The factor by which a parent moves. Its children follow within their own intervals, so it takes a step that is small
+ * The factor by which a parent moves. Its children follow within their own intervals, so it moves by a step that is small
  * against theirs: two loops of one speed would swing against each other. But where its queue has run up it gives way at
- * once. If it waited, marks and reductions would take its place: TCP windows that have collapsed leave the parent
+ * once. If it waited, marks and reductions would take its place: congestion windows that have collapsed leave the parent
  * unused on average, and F would never find out that it is too high.
  */
 static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_fair_share *share)
@@ -122,7 +122,7 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 	interval = at_most(interval, tuned.follow_most_ns);
 	if (interval > share->slowest_ns)
 		share->slowest_ns = interval;
-	/* Children that refuse everything leave the parent without a packet to find out that it is not used. */
+	/* Children that drop everything leave the parent without a packet to find out that it is not used. */
 	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->interval_least_ns, limits->mark_ns));
 
 	if (over(now, start, tuned.silent_intervals * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
@@ -168,7 +168,7 @@ static __always_inline __u32 guaranteed(struct limit_fair_share *share, const st
 
 	if (start > now + terms->mark_ns)
 		return covered;
-	/* Who loses the race says no, and errs by one packet on the safe side. */
+	/* The loser of the race is not covered, and errs by one packet on the safe side. */
 	return __sync_val_compare_and_swap(&share->guaranteed_ns, old, start + cost) == old || covered;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What nearly every packet meets: scopes whose queues end before marks begin, outside a tree. Nothing is done to it then but to
- * charge and count it, and no scope takes its charge back, so that all are charged at once.
+ * The fast path, which nearly every packet takes: scopes whose queues end before marks begin, outside a tree. Nothing is done to
+ * it then but to charge and count it, and no scope refunds its charge, so that all are charged at once.
  */
-#ifndef WEIR_LIMIT_USUAL_H
-#define WEIR_LIMIT_USUAL_H
+#ifndef WEIR_LIMIT_FAST_PATH_H
+#define WEIR_LIMIT_FAST_PATH_H
 
 #include "verdict.h"
 
-/* What charge_fast_path returns, beside a bit for each scope whose window is over (fair.h). */
+/* What charge_fast_path returns, beside a bit for each scope whose interval is over (fair.h). */
 #define CHARGED (1 << LIMIT_SCOPES_PER_SOCKET)
 
-/* A scope that was asked. */
+/* A scope that was found fit for the fast path. */
 struct candidate {
 	struct limit_config *config; /* 0 where it does not limit the packet */
 	struct limit_state *state;
@@ -23,7 +23,7 @@ static __always_inline __s64 cost_of(__u64 wire, const struct limit_config *conf
 	return wire * config->cost >> LIMIT_COST_SHIFT;
 }
 
-/* Looks at a scope without doing anything; 0 where this is no usual case. */
+/* Whether a scope is fit for it; nothing is changed. */
 static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, struct candidate *candidate)
 {
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
@@ -42,7 +42,7 @@ static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet 
 }
 
 /*
- * Charges a scope that was candidate, and counts the packet. Where another processor is quicker, its charge comes on top, so
+ * Charges a scope that is fit, and counts the packet. Where another processor is quicker, its charge comes on top, so
  * that the queue may be longer by then than marks allow, by a packet of each.
  */
 static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, const struct candidate *candidate,
@@ -77,8 +77,8 @@ static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct pac
 }
 
 /*
- * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if each is a usual case; 0, and
- * nothing is done, if one is not. Global like take().
+ * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if each is fit; 0, and nothing
+ * is done, if one is not. Global like charge_scope().
  */
 __attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list,
 					   __u32 which)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sockets that were open before the programs were attached, or are open when they end. */
-#ifndef WEIR_LIMIT_VISIT_H
-#define WEIR_LIMIT_VISIT_H
+#ifndef WEIR_LIMIT_ITERATOR_H
+#define WEIR_LIMIT_ITERATOR_H
 
 #include "maps.h"
 
 /*
- * Sockets are visited one network namespace at a time. The declarations stand in for the
+ * The iterator goes through one network namespace at a time. The declarations stand in for the
  * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
  */
 struct bpf_iter__tcp {
@@ -23,14 +23,14 @@ static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int cle
 {
 	int flags = 0;
 
-	/* Kernels before 6.12 cannot tell the flags; to clear one there would clear them all. */
+	/* Kernels before 6.12 do not report the flags; to clear one there would clear them all. */
 	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)) && clear)
 		return;
 	flags = (flags | set) & ~clear;
 	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 }
 
-/* Asks for the callbacks of a socket, which pace it and look after its receive window. */
+/* Asks for the callbacks of a socket, which pace it and set its receive window. */
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
 {
@@ -68,9 +68,9 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		known->pace = 0;
 	}
 	if (known && known->cwnd) {
-		__u32 window = UNBOUND;
+		__u32 cwnd = UNBOUND;
 
-		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &window, sizeof(window));
+		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &cwnd, sizeof(cwnd));
 		known->cwnd = 0;
 	}
 	if (known && known->rwnd) {

@@ -38,41 +38,41 @@ struct limit_tunables {
 	__u32 ceiling_drops;  /* drop thresholds, beyond which every packet is dropped */
 
 	/* Fair rate (fair.h). */
-	__u32 target_share;             /* of 1024; the part of the rate that is aimed at */
-	__u32 headroom_shift;           /* 2^-n of the target, by which the fair rate may pass it: a flow does not use all that it may */
-	__u32 ingress_headroom_shift;   /* 2^n targets; the highest fair rate at ingress, where round trips become longer than the handshake's */
-	__u32 offered_most;             /* of 512; a rate offered beyond that says no more of the number of flows */
-	__u32 drained_most;             /* of 512; the most of the rate that a queue is drained with */
-	__u32 tolerated_shift;          /* 2^-n of a round trip; a queue so long is not drained */
-	__u32 doublings_most;           /* doublings in one interval: from the least fair rate to the whole */
-	__u32 prompt_frames;            /* full-sized frames in a mark threshold, from which on flows follow within an interval */
+	__u32 target_share;           /* of 1024; the part of the rate that is aimed at */
+	__u32 headroom_shift;         /* 2^-n of the target, by which the fair rate may pass it: a flow does not use all that it may */
+	__u32 ingress_headroom_shift; /* 2^n targets; the highest fair rate at ingress, where round trips become longer than the handshake's */
+	__u32 offered_most;           /* of 512; a rate offered beyond that says no more of the number of flows */
+	__u32 drained_most;           /* of 512; the most of the rate that a queue is drained with */
+	__u32 tolerated_shift;        /* 2^-n of a round trip; a queue so long is not drained */
+	__u32 doublings_most;         /* doublings in one interval: from the least fair rate to the whole */
+	__u32 prompt_frames;          /* full-sized frames in a mark threshold, from which on flows follow within an interval */
 	__u32 flow_count_super_packets; /* super-packets in a flow count at least */
-	__u32 flow_count_rtts;          /* round trips at the whole rate in one: a sender that begins again is heard of a trip later */
-	__u64 interval_most_ns;         /* ns; the longest measurement interval */
-	__u64 elapsed_most_ns;          /* ns that an interval is taken for: the packet that ends the longest is late by some of it */
-	__u64 silence_ns;               /* ns, after which nothing is known of the senders */
-	__u64 oversize_ns;              /* ns; the most that a super-packet longer than a pair of segments makes of an interval */
+	__u32 flow_count_rtts;        /* round trips at the whole rate in one: a sender that begins again is heard of a trip later */
+	__u64 interval_most_ns;       /* ns; the longest measurement interval */
+	__u64 elapsed_most_ns;        /* ns that an interval is taken for: the packet that ends the longest is late by some of it */
+	__u64 silence_ns;             /* ns, after which nothing is known of the senders */
+	__u64 oversize_ns;            /* ns; the most that a super-packet longer than a pair of segments makes of an interval */
 
 	/* Fair share of a parent (fair_share.h). */
-	__u64 allowed_least;      /* octet/s; the lowest limit that a scope can have */
-	__u64 unit_least;         /* octet/s, times 2^LIMIT_UNIT_SHIFT, so that a factor close to one still moves it */
-	__u64 follow_most_ns;     /* ns; a child that follows later does not slow the others down */
-	__u32 congested_most;     /* of 1024; the factor of a parent whose queue has run up */
-	__u32 rise_most;          /* of 1024; the factor of a parent that is not used at all, before it is softened */
-	__u32 silent_intervals;   /* of its longest intervals, after which a parent without packets is not used */
-	__u32 ratio_most;         /* by which a child's rates follow its parent in one interval */
+	__u64 allowed_least;       /* octet/s; the lowest limit that a scope can have */
+	__u64 unit_least;          /* octet/s, times 2^LIMIT_UNIT_SHIFT, so that a factor close to one still moves it */
+	__u64 follow_most_ns;      /* ns; a child that follows later does not slow the others down */
+	__u32 congested_most;      /* of 1024; the factor of a parent whose queue has run up */
+	__u32 rise_most;           /* of 1024; the factor of a parent that is not used at all, before it is softened */
+	__u32 silent_intervals;    /* of its longest intervals, after which a parent without packets is not used */
+	__u32 ratio_most;          /* by which a child's rates follow its parent in one interval */
 	__u32 slowest_decay_shift; /* 2^-n of the longest interval of a child, by which it is forgotten in each of the parent's */
 
 	/* TCP sockets (pacing.h, receive_window.h). */
-	__u32 cwnd_least;          /* segments; two are acknowledged at once while two are on their way */
-	__u32 cwnd_slow;           /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
-	__u32 cwnd_change_shift;   /* 2^-n; a smaller change of the congestion window's bound is not made */
-	__u32 rwnd_least;          /* segments, so that acknowledgements are not delayed */
-	__u32 rwnd_probe;          /* segments, so that a sender whose acknowledgements are suppressed has room for a probe */
-	__u32 rwnd_change_shift;   /* 2^-n; a smaller change of the receive window is not made */
-	__u32 pace_change_shift;   /* 2^-n; a smaller change of the pace is not worth a system call's work */
-	__u32 reread_callbacks;    /* callbacks, after which a socket's option is read whatever it should be */
-	__u32 rtt_mean_shift;      /* 2^-n; what a sample weighs in the mean round-trip time */
+	__u32 cwnd_least;        /* segments; two are acknowledged at once while two are on their way */
+	__u32 cwnd_slow;         /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
+	__u32 cwnd_change_shift; /* 2^-n; a smaller change of the congestion window's bound is not made */
+	__u32 rwnd_least;        /* segments, so that acknowledgements are not delayed */
+	__u32 rwnd_probe;        /* segments, so that a sender whose acknowledgements are suppressed has room for a probe */
+	__u32 rwnd_change_shift; /* 2^-n; a smaller change of the receive window is not made */
+	__u32 pace_change_shift; /* 2^-n; a smaller change of the pace is not worth a system call's work */
+	__u32 reread_callbacks;  /* callbacks, after which a socket's option is read whatever it should be */
+	__u32 rtt_mean_shift;    /* 2^-n; what a sample weighs in the mean round-trip time */
 
 	/* Prepaid quota (quota.h). */
 	__u32 quota_ticks; /* ticks of the kernel after this one, for which a quota is good */
@@ -91,11 +91,11 @@ struct limit_config {
 	__u64 ack_delay_ns;   /* virtual queue up to which TCP senders are stopped by delaying acknowledgements, at ingress */
 	__u64 ceiling_ns;     /* virtual queue above which packets are dropped whatever their sender */
 	enum limit_flags flags;
-	__u32 overhead; /* octets of link overhead per wire packet, beyond the IP packet */
-	__u64 min;      /* octet/s that the parent keeps for the scope; 0 for none */
-	__u64 min_cost; /* ns per octet at min, times 2^LIMIT_COST_SHIFT */
-	__u32 weight;   /* share of what the parent has, against its siblings' weights; 0 without a parent */
-	__u32 quota;    /* octets that a socket may be charged for in advance; 0 for none */
+	__u32 overhead;       /* octets of link overhead per wire packet, beyond the IP packet */
+	__u64 min;            /* octet/s that the parent keeps for the scope; 0 for none */
+	__u64 min_cost;       /* ns per octet at min, times 2^LIMIT_COST_SHIFT */
+	__u32 weight;         /* share of what the parent has, against its siblings' weights; 0 without a parent */
+	__u32 quota;          /* octets that a socket may be charged for in advance; 0 for none */
 };
 
 /* Written by the data plane, by atomic operations alone; one cache line. */

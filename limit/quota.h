@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Credit: octets that a socket has been charged for in advance.
+ * Prepaid quota: octets that a socket has been charged for in advance.
  *
  * Charging a packet takes the clock and two locked operations a scope, for nothing where a scope is not near its limit.
  * There, ahead by half of its burst or more and with its fair rate at its highest, a socket that keeps sending is charged
  * for its next packets together with this one. Until the end of the kernel's next tick they are passed and counted in the
  * scopes that are far from their limits; the others are charged for each. No packet passes a scope that was not charged
- * for it, and what is left in the end is forfeited. Processors that pay ahead at once do not see each other, so a scope's
+ * for it, and what is left in the end expires. Processors that prepay at once do not see each other, so a scope's
  * sockets hold half its burst and a sixteenth of it per processor at most.
  */
-#ifndef WEIR_LIMIT_CREDIT_H
-#define WEIR_LIMIT_CREDIT_H
+#ifndef WEIR_LIMIT_QUOTA_H
+#define WEIR_LIMIT_QUOTA_H
 
 #include "maps.h"
 #include "packet.h"
 #include "verdict.h"
 
 #define ALL_SCOPES ((1 << LIMIT_SCOPES_PER_SOCKET) - 1)
-/* What renew_quota is told, beside the direction. */
+/* Flags of renew_quota, beside the direction. */
 #define BEGUN 2   /* the renewal has begun */
-#define REFUSED 4 /* a scope has refused the packet, or would have */
+#define DROPPED 4 /* a scope has dropped the packet, or would have */
 
 static __always_inline __u32 expired(const struct quota *quota, __u32 ticks)
 {
@@ -28,7 +28,7 @@ static __always_inline __u32 expired(const struct quota *quota, __u32 ticks)
 
 /* What a packet was paid for with. */
 struct payment {
-	__u64 number;  /* of the credit */
+	__u64 number;  /* of the quota */
 	__u32 wire;    /* octets */
 	__u16 charged; /* bit i: scope i was charged for them */
 	__u16 each;    /* bit i: it is charged for each packet */
@@ -73,7 +73,7 @@ static __always_inline int spend_quota(struct __sk_buff *skb, const struct packe
 	return 0;
 }
 
-/* Gives octets back that a packet was not let use, unless the credit is another one by now. */
+/* Gives back the octets of a packet that was dropped, unless the quota was renewed since. */
 static __always_inline void refund_quota(struct quota *quota, const struct payment *paid)
 {
 	for (int i = 0; i < CAS_TRIES; i++) {
@@ -102,8 +102,8 @@ static __always_inline void count_prepaid(const struct packet *p, __u64 list, co
 
 /*
  * Begins to renew_quota a quota, which nobody can spend then; 0 if another processor does. What was spent is added to the rates that
- * its scopes measure, and tells how much the next may be: as much as was used of one that has expired, or twice what was paid for
- * one that has not. Global like take, to be verified once.
+ * its scopes measure, and decides how much the next may be: as much as was used of one that has expired, or twice what was paid for
+ * one that has not. Global like charge_scope, to be verified once.
  */
 __attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generation, __u32 direction)
 {
@@ -131,7 +131,7 @@ __attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generatio
 	return 1;
 }
 
-/* Ends what begin has begun: from now on so many octets can be spent. */
+/* Ends what begin_renewal has begun: from now on so many octets can be spent. */
 static __always_inline void end_renewal(struct quota *quota, __u32 octets)
 {
 	quota->paid = octets;
@@ -157,9 +157,9 @@ static __always_inline void charge_prepaid(__u32 index, __u64 octets)
 }
 
 /*
- * Charges scopes that have just admitted a packet for the socket's next packets too, for as many octets as the last credit
- * says: those that are far from their limits and let a socket have two packets or more, and in which a packet has as many
- * octets as in the first of them. Where others are charged for each packet, so are those in shadow, for what another refuses in
+ * Charges scopes that have just admitted a packet for the socket's next packets too, for as many octets as follow
+ * from the last quota: those that are far from their limits and let a socket have two packets or more, and in which a packet has as many
+ * octets as in the first of them. Where others are charged for each packet, so are those in shadow, for what another drops in
  * shadow they do not count.
  */
 static __always_inline void prepay(const struct charges *charges, struct quota *quota, __u64 list, __u64 where)
@@ -199,8 +199,8 @@ static __always_inline void prepay(const struct charges *charges, struct quota *
 }
 
 /*
- * Renews the credit for packets of the scopes in list, which have charged or refused this one; how is the direction, BEGUN and
- * REFUSED. Where no scope is far from its limit it is left alone. Global too.
+ * Renews the quota for packets of the scopes in list, which have charged or dropped this one; how is the direction, BEGUN and
+ * DROPPED. Where no scope is far from its limit it is left alone. Global too.
  */
 __attribute__((noinline)) int renew_quota(const struct charges *charges, struct quota *quota, __u64 list, __u64 where, __u32 how)
 {
@@ -212,7 +212,7 @@ __attribute__((noinline)) int renew_quota(const struct charges *charges, struct 
 		charged |= charges->of[i].charged;
 		slack |= charges->of[i].slack;
 	}
-	if (how & REFUSED || (charged && !slack)) {
+	if (how & DROPPED || (charged && !slack)) {
 		if (how & BEGUN)
 			end_renewal(quota, 0);
 		return 0;

@@ -3,11 +3,11 @@
  * The receive window of TCP sockets under an ingress limit: what a sender may have in flight is what its receiver
  * advertises, so a window of fair rate * round-trip time holds the sender to the rate without a loss. The round-trip time
  * is TCP's smoothed one, for a socket that only receives that of the handshake; the fair rate makes up for the difference.
- * A window has two segments at least: where the rate leaves less, on short paths, marks, acknowledgements that are held back
+ * A window has two segments at least: where the rate leaves less, on short paths, marks, suppressed acknowledgements
  * (hold.h) and drops do the rest.
  */
-#ifndef WEIR_LIMIT_WINDOW_H
-#define WEIR_LIMIT_WINDOW_H
+#ifndef WEIR_LIMIT_RECEIVE_WINDOW_H
+#define WEIR_LIMIT_RECEIVE_WINDOW_H
 
 #include "hold.h"
 #include "pacing.h"
@@ -45,7 +45,7 @@ static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct so
 
 /*
  * The least window: two segments, so that acknowledgements are not delayed, and on a short path eight for a sender that obeys
- * marks, so that it has room for a probe where its acknowledgements are held back (hold.h). One that is held back opens the
+ * marks, so that it has room for a probe where its acknowledgements are suppressed (hold.h). One that is held back opens the
  * window no further than two, or the kernel would think the probe too little to acknowledge at once.
  */
 static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
@@ -92,7 +92,7 @@ static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_sta
 }
 
 /*
- * Looks after the window; a socket without an ingress limit is not looked at again. It is called before a segment
+ * Keeps the window; a socket without an ingress limit is not looked at again. It is called before a segment
  * or an acknowledgement is written, which then has the new window; the callback for incoming segments
  * (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out those that header prediction takes, which are nearly all.
  */

@@ -13,32 +13,32 @@
 #define CERTAIN 0xffff /* a chance of one */
 #define LOOPBACK 1       /* ifindex of lo in every namespace */
 
-/* How a packet stands before a scope. */
+/* A packet's precedence in a scope. */
 enum precedence {
 	OWN,        /* traffic of the scope itself */
-	EXCESS,   /* of a child whose rate follows the scope's: marks begin at the drop threshold, or its flows would yield first */
-	GUARANTEED, /* of a child below its minimum: it meets no threshold but the ceiling, and others give way */
+	EXCESS,     /* of a child above its minimum: marks begin at the drop threshold, since the child's rate follows the scope's */
+	GUARANTEED, /* of a child below its minimum: dropped beyond the ceiling alone, so that others yield */
 };
 
-/* One scope's part in a packet. */
+/* A packet's charge to one scope. */
 struct charge {
-	__s64 cost;     /* ns charged */
-	__u32 index;    /* of the scope and direction in every map */
-	__u32 parent;   /* scope + 1 above it; 0 for none */
-	__u32 wire;     /* octets */
-	__u16 chance;   /* that the packet is marked, of CERTAIN */
-	__u16 overhead; /* octets of link overhead per wire packet */
-	__u8 charged;    /* the packet was charged */
-	__u8 slack;       /* from its limit, which lets a socket pay for this packet and another ahead */
-	__u8 shadow;    /* the scope only counts */
-	__u8 child_precedence;    /* in: enum precedence that a child has given the packet */
-	__u8 precedence;  /* enum precedence that this scope gives it before its parent */
-	__u8 dropped_before;    /* in: a scope in shadow would have refused the packet, so this one would not have seen it */
-	__u8 would_drop;   /* would have been refused, were it not for shadow */
-	__u8 interval_over;      /* the scope's window is over (fair.h) */
+	__s64 cost;            /* ns charged */
+	__u32 index;           /* of the scope and direction in every map */
+	__u32 parent;          /* scope + 1 above it; 0 for none */
+	__u32 wire;            /* octets */
+	__u16 chance;          /* that the packet is marked, of CERTAIN */
+	__u16 overhead;        /* octets of link overhead per wire packet */
+	__u8 charged;          /* it is in force */
+	__u8 slack;            /* the scope is far from its limit: a socket may prepay */
+	__u8 shadow;           /* the scope only counts */
+	__u8 child_precedence; /* in: enum precedence that a child has given the packet */
+	__u8 precedence;       /* enum precedence that this scope gives it before its parent */
+	__u8 dropped_before;   /* in: a scope in shadow would have dropped the packet before */
+	__u8 would_drop;       /* would have been dropped, were it not for shadow */
+	__u8 interval_over;    /* the scope's interval is over (fair.h) */
 };
 
-/* A packet's scopes. */
+/* In the order of a packet's scopes. */
 struct charges {
 	struct charge of[LIMIT_SCOPES_PER_SOCKET];
 };
@@ -57,7 +57,7 @@ static __always_inline __u32 applies(const struct __sk_buff *skb, const struct l
 	return config->flags & LIMIT_ENFORCED && (skb->ifindex != LOOPBACK || config->flags & LIMIT_LOOPBACK);
 }
 
-/* Whether a scope is far from its limit behind a packet and lets a socket pay for this one and another ahead. */
+/* Whether a scope is far from its limit behind a packet and lets a socket prepay this one and another. */
 static __always_inline __u32 has_slack(const struct limit_config *config, const struct limit_state *state, __u64 wire, __s64 queue)
 {
 	return config->quota >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns && state->fair_rate >= config->fair_rate_most;
@@ -72,7 +72,7 @@ static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const s
 }
 
 /*
- * Whether the packet's TCP sender has nothing else in flight. A connection request that is refused is sent again after half a
+ * Whether the packet's TCP sender has nothing else in flight. A connection request that is rejected is sent again after half a
  * second, without ECN, and given up after ten.
  */
 static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
@@ -100,7 +100,7 @@ static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct pac
 /*
  * Where marks begin for a sender whose round trips are longer than the threshold: at one of them, half-way to where every
  * packet is marked at most. One that begins again after a pause has the pace of before until its first acknowledgement, and
- * a window reduced for that takes many round trips to come back.
+ * a cwnd reduced for that takes many round trips to come back.
  */
 static __always_inline __s64 rtt_scaled_threshold(struct __sk_buff *skb, const struct packet *p, __u32 direction, __s64 mark, __s64 full)
 {
@@ -120,7 +120,7 @@ static __always_inline __s64 threshold_of(const struct terms *terms, const struc
 }
 
 /*
- * Charges the packet to one scope. Returns 0 if the scope refuses it. Global, like find_rest, so that it is verified
+ * Charges the packet to one scope. Returns 0 if the scope drops it. Global, like find_rest, so that it is verified
  * once and not for every path through the scopes before.
  */
 __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct packet *p, struct charge *charge)
@@ -155,7 +155,7 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 		if (queue <= ceiling && pace)
 			take_turn(skb, p);
 	}
-	/* What a slow sender is refused it tries again and again; it is offered once. */
+	/* What a slow sender tries again and again is offered once. */
 	__u64 offered = queue > ceiling && pace && slow(pace) ? 0 : wire;
 
 	/* Two super-packets of other senders are no pressure yet. */
@@ -218,7 +218,7 @@ static __always_inline int settle(const struct packet *p, const struct charge *c
 	return charge->shadow ? NOTHING : REDUCE;
 }
 
-/* Gives back what was charged for a packet that another scope has refused. */
+/* Gives back what was charged for a packet that another scope has dropped. */
 static __always_inline void refund(const struct charge *charge)
 {
 	__u32 index = charge->index;
