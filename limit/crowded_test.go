@@ -64,7 +64,7 @@ func (c *crowd) send(t *testing.T, segments int) (octets int) {
 	return octets
 }
 
-// state is what the data plane remembers of the receiving socket.
+// state is what the data plane keeps of the receiving socket.
 func (c *crowd) state(t *testing.T) (state limitSocketState) {
 	t.Helper()
 	if err := c.plane.objects.LimitSockets.Lookup(int32(c.fd), &state); err != nil {

@@ -9,8 +9,8 @@ import (
 	"weir/internal/units"
 )
 
-// endedInterval sends the packet that closes a window, of a second or its interval if the state says no other, in which so many TCP senders were
-// counted, and returns what is there then.
+// endedInterval sends the packet that ends an interval in which so many TCP senders were counted, and returns what is there
+// then. The interval has taken a second, or its least length where that is longer, unless the state has its start.
 func endedInterval(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitFairShare) {
 	t.Helper()
 	return endedIntervalOf(t, Limit{Rate: rate}, limitLimitFairShare{Counted: counted}, state)
@@ -66,18 +66,18 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 			t.Errorf("%s: the fair rate is %d octet/s, want %d to %d", name, got.FairRate, c.least, c.most)
 		}
 		if sharing.Senders != c.senders || sharing.Counted != 0 {
-			t.Errorf("%s: the census has met %d, and the next begins with %d", name, sharing.Senders, sharing.Counted)
+			t.Errorf("%s: the flow count has met %d, and the next begins with %d", name, sharing.Senders, sharing.Counted)
 		}
 	}
 }
 
-// A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, one and a
+// A flow count continues over intervals in which some senders may not have sent: 16 super-packets at least, one and a
 // half for each, and one and a half segments for each of the slow ones before.
 func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
 		counted        uint32
-		before         uint32 // senders of the last census
+		before         uint32 // senders of the last flow count
 		ended          bool
 	}{
 		{20 * packet, packet, 2, 0, true},
@@ -91,12 +91,12 @@ func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 		before := limitLimitFairShare{Counted: c.counted, Senders: c.before}
 		got, sharing := endedIntervalOf(t, Limit{Rate: 10_000_000}, before, limitLimitState{IntervalBytes: c.bytes, IntervalLargest: c.largest})
 		if ended := got.FlowCount == 1; ended != c.ended || (sharing.Senders == c.counted) != c.ended || (sharing.FlowCountBytes == 0) != c.ended {
-			t.Errorf("%+v: census %d, %+v", c, got.FlowCount, sharing)
+			t.Errorf("%+v: flow count %d, %+v", c, got.FlowCount, sharing)
 		}
 	}
 }
 
-// A window of somewhat more than the longest interval is no silence, after which nothing is known of the senders.
+// An interval of somewhat more than the longest is no silence, after which nothing is known of the senders.
 func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
 		state := limitLimitState{IntervalLeastNs: uint64(ago)}
@@ -106,21 +106,21 @@ func TestSendersAreKnownForAnInterval(t *testing.T) {
 	}
 }
 
-// A packet that has read the clock before another one closed a window, in an interrupt or on another processor, closes no window of
+// A packet that has read the clock before another one ended an interval, in an interrupt or on another processor, ends no interval of
 // 2^64 ns, after which nothing would be known of the senders and the fair rate were the highest.
 func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
 	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
 	if got.IntervalStartNs != began.IntervalStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {
-		t.Errorf("the packet closed the window: %+v, %+v", got, sharing)
+		t.Errorf("the packet ended the interval: %+v, %+v", got, sharing)
 	}
 	if got.IntervalBytes == 0 {
-		t.Error("the packet was not counted in the window")
+		t.Error("the packet was not counted in the interval")
 	}
 }
 
 // The interval holds two of the largest super-packets at the fair rate, or two pairs of segments, which are acknowledged together,
-// as long as they have the size that a low rate leaves them. A longer one, of a window that is not bounded, makes a quarter of a
+// as long as they have the size that a low rate leaves them. A longer one, of a cwnd that is not bounded, makes a quarter of a
 // second of it at most.
 func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	const rate = 40_000 // octet/s of a flow

@@ -231,7 +231,7 @@ func TestShadowCountsAndPassesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	if least := 68 - drained(began); counted.Refused < least || counted.Refused > 68 {
-		t.Errorf("would have refused %d, want %d to 68", counted.Refused, least)
+		t.Errorf("would have dropped %d, want %d to 68", counted.Refused, least)
 	}
 }
 

@@ -37,7 +37,7 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 		state.FairRate = config.Rate
 	}
 	now := monotonic(t)
-	// The window stays open, so that the fair rate stays as it is.
+	// The interval does not end, so that the fair rate stays as it is.
 	state.FinishNs, state.IntervalStartNs = now+int64(queued)*int64(quotaCost)-int64(l.Burst), uint64(now)
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(2*scope), &state), p.Set(scope, Egress, l)); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 	}
 }
 
-// Whatever was charged in advance, a scope admits what its burst and threshold hold, and refuses the rest.
+// Whatever was charged in advance, a scope admits what its burst and threshold hold, and drops the rest.
 func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	p := plane(t, 1)
 	needStorage(t, p)

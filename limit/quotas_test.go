@@ -43,7 +43,7 @@ func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 	}
 }
 
-// A credit has one measure of a packet: the first scope's.
+// A quota has one measure of a packet: the first scope's.
 func TestScopesThatCountOtherOctetsAreChargedForEachPacket(t *testing.T) {
 	p := paired(t)
 	other := generous()
@@ -89,7 +89,7 @@ func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool)
 	return advance
 }
 
-// What a near scope refuses, the others were not charged for, whatever was paid in advance; each octet is measured once.
+// What a near scope drops, the others were not charged for, whatever was paid in advance; each octet is measured once.
 func TestDroppedPacketsUseNoQuota(t *testing.T) {
 	p := paired(t)
 	near := generous()

@@ -215,7 +215,7 @@ func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
 	})
 }
 
-// What the second scope refuses is given back to the first while other processors charge it.
+// What the second scope drops is refunded by the first while other processors charge it.
 func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
 	p := plane(t, 2)
 	if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// With round trips as long as a window the fair rate takes half of the step, up or down, and leaves a queue of a quarter
+// With round trips as long as an interval the fair rate takes half of the step, up or down, and leaves a queue of a quarter
 // of a round trip to the pauses of its senders.
 func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	const (
@@ -18,7 +18,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		trip        time.Duration
 		bytes       uint64        // offered in a second
 		queue       time.Duration // the shortest that a packet has met
-		least, most uint64        // percent of the fair rate of before; a busy machine makes the window longer
+		least, most uint64        // percent of the fair rate of before; a busy machine makes the interval longer
 	}{
 		"little used, short": {0, octets / 2, 0, 124, 140},
 		"little used, long":  {trip, octets / 2, 0, 109, 120},
@@ -40,7 +40,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	}
 }
 
-// Whoever begins again after a pause is heard of a round trip later: a census goes on for two of them.
+// Whoever begins again after a pause is heard of a round trip later: a flow count continues for two of them.
 func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	const octets = 1_250_000 // a second's at 10 Mbit/s
 	l := Limit{Rate: 8 * octets, Mark: 100 * time.Millisecond, Drop: 10 * time.Second}
@@ -48,7 +48,7 @@ func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 		sharing := limitLimitFairShare{Counted: 3, RttUs: uint32(trip / time.Microsecond)}
 		got, after := endedIntervalOf(t, l, sharing, limitLimitState{IntervalBytes: octets, IntervalLargest: packet})
 		if (got.FlowCount == 1) != ended || (after.Senders == 3) != ended {
-			t.Errorf("round trips of %s: census %d, %+v", trip, got.FlowCount, after)
+			t.Errorf("round trips of %s: flow count %d, %+v", trip, got.FlowCount, after)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestSendersTellTheirRoundTrips(t *testing.T) {
 	}
 }
 
-// Where flows follow promptly, a window with half too much and one with half too little leave the fair rate where it was, so
+// Where flows follow promptly, an interval with half too much and one with half too little leave the fair rate where it was, so
 // that pauses do not take the mean rate below the target.
 func TestPausesLeaveTheMeanRate(t *testing.T) {
 	const (

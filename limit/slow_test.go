@@ -9,12 +9,12 @@ import (
 // slowTarget is what is aimed at in a second at 1 Mbit/s, octets; 128 flows have a segment each in 1.5 s.
 const slowTarget = 125_000 * 1016 / 1024
 
-// slowInterval is a window of three seconds in which 128 senders of a limit of 1 Mbit/s offered some part of the target.
+// slowInterval is an interval of three seconds in which 128 senders of a limit of 1 Mbit/s offered some part of the target.
 func slowInterval(t *testing.T, fair, earlier uint64, offered float64, queue time.Duration) limitLimitState {
 	t.Helper()
-	const window = 3 * time.Second
+	const interval = 3 * time.Second
 	state := limitLimitState{
-		FairRate: fair, IntervalBytes: uint64(offered * slowTarget * window.Seconds()), IntervalQueueNs: int64(queue), IntervalLeastNs: uint64(window),
+		FairRate: fair, IntervalBytes: uint64(offered * slowTarget * interval.Seconds()), IntervalQueueNs: int64(queue), IntervalLeastNs: uint64(interval),
 	}
 	if queue > 0 {
 		state.FinishNs = clock(t) + int64(time.Minute)
@@ -50,7 +50,7 @@ func TestSlowFlowsAreGivenTimeToFollow(t *testing.T) {
 }
 
 // While a queue beyond the drop threshold stands the fair rate of slow flows is no more than an equal part, also among those that
-// a census still counts.
+// a flow count still counts.
 func TestFullQueueLeavesNobodyMoreThanAnEqualPart(t *testing.T) {
 	for _, c := range []struct {
 		counted     uint32
@@ -95,7 +95,7 @@ func TestIntervalsHoldWholeTurns(t *testing.T) {
 			t.Errorf("the interval is %s, %.2f turns, want 2", time.Duration(state.IntervalLeastNs), turns)
 		}
 		if next := int64(state.IntervalStartNs) - start; (next != int64(due)) != moved {
-			t.Errorf("%s late: the next window begins %s after the last one's begin; moved, want %v", late, time.Duration(next), moved)
+			t.Errorf("%s late: the next interval begins %s after the last one's begin; moved, want %v", late, time.Duration(next), moved)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it was attached. They are
-// charged, marked and refused without it.
+// charged, marked and dropped without it.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
 	return iterate(ns, p.objects.LimitAdopt)
 }

@@ -227,7 +227,7 @@ func TestRepairsAreNotDropped(t *testing.T) {
 }
 
 // On a path of some microseconds senders without ECN must lose segments. None of those that they send again is lost again. A
-// processor that takes longer for its packets has more in flight when the ceiling is met, where repairs are refused too.
+// processor that takes longer for its packets has more in flight when the ceiling is met, where repairs are dropped too.
 func TestTransfersLoseNoRepair(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	r := receive(t, false)

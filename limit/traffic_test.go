@@ -248,7 +248,7 @@ func countersAt(t *testing.T, p *DataPlane, scope int, direction Direction) Coun
 	return c
 }
 
-// What the outer scope refuses must not stay charged to the inner one.
+// What the outer scope drops must not stay charged to the inner one.
 func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
 	client, server, address := path(t)
 	sink := udpSink(t, server, address)

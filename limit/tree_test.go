@@ -106,10 +106,10 @@ func TestGrandparentsAreChargedToTheDepthOfFour(t *testing.T) {
 	}
 }
 
-// A full parent refuses the child that has no minimum, and lets the other have its own.
+// A full parent drops packets of the child without a minimum, and admits those of the other within its own.
 func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	wide := slow(4, 300, 400)
-	// The children's limits are ten times the parent's, so that they refuse nothing themselves.
+	// The children's limits are ten times the parent's, so that they drop nothing themselves.
 	wide.Rate, wide.Burst = 10*MinRate, wide.Burst/10
 	p, packets := twins(t, slow(4, 10, 20), wide.below(1, MinRate), wide.below(1, 0))
 	began := time.Now()
@@ -134,7 +134,7 @@ func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	}
 }
 
-// In shadow a parent counts what its children would have let through, and not what they would have refused.
+// In shadow a parent counts what its children would have let through, and not what they would have dropped.
 func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	parent, child := slow(4, 300, 400), slow(4, 20, 30).below(1, 0)
 	parent.Shadow, child.Shadow = true, true
@@ -151,7 +151,7 @@ func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 }
 
 // A child whose rate rises keeps the octets of its queue, not their time: what was forced through while it might use little
-// would refuse everything for long after.
+// would drop everything for long after.
 func TestQueueFollowsTheRate(t *testing.T) {
 	wide := slow(4, 300, 400)
 	wide.Rate = 10 * MinRate
@@ -176,7 +176,7 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 }
 
-// A parent that no packet reaches, since its children refuse all, is told by them that it is not used.
+// A parent that no packet reaches, since its children drop all, learns from them that it is not used.
 func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
@@ -197,7 +197,7 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	}
 }
 
-// A child's packet that has read the clock before its parent's window began tells of no silence.
+// A child's packet that has read the clock before its parent's interval began is no sign of silence.
 func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate

@@ -21,7 +21,7 @@ func setCounted(t *testing.T, p *DataPlane, senders uint32) {
 	}
 }
 
-// intervalBytes are the octets offered in a scope's window at egress.
+// intervalBytes are the octets offered in a scope's interval at egress.
 func intervalBytes(t *testing.T, p *DataPlane) uint64 {
 	t.Helper()
 	var state limitLimitState
