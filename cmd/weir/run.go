@@ -31,7 +31,7 @@ func newRunCommand(a *app) *cobra.Command {
 		Short: "Run one command under a bandwidth limit, without any file",
 		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF
 enforces without a queue: TCP is paced below the rate, ECN-capable packets are
-marked, others make their sender slow down, and only what is left is refused.
+marked, others make their sender slow down, and only what is left is dropped.
 
 The exit status is the command's own. Loopback traffic is not limited. The
 limit ends with this process.`,
