@@ -1,11 +1,17 @@
 package cc
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/fault"
+	"weir/internal/kernel/probe"
 	"weir/internal/testutil"
 )
 
@@ -109,4 +115,48 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Errorf("%v with an error", event)
 		}
 	})
+}
+
+// TestAControlWithoutECN is one that the table would list: its sockets, and the connections of its cgroups, ask for none.
+func TestAControlWithoutECN(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "struct_ops", probe.ProgramType(ebpf.StructOps))
+	kind := dctcp()
+	kind.needsECN = false
+	name := fmt.Sprintf("wt%d_plain", os.Getpid())
+	control, err := register(kind, Options{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPath(t)
+	group, send, answer := inCgroup(t)
+	if err := control.Attach(group.Path); err != nil {
+		t.Fatal(err)
+	}
+	send(task{Namespace: p.client.Name, Address: p.listen(t, "").Addr().String()})
+	_ = answer() // without ECN, DCTCP's program goes on as it can from within the assignment
+	sender, _ := p.connect(t, name, "")
+	_ = sender.Close()
+	segments, err := p.wire.Segments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range segments {
+		if s.SYN && s.Capable {
+			t.Error("a SYN is ECN-capable")
+		}
+	}
+	if counts, err := control.Counts(); err != nil || counts != (Counts{Assigned: 1}) {
+		t.Errorf("counted %+v, %v", counts, err)
+	}
+	if err := errors.Join(control.Close(), waitGone(name, unregisterTime)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATraceHasItsType(t *testing.T) {
+	control := install(t, Options{Trace: true})
+	if _, err := Follow[Counts](control); err == nil {
+		t.Error("DCTCP's steps were followed as something else")
+	}
 }

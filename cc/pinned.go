@@ -46,7 +46,7 @@ func pinFault(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, "run it as root")
 	}
-	return fault.Wrap(err, fault.Failed, "mount a BPF file system: mount -t bpf bpf /sys/fs/bpf")
+	return fault.Wrap(err, fault.Failed, "mount a BPF file system: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
 }
 
 // unpin removes a folder of pins, scopes first, so that none sets a control that has gone.

@@ -8,11 +8,8 @@ import (
 	"weir/policy"
 )
 
-// Checks are that new connections of a scope use its control. A scope in shadow promises nothing.
+// Checks are that new connections of a scope use its control.
 func (r Room) Checks(s policy.Scope) []room.Check {
-	if s.Shadow || s.Selector.Kind == policy.Group {
-		return nil
-	}
 	control := treatmentOf(s).Control
 	name, kind, _ := r.controlName(control)
 	return []room.Check{{

@@ -80,7 +80,7 @@ func canPin(dir string) error {
 		return pinFault(fmt.Errorf("look for a bpf file system at %s: %w", dir, err))
 	}
 	if found.Type != unix.BPF_FS_MAGIC {
-		return fault.New(fault.Testbed, "mount one: mount -t bpf bpf /sys/fs/bpf", "no bpf file system is mounted at %s", dir)
+		return fault.New(fault.Testbed, "mount one: mount -t bpf -o mode=700 bpf /sys/fs/bpf", "no bpf file system is mounted at %s", dir)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func CanPin(dir string) error {
 			return filePermission(fmt.Errorf("pin limit: look at %s: %w", dir, err))
 		}
 		if found.Type != unix.BPF_FS_MAGIC {
-			return fault.New(fault.Testbed, "mount one: mount -t bpf bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
+			return fault.New(fault.Testbed, "mount one: mount -t bpf -o mode=700 bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
 		}
 		return nil
 	}

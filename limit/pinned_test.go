@@ -75,7 +75,7 @@ func TestPinsNeedABPFFileSystem(t *testing.T) {
 	above := t.TempDir()
 	for _, dir := range []string{filepath.Join(above, "weir", "limit"), "/sys/kernel/weir/limit"} {
 		err := p.Pin(dir)
-		if fault.Of(err) != fault.Testbed || fault.Advice(err) != "mount one: mount -t bpf bpf /sys/fs/bpf" {
+		if fault.Of(err) != fault.Testbed || fault.Advice(err) != "mount one: mount -t bpf -o mode=700 bpf /sys/fs/bpf" {
 			t.Errorf("%s: %v; try %q", dir, err, fault.Advice(err))
 		}
 	}

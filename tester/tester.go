@@ -81,6 +81,7 @@ type Policy string
 const (
 	Skip    Policy = "skip"     // leave out what is late; the rate is missed and said so, gaps stay right
 	CatchUp Policy = "catch-up" // send late frames back to back; the count stays right
+	Space   Policy = "space"    // move all that follows: no two frames are closer than 7/8 of the gap, and the rate is missed
 )
 
 // Schedule is what one generator sends.
@@ -127,19 +128,25 @@ type Counts struct {
 	WireBytes       uint64          `json:"wire_bytes"`
 	PayloadBytes    uint64          `json:"payload_bytes"`
 	Unique          uint64          `json:"unique"`
-	Lost            uint64          `json:"lost"`            // RFC 7680: sequence numbers below the highest seen that never arrived
+	Lost            uint64          `json:"lost"`            // RFC 7680: sequence numbers below the highest seen that never arrived in time, see OutOfWindow
 	Duplicates      uint64          `json:"duplicates"`      // RFC 5560
 	Reordered       uint64          `json:"reordered"`       // RFC 4737 section 3: sequence number below the next expected one
 	MaxExtent       uint64          `json:"max_extent"`      // RFC 4737 section 4.2.1: the largest reordering extent, in frames
 	SequenceErrors  uint64          `json:"sequence_errors"` // frames that were not the next expected one
 	PayloadErrors   uint64          `json:"payload_errors"`  // wrong UDP checksum: counted in Received, their sequence number as lost
-	OutOfWindow     uint64          `json:"out_of_window"`   // too old to tell a duplicate from a late frame; counted in Received alone
-	Delay           *hist.Histogram `json:"delay_ns"`        // one-way delay, RFC 7679; meaningful only with one clock
+	HeaderErrors    uint64          `json:"header_errors"`   // wrong IPv4 header checksum: like PayloadErrors
+	OutOfWindow     uint64          `json:"out_of_window"`   // too old to tell a duplicate from a late frame: in Received alone, and among the lost
+	Restarts        uint64          `json:"restarts"`        // times that numbers went back while stamps went on: the sender began anew, or there are two
+	Misnumbered     uint64          `json:"misnumbered"`     // frames whose number the ones around them refute; their own number is lost
+	Earlier         uint64          `json:"earlier"`         // of Unique: before the last restart
+	Delay           *hist.Histogram `json:"delay_ns"`        // one-way delay, RFC 7679, less DelayBase
+	DelayBase       int64           `json:"delay_base_ns"`   // 0 with one clock; with two the smallest difference between stamp and arrival, which may be negative
+	DelayBlur       uint64          `json:"delay_blur_ns"`   // with two clocks: percentiles are known to so many ns, where that is more than a bucket's 1/32
 	DelaySum        uint64          `json:"delay_sum_ns"`
 	DelayMin        uint64          `json:"delay_min_ns"`
 	DelayMax        uint64          `json:"delay_max_ns"`
 	DelayLatest     uint64          `json:"delay_latest_ns"`
-	NegativeDelays  uint64          `json:"negative_delays"` // sender's clock ahead of the receiver's
+	NegativeDelays  uint64          `json:"negative_delays"` // arrived before they were sent, by the two clocks; with one clock their delay counts as 0
 	Variation       *hist.Histogram `json:"variation_ns"`    // |IPDV| between consecutive frames in arrival order, RFC 3393 section 4.5
 	VariationMax    uint64          `json:"variation_max_ns"`
 	First           time.Duration   `json:"first_ns"` // arrival times on CLOCK_MONOTONIC of the receiver
@@ -167,7 +174,7 @@ type CapturedFrame struct {
 	At       time.Duration // CLOCK_MONOTONIC of the receiver
 	Stream   uint16
 	Sequence uint64
-	Reason   string // "gap", "reordered", "duplicate", "out of window", "payload"; "context" for its neighbours
+	Reason   string // "gap", "reordered", "duplicate", "out of window", "payload", "header", "restart", "misnumbered"; "context" for its neighbours
 	Length   int    // octets of the whole frame, without FCS
 	Data     []byte // its first octets
 }

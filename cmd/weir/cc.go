@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -135,14 +136,17 @@ func ccTable(controls []cc.Control) record.Table {
 		Note:    "A kernel module that was not used yet is not listed.",
 	}
 	for _, c := range controls {
-		who, cgroups, connections := "everyone", "", ""
+		who, pin, cgroups, connections := "everyone", c.Pin, "", ""
 		if c.Restricted {
 			who = "CAP_NET_ADMIN"
+		}
+		if c.InForce {
+			pin = strings.TrimPrefix(pin+", by the policy in force", ", ")
 		}
 		if c.Counts != nil {
 			cgroups, connections = strconv.Itoa(c.Scopes), strconv.FormatUint(c.Counts.Assigned, 10)
 		}
-		t.Rows = append(t.Rows, []string{c.Name, who, c.Pin, cgroups, connections})
+		t.Rows = append(t.Rows, []string{c.Name, who, pin, cgroups, connections})
 	}
 	return t
 }
@@ -152,7 +156,8 @@ func newCCRemoveCommand(a *app) *cobra.Command {
 		Use:   "remove ALGORITHM",
 		Short: "Remove a pinned congestion control",
 		Long: `Remove a pinned congestion control and end its cgroups. Connections that use it keep
-it until they close; nobody can choose it any more.`,
+it until they close; nobody can choose it any more. What the policy in force uses is
+not removed.`,
 		Example:   "  sudo weir cc remove dctcp",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: cc.Algorithms(),

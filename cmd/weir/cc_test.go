@@ -45,3 +45,19 @@ func TestCCWrongUsage(t *testing.T) {
 		})
 	}
 }
+
+// A control of the kernel's is planned, given, shown, proven and ended by the commands that know no room.
+func TestCongestionControlOfAScope(t *testing.T) {
+	g, file := newGround(t)
+	save(t, file, "a: {cgroup: /a, congestion: never-made}")
+	g.weir(t, fault.Testbed, "apply", file)
+	save(t, file, "a: {cgroup: /a, congestion: reno}", "b: {user: 4711, parent: a}")
+	contains(t, "plan", g.weir(t, fault.OK, "plan", file), "congestion reno", "sock_ops sets a control of the kernel's; by cgroup id")
+	g.weir(t, fault.OK, "apply", file)
+	contains(t, "status", g.weir(t, fault.OK, "status"), "given it", "without ECN", "chose another", "enforced")
+	contains(t, "proof", g.weir(t, fault.OK, "prove", "--duration", "200ms", "--repetitions", "1", "--scope", "a", file), "congestion", "reno", "holds")
+	save(t, file, "a: {cgroup: /a, tally: 1}")
+	contains(t, "apply", g.weir(t, fault.OK, "apply", file), "congestion reno")
+	g.weir(t, fault.OK, "release")
+	g.nothingLeft(t)
+}

@@ -11,6 +11,7 @@ import (
 	"weir/internal/kernel/cgroup"
 	"weir/internal/prove/station"
 	"weir/lab/link/emulator"
+	"weir/tester/rfc2544/forwarder"
 )
 
 func main() {
@@ -28,5 +29,7 @@ func parts() child.Parts {
 		station.NearPart:   station.Near,
 		station.FarPart:    station.Far,
 		cgroup.SocketsPart: cgroup.ServeSockets,
+
+		forwarder.KeeperPart: forwarder.Keeper,
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
@@ -53,7 +54,7 @@ if something cannot be told.`,
   sudo weir prove --scope backups --duration 5s --out proof
   sudo weir prove --dry-run                what would be sent, and where
   weir prove --listen 192.0.2.9:5201       at the far end
-  sudo weir prove --peer 192.0.2.9:5201`,
+  sudo weir prove --peer 192.0.2.9:5201 --token SECRET`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if o.listen != "" {
@@ -70,7 +71,7 @@ if something cannot be told.`,
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
 	flags.StringVar(&o.peer, "peer", "", "address and port of a 'weir prove --listen' elsewhere")
 	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
-	flags.StringVar(&o.token, "token", "", "secret that both ends know")
+	flags.StringVar(&o.token, "token", "", "secret that both ends know; --listen makes one where none is given, and prints it")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be sent where, and send nothing")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
@@ -104,11 +105,14 @@ func (a *app) proveListen(command *cobra.Command, args []string, o proveOptions)
 			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token SECRET]", "--listen is told nothing else: the other end says what is sent")
 		}
 	}
+	if o.token == "" {
+		o.token = rand.Text()
+	}
 	server, err := station.Listen(o.listen, o.token)
 	if err != nil {
 		return err
 	}
-	a.say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s", server.Addr(), server.Addr())
+	a.say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s --token %s", server.Addr(), server.Addr(), o.token)
 	return server.Serve(command.Context())
 }
 

@@ -33,6 +33,7 @@ type testerOptions struct {
 	out     string
 	capture string
 	clock   string
+	metrics string
 	iKnow   bool
 	realtime
 }
@@ -40,6 +41,7 @@ type testerOptions struct {
 func (o *testerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.out, "out", "", "folder for an evidence bundle: tables, CSV, histograms, report.html")
 	flags.BoolVar(&o.iKnow, "i-know", false, "use a device even if a default route leaves through it")
+	flags.StringVar(&o.metrics, "metrics", "", "loopback address on which to serve the run's counters for Prometheus, such as 127.0.0.1:9465")
 	o.realtime.addFlag(flags)
 }
 

@@ -23,6 +23,7 @@ type testerFlags struct {
 	peer                      string
 	cpus                      []int
 	vlan, burst, count, batch int
+	id                        int
 	streams                   int
 	frames                    uint64
 	ipv6                      bool
@@ -45,6 +46,7 @@ func (f *testerFlags) addSending(flags *pflag.FlagSet) {
 	flags.IntVar(&f.burst, "burst", 0, "frames sent back to back")
 	flags.IntVar(&f.batch, "batch", 0, "frames handed over together; 1 for latency")
 	flags.IntVar(&f.count, "count", 0, "identical streams")
+	f.addID(flags)
 	flags.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
 	flags.StringVar(&f.peer, "peer", "", "other end of a veth pair, made to receive while frames are sent to it")
 	flags.IntSliceVar(&f.cpus, "cpus", nil, "processors that the generator may use")
@@ -54,7 +56,12 @@ func (f *testerFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.to, "to", "", "device to receive on, NAMESPACE:DEVICE or DEVICE")
 }
 
+func (f *testerFlags) addID(flags *pflag.FlagSet) {
+	flags.IntVar(&f.id, "id", 0, "identifier of the first stream, 0-4095: senders that one receiver hears need different ones")
+}
+
 func (f *testerFlags) addReceiving(flags *pflag.FlagSet) {
+	f.addID(flags)
 	flags.IntVar(&f.streams, "streams", 1, "without SPEC: how many streams to expect")
 }
 
@@ -103,6 +110,7 @@ func (f *testerFlags) text(here side) string {
 	if f.ipv6 {
 		line(deep, "family", "6")
 	}
+	line(deep, "id", strconv.Itoa(f.id))
 	line(deep, "count", strconv.Itoa(count))
 	line(deep, "rate", quote(f.rate))
 	line(deep, "gap", quote(f.gap))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,7 +95,8 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	}
 	d := s.Directions[0]
 	port, _ := s.Port(d.From)
-	config, err := f.config(port.Speed, d.Schedule.Streams[0].Header.Source.Is6())
+	header := d.Schedule.Streams[0].Header
+	config, err := f.config(port.Speed, header.Source.Is6(), header.VLAN != 0)
 	if err != nil {
 		return err
 	}
@@ -109,7 +111,12 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	}
 	ports := openPorts(s)
 	defer func() { err = errors.Join(err, ports.close()) }()
-	bench, err := f.bench(ports, d)
+	device, giveBack, err := f.forwards(ctx, ports)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, giveBack()) }()
+	bench, err := f.bench(ports, d, device)
 	if err != nil {
 		return err
 	}
@@ -123,6 +130,12 @@ func (a *app) rfc2544(ctx context.Context, f rfcFlags, args []string) (err error
 	return a.benchmarked(report, runErr, s, f)
 }
 
+// rfcResult is the document of --format json.
+type rfcResult struct {
+	labResult
+	Results rfc2544.Document `json:"results"`
+}
+
 // benchmarked writes and prints the report.
 func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f rfcFlags) error {
 	b := report.Bundle()
@@ -131,7 +144,10 @@ func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f r
 		return errors.Join(err, runErr)
 	}
 	if a.format == "json" {
-		if err := a.json(labResult{Format: "weir-rfc2544-result/1", Bundle: f.out, Manifest: b.Manifest, Rows: orEmpty(summary.Rows(b.Samples)), Verdicts: orEmpty(b.Verdicts)}); err != nil {
+		if err := a.json(rfcResult{
+			labResult: labResult{Format: "weir-rfc2544-result/1", Bundle: f.out, Manifest: b.Manifest, Rows: orEmpty(summary.Rows(b.Samples)), Verdicts: orEmpty(b.Verdicts)},
+			Results:   report.Document(),
+		}); err != nil {
 			return err
 		}
 	} else {
@@ -146,7 +162,7 @@ func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f r
 	return runErr
 }
 
-func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction) (*rfc2544.Ports, error) {
+func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction, device rfc2544.Device) (*rfc2544.Ports, error) {
 	from, err := ports.port(d.From, false)
 	if err != nil {
 		return nil, err
@@ -168,22 +184,21 @@ func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction) (*rfc2544.Ports, 
 	if len(to.CPUs) == 0 {
 		to.CPUs = from.CPUs
 	}
-	device, err := f.forwards(ports)
-	if err != nil {
-		return nil, err
-	}
 	return &rfc2544.Ports{A: from, B: to, Header: d.Schedule.Streams[0].Header, Bidirectional: f.bidirectional, IKnow: f.iKnow, Device: device}, nil
 }
 
 // config is the procedure that the flags ask for.
-func (f *rfcFlags) config(speed units.BitRate, six bool) (rfc2544.Config, error) {
+func (f *rfcFlags) config(speed units.BitRate, six, tagged bool) (rfc2544.Config, error) {
 	setup := rfc2544.Setup{Speed: speed, Bidirectional: f.bidirectional, IPv6: six, Stream: stream(six, f.bidirectional), Medium: medium(speed)}
 	for _, name := range f.tests {
 		setup.Tests = append(setup.Tests, rfc2544.Test(strings.TrimSpace(name)))
 	}
-	setup.Sizes = rfc2544.StandardSizes
+	setup.Sizes = slices.Clone(rfc2544.StandardSizes)
 	if six {
-		setup.Sizes = rfc2544.IPv6Sizes
+		setup.Sizes = slices.Clone(rfc2544.IPv6Sizes)
+	}
+	if tagged { // the tag and the stamp do not fit the smallest size
+		setup.Sizes[0] += 4
 	}
 	if len(f.sizes) > 0 {
 		setup.Sizes = nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,21 +26,27 @@ func (f *rfcFlags) forwarded() (namespace, in, out string, err error) {
 }
 
 // forwards prepares the device under test that --forwarder names: this kernel's own forwarding.
-func (f *rfcFlags) forwards(ports *testerPorts) (rfc2544.Device, error) {
+// It is given back by close, and when this process ends in any other way.
+func (f *rfcFlags) forwards(ctx context.Context, ports *testerPorts) (device rfc2544.Device, close func() error, err error) {
+	nothing := func() error { return nil }
 	namespace, in, out, err := f.forwarded()
 	if err != nil || namespace == "" {
-		return nil, err
+		return nil, nothing, err
 	}
 	ns, err := ports.namespace(namespace)
 	if err != nil {
-		return nil, err
+		return nil, nothing, err
 	}
 	cpu := runtime.NumCPU() - 1
 	for cpu > 0 && slices.Contains(f.cpus, cpu) {
 		cpu--
 	}
 	if slices.Contains(f.cpus, cpu) {
-		return nil, fault.New(fault.Usage, "leave a processor to the device under test", "--cpus %v are all processors", f.cpus)
+		return nil, nothing, fault.New(fault.Usage, "leave a processor to the device under test", "--cpus %v are all processors", f.cpus)
 	}
-	return forwarder.Prepare(ns, in, out, cpu)
+	borrowed, err := forwarder.Borrow(ctx, ns, in, out, cpu)
+	if err != nil {
+		return nil, nothing, err
+	}
+	return borrowed, borrowed.Close, nil
 }

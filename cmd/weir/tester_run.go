@@ -142,9 +142,17 @@ func (a *app) test(ctx context.Context, s *spec.Spec, o testerOptions, here side
 	if here.sends && here.receives && o.clock == "" {
 		config.Clock = session.OneWay
 	}
+	metrics, err := serveMetrics(ctx, o.metrics)
+	if err != nil {
+		return account, err
+	}
+	defer func() { err = errors.Join(err, metrics.close()) }()
 	live := newTesterLive(a)
 	config.IKnow, config.Listen, config.Capture = o.iKnow, listen, o.captured(s)
-	config.Progress = live.show
+	config.Progress = func(account session.Account) {
+		live.show(account)
+		metrics.show(account)
+	}
 	account, err = session.Run(ctx, config)
 	live.end()
 	return account, err

@@ -217,6 +217,15 @@ func TestTesterRFC2544ReportsOrSaysWhyNot(t *testing.T) {
 	}
 }
 
+func TestTesterRFC2544LeavesRoomForATag(t *testing.T) {
+	for _, six := range []bool{false, true} {
+		config, err := (&rfcFlags{tests: []string{"throughput"}}).config(0, six, true)
+		if want := map[bool]int{false: 68, true: 88}[six]; err != nil || config.Sizes[0] != want || config.Sizes[1] != 128 {
+			t.Errorf("IPv6 %t: sizes %v, %v; want %d first", six, config.Sizes, err, want)
+		}
+	}
+}
+
 func TestTesterWrongUsage(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -226,6 +235,8 @@ func TestTesterWrongUsage(t *testing.T) {
 		{[]string{"tester", "run", "nowhere.yaml"}, "nowhere.yaml"},
 		{[]string{"tester", "send", "--from", "tg0", "--rate", "fast"}, `rate "fast" is not understood`},
 		{[]string{"tester", "send", "--from", "tg0", "--size", "60"}, "too short"},
+		{[]string{"tester", "run", "--from", "a", "--to", "b", "--metrics", "0.0.0.0:9465"}, "no loopback address"},
+		{[]string{"tester", "send", "--from", "tg0", "--rate", "1000Gpps"}, "1000Gpps"},
 		{[]string{"tester", "receive", "--to", "tg0", "--streams", "0"}, "--streams 0"},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--tests", "speed"}, ""},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--sizes", "small"}, `"small" is not a number`},

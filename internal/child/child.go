@@ -124,6 +124,9 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
+// Kill ends the child at once, as kill -9 does.
+func (p *Process) Kill() error { return p.cmd.Process.Kill() }
+
 // Stop closes the child's input, which tells it to end, and kills it if it has not done so within the grace time.
 func (p *Process) Stop(grace time.Duration) error {
 	_ = p.In.Close()

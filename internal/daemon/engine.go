@@ -157,6 +157,9 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 
 // ready refuses what this host cannot do before anything changes.
 func (e *Engine) ready(next *state) error {
+	if err := safePins(e.PinDir); err != nil {
+		return err
+	}
 	var all []error
 	for _, r := range e.Rooms {
 		if part := next.of(r); !part.Empty() {

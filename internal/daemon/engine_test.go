@@ -288,7 +288,7 @@ func linkID(t *testing.T, e *Engine, name string) link.ID {
 func TestApplyWithoutABPFFileSystemSaysToMountOne(t *testing.T) {
 	e := engineAt(t.TempDir(), filepath.Join(t.TempDir(), "weir"), testutil.Cgroup(t).Path)
 	_, err := e.Apply(of(limited("a", 1e6)))
-	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf bpf /sys/fs/bpf") {
+	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "mount -t bpf -o mode=700 bpf /sys/fs/bpf") {
 		t.Errorf("%v; try %q", err, fault.Advice(err))
 	}
 	if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 || testutil.CountPrograms(t, e.CgroupRoot) != [3]int{} {

@@ -125,3 +125,28 @@ func TestSlowReadersBlockNobody(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// A user who makes the folder of the pins first could move them away: nothing is pinned there.
+func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
+	testutil.NeedRoot(t)
+	e := setup(t)
+	mkdir(t, e.PinDir)
+	for _, foreign := range []func() error{
+		func() error { return os.Chown(e.PinDir, 4711, 4711) },
+		func() error { return errors.Join(os.Chown(e.PinDir, 0, 0), os.Chmod(e.PinDir, 0o777)) },
+	} {
+		if err := foreign(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Apply(of(limited("a", 1e6))); err == nil || !strings.Contains(fault.Advice(err), "chown root "+e.PinDir) {
+			t.Errorf("%v; try %q", err, fault.Advice(err))
+		}
+		if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 {
+			t.Errorf("begun: %+v, %v", status, err)
+		}
+	}
+	if err := os.Chmod(e.PinDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, limited("a", 1e6))
+}

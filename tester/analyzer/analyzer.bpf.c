@@ -4,13 +4,16 @@
  * The analyzer judges every stamped frame that arrives at a device.
  *
  * A frame is stamped if it is a UDP datagram whose last 18 octets carry a possible time (within 388 days of now). A frame of
- * an announced stream whose UDP checksum is wrong is a payload error: nothing in it can be trusted, so its sequence number
- * is as good as lost. Any other frame of an announced stream has a sequence number s, compared with the next expected one:
+ * an announced stream whose UDP checksum is wrong is a payload error, one whose IPv4 header's is wrong a header error:
+ * nothing in it can be trusted, so its sequence number is as good as lost. Any other frame of an announced stream has a sequence number s, compared with the next expected one:
  *
  *      |<----- window: the 128 blocks of 64 numbers up to the highest ----->|
  *   ---+----------------------------------+---+---------------+-------------+------+--------> s
  *  out of window      seen: duplicate      not seen: reordered            next    next + gap
  *                                          (was counted as lost)        in order    a loss, so far
+ *
+ * Stamps grow with the numbers. A frame with a lower number and a later stamp than the highest one is neither late nor a
+ * copy: its sender began anew, or there are two of them, or the highest number was false (begin_again in judge.h).
  *
  * The extent of a reordered frame (RFC 4737 section 4.2.1) is its distance, in unique frames, to the earliest arrival with a
  * larger number. That one raised the highest number when it came, a "record"; records arrive in the order of their numbers,
@@ -121,7 +124,7 @@ static __always_inline void count_times(const struct measured *m, __u32 slot)
 	if (m->has_delay) {
 		b = bucket(m->delay, slot);
 		if (b)
-			count(&b->delay);
+			count(m->is_below ? &b->below : &b->delay);
 	}
 	if (m->has_variation) {
 		b = bucket(m->variation, slot);
@@ -144,25 +147,30 @@ static __always_inline void emit(struct captured *frame)
 	frame->length = 0; /* once is enough */
 }
 
-/* record - keeps the frame in the ring, and captures it if it is in error or close to one that was. */
-static __always_inline void record(struct xdp_md *ctx, const struct stamp *s, enum reason reason, __u64 now, __u32 length)
+/*
+ * record - keeps the frame in the ring, and captures it if it is in error or close to one that was. A function of its own, so
+ * that the verifier does not look at it once per reason.
+ */
+__noinline int record(struct xdp_md *ctx, const struct stamp *s, enum reason reason, __u64 now, __u32 length)
 {
 	__u32 zero = 0, at, kept = length < ANALYZER_SNAP ? length : ANALYZER_SNAP;
 	struct recorder *recorder = bpf_map_lookup_elem(&recorders, &zero);
 	struct captured *frame;
 
-	if (!recorder)
-		return;
+	if (!recorder || !s)
+		return 0;
 	at = (__u32)recorder->next % ANALYZER_RECENT;
 	frame = bpf_map_lookup_elem(&recent, &at);
 	if (!frame || kept == 0)
-		return;
+		return 0;
 	recorder->next++;
 	frame->at = now;
 	frame->sequence = s->sequence;
 	frame->stream = s->stream;
 	frame->reason = reason;
 	frame->length = length;
+	asm volatile("" : "+r"(kept)); /* older verifiers learn nothing from kept != 0 */
+	kept = ((kept - 1) & (ANALYZER_SNAP - 1)) + 1;
 	frame->kept = kept;
 	if (bpf_xdp_load_bytes(ctx, 0, frame->data, kept))
 		frame->kept = 0;
@@ -171,7 +179,7 @@ static __always_inline void record(struct xdp_md *ctx, const struct stamp *s, en
 			recorder->after--;
 			emit(frame);
 		}
-		return;
+		return 0;
 	}
 	recorder->after = ANALYZER_AFTER;
 	for (__u32 i = 0; i <= ANALYZER_BEFORE; i++) {
@@ -180,6 +188,24 @@ static __always_inline void record(struct xdp_md *ctx, const struct stamp *s, en
 		if (frame)
 			emit(frame);
 	}
+	return 0;
+}
+
+/*
+ * wipe - sets a stream's whole window to "nothing has arrived" (0), or to "everything has" (~0): then a late frame is a
+ * duplicate too many and not a loss too few. A function of its own, so that the verifier looks at it once.
+ */
+__noinline int wipe(__u32 key, __u64 seen)
+{
+	struct window *w = bpf_map_lookup_elem(&windows, &key);
+
+	if (!w)
+		return 0;
+	for (int i = 0; i < ANALYZER_BLOCKS; i++) {
+		w->blocks[i].seen = seen;
+		w->blocks[i].record = 0;
+	}
+	return 0;
 }
 
 static __always_inline int foreign(__u32 length, int unknown)
@@ -226,12 +252,11 @@ int analyze(struct xdp_md *ctx)
 	__u64 now = bpf_ktime_get_ns(), tai = now + settings.tai;
 	struct stream_counts *c;
 	struct measured measured = {};
-	enum reason reason;
+	enum reason reason, damage;
 	struct datagram d;
 	struct stamp s;
 	struct window *w;
 	__u32 length, *slot, key;
-	int whole;
 
 	length = (__u32)(ctx->data_end - ctx->data);
 	if (!find(ctx, &d, &s, tai))
@@ -246,7 +271,9 @@ int analyze(struct xdp_md *ctx)
 		return foreign(length, 1);
 	if (d.udp + d.length > length) /* in several buffers, and stamped frames carry no trailer */
 		length = d.udp + d.length;
-	whole = intact(ctx, &d);
+	damage = damaged(ctx, &d);
+	if (damage == REASON_CONTEXT && contradicts(c, s.sequence, s.time))
+		wipe(key, misnumbered(c, s.sequence) ? ~0ULL : 0); /* outside of the lock, which calls nothing */
 
 	if (settings.parallel)
 		bpf_spin_lock(&c->lock);
@@ -255,13 +282,16 @@ int analyze(struct xdp_md *ctx)
 	c->last = now;
 	c->wire_bytes += length + WIRE_OVERHEAD;
 	c->payload_bytes += d.length - PACKET_UDP;
-	if (whole) {
-		reason = judge(c, w, s.sequence, now);
-		if (reason == REASON_CONTEXT || reason == REASON_GAP || reason == REASON_REORDERED)
-			clock(c, (__s64)(tai - s.time), &measured);
+	if (damage == REASON_CONTEXT) {
+		reason = judge(c, w, s.sequence, s.time, now);
+		if (reason != REASON_DUPLICATE && reason != REASON_OUT_OF_WINDOW)
+			clock(c, (__s64)(tai - s.time), &measured, settings.relative);
 	} else {
-		reason = REASON_PAYLOAD;
-		c->payload_errors++;
+		reason = damage;
+		if (damage == REASON_HEADER)
+			c->header_errors++;
+		else
+			c->payload_errors++;
 		c->corrupt_got = s.sequence;
 		c->corrupt_at = now;
 	}

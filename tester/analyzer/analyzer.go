@@ -5,10 +5,12 @@
 //   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set; all else is passed on.
 //   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts what came before as lost.
 //   - A frame whose UDP checksum is wrong counts as received and as a payload error, and its sequence number as lost. An
-//     IPv4 frame with the checksum 0 carries none and is not checked.
+//     IPv4 frame with the checksum 0 carries none and is not checked. A wrong IPv4 header checksum is a header error.
 //   - Loss behind the last frame that arrived cannot be seen here: compare with the generator's account.
-//   - An out-of-window frame is in Received alone. Its number may be among the lost ones, so Lost is exact while
-//     OutOfWindow is 0 and an upper bound otherwise. The window is the last 128 blocks of 64 sequence numbers.
+//   - An out-of-window frame is in Received alone: whatever its number, it came too late to count (RFC 7680's threshold). The
+//     window is the last 128 blocks of 64 sequence numbers.
+//   - With Options.Relative delays are above the smallest one, and known to 1/32 of themselves unless the first 16 frames
+//     took much longer than the fastest (Counts.DelayBlur).
 package analyzer
 
 import (
@@ -41,15 +43,18 @@ type Options struct {
 	Streams []uint16 // the identifiers to judge; frames of others are counted as unknown
 	Pass    bool     // hand judged frames on to the stack or to what the device belongs to
 	Capture bool     // keep frames around errors, at some cost per frame
+	// Relative is for senders with another clock: the delays of each stream count from its smallest one.
+	Relative bool
 }
 
 // Analyzer is attached to one device. Snapshot and Captured are safe for concurrent use, until Close.
 type Analyzer struct {
-	streams []uint16 // by slot
-	objects analyzerObjects
-	times   *ebpf.Memory // the histograms
-	link    link.Link
-	reader  *ringbuf.Reader
+	streams  []uint16 // by slot
+	relative bool
+	objects  analyzerObjects
+	times    *ebpf.Memory // the histograms
+	link     link.Link
+	reader   *ringbuf.Reader
 }
 
 // Attach loads the analyzer and attaches it to a device of ns; a nil ns is the calling thread's own. The device's only XDP
@@ -115,11 +120,11 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := analyzerAnalyzerSettings{Tai: offset, Streams: slots, Pass: flag(options.Pass), Capture: flag(options.Capture), Parallel: flag(parallel)}
+	settings := analyzerAnalyzerSettings{Tai: offset, Streams: slots, Pass: flag(options.Pass), Capture: flag(options.Capture), Parallel: flag(parallel), Relative: flag(options.Relative)}
 	if err := spec.Variables["settings"].Set(&settings); err != nil {
 		return nil, fmt.Errorf("set up analyzer: %w", err)
 	}
-	a := &Analyzer{streams: streams}
+	a := &Analyzer{streams: streams, relative: options.Relative}
 	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
 		return nil, fault.Wrap(fmt.Errorf("load analyzer: %w", err), fault.Testbed, "run 'weir doctor' to see what this kernel lacks")
 	}

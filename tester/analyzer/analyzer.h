@@ -6,6 +6,7 @@
 #define ANALYZER_STREAMS 4096
 #define ANALYZER_BLOCKS 128                   /* of 64 sequence numbers each: the window */
 #define ANALYZER_BUCKETS HIST_BUCKETS_FOR(36)  /* below 68 s; what lies above is in the last one */
+#define ANALYZER_EARLY 16                      /* transits that choose the base of a stream whose clock is another one */
 #define ANALYZER_SNAP 256                      /* octets kept of a captured frame */
 #define ANALYZER_RECENT 32                     /* frames kept before an error, per CPU */
 #define ANALYZER_BEFORE 16                     /* of which so many are captured */
@@ -18,6 +19,9 @@ enum reason {
 	REASON_DUPLICATE,
 	REASON_OUT_OF_WINDOW,
 	REASON_PAYLOAD, /* the UDP checksum is wrong */
+	REASON_HEADER,  /* the IPv4 header's checksum is wrong */
+	REASON_RESTART, /* the number is below the expected one, and the time is later than that of every number so far */
+	REASON_MISNUMBERED, /* the frame before this one had a number that was not its own */
 };
 
 /*
@@ -31,15 +35,25 @@ struct stream_counts {
 	__u64 unique;
 	__u64 next; /* the next expected sequence number */
 	__u64 last; /* arrival */
+	__u64 newest; /* stamp of the highest sequence number */
 	__s64 transit; /* ns between stamp and arrival of the last unique frame */
-	__u64 delay_sum, delay_min, delay_max, delay_latest;
-	__u64 variation_sum, variation_min, variation_max;
+	__u64 delay_sum; /* modulo 2^64: of two clocks the transits may be large, their distances from the base are not */
+	__s64 delay_min, delay_max;
+	__s64 base;  /* subtracted before the histogram: 0 with one clock, the least of the early transits with two */
+	__u64 timed; /* frames whose transit was taken */
+	__u64 alone; /* the last unique frame left a gap in front of it */
+	__u64 variation_sum;
+	__u64 variation_min, variation_max;
 	__u64 first; /* arrival */
 	__u64 duplicates, reordered, max_extent, out_of_window;
-	__u64 payload_errors, sequence_errors, negative_delays;
+	__u64 payload_errors, header_errors, sequence_errors, negative_delays;
+	__u64 gap_from; /* the number that was expected at the last gap */
+	__u64 restarts, misnumbered;
+	__u64 earlier, earlier_lost; /* unique and lost frames before the last restart */
 	__u64 error_expected, error_got, error_at;
 	__u64 corrupt_got, corrupt_at;
-	__u64 padding[4];
+	__s64 early[ANALYZER_EARLY]; /* with two clocks: the first transits, which choose the base */
+	__u64 padding[2]; /* an odd number of cache lines */
 };
 
 /* window_block is about 64 sequence numbers in a row. */
@@ -60,6 +74,7 @@ struct window {
  */
 struct time_bucket {
 	__u64 delay, variation;
+	__u64 below; /* delays below the base, by their distance from it */
 };
 
 /* port_counts is what is counted of frames that belong to no announced stream. */
@@ -91,7 +106,7 @@ struct analyzer_settings {
 	__u8 pass;     /* hand stamped frames on instead of dropping them */
 	__u8 capture;  /* keep recent frames and capture those around an error */
 	__u8 parallel; /* the device has several queues: frames of a stream may arrive on two CPUs at once */
-	__u8 unused;
+	__u8 relative; /* the sender's clock is another one: delays count from a base per stream */
 };
 
 #endif /* WEIR_ANALYZER_H */

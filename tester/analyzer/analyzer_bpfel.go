@@ -20,7 +20,7 @@ type analyzerAnalyzerSettings struct {
 	Pass     uint8
 	Capture  uint8
 	Parallel uint8
-	Unused   uint8
+	Relative uint8
 }
 
 type analyzerCaptured struct {
@@ -51,6 +51,9 @@ const (
 	analyzerReasonREASON_DUPLICATE     analyzerReason = 3
 	analyzerReasonREASON_OUT_OF_WINDOW analyzerReason = 4
 	analyzerReasonREASON_PAYLOAD       analyzerReason = 5
+	analyzerReasonREASON_HEADER        analyzerReason = 6
+	analyzerReasonREASON_RESTART       analyzerReason = 7
+	analyzerReasonREASON_MISNUMBERED   analyzerReason = 8
 )
 
 type analyzerRecorder struct {
@@ -72,11 +75,14 @@ type analyzerStreamCounts struct {
 	Unique         uint64
 	Next           uint64
 	Last           uint64
+	Newest         uint64
 	Transit        int64
 	DelaySum       uint64
-	DelayMin       uint64
-	DelayMax       uint64
-	DelayLatest    uint64
+	DelayMin       int64
+	DelayMax       int64
+	Base           int64
+	Timed          uint64
+	Alone          uint64
 	VariationSum   uint64
 	VariationMin   uint64
 	VariationMax   uint64
@@ -86,20 +92,28 @@ type analyzerStreamCounts struct {
 	MaxExtent      uint64
 	OutOfWindow    uint64
 	PayloadErrors  uint64
+	HeaderErrors   uint64
 	SequenceErrors uint64
 	NegativeDelays uint64
+	GapFrom        uint64
+	Restarts       uint64
+	Misnumbered    uint64
+	Earlier        uint64
+	EarlierLost    uint64
 	ErrorExpected  uint64
 	ErrorGot       uint64
 	ErrorAt        uint64
 	CorruptGot     uint64
 	CorruptAt      uint64
-	Padding        [4]uint64
+	Early          [16]int64
+	Padding        [2]uint64
 }
 
 type analyzerTimeBucket struct {
 	_         structs.HostLayout
 	Delay     uint64
 	Variation uint64
+	Below     uint64
 }
 
 type analyzerWindow struct {

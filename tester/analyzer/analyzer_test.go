@@ -51,7 +51,8 @@ func build(t testing.TB, s tester.Stream, size int) *frame.Template {
 // bench is an analyzer that frames are put into with BPF_PROG_TEST_RUN.
 type bench struct {
 	*Analyzer
-	t testing.TB
+	t     testing.TB
+	began uint64 // what the stamp of the sequence number 0 says
 }
 
 func newBench(t testing.TB, options Options, parallel bool) *bench {
@@ -66,7 +67,9 @@ func newBench(t testing.TB, options Options, parallel bool) *bench {
 			t.Error(err)
 		}
 	})
-	return &bench{Analyzer: a, t: t}
+	b := &bench{Analyzer: a, t: t}
+	b.began = b.now()
+	return b
 }
 
 // now is the time a stamp would carry.
@@ -112,16 +115,16 @@ func (b *bench) tai() int64 {
 	return settings.Tai
 }
 
-// play injects frames of one stream and returns what the oracle needs to know about them.
-func (b *bench) play(template *frame.Template, slot int, sequences []uint64, delays []int64, corrupt func(int) bool) []arrival {
+// play injects frames of one stream, stamped so many ns apart, and returns what the oracle needs to know about them.
+func (b *bench) play(template *frame.Template, slot int, sequences []uint64, apart uint64, corrupt func(int) bool) []arrival {
 	b.t.Helper()
 	var arrivals []arrival
 	offset := b.tai()
 	buffer := make([]byte, len(template.Octets))
 	for i, sequence := range sequences {
-		stamped := uint64(int64(b.now()) - delays[i])
+		stamped := b.began + sequence*apart // a later number has a later stamp, and copies have the same
 		octets := template.Fill(buffer, sequence, stamped, false)
-		a := arrival{sequence: sequence, corrupt: corrupt != nil && corrupt(i), wire: uint64(template.WireSize()), payload: uint64(template.PayloadSize())}
+		a := arrival{sequence: sequence, stamp: stamped, corrupt: corrupt != nil && corrupt(i), wire: uint64(template.WireSize()), payload: uint64(template.PayloadSize())}
 		if a.corrupt {
 			octets[template.UDP+2] ^= 1 // another port, the old checksum
 		}
@@ -148,7 +151,7 @@ func compare(t testing.TB, want, got tester.Counts) {
 	if diff := cmp.Diff(want, got, ignore); diff != "" {
 		t.Errorf("counters differ (-oracle +analyzer):\n%s", diff)
 	}
-	if got.Received != got.Unique+got.Duplicates+got.OutOfWindow+got.PayloadErrors {
+	if got.Received != got.Unique+got.Duplicates+got.OutOfWindow+got.PayloadErrors+got.HeaderErrors+got.Misnumbered {
 		t.Errorf("received %d is not the sum of its parts: %+v", got.Received, got)
 	}
 }
@@ -190,7 +193,7 @@ func TestVectorsByHand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t, Options{Streams: []uint16{7}}, false)
 			template := build(t, stream(7, false, 0), 64)
-			b.play(template, 0, test.sequences, make([]int64, len(test.sequences)), nil)
+			b.play(template, 0, test.sequences, 1, nil)
 			test.want.Stream = 7
 			test.want.WireBytes, test.want.PayloadBytes = uint64(len(test.sequences)*84), uint64(len(test.sequences)*18)
 			got := b.counts(0)
@@ -228,7 +231,9 @@ func TestFramesOfAllKinds(t *testing.T) {
 		{"padding behind the datagram", b.changed(four, 64, func(o []byte) []byte { return append(o, 0, 1, 2, 3, 4, 5) }), drop, received(0)},
 		{"no UDP checksum", b.changed(four, 64, func(o []byte) []byte { o[40], o[41] = 0, 0; return o }), drop, received(0)},
 		{"IP options", b.changed(four, 64, func(o []byte) []byte { return withOptions(o) }), drop, received(0)},
-		{"another TTL", b.changed(four, 64, func(o []byte) []byte { o[22]--; return o }), drop, received(0)},
+		{"another TTL", b.changed(four, 64, func(o []byte) []byte { o[22]--; return headerSum(o) }), drop, received(0)},
+		{"another TTL, the old checksum", b.changed(four, 64, func(o []byte) []byte { o[22]--; return o }), drop, headerErrors},
+		{"IP options, the old checksum", b.changed(four, 64, func(o []byte) []byte { o = withOptions(o); o[35] = 0; return o }), drop, headerErrors},
 		{"wrong checksum", b.changed(four, 64, func(o []byte) []byte { o[41] ^= 1; return o }), drop, payloadErrors},
 		{"a bit of payload, 1518", b.changed(four, 1518, func(o []byte) []byte { o[777] ^= 4; return o }), drop, payloadErrors},
 		{"a bit of address", b.changed(six, 84, func(o []byte) []byte { o[30] ^= 4; return o }), drop, payloadErrors},
@@ -278,6 +283,7 @@ func received(slot int) func(tester.Analysis) uint64 {
 	return func(a tester.Analysis) uint64 { return a.Streams[slot].Unique + a.Streams[slot].Duplicates }
 }
 func payloadErrors(a tester.Analysis) uint64    { return a.Streams[0].PayloadErrors }
+func headerErrors(a tester.Analysis) uint64     { return a.Streams[0].HeaderErrors }
 func unknown(a tester.Analysis) uint64          { return a.Unknown }
 func foreign(a tester.Analysis) uint64          { return a.Foreign }
 func foreignOrUnknown(a tester.Analysis) uint64 { return a.Foreign + a.Unknown }
@@ -293,12 +299,26 @@ func (b *bench) changed(s tester.Stream, size int, change func([]byte) []byte) f
 	}
 }
 
-// withOptions puts four octets of options (no operation) into an IPv4 header; its checksum is not looked at.
+// headerSum writes an IPv4 header's checksum, word by word (RFC 791, RFC 1071).
+func headerSum(octets []byte) []byte {
+	sum := uint32(0)
+	octets[24], octets[25] = 0, 0
+	for at := 14; at < 14+int(octets[14]&0xf)*4; at += 2 {
+		sum += uint32(binary.BigEndian.Uint16(octets[at:]))
+	}
+	for sum > 0xffff {
+		sum = sum&0xffff + sum>>16
+	}
+	binary.BigEndian.PutUint16(octets[24:], ^uint16(sum))
+	return octets
+}
+
+// withOptions puts four octets of options (no operation) into an IPv4 header.
 func withOptions(octets []byte) []byte {
 	out := append(append(append([]byte{}, octets[:34]...), 1, 1, 1, 1), octets[34:]...)
 	out[14] = 0x46
 	binary.BigEndian.PutUint16(out[16:], uint16(len(out)-14))
-	return out
+	return headerSum(out)
 }
 
 func TestPassAndCapture(t *testing.T) {

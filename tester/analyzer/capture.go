@@ -17,6 +17,9 @@ var reasons = map[analyzerReason]string{
 	analyzerReasonREASON_DUPLICATE:     "duplicate",
 	analyzerReasonREASON_OUT_OF_WINDOW: "out of window",
 	analyzerReasonREASON_PAYLOAD:       "payload",
+	analyzerReasonREASON_HEADER:        "header",
+	analyzerReasonREASON_RESTART:       "restart",
+	analyzerReasonREASON_MISNUMBERED:   "misnumbered",
 }
 
 // capturedHeader is where the octets begin in struct captured.

@@ -32,8 +32,42 @@ static __always_inline void advance(struct window *w, __u64 next, __u64 s)
 	}
 }
 
+/*
+ * A frame that was sent after the one with the highest number and has a lower number: no path makes that. If the highest
+ * number came alone, in the last frame, and this one fits what was expected before, that frame had a wrong number; otherwise
+ * the sender began again, or there are two of them.
+ */
+static __always_inline int contradicts(const struct stream_counts *c, __u64 s, __u64 time)
+{
+	return s < c->next && time > c->newest;
+}
+
+static __always_inline int misnumbered(const struct stream_counts *c, __u64 s)
+{
+	return c->alone && s >= c->gap_from;
+}
+
+/* begin_again - sets the stream back to where the frame fits; wipe() has done the same to its window. */
+static __always_inline enum reason begin_again(struct stream_counts *c, __u64 s)
+{
+	enum reason reason = REASON_RESTART;
+
+	if (misnumbered(c, s)) {
+		reason = REASON_MISNUMBERED;
+		c->misnumbered++;
+		c->unique--;
+		c->next = c->gap_from;
+	} else {
+		c->restarts++;
+		c->earlier_lost += c->next - (c->unique - c->earlier);
+		c->earlier = c->unique;
+		c->next = 0;
+	}
+	return reason;
+}
+
 /* judge - accounts for the sequence number s; the reason tells what was found, REASON_CONTEXT that all is well. */
-static __always_inline enum reason judge(struct stream_counts *c, struct window *w, __u64 s, __u64 now)
+static __always_inline enum reason judge(struct stream_counts *c, struct window *w, __u64 s, __u64 time, __u64 now)
 {
 	struct window_block *block = &w->blocks[s / 64 % ANALYZER_BLOCKS];
 	enum reason reason = REASON_CONTEXT;
@@ -45,14 +79,23 @@ static __always_inline enum reason judge(struct stream_counts *c, struct window 
 		c->error_got = s;
 		c->error_at = now;
 	}
+	if (contradicts(c, s, time)) {
+		reason = begin_again(c, s);
+		next = c->next;
+	}
 	if (s >= next) {
-		if (s > next)
-			reason = REASON_GAP;
+		c->alone = s > next;
+		if (s > next) {
+			if (reason == REASON_CONTEXT)
+				reason = REASON_GAP;
+			c->gap_from = next;
+		}
 		advance(w, next, s);
 		block->seen |= bit;
 		block->record |= bit;
 		block->arrivals[s % 64] = (__u16)c->unique;
 		c->next = s + 1;
+		c->newest = time;
 		c->unique++;
 		return reason;
 	}
@@ -70,35 +113,47 @@ static __always_inline enum reason judge(struct stream_counts *c, struct window 
 	block->seen |= bit;
 	c->reordered++;
 	c->unique++;
+	c->alone = 0;
 	return REASON_REORDERED;
 }
 
 /* measured says which histograms a frame counts in. */
 struct measured {
 	__u64 delay, variation;
-	__u32 has_delay, has_variation;
+	__u32 has_delay, is_below, has_variation;
 };
 
 /* clock - accounts for the time a unique frame took: transit may be negative where two clocks differ. */
-static __always_inline void clock(struct stream_counts *c, __s64 transit, struct measured *m)
+static __always_inline void clock(struct stream_counts *c, __s64 transit, struct measured *m, int relative)
 {
-	m->has_delay = transit >= 0;
-	m->has_variation = c->unique > 1;
-	if (transit >= 0) {
-		m->delay = (__u64)transit;
-		c->delay_sum += m->delay;
-		c->delay_latest = m->delay;
-		if (c->unique - c->negative_delays == 1 || m->delay < c->delay_min)
-			c->delay_min = m->delay;
-		if (m->delay > c->delay_max)
-			c->delay_max = m->delay;
-	} else {
+	__u64 n = c->timed++;
+	__s64 distance;
+
+	if (transit < 0) {
 		c->negative_delays++;
+		if (!relative)
+			transit = 0;
 	}
-	if (m->has_variation) {
+	c->delay_sum += (__u64)transit;
+	if (n == 0 || transit < c->delay_min)
+		c->delay_min = transit;
+	if (n == 0 || transit > c->delay_max)
+		c->delay_max = transit;
+	if (relative && n < ANALYZER_EARLY) {
+		c->early[n & (ANALYZER_EARLY - 1)] = transit;
+		if (n == 0 || transit < c->base)
+			c->base = transit;
+	} else {
+		distance = transit - c->base;
+		m->has_delay = 1;
+		m->is_below = distance < 0;
+		m->delay = (__u64)(distance < 0 ? -distance : distance);
+	}
+	if (n > 0) {
+		m->has_variation = 1;
 		m->variation = transit > c->transit ? (__u64)(transit - c->transit) : (__u64)(c->transit - transit);
 		c->variation_sum += m->variation;
-		if (c->unique == 2 || m->variation < c->variation_min)
+		if (n == 1 || m->variation < c->variation_min)
 			c->variation_min = m->variation;
 		if (m->variation > c->variation_max)
 			c->variation_max = m->variation;

@@ -8,6 +8,7 @@ import (
 // arrival is one frame as the oracle sees it.
 type arrival struct {
 	sequence uint64
+	stamp    uint64
 	transit  int64 // ns
 	corrupt  bool
 	wire     uint64
@@ -73,15 +74,15 @@ func oracle(arrivals []arrival) tester.Counts {
 
 func times(c *tester.Counts, transits []int64) {
 	for i, transit := range transits {
-		if transit >= 0 {
-			c.Delay.Record(uint64(transit))
-			c.DelayLatest = uint64(transit)
-		} else {
+		if transit < 0 {
 			c.NegativeDelays++
 		}
+		c.Delay.Record(uint64(max(transit, 0)))
 		if i > 0 {
-			c.Variation.Record(uint64(max(transit-transits[i-1], transits[i-1]-transit)))
+			last := max(transits[i-1], 0)
+			c.Variation.Record(uint64(max(max(transit, 0)-last, last-max(transit, 0))))
 		}
+		c.DelayLatest = uint64(max(transit, 0))
 	}
 	c.DelaySum, c.DelayMin, c.DelayMax = c.Delay.Sum(), c.Delay.Min(), c.Delay.Max()
 	c.VariationMax = c.Variation.Max()

@@ -68,15 +68,11 @@ func TestRandomAgainstOracle(t *testing.T) {
 						sequences[i] = s*test.stride + mixed(s)%test.stride
 					}
 				}
-				delays := make([]int64, len(sequences))
-				for i := range delays {
-					delays[i] = int64(r.ExpFloat64()*1e6) - 100_000 // some are negative
-				}
 				broken := map[int]bool{}
 				for range len(sequences) / 50 {
 					broken[r.IntN(len(sequences))] = true
 				}
-				arrivals := b.play(template, slot, sequences, delays, func(i int) bool { return broken[i] })
+				arrivals := b.play(template, slot, sequences, 1+r.Uint64N(1000), func(i int) bool { return broken[i] })
 				want := oracle(arrivals)
 				want.Stream = id
 				compare(t, want, b.counts(slot))
@@ -108,7 +104,7 @@ func TestStreamsApart(t *testing.T) {
 			continue
 		}
 		template := build(t, stream(ids[i], i%2 == 1, 0), 100)
-		arrivals[i] = append(arrivals[i], b.play(template, i, lists[i][:1], []int64{int64(r.IntN(1000))}, nil)...)
+		arrivals[i] = append(arrivals[i], b.play(template, i, lists[i][:1], 1, nil)...)
 		if lists[i] = lists[i][1:]; len(lists[i]) == 0 {
 			left--
 		}

@@ -40,7 +40,7 @@ func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 				return analysis, fmt.Errorf("read delays of stream %d: %w", id, err)
 			}
 		}
-		one, err := account(id, &counts[slot], &times)
+		one, err := account(id, &counts[slot], &times, a.relative)
 		if err != nil {
 			return analysis, err
 		}
@@ -54,7 +54,7 @@ const buckets = 1024
 
 // timeCounts are one stream's histograms, by bucket.
 type timeCounts struct {
-	delay, variation [buckets]uint64
+	delay, variation, below [buckets]uint64
 }
 
 // readTimes collects a stream's buckets from the mapped memory, which is ordered by bucket first.
@@ -67,6 +67,7 @@ func (a *Analyzer) readTimes(slot int, into *timeCounts) error {
 		}
 		into.delay[i] = binary.LittleEndian.Uint64(octets[:])
 		into.variation[i] = binary.LittleEndian.Uint64(octets[8:])
+		into.below[i] = binary.LittleEndian.Uint64(octets[16:])
 	}
 	return nil
 }
@@ -87,20 +88,21 @@ func entries[T any](m *ebpf.Map, n int) ([]T, error) {
 	return values, nil
 }
 
-func account(id uint16, c *analyzerStreamCounts, times *timeCounts) (tester.Counts, error) {
+func account(id uint16, c *analyzerStreamCounts, times *timeCounts, relative bool) (tester.Counts, error) {
 	counts := tester.Counts{
 		Stream: id, Received: c.Received, WireBytes: c.WireBytes, PayloadBytes: c.PayloadBytes,
 		Unique: c.Unique, Duplicates: c.Duplicates, Reordered: c.Reordered, MaxExtent: c.MaxExtent,
-		SequenceErrors: c.SequenceErrors, PayloadErrors: c.PayloadErrors, OutOfWindow: c.OutOfWindow,
-		DelaySum: c.DelaySum, DelayMin: c.DelayMin, DelayMax: c.DelayMax, DelayLatest: c.DelayLatest, NegativeDelays: c.NegativeDelays,
+		SequenceErrors: c.SequenceErrors, PayloadErrors: c.PayloadErrors, HeaderErrors: c.HeaderErrors, OutOfWindow: c.OutOfWindow,
+		Restarts: c.Restarts, Misnumbered: c.Misnumbered, Earlier: c.Earlier, NegativeDelays: c.NegativeDelays,
 		VariationMax: c.VariationMax, First: time.Duration(c.First), Last: time.Duration(c.Last),
 		Delay: &hist.Histogram{}, Variation: &hist.Histogram{},
 	}
 	if c.Received == 0 {
 		return counts, nil
 	}
-	if c.Next > c.Unique {
-		counts.Lost = c.Next - c.Unique
+	counts.Lost = c.EarlierLost
+	if unique := c.Unique - c.Earlier; c.Next > unique {
+		counts.Lost += c.Next - unique
 	}
 	if c.Next > 0 {
 		counts.HighestSequence = c.Next - 1
@@ -108,13 +110,13 @@ func account(id uint16, c *analyzerStreamCounts, times *timeCounts) (tester.Coun
 	if c.SequenceErrors > 0 {
 		counts.LastError = &tester.SequenceError{Expected: c.ErrorExpected, Got: c.ErrorGot, At: time.Duration(c.ErrorAt)}
 	}
-	if c.PayloadErrors > 0 {
+	if c.PayloadErrors+c.HeaderErrors > 0 {
 		counts.LastCorrupt = &tester.Corruption{Sequence: c.CorruptGot, At: time.Duration(c.CorruptAt)}
 	}
-	var err error
-	if counts.Delay, err = hist.FromCounts(times.delay[:], c.DelayMin, c.DelayMax, c.DelaySum); err != nil {
+	if err := delays(&counts, c, times, relative); err != nil {
 		return counts, fmt.Errorf("read delays of stream %d: %w", id, err)
 	}
+	var err error
 	if counts.Variation, err = hist.FromCounts(times.variation[:], c.VariationMin, c.VariationMax, c.VariationSum); err != nil {
 		return counts, fmt.Errorf("read delay variations of stream %d: %w", id, err)
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a datagram is what its sender made: its UDP checksum (RFC 768, RFC 8200 section 8.1), over all of its octets. */
+/*
+ * Whether a datagram is what its sender made: its UDP checksum (RFC 768, RFC 8200 section 8.1), over all of its octets, and
+ * the checksum of an IPv4 header (RFC 791 section 3.1), which every hop writes anew.
+ */
 #ifndef WEIR_ANALYZER_VERIFY_H
 #define WEIR_ANALYZER_VERIFY_H
 
@@ -75,8 +78,10 @@ __noinline __s64 scattered_sum(struct xdp_md *ctx, __u32 place)
 	if (left == 0)
 		return sum;
 	__builtin_memset(buffer, 0, sizeof(buffer));
-	part = left & (CHUNK - 1);
-	if (part == 0 || bpf_xdp_load_bytes(ctx, offset, buffer, part))
+	part = left;
+	asm volatile("" : "+r"(part)); /* older verifiers learn nothing from part != 0 */
+	part = ((part - 1) & (CHUNK - 1)) + 1;
+	if (bpf_xdp_load_bytes(ctx, offset, buffer, part))
 		return -1;
 	return bpf_csum_diff(0, 0, buffer, CHUNK, (__u32)sum);
 }
@@ -117,6 +122,40 @@ static __always_inline int intact(struct xdp_md *ctx, const struct datagram *d)
 	}
 	sum += bpf_htons(PACKET_PROTOCOL_UDP) + bpf_htons((__u16)d->length);
 	return checksum_fold(sum) == 0xffff;
+}
+
+/* header_intact - whether the checksum of an IPv4 header is right; IPv6 has none. */
+static __always_inline int header_intact(struct xdp_md *ctx, const struct datagram *d)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u8 *ip = data + (d->ip & 0x3f);
+	__u32 options = d->udp - d->ip - PACKET_IP4, sum;
+	__u64 words = 0;
+	__s64 part;
+
+	if (d->ip6)
+		return 1;
+	if (ip + PACKET_IP4 > end)
+		return 0;
+	_Pragma("unroll") for (int i = 0; i < PACKET_IP4; i += 4)
+		words += *(__u32 *)(ip + i);
+	words = (words & 0xffffffff) + (words >> 32);
+	sum = checksum_fold((__u32)((words & 0xffffffff) + (words >> 32)));
+	if (options) {
+		part = datagram_sum(ctx, (d->ip + PACKET_IP4) | options << 16);
+		if (part < 0)
+			return 0;
+		sum += checksum_fold((__u32)part);
+	}
+	return checksum_fold(sum) == 0xffff;
+}
+
+/* damaged - what is wrong with the octets of a datagram; REASON_CONTEXT where nothing is. */
+static __always_inline enum reason damaged(struct xdp_md *ctx, const struct datagram *d)
+{
+	if (!header_intact(ctx, d))
+		return REASON_HEADER;
+	return intact(ctx, d) ? REASON_CONTEXT : REASON_PAYLOAD;
 }
 
 #endif /* WEIR_ANALYZER_VERIFY_H */

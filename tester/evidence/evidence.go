@@ -62,6 +62,8 @@ func Values(s session.Stream, clock session.Clock) map[string]float64 {
 	received := float64(c.Received)
 	v["stream_reordered"] = float64(c.Reordered) / received
 	v["stream_reorder_extent"], v["stream_payload_errors"] = float64(c.MaxExtent), float64(c.PayloadErrors)
+	v["stream_header_errors"], v["stream_out_of_window"] = float64(c.HeaderErrors), float64(c.OutOfWindow)
+	v["stream_misnumbered"], v["stream_restarts"] = float64(c.Misnumbered), float64(c.Restarts)
 	v["stream_wire_rate"] = s.Arrival() * float64(c.WireBytes) / received * 8
 	v["stream_payload_rate"] = s.Arrival() * float64(c.PayloadBytes) / received * 8
 	delays(v, s, clock)
@@ -86,7 +88,7 @@ func delays(v map[string]float64, s session.Stream, clock session.Clock) {
 	}
 	prefix, base := "owd_", 0.0
 	if clock != session.OneWay {
-		prefix, base = "relative_delay_", float64(c.DelayMin)/1e9
+		prefix, base = "relative_delay_", float64(c.DelayMin)/1e9 // 0 but in accounts of earlier versions
 	}
 	v[prefix+"min"] = float64(c.DelayMin)/1e9 - base
 	v[prefix+"mean"] = c.Delay.Mean()/1e9 - base

@@ -19,6 +19,9 @@ func Tables(a session.Account) []record.Table {
 	if t := delayTable(a); len(t.Rows) > 0 {
 		tables = append(tables, t)
 	}
+	if t := oddTable(a); len(t.Rows) > 0 {
+		tables = append(tables, t)
+	}
 	if a.Foreign+a.Unknown > 0 {
 		tables = append(tables, record.Table{
 			Title: "Other frames at the receiving ports", Columns: []string{"frames", "without a stamp", "of unannounced streams"},
@@ -57,6 +60,29 @@ func frameRow(s session.Stream) []string {
 		row[10] = record.BitPerSecond.Format(v["stream_wire_rate"])
 	}
 	return row
+}
+
+// oddTable has the streams with frames that are neither in order nor plainly lost, double or late.
+func oddTable(a session.Account) record.Table {
+	t := record.Table{
+		Title:   "Frames that a path does not make",
+		Note:    "out of window: later than 8128 numbers, lost unless it is a copy; misnumbered: its number belongs elsewhere; 0 s: arrived before it was sent",
+		Columns: []string{"stream", "out of window", "wrong IPv4 header", "misnumbered", "sender began again", "0 s"},
+	}
+	for _, s := range a.Streams {
+		c := s.Received
+		if c == nil || len(t.Rows) == MaxRows {
+			continue
+		}
+		early := c.NegativeDelays
+		if a.Clock != session.OneWay {
+			early = 0 // of two clocks that are not compared it says nothing
+		}
+		if c.OutOfWindow+c.HeaderErrors+c.Misnumbered+c.Restarts+early > 0 {
+			t.Rows = append(t.Rows, []string{s.Name, count(c.OutOfWindow), count(c.HeaderErrors), count(c.Misnumbered), count(c.Restarts), count(early)})
+		}
+	}
+	return t
 }
 
 func count(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -31,7 +31,7 @@ func Plan(s tester.Schedule) ([]Planned, error) {
 		return nil, fault.New(fault.Usage, "", "the schedule has %d streams: %d are the most", len(s.Streams), tester.MaxStreams)
 	case s.Duration <= 0:
 		return nil, fault.New(fault.Usage, "give it a duration, by which it stops at the latest", "the schedule has no end")
-	case s.Policy != "" && s.Policy != tester.Skip && s.Policy != tester.CatchUp:
+	case s.Policy != "" && s.Policy != tester.Skip && s.Policy != tester.CatchUp && s.Policy != tester.Space:
 		return nil, fault.New(fault.Usage, "use skip or catch-up", "there is no policy %q", s.Policy)
 	case s.Batch < 0 || s.Batch > 256:
 		return nil, fault.New(fault.Usage, "use 1 to 256, or 0 for the mechanism's choice", "batches of %d frames cannot be sent", s.Batch)

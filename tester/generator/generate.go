@@ -110,6 +110,9 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 		return nil, err
 	}
 	choice := Choose(plan, LiveFrames())
+	if schedule.Policy == tester.Space && LiveFrames() == nil && unfit(plan) == "" {
+		choice.Mechanism = Live // who asks for even gaps does not want a sleeper
+	}
 	return StartWith(ctx, port, schedule, choice.Mechanism)
 }
 
@@ -123,6 +126,9 @@ func StartWith(ctx context.Context, port Port, schedule tester.Schedule, mechani
 	case Live:
 		if reason := unfit(plan); reason != "" {
 			return nil, fault.New(fault.Usage, "use "+Packet, "send with %s: %s", Live, reason)
+		}
+		if parts := divide(port, schedule, plan); parts != nil {
+			return startGroup(ctx, port, parts)
 		}
 		return startLive(ctx, port, schedule, plan)
 	case Packet:

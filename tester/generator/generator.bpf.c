@@ -116,27 +116,31 @@ static __always_inline __u64 wait(__u64 until)
 static __always_inline void put_root(struct heap *h, __u64 key)
 {
 	__u32 at = 0, left, right;
-	__u64 a, b, c, d;
+	__u64 a, b, c, d, place;
 
 	for (int level = 0; level < 6; level++) {
-		if (at >= 1024)
+		place = at;
+		asm volatile("" : "+r"(place)); /* one register is checked and used: older verifiers know no copies of half of one */
+		if (place >= 1024)
 			break;
-		left = 4 * at + 1;
-		right = 4 * at + 3;
-		a = h->keys[4 * at + 1];
-		b = h->keys[4 * at + 2];
-		c = h->keys[4 * at + 3];
-		d = h->keys[4 * at + 4];
+		left = 4 * place + 1;
+		right = 4 * place + 3;
+		a = h->keys[4 * place + 1];
+		b = h->keys[4 * place + 2];
+		c = h->keys[4 * place + 3];
+		d = h->keys[4 * place + 4];
 		SMALLER(a, left, b, 4 * at + 2);
 		SMALLER(c, right, d, 4 * at + 4);
 		SMALLER(a, left, c, right);
 		if (key <= a)
 			break;
-		h->keys[at] = a;
+		h->keys[place] = a;
 		at = left;
 	}
-	if (at < GENERATOR_HEAP)
-		h->keys[at] = key;
+	place = at;
+	asm volatile("" : "+r"(place));
+	if (place < GENERATOR_HEAP)
+		h->keys[place] = key;
 }
 
 static __always_inline __u64 mix(__u64 x)
@@ -262,6 +266,8 @@ static __always_inline __u64 late(struct account *a, const struct plan *plan, st
 	a->lateness_sum += lateness;
 	if (lateness > settings.late_after)
 		p->late++;
+	if (settings.space)
+		return lateness > plan->period / 8 ? lateness : 0;
 	if (!settings.skip || lateness < plan->period || lateness < settings.tolerance || !plan->period)
 		return 0;
 	missed = lateness / plan->period;

@@ -119,9 +119,10 @@ struct generator_settings {
 	__u16 restore[GENERATOR_SIZES]; /* offsets of stamps of shorter frames, which longer ones must not carry */
 	__u8 restores;
 	__u8 skip;        /* leave out what is late, instead of catching up */
+	__u8 space;       /* move what follows, instead */
 	__u8 sequential;
 	__u8 spin;        /* wait inside the program for a frame that is not due */
-	__u8 unused[4];
+	__u8 unused[3];
 };
 
 #endif /* WEIR_GENERATOR_H */

@@ -67,9 +67,10 @@ type generatorGeneratorSettings struct {
 	Restore    [8]uint16
 	Restores   uint8
 	Skip       uint8
+	Space      uint8
 	Sequential uint8
 	Spin       uint8
-	Unused     [4]uint8
+	Unused     [3]uint8
 }
 
 type generatorHeap struct {

@@ -33,6 +33,10 @@ type live struct {
 	pass    link.Link // at the peer; nil where none was needed
 	before  deviceCounts
 
+	part   bool            // of a group, which counts what the device refused
+	others *sync.WaitGroup // of a group: all parts
+	after  link.Link       // of a group's last part: to be closed after all of them
+
 	thread  atomic.Int32 // 0 outside the system call
 	stop    atomic.Bool
 	mu      sync.Mutex // guards objects from being closed while Progress reads them
@@ -43,14 +47,17 @@ type live struct {
 }
 
 func startLive(ctx context.Context, port Port, schedule tester.Schedule, plan []frame.Planned) (*live, error) {
-	l := &live{plan: plan, port: port, done: make(chan struct{}), batch: batchOf(schedule, plan)}
-	l.slots = slotsOf(schedule.Duration)
+	l := newLive(port, schedule, plan)
 	if err := l.open(schedule); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	go l.run()
 	go l.watch(ctx)
 	return l, nil
+}
+
+func newLive(port Port, schedule tester.Schedule, plan []frame.Planned) *live {
+	return &live{plan: plan, port: port, done: make(chan struct{}), batch: batchOf(schedule, plan), slots: slotsOf(schedule.Duration)}
 }
 
 // mostTogether is the most frames that leave together.
@@ -197,13 +204,15 @@ func (l *live) finish(err error) {
 	if err != nil {
 		account.Ended = err.Error()
 	}
-	var sent uint64
-	for _, s := range account.Sent {
-		sent += s.Frames
+	if sent := frames(account); err == nil && !l.part && sent > 0 && account.Refused >= sent {
+		err = allRefused(l.port, sent)
 	}
-	if err == nil && sent > 0 && account.Refused >= sent {
-		err = fault.New(fault.Testbed, "set the peer of "+l.port.Device+" up and attach an analyzer or switch GRO on there",
-			"send from %s: the device refused all of %d frames: its peer is not listening", l.port.Device, sent)
+	if l.others != nil {
+		l.others.Done()
+	}
+	if l.after != nil {
+		l.others.Wait()
+		err = errors.Join(err, l.after.Close())
 	}
 	l.account = account
 	l.err = errors.Join(err, l.close())

@@ -71,6 +71,9 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 	if schedule.Policy == tester.Skip {
 		s.Skip = 1
 	}
+	if schedule.Policy == tester.Space {
+		s.Space = 1
+	}
 	if schedule.Sequential {
 		s.Sequential = 1
 	}

@@ -58,11 +58,9 @@ func (l *live) generation(end bool) (tester.Generation, error) {
 	if err := l.objects.Latenesses.Lookup(uint32(0), &lateness); err != nil {
 		return g, fmt.Errorf("read generator: %w", err)
 	}
-	var frames uint64
-	for _, s := range g.Sent {
-		frames += s.Frames
+	if !l.part {
+		g.Refused = readDevice(l.port).refused(l.before, frames(g), end)
 	}
-	g.Refused = readDevice(l.port).refused(l.before, frames, end)
 	g.Lateness, err = hist.FromCounts(lateness.Buckets[:], a.LatenessMin, a.LatenessMax, a.LatenessSum)
 	return g, err
 }

@@ -25,6 +25,7 @@ type scheduler struct {
 	current    int // of a sequential schedule
 	sequential bool
 	skip       bool
+	space      bool
 	tolerance  uint64 // ns
 	frames     uint64
 	lateness   hist.Histogram
@@ -33,7 +34,7 @@ type scheduler struct {
 func newScheduler(schedule tester.Schedule, plan []frame.Planned) *scheduler {
 	s := &scheduler{
 		plan: plan, sent: make([]tester.Sent, len(plan)), burst: make([]int, len(plan)),
-		sequential: schedule.Sequential, skip: schedule.Policy == tester.Skip, tolerance: uint64(schedule.Tolerance),
+		sequential: schedule.Sequential, skip: schedule.Policy == tester.Skip, space: schedule.Policy == tester.Space, tolerance: uint64(schedule.Tolerance),
 		heap: make([]uint64, 0, len(plan)), rounds: make([]uint16, 0, len(plan)),
 	}
 	// touch the histogram's buckets now: it must not grow while frames wait
@@ -132,6 +133,9 @@ func (s *scheduler) late(index int, lateness uint64) uint64 {
 		s.sent[index].Late++
 	}
 	period := p.Period()
+	if s.space && lateness > period/8 {
+		return lateness
+	}
 	if !s.skip || lateness < period || lateness < s.tolerance {
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weir/record/hist"
 	"weir/tester"
+	"weir/tester/generator"
 	"weir/tester/session"
 )
 
@@ -23,13 +24,11 @@ type Ports struct {
 	Device        Device         // nil: nothing is known of the device
 	Engine        session.Engine // nil is the machine's own
 
+	whole      bool              // one stream per direction, whatever the rate
 	next       int               // identifier of the next stream, so that stragglers of a trial cannot count in the next one
 	mechanisms map[string]string // of the trials so far
 	kept       session.Kept      // used where Engine is nil
 }
-
-// streamsPerDirection is what a trial needs at most: one stream, and one after a change of rate.
-const streamsPerDirection = 2
 
 // Describe names the mechanisms of the trials so far.
 func (p *Ports) Describe() map[string]string { return maps.Clone(p.mechanisms) }
@@ -48,7 +47,8 @@ func (p *Ports) Trial(ctx context.Context, t Trial, residual time.Duration) (Out
 	if err != nil {
 		return Outcome{}, err
 	}
-	account, err := session.Run(ctx, p.config(p.directions(t), residual))
+	directions := p.directions(t)
+	account, err := session.Run(ctx, p.config(directions, residual))
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -57,7 +57,7 @@ func (p *Ports) Trial(ctx context.Context, t Trial, residual time.Duration) (Out
 		return Outcome{}, err
 	}
 	p.mechanisms = account.Mechanisms
-	outcome := outcomeOf(account, t)
+	outcome := outcomeOf(account, t, directions)
 	if p.Device != nil {
 		done := after.since(before)
 		outcome.Device = &done
@@ -105,12 +105,15 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 		header.Destination = netip.IPv4Unspecified()
 	}
 	s := tester.Stream{
-		ID: p.id(), Name: "trial", Header: header, Stamped: true, Sizes: []tester.SizeShare{{Size: t.Size, Weight: 1}},
+		Name: "trial", Header: header, Stamped: true, Sizes: []tester.SizeShare{{Size: t.Size, Weight: 1}},
 		Gap: gapOf(t.Rate), Frames: t.Frames,
 	}
-	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.CatchUp, Batch: t.Batch, Streams: []tester.Stream{s}}
+	schedule := tester.Schedule{Duration: t.Duration, Policy: tester.CatchUp, Batch: t.Batch, Streams: p.spread(s, p.parts(from, t))}
 	if t.Frames == 0 && t.Rate > 0 && t.Then == nil {
-		schedule.Policy, schedule.Tolerance, schedule.Coalesce = tester.Skip, tolerable*s.Gap, coalesce
+		schedule.Policy, schedule.Tolerance, schedule.Coalesce = tester.Skip, tolerable*schedule.Streams[0].Gap, coalesce
+	}
+	if t.Even {
+		schedule.Policy, schedule.Tolerance, schedule.Coalesce, schedule.Batch = tester.Space, 0, 0, 1
 	}
 	if t.Then != nil {
 		schedule.Streams[0].Frames = uint64(t.Rate * t.Duration.Seconds())
@@ -129,7 +132,33 @@ const (
 	tolerable = 100
 	// coalesce is how long a paced frame may wait for others to leave together with it.
 	coalesce = 20 * time.Microsecond
+	// mostTogether is how many frames a generator hands over in one go.
+	mostTogether = 64
 )
+
+// parts is over how many processors a trial of one direction is spread. Frames that are to leave one at a time or in one
+// burst come from one.
+func (p *Ports) parts(from session.Port, t Trial) int {
+	if p.whole || t.Even || t.Frames > 0 || t.Batch > 0 || t.Then != nil {
+		return 1
+	}
+	processors := len(generator.Processors(generator.Port{CPUs: from.CPUs}))
+	if p.Bidirectional {
+		processors /= 2
+	}
+	return generator.Parts(t.Rate, processors)
+}
+
+// spread makes so many streams of one, whose frames take turns.
+func (p *Ports) spread(s tester.Stream, parts int) []tester.Stream {
+	var all []tester.Stream
+	for i := range parts {
+		one := s
+		one.ID, one.Gap, one.Start = p.id(), s.Gap*time.Duration(parts), s.Gap*time.Duration(i)
+		all = append(all, one)
+	}
+	return all
+}
 
 // id gives identifiers in turn; a stream of a trial long past has no frame left on its way.
 func (p *Ports) id() uint16 {
@@ -147,18 +176,19 @@ func gapOf(rate float64) time.Duration {
 }
 
 // outcomeOf reads a trial's outcome from the account of its run.
-func outcomeOf(a session.Account, t Trial) Outcome {
-	o := Outcome{Late: late(a.Lateness, gapOf(t.Rate)), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed, Refused: a.Refused}
-	step := 1
-	if t.Then != nil {
-		step = streamsPerDirection
-	}
-	for i := 0; i+step <= len(a.Streams); i += step {
-		f := flowOf(a.Streams[i])
+func outcomeOf(a session.Account, t Trial, directions []session.Direction) Outcome {
+	o := Outcome{Late: late(a.Lateness, directions[0].Schedule.Streams[0].Gap), Dropped: a.Dropped, Steal: a.Steal, Others: a.Others, LinkDown: a.LinkDown, Elapsed: a.Elapsed, Refused: a.Refused}
+	o.Even, o.Together = t.Even, together(a.Lateness, t)
+	for _, d := range directions {
+		streams := a.Streams[:len(d.Schedule.Streams)]
+		a.Streams = a.Streams[len(streams):]
 		if t.Then != nil {
-			f.LastLoss = lastLoss(a.Streams[i+1], t.Then.Rate)
+			f := flowOf(streams[0])
+			f.LastLoss = lastLoss(streams[1], t.Then.Rate)
+			o.Directions = append(o.Directions, f)
+			continue
 		}
-		o.Directions = append(o.Directions, f)
+		o.Directions = append(o.Directions, flowOf(streams...))
 	}
 	return o
 }
@@ -174,12 +204,32 @@ func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 	return n
 }
 
-func flowOf(s session.Stream) Flow {
-	c := s.Received
-	return Flow{
-		Sent: s.Sent.Frames, Received: c.Unique + c.OutOfWindow, Offered: s.Rate(), Forwarded: s.Arrival(),
-		Duplicates: c.Duplicates, Reordered: c.Reordered, Delay: c.Delay,
+// together is how many frames left in one go at most: those that were waited for, or those that a late generator made up for.
+func together(lateness *hist.Histogram, t Trial) uint64 {
+	switch {
+	case t.Even:
+		return 1
+	case t.Rate == 0:
+		return mostTogether
 	}
+	waited := uint64(min(max(t.Rate*coalesce.Seconds(), 1), mostTogether))
+	if t.Batch == 1 {
+		waited = 1
+	}
+	return max(waited, min(lateness.Max()/uint64(gapOf(t.Rate)), tolerable)+1) // of spread streams an upper bound
+}
+
+// flowOf is one direction: the sum of its streams.
+func flowOf(streams ...session.Stream) Flow {
+	f := Flow{Delay: &hist.Histogram{}}
+	for _, s := range streams {
+		c := s.Received
+		f.Sent, f.Received = f.Sent+s.Sent.Frames, f.Received+c.Unique
+		f.Offered, f.Forwarded = f.Offered+s.Rate(), f.Forwarded+s.Arrival()
+		f.Duplicates, f.Reordered = f.Duplicates+c.Duplicates, f.Reordered+c.Reordered
+		f.Delay.Merge(c.Delay)
+	}
+	return f
 }
 
 // lastLoss is the time from a stream's first frame to the sending of the last one that was lost; 0 where none was. The

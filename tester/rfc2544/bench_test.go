@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type engine struct {
 	schedules []tester.Schedule
 	from      []string
 	lost      func(stream tester.Stream, at time.Duration) bool // at: when the frame is due, from the start
+	stopped   atomic.Int64                                      // after began; 0 is not
 	instant   bool                                              // the schedule is over at once
 	closed    int
 }
@@ -43,7 +45,12 @@ func (e *engine) Send(_ context.Context, from session.Port, schedule tester.Sche
 	return s, nil
 }
 
-func (s *sending) Stop() { s.once.Do(func() { close(s.stop) }) }
+func (s *sending) Stop() {
+	s.once.Do(func() {
+		s.e.stopped.Store(int64(time.Since(s.e.began)))
+		close(s.stop)
+	})
+}
 
 func (s *sending) Wait() (tester.Generation, error) {
 	<-s.stop
@@ -55,6 +62,9 @@ func (e *engine) due(s tester.Stream, schedule tester.Schedule) uint64 {
 	now := schedule.Duration
 	if !e.instant {
 		now = min(now, time.Since(e.began))
+		if stopped := time.Duration(e.stopped.Load()); stopped > 0 {
+			now = min(now, stopped)
+		}
 	}
 	n := uint64(max(now-s.Start, 0) / s.Gap)
 	if s.Frames > 0 {
@@ -74,10 +84,13 @@ func (s *sending) Progress() tester.Generation {
 	return g
 }
 
-type receiving struct{ e *engine }
+type receiving struct {
+	e    *engine
+	port string
+}
 
-func (e *engine) Receive(session.Port, session.Reception) (session.Receiver, error) {
-	return &receiving{e}, nil
+func (e *engine) Receive(to session.Port, _ session.Reception) (session.Receiver, error) {
+	return &receiving{e, to.Device}, nil
 }
 
 func (r *receiving) Captured() ([]tester.CapturedFrame, error) { return nil, nil }
@@ -87,13 +100,18 @@ func (r *receiving) Close() error {
 	return nil
 }
 
-// Snapshot counts anew each time, frame by frame.
+// Snapshot counts anew each time, frame by frame. It knows the streams of both directions, as a kept analyzer may, and has
+// seen nothing of those that this port sends.
 func (r *receiving) Snapshot() (tester.Analysis, error) {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
 	var a tester.Analysis
-	for _, schedule := range r.e.schedules {
+	for i, schedule := range r.e.schedules {
 		for _, s := range schedule.Streams {
+			if r.e.from[i] == r.port {
+				a.Streams = append(a.Streams, tester.Counts{Stream: s.ID, Delay: &hist.Histogram{}})
+				continue
+			}
 			a.Streams = append(a.Streams, r.e.count(s, r.e.due(s, schedule)))
 		}
 	}

@@ -35,7 +35,7 @@ func (r Report) Bundle() record.Bundle {
 			})
 		}
 	}
-	for _, v := range r.results() {
+	for _, v := range append(r.results(), r.missing()...) {
 		verdict := record.Verdict{Name: string(v.test), Labels: label(v.size), Expected: "a valid measurement", Measured: "measured", Outcome: record.Holds}
 		if v.reason != "" {
 			verdict.Measured, verdict.Outcome, verdict.Reason = dash, record.NotMeasured, v.reason
@@ -112,6 +112,16 @@ func (r Report) samples() []record.Sample {
 	}
 	for _, t := range r.Throughput {
 		add(t.Size, "throughput", record.FramePerSecond, 1, t.Rate, t.Reason)
+		if t.Measured() {
+			all[len(all)-1].Labels["limited by"] = string(t.Limit)
+		}
+	}
+	for _, v := range r.FrameLoss {
+		for i, p := range v.Points {
+			add(v.Size, "frame_loss", record.Share, i+1, p.Loss, p.Reason)
+			all[len(all)-1].Labels["input rate"] = frameRate(p.Rate)
+			all[len(all)-1].Labels["share of maximum"] = strconv.FormatFloat(p.Percent/100, 'g', 4, 64)
+		}
 	}
 	for _, l := range r.Latency {
 		for i, mean := range l.Means() {

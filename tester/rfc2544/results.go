@@ -31,6 +31,30 @@ func (r Report) results() []outcome {
 	return all
 }
 
+// missing lists what a stopped benchmark was asked for and did not come to.
+func (r Report) missing() []outcome {
+	if !r.Stopped {
+		return nil
+	}
+	const reason = "the benchmark was stopped before"
+	have := map[outcome]bool{}
+	for _, v := range r.results() {
+		have[outcome{test: v.test, size: v.size}] = true
+	}
+	var all []outcome
+	for _, size := range r.Config.Sizes {
+		for _, test := range r.Config.Tests {
+			if test != Reset && !have[outcome{test: test, size: size}] {
+				all = append(all, outcome{test, size, reason})
+			}
+		}
+	}
+	if r.Config.asked(Reset) && len(r.Reset) < len(r.Config.ResetKinds) {
+		all = append(all, outcome{Reset, r.Config.Sizes[0], reason})
+	}
+	return all
+}
+
 // unmeasured is why a frame loss rate has no valid point at all, or "".
 func (f LossResult) unmeasured() string {
 	if f.Reason != "" {

@@ -49,6 +49,7 @@ type Trial struct {
 	Frames   uint64        // send so many instead; 0 is by Duration
 	Batch    int           // tester.Schedule.Batch: 1 for latency
 	Then     *Step         // recovery: go on at another rate
+	Even     bool          // never closer than the gap: what is late moves all that follows
 }
 
 // Step is the second part of a recovery trial.
@@ -68,6 +69,8 @@ type Outcome struct {
 	Refused    uint64         // lost frames that found the device's receive ring full
 	Device     *DeviceReading // what the device did meanwhile; nil where nothing is known of it
 	Elapsed    time.Duration  // whole trial
+	Together   uint64         // frames that the tester sent in one go at most, where it made up for being late or waited for more
+	Even       bool           // the trial was an even one
 }
 
 // LateAfter is how late a frame must at least leave to count as late.

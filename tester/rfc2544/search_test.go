@@ -3,15 +3,17 @@ package rfc2544_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir/internal/fault"
 	"weir/internal/testutil"
+	"weir/record"
 	"weir/tester/rfc2544"
 )
 
-func run(t *testing.T, c rfc2544.Config, d *device) rfc2544.Report {
+func run(t *testing.T, c rfc2544.Config, d rfc2544.Bench) rfc2544.Report {
 	t.Helper()
 	report, err := rfc2544.Run(context.Background(), c, d)
 	if err != nil {
@@ -41,8 +43,8 @@ func TestThroughputIsTheCapacityWithinTheResolution(t *testing.T) {
 		if got.Fails <= got.Rate {
 			t.Errorf("the failing rate %.0f is not above the throughput %.0f", got.Fails, got.Rate)
 		}
-		if last := d.trials[len(d.trials)-1]; last.Duration != c.FinalTime || last.Rate != got.Rate {
-			t.Errorf("the result %.0f was not decided by a long trial but by %+v", got.Rate, last)
+		if !slices.ContainsFunc(d.trials, func(trial rfc2544.Trial) bool { return trial.Duration == c.FinalTime && trial.Rate == got.Rate }) {
+			t.Errorf("the result %.0f was not decided by a long trial", got.Rate)
 		}
 	}
 }
@@ -139,6 +141,15 @@ func TestACancelledBenchmarkKeepsWhatItHas(t *testing.T) {
 	report, err := rfc2544.Run(ctx, c, d)
 	if err != nil || !report.Stopped || len(report.Throughput) != 2 {
 		t.Errorf("error %v, stopped %v, %d results; want no error, stopped, 2 results", err, report.Stopped, len(report.Throughput))
+	}
+	missing := 0
+	for _, v := range report.Bundle().Verdicts {
+		if v.Outcome == record.NotMeasured && v.Labels["frame size"] == "256" {
+			missing++
+		}
+	}
+	if missing != 1 {
+		t.Errorf("the verdicts of a stopped benchmark are %+v; want that of 256 octets not measured", report.Bundle().Verdicts)
 	}
 }
 

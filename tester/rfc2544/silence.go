@@ -55,6 +55,8 @@ func (s *silences) see(stream session.Stream) {
 func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	p.whole = true // each direction's arrivals are followed as one stream
+	defer func() { p.whole = false }()
 	config := p.config(p.directions(t), time.Millisecond)
 	found := make([]silences, len(config.Directions))
 	triggered := make(chan error, 1)

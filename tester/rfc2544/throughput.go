@@ -41,6 +41,8 @@ type search struct {
 	limit     Limit // what high stands for
 	fails     float64
 	because   string // ByTester: why the rate at high was not offered
+	rejected  int    // rates in a row at which no valid trial could be had
+	stood     uint64 // the longest burst of the tester's own in a trial without loss
 }
 
 func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, error) {
@@ -51,17 +53,17 @@ func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, er
 		err = r.narrow(ctx, size, s, hint)
 	}
 	if err == nil {
-		err = r.confirm(ctx, size, s)
+		result.Rate, err = r.confirm(ctx, size, s)
 	}
 	result.sum(r.attempts[before:])
 	if u := unfit(err); u != nil {
-		result.Reason = u.Error()
+		result.Rate, result.Reason = 0, u.Error()
 		return result, nil
 	}
 	if err != nil {
 		return result, err
 	}
-	result.Rate, result.Fails, result.Limit = s.low, s.fails, s.limit
+	result.Fails, result.Limit = s.fails, s.limit
 	if s.limit == ByTester {
 		result.Because = s.because
 	}
@@ -103,16 +105,16 @@ func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64
 }
 
 // settle takes over the outcome at the highest rate and returns the rate at which the device forwarded.
-func (s *search) settle(rate float64, pass bool, outcome Outcome, err error) (hint float64) {
+func (s *search) settle(rate float64, pass bool, o Outcome, err error) (hint float64) {
 	switch {
 	case err != nil:
 		return 0
 	case pass:
-		s.low = rate
+		s.low, s.stood = rate, o.Together
 		return 0
 	}
-	s.fail(rate)
-	return min(outcome.slowest(func(f Flow) float64 { return f.Forwarded }), rate)
+	s.lost(rate, o)
+	return min(o.slowest(func(f Flow) float64 { return f.Forwarded }), rate)
 }
 
 // offer tries the highest rate, and a lower one for as long as the tester cannot offer it.
@@ -133,64 +135,17 @@ func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome,
 	}
 }
 
-func (s *search) fail(rate float64) {
+// lost takes note of a rate that lost frames. Where the tester sent bursts of its own, longer than any that the device was
+// seen to take, and could not do without, they may be what was lost: then this is not the device's limit.
+func (s *search) lost(rate float64, o Outcome) {
+	if !o.Even && o.Together > 2*max(s.stood, 1) && float64(o.Lost()) <= hopeless*float64(o.Sent()) {
+		s.short(rate, fmt.Sprintf("it sends bursts of up to %d frames there, of which some were lost", o.Together))
+		return
+	}
 	s.high, s.limit, s.fails = rate, ByDevice, rate
 }
 
-// narrow halves the interval until it is as narrow as the resolution. The first guess is the forwarding rate under overload,
-// which is close to the throughput of most devices (the idea of MLRsearch, draft-ietf-bmwg-mlrsearch).
-func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) error {
-	guess, away := hint*(1-r.Resolution), 2*r.Resolution
-	for s.low < s.high*(1-r.Resolution) {
-		rate := (s.low + s.high) / 2
-		if guess > s.low && guess < s.high*(1-r.Resolution) {
-			rate = guess
-		}
-		guess = 0
-		if rate < 1 {
-			return &unfitError{Reason: "every trial lost frames, down to one frame a second"}
-		}
-		pass, _, err := r.passes(ctx, Throughput, Trial{Size: size, Rate: rate, Duration: r.SearchTime})
-		u := unfit(err)
-		switch {
-		case u != nil && u.Short:
-			s.high, s.limit, s.because = rate, ByTester, u.Reason // what the tester cannot offer, it cannot judge
-		case err != nil:
-			return err
-		case pass:
-			s.low = rate
-			if hint > 0 { // look close above first, then ever farther
-				guess, away = rate*(1+away), min(2*away, 0.5)
-			}
-		default:
-			s.fail(rate)
-			if s.low == 0 && hint > 0 { // look close below first, then ever farther
-				guess, away = rate*(1-away), min(2*away, 0.5)
-			}
-		}
-	}
-	return nil
-}
-
-// confirm decides with long trials (section 24): the rate is lowered until one loses nothing.
-func (r *runner) confirm(ctx context.Context, size int, s *search) error {
-	step := r.Resolution
-	for range max(r.ConfirmBelow, 1) {
-		pass, outcome, err := r.verified(ctx, Throughput, Trial{Size: size, Rate: s.low, Duration: r.FinalTime}, r.VerifyFinal)
-		u := unfit(err)
-		switch {
-		case u != nil && u.Short:
-			s.limit, s.because = ByTester, u.Reason
-		case err != nil:
-			return err
-		case pass:
-			s.low = min(s.low, outcome.slowest(func(f Flow) float64 { return f.Offered }))
-			return nil
-		default:
-			s.fail(s.low)
-		}
-		s.low *= 1 - step
-		step = min(2*step, 0.2)
-	}
-	return &unfitError{Reason: fmt.Sprintf("no long trial succeeded, down to %.0f frame/s", s.low)}
+// short takes note of a rate that the tester cannot offer, and so not judge.
+func (s *search) short(rate float64, because string) {
+	s.high, s.limit, s.because = rate, ByTester, because
 }

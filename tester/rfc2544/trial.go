@@ -73,13 +73,18 @@ type runner struct {
 	Config
 	bench    Bench
 	attempts []Attempt
-	learned  int // size of the last learning frames
+	learned  int     // size of the last learning frames
+	uneven   float64 // frame/s from which on the tester cannot send evenly; 0 is not known
 }
 
 // valid runs a trial until it is valid, Attempts times at most; then it gives an unfitError.
 func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error) {
 	unfit := &unfitError{Short: true}
-	for range max(r.Attempts, 1) {
+	attempts := max(r.Attempts, 1)
+	if t.Even {
+		attempts = min(attempts, 3)
+	}
+	for range attempts {
 		outcome, err := r.once(ctx, t)
 		if err != nil {
 			return Outcome{}, err
@@ -144,18 +149,22 @@ func (r *runner) passes(ctx context.Context, test Test, t Trial) (bool, Outcome,
 	return r.verified(ctx, test, t, r.Verify)
 }
 
-// verified is passes with so many repetitions. The outcome is that of the trial that passed, or of the one that lost least.
+// verified is passes with so many repetitions, which are even ones where the tester can: then no burst of its own is what the
+// device loses. The outcome is that of the trial that passed, or of the one that lost least.
 func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions int) (bool, Outcome, error) {
 	var best Outcome
 	for i := range 1 + repetitions {
-		outcome, err := r.valid(ctx, test, t)
+		outcome, err := r.again(ctx, test, t, i)
 		if err != nil {
 			return false, Outcome{}, err
 		}
 		if r.accepts(outcome) {
 			return true, outcome, nil
 		}
-		if i == 0 || outcome.Lost() < best.Lost() {
+		switch {
+		case i == 0, outcome.Even && !best.Even:
+			best = outcome
+		case outcome.Even == best.Even && outcome.Lost() < best.Lost():
 			best = outcome
 		}
 		if float64(outcome.Lost()) > hopeless*float64(outcome.Sent()) {
@@ -163,6 +172,23 @@ func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions i
 		}
 	}
 	return false, best, nil
+}
+
+// again runs the trial; repetitions of a paced one are even, up to the rate at which that was too much for the tester.
+func (r *runner) again(ctx context.Context, test Test, t Trial, repetition int) (Outcome, error) {
+	if repetition > 0 && t.Rate > 0 && t.Frames == 0 && t.Then == nil && (r.uneven == 0 || t.Rate < 0.9*r.uneven) {
+		even := t
+		even.Even = true
+		outcome, err := r.valid(ctx, test, even)
+		u := unfit(err)
+		if u == nil || !u.Short {
+			return outcome, err
+		}
+		if u.Best < 0.9*t.Rate { // not merely disturbed
+			r.uneven = t.Rate
+		}
+	}
+	return r.valid(ctx, test, t)
 }
 
 // unfit returns the unfitError in err, or nil.

@@ -59,7 +59,7 @@ type Config struct {
 	Directions   []Direction   // stream identifiers are unique over all of them
 	Clock        Clock         // empty: OneWay where both ends are here, Relative otherwise
 	IKnow        bool          // a default route's device may be used
-	Straggle     time.Duration // how long to wait for frames after the last was sent, at most; 0 is DefaultStraggle
+	Straggle     time.Duration // frames are waited for until none has arrived for so long; 0 is DefaultStraggle
 	Listen       time.Duration // without any sender: how long to receive; 0 is until the context ends
 	Capture      int           // frames to keep around errors, per receiving port; 0 is none
 	Progress     func(Account) // called once a second while the run lasts, never concurrently; may be nil
@@ -68,8 +68,12 @@ type Config struct {
 	Engine       Engine // nil is the machine's own: generator and analyzer
 }
 
-// DefaultStraggle is how long a run waits for late frames. It ends earlier when every frame has arrived.
-const DefaultStraggle = 500 * time.Millisecond
+const (
+	// DefaultStraggle is how long a run waits for late frames while none arrives. It ends earlier when every frame has arrived.
+	DefaultStraggle = 500 * time.Millisecond
+	// longestStraggle bounds the wait for a device that goes on sending.
+	longestStraggle = 10 * time.Second
+)
 
 // Sender is a running generator.
 type Sender interface {
@@ -94,6 +98,8 @@ type Receiver interface {
 type Reception struct {
 	Streams []uint16 // announced identifiers
 	Capture bool     // keep frames around errors
+	// Relative: some sender is elsewhere and has another clock, so delays count from a stream's smallest one.
+	Relative bool
 }
 
 // Engine opens the two ends of a test. The machine's own uses BPF; tests use a simulated one.

@@ -33,7 +33,8 @@ func Join(sender, receiver Account, clock Clock) (Account, error) {
 	maps.Copy(joined.Mechanisms, sender.Mechanisms)
 	maps.Copy(joined.Mechanisms, receiver.Mechanisms)
 	joined.match(sender, receiver)
-	joined.Notes = joined.remarks(Config{})
+	joined.reclock()
+	joined.Notes = joined.remarks(Config{Clock: clock})
 	return joined, nil
 }
 
@@ -73,13 +74,35 @@ func (a *Account) match(sender, receiver Account) {
 }
 
 // Check says whether the account can be believed: an error of status Failed where frames were sent and a whole stream never
-// arrived. A rate that fell short, or late frames, are only noted.
+// arrived, nothing at all arrived where only the receiver is here, or several senders used one identifier. A rate that fell
+// short, or late frames, are only noted.
 func (a Account) Check() error {
+	if err := a.silent(); err != nil {
+		return err
+	}
 	for _, s := range a.Streams {
+		if s.Received != nil && s.Received.Restarts > 1 {
+			return fault.New(fault.Failed, "give each sender identifiers of its own: --id, or id: in the specification",
+				"%s (identifier %d) has several senders, or one that began again %d times: its figures mean nothing", s.Name, s.ID, s.Received.Restarts)
+		}
 		if s.Unheard() {
 			return fault.New(fault.Failed, "check MAC addresses, routes and forwarding, and that a veth peer has XDP or GRO on",
 				"no frame of %s arrived: %d were sent from %s towards %s", s.Name, s.Sent.Frames, s.From, s.To)
 		}
 	}
 	return nil
+}
+
+// silent is the error of a receiver that has not received one stamped frame.
+func (a Account) silent() error {
+	if len(a.Streams) == 0 {
+		return nil
+	}
+	for _, s := range a.Streams {
+		if s.Sent != nil || s.Received == nil || s.Received.Received > 0 {
+			return nil
+		}
+	}
+	return fault.New(fault.Failed, "start the sender while this receives; compare the identifiers (--id, --streams), and see that the path forwards",
+		"no frame of the %d expected streams arrived; %d frames of other streams and %d without a stamp did", len(a.Streams), a.Unknown, a.Foreign)
 }

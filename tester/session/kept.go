@@ -44,7 +44,7 @@ func (k *Kept) Receive(to Port, expect Reception) (Receiver, error) {
 			known = append(known, id)
 		}
 	}
-	receiver, err := k.machine.Receive(to, Reception{Streams: known, Capture: expect.Capture})
+	receiver, err := k.machine.Receive(to, Reception{Streams: known, Capture: expect.Capture, Relative: expect.Relative})
 	if err != nil {
 		return nil, err
 	}

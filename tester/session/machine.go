@@ -28,7 +28,7 @@ func (machine) Send(ctx context.Context, from Port, schedule tester.Schedule) (S
 }
 
 func (machine) Receive(to Port, expect Reception) (Receiver, error) {
-	a, err := analyzer.Attach(to.Namespace, to.Device, analyzer.Options{Streams: expect.Streams, Capture: expect.Capture})
+	a, err := analyzer.Attach(to.Namespace, to.Device, analyzer.Options{Streams: expect.Streams, Capture: expect.Capture, Relative: expect.Relative})
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Failed, "run 'weir doctor' to see what this kernel can do")
 	}

@@ -116,6 +116,7 @@ func (s *Session) attach() error {
 		ports[name] = d.To
 		e := expect[name]
 		e.Capture = s.config.Capture > 0
+		e.Relative = e.Relative || !d.From.Here()
 		for _, stream := range d.Schedule.Streams {
 			if stream.Stamped {
 				e.Streams = append(e.Streams, stream.ID)

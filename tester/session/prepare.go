@@ -104,8 +104,12 @@ func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []s
 		if h.SourceMAC == nil {
 			h.SourceMAC = from.MAC
 		}
-		if err := addresses(d, h); err != nil {
+		guessed, err := addresses(d, h)
+		if err != nil {
 			return nil, err
+		}
+		if guessed != "" && !slices.Contains(notes, guessed) {
+			notes = append(notes, guessed)
 		}
 		if h.DestinationMAC != nil {
 			continue
@@ -132,8 +136,9 @@ var (
 	benchDestination = map[int]netip.Addr{4: netip.MustParseAddr("198.19.0.1"), 6: netip.MustParseAddr("2001:2:0:1::1")}
 )
 
-// addresses replaces unspecified addresses by those of the ports.
-func addresses(d *Direction, h *tester.Header) error {
+// addresses replaces unspecified addresses by those of the ports, and notes where a port has none. The address of a port
+// that is elsewhere cannot be known.
+func addresses(d *Direction, h *tester.Header) (note string, err error) {
 	family := 4
 	if h.Source.Is6() || h.Destination.Is6() {
 		family = 6
@@ -146,19 +151,22 @@ func addresses(d *Direction, h *tester.Header) error {
 		if end.address.IsValid() && !end.address.IsUnspecified() {
 			continue
 		}
-		*end.address = end.bench
-		if !end.port.Here() {
-			continue
+		if !end.port.Here() && h.DestinationMAC == nil {
+			return "", fault.New(fault.Usage, "give --destination, or write destination in the stream; with destination_mac too, any address will do",
+				"nothing says which address %s has, to which %s is to send", end.port, d.From)
 		}
-		own, err := nexthop.Address(end.port.Namespace, end.port.Device, family)
-		if err != nil {
-			return err
+		own := netip.Addr{}
+		if end.port.Here() {
+			if own, err = nexthop.Address(end.port.Namespace, end.port.Device, family); err != nil {
+				return "", err
+			}
 		}
-		if own.IsValid() {
-			*end.address = own
+		if *end.address = own; !own.IsValid() {
+			*end.address = end.bench
+			note = fmt.Sprintf("%s has no IPv%d address: frames carry %s, of the benchmarking networks", end.port, family, end.bench)
 		}
 	}
-	return nil
+	return note, nil
 }
 
 // destination is the MAC of the next hop; without a route it is the receiving port's own, as over a cable or a bridge.
@@ -179,7 +187,16 @@ func destination(ctx context.Context, d *Direction, h *tester.Header, to rtnl.De
 // checkSchedule refuses what no generator can do.
 func checkSchedule(directions []Direction) error {
 	seen := map[uint16]bool{}
+	sending := map[string]bool{}
 	for _, d := range directions {
+		if d.From.Here() && d.To.Here() && d.From.String() == d.To.String() {
+			return fault.New(fault.Usage, "name two devices; the frames of one never arrive at itself", "%s is to send to itself", d.From)
+		}
+		key := d.From.String() + " to " + d.To.String()
+		if d.From.Here() && sending[key] {
+			return fault.New(fault.Usage, "write its streams from one port: they are spread over its processors", "two generators are to send from %s", key)
+		}
+		sending[key] = true
 		if d.From.Here() && d.Schedule.Duration <= 0 {
 			return fault.New(fault.Usage, "give a duration", "the schedule of %s has no end", d.From)
 		}

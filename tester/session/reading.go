@@ -31,9 +31,7 @@ func (r *running) reading() error {
 			reading.Received = float64(n) / span
 			reading.Wire = float64(s.Received.WireBytes-was.WireBytes) * 8 / span
 			reading.Lost = s.Received.Lost
-			if n > 0 {
-				reading.Delay = float64(s.Received.DelaySum-was.DelaySum) / float64(n)
-			}
+			reading.Delay = meanSince(was, s.Received)
 		}
 		r.past = append(r.past, reading)
 		r.last[s.ID] = s
@@ -44,6 +42,17 @@ func (r *running) reading() error {
 		r.config.Progress(account)
 	}
 	return nil
+}
+
+// meanSince is the mean delay of the frames between two looks. With two clocks it counts from the smallest delay so far, which
+// may have become smaller between them.
+func meanSince(was, is *tester.Counts) float64 {
+	n, before := is.Delay.Count(), was.Delay.Count()
+	if n <= before {
+		return 0
+	}
+	sum := float64(is.DelaySum) - float64(was.DelaySum) - float64(was.DelayBase-is.DelayBase)*float64(before)
+	return max(sum/float64(n-before), 0)
 }
 
 func frames(s *tester.Sent) uint64 {

@@ -3,9 +3,6 @@ package session
 import (
 	"fmt"
 	"strings"
-	"time"
-
-	"weir/record/hist"
 )
 
 // Shortfall is the share of the asked rate below which a run says that the machine could not send it.
@@ -46,36 +43,48 @@ func (a Account) remarks(config Config) []string {
 	if a.Dropped > 0 {
 		note("the receiving devices dropped %d frames before the analyzer saw them: this loss is the tester's, not the path's", a.Dropped)
 	}
-	notes = append(notes, a.clockRemarks()...)
+	notes = append(notes, a.oddities()...)
+	notes = append(notes, a.clockRemarks(config.Clock)...)
 	if unstamped(config) {
 		note("streams without a stamp are sent and counted at the sender alone; at the receiver they are foreign frames")
 	}
 	return notes
 }
 
-const tryUnheard = "is the destination MAC the next hop's, does the device under test forward, " +
-	"and has a veth peer native XDP or GRO on ('ethtool -K DEVICE gro on')?"
-
-// clockRemarks explain what the delays mean.
-func (a Account) clockRemarks() []string {
-	var notes []string
-	negative := uint64(0)
+// oddities are what no path does to frames, and what a loss is made of.
+func (a Account) oddities() (notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, s := range a.Streams {
-		if s.Received != nil {
-			negative += s.Received.NegativeDelays
+		c := s.Received
+		if c == nil {
+			continue
 		}
-	}
-	if a.Clock == Relative && hasReceiver(a.Streams) {
-		notes = append(notes, "the two machines' clocks are not known to be synchronised: delays are relative to the smallest one, not one-way delays")
-	}
-	if a.Clock == Relative {
-		notes = append(notes, coarse(a.Streams)...)
-	}
-	if negative > 0 {
-		notes = append(notes, fmt.Sprintf("%d frames arrived before they were sent by the two clocks, which are not synchronised", negative))
+		if c.Restarts == 1 {
+			note("the sender of %s began again: loss is of the frames since then; %d distinct frames came before", s.Name, c.Earlier)
+		}
+		if c.Misnumbered > 0 {
+			note("%d frames of %s carried sequence numbers that were not theirs: their own count as lost", c.Misnumbered, s.Name)
+		}
+		if c.OutOfWindow > 0 {
+			note("%d frames of %s arrived more than %d numbers late: whether as copies or for the first time cannot be told; where it was the first time they are among the lost", c.OutOfWindow, s.Name, outOfWindow)
+		}
+		if c.HeaderErrors > 0 {
+			note("%d frames of %s had a wrong IPv4 header checksum, which a router would drop: they count as lost", c.HeaderErrors, s.Name)
+		}
+		if len(notes) > most {
+			return append(notes[:most], "and more of this kind")
+		}
 	}
 	return notes
 }
+
+const (
+	outOfWindow = 127 * 64 // analyzer.Window
+	most        = 8        // notes of one kind
+)
+
+const tryUnheard = "is the destination MAC the next hop's, does the device under test forward, " +
+	"and has a veth peer native XDP or GRO on ('ethtool -K DEVICE gro on')?"
 
 func hasReceiver(streams []Stream) bool {
 	for _, s := range streams {
@@ -115,22 +124,4 @@ func few(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more streams", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// coarse says how well the percentiles of relative delays are known, where the clocks differ by more than the delays vary: a
-// histogram's bucket is 1/32 of its value.
-func coarse(streams []Stream) []string {
-	least, spread := uint64(0), uint64(0)
-	for _, s := range streams {
-		if s.Received != nil && s.Received.Delay.Count() > 0 {
-			least = max(least, s.Received.DelayMin)
-			spread = max(spread, s.Received.DelayMax-s.Received.DelayMin)
-		}
-	}
-	const buckets = 1 << hist.SubBits
-	if least/buckets <= spread/10 {
-		return nil
-	}
-	return []string{fmt.Sprintf("the two clocks differ by about %s, so percentiles of the delay are known to ±%s only; mean, maximum and variation are exact",
-		time.Duration(least).Round(time.Microsecond), time.Duration(least/buckets).Round(time.Microsecond))}
 }

@@ -49,6 +49,9 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
+	if err := r.links.vanished(); err != nil {
+		return Account{}, err
+	}
 	account.Stopped = stopped
 	if err := r.capture(); err != nil {
 		return Account{}, err
@@ -133,6 +136,17 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 			r.halt()
 			for range ended { // the other generators end
 			}
+			if gone := r.links.vanished(); gone != nil {
+				return stopped, gone
+			}
+			return stopped, err
+		case err := <-r.links.gone:
+			r.halt()
+			for r.sends() { // generators end; what they say of a device that is gone matters no more
+				if _, more := <-ended; !more {
+					break
+				}
+			}
 			return stopped, err
 		case <-over:
 			return false, nil
@@ -158,25 +172,42 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 	}
 }
 
-// straggle waits until every frame has arrived, or for as long as the configuration says.
+// straggle waits until every frame has arrived, or until none has for as long as the configuration says: a device with long
+// queues goes on for a while. It ends at longest in any case.
 func (r *running) straggle() {
 	if !r.sends() || len(r.receivers) == 0 {
 		return
 	}
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	limit := time.After(r.config.Straggle)
+	longest, quiet, arrived := time.After(max(longestStraggle, r.config.Straggle)), time.Now(), uint64(0)
 	for {
 		account, err := r.account()
 		if err != nil || account.complete() {
 			return
 		}
+		if n := account.received(); n != arrived {
+			quiet, arrived = time.Now(), n
+		}
+		if time.Since(quiet) >= r.config.Straggle {
+			return
+		}
 		select {
 		case <-poll.C:
-		case <-limit:
+		case <-longest:
 			return
 		}
 	}
+}
+
+// received counts the frames that have arrived, of all streams.
+func (a Account) received() (n uint64) {
+	for _, s := range a.Streams {
+		if s.Received != nil {
+			n += s.Received.Received
+		}
+	}
+	return n
 }
 
 // complete says that nothing is missing any more.

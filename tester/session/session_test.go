@@ -101,7 +101,9 @@ func TestACancelledRunIsSettledAndSaysSo(t *testing.T) {
 
 func TestImpossibleSchedulesAreRefused(t *testing.T) {
 	for name, c := range map[string]session.Config{
-		"nothing":        {Engine: &wire{}},
+		"nothing": {Engine: &wire{}},
+		"to itself": {Engine: &wire{}, Directions: []session.Direction{{
+			From: session.Port{Device: "a"}, To: session.Port{Device: "a"}, Schedule: tester.Schedule{Streams: []tester.Stream{stream(1, 1)}, Duration: time.Second}}}},
 		"same id twice":  config(&wire{}, stream(1, 1), stream(1, 1)),
 		"id too large":   config(&wire{}, stream(tester.MaxStreams, 1)),
 		"without an end": {Engine: &wire{}, Directions: []session.Direction{{From: session.Port{Device: "a"}}}},

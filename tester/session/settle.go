@@ -18,7 +18,7 @@ func (r *running) account() (Account, error) {
 		Epoch:      epoch(),
 		Mechanisms: map[string]string{}, Series: r.past, Lateness: &hist.Histogram{},
 	}
-	found := map[uint16]tester.Counts{}
+	found := map[string]map[uint16]tester.Counts{} // by receiving port: each analyzer knows its own streams alone
 	for _, name := range r.order {
 		analysis, err := r.receivers[name].Snapshot()
 		if err != nil {
@@ -26,8 +26,9 @@ func (r *running) account() (Account, error) {
 		}
 		a.Foreign += analysis.Foreign
 		a.Unknown += analysis.Unknown
+		found[name] = map[uint16]tester.Counts{}
 		for _, c := range analysis.Streams {
-			found[c.Stream] = c
+			found[name][c.Stream] = c
 		}
 	}
 	for i, d := range r.config.Directions {
@@ -39,12 +40,13 @@ func (r *running) account() (Account, error) {
 			a.Lateness.Merge(generation.Lateness)
 		}
 		for _, stream := range d.Schedule.Streams {
-			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found))
+			a.Streams = append(a.Streams, combine(d, stream, generation, sending, found[d.To.String()]))
 		}
 		if d.To.Here() && len(d.Schedule.Streams) == 0 {
-			a.Streams = append(a.Streams, unannounced(d, found)...)
+			a.Streams = append(a.Streams, unannounced(d, found[d.To.String()])...)
 		}
 	}
+	a.reclock()
 	return a, nil
 }
 
@@ -122,7 +124,8 @@ func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
 // SequenceBits is the part of a sequence number that counts; the bits above it are the stream's identifier.
 const SequenceBits = 48
 
-// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is not lost.
+// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is lost (RFC 7680's threshold). Of a sender
+// that began again only the frames since then count.
 func (s *Stream) lose() {
 	if s.Received == nil {
 		return
@@ -131,8 +134,7 @@ func (s *Stream) lose() {
 	if s.Sent == nil {
 		return
 	}
-	arrived := s.Received.Unique + s.Received.OutOfWindow
-	s.Lost = s.Sent.Frames - min(arrived, s.Sent.Frames)
+	s.Lost = s.Sent.Frames - min(s.Received.Unique-s.Received.Earlier, s.Sent.Frames)
 	seen := uint64(0)
 	if s.Received.Received > 0 {
 		seen = s.Received.HighestSequence&(1<<SequenceBits-1) + 1

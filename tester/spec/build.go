@@ -19,10 +19,11 @@ type builder struct {
 	problems *yamlfile.Problems
 	spec     *Spec
 	next     int // stream identifier
+	used     map[uint16]bool
 }
 
 func build(f *file, problems *yamlfile.Problems) *Spec {
-	b := &builder{file: f, problems: problems, spec: &Spec{
+	b := &builder{file: f, problems: problems, used: map[uint16]bool{}, spec: &Spec{
 		Name: f.Name, Title: f.Title, Synchronised: f.Synchronised, Capture: f.Capture, Straggle: 500 * time.Millisecond,
 	}}
 	if b.spec.Name == "" {
@@ -142,14 +143,22 @@ func (b *builder) add(f *streamFile, s tester.Stream) {
 	if f.Count != nil {
 		count = *f.Count
 	}
-	if count < 1 || b.next+count > tester.MaxStreams {
-		b.problems.Add(f.At("count"), "", "a test has 1 to %d streams", tester.MaxStreams)
+	if f.ID != nil {
+		b.next = *f.ID
+	}
+	if count < 1 || b.next < 0 || b.next+count > tester.MaxStreams {
+		b.problems.Add(f.At("count"), "", "a test has 1 to %d streams, and identifiers are below %d", tester.MaxStreams, tester.MaxStreams)
 		return
 	}
 	d := b.direction(f.From, f.To)
 	base := s
 	for i := range count {
 		s.ID = uint16(b.next)
+		if b.used[s.ID] {
+			b.problems.Add(f.At("id"), "leave id out, or give each stream another one", "two streams have the identifier %d", s.ID)
+			return
+		}
+		b.used[s.ID] = true
 		b.next++
 		if count > 1 {
 			s.Name = fmt.Sprintf("%s %d", base.Name, i+1)
@@ -245,6 +254,9 @@ func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 		return 0
 	case r.frames > 0:
 		nanoseconds = 1e9 / r.frames
+		if r.frames > mostFrames {
+			b.problems.Add(f.At("rate"), `write "max" for as fast as possible`, "a rate of %.3g frame/s is above %.0g: gaps are whole nanoseconds", r.frames, float64(mostFrames))
+		}
 	case r.bits > 0:
 		nanoseconds = Interval(r.bits, wire)
 	case from.Speed == 0:
@@ -255,6 +267,9 @@ func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 	}
 	return time.Duration(max(math.Round(nanoseconds), 1))
 }
+
+// mostFrames is one frame a nanosecond, the finest gap.
+const mostFrames = 1e9 // frame/s
 
 // Interval is the time in ns from one frame to the next at a rate on the wire, for frames that occupy wire octets.
 func Interval(rate units.BitRate, wire float64) float64 { return wire * 8 / float64(rate) * 1e9 }

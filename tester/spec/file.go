@@ -36,6 +36,7 @@ type portFile struct {
 type streamFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string          `yaml:"name" doc:"Name in reports; \"stream 1\" and so on if left out."`
+	ID              *int            `yaml:"id" doc:"Identifier in the frames, 0-4095, of the first of its copies; the next free one if left out. Senders that one receiver hears need different ones."`
 	Count           *int            `yaml:"count" doc:"Identical streams, each with its own sequence numbers and the next source port; 1 if left out."`
 	From            string          `yaml:"from,required" doc:"Port that sends."`
 	To              string          `yaml:"to,required" doc:"Port that receives."`

@@ -201,7 +201,7 @@ func readPin(file string) (namespace uint64, index int, a *Attachment, ok bool) 
 
 func makePins(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fault.Wrap(err, fault.Testbed, "mount -t bpf bpf /sys/fs/bpf")
+		return fault.Wrap(err, fault.Testbed, "mount -t bpf -o mode=700 bpf /sys/fs/bpf")
 	}
 	return nil
 }

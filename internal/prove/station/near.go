@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -172,15 +173,19 @@ func nearUDP(task Task) (carrier, error) {
 		_ = c.Close()
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
-	answer := make([]byte, 64)
+	answer, announcement := make([]byte, 64), greeting+task.Session
 	for deadline := time.Now().Add(connectTime); ; {
 		if time.Now().After(deadline) {
 			_ = c.Close()
 			return nil, fmt.Errorf("reach %s by UDP: no answer within %s", task.Target, connectTime)
 		}
-		_, _ = c.Write([]byte(greeting + task.Session)) // what is refused now is sent again
+		_, _ = c.Write([]byte(announcement)) // what is refused now is sent again
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		if n, err := c.Read(answer); err == nil && string(answer[:n]) == greeting {
+		n, err := c.Read(answer)
+		if nonce, is := strings.CutPrefix(string(answer[:n]), challenge); err == nil && is {
+			announcement = greeting + task.Session + " " + nonce
+		}
+		if err == nil && string(answer[:n]) == greeting {
 			break
 		}
 	}

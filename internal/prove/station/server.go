@@ -20,8 +20,10 @@ import (
 )
 
 const (
-	format   = "weir-prove-peer/1"
-	greeting = "weir-prove-peer/1 " // begins and answers a UDP announcement
+	format   = "weir-prove-peer/2"
+	greeting = "weir-prove-peer/2 " // begins a UDP announcement, which names the session, and answers one that is believed
+
+	challenge = "weir-prove-nonce " // answers an announcement whose sender has yet to show that it is at its address
 
 	kindControl = "control"
 	kindData    = "data"
@@ -43,8 +45,10 @@ type hello struct {
 	Flow    Flow   `json:"flow,omitzero"`
 }
 
-// Server makes far stations for clients that know its token. It sends to nobody but the other end of a connection, or of a
-// UDP announcement, that names a session, which only such a client is told. It is safe for concurrent use.
+// Server makes far stations for clients that know its token. It sends to nobody but the other end of a connection that names a
+// session, which only such a client is told, or of a UDP announcement that repeats the nonce which was sent to its address: who
+// writes another's address into an announcement has a single datagram sent there, no longer than the announcement. It is safe for
+// concurrent use.
 type Server struct {
 	token string
 	tcp   *net.TCPListener
@@ -61,6 +65,7 @@ type session struct {
 	flow   Flow
 	conns  chan *net.TCPConn
 	joined chan netip.AddrPort // the UDP client, once
+	nonce  string              // that the UDP client must repeat
 	remote netip.AddrPort
 	data   *datagrams // set under the server's lock when the client has joined
 }
@@ -71,8 +76,8 @@ func Listen(address, token string) (*Server, error) {
 	if err != nil {
 		return nil, fault.New(fault.Usage, "write an address and a port, as in 192.0.2.1:5201 or [2001:db8::1]:5201", "listen on %q: %w", address, err)
 	}
-	if at.Addr().IsUnspecified() && token == "" {
-		return nil, fault.New(fault.Usage, "name the one address that the traffic comes to, or set --token", "listen on every address without a token")
+	if token == "" {
+		return nil, fault.New(fault.Usage, "give one that both ends know", "listen on %s without a token", at)
 	}
 	network := "tcp"
 	if at.Addr().Is4() {
@@ -193,7 +198,7 @@ func (s *Server) open(f Flow) (string, *session, error) {
 		return "", nil, errors.New("the peer is busy")
 	}
 	id := rand.Text()
-	one := &session{flow: f, conns: make(chan *net.TCPConn, f.Connections), joined: make(chan netip.AddrPort, 1)}
+	one := &session{flow: f, nonce: rand.Text(), conns: make(chan *net.TCPConn, f.Connections), joined: make(chan netip.AddrPort, 1)}
 	s.sessions[id] = one
 	return id, one, nil
 }
@@ -257,7 +262,7 @@ func (s *Server) receive() error {
 		s.mu.Lock()
 		one := s.remotes[from]
 		s.mu.Unlock()
-		if id, is := strings.CutPrefix(string(buffer[:min(n, 64)]), greeting); is {
+		if id, is := strings.CutPrefix(string(buffer[:min(n, 128)]), greeting); is {
 			s.join(id, from, bytes.Clone(control[:c]))
 		} else if one != nil {
 			one.data.arrived(n)
@@ -267,11 +272,17 @@ func (s *Server) receive() error {
 
 // join makes the sender of an announcement the near end of its session, and answers. Packet information (ip(7)) says which of
 // the host's addresses the announcement came to; given back when sending, it makes that the source.
-func (s *Server) join(id string, from netip.AddrPort, information []byte) {
+func (s *Server) join(announced string, from netip.AddrPort, information []byte) {
+	id, nonce, repeated := strings.Cut(announced, " ")
 	s.mu.Lock()
 	one := s.sessions[id]
 	if one == nil || one.data != nil && one.remote != from || one.flow.Protocol != UDP {
 		s.mu.Unlock()
+		return
+	}
+	if !repeated || subtle.ConstantTimeCompare([]byte(nonce), []byte(one.nonce)) != 1 {
+		s.mu.Unlock()
+		_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(challenge+one.nonce), information, from)
 		return
 	}
 	first := one.data == nil

@@ -97,8 +97,8 @@ func TestWireOctetsAreHeadersAndPayload(t *testing.T) {
 }
 
 func TestMeasureCallsBothEdgesAndCountsWithinThem(t *testing.T) {
-	server := serve(t, "127.0.0.1:0", "")
-	pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr()}, Place{}, Flow{Protocol: TCP, Connections: 2, Rate: 10e6})
+	server := serve(t, "127.0.0.1:0", "secret")
+	pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr(), Token: "secret"}, Place{}, Flow{Protocol: TCP, Connections: 2, Rate: 10e6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +116,8 @@ func TestMeasureCallsBothEdgesAndCountsWithinThem(t *testing.T) {
 // The congestion control is the sending socket's, whichever end that is.
 func TestTheSendersCongestionControlIsReported(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
-		server := serve(t, "127.0.0.1:0", "")
-		pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr()}, Place{},
+		server := serve(t, "127.0.0.1:0", "secret")
+		pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr(), Token: "secret"}, Place{},
 			Flow{Protocol: TCP, Connections: 2, Rate: 1e6, Congestion: "reno", Reverse: reverse})
 		if err != nil {
 			t.Fatal(err)
@@ -173,11 +173,11 @@ func TestAStrangerGetsNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":             "GET / HTTP/1.1\r\n\r\n",
 		"an endless line":     `{"format":"` + strings.Repeat("x", 1<<16),
-		"an unknown session":  `{"format":"weir-prove-peer/1","kind":"data","session":"made up"}` + "\n",
-		"another format":      `{"format":"weir-prove-peer/2","kind":"control","token":"secret"}` + "\n",
-		"many connections":    `{"format":"weir-prove-peer/1","kind":"control","token":"secret","flow":{"connections":100000}}` + "\n",
-		"UDP without a rate":  `{"format":"weir-prove-peer/1","kind":"control","token":"secret","flow":{"protocol":"udp","connections":1}}` + "\n",
-		"an unknown protocol": `{"format":"weir-prove-peer/1","kind":"control","token":"secret","flow":{"protocol":"icmp","connections":1}}` + "\n",
+		"an unknown session":  `{"format":"weir-prove-peer/2","kind":"data","session":"made up"}` + "\n",
+		"another format":      `{"format":"weir-prove-peer/3","kind":"control","token":"secret"}` + "\n",
+		"many connections":    `{"format":"weir-prove-peer/2","kind":"control","token":"secret","flow":{"connections":100000}}` + "\n",
+		"UDP without a rate":  `{"format":"weir-prove-peer/2","kind":"control","token":"secret","flow":{"protocol":"udp","connections":1}}` + "\n",
+		"an unknown protocol": `{"format":"weir-prove-peer/2","kind":"control","token":"secret","flow":{"protocol":"icmp","connections":1}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := net.Dial("tcp", server.Addr().String())
@@ -217,7 +217,10 @@ func TestAnAnnouncementOfNoSessionIsNotAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write([]byte(greeting + id)); err != nil {
+	server.mu.Lock()
+	nonce := server.sessions[id].nonce
+	server.mu.Unlock()
+	if _, err := c.Write([]byte(greeting + id + " " + nonce)); err != nil {
 		t.Fatal(err)
 	}
 	buffer := make([]byte, 64)
@@ -231,7 +234,7 @@ func TestAnAnnouncementOfNoSessionIsNotAnswered(t *testing.T) {
 }
 
 func TestListenRefusesWhatNobodyMeant(t *testing.T) {
-	for _, address := range []string{"0.0.0.0:0", "[::]:0", "nowhere", "192.0.2.1", "192.0.2.1:x"} {
+	for _, address := range []string{"0.0.0.0:0", "127.0.0.1:0", "nowhere", "192.0.2.1", "192.0.2.1:x"} {
 		if server, err := Listen(address, ""); fault.Of(err) != fault.Usage {
 			t.Errorf("%s: %v, %v", address, server, err)
 		}
@@ -248,5 +251,52 @@ func TestResolve(t *testing.T) {
 		} else if err != nil || got.Target != netip.MustParseAddrPort(want) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
+	}
+}
+
+// Who writes another's address into an announcement, even one of a session, has no traffic sent there.
+func TestASpoofedAnnouncementIsAnsweredByANonceAlone(t *testing.T) {
+	server := serve(t, "127.0.0.1:0", "secret")
+	id, one, err := server.open(Flow{Protocol: UDP, Connections: 1, Rate: 20e6, Reverse: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.forget(id, one)
+	victim, err := net.Dial("udp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = victim.Close() }()
+	announce := func(text string) string {
+		t.Helper()
+		if _, err := victim.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := victim.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 2048)
+		n, err := victim.Read(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(answer[:n])
+	}
+	first := announce(greeting + id)
+	nonce, is := strings.CutPrefix(first, challenge)
+	if !is || len(first) > len(greeting+id) {
+		t.Errorf("the announcement is answered by %q", first)
+	}
+	if second := announce(greeting + id + " " + strings.Repeat("A", len(nonce))); second != first {
+		t.Errorf("a wrong nonce is answered by %q", second)
+	}
+	server.mu.Lock()
+	joined := one.data != nil
+	server.mu.Unlock()
+	if joined {
+		t.Error("the sender takes part")
+	}
+	if last := announce(greeting + id + " " + nonce); last != greeting {
+		t.Errorf("the nonce is answered by %q", last)
 	}
 }

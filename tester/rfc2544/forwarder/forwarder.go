@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"runtime"
 
+	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/napi"
@@ -29,13 +30,14 @@ const priority = 30
 // vethRing is VETH_RING_SIZE of the kernel's drivers/net/veth.c, in frames.
 const vethRing = 256
 
-// Forwarder is a prepared device under test. It implements rfc2544.Device. It has nothing to close: threads and settings go
-// with the devices.
+// Forwarder is a prepared device under test. It implements rfc2544.Device. Close one that was borrowed; of one that was made
+// for the benchmark, threads and settings go with the devices.
 type Forwarder struct {
 	ns      *netns.Namespace
 	in, out string
 	cpu     int
 	threads []int
+	keeper  *child.Process // of a borrowed device
 }
 
 // Prepare sets up a namespace that forwards from the veth device in to the veth device out: GRO at in, so that it has a

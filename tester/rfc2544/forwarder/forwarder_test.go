@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 )
 
-func TestPrepareGivesTheDeviceAThreadOfItsOwn(t *testing.T) {
+// router is a namespace with the veth devices in and out.
+func router(t *testing.T) *netns.Namespace {
+	t.Helper()
 	ns := testutil.Namespace(t, "dut")
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -27,6 +30,11 @@ func TestPrepareGivesTheDeviceAThreadOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return ns
+}
+
+func TestPrepareGivesTheDeviceAThreadOfItsOwn(t *testing.T) {
+	ns := router(t)
 	if _, err := Prepare(ns, "in", "out", runtime.NumCPU()); fault.Of(err) != fault.Testbed {
 		t.Errorf("a processor that is not there: %v", err)
 	}

@@ -1,0 +1,140 @@
+package forwarder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/kernel/ethtool"
+	"weir/internal/kernel/napi"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sysfs"
+)
+
+// KeeperPart is the name under which main and TestMain register [Keeper] with child.Main.
+const KeeperPart = "forwarder-keeper"
+
+// before is what a device was like.
+type before struct {
+	Device   string
+	GRO      bool
+	Threaded bool
+	Threads  map[int]*unix.SchedAttr // of a device that was threaded
+	CPUs     map[int]unix.CPUSet
+}
+
+// Borrow is Prepare for devices that go on after the benchmark. Close gives them back as they were; so does the end of this
+// process, kill -9 included: a process beside it waits for that.
+func Borrow(ctx context.Context, ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
+	state, err := look(ns, in)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := child.StartIn(context.WithoutCancel(ctx), KeeperPart, os.Stderr, func(attr *syscall.SysProcAttr) error {
+		attr.Pdeathsig = 0 // it is there for what comes after its parent's death
+		return ns.Enter()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare device under test: %w", err)
+	}
+	if err := json.NewEncoder(keeper.In).Encode(state); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare device under test: %w", err), keeper.Stop(undoTime))
+	}
+	f, err := Prepare(ns, in, out, cpu)
+	if err != nil {
+		return nil, errors.Join(err, keeper.Stop(undoTime))
+	}
+	f.keeper = keeper
+	return f, nil
+}
+
+// undoTime is how long the keeper may take to undo.
+const undoTime = 10 * time.Second
+
+// Close gives a borrowed device back.
+func (f *Forwarder) Close() error {
+	if f.keeper == nil {
+		return nil
+	}
+	keeper := f.keeper
+	f.keeper = nil
+	if err := keeper.Stop(undoTime); err != nil {
+		return fmt.Errorf("give the device under test back: %w", err)
+	}
+	return nil
+}
+
+// look reads what Prepare will change.
+func look(ns *netns.Namespace, device string) (before, error) {
+	state := before{Device: device, Threads: map[int]*unix.SchedAttr{}, CPUs: map[int]unix.CPUSet{}}
+	features, err := ethtool.Features(ns, device)
+	if err != nil {
+		return state, err
+	}
+	threads, err := napi.Threads(ns, device)
+	if err != nil {
+		return state, err
+	}
+	state.GRO, state.Threaded = features["gro"], len(threads) > 0
+	for _, thread := range threads {
+		var cpus unix.CPUSet
+		attr, err := unix.SchedGetAttr(thread, 0)
+		if err = errors.Join(err, unix.SchedGetaffinity(thread, &cpus)); err != nil {
+			return state, fmt.Errorf("read how thread %d is scheduled: %w", thread, err)
+		}
+		state.Threads[thread], state.CPUs[thread] = attr, cpus
+	}
+	return state, nil
+}
+
+// Keeper reads what a device was like, waits for the end of its input, and makes the device so again. It runs in the device's
+// namespace.
+func Keeper(in io.Reader, _ io.Writer) error {
+	reader := json.NewDecoder(in)
+	var state before
+	if err := reader.Decode(&state); err != nil {
+		return nil // nothing was changed yet
+	}
+	_, _ = io.Copy(io.Discard, in) // until whoever holds the other end closes it, or dies
+	ns, err := netns.Current()
+	if err != nil {
+		return err
+	}
+	return errors.Join(state.undo(ns), ns.Close())
+}
+
+func (b before) undo(ns *netns.Namespace) error {
+	threads, err := napi.Threads(ns, b.Device)
+	if err != nil {
+		return nil // the device is gone, and its threads and settings with it
+	}
+	var all []error
+	for _, thread := range threads {
+		attr, cpus := b.Threads[thread], b.CPUs[thread]
+		if attr == nil {
+			attr = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+			for cpu := range runtime.NumCPU() {
+				cpus.Set(cpu)
+			}
+		}
+		if err := errors.Join(unix.SchedSetAttr(thread, attr, 0), unix.SchedSetaffinity(thread, &cpus)); err != nil && !errors.Is(err, unix.ESRCH) {
+			all = append(all, fmt.Errorf("schedule thread %d as before: %w", thread, err))
+		}
+	}
+	if !b.Threaded {
+		all = append(all, sysfs.Set(ns, sysfs.Attribute{Device: b.Device, Name: "threaded", Value: "0"}))
+	}
+	if !b.GRO {
+		all = append(all, ethtool.SetFeatures(ns, b.Device, map[string]bool{"gro": false}))
+	}
+	return errors.Join(all...)
+}
