@@ -35,7 +35,7 @@ func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	}
 }
 
-// Traffic that gives no heed leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
+// Unresponsive traffic leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
 // the rate is used, nothing is restored at once.
 func TestSilenceRestoresTheFairRate(t *testing.T) {
 	p := plane(t, 1)
