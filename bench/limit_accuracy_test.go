@@ -254,19 +254,7 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 		}
 		after[i] *= measured.Seconds() / elapsed.Seconds()
 	}
-	return after, since(counted, earlier)
-}
-
-// since is what was counted between two readings, without the histograms.
-func since(now, before limit.Counters) limit.Counters {
-	return limit.Counters{
-		Packets: now.Packets - before.Packets,
-		Bytes:   now.Bytes - before.Bytes,
-		Marked:  now.Marked - before.Marked,
-		Reduced: now.Reduced - before.Reduced,
-		Refused: now.Refused - before.Refused,
-		Forced:  now.Forced - before.Forced,
-	}
+	return after, counted.Since(earlier)
 }
 
 // limited starts a process in a cgroup under the limit and returns what reads the limit's counters. All go with the benchmark.

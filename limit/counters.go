@@ -1,69 +1,92 @@
 package limit
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"unsafe"
+)
 
-// Counters are one direction's totals of a scope since it was loaded.
+// Counters are one direction's totals of a scope since it was loaded: what struct limit_counters in limit.h counts (Packets,
+// Segments and Bytes admitted, Marked, Reduced, Refused, Forced, Retries, Windows, and Queue, a histogram of packets by the
+// virtual queue that they met: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0), and round-trip times.
 type Counters struct {
-	Packets  uint64 `json:"packets"`  // admitted, as the stack hands them over
-	Segments uint64 `json:"segments"` // admitted, as they go on the wire
-	Bytes    uint64 `json:"bytes"`    // admitted, on the wire
-	Marked   uint64 `json:"marked"`
-	Reduced  uint64 `json:"reduced"`
-	Refused  uint64 `json:"refused"`
-	Forced   uint64 `json:"forced"`
-	Retries  uint64 `json:"retries"`
-	Windows  uint64 `json:"windows"` // receive windows of TCP sockets set; ingress alone
-	// Queue counts packets by virtual queue: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0.
-	Queue [32]uint64 `json:"queue"`
+	limitLimitCounters
 	// RTT counts the round-trip times that the scope's TCP senders have measured, in the buckets of Queue. A connection's
-	// samples count in both directions; one that only receives has none after its handshake. RTTSum is their sum.
-	RTT    [32]uint64 `json:"rtt"`
-	RTTSum uint64     `json:"rtt_sum_us"`
+	// samples count in both directions; one that only receives has none after its handshake. RTTSum is their sum in µs.
+	RTT    [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64
+	RTTSum uint64
+}
+
+// totals are structures of 64-bit counters and nothing else.
+type totals interface {
+	limitLimitCounters | limitLimitRtt
+}
+
+// words are all counters in a structure.
+func words[T totals](of *T) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(of)), unsafe.Sizeof(*of)/8)
+}
+
+// sum adds the counters of all processors.
+func sum[T totals](each []T) (all T) {
+	total := words(&all)
+	for i := range each {
+		for n, count := range words(&each[i]) {
+			total[n] += count
+		}
+	}
+	return all
 }
 
 // Counters sums a scope's counters over all processors.
 func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
-	var sum Counters
 	if err := p.known(scope); err != nil {
-		return sum, err
+		return Counters{}, err
 	}
 	index := uint32(2*scope) + uint32(direction)
 	var counts []limitLimitCounters
 	if err := p.objects.LimitCounts.Lookup(index, &counts); err != nil {
-		return sum, fmt.Errorf("read counters of scope %d: %w", scope, err)
+		return Counters{}, fmt.Errorf("read counters of scope %d: %w", scope, err)
 	}
 	var times []limitLimitRtt
-	if err := p.objects.LimitTrips.Lookup(uint32(scope), &times); err != nil {
-		return sum, fmt.Errorf("read round-trip times of scope %d: %w", scope, err)
+	if err := p.objects.LimitRtts.Lookup(uint32(scope), &times); err != nil {
+		return Counters{}, fmt.Errorf("read round-trip times of scope %d: %w", scope, err)
 	}
-	for _, c := range counts {
-		sum.Packets += c.Packets
-		sum.Segments += c.Segments
-		sum.Bytes += c.Bytes
-		sum.Marked += c.Marked
-		sum.Reduced += c.Reduced
-		sum.Refused += c.Refused
-		sum.Forced += c.Forced
-		sum.Retries += c.Retries
-		sum.Windows += c.Windows
-		addEach(&sum.Queue, c.Queue)
-	}
-	for _, t := range times {
-		addEach(&sum.RTT, t.Count)
-		sum.RTTSum += t.SumUs
-	}
-	return sum, nil
+	rtt := sum(times)
+	return Counters{sum(counts), rtt.Count, rtt.SumUs}, nil
 }
 
-func addEach(sum *[32]uint64, counts [32]uint64) {
+// Since is what was counted after an earlier reading.
+func (c Counters) Since(before Counters) Counters {
+	subtract(words(&c.limitLimitCounters), words(&before.limitLimitCounters))
+	subtract(c.RTT[:], before.RTT[:])
+	c.RTTSum -= before.RTTSum
+	return c
+}
+
+func subtract(from, counts []uint64) {
 	for i, n := range counts {
-		sum[i] += n
+		from[i] -= n
 	}
+}
+
+// MarshalJSON writes each counter under its name in limit.h, and rtt and rtt_sum_us.
+func (c Counters) MarshalJSON() ([]byte, error) {
+	out := map[string]any{"rtt": c.RTT, "rtt_sum_us": c.RTTSum}
+	counts := reflect.ValueOf(c.limitLimitCounters)
+	for field, value := range counts.Fields() {
+		if field.IsExported() {
+			out[strings.ToLower(field.Name)] = value.Interface()
+		}
+	}
+	return json.Marshal(out)
 }
 
 // Percentile is the upper bound of the bucket of Queue or RTT in which the share p (0 to 1) of the counts is reached, in µs;
 // 0 without counts. It is at most twice the true value.
-func Percentile(counts [32]uint64, p float64) float64 {
+func Percentile(counts [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64, p float64) float64 {
 	total := uint64(0)
 	for _, n := range counts {
 		total += n

@@ -64,7 +64,7 @@ func (c *crowd) send(t *testing.T, segments int) (octets int) {
 	return octets
 }
 
-// state is what the data plane remembers of the receiving socket.
+// state is what the data plane keeps of the receiving socket.
 func (c *crowd) state(t *testing.T) (state limitSocketState) {
 	t.Helper()
 	if err := c.plane.objects.LimitSockets.Lookup(int32(c.fd), &state); err != nil {
@@ -90,7 +90,7 @@ func (c *crowd) arrive(t *testing.T, octets int) {
 // Once a repair was refused at the ceiling, those that come at once are refused beyond the threshold too: of four segments
 // the second tells of the hole where repairs are spared, and the others and the probe pass. What the retransmission timer
 // sends passes, or it would double until the queue is below the threshold.
-func TestTimersAreSparedWhereRepairsAreRefused(t *testing.T) {
+func TestTimersAreSparedWhereRepairsAreDropped(t *testing.T) {
 	// In a queue of 40 s a test does not notice what drains, nor what its own segments add.
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	c := newCrowd(t, l)

@@ -29,8 +29,8 @@ type DataPlane struct {
 	settings limitLimitSettings
 }
 
-// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into 15 bits.
-const MaxScopes = 1 << 15
+// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into so many bits.
+const MaxScopes = 1 << limitLimitFormatLIMIT_SCOPE_BITS
 
 // Load loads the data plane for up to scopes scopes, MaxScopes at most, numbered from 0.
 func Load(scopes int) (*DataPlane, error) {
@@ -44,8 +44,11 @@ func Load(scopes int) (*DataPlane, error) {
 	for _, name := range []string{"limit_configs", "limit_states", "limit_counts", "limit_shares"} {
 		spec.Maps[name].MaxEntries = uint32(2 * scopes)
 	}
-	for _, name := range []string{"limit_tree", "limit_trips"} {
+	for _, name := range []string{"limit_tree", "limit_rtts"} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
+	}
+	if err := spec.Variables["tuned"].Set(&tunables); err != nil {
+		return nil, fmt.Errorf("set tunables: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
@@ -142,10 +145,7 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 			return err
 		}
 	}
-	index, config := uint32(2*scope)+uint32(direction), l.config()
-	if direction == Ingress {
-		config.Cost += config.Cost >> ingressSlack
-	}
+	index, config := uint32(2*scope)+uint32(direction), l.config(direction)
 	if err := p.prepare(index, config.Rate); err != nil {
 		return fmt.Errorf("prepare scope %d: %w", scope, err)
 	}
@@ -163,7 +163,7 @@ func (p *DataPlane) prepare(index uint32, rate uint64) error {
 	}
 	state.FairRate = rate
 	return errors.Join(p.objects.LimitStates.Put(index, &state),
-		p.objects.LimitShares.Put(index, &limitLimitSharing{Unit: rate << unitShift}))
+		p.objects.LimitShares.Put(index, &limitLimitFairShare{Unit: rate << limitLimitFormatLIMIT_UNIT_SHIFT}))
 }
 
 // Close detaches the programs and frees their maps, except where they are pinned.

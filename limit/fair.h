@@ -3,109 +3,87 @@
 #ifndef WEIR_LIMIT_FAIR_H
 #define WEIR_LIMIT_FAIR_H
 
-#include "sharing.h"
+#include "fair_share.h"
 #include "slow.h"
 
-#define TARGET_SHARE 1016 /* of 1024: the part of the rate that is aimed at */
-#define HEADROOM_SHIFT 2  /* a flow does not use all that it may, so the fair rate may pass the target by a quarter */
-/*
- * At ingress the fair rate makes receive windows (window.h) of a round-trip time that is the handshake's. Where round trips
- * have become longer, it must pass the target by as much to fill the limit.
- */
-#define INGRESS_HEADROOM_SHIFT 4
-#define CENSUS_LEAST 16 /* super-packets */
-#define INTERVAL_MAX (4 * SECOND)
-#define ELAPSED_MOST (5 * SECOND) /* that a window is taken for: the packet that ends the longest is late by some of it */
-#define SILENCE (2 * INTERVAL_MAX) /* after which nothing is known of the senders */
-#define INTERVAL_OVERSIZE (SECOND / 4) /* the most that a super-packet longer than PAIR makes of it */
-#define PAIR (2 * FRAME)               /* what pacing.h leaves of super-packets where rates are low */
-#define OFFERED_MOST 768 /* of 512: a rate offered beyond that says no more of the number of flows */
-#define DOUBLINGS_MOST 10    /* from the least fair rate to the whole */
-#define TOLERATED_SHIFT 2    /* a queue of a quarter of a round trip is not drained */
-#define CENSUS_TRIPS 2       /* round trips at the whole rate: who begins again after a pause is heard of a trip later */
-#define PROMPT_LEAST 32      /* frames of a mark threshold */
+#define PAIR (2 * FRAME) /* what pacing.h leaves of super-packets where rates are low */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
- * The factor, of 1024, for a window of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
+ * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
  * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
  * Where less than half of the rate is used, no queue stands and no TCP sender was heard of, for whom there is least_rate(),
- * it is 2 for each interval that the window has lasted: traffic that gave no heed and has ended leaves the lowest fair rate
+ * it is 2 for each time that the interval is longer than due: unresponsive traffic that has ended leaves the lowest fair rate
  * behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
  *
  * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender that begins or
- * ends its pause, or is held by its window, is silent for a round trip, and a loop that is faster answers with a rate for
- * those that are left, which all then use at once. Pauses make rates of single windows differ and windows longer: the square
- * makes the factors of as much too much and too little one in product, and a window weighs by its length, one and a half
+ * ends its pause, or is limited by its cwnd, is silent for a round trip, and a loop that is faster answers with a rate for
+ * those that are left, which all then use at once. Pauses make rates of single intervals differ and intervals longer: the square
+ * makes the factors of as much too much and too little one in product, and an interval weighs by its length, one and a half
  * intervals at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
  *
- * q is the shortest queue that a packet of the window has met, the standing queue: a packet that meets the end of another
+ * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
  */
-static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 trip, __u64 due,
+static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 rtt, __u64 due,
 					 __u32 senders, __u32 prompt)
 {
-	__u64 offered = bytes * SECOND / elapsed * 512 / target;
-	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + trip) : 0;
+	__u64 offered = at_most(bytes * SECOND / elapsed * 512 / target, tuned.offered_most);
+	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + rtt) : 0;
 
-	if (offered > OFFERED_MOST)
-		offered = OFFERED_MOST;
-	if (drained > 256)
-		drained = 256;
+	drained = at_most(drained, tuned.drained_most);
 	if (!drained && offered < 256 && !senders) {
-		__u64 intervals = elapsed / (due | 1);
-
-		return 1024 << (intervals < DOUBLINGS_MOST ? intervals : DOUBLINGS_MOST);
+		return 1024 << at_most(elapsed / (due | 1), tuned.doublings_most);
 	}
 	if (!prompt)
-		return softened(1024 + 512 - offered, due, due + trip) - drained;
-	__u64 most = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < most ? elapsed : most, due + trip);
+		return softened(1024 + 512 - offered, due, due + rtt) - drained;
+	__u64 most = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < most ? elapsed : most, due + rtt);
 
 	return factor + ((factor - 1024) * (factor - 1024) >> 11) - drained;
 }
 
 /*
- * Whether flows follow within a window, of a mark threshold that holds many packets. Elsewhere its length is more that of its
+ * Whether flows follow within an interval, of a mark threshold that holds many packets. Elsewhere its length is more that of its
  * packets than of pauses, and a longer step goes too far.
  */
 static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
 {
-	return (state->interval_ns <= terms->mark_ns) & (target * terms->mark_ns >= PROMPT_LEAST * FRAME * SECOND);
+	return (state->interval_least_ns <= terms->mark_ns) & (target * terms->mark_ns >= tuned.prompt_frames * FRAME * SECOND);
 }
 
 static __always_inline __u64 target_of(__u64 rate)
 {
-	return (rate * TARGET_SHARE >> 10) + 1;
+	return (rate * tuned.target_share >> 10) + 1;
 }
 
-/* The highest fair rate. A scope that stands there holds nobody back. */
-static __always_inline __u64 most_of(__u32 index, __u64 target)
+/* The highest fair rate, at which a scope limits no flow. That of the whole rate is limit_config's. */
+static __always_inline __u64 fair_rate_most(__u32 index, __u64 target)
 {
-	return (index & 1) == LIMIT_INGRESS ? target << INGRESS_HEADROOM_SHIFT : target + (target >> HEADROOM_SHIFT);
+	return (index & 1) == LIMIT_INGRESS ? target << tuned.ingress_headroom_shift : target + (target >> tuned.headroom_shift);
 }
 
 /*
- * Counts the TCP senders. The callbacks of their sockets (pacing.h) say who was met; the census ends with the window in which
+ * Counts the TCP senders. The callbacks of their sockets (pacing.h) report who was met; the flow count ends with the interval in which
  * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all,
- * and no less than a turn, octets.
+ * and no less than least octets.
  */
-static __always_inline void take_census(struct limit_state *state, struct limit_sharing *sharing, __u64 bytes, __u64 turn,
+static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 least,
 					__u32 silent)
 {
-	__u64 largest = at_least(state->window_largest, FRAME), sum = sharing->census_bytes + bytes;
-	__u32 counted = sharing->counted;
+	__u64 largest = at_least(state->interval_largest, FRAME), sum = share->flow_count_bytes + bytes;
+	__u32 counted = share->counted;
 
-	sharing->census_bytes = sum;
+	share->flow_count_bytes = sum;
 	if (silent) {
-		sharing->senders = 0;
-		sharing->trip_us = 0;
+		share->senders = 0;
+		share->rtt_us = 0;
 	}
-	if (!counted || sum < turn || sum < CENSUS_LEAST * largest || 2 * sum < 3 * largest * counted)
+	if (!counted || sum < least || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
 		return;
-	sharing->senders = counted;
-	sharing->census_bytes = 0;
-	state->census++;
-	__sync_fetch_and_add(&sharing->counted, -counted);
+	share->senders = counted;
+	share->flow_count_bytes = 0;
+	state->flow_count++;
+	__sync_fetch_and_add(&share->counted, -counted);
 }
 
 /*
@@ -124,7 +102,7 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 
 /*
  * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands, nobody leaves a part to
- * others, and the loop would take seconds to it. Those that have just begun are met by then, before a census has ended.
+ * others, and the loop would take seconds to get there. Those that have just begun are met by then, before a flow count has ended.
  */
 static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 {
@@ -133,118 +111,113 @@ static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 
 /*
  * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that of two pairs: single
- * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose window is not
+ * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose cwnd is not
  * bounded yet, or no more, sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
-	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, INTERVAL_OVERSIZE);
+	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, tuned.oversize_ns);
 
-	if (interval > most)
-		interval = most;
-	return interval < INTERVAL_MAX ? interval : whole_turns(INTERVAL_MAX, rate);
+	interval = at_most(interval, most);
+	most = tuned.interval_most_ns;
+	return interval < most ? interval : whole_turns(most, rate);
 }
 
-/* Round trip of the scope's senders, ns; no more than the queue can wait for before it refuses. */
-static __always_inline __u64 trip_of(const struct limit_sharing *sharing, const struct terms *terms)
+/* Round-trip time of the scope's senders, ns; no more than the queue can be before packets are dropped. */
+static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const struct terms *terms)
 {
-	__u64 trip = 1000 * (__u64)sharing->trip_us;
+	__u64 rtt = 1000 * (__u64)share->rtt_us;
 
-	return trip < terms->drop_ns ? trip : terms->drop_ns;
+	return rtt < terms->drop_ns ? rtt : terms->drop_ns;
 }
 
-/* The least length of the current window, ns. */
-static __always_inline __u64 window_length(const struct limit_state *state, const struct limit_sharing *sharing,
+/* The least length of the current interval, ns. */
+static __always_inline __u64 interval_length(const struct limit_state *state, const struct limit_fair_share *share,
 					   const struct terms *terms)
 {
-	return at_least(state->interval_ns, at_least(terms->mark_ns, sharing->slowest_ns));
+	return at_least(state->interval_least_ns, at_least(terms->mark_ns, share->slowest_ns));
 }
 
 /*
- * Counts a packet in its window, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
+ * Counts a packet in its interval, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
  * others; met is the queue that this packet has met. Processors race for the shortest queue and the largest packet with plain
- * stores, which may lose one. Returns whether the window is over, so that close_window() is due.
+ * stores, which may lose one. Returns whether the interval is over, so that end_interval() is due.
  */
 static __always_inline __u32 measure(struct limit_state *state, __u64 length, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
-	__sync_fetch_and_add(&state->window_bytes, wire);
-	if (met < state->window_queue_ns)
-		state->window_queue_ns = met;
-	if (paced > state->window_largest)
-		state->window_largest = paced;
-	return over(now, state->window_start_ns, length);
+	__sync_fetch_and_add(&state->interval_bytes, wire);
+	if (met < state->interval_queue_ns)
+		state->interval_queue_ns = met;
+	if (paced > state->interval_largest)
+		state->interval_largest = paced;
+	return over(now, state->interval_start_ns, length);
 }
 
 /*
  * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
- * the last one left, so T holds two of the largest super-packets of the last window at the lesser of both, and no less than a
- * mark threshold. Windows are closed by one processor, which wins the compare-and-swap. Global, so that its stack is not
- * added to that of take(), whose verification it would multiply.
+ * the last one left, so T holds two of the largest super-packets of the last interval at the lesser of both, and no less than a
+ * mark threshold. Intervals are ended by one processor, which wins the compare-and-swap. Global, so that its stack is not
+ * added to that of charge_scope(), whose verification it would multiply.
  */
-__attribute__((noinline)) int close_window(__u32 index, __u64 now)
+__attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 {
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
-	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
+	struct limit_fair_share *share = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!config || !state || !sharing)
+	if (!config || !state || !share)
 		return 0;
-	struct terms terms = terms_of(config, sharing);
-	__u64 start = state->window_start_ns, elapsed = now - start, slowest = sharing->slowest_ns;
-	__u64 least = at_least(terms.mark_ns, slowest), due = window_length(state, sharing, &terms);
+	struct terms terms = terms_of(config, share);
+	__u64 start = state->interval_start_ns, elapsed = now - start, slowest = share->slowest_ns;
+	__u64 least = at_least(terms.mark_ns, slowest), due = interval_length(state, share, &terms);
 
 	if (!over(now, start, due))
 		return 0;
 	__u64 before = state->fair_rate;
 	/* The flows of a parent's children have paces of their own. */
-	__u32 late = !slowest && slow(before) && slow(equal_part(sharing, target_of(terms.rate)));
+	__u32 late = !slowest && slow(before) && slow(equal_part(share, target_of(terms.rate)));
 
 	if (late)
 		elapsed = ended_after(elapsed, due);
-	if (__sync_val_compare_and_swap(&state->window_start_ns, start, start + elapsed) != start)
+	if (__sync_val_compare_and_swap(&state->interval_start_ns, start, start + elapsed) != start)
 		return 0;
-	__u64 bytes = state->window_bytes, target = target_of(terms.rate), trip = trip_of(sharing, &terms);
-	__s64 queue = state->window_queue_ns, standing = queue;
+	__u64 bytes = state->interval_bytes, target = target_of(terms.rate), rtt = rtt_of(share, &terms);
+	__s64 queue = state->interval_queue_ns, standing = queue;
 
-	take_census(state, sharing, bytes, at_least(CENSUS_TRIPS * trip * target / SECOND, slow_census(sharing, target)), elapsed > SILENCE);
-	__u32 senders = sharing->senders;
+	update_flow_count(state, share, bytes, at_least(tuned.flow_count_rtts * rtt * target / SECOND, slow_census(share, target)), elapsed > tuned.silence_ns);
+	__u32 senders = share->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
-	__sync_fetch_and_add(&state->window_bytes, -bytes);
-	state->window_queue_ns = NO_QUEUE;
-	if (elapsed > ELAPSED_MOST)
-		elapsed = ELAPSED_MOST;
+	__sync_fetch_and_add(&state->interval_bytes, -bytes);
+	state->interval_queue_ns = NO_QUEUE;
+	elapsed = at_most(elapsed, tuned.elapsed_most_ns);
 	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
-	queue -= trip >> TOLERATED_SHIFT;
+	queue -= rtt >> tuned.tolerated_shift;
 	if (late) {
-		struct prospect next = prospect_of(sharing, &terms, target, before, bytes, elapsed, queue);
+		struct prospect next = prospect_of(share, &terms, target, before, bytes, elapsed, queue);
 
 		bytes = next.bytes;
 		queue = next.queue;
 		floor = at_least(next.least, floor);
 	}
-	__u64 factor = rate_factor(target, bytes, queue, elapsed, trip, due, senders, follows(state, &terms, target));
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, rtt, due, senders, follows(state, &terms, target));
 
 	if (slowest)
-		factor = parent_factor(factor, elapsed, sharing);
-	__u64 rate = before * factor >> 10, most = most_of(index, target);
+		factor = parent_factor(factor, elapsed, share);
+	__u64 rate = at_most(at_least(before * factor >> 10, floor), fair_rate_most(index, target));
 
-	if (rate < floor)
-		rate = floor;
-	if (rate > most)
-		rate = most;
 	if (standing > terms.drop_ns)
-		rate = at_most_equal(rate, equal_part(sharing, target));
-	__u64 interval = interval_of(state->window_largest, slowest ? target : rate < before ? rate : before);
+		rate = at_most_equal(rate, equal_part(share, target));
+	__u64 interval = interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before);
 
-	state->window_largest = 0;
-	state->interval_ns = interval;
+	state->interval_largest = 0;
+	state->interval_least_ns = interval;
 	state->fair_rate = rate;
-	sharing->earlier = before;
+	share->earlier = before;
 	state->updates++;
-	move_unit(sharing, terms.rate, factor);
+	move_unit(share, terms.rate, factor);
 	if (config->weight)
-		renew_share(index, config, state, sharing, terms.rate, now, trip + (interval > least ? interval : least));
+		renew_allowed(index, config, state, share, terms.rate, now, rtt + (interval > least ? interval : least));
 	return 0;
 }
 

@@ -9,22 +9,22 @@ import (
 	"weir/internal/units"
 )
 
-// closedWindow sends the packet that closes a window, of a second or its interval if the state says no other, in which so many TCP senders were
-// counted, and returns what is there then.
-func closedWindow(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitSharing) {
+// endedInterval sends the packet that ends an interval in which so many TCP senders were counted, and returns what is there
+// then. The interval has taken a second, or its least length where that is longer, unless the state has its start.
+func endedInterval(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitFairShare) {
 	t.Helper()
-	return closedWindowOf(t, Limit{Rate: rate}, limitLimitSharing{Counted: counted}, state)
+	return endedIntervalOf(t, Limit{Rate: rate}, limitLimitFairShare{Counted: counted}, state)
 }
 
-func closedWindowOf(t *testing.T, l Limit, sharing limitLimitSharing, state limitLimitState) (limitLimitState, limitLimitSharing) {
+func endedIntervalOf(t *testing.T, l Limit, sharing limitLimitFairShare, state limitLimitState) (limitLimitState, limitLimitFairShare) {
 	t.Helper()
 	l.Loopback = true
 	p := plane(t, 1)
 	if err := p.Set(0, Egress, l); err != nil {
 		t.Fatal(err)
 	}
-	if state.WindowStartNs == 0 {
-		state.WindowStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.IntervalNs)))
+	if state.IntervalStartNs == 0 {
+		state.IntervalStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.IntervalLeastNs)))
 	}
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
@@ -57,27 +57,27 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 		"in use":         {100, octets * 9 / 10, 0, octets / 204, octets / 200},
 		"no senders":     {0, octets * 3 / 4, 20 * time.Millisecond, octets / 1050, octets / 800},
 	} {
-		state := limitLimitState{FairRate: octets / 1000, WindowBytes: c.bytes, WindowQueueNs: int64(c.queue)}
+		state := limitLimitState{FairRate: octets / 1000, IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
 		if c.queue > 0 {
 			state.FinishNs = clock(t) + int64(time.Second)
 		}
-		got, sharing := closedWindow(t, 8*octets, c.senders, state)
+		got, sharing := endedInterval(t, 8*octets, c.senders, state)
 		if got.FairRate < c.least || got.FairRate > c.most {
 			t.Errorf("%s: the fair rate is %d octet/s, want %d to %d", name, got.FairRate, c.least, c.most)
 		}
 		if sharing.Senders != c.senders || sharing.Counted != 0 {
-			t.Errorf("%s: the census has met %d, and the next begins with %d", name, sharing.Senders, sharing.Counted)
+			t.Errorf("%s: the flow count has met %d, and the next begins with %d", name, sharing.Senders, sharing.Counted)
 		}
 	}
 }
 
-// A census goes on over windows in which some senders may not have had their turn: 16 super-packets at least, one and a
+// A flow count continues over intervals in which some senders may not have sent: 16 super-packets at least, one and a
 // half for each, and one and a half segments for each of the slow ones before.
-func TestCensusWaitsForEverySendersTurn(t *testing.T) {
+func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
 		counted        uint32
-		before         uint32 // senders of the last census
+		before         uint32 // senders of the last flow count
 		ended          bool
 	}{
 		{20 * packet, packet, 2, 0, true},
@@ -88,39 +88,39 @@ func TestCensusWaitsForEverySendersTurn(t *testing.T) {
 		{300 * packet, packet, 2, 190, true},
 		{200 * packet, packet, 2, 190, false},
 	} {
-		before := limitLimitSharing{Counted: c.counted, Senders: c.before}
-		got, sharing := closedWindowOf(t, Limit{Rate: 10_000_000}, before, limitLimitState{WindowBytes: c.bytes, WindowLargest: c.largest})
-		if ended := got.Census == 1; ended != c.ended || (sharing.Senders == c.counted) != c.ended || (sharing.CensusBytes == 0) != c.ended {
-			t.Errorf("%+v: census %d, %+v", c, got.Census, sharing)
+		before := limitLimitFairShare{Counted: c.counted, Senders: c.before}
+		got, sharing := endedIntervalOf(t, Limit{Rate: 10_000_000}, before, limitLimitState{IntervalBytes: c.bytes, IntervalLargest: c.largest})
+		if ended := got.FlowCount == 1; ended != c.ended || (sharing.Senders == c.counted) != c.ended || (sharing.FlowCountBytes == 0) != c.ended {
+			t.Errorf("%+v: flow count %d, %+v", c, got.FlowCount, sharing)
 		}
 	}
 }
 
-// A window of somewhat more than the longest interval is no silence, after which nothing is known of the senders.
-func TestSendersAreRememberedForAnInterval(t *testing.T) {
+// An interval of somewhat more than the longest is no silence, after which nothing is known of the senders.
+func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
-		state := limitLimitState{IntervalNs: uint64(ago)}
-		if _, sharing := closedWindowOf(t, Limit{Rate: 1_000_000}, limitLimitSharing{Senders: 100}, state); sharing.Senders != want {
+		state := limitLimitState{IntervalLeastNs: uint64(ago)}
+		if _, sharing := endedIntervalOf(t, Limit{Rate: 1_000_000}, limitLimitFairShare{Senders: 100}, state); sharing.Senders != want {
 			t.Errorf("after %s: %d senders, want %d", ago, sharing.Senders, want)
 		}
 	}
 }
 
-// A packet that has read the clock before another one closed a window, in an interrupt or on another processor, closes no window of
+// A packet that has read the clock before another one ended an interval, in an interrupt or on another processor, ends no interval of
 // 2^64 ns, after which nothing would be known of the senders and the fair rate were the highest.
-func TestAWindowThatBeganLaterIsNotOver(t *testing.T) {
-	began := limitLimitState{WindowStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
-	got, sharing := closedWindowOf(t, Limit{Rate: 100_000_000}, limitLimitSharing{Senders: 10}, began)
-	if got.WindowStartNs != began.WindowStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {
-		t.Errorf("the packet closed the window: %+v, %+v", got, sharing)
+func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
+	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
+	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
+	if got.IntervalStartNs != began.IntervalStartNs || got.FairRate != began.FairRate || got.Updates != 0 || sharing.Senders != 10 {
+		t.Errorf("the packet ended the interval: %+v, %+v", got, sharing)
 	}
-	if got.WindowBytes == 0 {
-		t.Error("the packet was not counted in the window")
+	if got.IntervalBytes == 0 {
+		t.Error("the packet was not counted in the interval")
 	}
 }
 
 // The interval holds two of the largest super-packets at the fair rate, or two pairs of segments, which are acknowledged together,
-// as long as they have the size that a low rate leaves them. A longer one, of a window that is not bounded, makes a quarter of a
+// as long as they have the size that a low rate leaves them. A longer one, of a cwnd that is not bounded, makes a quarter of a
 // second of it at most.
 func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	const rate = 40_000 // octet/s of a flow
@@ -130,10 +130,10 @@ func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 		3 * packet: 250 * time.Millisecond,
 		64 << 10:   250 * time.Millisecond,
 	} {
-		state := limitLimitState{FairRate: rate, WindowBytes: 1_240_000, WindowLargest: largest, WindowQueueNs: int64(time.Millisecond)}
-		got, _ := closedWindow(t, 10_000_000, 0, state)
+		state := limitLimitState{FairRate: rate, IntervalBytes: 1_240_000, IntervalLargest: largest, IntervalQueueNs: int64(time.Millisecond)}
+		got, _ := endedInterval(t, 10_000_000, 0, state)
 		// The rate itself moves a little.
-		if interval := time.Duration(got.IntervalNs); interval < want*9/10 || interval > want*11/10 {
+		if interval := time.Duration(got.IntervalLeastNs); interval < want*9/10 || interval > want*11/10 {
 			t.Errorf("after a super-packet of %d octets the interval is %s, want %s", largest, interval, want)
 		}
 	}

@@ -8,18 +8,19 @@
  *
  *   now - burst        now            now + mark        now + drop - reserve   now + drop
  *        |--------------|----------------|-----------------------|-----------------|
- *         admit                           mark or reduce, with a  admit only small  refuse
+ *         admit                           mark or reduce, with a  admit only small  drop
  *                                         rising probability      packets
  *
  * The queue is a number, advanced by compare-and-swap (GCRA), so packets never wait in it. TCP senders are kept below the
  * rate by explicit-rate pacing: every few milliseconds one packet updates the rate that a single flow of the scope may
  * use (RCP: up with the unused share of the rate, down with the queue), and the RTT callback of each socket sets it as
- * SO_MAX_PACING_RATE. Marks, reductions and refusals are the safety net behind it.
+ * SO_MAX_PACING_RATE. Marks, reductions and drops are the safety net behind it.
  *
- * What has arrived cannot be paced: at ingress receive windows (window.h), marks and acknowledgements that are held back
- * (hold.h) slow senders down, and a refusal, which is a loss there, spares what would stall them (stall.h).
+ * What has arrived cannot be paced: at ingress receive windows (receive_window.h), marks and suppressed acknowledgements
+ * (hold.h) slow senders down, and a drop, which is a loss there, spares what would stall them (stall.h).
  *
- * cgroup_skb/egress returns: 1 pass, 2 refuse and reduce the congestion window, 3 pass and reduce it. Ingress: 1 pass, 0 drop.
+ * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass and reduce the
+ * congestion window. Ingress: 1 pass, 0 drop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -36,96 +37,96 @@ char limit_license[] SEC("license") = "Dual BSD/GPL";
 #include "packet.h"
 #include "queue.h"
 #include "scopes.h"
-#include "remember.h"
-#include "usual.h"
+#include "flow_cache.h"
+#include "fast_path.h"
 #include "sockops.h"
-#include "visit.h"
-#include "credit.h"
+#include "iterator.h"
+#include "quota.h"
 
-/* What the scopes below the one at this place say of the packet; children come before their parents. */
-static __always_inline __u8 given_by_children(const struct share *shares, int place)
+/* The precedence of a packet in the scope at this place; children come before their parents. */
+static __always_inline __u8 precedence_of_children(const struct charge *charges, int place)
 {
 	__u8 most = OWN;
 
 	for (int i = 0; i < place; i++)
-		if (shares[i].parent == (shares[place].index >> 1) + 1 && shares[i].standing > most)
-			most = shares[i].standing;
+		if (charges[i].parent == (charges[place].index >> 1) + 1 && charges[i].precedence > most)
+			most = charges[i].precedence;
 	return most;
 }
 
 /*
- * Whether no more than its octets need be known of a packet whose scopes are paid for in advance: it is one segment of a stream of
- * which no acknowledgement is held back.
+ * Whether no more than its octets need be known of a packet whose scopes are prepaid: it is one segment of a stream of
+ * which no acknowledgement is suppressed.
  */
-static __always_inline __u32 plain(const struct packet *p, const struct socket_state *known, __u32 direction)
+static __always_inline __u32 needs_no_headers(const struct packet *p, const struct socket_state *known, __u32 direction)
 {
 	return known->stream && p->segments == 1 && !(direction == LIMIT_EGRESS ? known->segment : known->held);
 }
 
-/* Charges a packet to the scopes whose bit is set in which, one after another; the first that refuses it is the last. */
-static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct packet *p, struct shares *shares, __u64 list, __u32 which,
-					 __u32 direction, __u32 parents, __u32 *unseen)
+/* Charges a packet to the scopes whose bit is set in which, one after another; the first that drops it is the last. */
+static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list, __u32 which,
+					 __u32 direction, __u32 parents, __u32 *dropped_before)
 {
-	__u32 refused = 0;
+	__u32 dropped = 0;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (i >= count_of(list) || refused)
+		if (i >= count_of(list) || dropped)
 			break;
 		if (!(which & 1 << i))
 			continue;
-		shares->of[i].index = scope_of(list, i) * 2 + direction;
-		shares->of[i].unseen = *unseen;
+		charges->of[i].index = scope_of(list, i) * 2 + direction;
+		charges->of[i].dropped_before = *dropped_before;
 		if (parents)
-			shares->of[i].below = given_by_children(shares->of, i);
-		refused = !take(skb, p, &shares->of[i]);
-		*unseen |= shares->of[i].pretend;
-		if (shares->of[i].due)
-			close_window(shares->of[i].index, p->now);
+			charges->of[i].child_precedence = precedence_of_children(charges->of, i);
+		dropped = !charge_scope(skb, p, &charges->of[i]);
+		*dropped_before |= charges->of[i].would_drop;
+		if (charges->of[i].interval_over)
+			end_interval(charges->of[i].index, p->now);
 	}
-	return refused;
+	return dropped;
 }
 
 /* Counts a packet in the scopes that were charged, or gives their charge back; returns the most that one wants done to it. */
-static __always_inline int settle_each(const struct packet *p, const struct shares *shares, __u32 refused, __u32 unseen)
+static __always_inline int settle_each(const struct packet *p, const struct charges *charges, __u32 dropped, __u32 dropped_before)
 {
-	int wish = NOTHING;
+	int action = NOTHING;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
-		if (!shares->of[i].taken)
+		if (!charges->of[i].charged)
 			continue;
-		/* A refusal in shadow undoes what it would have undone: the charges of scopes in shadow. */
-		if (refused || (unseen && shares->of[i].shadow)) {
-			give_back(&shares->of[i]);
+		/* A drop in shadow undoes what it would have undone: the charges of scopes in shadow. */
+		if (dropped || (dropped_before && charges->of[i].shadow)) {
+			refund(&charges->of[i]);
 			continue;
 		}
-		int want = settle(p, &shares->of[i]);
+		int wanted = settle(p, &charges->of[i]);
 
-		if (want > wish)
-			wish = want;
+		if (wanted > action)
+			action = wanted;
 	}
-	return wish;
+	return action;
 }
 
 static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 {
-	struct shares shares;
+	struct charges charges;
 	struct payment paid = {.each = ALL_SCOPES};
 	struct packet p = {.segments = skb->gso_segs ? skb->gso_segs : 1};
 	struct bpf_sock *sk = skb->sk;
 	struct socket_state *known = 0;
-	struct credit *credit = 0;
+	struct quota *quota = 0;
 	__u64 first = 0; /* a whole slot of the stack: the verifier would forget what the compiler keeps in the other half */
-	__u32 refused = 0, unseen = 0, renewal = direction, parsed = 0;
-	int wish = NOTHING;
+	__u32 dropped = 0, dropped_before = 0, renewal = direction, parsed = 0;
+	int action = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
 	if (!settings || !settings->generation)
 		return 1;
 	if (sk)
 		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	__u64 where = place(settings->generation, skb->ifindex), list = 0;
+	__u64 where = cache_key(settings->generation, skb->ifindex), list = 0;
 
-	if (!known || known->generation != settings->generation || !plain(&p, known, direction)) {
+	if (!known || known->generation != settings->generation || !needs_no_headers(&p, known, direction)) {
 		parse(skb, &p, direction);
 		parsed = 1;
 		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
@@ -140,46 +141,46 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	if (parsed && known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
 		return 0;
 	if (known) {
-		credit = &known->credit[direction];
-		if (spend(skb, &p, list, where, credit, &paid)) {
+		quota = &known->quota[direction];
+		if (spend_quota(skb, &p, list, where, quota, &paid)) {
 			if (!paid.each) {
-				count_paid(&p, list, &paid, direction);
+				count_prepaid(&p, list, &paid, direction);
 				return 1;
 			}
 		} else {
 			paid.charged = 0;
 			paid.each = ALL_SCOPES;
-			if (credit->paid && begin(credit, settings->generation, direction))
+			if (quota->paid && begin_renewal(quota, settings->generation, direction))
 				renewal |= BEGUN;
 		}
 	}
 	if (!parsed)
 		parse(skb, &p, direction);
 	p.now = bpf_ktime_get_ns();
-	__builtin_memset(&shares, 0, sizeof(shares));
-	__u32 usual = charge_usual(skb, &p, &shares, list, paid.each | direction << LIMIT_SCOPES_PER_SOCKET);
+	__builtin_memset(&charges, 0, sizeof(charges));
+	__u32 fast = charge_fast_path(skb, &p, &charges, list, paid.each | direction << LIMIT_SCOPES_PER_SOCKET);
 
-	if (usual) {
+	if (fast) {
 		for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
-			if (usual & 1 << i)
-				close_window(scope_of(list, i) * 2 + direction, p.now);
+			if (fast & 1 << i)
+				end_interval(scope_of(list, i) * 2 + direction, p.now);
 	} else {
-		refused = charge_each(skb, &p, &shares, list, paid.each, direction, settings->parents, &unseen);
-		wish = settle_each(&p, &shares, refused, unseen);
+		dropped = charge_each(skb, &p, &charges, list, paid.each, direction, settings->parents, &dropped_before);
+		action = settle_each(&p, &charges, dropped, dropped_before);
 	}
-	if (paid.charged && refused)
-		put_back(credit, &paid);
+	if (paid.charged && dropped)
+		refund_quota(quota, &paid);
 	else if (paid.charged)
-		count_paid(&p, list, &paid, direction);
-	else if (credit)
-		renew(&shares, credit, list, where, refused | unseen ? renewal | REFUSED : renewal);
-	if (refused && known && direction == LIMIT_INGRESS)
+		count_prepaid(&p, list, &paid, direction);
+	else if (quota)
+		renew_quota(&charges, quota, list, where, dropped | dropped_before ? renewal | DROPPED : renewal);
+	if (dropped && known && direction == LIMIT_INGRESS)
 		remember_refusal(skb, &p, known);
-	if (refused)
+	if (dropped)
 		return direction == LIMIT_EGRESS ? 2 : 0;
-	if (wish == MARK)
+	if (action == MARK)
 		bpf_skb_ecn_set_ce(skb);
-	return direction == LIMIT_EGRESS && wish == REDUCE ? 3 : 1;
+	return direction == LIMIT_EGRESS && action == REDUCE ? 3 : 1;
 }
 
 SEC("cgroup_skb/egress")

@@ -14,19 +14,22 @@ import (
 )
 
 type limitLimitConfig struct {
-	_         structs.HostLayout
-	Cost      uint64
-	Rate      uint64
-	BurstNs   uint64
-	MarkNs    uint64
-	DropNs    uint64
-	ReserveNs uint64
-	Flags     uint32
-	Overhead  uint32
-	Min       uint64
-	MinCost   uint64
-	Weight    uint32
-	Batch     uint32
+	_            structs.HostLayout
+	Cost         uint64
+	Rate         uint64
+	FairRateMost uint64
+	BurstNs      uint64
+	MarkNs       uint64
+	LargeNs      uint64
+	DropNs       uint64
+	AckDelayNs   uint64
+	CeilingNs    uint64
+	Flags        limitLimitFlags
+	Overhead     uint32
+	Min          uint64
+	MinCost      uint64
+	Weight       uint32
+	Quota        uint32
 }
 
 type limitLimitCounters struct {
@@ -42,6 +45,47 @@ type limitLimitCounters struct {
 	Windows  uint64
 	Queue    [32]uint64
 }
+
+type limitLimitDirection uint32
+
+const (
+	limitLimitDirectionLIMIT_EGRESS  limitLimitDirection = 0
+	limitLimitDirectionLIMIT_INGRESS limitLimitDirection = 1
+)
+
+type limitLimitFairShare struct {
+	_              structs.HostLayout
+	GuaranteedNs   int64
+	Allowed        uint64
+	Cost           uint64
+	Unit           uint64
+	SlowestNs      uint64
+	Congested      uint32
+	RttUs          uint32
+	Counted        uint32
+	Senders        uint32
+	FlowCountBytes uint64
+	Earlier        uint64
+}
+
+type limitLimitFlags uint32
+
+const (
+	limitLimitFlagsLIMIT_ENFORCED limitLimitFlags = 1
+	limitLimitFlagsLIMIT_SHADOW   limitLimitFlags = 2
+	limitLimitFlagsLIMIT_CLASSIC  limitLimitFlags = 4
+	limitLimitFlagsLIMIT_LOOPBACK limitLimitFlags = 8
+)
+
+type limitLimitFormat uint32
+
+const (
+	limitLimitFormatLIMIT_SCOPE_BITS    limitLimitFormat = 15
+	limitLimitFormatLIMIT_COST_SHIFT    limitLimitFormat = 24
+	limitLimitFormatLIMIT_UNIT_SHIFT    limitLimitFormat = 12
+	limitLimitFormatLIMIT_QUEUE_BUCKETS limitLimitFormat = 32
+	limitLimitFormatLIMIT_FRAME         limitLimitFormat = 1514
+)
 
 type limitLimitNode struct {
 	_      structs.HostLayout
@@ -63,32 +107,60 @@ type limitLimitSettings struct {
 	Unused     uint32
 }
 
-type limitLimitSharing struct {
-	_            structs.HostLayout
-	GuaranteedNs int64
-	Allowed      uint64
-	Cost         uint64
-	Unit         uint64
-	SlowestNs    uint64
-	Pressed      uint32
-	TripUs       uint32
-	Counted      uint32
-	Senders      uint32
-	CensusBytes  uint64
-	Earlier      uint64
+type limitLimitState struct {
+	_               structs.HostLayout
+	FinishNs        int64
+	FairRate        uint64
+	IntervalStartNs uint64
+	IntervalBytes   uint64
+	Updates         uint32
+	FlowCount       uint32
+	IntervalQueueNs int64
+	IntervalLargest uint64
+	IntervalLeastNs uint64
 }
 
-type limitLimitState struct {
-	_             structs.HostLayout
-	FinishNs      int64
-	FairRate      uint64
-	WindowStartNs uint64
-	WindowBytes   uint64
-	Updates       uint32
-	Census        uint32
-	WindowQueueNs int64
-	WindowLargest uint64
-	IntervalNs    uint64
+type limitLimitTunables struct {
+	_                     structs.HostLayout
+	SmallOctets           uint32
+	BurstFrames           uint32
+	MarkFrames            uint32
+	DropFrames            uint32
+	ReserveFrames         uint32
+	CeilingDrops          uint32
+	TargetShare           uint32
+	HeadroomShift         uint32
+	IngressHeadroomShift  uint32
+	OfferedMost           uint32
+	DrainedMost           uint32
+	ToleratedShift        uint32
+	DoublingsMost         uint32
+	PromptFrames          uint32
+	FlowCountSuperPackets uint32
+	FlowCountRtts         uint32
+	IntervalMostNs        uint64
+	ElapsedMostNs         uint64
+	SilenceNs             uint64
+	OversizeNs            uint64
+	AllowedLeast          uint64
+	UnitLeast             uint64
+	FollowMostNs          uint64
+	CongestedMost         uint32
+	RiseMost              uint32
+	SilentIntervals       uint32
+	RatioMost             uint32
+	SlowestDecayShift     uint32
+	CwndLeast             uint32
+	CwndSlow              uint32
+	CwndChangeShift       uint32
+	RwndLeast             uint32
+	RwndProbe             uint32
+	RwndChangeShift       uint32
+	PaceChangeShift       uint32
+	RereadCallbacks       uint32
+	RttMeanShift          uint32
+	QuotaTicks            uint32
+	Unused                uint32
 }
 
 type limitMatchPrefix struct {
@@ -117,19 +189,19 @@ type limitSocketState struct {
 		Low   uint64
 		Where uint64
 	}
-	Pace        uint32
-	Application uint32
-	Window      uint32
-	Clamp       uint32
-	OwnClamp    uint32
-	_           [4]byte
-	TurnNs      int64
-	PaceSeen    struct {
+	Pace     uint32
+	OwnRate  uint32
+	Cwnd     uint32
+	Rwnd     uint32
+	OwnRwnd  uint32
+	_        [4]byte
+	TurnNs   int64
+	PaceRead struct {
 		_     structs.HostLayout
 		Value uint32
 		Since uint32
 	}
-	WindowSeen struct {
+	RwndRead struct {
 		_     structs.HostLayout
 		Value uint32
 		Since uint32
@@ -148,9 +220,9 @@ type limitSocketState struct {
 	AckedNs      int64
 	BehindNs     int64
 	Fair         uint64
-	Looked       uint32
+	PaceVersion  uint32
 	_            [4]byte
-	Credit       [2]struct {
+	Quota        [2]struct {
 		_        structs.HostLayout
 		Word     uint64
 		List     uint64
@@ -172,11 +244,11 @@ const (
 	limitMapLimitCounts     = "limit_counts"
 	limitMapLimitCurrent    = "limit_current"
 	limitMapLimitOverflow   = "limit_overflow"
+	limitMapLimitRtts       = "limit_rtts"
 	limitMapLimitShares     = "limit_shares"
 	limitMapLimitSockets    = "limit_sockets"
 	limitMapLimitStates     = "limit_states"
 	limitMapLimitTree       = "limit_tree"
-	limitMapLimitTrips      = "limit_trips"
 	limitMapScopeCgroups    = "scope_cgroups"
 	limitMapScopeInterfaces = "scope_interfaces"
 	limitMapScopeMarks      = "scope_marks"
@@ -188,7 +260,10 @@ const (
 	limitProgLimitFree      = "limit_free"
 	limitProgLimitIngress   = "limit_ingress"
 	limitProgLimitSockops   = "limit_sockops"
+	limitVarLimitDirections = "limit_directions"
+	limitVarLimitFormats    = "limit_formats"
 	limitVarScopeNetns      = "scope_netns"
+	limitVarTuned           = "tuned"
 )
 
 // loadLimit returns the embedded CollectionSpec for limit.
@@ -248,11 +323,11 @@ type limitMapSpecs struct {
 	LimitCounts     *ebpf.MapSpec `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.MapSpec `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.MapSpec `ebpf:"limit_overflow"`
+	LimitRtts       *ebpf.MapSpec `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.MapSpec `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.MapSpec `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.MapSpec `ebpf:"limit_states"`
 	LimitTree       *ebpf.MapSpec `ebpf:"limit_tree"`
-	LimitTrips      *ebpf.MapSpec `ebpf:"limit_trips"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
@@ -265,7 +340,10 @@ type limitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type limitVariableSpecs struct {
-	ScopeNetns *ebpf.VariableSpec `ebpf:"scope_netns"`
+	LimitDirections *ebpf.VariableSpec `ebpf:"limit_directions"`
+	LimitFormats    *ebpf.VariableSpec `ebpf:"limit_formats"`
+	ScopeNetns      *ebpf.VariableSpec `ebpf:"scope_netns"`
+	Tuned           *ebpf.VariableSpec `ebpf:"tuned"`
 }
 
 // limitObjects contains all objects after they have been loaded into the kernel.
@@ -292,11 +370,11 @@ type limitMaps struct {
 	LimitCounts     *ebpf.Map `ebpf:"limit_counts"`
 	LimitCurrent    *ebpf.Map `ebpf:"limit_current"`
 	LimitOverflow   *ebpf.Map `ebpf:"limit_overflow"`
+	LimitRtts       *ebpf.Map `ebpf:"limit_rtts"`
 	LimitShares     *ebpf.Map `ebpf:"limit_shares"`
 	LimitSockets    *ebpf.Map `ebpf:"limit_sockets"`
 	LimitStates     *ebpf.Map `ebpf:"limit_states"`
 	LimitTree       *ebpf.Map `ebpf:"limit_tree"`
-	LimitTrips      *ebpf.Map `ebpf:"limit_trips"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
@@ -311,11 +389,11 @@ func (m *limitMaps) Close() error {
 		m.LimitCounts,
 		m.LimitCurrent,
 		m.LimitOverflow,
+		m.LimitRtts,
 		m.LimitShares,
 		m.LimitSockets,
 		m.LimitStates,
 		m.LimitTree,
-		m.LimitTrips,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,
 		m.ScopeMarks,
@@ -329,7 +407,10 @@ func (m *limitMaps) Close() error {
 //
 // It can be passed to loadLimitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type limitVariables struct {
-	ScopeNetns *ebpf.Variable `ebpf:"scope_netns"`
+	LimitDirections *ebpf.Variable `ebpf:"limit_directions"`
+	LimitFormats    *ebpf.Variable `ebpf:"limit_formats"`
+	ScopeNetns      *ebpf.Variable `ebpf:"scope_netns"`
+	Tuned           *ebpf.Variable `ebpf:"tuned"`
 }
 
 // limitPrograms contains all programs after they have been loaded into the kernel.

@@ -6,17 +6,24 @@
 #include "../bpf/match.h"
 #include "limit.h"
 
-/* When one of a socket's options was last read. */
-struct glance {
-	__u32 value; /* what it should have been then; 0 before the first time */
-	__u32 since; /* callbacks */
+/* Set before the programs are loaded. */
+const volatile struct limit_tunables tuned = {};
+
+/* Used here, so that BTF has the types. */
+const volatile enum limit_format limit_formats = LIMIT_COST_SHIFT;
+const volatile enum limit_direction limit_directions = LIMIT_EGRESS;
+
+/* A socket's option is read once in some callbacks (pacing.h). */
+struct sampled_read {
+	__u32 value; /* what it should have been when it was last read; 0 before the first time */
+	__u32 since; /* callbacks since then */
 };
 
 /*
- * Octets that scopes were charged for and that a socket has not sent yet (credit.h). Who takes octets compares and swaps the word,
- * so that what it has read beside belongs to it; who renews the rest has made the number odd before.
+ * Octets that scopes were charged for and that a socket has not sent yet (quota.h). A packet takes octets by compare-and-swap of
+ * the word, so that what it has read beside belongs to it; the number is odd while the rest is renewed.
  */
-struct credit {
+struct quota {
 	__u64 word;     /* how often it was renewed, twice, and octets left in the low half */
 	__u64 list;     /* the scopes, packed */
 	__u64 where;    /* generation of the scopes, and the index of the interface that the octets are good for */
@@ -27,45 +34,45 @@ struct credit {
 	__u16 each;     /* bit i: it is charged for each packet */
 };
 
-/* The scopes of where a datagram socket has sent to or heard from last (remember.h), packed. */
-struct remembered {
+/* The scopes of where a datagram socket has sent to or heard from last (flow_cache.h), packed. */
+struct flow_cache {
 	__u64 list;
 	__u64 high, low; /* the other end's address; all but list is exclusive-ored with that */
 	__u64 where;     /* number of the socket's look-up, and the interface's index */
 };
 
-/* What is remembered of a socket. */
+/* What is kept of a socket. */
 struct socket_state {
 	struct match_scopes scopes; /* all of a stream, the socket's own of another */
-	__u32 generation; /* of the scopes, as in limit_settings, its complement where marks have scopes; 0 before they were looked up */
-	__u32 number;     /* of look-ups, so that what followed from another is not taken for the last one's */
-	__u32 mark;       /* SO_MARK when they were looked up */
-	__u32 stream;     /* its packets all go to one remote */
-	__u64 list;       /* the scopes of a stream, packed */
-	struct remembered last;
-	__u32 pace;        /* octet/s last set by this program; 0 before the first time */
-	__u32 application; /* octet/s the application has set itself; UNLIMITED if it has not */
-	__u32 window;      /* segments that its congestion window was last bounded to; 0 before the first time */
-	__u32 clamp;       /* octets that its receive window was last clamped to; 0 before the first time */
-	__u32 own_clamp;   /* what it was, by the application or the kernel's tuning */
-	__s64 turn_ns;     /* when it last had its turn to pass a full queue, CLOCK_MONOTONIC; 0 for never */
-	struct glance pace_seen, window_seen;
-	__u32 refused_end;  /* sequence number behind the last segment that was refused at ingress */
-	__u32 acknowledged; /* sequence number that the socket has acknowledged last */
-	__s64 refused_ns;   /* when a segment was refused, CLOCK_MONOTONIC; 0 for never */
-	__s64 held_ns;      /* since when its acknowledgements are held back; 0 if they are not */
-	__u32 segment;      /* octets of a full one where acknowledgements may be held back; 0 elsewhere */
-	__u32 held;         /* sequence number of the last one that was; 0 for none since then */
-	__u8 repeats;       /* how often its sender has sent again what was there, rather than go on */
-	__u8 crowded;       /* a segment that was sent again was refused too */
-	__u8 prompt;        /* delayed acknowledgements wait no longer than they must */
-	__u64 acked;     /* octets at the last RTT sample (pause.h) */
-	__s64 acked_ns;  /* when that was, CLOCK_MONOTONIC */
-	__s64 behind_ns; /* for how long the socket was behind the fair rate then; below 0 it was ahead */
-	__u64 fair;      /* octet/s, the fair rate then */
-	__u32 looked;       /* version() when its pace was last seen to, 0 while it is held back */
-	struct credit credit[2]; /* by direction */
-	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the census of each scope that last met it, plus one */
+	__u32 generation;           /* of the scopes, as in limit_settings, its complement where marks have scopes; 0 before they were looked up */
+	__u32 number;               /* of look-ups, so that what followed from another is not taken for the last one's */
+	__u32 mark;                 /* SO_MARK when they were looked up */
+	__u32 stream;               /* its packets all go to one remote */
+	__u64 list;                 /* the scopes of a stream, packed */
+	struct flow_cache last;
+	__u32 pace;                 /* octet/s last set by this program; 0 before the first time */
+	__u32 own_rate;             /* octet/s the application has set itself; UNLIMITED where it has not */
+	__u32 cwnd;                 /* segments that its congestion window was last bounded to; 0 before the first time */
+	__u32 rwnd;                 /* octets that its receive window was last clamped to; 0 before the first time */
+	__u32 own_rwnd;             /* what it was, by the application or the kernel's tuning */
+	__s64 turn_ns;              /* when it last had its turn to pass a full queue, CLOCK_MONOTONIC; 0 for never */
+	struct sampled_read pace_read, rwnd_read;
+	__u32 refused_end;          /* sequence number behind the last segment that was dropped at ingress */
+	__u32 acknowledged;         /* sequence number that the socket has acknowledged last */
+	__s64 refused_ns;           /* when a segment was dropped, CLOCK_MONOTONIC; 0 for never */
+	__s64 held_ns;              /* since when its acknowledgements are suppressed; 0 where they are not */
+	__u32 segment;              /* octets of a full one where acknowledgements may be suppressed; 0 elsewhere */
+	__u32 held;                 /* sequence number of the last one that was; 0 for none since then */
+	__u8 repeats;               /* how often its sender has sent again what was there, rather than continue */
+	__u8 crowded;               /* a segment that was sent again was dropped too */
+	__u8 prompt;                /* delayed acknowledgements wait no longer than they must */
+	__u64 acked;                /* octets at the last RTT sample (pause.h) */
+	__s64 acked_ns;             /* when that was, CLOCK_MONOTONIC */
+	__s64 behind_ns;            /* for how long the socket was behind the fair rate then; below 0 it was ahead */
+	__u64 fair;                 /* octet/s, the fair rate then */
+	__u32 pace_version;         /* version() when its pace was last seen to, 0 while it is limited */
+	struct quota quota[2];      /* by direction */
+	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the flow count of each scope that last met it, plus one */
 };
 
 /* Which kinds of scope exist, so that the others cost nothing. */
@@ -100,12 +107,12 @@ struct {
 	__type(value, struct limit_state);
 } limit_states SEC(".maps");
 
-/* What children may use of their parents. */
+/* What children may use of their parents: their fair shares. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, __u32);
-	__type(value, struct limit_sharing);
+	__type(value, struct limit_fair_share);
 } limit_shares SEC(".maps");
 
 /* The tree of scopes. */
@@ -130,9 +137,9 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct limit_rtt);
-} limit_trips SEC(".maps");
+} limit_rtts SEC(".maps");
 
-/* What is remembered of every socket that has scopes looked up. */
+/* Every socket whose scopes were looked up. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -140,8 +147,8 @@ struct {
 	__type(value, struct socket_state);
 } limit_sockets SEC(".maps");
 
-/* What is remembered of a packet's socket, the sender's or the receiver's; 0 for nothing. */
-static __always_inline struct socket_state *remembered_of(struct __sk_buff *skb)
+/* The state of a packet's socket, the sender's or the receiver's; 0 for none. */
+static __always_inline struct socket_state *socket_state_of(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 

@@ -3,16 +3,13 @@
 #ifndef WEIR_LIMIT_PACING_H
 #define WEIR_LIMIT_PACING_H
 
-#include "sharing.h"
+#include "fair_share.h"
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
 #define UNLIMITED 0xffffffffu
 #define SOL_TCP 6
-#define WINDOW_LEAST 4 /* segments; two are acknowledged at once while two are on their way */
-#define WINDOW_SLOW 3  /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
 #define UNBOUND 0x7fffffffu
-#define LOOKS 16
 
 /* What a socket may use. */
 struct allowance {
@@ -23,36 +20,38 @@ struct allowance {
 };
 
 /* A moving mean, which begins with its first value. */
-static __always_inline __u32 mean_trip(__u32 mean, __u32 trip_us)
+static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 {
-	return mean ? (7 * (__u64)mean + trip_us) >> 3 : trip_us;
+	__u32 shift = tuned.rtt_mean_shift;
+
+	return mean ? (((1 << shift) - 1) * (__u64)mean + rtt_us) >> shift : rtt_us;
 }
 
-/* Counts a TCP sender, and how long its round trips are, once in a census of its scope; fair.h takes them. */
-static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 trip_us)
+/* Counts a TCP sender, and how long its round trips are, once in a flow count of its scope; fair.h uses them. */
+static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 rtt_us)
 {
-	__u32 census = state->census + 1;
+	__u32 flow_count = state->flow_count + 1;
 
-	if (*counted == census)
+	if (*counted == flow_count)
 		return;
-	*counted = census;
-	struct limit_sharing *sharing = bpf_map_lookup_elem(&limit_shares, &index);
+	*counted = flow_count;
+	struct limit_fair_share *share = bpf_map_lookup_elem(&limit_shares, &index);
 
-	if (!sharing)
+	if (!share)
 		return;
-	__sync_fetch_and_add(&sharing->counted, 1);
-	if (trip_us < UNBOUND)
-		sharing->trip_us = mean_trip(sharing->trip_us, trip_us);
+	__sync_fetch_and_add(&share->counted, 1);
+	if (rtt_us < UNBOUND)
+		share->rtt_us = mean_rtt(share->rtt_us, rtt_us);
 }
 
 /*
- * A parent's fair rate is that of a flow of its own. It speaks of no flow of its children, whose weights differ: they get
- * their part through what the child may use.
+ * A parent's fair rate is that of a flow of its own. It does not hold for flows of its children, whose weights differ: they get
+ * their fair share through what the child may use.
  */
-static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 trip_us)
+static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 rtt_us)
 {
 	struct allowance least = {.rate = UNLIMITED};
-	__u32 governed[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1 whose children have been met */
+	__u32 children_of[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1, parents of scopes before */
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= known->scopes.count)
@@ -64,13 +63,13 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
 		if (direction == LIMIT_EGRESS)
-			count_flow(&known->counted[i], index, state, trip_us);
+			count_flow(&known->counted[i], index, state, rtt_us);
 		__u32 skip = 0;
 
 		for (int j = 0; j < i; j++)
-			skip |= governed[j] == known->scopes.scope[i] + 1;
+			skip |= children_of[j] == known->scopes.scope[i] + 1;
 		if (config->weight)
-			governed[i] = parent_of(known->scopes.scope[i]);
+			children_of[i] = parent_of(known->scopes.scope[i]);
 		if (!skip && state->fair_rate < least.rate) {
 			least.rate = state->fair_rate;
 			least.ahead_ns = config->mark_ns;
@@ -85,11 +84,11 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
  * Whether a socket's option is worth reading: what it should be has changed by 1.6 %, or it is every 16th callback, so that
  * what the application sets meanwhile is seen. Reading takes longer than all else in a callback.
  */
-static __always_inline __u32 worth_reading(struct glance *seen, __u64 value)
+static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 value)
 {
-	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED;
+	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED, shift = tuned.pace_change_shift;
 
-	if (before && now - before + (before >> 6) <= before >> 5 && ++seen->since < LOOKS)
+	if (before && now - before + (before >> shift) <= before >> (shift - 1) && ++seen->since < tuned.reread_callbacks)
 		return 0;
 	seen->value = now;
 	seen->since = 0;
@@ -99,18 +98,17 @@ static __always_inline __u32 worth_reading(struct glance *seen, __u64 value)
 /* Paces the socket at the fair rate, or at the application's own rate where that is lower. */
 static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *known, __u64 rate)
 {
-	__u32 current = UNLIMITED;
+	__u32 current = UNLIMITED, shift = tuned.pace_change_shift;
 
-	if (!worth_reading(&known->pace_seen, rate))
+	if (!worth_reading(&known->pace_read, rate))
 		return;
 	if (bpf_getsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)))
 		return;
 	if (!known->pace || current != known->pace)
-		known->application = current;
-	if (rate > known->application)
-		rate = known->application;
-	/* A change below 1.6 % is not worth a system call's work. */
-	if (current != UNLIMITED && rate < current + (current >> 6) && rate + (current >> 6) > current)
+		known->own_rate = current;
+	if (rate > known->own_rate)
+		rate = known->own_rate;
+	if (current != UNLIMITED && rate < current + (current >> shift) && rate + (current >> shift) > current)
 		return;
 	__u32 value = rate;
 
@@ -120,35 +118,36 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
 
 /*
  * Bounds the congestion window to two round trips and a mark threshold at the fair rate. Pacing keeps the rate without
- * it, but TCP sends up to half its window as one super-packet, and on short paths up to 64 KiB whatever the pace: 52 ms at
+ * it, but TCP sends up to half its cwnd as one super-packet, and on short paths up to 64 KiB whatever the pace: 52 ms at
  * 10 Mbit/s, beyond every threshold.
  *
- * The least window is for delayed acknowledgements. A flow that may send less than a segment in a mark threshold has one of
+ * The least cwnd is for delayed acknowledgements. A flow that may send less than a segment in a mark threshold has one of
  * three segments, which it sends one by one: there are so many such flows that pairs, should they meet, fill the queue.
  *
- * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a window that another
- * bottleneck keeps below the bound goes on as if there were none. A window that is twice the bound all the same, of a socket
+ * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a cwnd that another
+ * bottleneck keeps below the bound grows as if there were none. A cwnd that is twice the bound all the same, of a socket
  * that was open before or whose reduction was undone, takes the threshold when its next reduction ends.
  */
-static __always_inline void bound_window(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
+static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
-	__u32 value = UNBOUND, bound = known->window ? known->window : UNBOUND;
+	__u32 value = UNBOUND, bound = known->cwnd ? known->cwnd : UNBOUND;
+	__u32 shift = tuned.cwnd_change_shift;
 	__u64 mss = ops->mss_cache;
 
 	if (allowed.rate < UNLIMITED && mss) {
 		__u64 ahead_us = 2 * (__u64)(ops->srtt_us >> 3) + allowed.ahead_ns / 1000;
 		__u64 segments = allowed.rate * ahead_us / 1000000 / mss;
-		__u32 least = allowed.rate * (allowed.ahead_ns / 1000) < (__u64)mss * 1000000 ? WINDOW_SLOW : WINDOW_LEAST;
+		__u32 least = allowed.rate * (allowed.ahead_ns / 1000) < (__u64)mss * 1000000 ? tuned.cwnd_slow : tuned.cwnd_least;
 
 		value = segments < least ? least : segments < UNBOUND ? segments : UNBOUND;
 	}
-	if (value + (value >> 3) >= bound && value <= bound + (bound >> 3) && ops->snd_cwnd <= 2 * value)
+	if (value + (value >> shift) >= bound && value <= bound + (bound >> shift) && ops->snd_cwnd <= 2 * value)
 		return;
 	if (ops->snd_cwnd <= value && ops->snd_cwnd < bound)
 		return;
 	if (!bpf_setsockopt(ops, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &value, sizeof(value)))
-		known->window = value;
-	/* Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel refuses this. */
+		known->cwnd = value;
+	/* Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel rejects this. */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));
 }

@@ -16,7 +16,8 @@ import (
 // Verdicts of cgroup_skb programs.
 const (
 	pass          = 1
-	refuse        = 2
+	reject        = 2
+	packet        = 1514 // octets of a full-sized Ethernet frame without FCS
 	drop          = 0
 	passAndReduce = 3
 )
@@ -132,7 +133,7 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 				switch verdict {
 				case pass:
 					admitted++
-				case refuse:
+				case reject:
 				default:
 					t.Fatalf("verdict %d of a datagram", verdict)
 				}
@@ -156,7 +157,7 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 	}
 }
 
-func TestIngressDropsWhereEgressRefuses(t *testing.T) {
+func TestIngressDropsWhereEgressRejects(t *testing.T) {
 	p := plane(t, 1)
 	if err := p.Set(0, Ingress, slow(1, 2, 5)); err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestShadowCountsAndPassesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	if least := 68 - drained(began); counted.Refused < least || counted.Refused > 68 {
-		t.Errorf("would have refused %d, want %d to 68", counted.Refused, least)
+		t.Errorf("would have dropped %d, want %d to 68", counted.Refused, least)
 	}
 }
 

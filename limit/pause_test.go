@@ -32,8 +32,8 @@ func newCaller(t *testing.T) *caller {
 // limit gives the scope a limit and a fair rate, octet/s, that stands still.
 func (c *caller) limit(t *testing.T, l Limit, fair uint64) {
 	t.Helper()
-	// No window ends within an hour.
-	state := limitLimitState{FairRate: fair, WindowStartNs: uint64(clock(t)), IntervalNs: uint64(time.Hour)}
+	// No interval ends within an hour.
+	state := limitLimitState{FairRate: fair, IntervalStartNs: uint64(clock(t)), IntervalLeastNs: uint64(time.Hour)}
 	if err := errors.Join(c.plane.Set(0, Egress, l), c.plane.objects.LimitStates.Put(uint32(Egress), &state)); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (c *caller) call(t *testing.T) {
 	}
 }
 
-// pacedAfter changes what the data plane remembers of the socket, and returns the rate that the next call has it paced at.
+// pacedAfter changes what the data plane keeps of the socket, and returns the rate that the next call has it paced at.
 func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64 {
 	t.Helper()
 	var state limitSocketState
@@ -63,7 +63,7 @@ func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64
 		t.Fatal(err)
 	}
 	change(&state)
-	state.PaceSeen.Value, state.Looked = 0, 0 // the next sample looks at everything, also within the same tick
+	state.PaceRead.Value, state.PaceVersion = 0, 0 // the next sample looks at everything, also within the same tick
 	if err := c.plane.objects.LimitSockets.Put(int32(c.fd), &state); err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64
 }
 
 // A sender that is behind the fair rate is paced faster by a quarter of it for each eighth of a mark threshold, three times the
-// fair rate and the scope's own rate at most, but not where a mark threshold holds a few packets of it. What the socket
-// remembers says how far it is behind; the mark threshold is so long that the time of a call makes no difference.
+// fair rate and the scope's own rate at most, but not where a mark threshold holds a few packets of it. The state of the
+// socket says how far it is behind; the mark threshold is so long that the time of a call makes no difference.
 func TestSenderThatIsBehindCatchesUp(t *testing.T) {
 	const (
 		octets = 3_000_000_000 // a second's of the scope; SO_MAX_PACING_RATE has 32 bits

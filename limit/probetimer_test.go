@@ -173,7 +173,7 @@ func netCount(t *testing.T, ns *netns.Namespace, file, name string) uint64 {
 
 // Beyond the ceiling, four drop thresholds, the data plane refuses what a sender with nothing in flight has, as the talk's
 // algorithm does at one: TCP then waits for its probe timer, and each probe that is refused as well makes it wait again.
-func TestARefusedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
+func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {
 			a := newAsker(t, l)
@@ -206,7 +206,7 @@ func TestARefusedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 }
 
 // Where packets in flight are refused, those of a sender with nothing in flight are not, so no sender waits for that timer.
-func TestASenderWithNothingInFlightIsNotRefused(t *testing.T) {
+func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {
 			a := newAsker(t, l)

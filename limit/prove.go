@@ -65,12 +65,12 @@ func proofFlow(p room.Path, promise units.BitRate) room.Flow {
 
 // proofWarmup lets a scope that was idle use its burst and fill its virtual queue.
 func proofWarmup(promise units.BitRate) time.Duration {
-	return 300*time.Millisecond + time.Duration(2*44*packet*8e9/float64(promise))
+	return 300*time.Millisecond + time.Duration(2*44*float64(frameOctets)*8e9/float64(promise))
 }
 
 // shortest is the least duration of a measurement that says something about a rate.
 func shortest(promise units.BitRate) time.Duration {
-	return time.Duration(fewestPackets * packet * 8e9 / float64(promise))
+	return time.Duration(fewestPackets * float64(frameOctets) * 8e9 / float64(promise))
 }
 
 // tighter names a scope that the traffic of s belongs to as well and that may allow less; "" for none.

@@ -16,7 +16,7 @@ static __always_inline __s64 ends_after(__s64 old, __s64 floor, __s64 cost)
 }
 
 /* Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns, admitted or not. */
-static __always_inline __s64 charge(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
+static __always_inline __s64 admit(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
 				    __s64 limit, struct limit_counters *count)
 {
 	__s64 floor = now - burst_ns, queue = 0;

@@ -143,7 +143,7 @@ func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 			case verdict == pass:
 				all[i].admitted += uint64(repeat)
 				all[i].octets += uint64(repeat * len(frames[i]))
-			case verdict == refuse && repeat == 1:
+			case verdict == reject && repeat == 1:
 				all[i].refused++
 			default:
 				return fmt.Errorf("verdict %d", verdict)
@@ -198,7 +198,7 @@ func full(l Limit) time.Duration { return l.Drop - l.Reserve }
 // passed, and a packet for each whose compare-and-swaps have all failed, which then charges without asking again.
 func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
 	p := plane(t, 1)
-	untilRefused(t, p, func(l Limit, cost int64) bool {
+	untilDropped(t, p, func(l Limit, cost int64) bool {
 		if err := p.Set(0, Egress, l); err != nil {
 			t.Fatal(err)
 		}
@@ -215,13 +215,13 @@ func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
 	})
 }
 
-// What the second scope refuses is given back to the first while other processors charge it.
+// What the second scope drops is refunded by the first while other processors charge it.
 func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
 	p := plane(t, 2)
 	if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {
 		t.Fatal(err)
 	}
-	untilRefused(t, p, func(l Limit, cost int64) bool {
+	untilDropped(t, p, func(l Limit, cost int64) bool {
 		if err := errors.Join(p.Set(0, Egress, l), p.Set(1, Egress, l)); err != nil {
 			t.Fatal(err)
 		}
@@ -239,10 +239,10 @@ func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
 	})
 }
 
-// untilRefused races until a round has both refused packets and had processors meet. A round gets a limit and what an octet
+// untilDropped races until a round has both refused packets and had processors meet. A round gets a limit and what an octet
 // costs, in ns, and says whether a packet was refused; where none was, this machine is too slow for the rate, and the next
 // round has a quarter of it.
-func untilRefused(t *testing.T, p *DataPlane, round func(l Limit, cost int64) bool) {
+func untilDropped(t *testing.T, p *DataPlane, round func(l Limit, cost int64) bool) {
 	t.Helper()
 	refused, cost := false, int64(80) // 100 Mbit/s
 	for n := 0; n < raceRounds && (!refused || counters(t, p, 0).Retries == 0); n++ {

@@ -26,7 +26,7 @@ const (
 	// EthernetHeader is the default overhead of a wire packet beyond its IP packet, in octets. Limits count what an
 	// interface counts: neither preamble nor FCS nor gap.
 	EthernetHeader = 14
-	packet         = 1514 // octets of a full-sized Ethernet frame without FCS
+	frameOctets    = int(limitLimitFormatLIMIT_FRAME)
 )
 
 // Limit is what one direction of a scope may use. The zero value of every field but Rate is a default that scales with
@@ -38,7 +38,7 @@ type Limit struct {
 	Min    units.BitRate
 	Weight int
 	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop where packets are
-	// refused; Reserve is the last part of the virtual queue, kept for packets of up to 128 octets.
+	// dropped; Reserve is the last part of the virtual queue, kept for packets of up to 128 octets.
 	Burst, Mark, Drop, Reserve time.Duration
 	Overhead                   int  // octets per wire packet beyond the IP packet; 0 is EthernetHeader
 	Shadow                     bool // count what would be done, do nothing
@@ -52,17 +52,17 @@ func (l Limit) duration(octets int) time.Duration {
 }
 
 // WithDefaults fills in the thresholds. At 1 Gbit/s they are 1.2, 2 and 10 ms; at low rates they grow to what some
-// packets of full size need, since a queue shorter than a packet would refuse every one.
+// packets of full size need, since a queue shorter than a packet would drop every one.
 func (l Limit) WithDefaults() Limit {
-	set := func(value *time.Duration, least time.Duration, packets int) {
+	set := func(value *time.Duration, least time.Duration, frames uint32) {
 		if *value == 0 {
-			*value = max(least, l.duration(packets*packet))
+			*value = max(least, l.duration(int(frames)*frameOctets))
 		}
 	}
-	set(&l.Burst, 1200*time.Microsecond, 4)
-	set(&l.Mark, 2*time.Millisecond, 8)
-	set(&l.Drop, 10*time.Millisecond, 40)
-	set(&l.Reserve, 200*time.Microsecond, 2)
+	set(&l.Burst, leastBurst, tunables.BurstFrames)
+	set(&l.Mark, leastMark, tunables.MarkFrames)
+	set(&l.Drop, leastDrop, tunables.DropFrames)
+	set(&l.Reserve, leastReserve, tunables.ReserveFrames)
 	if l.Overhead == 0 {
 		l.Overhead = EthernetHeader
 	}
@@ -91,59 +91,69 @@ func (l Limit) Check() error {
 	return nil
 }
 
-// config is the limit as the data plane reads it.
-func (l Limit) config() limitLimitConfig {
+// config is the limit as the data plane reads it, with all that can be computed before a packet comes.
+func (l Limit) config(of Direction) limitLimitConfig {
 	l = l.WithDefaults()
-	flags := uint32(limitEnforced)
-	for flag, set := range map[uint32]bool{limitShadow: l.Shadow, limitClassic: l.Classic, limitLoopback: l.Loopback} {
+	c := limitLimitConfig{
+		Cost:         cost(l.Rate),
+		Rate:         octets(l.Rate),
+		FairRateMost: fairRateMost(octets(l.Rate), of),
+		BurstNs:      uint64(l.Burst),
+		MarkNs:       uint64(l.Mark),
+		LargeNs:      uint64(l.Drop - l.Reserve),
+		DropNs:       uint64(l.Drop),
+		AckDelayNs:   ackDelayDrops * uint64(l.Drop),
+		CeilingNs:    uint64(tunables.CeilingDrops) * uint64(l.Drop),
+		Flags:        limitLimitFlagsLIMIT_ENFORCED,
+		Overhead:     uint32(l.Overhead),
+		Min:          octets(l.Min),
+		MinCost:      cost(l.Min),
+		Weight:       uint32(l.Weight),
+		Quota:        l.quota(),
+	}
+	if of == Ingress {
+		c.Cost += c.Cost >> ingressSlackShift
+	}
+	for flag, set := range map[limitLimitFlags]bool{limitLimitFlagsLIMIT_SHADOW: l.Shadow,
+		limitLimitFlagsLIMIT_CLASSIC: l.Classic, limitLimitFlagsLIMIT_LOOPBACK: l.Loopback} {
 		if set {
-			flags |= flag
+			c.Flags |= flag
 		}
 	}
-	cost := func(rate units.BitRate) uint64 {
-		if rate == 0 {
-			return 0
-		}
-		return uint64(8e9 / float64(rate) * (1 << costShift))
-	}
-	return limitLimitConfig{
-		Cost:      cost(l.Rate),
-		Min:       uint64(l.Min) / 8,
-		MinCost:   cost(l.Min),
-		Weight:    uint32(l.Weight),
-		Rate:      uint64(l.Rate) / 8,
-		BurstNs:   uint64(l.Burst),
-		MarkNs:    uint64(l.Mark),
-		DropNs:    uint64(l.Drop),
-		ReserveNs: uint64(l.Reserve),
-		Flags:     flags,
-		Batch:     l.batch(),
-		Overhead:  uint32(l.Overhead),
-	}
+	return c
 }
 
-// ingressSlack makes a packet dearer at ingress by 1/256: where packets are dropped, traffic takes all that the virtual queue
-// admits, and what the queue's length allows more in some seconds must not bring it above the limit.
-const ingressSlack = 8
+// octets is the rate in octet/s.
+func octets(rate units.BitRate) uint64 { return uint64(rate) / 8 }
 
-// batch is how many octets a socket may be charged for in advance: a sixteenth of the burst. Scopes that share a parent, whose
-// rate moves, and those of the classic algorithm charge every packet.
-func (l Limit) batch() uint32 {
+// cost is what an octet takes at the rate, in ns, times 2^LIMIT_COST_SHIFT; 0 without a rate.
+func cost(rate units.BitRate) uint64 {
+	if rate == 0 {
+		return 0
+	}
+	return uint64(8e9 / float64(rate) * (1 << limitLimitFormatLIMIT_COST_SHIFT))
+}
+
+// fairRateMost is fair_rate_most in fair.h at a rate of octet/s.
+func fairRateMost(rate uint64, of Direction) uint64 {
+	target := rate*uint64(tunables.TargetShare)>>10 + 1
+	if of == Ingress {
+		return target << tunables.IngressHeadroomShift
+	}
+	return target + target>>tunables.HeadroomShift
+}
+
+// quota is how many octets a socket may be charged for in advance. Scopes that share a parent, whose rate moves, and those of
+// the classic algorithm charge every packet.
+func (l Limit) quota() uint32 {
 	if l.Weight > 0 || l.Classic {
 		return 0
 	}
-	return uint32(min(float64(l.Rate)/8*l.Burst.Seconds()/16, maxBatch))
+	return uint32(min(float64(l.Rate)/8*l.Burst.Seconds()/quotaParts, maxQuota))
 }
 
-// maxBatch keeps credit below what a processor sends in a tick.
-const maxBatch = 1 << 20
-
-// The values of limit.h that bpf2go does not generate.
+// The data plane numbers directions alike: a difference does not compile.
 const (
-	costShift     = 24
-	unitShift     = 12
-	limitEnforced = 1
-	limitShadow   = 2
-	limitClassic  = 4
-	limitLoopback = 8
+	_ = -uint(Egress ^ Direction(limitLimitDirectionLIMIT_EGRESS))
+	_ = -uint(Ingress ^ Direction(limitLimitDirectionLIMIT_INGRESS))
 )

@@ -52,9 +52,9 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 // The cost of a packet must be right to well below 0.1 % at both ends of the range of rates.
 func TestCostIsExactEnough(t *testing.T) {
 	for _, rate := range []units.BitRate{MinRate, 10e6, 1e9, MaxRate} {
-		config := Limit{Rate: rate}.config()
+		config := Limit{Rate: rate}.config(Egress)
 		const octets = 65536
-		got := float64(config.Cost*octets) / (1 << costShift)
+		got := float64(config.Cost*octets) / (1 << limitLimitFormatLIMIT_COST_SHIFT)
 		want := octets * 8e9 / float64(rate)
 		if got < want*0.9999 || got > want*1.0001 {
 			t.Errorf("%s: %d octets cost %g ns, want %g", rate, octets, got, want)

@@ -62,7 +62,7 @@ func fields() []room.Field[reading] {
 		{Column: room.Column{Name: "reduced", Title: "reduced", Unit: room.Events, Kind: room.Counter, Help: "Reductions of a congestion window asked for.", Metric: "reductions_total"},
 			Value: counted(func(c *Counters) uint64 { return c.Reduced })},
 		{Column: room.Column{Name: "refused", Title: "refused", Alarm: true, Unit: room.Packets, Kind: room.Counter,
-			Help: "Packets refused: egress gives them back to the sender, ingress drops them."},
+			Help: "Packets not admitted: egress rejects them with congestion notification, ingress drops them."},
 			Value: counted(func(c *Counters) uint64 { return c.Refused })},
 		{Column: room.Column{Name: "forced", Unit: room.Packets, Kind: room.Counter, Help: "Packets admitted beyond the threshold because their sender had nothing in flight."},
 			Value: counted(func(c *Counters) uint64 { return c.Forced })},

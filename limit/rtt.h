@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Round-trip times of TCP, as its RTT callback tells them. */
+/* Round-trip times of TCP, as its RTT callback reports them. */
 #ifndef WEIR_LIMIT_RTT_H
 #define WEIR_LIMIT_RTT_H
 
@@ -9,19 +9,19 @@
 /* Counts a sample in each of the socket's scopes. */
 static __always_inline void count_rtt(struct bpf_sock_ops *ops, struct socket_state *known)
 {
-	__u32 us = ops->args[0] ? ops->args[0] : ops->srtt_us >> 3; /* kernels before 6.11 do not tell the sample */
+	__u32 us = ops->args[0] ? ops->args[0] : ops->srtt_us >> 3; /* kernels before 6.11 do not report the sample */
 	__u32 place = bucket_of(us) & (LIMIT_QUEUE_BUCKETS - 1);
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (i >= known->scopes.count)
 			break;
 		__u32 scope = known->scopes.scope[i];
-		struct limit_rtt *trips = bpf_map_lookup_elem(&limit_trips, &scope);
+		struct limit_rtt *rtts = bpf_map_lookup_elem(&limit_rtts, &scope);
 
-		if (!trips)
+		if (!rtts)
 			continue;
-		trips->count[place]++;
-		trips->sum_us += us;
+		rtts->count[place]++;
+		rtts->sum_us += us;
 	}
 }
 

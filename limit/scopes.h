@@ -6,7 +6,7 @@
 #include "../bpf/match_packet.h"
 #include "maps.h"
 #include "packet.h"
-#include "sharing.h"
+#include "fair_share.h"
 
 #define SOCK_RAW 3
 #define COUNT_BITS 3
@@ -113,14 +113,14 @@ static __always_inline void look_up(struct __sk_buff *skb, const struct packet *
 		find_rest(skb, p, settings, &known->scopes);
 	known->list = pack(&known->scopes);
 	known->stream = stream;
-	known->looked = 0;
+	known->pace_version = 0;
 	known->number++;
 	known->mark = match_mark(skb);
-	/* Where marks have scopes, no packet takes the short way past is_current(). */
+	/* Where marks have scopes, no packet takes the fast path past is_current(). */
 	known->generation = settings->kinds & MATCH_MARKS ? ~settings->generation : settings->generation;
 }
 
-/* Whether what is remembered of a socket that is not of this generation is still right: where marks have scopes, if it has the same. */
+/* Whether the scopes of a socket that is not of this generation are still right: where marks have scopes, if it has the same. */
 static __always_inline int is_current(struct __sk_buff *skb, const struct limit_settings *settings, const struct socket_state *known)
 {
 	return settings->kinds & MATCH_MARKS && known->generation == ~settings->generation && known->mark == match_mark(skb);

@@ -56,7 +56,7 @@ func TestShadowAgreesWithEnforcement(t *testing.T) {
 }
 
 // offered sends the same packets in every round, about twice what the scopes admit: two of three are charged to scope 0, the
-// cgroup of all, and then to scope 1, their prefix; the others to scope 0 alone. Each scope refuses some that the other admits.
+// cgroup of all, and then to scope 1, their prefix; the others to scope 0 alone. Each scope drops some that the other admits.
 func offered(t *testing.T, p *DataPlane, both, one []byte, shadow bool) (sum [2]Counters) {
 	t.Helper()
 	const parts, each = 40, 50

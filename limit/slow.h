@@ -9,7 +9,7 @@
 #ifndef WEIR_LIMIT_SLOW_H
 #define WEIR_LIMIT_SLOW_H
 
-#include "sharing.h"
+#include "fair_share.h"
 
 #define PROBE_WAIT (SECOND / 5) /* the least that TCP's probe timer takes */
 #define PAYLOAD 1448            /* of a frame, whose time TCP waits after it */
@@ -29,9 +29,9 @@ static __always_inline __u32 slow(__u64 rate)
 }
 
 /* An equal part among the senders of a scope, octet/s, also among those that have just begun. */
-static __always_inline __u64 equal_part(const struct limit_sharing *sharing, __u64 rate)
+static __always_inline __u64 equal_part(const struct limit_fair_share *share, __u64 rate)
 {
-	__u64 senders = at_least(sharing->counted, sharing->senders);
+	__u64 senders = at_least(share->counted, share->senders);
 
 	return senders ? rate / senders | 1 : rate;
 }
@@ -40,9 +40,9 @@ static __always_inline __u64 equal_part(const struct limit_sharing *sharing, __u
  * Octets of the least census: slow senders of the last one could have sent one and a half segments each by then. Where many have
  * begun, a few take the place of all for a while.
  */
-static __always_inline __u64 slow_census(const struct limit_sharing *sharing, __u64 target)
+static __always_inline __u64 slow_census(const struct limit_fair_share *share, __u64 target)
 {
-	return sharing->senders && slow(target / sharing->senders) ? 3 * FRAME * sharing->senders / 2 : 0;
+	return share->senders && slow(target / share->senders) ? 3 * FRAME * share->senders / 2 : 0;
 }
 
 /* The rate that flows followed on average in a window: the one of before for a segment and a half. */
@@ -67,11 +67,11 @@ static __always_inline __u64 nearly_equal(__u64 target, __u64 taken, __u64 sende
  * (turn.h) that would offer more. A queue as long as the mark threshold is left: no packet waits in it, and it makes up for
  * senders whose turns come together and who then pause together.
  */
-static __always_inline struct prospect prospect_of(const struct limit_sharing *sharing, const struct terms *terms, __u64 target,
+static __always_inline struct prospect prospect_of(const struct limit_fair_share *share, const struct terms *terms, __u64 target,
 						   __u64 rate, __u64 bytes, __u64 elapsed, __s64 queue)
 {
-	__u64 mean = followed(sharing->earlier, rate, elapsed) | 1, offered = bytes * SECOND / elapsed;
-	__u64 expected = sharing->senders * (mean + (mean >> NEARLY_SHIFT)), most = elapsed >> DRAINED_SHIFT;
+	__u64 mean = followed(share->earlier, rate, elapsed) | 1, offered = bytes * SECOND / elapsed;
+	__u64 expected = share->senders * (mean + (mean >> NEARLY_SHIFT)), most = elapsed >> DRAINED_SHIFT;
 	struct prospect next = {.queue = queue - terms->mark_ns};
 
 	if (queue > terms->drop_ns)
@@ -80,7 +80,7 @@ static __always_inline struct prospect prospect_of(const struct limit_sharing *s
 		next.queue = most;
 	__u64 taken = (offered > expected ? offered - expected : 0) + (next.queue > 0 ? target * next.queue / elapsed : 0);
 
-	next.least = nearly_equal(target, taken, sharing->senders);
+	next.least = nearly_equal(target, taken, share->senders);
 	next.bytes = offered * elapsed / SECOND * rate / mean;
 	return next;
 }

@@ -9,17 +9,17 @@ import (
 // slowTarget is what is aimed at in a second at 1 Mbit/s, octets; 128 flows have a segment each in 1.5 s.
 const slowTarget = 125_000 * 1016 / 1024
 
-// slowWindow is a window of three seconds in which 128 senders of a limit of 1 Mbit/s offered some part of the target.
-func slowWindow(t *testing.T, fair, earlier uint64, offered float64, queue time.Duration) limitLimitState {
+// slowInterval is an interval of three seconds in which 128 senders of a limit of 1 Mbit/s offered some part of the target.
+func slowInterval(t *testing.T, fair, earlier uint64, offered float64, queue time.Duration) limitLimitState {
 	t.Helper()
-	const window = 3 * time.Second
+	const interval = 3 * time.Second
 	state := limitLimitState{
-		FairRate: fair, WindowBytes: uint64(offered * slowTarget * window.Seconds()), WindowQueueNs: int64(queue), IntervalNs: uint64(window),
+		FairRate: fair, IntervalBytes: uint64(offered * slowTarget * interval.Seconds()), IntervalQueueNs: int64(queue), IntervalLeastNs: uint64(interval),
 	}
 	if queue > 0 {
 		state.FinishNs = clock(t) + int64(time.Minute)
 	}
-	got, _ := closedWindowOf(t, Limit{Rate: 1_000_000}, limitLimitSharing{Senders: 128, Earlier: earlier}, state)
+	got, _ := endedIntervalOf(t, Limit{Rate: 1_000_000}, limitLimitFairShare{Senders: 128, Earlier: earlier}, state)
 	return got
 }
 
@@ -42,7 +42,7 @@ func TestSlowFlowsAreGivenTimeToFollow(t *testing.T) {
 		"queue":                 {equal, equal, 1, 400 * time.Millisecond, 93, 97},
 		"full queue, refused":   {equal, equal, 0.5, time.Second, 85, 90},
 	} {
-		got := slowWindow(t, c.fair, c.earlier, c.offered, c.queue)
+		got := slowInterval(t, c.fair, c.earlier, c.offered, c.queue)
 		if percent := got.FairRate * 100 / equal; percent < c.least || percent > c.most {
 			t.Errorf("%s: the fair rate is %d %% of an equal part, want %d to %d", name, percent, c.least, c.most)
 		}
@@ -50,7 +50,7 @@ func TestSlowFlowsAreGivenTimeToFollow(t *testing.T) {
 }
 
 // While a queue beyond the drop threshold stands the fair rate of slow flows is no more than an equal part, also among those that
-// a census still counts.
+// a flow count still counts.
 func TestFullQueueLeavesNobodyMoreThanAnEqualPart(t *testing.T) {
 	for _, c := range []struct {
 		counted     uint32
@@ -61,9 +61,9 @@ func TestFullQueueLeavesNobodyMoreThanAnEqualPart(t *testing.T) {
 		{100, 100 * time.Millisecond, slowTarget / 3, slowTarget},
 		{10, time.Second, slowTarget / 3, slowTarget}, // they are not slow
 	} {
-		state := limitLimitState{FairRate: slowTarget, WindowBytes: slowTarget, WindowQueueNs: int64(c.queue), FinishNs: clock(t) + int64(time.Minute)}
-		sharing := limitLimitSharing{Senders: 1, Counted: c.counted}
-		if got, _ := closedWindowOf(t, Limit{Rate: 1_000_000}, sharing, state); got.FairRate < c.least || got.FairRate > c.most {
+		state := limitLimitState{FairRate: slowTarget, IntervalBytes: slowTarget, IntervalQueueNs: int64(c.queue), FinishNs: clock(t) + int64(time.Minute)}
+		sharing := limitLimitFairShare{Senders: 1, Counted: c.counted}
+		if got, _ := endedIntervalOf(t, Limit{Rate: 1_000_000}, sharing, state); got.FairRate < c.least || got.FairRate > c.most {
 			t.Errorf("%d senders, queue of %s: the fair rate is %d octet/s, want %d to %d", c.counted, c.queue, got.FairRate, c.least, c.most)
 		}
 	}
@@ -82,8 +82,8 @@ func TestIntervalsHoldWholeTurns(t *testing.T) {
 	}
 	for late, moved := range map[time.Duration]bool{100 * time.Millisecond: false, 2 * time.Second: true} {
 		start := clock(t) - int64(due+late)
-		state := limitLimitState{FairRate: fair, WindowBytes: 3 * slowTarget, WindowStartNs: uint64(start), IntervalNs: uint64(due)}
-		sharing := limitLimitSharing{Senders: slowTarget / fair, Earlier: fair}
+		state := limitLimitState{FairRate: fair, IntervalBytes: 3 * slowTarget, IntervalStartNs: uint64(start), IntervalLeastNs: uint64(due)}
+		sharing := limitLimitFairShare{Senders: slowTarget / fair, Earlier: fair}
 		if err := errors.Join(p.objects.LimitStates.Put(uint32(0), &state), p.objects.LimitShares.Put(uint32(0), &sharing)); err != nil {
 			t.Fatal(err)
 		}
@@ -91,11 +91,11 @@ func TestIntervalsHoldWholeTurns(t *testing.T) {
 		if err := p.objects.LimitStates.Lookup(uint32(0), &state); err != nil {
 			t.Fatal(err)
 		}
-		if turns := float64(state.IntervalNs) * float64(min(fair, state.FairRate)) / 1448e9; turns < 1.99 || turns > 2.01 {
-			t.Errorf("the interval is %s, %.2f turns, want 2", time.Duration(state.IntervalNs), turns)
+		if turns := float64(state.IntervalLeastNs) * float64(min(fair, state.FairRate)) / 1448e9; turns < 1.99 || turns > 2.01 {
+			t.Errorf("the interval is %s, %.2f turns, want 2", time.Duration(state.IntervalLeastNs), turns)
 		}
-		if next := int64(state.WindowStartNs) - start; (next != int64(due)) != moved {
-			t.Errorf("%s late: the next window begins %s after the last one's begin; moved, want %v", late, time.Duration(next), moved)
+		if next := int64(state.IntervalStartNs) - start; (next != int64(due)) != moved {
+			t.Errorf("%s late: the next interval begins %s after the last one's begin; moved, want %v", late, time.Duration(next), moved)
 		}
 	}
 }

@@ -5,13 +5,13 @@
 
 #include "pause.h"
 #include "rtt.h"
-#include "window.h"
+#include "receive_window.h"
 
 #define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 
 /*
- * A number that changes with what the pace of a socket that nobody holds back follows from: with the windows that its scopes have
- * closed (fair.h), and with the clock's tick, for its own window changes too. All of them only grow. Hundreds of samples may have
+ * A number that changes with what the pace of a socket that no scope limits follows from: with the intervals that its scopes have
+ * ended (fair.h), and with the clock's tick, for its own cwnd changes too. All of them only grow. Hundreds of samples may have
  * the same one.
  */
 static __always_inline __u32 version(const struct socket_state *known)
@@ -30,7 +30,7 @@ static __always_inline __u32 version(const struct socket_state *known)
 	return sum;
 }
 
-/* Senders are looked after with their RTT samples, receivers, which have none, with their acknowledgements. */
+/* Senders are paced with their RTT samples; receivers, which have none, are handled with their acknowledgements. */
 SEC("sockops")
 int limit_sockops(struct bpf_sock_ops *ops)
 {
@@ -60,14 +60,14 @@ int limit_sockops(struct bpf_sock_ops *ops)
 
 	if (op == BPF_SOCK_OPS_RTT_CB) {
 		count_rtt(ops, known);
-		if (now == known->looked)
+		if (now == known->pace_version)
 			return 1;
 	}
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
-	known->looked = allowed.rate < allowed.most ? 0 : now;
+	known->pace_version = allowed.rate < allowed.most ? 0 : now;
 	pace(ops, known, catching_up(ops, known, &allowed));
-	bound_window(ops, known, allowed);
+	bound_cwnd(ops, known, allowed);
 	return 1;
 }
 

@@ -30,7 +30,7 @@ static __always_inline __u32 awaits_repair(const struct socket_state *known, con
 /* Whether a received segment passes beyond the threshold: its sender would stall without it, or stops without a loss. */
 static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p, __u32 holding)
 {
-	struct socket_state *known = p->protocol == IPPROTO_TCP ? remembered_of(skb) : 0;
+	struct socket_state *known = p->protocol == IPPROTO_TCP ? socket_state_of(skb) : 0;
 
 	/* Where repairs cannot be told, ends of messages would take their place in the queue. */
 	if (!known)

@@ -208,7 +208,7 @@ func receive(t *testing.T, ecn bool) (r received) {
 
 // Beyond the threshold at most every other segment is refused: the one behind a refused one tells of the hole. What is sent again passes,
 // so that no sender waits for its timer. In a queue of 40 s nothing drains that a test would notice.
-func TestRepairsAreNotRefused(t *testing.T) {
+func TestRepairsAreNotDropped(t *testing.T) {
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	c := newCrowd(t, l)
 	const segments = 8
@@ -227,7 +227,7 @@ func TestRepairsAreNotRefused(t *testing.T) {
 }
 
 // On a path of some microseconds senders without ECN must lose segments. None of those that they send again is lost again. A
-// processor that takes longer for its packets has more in flight when the ceiling is met, where repairs are refused too.
+// processor that takes longer for its packets has more in flight when the ceiling is met, where repairs are dropped too.
 func TestTransfersLoseNoRepair(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	r := receive(t, false)

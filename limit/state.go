@@ -26,15 +26,15 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	}
 	index := uint32(2*scope) + uint32(direction)
 	var state limitLimitState
-	var sharing limitLimitSharing
+	var share limitLimitFairShare
 	var config limitLimitConfig
-	if err := errors.Join(p.objects.LimitStates.Lookup(index, &state), p.objects.LimitShares.Lookup(index, &sharing),
+	if err := errors.Join(p.objects.LimitStates.Lookup(index, &state), p.objects.LimitShares.Lookup(index, &share),
 		p.objects.LimitConfigs.Lookup(index, &config)); err != nil {
 		return State{}, fmt.Errorf("read state of scope %d: %w", scope, err)
 	}
 	allowed := config.Rate
-	if config.Weight > 0 && sharing.Allowed > 0 {
-		allowed = min(allowed, sharing.Allowed)
+	if config.Weight > 0 && share.Allowed > 0 {
+		allowed = min(allowed, share.Allowed)
 	}
 	var now unix.Timespec
 	// The clock of bpf_ktime_get_ns.
@@ -44,7 +44,7 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	return State{
 		FairRate: units.BitRate(state.FairRate * 8),
 		Allowed:  units.BitRate(allowed * 8),
-		Unit:     units.BitRate(sharing.Unit * 8 >> unitShift),
+		Unit:     units.BitRate(share.Unit * 8 >> limitLimitFormatLIMIT_UNIT_SHIFT),
 		Queue:    time.Duration(max(0, state.FinishNs-now.Nano())),
 	}, nil
 }

@@ -35,7 +35,7 @@ func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	}
 }
 
-// Traffic that gives no heed leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
+// Unresponsive traffic leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
 // the rate is used, nothing is restored at once.
 func TestSilenceRestoresTheFairRate(t *testing.T) {
 	p := plane(t, 1)
@@ -51,7 +51,7 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := monotonic(t)
-		state := limitLimitState{FairRate: rate / 8 / 1000, WindowBytes: c.octets, WindowStartNs: uint64(now - 1e9)}
+		state := limitLimitState{FairRate: rate / 8 / 1000, IntervalBytes: c.octets, IntervalStartNs: uint64(now - 1e9)}
 		if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 			t.Fatal(err)
 		}

@@ -248,8 +248,8 @@ func countersAt(t *testing.T, p *DataPlane, scope int, direction Direction) Coun
 	return c
 }
 
-// What the outer scope refuses must not stay charged to the inner one.
-func TestRefusalGivesBackWhatInnerScopesCharged(t *testing.T) {
+// What the outer scope drops must not stay charged to the inner one.
+func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
 	client, server, address := path(t)
 	sink := udpSink(t, server, address)
 	p, process := limited(t, slow(4, 50, 60), slow(4, 20, 30))

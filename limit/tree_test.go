@@ -106,10 +106,10 @@ func TestGrandparentsAreChargedToTheDepthOfFour(t *testing.T) {
 	}
 }
 
-// A full parent refuses the child that has no minimum, and lets the other have its own.
+// A full parent drops packets of the child without a minimum, and admits those of the other within its own.
 func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	wide := slow(4, 300, 400)
-	// The children's limits are ten times the parent's, so that they refuse nothing themselves.
+	// The children's limits are ten times the parent's, so that they drop nothing themselves.
 	wide.Rate, wide.Burst = 10*MinRate, wide.Burst/10
 	p, packets := twins(t, slow(4, 10, 20), wide.below(1, MinRate), wide.below(1, 0))
 	began := time.Now()
@@ -134,7 +134,7 @@ func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	}
 }
 
-// In shadow a parent counts what its children would have let through, and not what they would have refused.
+// In shadow a parent counts what its children would have let through, and not what they would have dropped.
 func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	parent, child := slow(4, 300, 400), slow(4, 20, 30).below(1, 0)
 	parent.Shadow, child.Shadow = true, true
@@ -151,7 +151,7 @@ func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 }
 
 // A child whose rate rises keeps the octets of its queue, not their time: what was forced through while it might use little
-// would refuse everything for long after.
+// would drop everything for long after.
 func TestQueueFollowsTheRate(t *testing.T) {
 	wide := slow(4, 300, 400)
 	wide.Rate = 10 * MinRate
@@ -163,11 +163,11 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 	now := monotonic(t)
 	state.FinishNs = now + int64(1000*time.Second)
-	little := limitLimitSharing{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << costShift))}
+	little := limitLimitFairShare{Allowed: uint64(MinRate) / 8, Cost: uint64(8e9 / float64(MinRate) * (1 << limitLimitFormatLIMIT_COST_SHIFT))}
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(child), &state), p.objects.LimitShares.Put(uint32(child), &little)); err != nil {
 		t.Fatal(err)
 	}
-	if verdict, _ := send(t, p.objects.LimitEgress, packets[1]); verdict != refuse {
+	if verdict, _ := send(t, p.objects.LimitEgress, packets[1]); verdict != reject {
 		t.Errorf("verdict %d behind a queue of 1000 s", verdict)
 	}
 	got, err := p.State(1, Egress)
@@ -176,13 +176,13 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 }
 
-// A parent that no packet reaches, since its children refuse all, is told by them that it is not used.
+// A parent that no packet reaches, since its children drop all, learns from them that it is not used.
 func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
 	const parent = 2 * 0
-	little := limitLimitSharing{Unit: uint64(MinRate) / 8 << unitShift}
+	little := limitLimitFairShare{Unit: uint64(MinRate) / 8 << limitLimitFormatLIMIT_UNIT_SHIFT}
 	if err := p.objects.LimitShares.Put(uint32(parent), &little); err != nil {
 		t.Fatal(err)
 	}
@@ -197,14 +197,14 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	}
 }
 
-// A child's packet that has read the clock before its parent's window began tells of no silence.
-func TestAParentsWindowThatBeganLaterIsNoSilence(t *testing.T) {
+// A child's packet that has read the clock before its parent's interval began is no sign of silence.
+func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
 	p, packets := twins(t, wide, wide.below(1, 0), wide.below(1, 0))
 	const parent = 2 * 0
-	shares := limitLimitSharing{Unit: uint64(MinRate) / 8 << unitShift}
-	began := limitLimitState{WindowStartNs: uint64(monotonic(t) + int64(time.Hour))}
+	shares := limitLimitFairShare{Unit: uint64(MinRate) / 8 << limitLimitFormatLIMIT_UNIT_SHIFT}
+	began := limitLimitState{IntervalStartNs: uint64(monotonic(t) + int64(time.Hour))}
 	if err := errors.Join(p.objects.LimitShares.Put(uint32(parent), &shares), p.objects.LimitStates.Put(uint32(parent), &began)); err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,11 @@
 #include "slow.h"
 
 #define TURN_MOST (4 * SECOND) /* so that each has its turn before TCP gives up */
-#define CEILING 4              /* drop thresholds */
 
 /* The pace of a sender while the queue is full, octet/s: an equal part, or less where the fair rate of slow senders is. */
-static __always_inline __u64 turn_rate(const struct limit_state *state, const struct limit_sharing *sharing, __u64 rate)
+static __always_inline __u64 turn_rate(const struct limit_state *state, const struct limit_fair_share *share, __u64 rate)
 {
-	__u64 equal = equal_part(sharing, rate);
+	__u64 equal = equal_part(share, rate);
 
 	return slow(equal) && state->fair_rate < equal ? state->fair_rate | 1 : equal;
 }
@@ -29,13 +28,13 @@ static __always_inline __u64 turn_rate(const struct limit_state *state, const st
 /* How long the queue may be for a packet whose sender would sit out a timer, ns; the last part is not for slow ones' data. */
 static __always_inline __s64 ceiling_of(const struct terms *terms, __u64 pace)
 {
-	return CEILING * terms->drop_ns - (pace && slow(pace) ? terms->drop_ns >> 1 : 0);
+	return terms->ceiling_ns - (pace && slow(pace) ? terms->drop_ns >> 1 : 0);
 }
 
 /* Whether the sender of a packet of so many octets has its turn. An inner scope may have given it for this very packet. */
 static __always_inline __u32 has_turn(struct __sk_buff *skb, const struct packet *p, __u64 pace, __u64 wire)
 {
-	struct socket_state *known = remembered_of(skb);
+	struct socket_state *known = socket_state_of(skb);
 	__u64 pause = wire * SECOND / pace;
 
 	if (!slow(pace) || !known || known->turn_ns == p->now)
@@ -45,7 +44,7 @@ static __always_inline __u32 has_turn(struct __sk_buff *skb, const struct packet
 
 static __always_inline void take_turn(struct __sk_buff *skb, const struct packet *p)
 {
-	struct socket_state *known = remembered_of(skb);
+	struct socket_state *known = socket_state_of(skb);
 
 	if (known)
 		known->turn_ns = p->now;

@@ -11,7 +11,7 @@ import (
 // setCounted has so many TCP senders met in a scope at egress.
 func setCounted(t *testing.T, p *DataPlane, senders uint32) {
 	t.Helper()
-	var sharing limitLimitSharing
+	var sharing limitLimitFairShare
 	if err := p.objects.LimitShares.Lookup(uint32(0), &sharing); err != nil {
 		t.Fatal(err)
 	}
@@ -21,14 +21,14 @@ func setCounted(t *testing.T, p *DataPlane, senders uint32) {
 	}
 }
 
-// windowBytes are the octets offered in a scope's window at egress.
-func windowBytes(t *testing.T, p *DataPlane) uint64 {
+// intervalBytes are the octets offered in a scope's interval at egress.
+func intervalBytes(t *testing.T, p *DataPlane) uint64 {
 	t.Helper()
 	var state limitLimitState
 	if err := p.objects.LimitStates.Lookup(uint32(0), &state); err != nil {
 		t.Fatal(err)
 	}
-	return state.WindowBytes
+	return state.IntervalBytes
 }
 
 // A slow sender with nothing in flight passes a full queue once in the time of a segment, and then waits for its next turn: it is
@@ -44,7 +44,7 @@ func TestSlowSendersPassAFullQueueInTurns(t *testing.T) {
 			needStorage(t, a.plane)
 			fill(t, a.plane, 0, 2*l.Drop)
 			setCounted(t, a.plane, c.senders)
-			before, offered := counters(t, a.plane, 0), windowBytes(t, a.plane)
+			before, offered := counters(t, a.plane, 0), intervalBytes(t, a.plane)
 			for range 2 {
 				a.tell(t, 1000)
 				a.answered(t)
@@ -56,7 +56,7 @@ func TestSlowSendersPassAFullQueueInTurns(t *testing.T) {
 			if n := after.Forced - before.Forced; n < 2 {
 				t.Errorf("%d packets were forced, want both messages", n)
 			}
-			if got, want := windowBytes(t, a.plane)-offered, after.Bytes-before.Bytes; got != want {
+			if got, want := intervalBytes(t, a.plane)-offered, after.Bytes-before.Bytes; got != want {
 				t.Errorf("%d octets were offered, want the %d that were admitted", got, want)
 			}
 		})

@@ -126,11 +126,7 @@ func linkTable(cell *scenario.Cell) record.Table {
 func limitTable(cell *scenario.Cell) record.Table {
 	t := record.Table{Title: "Limits of the first combination", Columns: []string{"limit", "host", "direction", "rate", "by"}}
 	for _, l := range cell.Limits {
-		direction := "egress"
-		if l.Ingress {
-			direction = "ingress"
-		}
-		t.Rows = append(t.Rows, []string{l.Name, l.Host, direction, l.Rate.String(), string(l.Mechanism)})
+		t.Rows = append(t.Rows, []string{l.Name, l.Host, l.Direction.String(), l.Rate.String(), string(l.Mechanism)})
 	}
 	return t
 }

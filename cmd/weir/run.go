@@ -14,11 +14,14 @@ import (
 	"weir/limit/scoped"
 )
 
+// runFlags name the limit of each direction.
+var runFlags = [...]string{limit.Egress: "limit", limit.Ingress: "ingress"}
+
 // runOptions are the flags of weir run.
 type runOptions struct {
-	egress, ingress string
-	shadow          bool
-	summary         string
+	rates   [len(limit.Directions)]string
+	shadow  bool
+	summary string
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -28,7 +31,7 @@ func newRunCommand(a *app) *cobra.Command {
 		Short: "Run one command under a bandwidth limit, without any file",
 		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF
 enforces without a queue: TCP is paced below the rate, ECN-capable packets are
-marked, others make their sender slow down, and only what is left is refused.
+marked, others make their sender slow down, and only what is left is dropped.
 
 The exit status is the command's own. Loopback traffic is not limited. The
 limit ends with this process.`,
@@ -38,8 +41,8 @@ limit ends with this process.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return a.runLimited(command, args, options) },
 	}
-	command.Flags().StringVar(&options.egress, "limit", "", "what the command may send, as in 100Mbit")
-	command.Flags().StringVar(&options.ingress, "ingress", "", "what it may receive: marks where ECN allows it, drops otherwise")
+	command.Flags().StringVar(&options.rates[limit.Egress], runFlags[limit.Egress], "", "what the command may send, as in 100Mbit")
+	command.Flags().StringVar(&options.rates[limit.Ingress], runFlags[limit.Ingress], "", "what it may receive: marks where ECN allows it, drops otherwise")
 	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
 	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
 	command.Flags().SetInterspersed(false)
@@ -47,15 +50,17 @@ limit ends with this process.`,
 }
 
 func (a *app) runLimited(command *cobra.Command, args []string, options runOptions) error {
-	egress, err := limitFlag("--limit", options.egress, options.shadow)
-	if err != nil {
-		return err
+	limits := map[limit.Direction]*limit.Limit{}
+	for of, flag := range runFlags {
+		l, err := limitFlag("--"+flag, options.rates[of], options.shadow)
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			limits[limit.Direction(of)] = l
+		}
 	}
-	ingress, err := limitFlag("--ingress", options.ingress, options.shadow)
-	if err != nil {
-		return err
-	}
-	if egress == nil && ingress == nil {
+	if len(limits) == 0 {
 		return fault.New(fault.Usage, "give --limit, --ingress or both, as in --limit 100Mbit", "no limit is given")
 	}
 	if options.summary != "" {
@@ -64,7 +69,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 		}
 	}
 	outcome, err := scoped.Run(command.Context(), scoped.Command{
-		Args: args, Egress: egress, Ingress: ingress,
+		Args: args, Limits: limits,
 		Waiting: func(n int) {
 			a.say("%s has ended; %d processes that it started have not, and stay limited", args[0], n)
 		},
@@ -98,22 +103,20 @@ func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
 
 // summarize says on standard error what was done; standard output is the command's.
 func (a *app) summarize(outcome scoped.Outcome, file string) error {
-	line := func(name string, c *limit.Counters) {
-		if c == nil {
-			return
+	out := map[string]any{"format": "weir-run/1", "status": outcome.Status, "elapsed_ns": outcome.Elapsed}
+	for _, of := range limit.Directions {
+		c, limited := outcome.Counted[of]
+		if !limited {
+			continue
 		}
 		rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
-		a.say("%s: %s at %s; %d packets marked, %d reductions, %d refused", name, units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+		a.say("%s: %s at %s; %d packets marked, %d reductions, %d refused", [...]string{limit.Egress: "sent", limit.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+		out[of.String()] = c
 	}
-	line("sent", outcome.Egress)
-	line("received", outcome.Ingress)
 	if file == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(struct {
-		Format string `json:"format"`
-		scoped.Outcome
-	}{"weir-run/1", outcome}, "", "  ")
+	text, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}

@@ -26,13 +26,13 @@ func (e *Engine) FindEscapes(status *Status) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	census, err := sockdiag.NewCensus()
+	snapshot, err := sockdiag.TakeSnapshot()
 	if err != nil {
 		return err
 	}
 	found := map[string][]sockdiag.Escape{}
 	for name, id := range groups {
-		if found[name], err = census.Escaped(id); err != nil {
+		if found[name], err = snapshot.Escaped(id); err != nil {
 			return fmt.Errorf("scope %s: %w", name, err)
 		}
 	}

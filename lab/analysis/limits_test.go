@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/direction"
 	"weir/lab/limits"
 	"weir/lab/run"
 	"weir/lab/scenario"
@@ -34,7 +35,7 @@ func TestLimitUse(t *testing.T) {
 		payload uint64 // octets in 100 ms that use all of 10 Mbit/s; 0: the flow is not under the limit
 	}{
 		{"bulk", bulk, scenario.Limit{Host: "a"}, 125_000 * 1448 / 1514},
-		{"bulk at its receiver", bulk, scenario.Limit{Host: "b", Ingress: true}, 125_000 * 1448 / 1514},
+		{"bulk at its receiver", bulk, scenario.Limit{Host: "b", Direction: direction.Ingress}, 125_000 * 1448 / 1514},
 		{"bulk, acknowledgements limited", bulk, scenario.Limit{Host: "b"}, 0},
 		{"answers", answers, scenario.Limit{Host: "a"}, 125_000 * 1448 / 1514},
 		{"requests", asks, scenario.Limit{Host: "a"}, 0},

@@ -88,18 +88,11 @@ func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent c
 		return err
 	}
 	for _, l := range g.limits {
-		if err := i.plane.Set(scope, direction(l), settings(l)); err != nil {
+		if err := i.plane.Set(scope, l.Direction, settings(l)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func direction(l scenario.Limit) limit.Direction {
-	if l.Ingress {
-		return limit.Ingress
-	}
-	return limit.Egress
 }
 
 // settings are the limit in the words of its data plane.

@@ -131,7 +131,7 @@ func (i *Imposed) read(l scenario.Limit) (Status, bool, error) {
 	for scope, g := range i.groups {
 		for _, own := range g.limits {
 			if own.Name == l.Name {
-				counted, err := i.plane.Counters(scope, direction(l))
+				counted, err := i.plane.Counters(scope, l.Direction)
 				return statusOf(l, counted), true, err
 			}
 		}

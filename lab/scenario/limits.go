@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/internal/yamlfile"
 	"weir/lab/traffic"
@@ -14,7 +15,7 @@ import (
 type Limit struct {
 	Name      string
 	Host      string
-	Ingress   bool // of what the host receives; otherwise of what it sends
+	Direction direction.Direction
 	Mechanism Mechanism
 	Rate      units.BitRate // of IP packets and 14 octets of Ethernet header each
 	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales with the rate.
@@ -46,7 +47,7 @@ func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Con
 // On says whether the limit is on the flow's data: on what its sender sends, or its receiver receives.
 func (l Limit) On(f traffic.Flow) bool {
 	from, to := f.Data()
-	return l.Covers(f.Name) && (l.Ingress && to == l.Host || !l.Ingress && from == l.Host)
+	return l.Covers(f.Name) && [...]string{direction.Egress: from, direction.Ingress: to}[l.Direction] == l.Host
 }
 
 type limitFile struct {
@@ -65,7 +66,10 @@ type limitFile struct {
 func (b *builder) limits() {
 	for i, f := range b.file.Limits {
 		path := fmt.Sprintf("limits[%d]", i)
-		l := Limit{Name: f.Name, Host: f.Host, Ingress: f.Direction == "ingress", Mechanism: Mechanism(f.Mechanism), Rate: f.Rate}
+		l := Limit{Name: f.Name, Host: f.Host, Mechanism: Mechanism(f.Mechanism), Rate: f.Rate}
+		if f.Direction != "" {
+			_ = l.Direction.UnmarshalText([]byte(f.Direction)) // one of the two, or there is an error already
+		}
 		for _, threshold := range []struct {
 			from *units.Duration
 			to   *time.Duration
@@ -103,7 +107,7 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	switch {
 	case l.Rate == 0:
 		b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing could be sent", path)
-	case l.Mechanism.Queue() && l.Ingress:
+	case l.Mechanism.Queue() && l.Direction == direction.Ingress:
 		b.complain(f.At("mechanism"), "limit the egress of the hosts that send", "%s.mechanism: %s queues what a device sends; it cannot limit ingress", path, l.Mechanism)
 	case l.Mechanism.Queue() && len(l.Flows) > 0:
 		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits everything that a device sends", path, l.Mechanism)
@@ -116,7 +120,7 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 		if other.Host != l.Host || !overlap(other, l) {
 			continue
 		}
-		if other.Ingress == l.Ingress {
+		if other.Direction == l.Direction {
 			b.complain(f.Self, "name different flows for each", "%s: limit %q is on the same traffic of %s", path, other.Name, l.Host)
 		} else if !slices.Equal(other.Flows, l.Flows) {
 			b.complain(f.At("flows"), "name the same flows in both", "%s.flows: limit %q is on some of these flows and not on all", path, other.Name)

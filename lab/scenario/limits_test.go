@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 )
 
@@ -26,10 +27,10 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, in := cells[0].Limits[0], cells[0].Limits[1]
-	if out.Rate != 1e6 || out.Mark != time.Millisecond || out.Drop != 5*time.Millisecond || out.Burst != 2*time.Millisecond || out.Ingress {
+	if out.Rate != 1e6 || out.Mark != time.Millisecond || out.Drop != 5*time.Millisecond || out.Burst != 2*time.Millisecond || out.Direction != direction.Egress {
 		t.Errorf("the first limit: %+v", out)
 	}
-	if !in.Ingress || in.Mechanism != Classic || in.Mark != 0 || len(cells[0].Limits) != 3 {
+	if in.Direction != direction.Ingress || in.Mechanism != Classic || in.Mark != 0 || len(cells[0].Limits) != 3 {
 		t.Errorf("the others: %+v", cells[0].Limits)
 	}
 	flows := cells[0].Phases[0].Flows
@@ -39,9 +40,9 @@ func TestLimits(t *testing.T) {
 		want  bool
 	}{
 		{Limit{Host: "b"}, 0, true},                            // what b sends
-		{Limit{Host: "b", Ingress: true}, 0, false},            // of which b receives acknowledgements alone
+		{Limit{Host: "b", Direction: direction.Ingress}, 0, false},            // of which b receives acknowledgements alone
 		{Limit{Host: "b"}, 1, true},                            // answers, which are longer than what is asked with
-		{Limit{Host: "c", Ingress: true}, 1, true},             // the same where they arrive
+		{Limit{Host: "c", Direction: direction.Ingress}, 1, true},             // the same where they arrive
 		{Limit{Host: "b", Flows: []string{"two"}}, 0, false},   // another flow
 		{Limit{Host: "c", Flows: []string{"three"}}, 2, false}, // what c receives
 	} {

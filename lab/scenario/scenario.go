@@ -53,7 +53,7 @@ type Expectation struct {
 	Subject    string
 	Where      record.Labels // the cells it speaks of; empty: all
 	RelativeTo record.Labels // labels that replace those of Where to find the cells to compare with; nil: absolute
-	Min, Max   *float64      // in base units, or a ratio; compared with the interval: see lab's README
+	Min, Max   *float64      // in base units, or a ratio; the mean is compared with them
 }
 
 // Published is a figure from the literature, drawn and printed beside the measurement.

@@ -23,21 +23,19 @@ import (
 
 const prefix = "weir-run-"
 
-// Command is what to run and how much of the network it may use. A nil limit leaves that direction alone.
+// Command is what to run and how much of the network it may use. A direction without a limit is left alone.
 type Command struct {
-	Args    []string
-	Egress  *limit.Limit
-	Ingress *limit.Limit
+	Args   []string
+	Limits map[limit.Direction]*limit.Limit
 	// Waiting is called once when the command has ended and processes that it started have not.
 	Waiting func(processes int)
 }
 
 // Outcome is how the command ended and what it used.
 type Outcome struct {
-	Status  int             `json:"status"` // the command's exit status; 128 + signal if a signal ended it
-	Elapsed time.Duration   `json:"elapsed_ns"`
-	Egress  *limit.Counters `json:"egress,omitempty"`
-	Ingress *limit.Counters `json:"ingress,omitempty"`
+	Status  int // the command's exit status; 128 + signal if a signal ended it
+	Elapsed time.Duration
+	Counted map[limit.Direction]limit.Counters // of the directions that were limited
 }
 
 // Run runs the command to its end and to the end of every process that it started. When ctx ends they are terminated.
@@ -79,10 +77,7 @@ func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 	if err := plane.AssignCgroup(id, 0); err != nil {
 		return err
 	}
-	for direction, l := range map[limit.Direction]*limit.Limit{limit.Egress: c.Egress, limit.Ingress: c.Ingress} {
-		if l == nil {
-			continue
-		}
+	for direction, l := range c.Limits {
 		if err := plane.Set(0, direction, *l); err != nil {
 			return fault.Wrap(fmt.Errorf("limit %s: %w", direction, err), fault.Usage, "choose another rate")
 		}
@@ -157,19 +152,13 @@ func signalAll(group cgroup.Cgroup, signal syscall.Signal) {
 }
 
 func account(plane *limit.DataPlane, c Command, out Outcome) (Outcome, error) {
-	for direction, l := range map[limit.Direction]*limit.Limit{limit.Egress: c.Egress, limit.Ingress: c.Ingress} {
-		if l == nil {
-			continue
-		}
+	out.Counted = map[limit.Direction]limit.Counters{}
+	for direction := range c.Limits {
 		counted, err := plane.Counters(0, direction)
 		if err != nil {
 			return out, err
 		}
-		if direction == limit.Egress {
-			out.Egress = &counted
-		} else {
-			out.Ingress = &counted
-		}
+		out.Counted[direction] = counted
 	}
 	return out, nil
 }

@@ -14,6 +14,11 @@ import (
 	"weir/limit"
 )
 
+// capped is a limit on what is sent.
+func capped() map[limit.Direction]*limit.Limit {
+	return map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1e6}}
+}
+
 // left lists this process's own cgroups of package scoped.
 func left(t *testing.T) []string {
 	t.Helper()
@@ -41,7 +46,7 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := len(left(t))
-			got, err := Run(context.Background(), Command{Args: []string{"sh", "-c", test.script}, Egress: &limit.Limit{Rate: 1e6}})
+			got, err := Run(context.Background(), Command{Args: []string{"sh", "-c", test.script}, Limits: capped()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +67,7 @@ func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
 	waited := 0
 	_, err := Run(context.Background(), Command{
 		Args:    []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
-		Egress:  &limit.Limit{Rate: 1e6},
+		Limits:  capped(),
 		Waiting: func(n int) { waited = n },
 	})
 	if err != nil {
@@ -77,7 +82,7 @@ func TestRunEndsEverythingWhenItIsInterrupted(t *testing.T) {
 	testutil.NeedRoot(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	got, err := Run(ctx, Command{Args: []string{"sh", "-c", "sleep 60 & sleep 60"}, Egress: &limit.Limit{Rate: 1e6}})
+	got, err := Run(ctx, Command{Args: []string{"sh", "-c", "sleep 60 & sleep 60"}, Limits: capped()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +92,7 @@ func TestRunEndsEverythingWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestRunNamesACommandThatDoesNotExist(t *testing.T) {
-	_, err := Run(context.Background(), Command{Args: []string{"weir-no-such-command"}, Egress: &limit.Limit{Rate: 1e6}})
+	_, err := Run(context.Background(), Command{Args: []string{"weir-no-such-command"}, Limits: capped()})
 	if fault.Of(err) != fault.Usage || !strings.Contains(err.Error(), "weir-no-such-command") {
 		t.Errorf("got %v", err)
 	}

@@ -9,9 +9,9 @@ import (
 // that the kernel takes from every real-time thread.
 const busy = 0.9
 
-// patient is how many times as long as a full ring takes a frame may wait before the device counts as interrupted. What comes
+// standstill is how many times as long as a full ring takes a frame may wait before the device counts as interrupted. What comes
 // behind the ring, the rounds of the device's thread and the receiver's ring, takes up to twice as long again.
-const patient = 4
+const standstill = 4
 
 // hopeless is the share of lost frames from which on a trial tells enough: no interruption takes so long.
 const hopeless = 0.2
@@ -32,7 +32,7 @@ func (c Config) disturbed(t Trial, o Outcome) (reasons []string) {
 			continue
 		}
 		full := time.Duration(float64(d.Ring)/f.Forwarded*1e9) + coalesce
-		if waited := time.Duration(f.Delay.Max()); waited > patient*full {
+		if waited := time.Duration(f.Delay.Max()); waited > standstill*full {
 			reasons = append(reasons, fmt.Sprintf("the device stood still: a frame waited for %s where a full ring takes %s", waited.Round(time.Microsecond), full.Round(time.Microsecond)))
 		}
 	}

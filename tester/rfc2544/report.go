@@ -69,7 +69,7 @@ func (r Report) notes() []string {
 	}
 	if slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Outcome.Device != nil }) {
 		notes = append(notes, fmt.Sprintf("the device runs on this machine: in place of what other programs took, a trial with losses is not valid where other work kept the device's thread from its processor for more than %.0f %% of it, or a frame waited more than %d times as long as a full receive ring takes; losses of more than %.0f %% count in any case",
-			100*c.MaxWaited, patient, 100*hopeless))
+			100*c.MaxWaited, standstill, 100*hopeless))
 	}
 	if c.IsQuick {
 		notes = append(notes, fmt.Sprintf("a quick look, not an RFC 2544 result: final trials of %s instead of 60 s, waits of %s, %s and %s instead of 2, 2 and 5 s, %d latency runs of %s instead of 20 of 120 s, %d burst searches instead of 50",

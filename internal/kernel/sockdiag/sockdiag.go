@@ -1,7 +1,7 @@
 // Package sockdiag reads what the kernel says of open sockets (sock_diag(7)): which cgroup each belongs to.
 //
 // A socket keeps the cgroup of the process that opened it, wherever that process moves afterwards, and so do the sockets
-// that it accepts. [Census] finds those that a cgroup's processes use and that belong elsewhere.
+// that it accepts. [Snapshot] finds those that a cgroup's processes use and that belong elsewhere.
 package sockdiag
 
 import (

@@ -94,11 +94,11 @@ func escaped(t *testing.T, group cgroup.Cgroup) []Escape {
 	if err != nil {
 		t.Fatal(err)
 	}
-	census, err := NewCensus()
+	snapshot, err := TakeSnapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := census.Escaped(id)
+	got, err := snapshot.Escaped(id)
 	if errors.Is(err, ErrNoCgroups) {
 		testutil.Need(t, "INET_DIAG_CGROUP_ID", err)
 	}
@@ -109,11 +109,11 @@ func escaped(t *testing.T, group cgroup.Cgroup) []Escape {
 }
 
 func TestACgroupThatDoesNotExistHasNoEscapes(t *testing.T) {
-	census, err := NewCensus()
+	snapshot, err := TakeSnapshot()
 	if err != nil {
 		testutil.Need(t, "cgroup v2", err)
 	}
-	if got, err := census.Escaped(1 << 60); err != nil || got != nil {
+	if got, err := snapshot.Escaped(1 << 60); err != nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -31,7 +31,7 @@ const openAtOnce = 8 // cables
 func Part(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(memoryLimit)
-	hasten()
+	raisePriority()
 	orders, reports := json.NewDecoder(in), json.NewEncoder(out)
 	var first order
 	if err := orders.Decode(&first); err != nil {

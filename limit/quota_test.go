@@ -14,15 +14,15 @@ import (
 	"weir/internal/testutil"
 )
 
-// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for creditMost of them in advance.
+// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for quotaMost of them in advance.
 const (
-	creditCost = 125 * time.Millisecond
-	creditMost = 25
+	quotaCost = 125 * time.Millisecond
+	quotaMost = 25
 )
 
 // generous runs ahead by 400 packets.
 func generous() Limit {
-	l := slow(16*creditMost, 100, 200)
+	l := slow(16*quotaMost, 100, 200)
 	l.Reserve = 0
 	return l
 }
@@ -31,14 +31,14 @@ func generous() Limit {
 // the rate.
 func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	t.Helper()
-	config := l.config()
+	config := l.config(Egress)
 	state := limitLimitState{FairRate: 2 * config.Rate}
 	if held {
 		state.FairRate = config.Rate
 	}
 	now := monotonic(t)
-	// The window stays open, so that the fair rate stays as it is.
-	state.FinishNs, state.WindowStartNs = now+int64(queued)*int64(creditCost)-int64(l.Burst), uint64(now)
+	// The interval does not end, so that the fair rate stays as it is.
+	state.FinishNs, state.IntervalStartNs = now+int64(queued)*int64(quotaCost)-int64(l.Burst), uint64(now)
 	if err := errors.Join(p.objects.LimitStates.Put(uint32(2*scope), &state), p.Set(scope, Egress, l)); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func sendFrame(t *testing.T, p *DataPlane, frame []byte, scope, packets int) int
 
 // packetsCharged is for how many packets a queue has advanced by so many ns, to the nearest.
 func packetsCharged(ns int64) int {
-	return int((time.Duration(ns) + creditCost/2) / creditCost)
+	return int((time.Duration(ns) + quotaCost/2) / quotaCost)
 }
 
 func stateOf(t *testing.T, p *DataPlane, scope int) (state limitLimitState) {
@@ -86,7 +86,7 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 	}{
 		{"far from the limit", 1, 0, false, generous(), true},
 		{"in two scopes", 2, 0, false, generous(), true},
-		{"behind half of the burst", 1, 9 * creditMost, false, generous(), false},
+		{"behind half of the burst", 1, 9 * quotaMost, false, generous(), false},
 		{"held by the fair rate", 1, 0, true, generous(), false},
 		{"with a weight among siblings", 1, 0, false, generous().below(1, 0), false},
 	} {
@@ -108,7 +108,7 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 				}
 				most := packets
 				if test.advance {
-					most += creditMost
+					most += quotaMost
 				}
 				if got < packets || got > most {
 					t.Errorf("charged for %d packets, sent %d, and %d at most in advance", got, packets, most-packets)
@@ -122,22 +122,22 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 	}
 }
 
-// Whatever was charged in advance, a scope admits what its burst and threshold hold, and refuses the rest.
-func TestCreditAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
+// Whatever was charged in advance, a scope admits what its burst and threshold hold, and drops the rest.
+func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	p := plane(t, 1)
 	needStorage(t, p)
 	l := generous()
 	lavish(t, p, 0, 0, false, l)
 	began := time.Now()
 	// Half a packet of slack is in slow's threshold.
-	const hold = 16*creditMost + 200
+	const hold = 16*quotaMost + 200
 	stream(t, p, 0, 2*hold)
 	c := counters(t, p, 0)
 	if c.Packets+c.Refused != 2*hold || c.Packets > hold+drained(began) {
 		t.Errorf("%d admitted and %d refused of %d; the queue holds %d", c.Packets, c.Refused, 2*hold, hold)
 	}
 	// A tick in between may have ended what was paid.
-	if c.Packets < hold-2*creditMost {
+	if c.Packets < hold-2*quotaMost {
 		t.Errorf("%d admitted, the queue holds %d", c.Packets, hold)
 	}
 }

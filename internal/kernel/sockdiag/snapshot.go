@@ -23,23 +23,23 @@ type Escape struct {
 	Cgroup  uint64 `json:"cgroup"`  // the id of the cgroup that it belongs to
 }
 
-// Census looks at the sockets of the host's processes at one time. It asks each network namespace once, when a process of
+// Snapshot looks at the sockets of the host's processes at one time. It asks each network namespace once, when a process of
 // it is first met, whatever the number of processes and cgroups. It is not safe for concurrent use.
-type Census struct {
+type Snapshot struct {
 	root  string
 	paths map[uint64]string            // of cgroups, by id
 	known map[uint64]map[uint64]uint64 // network namespace's inode -> socket's inode -> cgroup
 }
 
-// NewCensus lists the cgroups.
-func NewCensus() (*Census, error) {
+// TakeSnapshot lists the cgroups.
+func TakeSnapshot() (*Snapshot, error) {
 	root, err := cgroup.Root()
 	if err != nil {
 		return nil, err
 	}
-	c := &Census{root: root, known: map[uint64]map[uint64]uint64{}}
-	c.paths, err = below(root)
-	return c, err
+	s := &Snapshot{root: root, known: map[uint64]map[uint64]uint64{}}
+	s.paths, err = below(root)
+	return s, err
 }
 
 // below maps the ids of the cgroup at path and of all below to their paths.
@@ -67,9 +67,9 @@ func below(path string) (map[uint64]string, error) {
 // to a cgroup outside, ordered by inode: sockets that were open before their process moved, that a process outside has
 // passed on, or that such a listening socket has accepted. The way out is to restart the process inside the cgroup. A
 // cgroup that does not exist has none. The error is ErrNoCgroups where the kernel does not tell.
-func (c *Census) Escaped(id uint64) ([]Escape, error) {
-	path, exists := c.paths[id]
-	if !exists || path == c.root {
+func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
+	path, exists := s.paths[id]
+	if !exists || path == s.root {
 		return nil, nil
 	}
 	inside, err := below(path)
@@ -83,7 +83,7 @@ func (c *Census) Escaped(id uint64) ([]Escape, error) {
 			continue // it has gone away meanwhile, or its processes are listed where its threads' domain begins
 		}
 		for _, pid := range pids {
-			if err := c.look(pid, inside, found); err != nil {
+			if err := s.look(pid, inside, found); err != nil {
 				return nil, err
 			}
 		}
@@ -92,12 +92,12 @@ func (c *Census) Escaped(id uint64) ([]Escape, error) {
 }
 
 // look adds the process's sockets that belong to none of the cgroups. A process that ends meanwhile has none.
-func (c *Census) look(pid int, inside map[uint64]string, found map[uint64]Escape) error {
+func (s *Snapshot) look(pid int, inside map[uint64]string, found map[uint64]Escape) error {
 	inodes := socketsOf(pid)
 	if len(inodes) == 0 {
 		return nil
 	}
-	sockets, err := c.namespaceOf(pid)
+	sockets, err := s.namespaceOf(pid)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func socketsOf(pid int) (inodes []uint64) {
 }
 
 // namespaceOf returns the sockets of the process's network namespace. Sockets that it has open in others are not seen.
-func (c *Census) namespaceOf(pid int) (map[uint64]uint64, error) {
+func (s *Snapshot) namespaceOf(pid int) (map[uint64]uint64, error) {
 	ns, err := netns.OpenPath(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
 		return nil, nil
@@ -144,13 +144,13 @@ func (c *Census) namespaceOf(pid int) (map[uint64]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, asked := c.known[id]; !asked {
-		if c.known[id], err = Cgroups(ns); err != nil {
-			delete(c.known, id)
+	if _, asked := s.known[id]; !asked {
+		if s.known[id], err = Cgroups(ns); err != nil {
+			delete(s.known, id)
 			return nil, err
 		}
 	}
-	return c.known[id], nil
+	return s.known[id], nil
 }
 
 func command(pid int) string {

@@ -18,9 +18,9 @@ func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 		advance [2]bool // the generous scope and the other
 	}{
 		{"all far from their limits", func(*Limit) {}, 0, false, [2]bool{true, true}},
-		{"one behind half of its burst", func(*Limit) {}, 9 * creditMost, false, [2]bool{true, false}},
+		{"one behind half of its burst", func(*Limit) {}, 9 * quotaMost, false, [2]bool{true, false}},
 		{"one held by its fair rate", func(*Limit) {}, 0, true, [2]bool{true, false}},
-		{"one that allows less than two packets", func(l *Limit) { l.Burst = 20 * creditCost }, 0, false, [2]bool{true, false}},
+		{"one that allows less than two packets", func(l *Limit) { l.Burst = 20 * quotaCost }, 0, false, [2]bool{true, false}},
 		{"one of the classic algorithm", func(l *Limit) { l.Classic = true }, 0, false, [2]bool{true, false}},
 		{"one in shadow, all far", func(l *Limit) { l.Shadow = true }, 0, false, [2]bool{true, true}},
 		{"one in shadow and held", func(l *Limit) { l.Shadow = true }, 0, true, [2]bool{true, false}},
@@ -43,7 +43,7 @@ func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 	}
 }
 
-// A credit has one measure of a packet: the first scope's.
+// A quota has one measure of a packet: the first scope's.
 func TestScopesThatCountOtherOctetsAreChargedForEachPacket(t *testing.T) {
 	p := paired(t)
 	other := generous()
@@ -78,7 +78,7 @@ func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool)
 	stream(t, p, 0, packets)
 	for scope := range 2 {
 		charged, c := packetsCharged(stateOf(t, p, scope).FinishNs-finish[scope]), counters(t, p, scope)
-		if charged < packets || charged > packets+creditMost {
+		if charged < packets || charged > packets+quotaMost {
 			t.Errorf("scope %d was charged for %d packets, sent %d", scope, charged, packets)
 		}
 		if n := c.Packets - before[scope].Packets; n != uint64(packets) || c.Bytes-before[scope].Bytes < 1000*n {
@@ -89,8 +89,8 @@ func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool)
 	return advance
 }
 
-// What a near scope refuses, the others were not charged for, whatever was paid in advance; each octet is measured once.
-func TestRefusedPacketsUseNoCredit(t *testing.T) {
+// What a near scope drops, the others were not charged for, whatever was paid in advance; each octet is measured once.
+func TestDroppedPacketsUseNoQuota(t *testing.T) {
 	p := paired(t)
 	near := generous()
 	near.Classic, near.Reserve = true, time.Nanosecond
@@ -98,7 +98,7 @@ func TestRefusedPacketsUseNoCredit(t *testing.T) {
 	for farScope := range 2 {
 		nearScope := 1 - farScope
 		lavish(t, p, farScope, 0, false, generous())
-		lavish(t, p, nearScope, 16*creditMost+200-room, false, near)
+		lavish(t, p, nearScope, 16*quotaMost+200-room, false, near)
 		began := time.Now()
 		finish, before, refused := stateOf(t, p, farScope).FinishNs, counters(t, p, farScope), counters(t, p, nearScope)
 		stream(t, p, nearScope, packets)
@@ -110,10 +110,10 @@ func TestRefusedPacketsUseNoCredit(t *testing.T) {
 		if n := int(counters(t, p, nearScope).Refused - refused.Refused); n != packets-passed {
 			t.Errorf("%d packets refused, %d of %d passed", n, passed, packets)
 		}
-		if charged := packetsCharged(far.FinishNs - finish); charged < passed || charged > passed+creditMost {
+		if charged := packetsCharged(far.FinishNs - finish); charged < passed || charged > passed+quotaMost {
 			t.Errorf("scope %d was charged for %d packets, %d passed", farScope, charged, passed)
 		}
-		if measured := int(far.WindowBytes); measured > 1000*packets || measured < 1000*(passed-creditMost) {
+		if measured := int(far.IntervalBytes); measured > 1000*packets || measured < 1000*(passed-quotaMost) {
 			t.Errorf("scope %d measured %d octets, %d packets of 1000 passed", farScope, measured, passed)
 		}
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sockets that were open before the programs were attached, or are open when they end. */
-#ifndef WEIR_LIMIT_VISIT_H
-#define WEIR_LIMIT_VISIT_H
+#ifndef WEIR_LIMIT_ITERATOR_H
+#define WEIR_LIMIT_ITERATOR_H
 
 #include "maps.h"
 
 /*
- * Sockets are visited one network namespace at a time. The declarations stand in for the
+ * The iterator goes through one network namespace at a time. The declarations stand in for the
  * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
  */
 struct bpf_iter__tcp {
@@ -16,21 +16,21 @@ struct bpf_iter__tcp {
 };
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-#define DELACK_USUAL_US 200000 /* the kernel's TCP_DELACK_MAX */
+#define DELACK_DEFAULT_US 200000 /* the kernel's TCP_DELACK_MAX */
 
 /* Sets and clears callback flags and leaves those of other programs alone. */
 static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
 {
 	int flags = 0;
 
-	/* Kernels before 6.12 cannot tell the flags; to clear one there would clear them all. */
+	/* Kernels before 6.12 do not report the flags; to clear one there would clear them all. */
 	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)) && clear)
 		return;
 	flags = (flags | set) & ~clear;
 	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 }
 
-/* Asks for the callbacks of a socket, which pace it and look after its receive window. */
+/* Asks for the callbacks of a socket, which pace it and set its receive window. */
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
 {
@@ -60,28 +60,28 @@ int limit_free(struct bpf_iter__tcp *ctx)
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
 
 	if (known && known->pace) {
-		__u32 current = 0, rate = known->application;
+		__u32 current = 0, rate = known->own_rate;
 
 		/* What the application has set since is its own. */
 		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
 			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 		known->pace = 0;
 	}
-	if (known && known->window) {
-		__u32 window = UNBOUND;
+	if (known && known->cwnd) {
+		__u32 cwnd = UNBOUND;
 
-		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &window, sizeof(window));
-		known->window = 0;
+		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &cwnd, sizeof(cwnd));
+		known->cwnd = 0;
 	}
-	if (known && known->clamp) {
-		__u32 current = 0, own = known->own_clamp;
+	if (known && known->rwnd) {
+		__u32 current = 0, own = known->own_rwnd;
 
-		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->clamp)
+		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->rwnd)
 			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
-		known->clamp = 0;
+		known->rwnd = 0;
 	}
 	if (known && known->prompt) {
-		__u32 us = DELACK_USUAL_US;
+		__u32 us = DELACK_DEFAULT_US;
 
 		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
 		known->prompt = 0;

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// With round trips as long as a window the fair rate takes half of the step, up or down, and leaves a queue of a quarter
+// With round trips as long as an interval the fair rate takes half of the step, up or down, and leaves a queue of a quarter
 // of a round trip to the pauses of its senders.
 func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	const (
@@ -18,7 +18,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		trip        time.Duration
 		bytes       uint64        // offered in a second
 		queue       time.Duration // the shortest that a packet has met
-		least, most uint64        // percent of the fair rate of before; a busy machine makes the window longer
+		least, most uint64        // percent of the fair rate of before; a busy machine makes the interval longer
 	}{
 		"little used, short": {0, octets / 2, 0, 124, 140},
 		"little used, long":  {trip, octets / 2, 0, 109, 120},
@@ -28,27 +28,27 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		"queue, long":        {trip, octets, trip / 5, 98, 107},
 		"longer queue, long": {trip, octets, trip / 4 * 3, 83, 95},
 	} {
-		sharing := limitLimitSharing{Senders: 8, TripUs: uint32(c.trip / time.Microsecond)}
-		state := limitLimitState{FairRate: fair, IntervalNs: uint64(trip), WindowBytes: c.bytes, WindowQueueNs: int64(c.queue)}
+		sharing := limitLimitFairShare{Senders: 8, RttUs: uint32(c.trip / time.Microsecond)}
+		state := limitLimitState{FairRate: fair, IntervalLeastNs: uint64(trip), IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
 		if c.queue > 0 {
 			state.FinishNs = clock(t) + int64(time.Hour)
 		}
-		got, _ := closedWindowOf(t, l, sharing, state)
+		got, _ := endedIntervalOf(t, l, sharing, state)
 		if percent := got.FairRate * 100 / fair; percent < c.least || percent > c.most {
 			t.Errorf("%s: the fair rate is %d %% of before, want %d to %d", name, percent, c.least, c.most)
 		}
 	}
 }
 
-// Whoever begins again after a pause is heard of a round trip later: a census goes on for two of them.
-func TestCensusWaitsForSendersThatPause(t *testing.T) {
+// Whoever begins again after a pause is heard of a round trip later: a flow count continues for two of them.
+func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	const octets = 1_250_000 // a second's at 10 Mbit/s
 	l := Limit{Rate: 8 * octets, Mark: 100 * time.Millisecond, Drop: 10 * time.Second}
 	for trip, ended := range map[time.Duration]bool{0: true, 400 * time.Millisecond: true, 600 * time.Millisecond: false} {
-		sharing := limitLimitSharing{Counted: 3, TripUs: uint32(trip / time.Microsecond)}
-		got, after := closedWindowOf(t, l, sharing, limitLimitState{WindowBytes: octets, WindowLargest: packet})
-		if (got.Census == 1) != ended || (after.Senders == 3) != ended {
-			t.Errorf("round trips of %s: census %d, %+v", trip, got.Census, after)
+		sharing := limitLimitFairShare{Counted: 3, RttUs: uint32(trip / time.Microsecond)}
+		got, after := endedIntervalOf(t, l, sharing, limitLimitState{IntervalBytes: octets, IntervalLargest: packet})
+		if (got.FlowCount == 1) != ended || (after.Senders == 3) != ended {
+			t.Errorf("round trips of %s: flow count %d, %+v", trip, got.FlowCount, after)
 		}
 	}
 }
@@ -60,17 +60,17 @@ func TestSendersTellTheirRoundTrips(t *testing.T) {
 	needStorage(t, p)
 	delivered(t, process, client, server, address, 8, 16<<10)
 	for direction, told := range map[Direction]bool{Egress: true, Ingress: false} {
-		var sharing limitLimitSharing
+		var sharing limitLimitFairShare
 		if err := p.objects.LimitShares.Lookup(uint32(direction), &sharing); err != nil {
 			t.Fatal(err)
 		}
-		if (sharing.TripUs > 0) != told {
+		if (sharing.RttUs > 0) != told {
 			t.Errorf("%s: %+v", direction, sharing)
 		}
 	}
 }
 
-// Where flows follow promptly, a window with half too much and one with half too little leave the fair rate where it was, so
+// Where flows follow promptly, an interval with half too much and one with half too little leave the fair rate where it was, so
 // that pauses do not take the mean rate below the target.
 func TestPausesLeaveTheMeanRate(t *testing.T) {
 	const (
@@ -80,7 +80,7 @@ func TestPausesLeaveTheMeanRate(t *testing.T) {
 	l := Limit{Rate: 100_000_000, Mark: time.Second, Drop: 10 * time.Second}
 	both := 1.0
 	for _, bytes := range []uint64{octets / 2, octets * 3 / 2} {
-		got, _ := closedWindowOf(t, l, limitLimitSharing{Senders: 8}, limitLimitState{FairRate: fair, WindowBytes: bytes})
+		got, _ := endedIntervalOf(t, l, limitLimitFairShare{Senders: 8}, limitLimitState{FairRate: fair, IntervalBytes: bytes})
 		both *= float64(got.FairRate) / fair
 	}
 	// One step after the other, of a quarter each, would leave 94 %.

@@ -37,7 +37,7 @@ func TestUnconnectedSocketsAreChargedInAdvanceToo(t *testing.T) {
 			frame = datagram(t, ipv6, 0, payload6)
 		}
 		before := [2]uint64{counters(t, p, 0).Packets, counters(t, p, 1).Packets}
-		if got := sendFrame(t, p, frame, 0, packets); got <= packets || got > packets+creditMost {
+		if got := sendFrame(t, p, frame, 0, packets); got <= packets || got > packets+quotaMost {
 			t.Errorf("IPv6 %t: charged for %d packets, sent %d", ipv6, got, packets)
 		}
 		want := [2]uint64{packets, packets}
@@ -51,7 +51,7 @@ func TestUnconnectedSocketsAreChargedInAdvanceToo(t *testing.T) {
 }
 
 // Assignments that change are in force with the next packet, wherever a socket sends.
-func TestRememberedScopesEndWithTheirAssignment(t *testing.T) {
+func TestCachedScopesEndWithTheirAssignment(t *testing.T) {
 	p := elsewhere(t)
 	for scope := range 3 {
 		if err := p.Set(scope, Egress, Limit{Rate: MaxRate, Loopback: true}); err != nil {
@@ -97,8 +97,8 @@ func TestProcessorsThatShareASocketFindTheirOwnScopes(t *testing.T) {
 // No packet passes a scope that was not charged for it, whichever processor has paid in advance.
 func TestProcessorsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	p := elsewhere(t)
-	const octet = int64(creditCost) / 1000
-	const behind = 4 * creditMost // packets; a scope forgets what it was charged for where it is further ahead than its burst
+	const octet = int64(quotaCost) / 1000
+	const behind = 4 * quotaMost // packets; a scope forgets what it was charged for where it is further ahead than its burst
 	var start [3]int64
 	for scope := range 3 {
 		lavish(t, p, scope, behind, false, generous())
@@ -106,7 +106,7 @@ func TestProcessorsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	}
 	began := time.Now()
 	octets := shareSocket(t, p, 300, 3)
-	if time.Since(began) > behind*creditCost {
+	if time.Since(began) > behind*quotaCost {
 		testutil.Need(t, "cpu-affinity", errors.New("the scopes were idle while packets were sent"))
 	}
 	for scope := range 3 {

@@ -3,24 +3,24 @@
  * The scopes of where a datagram socket sends.
  *
  * Such a socket may send anywhere, connected or not, and several processors may use it at once. What was found for its last packet
- * is kept in one word, and what that packet was known by in three more, each exclusive-ored with the first: words that were not
+ * is kept in one word, and the key that it was found by in three more, each exclusive-ored with the first: words that were not
  * written together do not fit a packet, and nobody waits.
  */
-#ifndef WEIR_LIMIT_REMEMBER_H
-#define WEIR_LIMIT_REMEMBER_H
+#ifndef WEIR_LIMIT_FLOW_CACHE_H
+#define WEIR_LIMIT_FLOW_CACHE_H
 
 #include "scopes.h"
 
 /* A generation of scopes, or the number of a look-up, and an interface. */
-static __always_inline __u64 place(__u32 number, __u32 interface)
+static __always_inline __u64 cache_key(__u32 number, __u32 interface)
 {
 	return (__u64)number << 32 | interface;
 }
 
 /* What a packet's scopes depend on beside its socket. */
-static __always_inline struct remembered key_of(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
+static __always_inline struct flow_cache flow_key(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
 {
-	struct remembered key = {.where = place(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
+	struct flow_cache key = {.where = cache_key(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
 
 	if (kinds & MATCH_PREFIXES) {
 		key.high = (__u64)p->remote.address[0] << 32 | p->remote.address[1];
@@ -30,7 +30,7 @@ static __always_inline struct remembered key_of(struct __sk_buff *skb, const str
 }
 
 /*
- * Finds all scopes of a packet that belongs to no stream. known is 0 where nothing is remembered of its socket. Global like
+ * Finds all scopes of a packet that belongs to no stream. known is 0 where its socket has no storage. Global like
  * find_rest, to be verified once.
  */
 __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
@@ -39,13 +39,13 @@ __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct pac
 	if (!p || !settings)
 		return 0;
 	struct match_scopes found = {};
-	struct remembered key = {};
+	struct flow_cache key = {};
 
 	if (known) {
-		volatile struct remembered *last = &known->last;
+		volatile struct flow_cache *last = &known->last;
 		__u64 list = last->list;
 
-		key = key_of(skb, p, settings->kinds, *(volatile __u32 *)&known->number);
+		key = flow_key(skb, p, settings->kinds, *(volatile __u32 *)&known->number);
 		if ((last->high ^ list) == key.high && (last->low ^ list) == key.low && (last->where ^ list) == key.where)
 			return list;
 		found = known->scopes;
@@ -56,7 +56,7 @@ __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct pac
 	__u64 list = pack(&found);
 
 	if (known) {
-		volatile struct remembered *last = &known->last;
+		volatile struct flow_cache *last = &known->last;
 
 		last->list = list;
 		last->high = key.high ^ list;
