@@ -3,16 +3,25 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/units"
 	"weir/lab/fidelity"
+	"weir/lab/fidelity/witness"
 	"weir/lab/link"
 	"weir/lab/scenario"
 )
 
-// Fidelity is the gate of real measurements: probe frames before the traffic, counters and processor times around it.
+// Fidelity is the gate of real measurements: probe frames before the traffic, counters, processor times and a witness of
+// everything else around it.
 type Fidelity struct{}
+
+// Begin has a witness take down how the testbed was built. It ends with the bench.
+func (Fidelity) Begin(bench *Bench) (err error) {
+	bench.witness, err = witness.Open(bench.testbed())
+	return err
+}
 
 // Calibrate probes the emulated links one after the other, so that they do not disturb each other, and stops at the first
 // that is not what was asked.
@@ -25,8 +34,11 @@ func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibra
 		calibration, err := fidelity.Calibrate(ctx, fidelity.Link{
 			Name: l.Name, A: bench.end(2 * i), B: bench.end(2*i + 1), Forward: l.Forward, Reverse: l.Reverse,
 		})
-		if err != nil {
-			return all, err
+		switch {
+		case ctx.Err() != nil:
+			return all, ctx.Err()
+		case err != nil:
+			calibration.Problems = append(calibration.Problems, err.Error())
 		}
 		all = append(all, calibration)
 		if !calibration.OK() {
@@ -36,8 +48,11 @@ func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibra
 	return all, nil
 }
 
-// Watch observes the hosts' ends of the emulated links, the carrier and the processors.
-func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
+// Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts the witness.
+func (Fidelity) Watch(ctx context.Context, bench *Bench) (Watch, error) {
+	if err := bench.witness.Start(ctx); err != nil {
+		return nil, err
+	}
 	var ends []fidelity.Endpoint
 	for i, end := range bench.Topology.Ends {
 		if end.Carrier != "" {
@@ -48,14 +63,34 @@ func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge{watch}, nil
+	return judge{watch, bench}, nil
 }
 
-type judge struct{ watch *fidelity.Watch }
+type judge struct {
+	watch *fidelity.Watch
+	bench *Bench
+}
 
-func (j judge) Settled() error { return j.watch.Settled() }
+func (j judge) Settled() error {
+	j.bench.witness.Settled()
+	return j.watch.Settled()
+}
 
-func (j judge) Judge() (fidelity.Judgement, error) { return j.watch.Finish() }
+// Judge judges the run by what the witness saw first: it knows causes where the watch knows symptoms.
+func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error) {
+	judgement, err := j.watch.Finish()
+	if err != nil {
+		return judgement, err
+	}
+	report, err := j.bench.witness.Finish(ctx, j.bench.flows(phases))
+	if err != nil {
+		return judgement, err
+	}
+	judgement.Reasons = slices.Concat(report.Reasons, judgement.Reasons)
+	judgement.Valid = len(judgement.Reasons) == 0
+	judgement.Witness = &report
+	return judgement, nil
+}
 
 // end is a node's end of a link, by its place in Topology.Ends.
 func (b *Bench) end(index int) fidelity.Endpoint {
