@@ -67,7 +67,7 @@ type Judgement struct {
 	Busy        []float64     `json:"cpu_busy"`  // share of each processor's time that was not idle
 	Steal       float64       `json:"cpu_steal"` // share of all processors' time that the hypervisor took
 	// Stall is the longest time for which the carrier left a frame that had arrived or was due, Behind all such time of the
-	// link that had the most, in spans of link.BehindAfter and more.
+	// direction that had the most, in spans longer than the tolerated lateness.
 	Stall  time.Duration `json:"longest_stall_ns"`
 	Behind time.Duration `json:"behind_ns"`
 	// Witness is what was found beside: see package witness; nil where none watched.
@@ -79,14 +79,14 @@ type Limits struct {
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
 	Stall       time.Duration
-	Behind      float64 // share of the time
+	Behind      float64 // share of the time, in spans longer than LatenessP99
 	Busy        float64 // of the least busy processor: above it, no processor had time to spare
 	Steal       float64
 }
 
 // DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs or 5 % of it for the
 // median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is more; the carrier at a standstill for 50 ms at a
-// time and for 2 % of the time; 99 % busy; 5 % stolen.
+// time and, in spans longer than that percentile's tolerance, for 2 % of the time; 99 % busy; 5 % stolen.
 func DefaultLimits(shortest time.Duration) Limits {
 	return Limits{
 		LatenessP50: max(100*time.Microsecond, shortest/20),

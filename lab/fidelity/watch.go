@@ -138,15 +138,27 @@ func (w *Watch) judgeStalls(j *Judgement, after reading) {
 		stalls := difference(after.stalls[i], w.before.stalls[i])
 		if stalls.Count() > 0 {
 			j.Stall = max(j.Stall, time.Duration(stalls.Quantile(1)))
-			j.Behind = max(j.Behind, time.Duration(stalls.Sum()))
+			j.Behind = max(j.Behind, longer(stalls, w.limits.LatenessP99))
 		}
 	}
 	switch {
 	case j.Stall > w.limits.Stall:
 		j.reject("the %s stood still for %s while frames waited; %s are tolerated", w.carrying.Mechanism(), round(j.Stall), w.limits.Stall)
 	case j.Behind > time.Duration(w.limits.Behind*float64(span)):
-		j.reject("the %s stood still for %s of %s while frames waited; %.1f %% are tolerated", w.carrying.Mechanism(), round(j.Behind), round(span), 100*w.limits.Behind)
+		j.reject("the %s stood still for %s of %s while frames waited, longer than %s at a time; %.1f %% are tolerated",
+			w.carrying.Mechanism(), round(j.Behind), round(span), w.limits.LatenessP99, 100*w.limits.Behind)
 	}
+}
+
+// longer adds up the spans above a length.
+func longer(spans *hist.Histogram, than time.Duration) (sum time.Duration) {
+	for i, n := range spans.All() {
+		low, high := hist.Bounds(i)
+		if middle := time.Duration(low/2 + high/2); middle > than {
+			sum += time.Duration(n) * middle
+		}
+	}
+	return sum
 }
 
 func round(d time.Duration) time.Duration { return d.Round(time.Microsecond) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/lab/fidelity/witness"
@@ -76,13 +77,17 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	return result, e.load(ctx, bench, result, event)
 }
 
-// ended makes the end of a carrier a reason against the run: another attempt may go better. Any other error stays one.
+// ended makes the end of a carrier a reason against the run, as is what fails in a testbed that somebody has changed: another
+// attempt may go better. Any other error stays one.
 func (r *Result) ended(ctx context.Context, err error) error {
-	if !errors.Is(err, link.ErrBroken) || ctx.Err() != nil {
+	changed := r.Judgement.Witness != nil && len(r.Judgement.Witness.Reasons) > 0
+	switch {
+	case err == nil, ctx.Err() != nil, !errors.Is(err, link.ErrBroken) && !changed:
 		return err
-	}
-	if r.Valid || len(r.Reasons) == 0 {
-		r.Valid, r.Reasons = false, []string{err.Error()}
+	case errors.Is(err, link.ErrBroken):
+		text := err.Error()
+		text, _, _ = strings.Cut(text[strings.Index(text, link.ErrBroken.Error()):], "\n")
+		r.Valid, r.Reasons = false, append(r.Reasons, text)
 	}
 	return nil
 }
@@ -153,12 +158,12 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	if err = errors.Join(settled(), err); err != nil {
 		return fmt.Errorf("judge run: %w", err)
 	}
+	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	after, err := bench.counters()
 	if err != nil {
 		return err
 	}
 	result.Links = link.Difference(after, before)
-	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
 }

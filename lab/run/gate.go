@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,29 +24,15 @@ func (Fidelity) Begin(bench *Bench) (err error) {
 	return err
 }
 
-// Calibrate probes the emulated links one after the other, so that they do not disturb each other, and stops at the first
-// that is not what was asked.
+// Calibrate probes the emulated links.
 func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error) {
-	var all []fidelity.Calibration
+	var links []fidelity.Link
 	for i, l := range bench.Cell.Links {
-		if l.Plain {
-			continue
-		}
-		calibration, err := fidelity.Calibrate(ctx, fidelity.Link{
-			Name: l.Name, A: bench.end(2 * i), B: bench.end(2*i + 1), Forward: l.Forward, Reverse: l.Reverse,
-		})
-		switch {
-		case ctx.Err() != nil:
-			return all, ctx.Err()
-		case err != nil:
-			calibration.Problems = append(calibration.Problems, err.Error())
-		}
-		all = append(all, calibration)
-		if !calibration.OK() {
-			break
+		if !l.Plain {
+			links = append(links, fidelity.Link{Name: l.Name, A: bench.end(2 * i), B: bench.end(2*i + 1), Forward: l.Forward, Reverse: l.Reverse})
 		}
 	}
-	return all, nil
+	return fidelity.CalibrateAll(ctx, links)
 }
 
 // Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts the witness.
@@ -78,12 +65,14 @@ func (j judge) Settled() error {
 
 // Judge judges the run by what the witness saw first: it knows causes where the watch knows symptoms.
 func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error) {
-	judgement, err := j.watch.Finish()
-	if err != nil {
-		return judgement, err
-	}
 	report, err := j.bench.witness.Finish(ctx, j.bench.flows(phases))
 	if err != nil {
+		return fidelity.Judgement{}, err
+	}
+	judgement, err := j.watch.Finish()
+	switch {
+	case err != nil && len(report.Reasons) > 0 && !errors.Is(err, link.ErrBroken): // what the witness saw is why
+	case err != nil:
 		return judgement, err
 	}
 	judgement.Reasons = slices.Concat(report.Reasons, judgement.Reasons)

@@ -17,6 +17,7 @@ import (
 	"weir/internal/kernel/probe"
 	"weir/internal/testutil"
 	"weir/internal/wait"
+	"weir/lab/fidelity"
 	"weir/lab/link/emulator"
 	"weir/lab/link/rawsock"
 	"weir/lab/traffic/native"
@@ -141,7 +142,7 @@ func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur
 	t.Helper()
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	for _, program := range []string{"ip", "tc", "ethtool", "nft", "iptables-legacy", "sysctl", "ping", "chrt"} {
+	for _, program := range []string{"ip", "tc", "ethtool", "nft", "iptables-legacy", "sysctl", "ping"} {
 		testutil.Command(t, program)
 	}
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
@@ -164,8 +165,10 @@ func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur
 	return outcome
 }
 
-// patient lets no calibration fail: these runs are about what comes after.
+// patient does not calibrate: these runs are about what comes after.
 type patient struct{ Fidelity }
+
+func (patient) Calibrate(context.Context, *Bench) ([]fidelity.Calibration, error) { return nil, nil }
 
 func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
 	for _, c := range sabotages {

@@ -4,7 +4,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -25,7 +27,7 @@ var sabotages = []struct {
 }{
 	// Offloads
 	{"checksums left to the device", func(s *saboteur) { s.in("a", "ethtool -K path tx on") }, "a: offload tx-checksum-ip-generic of path was off and is on"},
-	{"TSO on", func(s *saboteur) { s.in("a", "ethtool -K path tx on tso on") }, "a: offload tx-tcp-segmentation of path was off and is on"},
+	{"TSO on", func(s *saboteur) { s.in("a", "ethtool -K path tx on sg on tso on") }, "a: offload tx-checksum-ip-generic of path was off and is on"},
 	{"TSO on and off", func(s *saboteur) {
 		s.in("a", "ethtool -K path tx on tso on")
 		s.wait(short)
@@ -40,7 +42,7 @@ var sabotages = []struct {
 	{"short queue at the sender", func(s *saboteur) { s.in("a", "tc qdisc replace dev path root pfifo limit 2") }, "a: qdisc 8"},
 	{"TBF at the sender", func(s *saboteur) {
 		s.in("a", "tc qdisc replace dev path root tbf rate 30mbit burst 20kb latency 50ms")
-	}, "of path at root: kind was added (tbf)"},
+	}, "a: device path: qdisc was pfifo and is tbf"},
 	{"TBF at the sender, taken away again", func(s *saboteur) {
 		s.in("a", "tc qdisc replace dev path root tbf rate 10mbit burst 20kb latency 50ms")
 		s.wait(short)
@@ -106,7 +108,7 @@ var sabotages = []struct {
 	}, "a: device path: MTU was 1500 and is 600 during the run"},
 	{"MTU inside the links", func(s *saboteur) { s.in("links", "ip link set l0b mtu 900") }, "the links' namespace: device l0b: MTU was 1500 and is 900"},
 	{"address of the receiver's device", func(s *saboteur) { s.in("b", "ip link set path address 02:00:00:00:00:77") }, "b: device path: address was"},
-	{"device down and up", func(s *saboteur) {
+	{"flapping link", func(s *saboteur) {
 		s.in("a", "ip link set path down")
 		s.wait(short)
 		s.in("a", "ip link set path up")
@@ -140,7 +142,7 @@ var sabotages = []struct {
 	{"frames put into the link", func(s *saboteur) { s.frames("links", "l0b", 50) }, "50 frames arrived at b that the link did not send"},
 	// Programs
 	{"XDP program that drops", func(s *saboteur) { s.attachXDP("b", "path", 200) }, "b: device path: XDP was"},
-	{"TCX program that drops", func(s *saboteur) { s.attachTCX("a", "path") }, "a: TCX programs of path at egress was added"},
+	{"TCX program that drops", func(s *saboteur) { s.attachTCX("a", "path") }, "packets that its protocols sent never came to a device: something inside drops them"},
 	// Machine
 	{"emulator stopped for 200 ms", func(s *saboteur) { s.stop(s.emulator(), 200*time.Millisecond) }, "the AF_XDP emulator stood still for"},
 	{"emulator stopped for 80 ms", func(s *saboteur) { s.stop(s.emulator(), 80*time.Millisecond) }, "the AF_XDP emulator stood still for"},
@@ -156,10 +158,29 @@ var sabotages = []struct {
 		}
 	}, "the process that measures stood still for"},
 	{"processors taken", func(s *saboteur) {
-		if err := exec.Command("sh", "-c", "for i in $(seq $(nproc)); do chrt -f 20 timeout 0.3 sh -c 'while :; do :; done' & done; wait").Run(); err != nil {
-			s.t.Error(err)
+		var all sync.WaitGroup
+		for range runtime.NumCPU() {
+			all.Go(func() { s.hog(300 * time.Millisecond) })
 		}
+		all.Wait()
 	}, "stood still for"},
+}
+
+// hog keeps a processor from everybody for a time, which ends by the hog's own clock.
+func (s *saboteur) hog(d time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 20}, 0)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		for end := time.Now().Add(d); time.Now().Before(end); {
+		}
+	}()
+	<-done
 }
 
 func foreignDatagrams(s *saboteur) {

@@ -11,7 +11,8 @@ import (
 
 // testbed describes the bench to the witness.
 func (b *Bench) testbed() witness.Testbed {
-	bed := witness.Testbed{Carrier: b.Topology.Carrier, Carrying: b.Carrying, Limited: isLimited(b.Cell)}
+	bed := witness.Testbed{Carrier: b.Topology.Carrier, Carrying: b.Carrying, Limited: isLimited(b.Cell),
+		Busy: slices.ContainsFunc(b.Cell.Phases, func(p scenario.Phase) bool { return p.Procedure != nil })}
 	testers := b.testers()
 	for _, node := range b.Cell.Nodes {
 		bed.Places = append(bed.Places, witness.Place{Name: node.Name, Namespace: b.Topology.Nodes[node.Name], Tested: slices.Contains(testers, node.Name)})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -34,7 +35,9 @@ func (w *Witness) openConfigurations() error {
 		w.configs = append(w.configs, configuration{name: p.Name, namespace: p.Namespace, tested: p.Tested})
 	}
 	if w.bed.Carrier != nil {
-		w.configs = append(w.configs, configuration{name: "the links' namespace", namespace: w.bed.Carrier})
+		w.configs = append(w.configs, configuration{name: "the links' namespace", namespace: w.bed.Carrier,
+			// XDP at a host's device asks something of its peer.
+			tested: tested(w.bed)})
 	}
 	return w.eachConfiguration(func(c *configuration) (err error) {
 		if c.built, err = netstate.Take(c.namespace); err != nil {
@@ -61,7 +64,7 @@ func (w *Witness) eachConfiguration(f func(*configuration) error) error {
 }
 
 // mostChanges is how many changes of one namespace are told.
-const mostChanges = 3
+const mostChanges = 4
 
 // changes says what of the configuration is not, or was not all the time, as it was built.
 func (w *Witness) changes(report *Report) ([]string, error) {
@@ -103,6 +106,8 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 	var all []string
 	digest := sha256.New()
 	for i, words := range found {
+		// What was done to a device comes before what followed from it.
+		slices.SortStableFunc(words, func(x, y string) int { return consequence(x) - consequence(y) })
 		if len(words) > mostChanges {
 			words = append(words[:mostChanges], fmt.Sprintf("%s: %d more changes", w.configs[i].name, len(words)-mostChanges))
 		}
@@ -112,6 +117,21 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 	}
 	report.Namespaces, report.Configuration = len(w.configs), hex.EncodeToString(digest.Sum(nil))
 	return all, nil
+}
+
+// consequence ranks what is said of a namespace: addresses, routes and settings that come and go with a device come last.
+func consequence(text string) int {
+	_, what, _ := strings.Cut(text, ": ")
+	rank := 1
+	for _, prefix := range []string{"address ", "route ", "neighbour ", "setting net/ipv6/conf/", "setting net/ipv4/conf/", "setting net/ipv6/neigh/", "setting net/ipv4/neigh/"} {
+		if strings.HasPrefix(what, prefix) {
+			rank = 2
+		}
+	}
+	if strings.HasPrefix(what, "device ") && !strings.Contains(what, "attribute ") {
+		rank = 0
+	}
+	return rank
 }
 
 // testers says whether a frame tester changes this where it works: its devices, their queues and programs.

@@ -27,8 +27,9 @@ const (
 	// A beat that comes later than this by beatLate counts as missed.
 	beatLate = 20 * time.Millisecond
 
-	mostPause  = 150 * time.Millisecond
-	mostMissed = 0.03 // share of the time
+	mostPause   = 150 * time.Millisecond
+	mostMissed  = 0.05 // share of the time, and leastMissed
+	leastMissed = 100 * time.Millisecond
 )
 
 func newPulse() *pulse {
@@ -84,9 +85,9 @@ func (p *pulse) end() (longest time.Duration, reasons []string) {
 	switch {
 	case p.longest > mostPause:
 		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s; %s are tolerated", p.longest.Round(time.Millisecond), mostPause))
-	case p.missed > time.Duration(mostMissed*float64(span)):
-		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s of %s; %.0f %% are tolerated",
-			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*mostMissed))
+	case p.missed > max(leastMissed, time.Duration(mostMissed*float64(span))):
+		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s of %s; %.0f %% and %s are tolerated",
+			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*mostMissed, leastMissed))
 	}
 	return p.longest, append(reasons, compareClocks(p.begin, now)...)
 }
