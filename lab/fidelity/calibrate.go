@@ -23,7 +23,7 @@ const (
 	trainTime     = 150 * time.Millisecond
 	trainFrames   = 4000
 	shortTime     = 60 * time.Millisecond // of the trains of many links
-	shortFrames   = 600
+	shortFrames   = 200
 	segments      = 8  // of a train
 	singles       = 30 // frames that measure the delay, one at a time
 	singleGap     = 2 * time.Millisecond

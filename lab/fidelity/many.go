@@ -19,26 +19,16 @@ const (
 	fast = units.BitRate(200e6)
 )
 
-// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are not what was asked then,
-// or lose frames on purpose, which short trains see badly, are calibrated again by Calibrate, each alone. It stops at the
+// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are not what was asked
+// then, twice, or lose frames on purpose, which short trains see badly, are calibrated again by Calibrate, each alone. It stops at the
 // first of these that is not what was asked. Links of which a probe failed have a problem that says so.
 func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 	all := make([]Calibration, len(links))
 	done := make([]bool, len(links))
-	if len(links) > few {
-		var group errgroup.Group
-		group.SetLimit(atOnce * runtime.NumCPU())
-		for i, l := range links {
-			if quick(l.Forward) && quick(l.Reverse) {
-				group.Go(func() error {
-					var err error
-					all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1})
-					done[i] = err == nil && all[i].OK()
-					return nil // measured again, alone
-				})
-			}
+	for _, each := range []int{atOnce, 1} {
+		if len(links) > few {
+			several(ctx, links, all, done, each*runtime.NumCPU())
 		}
-		_ = group.Wait()
 	}
 	for i, l := range links {
 		if done[i] {
@@ -57,6 +47,24 @@ func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 		}
 	}
 	return all, nil
+}
+
+// several calibrates those that are not done, so many at a time. What goes wrong is left for later.
+func several(ctx context.Context, links []Link, all []Calibration, done []bool, atOnce int) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, l := range links {
+		if done[i] || !quick(l.Forward) || !quick(l.Reverse) {
+			continue
+		}
+		group.Go(func() error {
+			var err error
+			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1})
+			done[i] = err == nil && all[i].OK()
+			return nil
+		})
+	}
+	_ = group.Wait()
 }
 
 func quick(d link.Direction) bool {

@@ -119,6 +119,12 @@ func (s *saboteur) stop(pid int, d time.Duration) {
 	}
 }
 
+func (s *saboteur) kill(pid int) {
+	if pid > 0 {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
 // frames sends frames past the stack of a node.
 func (s *saboteur) frames(node, device string, count int) {
 	s.t.Helper()

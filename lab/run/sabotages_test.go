@@ -147,9 +147,7 @@ var sabotages = []struct {
 	{"emulator stopped for 200 ms", func(s *saboteur) { s.stop(s.emulator(), 200*time.Millisecond) }, "the AF_XDP emulator stood still for"},
 	{"emulator stopped for 80 ms", func(s *saboteur) { s.stop(s.emulator(), 80*time.Millisecond) }, "the AF_XDP emulator stood still for"},
 	{"emulator killed", func(s *saboteur) {
-		if pid := s.emulator(); pid > 0 {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
+		s.kill(s.emulator())
 	}, "the links' carrier has ended"},
 	{"measuring process stopped", func(s *saboteur) {
 		self := strconv.Itoa(os.Getpid())

@@ -131,7 +131,9 @@ func (r Result) All() record.Table {
 	var same []Row
 	differing := r.Differing()
 	for _, row := range r.Rows {
-		if !slices.ContainsFunc(differing, func(d Row) bool { return d.key().Subject == row.Subject && d.Metric == row.Metric && d.Unit == row.Unit && maps.Equal(d.Labels, row.Labels) }) {
+		if !slices.ContainsFunc(differing, func(d Row) bool {
+			return d.key().Subject == row.Subject && d.Metric == row.Metric && d.Unit == row.Unit && maps.Equal(d.Labels, row.Labels)
+		}) {
 			same = append(same, row)
 		}
 	}

@@ -18,6 +18,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
 )
@@ -26,18 +30,64 @@ import (
 type State map[string]string
 
 // Take reads the configuration of ns; nil is the calling thread's own namespace.
-func Take(ns *netns.Namespace) (State, error) {
-	state := State{}
+func Take(ns *netns.Namespace) (State, error) { return take(ns, nil, State{}) }
+
+// Again reads the configuration of a namespace that was watched since it was in the state before. What is reported on each
+// change, and was not reported, is not read again: settings and offloads, which are most of it.
+func Again(ns *netns.Namespace, before State, reports []Change) (State, error) {
+	state, skip := State{}, map[string]bool{settingPrefix: true, offloadPrefix: before[reportsOffloads] != ""}
+	for _, c := range reports {
+		if strings.HasPrefix(c.What, "device ") || strings.HasPrefix(c.What, "so much") {
+			skip = nil // settings and offloads come and go with devices
+			break
+		}
+		if strings.HasPrefix(c.What, settingPrefix) || strings.HasPrefix(c.What, "a setting ") {
+			skip[settingPrefix] = false
+		}
+		if strings.HasPrefix(c.What, "offload") {
+			skip[offloadPrefix] = false
+		}
+	}
+	for key, value := range before {
+		if skip[settingPrefix] && strings.HasPrefix(key, settingPrefix) || skip[offloadPrefix] && strings.HasPrefix(key, offloadPrefix) {
+			state[key] = value
+		}
+	}
+	return take(ns, skip, state)
+}
+
+// Beginnings of keys, and the key that says that the kernel reports changes of offloads.
+const (
+	settingPrefix   = "setting "
+	offloadPrefix   = "offload "
+	reportsOffloads = "reports of offloads"
+)
+
+// take reads what is not to be skipped into the state.
+func take(ns *netns.Namespace, skip map[string]bool, state State) (State, error) {
 	err := ns.Do(func() error {
 		r, err := newReader(state)
 		if err != nil {
 			return err
 		}
 		defer r.close()
-		for _, read := range []func() error{r.devices, r.offloads, r.addresses, r.routing, r.neighbors, r.traffic, r.filters, r.programs, r.settings} {
+		reads := []func() error{r.devices, r.addresses, r.routing, r.neighbors, r.traffic, r.filters, r.programs}
+		if !skip[offloadPrefix] {
+			reads = append(reads, r.offloads)
+		}
+		if !skip[settingPrefix] {
+			reads = append(reads, r.settings)
+		}
+		for _, read := range reads {
 			if err := read(); err != nil {
 				return err
 			}
+		}
+		if handle, err := netlink.NewHandle(unix.NETLINK_GENERIC); err == nil {
+			if _, err := handle.GenlFamilyGet("ethtool"); err == nil {
+				state[reportsOffloads] = "yes"
+			}
+			handle.Close()
 		}
 		return nil
 	})

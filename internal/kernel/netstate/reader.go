@@ -104,15 +104,21 @@ func (r *reader) neighbors() error {
 	return r.each(unix.RTM_GETNEIGH, raw(make([]byte, unix.SizeofNdMsg)), r.decoder().neighbor)()
 }
 
+// plainKinds are qdiscs without classes and filters.
+var plainKinds = map[string]bool{"noqueue": true, "pfifo": true, "bfifo": true, "pfifo_fast": true}
+
 // traffic reads qdiscs of all devices, and of each device its classes and filters.
 func (r *reader) traffic() error {
-	var parents []nl.TcMsg
+	type place struct {
+		nl.TcMsg
+		kind string
+	}
+	var parents []place
 	err := r.dump(unix.RTM_GETQDISC, &nl.TcMsg{}, func(message []byte) error {
 		o, counts, err := r.decoder().qdisc(message)
 		if err == nil && counts {
 			r.add(o)
-			at := nl.DeserializeTcMsg(message)
-			parents = append(parents, *at)
+			parents = append(parents, place{*nl.DeserializeTcMsg(message), o.fields["kind"]})
 		}
 		return err
 	})
@@ -120,7 +126,7 @@ func (r *reader) traffic() error {
 		return err
 	}
 	for _, at := range parents {
-		if at.Handle == 0 { // the kernel's own, which have neither
+		if at.Handle == 0 || plainKinds[at.kind] { // they have neither
 			continue
 		}
 		if err := r.each(unix.RTM_GETTCLASS, (&nl.TcMsg{Ifindex: at.Ifindex}).Serialize(), r.decoder().class)(); err != nil {

@@ -74,7 +74,7 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		now, err := netstate.Take(c.namespace)
+		now, err := netstate.Again(c.namespace, c.built, reports)
 		if err != nil {
 			return err
 		}
