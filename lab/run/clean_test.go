@@ -55,27 +55,29 @@ func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {
 	for name, text := range clean {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("WEIR_RUN_DIR", t.TempDir())
-			s := parse(t, fmt.Sprintf("version: 1\ntitle: a clean run\nrepetitions: %d\nattempts: 1\nhosts: [a, b]\n", times)+strings.TrimSpace(text)+"\n")
-			outcome, err := Execute(t.Context(), s, Options{Carrier: emulator.New(emulator.Options{}), Generator: native.New(), Gate: patient{}, Seed: 1, KeepGoing: true})
-			if outcome == nil || len(outcome.Results) == 0 {
-				t.Fatal(err)
-			}
-			valid := 0
-			for i := range outcome.Results {
-				r := &outcome.Results[i]
+			s := parse(t, "version: 1\ntitle: a clean run\nrepetitions: 1\nattempts: 1\nhosts: [a, b]\n"+strings.TrimSpace(text)+"\n")
+			valid, frames := 0, uint64(0)
+			for n := range times {
+				outcome, err := Execute(t.Context(), s, Options{Carrier: emulator.New(emulator.Options{}), Generator: native.New(), Gate: patient{}, Seed: uint64(n)})
+				if outcome == nil || len(outcome.Results) != 1 {
+					t.Fatal(err)
+				}
+				r := &outcome.Results[0]
 				if r.Valid {
 					valid++
 				}
 				for _, reason := range r.Reasons {
 					if !isByTheMachine(reason) {
-						t.Errorf("repetition %d is refused: %s", r.Repetition, reason)
+						t.Errorf("run %d is refused: %s", n, reason)
 					}
 				}
-				if w := r.Judgement.Witness; w == nil || w.Frames == 0 || w.Settings == 0 || !w.Drained {
-					t.Errorf("repetition %d has no proof: %+v", r.Repetition, w)
+				w := r.Judgement.Witness
+				if w == nil || w.Frames == 0 || w.Settings == 0 || !w.Drained {
+					t.Fatalf("run %d has no proof: %+v", n, w)
 				}
+				frames += w.Frames
 			}
-			t.Logf("%d of %d runs are valid", valid, len(outcome.Results))
+			t.Logf("%d of %d runs are valid, %d frames are accounted for", valid, times, frames)
 		})
 	}
 }

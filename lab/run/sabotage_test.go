@@ -18,8 +18,10 @@ import (
 	"weir/internal/testutil"
 	"weir/internal/wait"
 	"weir/lab/fidelity"
+	"weir/lab/link"
 	"weir/lab/link/emulator"
 	"weir/lab/link/rawsock"
+	"weir/lab/scenario"
 	"weir/lab/traffic/native"
 )
 
@@ -171,10 +173,14 @@ func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur
 	return outcome
 }
 
-// patient does not calibrate: these runs are about what comes after.
+// patient does not calibrate, and does not find out what the machine carries: these runs are about what lies between.
 type patient struct{ Fidelity }
 
 func (patient) Calibrate(context.Context, *Bench) ([]fidelity.Calibration, error) { return nil, nil }
+
+func (patient) Capacity(context.Context, link.Carrier, *scenario.Cell) (string, error) {
+	return "", nil
+}
 
 func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
 	for _, c := range sabotages {
