@@ -18,12 +18,10 @@ type scopeKeys struct {
 // rateKeys are a rate, alone or with the part in a parent and the thresholds of the virtual queue.
 type rateKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            *units.BitRate  `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent; with one, its rate if left out."`
-	Min             *units.BitRate  `yaml:"min" doc:"What the parent keeps for it, whatever its siblings do. Only with a parent."`
-	Weight          *int            `yaml:"weight" doc:"Its part of the parent against its siblings' weights, 1 to 10000; 1 if left out. Only with a parent."`
-	Burst           *units.Duration `yaml:"burst" doc:"How far an idle scope may run ahead; scales with the rate if left out."`
-	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue from which packets are marked and senders slowed down."`
-	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue from which packets are rejected or dropped."`
+	Rate            *units.BitRate `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent; with one, its rate if left out."`
+	Min             *units.BitRate `yaml:"min" doc:"What the parent keeps for it, whatever its siblings do. Only with a parent."`
+	Weight          *int           `yaml:"weight" doc:"Its part of the parent against its siblings' weights, 1 to 10000; 1 if left out. Only with a parent."`
+	thresholdKeys
 }
 
 // UnmarshalText reads the short form: the rate alone.
@@ -82,11 +80,11 @@ func readScope(d *policy.Draft, s *policy.DraftScope) *Treatment {
 }
 
 // readRate checks what can be seen of a direction alone; a child's part in its parent is seen to by share.
-func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) *Rate {
+func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) *Limit {
 	if f == nil {
 		return nil
 	}
-	r, child, key := &Rate{}, s.Parent != "", of.String()
+	r, child, key := &Limit{}, s.Parent != "", of.String()
 	switch {
 	case f.Rate != nil && (*f.Rate < MinRate || *f.Rate > MaxRate):
 		d.Complain(s, key, "%s: rate %s is outside %s to %s", key, *f.Rate, MinRate, MaxRate)
@@ -106,12 +104,9 @@ func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) 
 	if !child && (f.Weight != nil || f.Min != nil) {
 		d.Complain(s, key, "%s: min and weight speak of a part in a parent: name one with parent", key)
 	}
-	for _, threshold := range []struct {
-		from *units.Duration
-		to   *time.Duration
-	}{{f.Burst, &r.Burst}, {f.Mark, &r.Mark}, {f.Drop, &r.Drop}} {
-		if threshold.from != nil {
-			*threshold.to = time.Duration(*threshold.from)
+	for _, t := range thresholds() {
+		if given := t.given(&f.thresholdKeys); given != nil {
+			*t.of(r) = time.Duration(*given)
 		}
 	}
 	if r.Mark != 0 && r.Drop != 0 && r.Mark >= r.Drop {

@@ -95,8 +95,8 @@ func TestTenThousandScopesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := policy.Scope{Name: "s9999", Selector: policy.Selector{Kind: "cgroup", Text: "/tenants/t9999", Words: "cgroup /tenants/t9999"}, Treatments: treated(Treatment{Egress: &Rate{Rate: 10e6},
-		Ingress: &Rate{Rate: 20e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}})}
+	last := policy.Scope{Name: "s9999", Selector: policy.Selector{Kind: "cgroup", Text: "/tenants/t9999", Words: "cgroup /tenants/t9999"}, Treatments: treated(Treatment{Egress: &Limit{Rate: 10e6},
+		Ingress: &Limit{Rate: 20e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}})}
 	if len(got.Scopes) != 10_000 || !got.Scopes[9999].Equal(last) || got.At("s9999", "egress") != "p.yaml:50001:13" {
 		t.Errorf("%d scopes, the last %+v at %s", len(got.Scopes), got.Scopes[9999], got.At("s9999", "egress"))
 	}
@@ -112,9 +112,9 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []policy.Scope{
-		{Name: "backups", Selector: policy.Selector{Kind: "unit", Text: "backup.service", Words: "unit backup.service"}, Treatments: treated(Treatment{Egress: &Rate{Rate: 200e6},
-			Ingress: &Rate{Rate: 500e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}})},
-		{Name: "rack", Selector: policy.Selector{Kind: "prefix", Text: "10.1.0.0/16", Words: "remote prefix 10.1.0.0/16"}, Treatments: treated(Treatment{Egress: &Rate{Rate: 5e9}}), Shadow: true},
+		{Name: "backups", Selector: policy.Selector{Kind: "unit", Text: "backup.service", Words: "unit backup.service"}, Treatments: treated(Treatment{Egress: &Limit{Rate: 200e6},
+			Ingress: &Limit{Rate: 500e6, Mark: 3 * time.Millisecond, Drop: 12 * time.Millisecond}})},
+		{Name: "rack", Selector: policy.Selector{Kind: "prefix", Text: "10.1.0.0/16", Words: "remote prefix 10.1.0.0/16"}, Treatments: treated(Treatment{Egress: &Limit{Rate: 5e9}}), Shadow: true},
 	}
 	if diff := cmp.Diff(want, got.Scopes); diff != "" {
 		t.Errorf("policy differs (-want +got):\n%s", diff)
@@ -153,12 +153,12 @@ func TestChildrenCompleteWhatTheyHaveFromTheirParents(t *testing.T) {
 		return policy.Selector{Kind: "unit", Text: name + ".service", Words: "unit " + name + ".service"}
 	}
 	want := []policy.Scope{
-		{Name: "batch", Selector: unit("batch"), Parent: "work", Treatments: treated(Treatment{Egress: &Rate{Rate: 200e6, Weight: 3}, Ingress: &Rate{Rate: 500e6, Weight: 1}})},
-		{Name: "backups", Selector: unit("backup"), Parent: "work", Treatments: treated(Treatment{Egress: &Rate{Rate: 150e6, Min: 50e6, Weight: 1}, Ingress: &Rate{Rate: 500e6, Weight: 1}})},
+		{Name: "batch", Selector: unit("batch"), Parent: "work", Treatments: treated(Treatment{Egress: &Limit{Rate: 200e6, Weight: 3}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
+		{Name: "backups", Selector: unit("backup"), Parent: "work", Treatments: treated(Treatment{Egress: &Limit{Rate: 150e6, Min: 50e6, Weight: 1}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
 		// What it keeps for its child, its own parent keeps for it.
-		{Name: "work", Selector: policy.Selector{Kind: "group", Words: "its children"}, Parent: "site", Treatments: treated(Treatment{Egress: &Rate{Rate: 200e6, Min: 50e6, Weight: 2}, Ingress: &Rate{Rate: 500e6, Weight: 1}})},
-		{Name: "web", Selector: unit("web"), Parent: "site", Treatments: treated(Treatment{Egress: &Rate{Rate: 1e9, Weight: 1}, Ingress: &Rate{Rate: 500e6, Weight: 1}})},
-		{Name: "site", Selector: policy.Selector{Kind: "group", Words: "its children"}, Treatments: treated(Treatment{Egress: &Rate{Rate: 1e9}, Ingress: &Rate{Rate: 500e6}})},
+		{Name: "work", Selector: policy.Selector{Kind: "group", Words: "its children"}, Parent: "site", Treatments: treated(Treatment{Egress: &Limit{Rate: 200e6, Min: 50e6, Weight: 2}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
+		{Name: "web", Selector: unit("web"), Parent: "site", Treatments: treated(Treatment{Egress: &Limit{Rate: 1e9, Weight: 1}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
+		{Name: "site", Selector: policy.Selector{Kind: "group", Words: "its children"}, Treatments: treated(Treatment{Egress: &Limit{Rate: 1e9}, Ingress: &Limit{Rate: 500e6}})},
 	}
 	if diff := cmp.Diff(want, got.Scopes); diff != "" {
 		t.Errorf("scopes differ (-want +got):\n%s", diff)

@@ -31,9 +31,9 @@ func TestJudge(t *testing.T) {
 	for i := range foreigner {
 		foreigner[i].Charged, foreigner[i].Quotient, uncovered[i].Quotient = 99.5e6, 1.66, 0.1
 	}
-	outer := limitedScope("outer", "", Treatment{Egress: &Rate{Rate: 50e6}})
-	inward := limitedScope("inward", "", Treatment{Ingress: &Rate{Rate: 50e6}})
-	wide := limitedScope("wide", "", Treatment{Egress: &Rate{Rate: 100e6}})
+	outer := limitedScope("outer", "", Treatment{Egress: &Limit{Rate: 50e6}})
+	inward := limitedScope("inward", "", Treatment{Ingress: &Limit{Rate: 50e6}})
+	wide := limitedScope("wide", "", Treatment{Egress: &Limit{Rate: 100e6}})
 	for _, test := range []struct {
 		name    string
 		samples []room.Sample
@@ -56,7 +56,7 @@ func TestJudge(t *testing.T) {
 		{"a scope with traffic of its own", foreigner, free, "", room.Holds, ""},
 		{"not charged", uncovered, free, "", room.Leaks, "90 %"},
 	} {
-		checks := Room{}.Checks(limitedScope("a", test.parent, Treatment{Egress: &Rate{Rate: 100e6}}))
+		checks := Room{}.Checks(limitedScope("a", test.parent, Treatment{Egress: &Limit{Rate: 100e6}}))
 		got, why := checks[0].Judge(test.samples, test.c)
 		if len(checks) != 1 || got != test.want || !strings.Contains(why, test.why) {
 			t.Errorf("%s: %q because %q; want %q because of %q", test.name, got, why, test.want, test.why)
@@ -71,7 +71,7 @@ func TestShortestMeasurementHoldsAHundredPackets(t *testing.T) {
 }
 
 func TestChecksOfAScope(t *testing.T) {
-	all := Room{}.Checks(limitedScope("a", "", Treatment{Egress: &Rate{Rate: 1e6}, Ingress: &Rate{Rate: 100e6}, Loopback: true}))
+	all := Room{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 1e6}, Ingress: &Limit{Rate: 100e6}, Loopback: true}))
 	if len(all) != 2 || all[0].Direction != Egress || all[1].Direction != Ingress {
 		t.Fatalf("%+v", all)
 	}

@@ -32,18 +32,65 @@ const (
 // Limit is what one direction of a scope may use. The zero value of every field but Rate is a default that scales with
 // the rate.
 type Limit struct {
-	Rate units.BitRate
+	Rate units.BitRate `json:"rate"` // bit/s
 	// Min and Weight are for a scope with a parent (DataPlane.SetParent), which has Weight 1 or more: it may use Min, and
 	// beyond that its part of the parent's rate by weight, Rate at most. Min of all siblings must fit into the parent's rate.
-	Min    units.BitRate
-	Weight int
+	Min    units.BitRate `json:"min,omitempty"`
+	Weight int           `json:"weight,omitempty"`
 	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop where packets are
 	// dropped; Reserve is the last part of the virtual queue, kept for packets of up to 128 octets.
-	Burst, Mark, Drop, Reserve time.Duration
-	Overhead                   int  // octets per wire packet beyond the IP packet; 0 is EthernetHeader
-	Shadow                     bool // count what would be done, do nothing
-	Classic                    bool // without explicit-rate pacing: the algorithm of the LPC 2018 talk
-	Loopback                   bool // charge loopback traffic too
+	Burst    time.Duration `json:"burst,omitempty"`
+	Mark     time.Duration `json:"mark,omitempty"`
+	Drop     time.Duration `json:"drop,omitempty"`
+	Reserve  time.Duration `json:"-"`
+	Overhead int           `json:"-"` // octets per wire packet beyond the IP packet; 0 is EthernetHeader
+	Shadow   bool          `json:"-"` // count what would be done, do nothing
+	Classic  bool          `json:"-"` // without explicit-rate pacing: the algorithm of the LPC 2018 talk
+	Loopback bool          `json:"-"` // charge loopback traffic too
+}
+
+// thresholdKeys are the thresholds as a policy's file gives them.
+type thresholdKeys struct {
+	Burst *units.Duration `yaml:"burst" doc:"How far an idle scope may run ahead; scales with the rate if left out."`
+	Mark  *units.Duration `yaml:"mark" doc:"Virtual queue from which packets are marked and senders slowed down."`
+	Drop  *units.Duration `yaml:"drop" doc:"Virtual queue from which packets are rejected or dropped."`
+}
+
+// threshold is one of the virtual queue's: its name, where it is written and kept, and its default: so long, and so many frames'
+// time at least.
+type threshold struct {
+	name   string
+	given  func(*thresholdKeys) *units.Duration // nil where a policy does not give it
+	of     func(*Limit) *time.Duration
+	least  time.Duration
+	frames uint32
+}
+
+// thresholds lists them in the order in which people are told of them.
+func thresholds() []threshold {
+	return []threshold{
+		{"burst", func(k *thresholdKeys) *units.Duration { return k.Burst }, func(l *Limit) *time.Duration { return &l.Burst }, leastBurst, tunables.BurstFrames},
+		{"mark", func(k *thresholdKeys) *units.Duration { return k.Mark }, func(l *Limit) *time.Duration { return &l.Mark }, leastMark, tunables.MarkFrames},
+		{"drop", func(k *thresholdKeys) *units.Duration { return k.Drop }, func(l *Limit) *time.Duration { return &l.Drop }, leastDrop, tunables.DropFrames},
+		{"reserve", func(*thresholdKeys) *units.Duration { return nil }, func(l *Limit) *time.Duration { return &l.Reserve }, leastReserve, tunables.ReserveFrames},
+	}
+}
+
+// String prints the rate, the part in a parent and the thresholds that were given.
+func (l Limit) String() string {
+	text := l.Rate.String()
+	if l.Min != 0 {
+		text += fmt.Sprintf(" (min %s)", l.Min)
+	}
+	if l.Weight != 0 {
+		text += fmt.Sprintf(" (weight %d)", l.Weight)
+	}
+	for _, t := range thresholds() {
+		if value := *t.of(&l); value != 0 {
+			text += fmt.Sprintf(" (%s %s)", t.name, value)
+		}
+	}
+	return text
 }
 
 // duration is the time that so many octets take at the rate.
@@ -54,15 +101,11 @@ func (l Limit) duration(octets int) time.Duration {
 // WithDefaults fills in the thresholds. At 1 Gbit/s they are 1.2, 2 and 10 ms; at low rates they grow to what some
 // packets of full size need, since a queue shorter than a packet would drop every one.
 func (l Limit) WithDefaults() Limit {
-	set := func(value *time.Duration, least time.Duration, frames uint32) {
-		if *value == 0 {
-			*value = max(least, l.duration(int(frames)*frameOctets))
+	for _, t := range thresholds() {
+		if value := t.of(&l); *value == 0 {
+			*value = max(t.least, l.duration(int(t.frames)*frameOctets))
 		}
 	}
-	set(&l.Burst, leastBurst, tunables.BurstFrames)
-	set(&l.Mark, leastMark, tunables.MarkFrames)
-	set(&l.Drop, leastDrop, tunables.DropFrames)
-	set(&l.Reserve, leastReserve, tunables.ReserveFrames)
 	if l.Overhead == 0 {
 		l.Overhead = EthernetHeader
 	}

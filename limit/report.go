@@ -11,7 +11,7 @@ import (
 
 // reading is what is read of one direction of a scope.
 type reading struct {
-	rate  *Rate
+	rate  *Limit
 	count Counters
 	now   State
 }
@@ -21,7 +21,7 @@ func bits(of func(reading) units.BitRate) func(reading) room.Value {
 }
 
 // ofParent is a value that only scopes with a parent have.
-func ofParent(of func(*Rate) float64) func(reading) room.Value {
+func ofParent(of func(*Limit) float64) func(reading) room.Value {
 	return func(r reading) room.Value {
 		if r.rate.Weight == 0 {
 			return room.Value{}
@@ -74,9 +74,9 @@ func fields() []room.Field[reading] {
 			Help: "Virtual queue that packets have met, their own time included; the sum is an estimate from the buckets."},
 			Value: func(r reading) room.Value { return room.Spread(room.Buckets{Counts: r.count.Queue}) }},
 		{Column: room.Column{Name: "min", Unit: room.BitPerSecond, Kind: room.Gauge, Help: "What the parent keeps for the scope."},
-			Value: ofParent(func(r *Rate) float64 { return float64(r.Min) })},
+			Value: ofParent(func(r *Limit) float64 { return float64(r.Min) })},
 		{Column: room.Column{Name: "weight", Unit: room.Events, Kind: room.Gauge, Help: "The scope's part of its parent, against its siblings' weights."},
-			Value: ofParent(func(r *Rate) float64 { return float64(r.Weight) })},
+			Value: ofParent(func(r *Limit) float64 { return float64(r.Weight) })},
 	}
 }
 

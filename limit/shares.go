@@ -55,7 +55,7 @@ func inherit(d *policy.Draft, s *policy.DraftScope, own, parent *Treatment) {
 			complain("no rate is given, and %s has none for this direction: give one of them", s.Parent)
 		case above == nil:
 		case rate == nil:
-			own.set(of, &Rate{Rate: above.Rate, Weight: 1})
+			own.set(of, &Limit{Rate: above.Rate, Weight: 1})
 		default:
 			if rate.Rate == 0 {
 				rate.Rate = above.Rate
