@@ -46,12 +46,13 @@ func read(d *policy.Draft) {
 	if d.Sound() {
 		share(d, own)
 	}
+	sound := d.Sound()
 	for i, t := range own {
 		if t.Egress == nil && t.Ingress == nil {
 			continue
 		}
 		d.Treat(&d.Scopes[i], t)
-		if d.Sound() {
+		if sound {
 			check(d, &d.Scopes[i], t)
 		}
 	}
