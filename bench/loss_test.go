@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/link/rawsock"
 )
 
@@ -36,10 +37,10 @@ const (
 func BenchmarkEmulatorLoss(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		loss link.Loss
+		loss loss.Loss
 	}{
-		{"independent=1%", link.Loss{Model: link.Independent, Probability: 0.01}},
-		{"gilbert-elliott=p:0.5%,r:25%", link.Loss{Model: link.GilbertElliott, P: 0.005, R: 0.25, H: 0, K: 1}},
+		{"independent=1%", loss.Of(loss.Independent{Probability: 0.01})},
+		{"gilbert-elliott=p:0.5%,r:25%", loss.Of(loss.Gilbert{P: 0.005, R: 0.25, H: 0, K: 1})},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			cable := newHosts(b)
@@ -67,7 +68,7 @@ func BenchmarkEmulatorLoss(b *testing.B) {
 
 // lost returns how many of the frames sent over a link with that loss and seed did not arrive, as the receiving host counts.
 // A repetition in which the emulator itself lost a frame, on a busy machine, says nothing and is made again.
-func (c *cable) lost(b *testing.B, loss link.Loss, seed uint64) int {
+func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 	b.Helper()
 	const attempts = 10
 	for range attempts {
@@ -89,7 +90,7 @@ func (c *cable) lost(b *testing.B, loss link.Loss, seed uint64) int {
 }
 
 // arrived sends the frames, no more at a time than the emulator's ring holds, and counts those that arrive.
-func (c *cable) arrived(b *testing.B, loss link.Loss) int {
+func (c *cable) arrived(b *testing.B, loss loss.Loss) int {
 	b.Helper()
 	const burst, ring, pause, limit = 64, 2048, time.Millisecond, 10 * time.Second
 	sender, err := rawsock.Open(c.hosts[0], "host", rawsock.None)
@@ -145,8 +146,8 @@ func waiting(b *testing.B, s *rawsock.Socket) (n int) {
 // in which the sum is λ/(1-λ)·(n - (1-λ^n)/(1-λ)).
 // That is for a chain in equilibrium; a link begins in the good state, which takes π·λ/(1-λ)·(b-g) frames off the mean, less
 // than 0.1 here, where σ is about 60.
-func lossMoments(l link.Loss, n int) (mean, sigma float64) {
-	if l.Model == link.Independent {
+func lossMoments(l loss.Loss, n int) (mean, sigma float64) {
+	if l.Model == (loss.Independent{}).Name() {
 		return float64(n) * l.Probability, math.Sqrt(float64(n) * l.Probability * (1 - l.Probability))
 	}
 	bad, b, g, memory := l.P/(l.P+l.R), 1-l.H, 1-l.K, 1-l.P-l.R
@@ -179,10 +180,10 @@ func implausible(z []float64) string {
 
 // TestLossMoments adds up every way in which few frames can be lost.
 func TestLossMoments(t *testing.T) {
-	for _, l := range []link.Loss{
-		{Model: link.Independent, Probability: 0.01},
-		{Model: link.GilbertElliott, P: 0.005, R: 0.25, H: 0, K: 1},
-		{Model: link.GilbertElliott, P: 0.3, R: 0.9, H: 0.2, K: 0.95}, // a chain that alternates
+	for _, l := range []loss.Loss{
+		loss.Of(loss.Independent{Probability: 0.01}),
+		loss.Of(loss.Gilbert{P: 0.005, R: 0.25, H: 0, K: 1}),
+		loss.Of(loss.Gilbert{P: 0.3, R: 0.9, H: 0.2, K: 0.95}), // a chain that alternates
 	} {
 		const n = 30
 		chances := exactLoss(l, n)
@@ -199,11 +200,11 @@ func TestLossMoments(t *testing.T) {
 }
 
 // exactLoss returns the probability of each number of lost frames, the chain beginning in equilibrium.
-func exactLoss(l link.Loss, n int) []float64 {
+func exactLoss(l loss.Loss, n int) []float64 {
 	stay, lose := [2][2]float64{{1 - l.P, l.P}, {l.R, 1 - l.R}}, [2]float64{1 - l.K, 1 - l.H}
 	now := [2][]float64{make([]float64, n+1), make([]float64, n+1)}
 	now[0][0], now[1][0] = l.R/(l.P+l.R), l.P/(l.P+l.R)
-	if l.Model == link.Independent {
+	if l.Model == (loss.Independent{}).Name() {
 		stay, lose = [2][2]float64{{1, 0}, {1, 0}}, [2]float64{l.Probability, l.Probability}
 		now[0][0], now[1][0] = 1, 0
 	}

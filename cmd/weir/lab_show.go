@@ -132,20 +132,12 @@ func limitTable(cell *scenario.Cell) record.Table {
 }
 
 func directionCells(d link.Direction) []string {
-	rate, delay, loss := "unlimited", d.Delay.String(), "none"
+	rate, delay := "unlimited", d.Delay.String()
 	if d.Rate > 0 {
 		rate = d.Rate.String()
 	}
 	if d.Jitter > 0 {
 		delay += " ± " + d.Jitter.String()
-	}
-	switch d.Loss.Model {
-	case link.Independent:
-		loss = record.Unit("%").Format(100 * d.Loss.Probability)
-	case link.GilbertElliott:
-		loss = fmt.Sprintf("bursts (p %g, r %g)", d.Loss.P, d.Loss.R)
-	case link.EveryNth:
-		loss = fmt.Sprintf("every %dth", d.Loss.Nth)
 	}
 	var queue []string
 	if d.Queue.Bytes > 0 {
@@ -157,7 +149,7 @@ func directionCells(d link.Direction) []string {
 	if d.Queue.ECN > 0 {
 		queue = append(queue, "ECN above "+d.Queue.ECN.String())
 	}
-	return []string{rate, delay, loss, strings.Join(queue, ", ")}
+	return []string{rate, delay, d.Loss.Words(), strings.Join(queue, ", ")}
 }
 
 func trafficTable(cell *scenario.Cell) record.Table {

@@ -173,6 +173,10 @@ func (b *ByteSize) UnmarshalText(text []byte) (err error) {
 	*b, err = ParseByteSize(string(text))
 	return fault.Wrap(err, fault.Usage, "write a size from 0 to 1000000TB, such as 64KiB")
 }
+
+// ShortForm says in a schema how a share is written.
+func (Probability) ShortForm() string { return `a percentage such as "1%", or a number from 0 to 1` }
+
 func (p *Probability) UnmarshalText(text []byte) (err error) {
 	*p, err = ParseProbability(string(text))
 	return fault.Wrap(err, fault.Usage, `write a share from 0 % to 100 %, such as "1%" or 0.01`)

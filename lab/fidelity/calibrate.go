@@ -123,7 +123,7 @@ func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Du
 		if len(got) > 0 && unused.Arrived > 0 {
 			return nil
 		}
-		if lossOf(asked.Loss) == 1 {
+		if asked.Loss.Share() == 1 {
 			return nil
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"weir/internal/kernel/rtnl"
 	"weir/internal/units"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 )
 
 const (
@@ -56,7 +57,7 @@ func Capacity(ctx context.Context, carrier link.Carrier, asked link.Direction, r
 	slices.SortFunc(highestFirst, func(a, b units.BitRate) int { return int(min(1, max(-1, int64(b)-int64(a)))) })
 	for _, rate := range highestFirst {
 		d := asked
-		d.Rate, d.Loss, d.Duplicate, d.Corrupt, d.Reorder = rate, link.Loss{}, 0, 0, 0
+		d.Rate, d.Loss, d.Duplicate, d.Corrupt, d.Reorder = rate, loss.Loss{}, 0, 0, 0
 		reasons, err := try(ctx, carrier, d)
 		switch {
 		case err != nil:

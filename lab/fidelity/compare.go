@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"weir/lab/link"
+	"weir/lab/link/loss"
 )
 
 // compare says in words where a measurement is not what was asked.
 func compare(m Measured, asked link.Direction, train time.Duration) (problems []string) {
 	reject := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if asked.Rate > 0 && lossOf(asked.Loss) < 1 {
+	if asked.Rate > 0 && asked.Loss.Share() < 1 {
 		tolerance := RateTolerance + jitterShare(asked, train)
 		if off := float64(m.Rate)/float64(asked.Rate) - 1; math.Abs(off) > tolerance {
 			reject("the rate is %s, asked %s (%+.1f %%; %.1f %% are tolerated)", m.Rate, asked.Rate, 100*off, 100*tolerance)
@@ -19,7 +20,7 @@ func compare(m Measured, asked link.Direction, train time.Duration) (problems []
 	}
 	if m.Loss < m.LossLow || m.Loss > m.LossHigh {
 		reject("%.3g %% of %d frames were lost, asked %.3g %% (chance allows %.3g to %.3g %%)",
-			100*m.Loss, m.Sent, 100*lossOf(asked.Loss), 100*m.LossLow, 100*m.LossHigh)
+			100*m.Loss, m.Sent, 100*asked.Loss.Expect(float64(m.Sent)).Share, 100*m.LossLow, 100*m.LossHigh)
 	}
 	if m.DelayMean == 0 {
 		return problems
@@ -58,44 +59,13 @@ func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Dur
 	return m.DelayMean, max(0, low), high
 }
 
-// lossOf is the long-run share of frames that a model loses.
-func lossOf(l link.Loss) float64 {
-	switch l.Model {
-	case link.Independent:
-		return l.Probability
-	case link.GilbertElliott:
-		if l.P+l.R == 0 {
-			return 1 - l.K
-		}
-		bad := l.P / (l.P + l.R)
-		return (1-bad)*(1-l.K) + bad*(1-l.H)
-	case link.EveryNth:
-		return 1 / float64(max(1, l.Nth))
-	}
-	return 0
-}
-
-// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations around what was asked
-// and one frame. Gilbert-Elliott losses come in bursts: their variance is larger by (1+c)/(1-c), c = 1-p-r being the
-// correlation of the state from frame to frame.
-func lossBounds(l link.Loss, n uint64) (low, high float64) {
+// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations and the slack around what was
+// asked.
+func lossBounds(l loss.Loss, n uint64) (low, high float64) {
 	if n == 0 {
 		return 0, 1
 	}
-	share, frames := lossOf(l), float64(n)
-	variance, slack := share*(1-share)/frames, 1/frames
-	switch l.Model {
-	case link.NoLoss:
-		slack = 0
-	case link.EveryNth:
-		variance, slack = 0, 2/frames
-	case link.GilbertElliott:
-		if correlation := 1 - l.P - l.R; correlation > 0 && correlation < 1 {
-			variance *= (1 + correlation) / (1 - correlation)
-		} else if correlation == 1 {
-			variance = 1
-		}
-	}
-	spread := LossSigma*math.Sqrt(variance) + slack
-	return max(0, share-spread), min(1, share+spread)
+	expected := l.Expect(float64(n))
+	spread := LossSigma*math.Sqrt(expected.Variance) + expected.Slack
+	return max(0, expected.Share-spread), min(1, expected.Share+spread)
 }

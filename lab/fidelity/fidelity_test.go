@@ -15,6 +15,7 @@ import (
 	"weir/lab/fidelity"
 	"weir/lab/link"
 	"weir/lab/link/emulator"
+	"weir/lab/link/loss"
 	"weir/lab/link/netem"
 )
 
@@ -85,7 +86,7 @@ func TestCalibrationFindsWhatIsThere(t *testing.T) {
 func findsWhatIsThere(t *testing.T, carrier link.Carrier) {
 	forward := link.Direction{
 		Rate: 20e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 100}, Seed: 1,
-		Loss: link.Loss{Model: link.Independent, Probability: 0.05},
+		Loss: loss.Of(loss.Independent{Probability: 0.05}),
 	}
 	a, b, _ := carried(t, carrier, forward, link.Direction{})
 	c, err := fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: forward})
@@ -102,7 +103,7 @@ func findsWhatIsThere(t *testing.T, carrier link.Carrier) {
 }
 
 func TestCalibrationRejectsAnotherLink(t *testing.T) {
-	is := link.Direction{Rate: 10e6, Delay: 20 * time.Millisecond, Queue: link.Queue{Packets: 100}, Loss: link.Loss{Model: link.EveryNth, Nth: 10}}
+	is := link.Direction{Rate: 10e6, Delay: 20 * time.Millisecond, Queue: link.Queue{Packets: 100}, Loss: loss.Of(loss.EveryNth{Nth: 10})}
 	a, b, _ := testbed(t, is, is)
 	asked := link.Direction{Rate: 20e6, Delay: 5 * time.Millisecond, Queue: link.Queue{Packets: 100}}
 	c, err := fidelity.Calibrate(t.Context(), fidelity.Link{Name: "wan", A: a, B: b, Forward: asked, Reverse: asked})
@@ -119,7 +120,7 @@ func TestCalibrationRejectsAnotherLink(t *testing.T) {
 }
 
 func TestCalibrationOfADeadLinkIsAnError(t *testing.T) {
-	dead := link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 1}}
+	dead := link.Direction{Loss: loss.Of(loss.Independent{Probability: 1})}
 	a, b, _ := testbed(t, dead, dead)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

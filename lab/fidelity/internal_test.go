@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/link/model"
 	"weir/record/hist"
 )
@@ -33,19 +34,19 @@ func TestParseCPUs(t *testing.T) {
 
 // The bounds of a loss are wide enough for the model itself, and too narrow for another loss.
 func TestLossBoundsAgainstTheModel(t *testing.T) {
-	for _, loss := range []link.Loss{
+	for _, asked := range []loss.Loss{
 		{},
-		{Model: link.Independent, Probability: 0.01},
-		{Model: link.Independent, Probability: 1},
-		{Model: link.EveryNth, Nth: 13},
-		{Model: link.GilbertElliott, P: 0.01, R: 0.2, K: 1},
-		{Model: link.GilbertElliott, P: 0.3, R: 0.9, K: 0.99, H: 0.5},
+		loss.Of(loss.Independent{Probability: 0.01}),
+		loss.Of(loss.Independent{Probability: 1}),
+		loss.Of(loss.EveryNth{Nth: 13}),
+		loss.Of(loss.Gilbert{P: 0.01, R: 0.2, K: 1}),
+		loss.Of(loss.Gilbert{P: 0.3, R: 0.9, K: 0.99, H: 0.5}),
 	} {
 		const frames, runs = 4000, 200
-		low, high := lossBounds(loss, frames)
+		low, high := lossBounds(asked, frames)
 		outside := 0
 		for seed := range uint64(runs) {
-			l := model.New(link.Direction{Loss: loss, Seed: seed}, 2)
+			l := model.New(link.Direction{Loss: asked, Seed: seed}, 2)
 			lost := 0.0
 			for i := range int64(frames) {
 				if l.Decide(i, 100).Fate == model.LossDrop {
@@ -57,10 +58,10 @@ func TestLossBoundsAgainstTheModel(t *testing.T) {
 			}
 		}
 		if outside > 0 { // 4 sigma: one run in 16,000
-			t.Errorf("%+v: %d of %d runs lie outside %v to %v", loss, outside, runs, low, high)
+			t.Errorf("%+v: %d of %d runs lie outside %v to %v", asked, outside, runs, low, high)
 		}
-		if other := math.Min(0.9, lossOf(loss)*2+0.01); lossOf(loss) < 0.5 && other < high && loss.Model != link.GilbertElliott {
-			t.Errorf("%+v: a loss of %v would pass too (%v to %v)", loss, other, low, high)
+		if other := math.Min(0.9, asked.Share()*2+0.01); asked.Share() < 0.5 && other < high && asked.Model != (loss.Gilbert{}).Name() {
+			t.Errorf("%+v: a loss of %v would pass too (%v to %v)", asked, other, low, high)
 		}
 	}
 }

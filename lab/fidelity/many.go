@@ -68,5 +68,5 @@ func several(ctx context.Context, links []Link, all []Calibration, done []bool, 
 }
 
 func quick(d link.Direction) bool {
-	return d.Rate > 0 && d.Rate < fast && d.Loss.Model == link.NoLoss && d.Jitter == 0 && d.Reorder == 0
+	return d.Rate > 0 && d.Rate < fast && d.Loss.Share() == 0 && d.Jitter == 0 && d.Reorder == 0
 }

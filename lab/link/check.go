@@ -4,7 +4,7 @@ import (
 	"weir/internal/fault"
 )
 
-// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, a loss model without its numbers.
+// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, losses that their model does not know.
 func CheckDirection(d Direction) error {
 	usage := func(format string, args ...any) error {
 		return fault.New(fault.Usage, "correct the link's description", format, args...)
@@ -13,7 +13,6 @@ func CheckDirection(d Direction) error {
 		name  string
 		value float64
 	}{
-		{"loss", d.Loss.Probability}, {"loss p", d.Loss.P}, {"loss r", d.Loss.R}, {"loss h", d.Loss.H}, {"loss k", d.Loss.K},
 		{"reorder", d.Reorder}, {"duplicate", d.Duplicate}, {"corrupt", d.Corrupt},
 	}
 	for _, s := range shares {
@@ -26,18 +25,11 @@ func CheckDirection(d Direction) error {
 		return usage("a delay or jitter is negative")
 	case d.Queue.Packets < 0:
 		return usage("a queue of %d packets", d.Queue.Packets)
-	case d.Loss.Model == EveryNth && d.Loss.Nth < 1:
-		return usage("every-nth loss needs nth of at least 1")
-	}
-	switch d.Loss.Model {
-	case NoLoss, Independent, GilbertElliott, EveryNth:
-	default:
-		return usage("loss model %q is not known", d.Loss.Model)
 	}
 	switch d.Shape {
 	case "", Uniform, Normal, Pareto:
 	default:
 		return usage("jitter shape %q is not known", d.Shape)
 	}
-	return nil
+	return d.Loss.Check()
 }

@@ -16,31 +16,13 @@ import (
 
 	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/lab/link/loss"
 	"weir/record/hist"
 )
 
 // FrameOverhead is what a frame occupies on an Ethernet wire beyond its own octets: preamble and start delimiter 8,
 // FCS 4, inter-frame gap 12 (IEEE 802.3).
 const FrameOverhead = 24
-
-// LossModel names how frames are lost.
-type LossModel string
-
-const (
-	NoLoss         LossModel = ""
-	Independent    LossModel = "independent"     // each frame with Probability
-	GilbertElliott LossModel = "gilbert-elliott" // two states; see Loss
-	EveryNth       LossModel = "every-nth"       // frame Nth, 2·Nth, ...
-)
-
-// Loss describes lost frames. Gilbert-Elliott: P good to bad, R bad to good, per frame; a frame is lost with probability
-// 1-K in the good state and 1-H in the bad one (Hasslinger and Hohlfeld 2008); K 1 and H 0 is the simple Gilbert model.
-type Loss struct {
-	Model       LossModel
-	Probability float64
-	P, R, H, K  float64
-	Nth         int
-}
 
 // JitterShape names how the delay varies around its mean.
 type JitterShape string
@@ -66,7 +48,7 @@ type Direction struct {
 	Jitter    time.Duration
 	Shape     JitterShape // "" is Uniform
 	KeepOrder bool        // jitter never lets a frame overtake another
-	Loss      Loss
+	Loss      loss.Loss
 	// Reorder sends a frame at once instead of delaying it, with this probability.
 	Reorder   float64
 	Duplicate float64

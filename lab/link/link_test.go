@@ -15,6 +15,7 @@ import (
 	"weir/internal/kernel/tc"
 	"weir/internal/testutil"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/link/rawsock"
 )
 
@@ -29,8 +30,8 @@ func TestCheckDirection(t *testing.T) {
 	for _, good := range []link.Direction{
 		{},
 		{Rate: 1e9, Delay: time.Second, Jitter: time.Second, Shape: link.Pareto, Reorder: 1, Duplicate: 1, Corrupt: 1},
-		{Loss: link.Loss{Model: link.EveryNth, Nth: 1}},
-		{Loss: link.Loss{Model: link.GilbertElliott, P: 1, R: 0.5, H: 1}},
+		{Loss: loss.Of(loss.EveryNth{Nth: 1})},
+		{Loss: loss.Of(loss.Gilbert{P: 1, R: 0.5, H: 1})},
 	} {
 		if err := link.CheckDirection(good); err != nil {
 			t.Errorf("%+v: %v", good, err)
@@ -38,8 +39,8 @@ func TestCheckDirection(t *testing.T) {
 	}
 	for _, bad := range []link.Direction{
 		{Delay: -1}, {Jitter: -1}, {Reorder: 1.01}, {Duplicate: -0.1}, {Corrupt: math.NaN()}, {Shape: "poisson"},
-		{Queue: link.Queue{Packets: -1}}, {Loss: link.Loss{Model: "some"}}, {Loss: link.Loss{Model: link.EveryNth}},
-		{Loss: link.Loss{Model: link.Independent, Probability: 1.5}}, {Loss: link.Loss{Model: link.GilbertElliott, H: 2}},
+		{Queue: link.Queue{Packets: -1}}, {Loss: loss.Loss{Model: "some"}}, {Loss: loss.Of(loss.EveryNth{})},
+		{Loss: loss.Of(loss.Independent{Probability: 1.5})}, {Loss: loss.Of(loss.Gilbert{H: 2})},
 	} {
 		if err := link.CheckDirection(bad); fault.Of(err) != fault.Usage {
 			t.Errorf("%+v: %v", bad, err)

@@ -3,6 +3,7 @@ package scenario
 import (
 	"weir/internal/units"
 	"weir/internal/yamlfile"
+	"weir/lab/link/loss"
 )
 
 // file is the YAML form of a scenario. It stops at this package. The head describes the experiment and has no parameters;
@@ -87,17 +88,7 @@ type jitterFile struct {
 
 type lossFile struct {
 	yamlfile.Fields `yaml:"-"`
-	Independent     *share       `yaml:"independent" doc:"Each frame is lost with this probability."`
-	GilbertElliott  *gilbertFile `yaml:"gilbert_elliott" doc:"Losses in bursts: two states, a good one and a bad one."`
-	EveryNth        *int         `yaml:"every_nth" doc:"Frames n, 2n, 3n ... are lost."`
-}
-
-type gilbertFile struct {
-	yamlfile.Fields `yaml:"-"`
-	P               share  `yaml:"p,required" doc:"Probability per frame to go from good to bad."`
-	R               share  `yaml:"r,required" doc:"Probability per frame to go from bad to good."`
-	H               *share `yaml:"h" doc:"Probability that a frame passes in the bad state; 0 if left out."`
-	K               *share `yaml:"k" doc:"Probability that a frame passes in the good state; 1 if left out."`
+	loss.Keys
 }
 
 type queueFile struct {

@@ -9,6 +9,7 @@ import (
 	"weir/internal/units"
 	"weir/internal/yamlfile"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 )
 
 const (
@@ -149,7 +150,9 @@ func (b *builder) direction(d directionFile, common yamlfile.Fields, o *override
 		}
 	}
 	b.jitter(s, &out)
-	b.loss(s, &out)
+	if s.Loss != nil {
+		out.Loss = s.Loss.Read(&loss.Draft{Path: s.key("loss"), Place: s.at("loss"), Complain: b.complain})
+	}
 	if out.Reorder > 0 && out.Delay == 0 {
 		b.complain(s.at("reorder"), "add a delay", "%s: frames are reordered by leaving out their delay, and the link has none", s.key("reorder"))
 	}
@@ -171,37 +174,6 @@ func (b *builder) jitter(s *sided, out *link.Direction) {
 		b.complain(s.at("jitter"), tryDelay, "%s: a jitter of %s is above %s", s.key("jitter"), out.Jitter, maxDelay)
 	case out.Shape == link.Uniform && out.Jitter > out.Delay:
 		b.complain(s.at("jitter"), fmt.Sprintf("write a jitter from 0 to the delay of %s, or make the delay longer", out.Delay), "%s: a jitter of %s around a delay of %s would need frames that arrive before they are sent", s.key("jitter"), out.Jitter, out.Delay)
-	}
-}
-
-func (b *builder) loss(s *sided, out *link.Direction) {
-	l := s.Loss
-	if l == nil {
-		return
-	}
-	given := 0
-	if l.Independent != nil {
-		given++
-		if *l.Independent > 0 {
-			out.Loss = link.Loss{Model: link.Independent, Probability: float64(*l.Independent)}
-		}
-	}
-	if g := l.GilbertElliott; g != nil {
-		given++
-		out.Loss = link.Loss{Model: link.GilbertElliott, P: float64(g.P), R: float64(g.R), H: g.H.value(0), K: g.K.value(1)}
-		if g.P > 0 && g.R == 0 {
-			b.complain(g.At("r"), "write a share above 0 % and up to 100 %", "%s.gilbert_elliott.r: 0 never leaves the bad state", s.key("loss"))
-		}
-	}
-	if l.EveryNth != nil {
-		given++
-		out.Loss = link.Loss{Model: link.EveryNth, Nth: *l.EveryNth}
-		if *l.EveryNth < 2 {
-			b.complain(s.at("loss"), "write a number from 2", "%s.every_nth: %d loses everything or nothing; write 2 or more", s.key("loss"), *l.EveryNth)
-		}
-	}
-	if given != 1 {
-		b.complain(s.at("loss"), "keep one of independent, gilbert_elliott and every_nth", "%s: %d loss models are given; a direction has one", s.key("loss"), given)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/traffic"
 	"weir/record"
 )
@@ -52,15 +53,15 @@ func TestDirections(t *testing.T) {
 	}{
 		{"nothing", "", link.Direction{}, link.Direction{}},
 		{"symmetric", "    rate: 1Mbit\n    delay: 5 ms\n    loss: 1%",
-			link.Direction{Rate: 1e6, Delay: 5 * time.Millisecond, Loss: link.Loss{Model: link.Independent, Probability: 0.01}, Queue: frame},
-			link.Direction{Rate: 1e6, Delay: 5 * time.Millisecond, Loss: link.Loss{Model: link.Independent, Probability: 0.01}, Queue: frame}},
+			link.Direction{Rate: 1e6, Delay: 5 * time.Millisecond, Loss: loss.Of(loss.Independent{Probability: 0.01}), Queue: frame},
+			link.Direction{Rate: 1e6, Delay: 5 * time.Millisecond, Loss: loss.Of(loss.Independent{Probability: 0.01}), Queue: frame}},
 		{"overrides", "    rate: 1Mbit\n    loss: 1%\n    forward: {delay: 1ms}\n    reverse: {rate: 2Mbit, loss: 0%}",
-			link.Direction{Rate: 1e6, Delay: time.Millisecond, Loss: link.Loss{Model: link.Independent, Probability: 0.01}, Queue: frame},
+			link.Direction{Rate: 1e6, Delay: time.Millisecond, Loss: loss.Of(loss.Independent{Probability: 0.01}), Queue: frame},
 			link.Direction{Rate: 2e6, Queue: frame}},
 		{"bursts", "    forward: {loss: {gilbert_elliott: {p: 0.5%, r: 25%}}}\n    reverse: {loss: {gilbert_elliott: {p: 1%, r: 10%, h: 50%, k: 99%}}}",
-			link.Direction{Loss: link.Loss{Model: link.GilbertElliott, P: 0.005, R: 0.25, H: 0, K: 1}},
-			link.Direction{Loss: link.Loss{Model: link.GilbertElliott, P: 0.01, R: 0.1, H: 0.5, K: 0.99}}},
-		{"every hundredth", "    forward: {loss: {every_nth: 100}}", link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 100}}, link.Direction{}},
+			link.Direction{Loss: loss.Of(loss.Gilbert{P: 0.005, R: 0.25, H: 0, K: 1})},
+			link.Direction{Loss: loss.Of(loss.Gilbert{P: 0.01, R: 0.1, H: 0.5, K: 0.99})}},
+		{"every hundredth", "    forward: {loss: {every_nth: 100}}", link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 100})}, link.Direction{}},
 		{"jitter", "    delay: 5ms\n    forward: {jitter: 1ms}\n    reverse: {jitter: {deviation: 2ms, distribution: pareto, keep_order: true}}",
 			link.Direction{Delay: 5 * time.Millisecond, Jitter: time.Millisecond, Shape: link.Uniform},
 			link.Direction{Delay: 5 * time.Millisecond, Jitter: 2 * time.Millisecond, Shape: link.Pareto, KeepOrder: true}},
@@ -155,7 +156,7 @@ expect:
 	if d := cmp.Diff(want, labelsOf(all)); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
 	}
-	if last := all[3].Links[0]; last.Forward.Loss.Probability != 0.02 || last.Reverse.Loss.Model != link.NoLoss {
+	if last := all[3].Links[0]; last.Forward.Loss.Probability != 0.02 || last.Reverse.Loss.Model != "" {
 		t.Errorf("one way at 2 %%: %+v", last)
 	}
 	if len(s.Expect) != 3 || s.Expect[0].Where["loss"] != "1 %" || *s.Expect[0].Max != 0.5 || *s.Expect[1].Max != 2e6 || *s.Expect[2].Min != 0.01 {

@@ -18,7 +18,7 @@ func (s *share) UnmarshalText(text []byte) error {
 	return (*units.Probability)(s).UnmarshalText(text)
 }
 
-func (share) ShortForm() string { return `a percentage such as "1%", or a number from 0 to 1` }
+func (share) ShortForm() string { return units.Probability(0).ShortForm() }
 
 // value returns the share, or the default where it was left out.
 func (s *share) value(otherwise float64) float64 {
@@ -48,13 +48,6 @@ func (*nodeFile) ShortForm() string { return "the node's name" }
 func (j *jitterFile) UnmarshalText(text []byte) error { return j.Deviation.UnmarshalText(text) }
 
 func (*jitterFile) ShortForm() string { return `uniform jitter, such as "1ms"` }
-
-func (l *lossFile) UnmarshalText(text []byte) error {
-	l.Independent = new(share)
-	return l.Independent.UnmarshalText(text)
-}
-
-func (*lossFile) ShortForm() string { return `independent loss, such as "1%"` }
 
 // UnmarshalText reads the short forms of a queue: a size, or a number of packets or of BDPs.
 func (q *queueFile) UnmarshalText(text []byte) error {

@@ -9,6 +9,7 @@ import (
 	"weir/internal/testutil"
 	"weir/lab/link"
 	"weir/lab/link/carry"
+	"weir/lab/link/loss"
 )
 
 func TestChoiceFollowsTheProbe(t *testing.T) {
@@ -30,7 +31,7 @@ func TestChoiceFollowsTheProbe(t *testing.T) {
 func TestWhatNetemCannotDoGoesToTheEmulator(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	every := link.Cable{Name: "c", Forward: link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 3}}}
+	every := link.Cable{Name: "c", Forward: link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 3})}}
 	choice, err := carry.Choose("", every)
 	if err != nil {
 		t.Fatal(err)

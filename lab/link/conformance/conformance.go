@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/testutil"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 )
 
 // Case names one thing that a carrier must do.
@@ -54,9 +55,9 @@ func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 		{Delay, link.Direction{Delay: 30 * time.Millisecond}, delay},
 		{Jitter, link.Direction{Delay: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, Seed: 1}, jitter},
 		{KeepOrder, link.Direction{Rate: 100e6, Delay: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, KeepOrder: true, Seed: 1}, keepOrder},
-		{Independent, link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 0.1}, Seed: 2}, independent},
-		{Gilbert, link.Direction{Loss: link.Loss{Model: link.GilbertElliott, P: 0.05, R: 0.3, H: 0.1, K: 0.99}, Seed: 3}, gilbert},
-		{EveryNth, link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 5}}, everyNth},
+		{Independent, link.Direction{Loss: loss.Of(loss.Independent{Probability: 0.1}), Seed: 2}, independent},
+		{Gilbert, link.Direction{Loss: loss.Of(loss.Gilbert{P: 0.05, R: 0.3, H: 0.1, K: 0.99}), Seed: 3}, gilbert},
+		{EveryNth, link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 5})}, everyNth},
 		{Duplicate, link.Direction{Duplicate: 0.2, Seed: 4}, duplicate},
 		{Reorder, link.Direction{Delay: 300 * time.Millisecond, Reorder: 0.25, Seed: 5}, reorder},
 		{Corrupt, link.Direction{Corrupt: 1, Seed: 6}, corrupt},

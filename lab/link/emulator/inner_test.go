@@ -17,6 +17,7 @@ import (
 	"weir/internal/kernel/xsk"
 	"weir/internal/testutil"
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/link/rawsock"
 )
 
@@ -124,7 +125,7 @@ func TestChainsAreReleasedCopiedAndDamagedWhole(t *testing.T) {
 func TestOrdersTravelExactly(t *testing.T) {
 	want := link.Direction{
 		Rate: 1_234_567_891, Delay: 7, Jitter: 3, Shape: link.Pareto, KeepOrder: true, Reorder: 0.1, Duplicate: 0.2, Corrupt: 1e-9,
-		Loss:  link.Loss{Model: link.GilbertElliott, P: 0.01, R: 0.25, H: 0.3, K: 0.999},
+		Loss:  loss.Of(loss.Gilbert{P: 0.01, R: 0.25, H: 0.3, K: 0.999}),
 		Queue: link.Queue{Bytes: 12_500_001, Packets: 7, ECN: 65_537}, Seed: math.MaxUint64,
 	}
 	text, err := json.Marshal(orderOf(want))
@@ -202,7 +203,7 @@ var frame = append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make(
 func TestInnerLoopAllocatesNothing(t *testing.T) {
 	everything := link.Direction{
 		Rate: 1e9, Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond, Reorder: 0.1, Duplicate: 0.2, Corrupt: 0.2, Seed: 1,
-		Loss:  link.Loss{Model: link.GilbertElliott, P: 0.1, R: 0.3, K: 0.99},
+		Loss:  loss.Of(loss.Gilbert{P: 0.1, R: 0.3, K: 0.99}),
 		Queue: link.Queue{Bytes: 1e6, ECN: 500},
 	}
 	for name, d := range map[string]link.Direction{"all": everything, "plain": {}} {
@@ -229,7 +230,7 @@ func TestFramesAndBuffersAreAccountedFor(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	d := link.Direction{
 		Rate: 100e3, Delay: time.Millisecond, Jitter: 500 * time.Microsecond, Duplicate: 0.1, Seed: 9,
-		Loss:  link.Loss{Model: link.Independent, Probability: 0.2},
+		Loss:  loss.Of(loss.Independent{Probability: 0.2}),
 		Queue: link.Queue{Packets: 200},
 	}
 	c, a, b := lab(t, d, link.Direction{Delay: time.Millisecond})

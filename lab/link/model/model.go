@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 
 	"weir/lab/link"
+	"weir/lab/link/loss"
 )
 
 // Fate is what becomes of a frame.
@@ -45,9 +46,8 @@ type Link struct {
 	direction link.Direction
 	random    *rand.Rand
 	wire      wire
-	bad       bool   // Gilbert-Elliott state
-	passed    uint64 // frames that left the wire, for EveryNth
-	last      int64  // latest departure, for KeepOrder
+	loss      loss.Process // nil: none
+	last      int64        // latest departure, for KeepOrder
 
 	delay, jitter float64
 }
@@ -59,6 +59,7 @@ func New(d link.Direction, most int) *Link {
 		direction: d,
 		random:    rand.New(rand.NewPCG(d.Seed, 0x9e3779b97f4a7c15)),
 		wire:      newWire(d, most),
+		loss:      d.Loss.Start(),
 		last:      math.MinInt64,
 		delay:     float64(d.Delay),
 		jitter:    float64(d.Jitter),
@@ -78,7 +79,7 @@ func (l *Link) Decide(now int64, length int) Decision {
 	if !queued {
 		return Decision{Fate: QueueDrop}
 	}
-	if l.lost() {
+	if l.loss != nil && l.loss.Lost(l.random) {
 		return Decision{Fate: LossDrop}
 	}
 	d := Decision{Mark: mark, At: free}
@@ -100,29 +101,6 @@ func (l *Link) Decide(now int64, length int) Decision {
 
 // chance draws only where there is something to decide, so that one impairment's seed does not move another's choices.
 func (l *Link) chance(p float64) bool { return p > 0 && l.random.Float64() < p }
-
-// lost steps the loss model by one frame.
-func (l *Link) lost() bool {
-	loss := &l.direction.Loss
-	switch loss.Model {
-	case link.Independent:
-		return l.chance(loss.Probability)
-	case link.EveryNth:
-		l.passed++
-		return loss.Nth > 0 && l.passed%uint64(loss.Nth) == 0
-	case link.GilbertElliott:
-		if l.bad {
-			l.bad = !l.chance(loss.R)
-		} else {
-			l.bad = l.chance(loss.P)
-		}
-		if l.bad {
-			return l.chance(1 - loss.H)
-		}
-		return l.chance(1 - loss.K)
-	}
-	return false
-}
 
 // propagation draws the delay behind the wire, in ns; never negative.
 func (l *Link) propagation() int64 {

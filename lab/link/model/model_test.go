@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/lab/link"
+	"weir/lab/link/loss"
 	"weir/lab/link/model"
 )
 
@@ -38,7 +39,7 @@ func binomial(t *testing.T, what string, got, p float64) {
 func lost(d model.Decision) bool { return d.Fate == model.LossDrop }
 
 func TestSharesOfChance(t *testing.T) {
-	binomial(t, "independent loss", count(link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 0.01}}, lost), 0.01)
+	binomial(t, "independent loss", count(link.Direction{Loss: loss.Of(loss.Independent{Probability: 0.01})}, lost), 0.01)
 	binomial(t, "duplication", count(link.Direction{Duplicate: 0.05}, func(d model.Decision) bool { return d.Duplicate }), 0.05)
 	binomial(t, "reordering", count(link.Direction{Reorder: 0.25, Delay: time.Second}, func(d model.Decision) bool { return d.Reordered }), 0.25)
 	binomial(t, "damage", count(link.Direction{Corrupt: 0.5}, func(d model.Decision) bool { return d.Damage }), 0.5)
@@ -47,7 +48,7 @@ func TestSharesOfChance(t *testing.T) {
 		count(link.Direction{}, func(d model.Decision) bool {
 			return d.Fate != model.Pass || d.Duplicate || d.Damage || d.Mark || d.Reordered
 		}),
-		count(link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 1}}, func(d model.Decision) bool { return !lost(d) }),
+		count(link.Direction{Loss: loss.Of(loss.Independent{Probability: 1})}, func(d model.Decision) bool { return !lost(d) }),
 	} {
 		if never != 0 {
 			t.Errorf("%v frames met a fate that is impossible", never)
@@ -57,7 +58,7 @@ func TestSharesOfChance(t *testing.T) {
 
 func TestGilbertElliott(t *testing.T) {
 	const p, r, k, h = 0.005, 0.25, 0.999, 0.2
-	direction := link.Direction{Loss: link.Loss{Model: link.GilbertElliott, P: p, R: r, K: k, H: h}, Seed: 3}
+	direction := link.Direction{Loss: loss.Of(loss.Gilbert{P: p, R: r, K: k, H: h}), Seed: 3}
 	l := model.New(direction, 16)
 	losses := make([]float64, trials)
 	var sum float64
@@ -81,7 +82,7 @@ func TestGilbertElliott(t *testing.T) {
 }
 
 func TestEveryNthLosesExactlyThose(t *testing.T) {
-	l := model.New(link.Direction{Loss: link.Loss{Model: link.EveryNth, Nth: 7}}, 16)
+	l := model.New(link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 7})}, 16)
 	for i := 1; i <= 1000; i++ {
 		if got, want := lost(l.Decide(int64(i), 100)), i%7 == 0; got != want {
 			t.Fatalf("frame %d: lost %v", i, got)
@@ -154,7 +155,7 @@ func TestKeepOrderNeverOvertakes(t *testing.T) {
 }
 
 func TestLostFrameUsesTheWire(t *testing.T) {
-	all := link.Loss{Model: link.EveryNth, Nth: 2}
+	all := loss.Of(loss.EveryNth{Nth: 2})
 	l := model.New(link.Direction{Rate: 8e6, Loss: all}, 16) // 1 µs per octet
 	first, second, third := l.Decide(0, 976), l.Decide(0, 976), l.Decide(0, 976)
 	if first.At != 1e6 || second.Fate != model.LossDrop || third.At != 3e6 {
@@ -164,7 +165,7 @@ func TestLostFrameUsesTheWire(t *testing.T) {
 
 func TestSeedRepeatsAndSeparates(t *testing.T) {
 	run := func(seed uint64) (pattern [64]bool) {
-		l := model.New(link.Direction{Loss: link.Loss{Model: link.Independent, Probability: 0.5}, Seed: seed}, 16)
+		l := model.New(link.Direction{Loss: loss.Of(loss.Independent{Probability: 0.5}), Seed: seed}, 16)
 		for i := range pattern {
 			pattern[i] = lost(l.Decide(int64(i), 100))
 		}
@@ -182,7 +183,7 @@ func TestSeedRepeatsAndSeparates(t *testing.T) {
 func TestDecideAllocatesNothing(t *testing.T) {
 	l := model.New(link.Direction{
 		Rate: 1e9, Delay: 1e6, Jitter: 1e5, Shape: link.Pareto, KeepOrder: true, Reorder: 0.1, Duplicate: 0.1, Corrupt: 0.1,
-		Loss:  link.Loss{Model: link.GilbertElliott, P: 0.1, R: 0.1},
+		Loss:  loss.Of(loss.Gilbert{P: 0.1, R: 0.1}),
 		Queue: link.Queue{Bytes: 1e6, ECN: 1e5},
 	}, 1024)
 	now := int64(0)
@@ -192,7 +193,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	l := model.New(link.Direction{Rate: 1e9, Delay: 1e6, Loss: link.Loss{Model: link.Independent, Probability: 0.01}, Queue: link.Queue{Bytes: 1e6}}, 1024)
+	l := model.New(link.Direction{Rate: 1e9, Delay: 1e6, Loss: loss.Of(loss.Independent{Probability: 0.01}), Queue: link.Queue{Bytes: 1e6}}, 1024)
 	for i := range b.N {
 		l.Decide(int64(i)*12000, 1514)
 	}

@@ -116,12 +116,7 @@ func (c *chain) second() tc.NetemSpec {
 	if d.KeepOrder && d.Jitter > 0 {
 		spec.Rate = atOnce
 	}
-	switch d.Loss.Model {
-	case link.Independent:
-		spec.Loss.Probability = d.Loss.Probability
-	case link.GilbertElliott:
-		spec.Loss = tc.Loss{GE: true, P: d.Loss.P, R: d.Loss.R, GoodLoss: 1 - d.Loss.K, BadLoss: 1 - d.Loss.H}
-	}
+	spec.Loss, _ = d.Loss.Netem() // what it cannot do, Check has refused
 	return spec
 }
 

@@ -62,9 +62,10 @@ func (*Carrier) Check(cable link.Cable) error {
 }
 
 func beyond(d link.Direction) string {
+	_, cannot := d.Loss.Netem()
 	switch {
-	case d.Loss.Model == link.EveryNth:
-		return "lose every n-th frame"
+	case cannot != "":
+		return cannot
 	case d.Queue.ECN > 0:
 		return "mark by the octets that wait"
 	case d.Queue.Bytes > 0 && d.Queue.Packets > 0:
