@@ -49,6 +49,7 @@ struct sock___match {
 	struct sock_cgroup_data___match sk_cgrp_data;
 	struct dst_entry___match *sk_dst_cache;
 	struct kuid___match sk_uid;
+	__u32 sk_mark;
 };
 #pragma clang attribute pop
 
@@ -82,26 +83,18 @@ static __always_inline void match_socket_prefix(const volatile struct bpf_sock_o
 	match_add(found, bpf_map_lookup_elem(&scope_prefixes, &key));
 }
 
-/*
- * Adds the scopes of a socket, in the order of match_own() and match_path(). A connection that is not complete has none where the
- * kernel has no socket for it yet. Global, to be verified once.
- */
-__attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
+/* Adds the scopes that a socket and its other end have wherever it sends, in the order of match_own() and match_path(). */
+static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const struct sock___match *sk, __u32 kinds, struct match_scopes *found)
 {
-	struct bpf_sock *sk = ops->sk;
-	struct sock___match *full = sk ? (struct sock___match *)bpf_skc_to_tcp_sock(sk) : 0;
-
-	if (!sk || !full || !found)
-		return 0;
 	if (kinds & MATCH_CGROUPS)
-		match_socket_cgroups(full, found);
+		match_socket_cgroups(sk, found);
 	if (kinds & MATCH_USERS) {
-		__u32 user = full->sk_uid.val;
+		__u32 user = sk->sk_uid.val;
 
 		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
 	}
 	if (kinds & MATCH_MARKS) {
-		__u32 mark = sk->mark;
+		__u32 mark = sk->sk_mark;
 
 		match_add(found, bpf_map_lookup_elem(&scope_marks, &mark));
 	}
@@ -112,6 +105,20 @@ __attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds
 	}
 	if (kinds & MATCH_PREFIXES)
 		match_socket_prefix(ops, found);
+}
+
+/*
+ * Adds the scopes of a socket. A connection that is not complete has none where the kernel has no socket for it yet. Global, to be
+ * verified once.
+ */
+__attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct sock___match *full = sk ? (struct sock___match *)bpf_skc_to_tcp_sock(sk) : 0;
+
+	if (!full || !found)
+		return 0;
+	match_socket_own(ops, full, kinds, found);
 	if (kinds & MATCH_INTERFACES && !(scope_netns && bpf_get_netns_cookie(ops) != scope_netns)) {
 		__u32 index = full->sk_dst_cache->dev->ifindex;
 

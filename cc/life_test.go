@@ -138,6 +138,19 @@ func TestApplyTellsOfOpenConnections(t *testing.T) {
 	s.has(t, "cubic")
 }
 
+// TestAControlThatHasGone is what a policy meets whose module was unloaded.
+func TestAControlThatHasGone(t *testing.T) {
+	s := newStage(t)
+	want := s.plane.state(t, "  a: {host: true, congestion: never-made}\n")
+	if _, err := s.plane.Apply(room.State{}, want); err != nil {
+		t.Fatal(err)
+	}
+	s.has(t, "reno")
+	if got := s.plane.counts(t, want)["a"]; got != [4]uint64{0, 0, 0, 1} {
+		t.Errorf("counted %v", got)
+	}
+}
+
 // TestTheCommandAndThePolicyShare has weir cc install and a policy hold the same control.
 func TestTheCommandAndThePolicyShare(t *testing.T) {
 	s := newStage(t)

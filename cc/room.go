@@ -32,18 +32,14 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 
 // Mechanism says what gives a scope its control, and how its sockets are told.
 func (Room) Mechanism(b room.Bound) string {
-	told := b.Binding.Key.String()
-	if b.Selector.Kind == policy.Group {
-		told = "the scopes below it"
-	}
 	what := "a control of the kernel's"
 	if _, own := algorithmOf(treatmentOf(b.Scope).Control); own {
 		what = "a struct_ops program"
 	}
 	if b.Shadow {
-		return "sock_ops, only counting; by " + told
+		return "sock_ops, only counting"
 	}
-	return "sock_ops sets " + what + "; by " + told
+	return "sock_ops sets " + what
 }
 
 // Plane is the pinned data plane of a host.

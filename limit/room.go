@@ -29,19 +29,15 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 	return t, nil
 }
 
-// Mechanism says by what a scope is held to its limits, and how its traffic is told.
+// Mechanism says by what a scope is held to its limits.
 func (Room) Mechanism(b room.Bound) string {
-	told := b.Binding.Key.String()
-	if b.Selector.Kind == policy.Group {
-		told = "the scopes below it"
-	}
 	switch t := treatmentOf(b.Scope); {
 	case b.Shadow:
-		return "cgroup_skb, only counting; by " + told
+		return "cgroup_skb, only counting"
 	case t.Egress != nil:
-		return "cgroup_skb, TCP paced by sock_ops; by " + told
+		return "cgroup_skb, TCP paced by sock_ops"
 	}
-	return "cgroup_skb; by " + told
+	return "cgroup_skb"
 }
 
 // Plane is the pinned data plane of a host.

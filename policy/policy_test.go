@@ -149,3 +149,13 @@ func TestPublishedSchemaIsCurrent(t *testing.T) {
 		t.Errorf("docs/schema/policy.schema.json differs from the code: make generate\n%s", diff)
 	}
 }
+
+// A key of a room that this build lacks is named as such, and once.
+func TestKeysOfAbsentRoomsAreNamed(t *testing.T) {
+	_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {cgroup: /a, class: lbe}\nioam: {node: 7}\n"))
+	const want = "p.yaml:3:19: scopes.a.class is of the room class, which this build does not have\n" +
+		"p.yaml:4:1: ioam is of the room ioam, which this build does not have"
+	if err == nil || err.Error() != want || fault.Advice(err) == "" {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}

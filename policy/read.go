@@ -85,7 +85,7 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 		return nil, err
 	}
 	var problems yamlfile.Problems
-	l.findAbsent(tree.Root, &problems)
+	lacking := l.findAbsent(tree.Root, &problems)
 	file := l.file.New()
 	l.file.Decode(tree.Root, "", file, nil, &problems)
 	own := file[0].(*fileKeys)
@@ -97,7 +97,7 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 		problems.Add(own.At("version"), "", "version %d is not known: this Weir reads version 1", version)
 	}
 	p := &Policy{written: map[string]written{}, language: l}
-	l.build(p, scopes, file[1:], &problems)
+	l.build(p, scopes, file[1:], lacking, &problems)
 	if err := problems.Err(tryReference); err != nil {
 		return nil, err
 	}
@@ -110,26 +110,26 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 }
 
 // findAbsent names keys that belong to rooms which this build does not have, and takes them out so that they are not called
-// unknown as well.
-func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) {
-	take := func(n *yamlfile.Node, path string) {
+// unknown as well. It returns the scopes that have some.
+func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) map[string]bool {
+	lacking := map[string]bool{}
+	take := func(n *yamlfile.Node, path, scope string) {
 		n.Entries = slices.DeleteFunc(n.Entries, func(e yamlfile.Entry) bool {
 			room, absent := l.absent[e.Key]
 			if absent {
+				lacking[scope] = true
 				problems.Add(e.Place, "leave it out, or use a build of Weir that has it", "%s%s is of the room %s, which this build does not have", path, e.Key, room)
 			}
 			return absent
 		})
 	}
-	if len(l.absent) == 0 {
-		return
-	}
-	take(root, "")
+	take(root, "", "")
 	if scopes := root.Get("scopes"); scopes != nil {
 		for _, e := range scopes.Entries {
-			take(e.Value, "scopes."+e.Key+".")
+			take(e.Value, "scopes."+e.Key+".", e.Key)
 		}
 	}
+	return lacking
 }
 
 // decode reads the keys of one scope.
@@ -148,7 +148,7 @@ func (l *Language) decode(name yamlfile.Text, n *yamlfile.Node, problems *yamlfi
 }
 
 // build makes the policy of what was read, room by room.
-func (l *Language) build(p *Policy, raw []rawScope, sections []any, problems *yamlfile.Problems) {
+func (l *Language) build(p *Policy, raw []rawScope, sections []any, lacking map[string]bool, problems *yamlfile.Problems) {
 	unread := problems.Len() > 0
 	t := newTree(raw)
 	t.check(problems)
@@ -185,7 +185,7 @@ func (l *Language) build(p *Policy, raw []rawScope, sections []any, problems *ya
 	}
 	l.askRooms(p, raw, readable, drafts, sections, problems)
 	for n := range drafts {
-		if s := &drafts[n]; len(s.Treatments) == 0 && s.Parent == "" && !s.Has(l.treats()...) {
+		if s := &drafts[n]; len(s.Treatments) == 0 && s.Parent == "" && !lacking[s.Name] && !s.Has(l.treats()...) {
 			problems.Add(s.fields.Self, "", "scopes.%s: asks for nothing: give %s", s.Name, orList(l.treats()))
 		}
 	}

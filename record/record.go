@@ -170,6 +170,7 @@ type Bundle struct {
 	Verdicts      []Verdict
 	Tables        []Table
 	Figures       []Figure
+	Proofs        []Proof // of the runs that count
 }
 
 // FormatBundle is the value of Manifest.Format that this package reads and writes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +55,28 @@ func (a *app) compareBundles(first, second string) error {
 	}
 	t := result.Table()
 	t.Title = "What differs: " + first + " (first), " + second + " (second)"
-	return a.table(t)
+	for _, t := range []record.Table{bundleTable([2]string{first, second}, both), t, result.All()} {
+		if err := a.table(t); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	return nil
+}
+
+// bundleTable says what the two bundles are, and where their plots.
+func bundleTable(dirs [2]string, both [2]*record.Bundle) record.Table {
+	t := record.Table{Title: "Bundles", Columns: []string{"", "folder", "measured", "what", "kernel", "seed", "plots"}}
+	for i, b := range both {
+		m := b.Manifest
+		plots, _ := filepath.Glob(filepath.Join(dirs[i], bundle.PlotsFolder, "*.svg"))
+		where := "none"
+		if len(plots) > 0 {
+			where = fmt.Sprintf("%d in %s", len(plots), filepath.Join(dirs[i], bundle.PlotsFolder))
+		}
+		t.Rows = append(t.Rows, []string{[]string{"first", "second"}[i], dirs[i], m.Started.UTC().Format(time.DateTime), m.Name, m.Machine.Kernel, fmt.Sprint(m.Seed), where})
+	}
+	return t
 }
 
 func newLabRerunCommand(a *app) *cobra.Command {

@@ -40,6 +40,9 @@ func (a *app) printMeasured(b *record.Bundle, dir string) error {
 	for _, note := range b.Manifest.Notes {
 		fmt.Fprintln(a.stdout, "Note: "+note)
 	}
+	if dir == "" {
+		return nil
+	}
 	fmt.Fprintln(a.stdout, "Evidence: "+filepath.Join(dir, bundle.ReportFile))
 	return nil
 }

@@ -128,13 +128,13 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 	if measured == nil {
 		return "", stopped(command.Context(), runErr)
 	}
-	if err := writeEvidence(dir, o.junit, measured); err != nil {
-		return "", errors.Join(err, runErr)
-	}
+	dir, writeErr := a.keepEvidence(dir, o.junit, measured)
 	if err := a.printMeasured(measured, dir); err != nil {
-		return dir, err
+		return dir, errors.Join(err, writeErr)
 	}
 	switch {
+	case writeErr != nil:
+		return dir, errors.Join(writeErr, runErr)
 	case runErr != nil:
 		return dir, runErr
 	case measured.Manifest.Stopped:
@@ -207,6 +207,27 @@ func checkWritable(path string) error {
 		status = fault.Permission
 	}
 	return fault.New(status, "name a place that can be written", "nothing can be made at %s: %w", path, errors.Unwrap(err))
+}
+
+// keepEvidence writes the bundle, into another folder if it must: what took long to measure is not lost for a full disk. It
+// returns the folder, "" where nothing could be written anywhere, and the error of what was asked.
+func (a *app) keepEvidence(dir, junit string, b *record.Bundle) (string, error) {
+	err := writeEvidence(dir, junit, b)
+	if err == nil {
+		return dir, nil
+	}
+	if _, statErr := bundle.ReadManifest(dir); statErr == nil { // it is the JUnit file that could not be written
+		return dir, err
+	}
+	for _, above := range []string{"weir-out", os.TempDir(), "/var/tmp", "/dev/shm"} {
+		other := filepath.Join(above, "weir-"+b.Manifest.Name+"-"+time.Now().Format("20060102-150405"))
+		if bundle.Write(other, b) == nil {
+			a.say("the bundle could not be written to %s and is in %s", dir, other)
+			return other, err
+		}
+	}
+	a.say("the bundle could not be written to %s nor anywhere else: what follows is all that is left of it", dir)
+	return "", err
 }
 
 func writeEvidence(dir, junit string, b *record.Bundle) error {

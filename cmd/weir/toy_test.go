@@ -52,9 +52,7 @@ func (toyRoom) Decode(text []byte) (policy.Treatment, error) {
 	return t, json.Unmarshal(text, t)
 }
 
-func (toyRoom) Mechanism(b room.Bound) string {
-	return "a program that counts; by " + b.Binding.String()
-}
+func (toyRoom) Mechanism(room.Bound) string { return "a program that counts" }
 
 func (toyRoom) Columns() room.Columns {
 	return room.Columns{Rows: []room.Column{{Name: "counted", Title: "counted", Kind: room.Counter, Help: "What was counted."},

@@ -57,6 +57,10 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	// What this host cannot do is a mistake already; what an apply lacks beside that, rights for one, is for it to say.
+	if err := e.ready(next); len(refusals(err)) > 0 {
+		return Outcome{}, err
+	}
 	return e.outcome(have, next)
 }
 

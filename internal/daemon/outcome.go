@@ -76,7 +76,14 @@ func (e *Engine) mechanism(h held) string {
 			all = append(all, r.Mechanism(b))
 		}
 	}
-	return strings.Join(all, "; ")
+	if len(all) == 0 {
+		return ""
+	}
+	told := h.Bound.Key.String()
+	if h.Selector.Kind == policy.Group {
+		told = "the scopes below it"
+	}
+	return strings.Join(append(all, "by "+told), "; ")
 }
 
 // PolicyResult is what a plan would do, or an apply has done.

@@ -22,7 +22,8 @@ type Room interface {
 	Grammar() policy.Grammar
 	// Decode makes a treatment of the JSON that one was written as.
 	Decode(text []byte) (policy.Treatment, error)
-	// Mechanism says by what the treatment of a scope is done here, in words; it is not asked for scopes that wait.
+	// Mechanism says by what the treatment of a scope is done here, in words; how its traffic is told is added by the spine. It is
+	// not asked for scopes that wait.
 	Mechanism(Bound) string
 	// Columns declares what Report tells of each row.
 	Columns() Columns

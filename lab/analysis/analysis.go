@@ -34,6 +34,7 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	b.Verdicts = verdicts(outcome.Scenario, rows)
 	b.Tables = append(procedureTables(outcome, rows), tables(outcome, rows, measured)...)
 	b.Figures = figures(outcome, rows, b)
+	b.Proofs = proofs(outcome)
 	b.Manifest.Stopped = outcome.Stopped
 	b.Manifest.Notes = append(b.Manifest.Notes, notes(outcome)...)
 	b.Manifest.Mechanisms = maps.Clone(outcome.Mechanisms)

@@ -15,16 +15,20 @@ type figure struct {
 	value     float64
 	low, high *float64
 	n         int
+	base      int // repetitions of what it is divided by; 0 for a mean
 	unit      record.Unit
 }
 
-// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)".
+// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)", of a ratio "0.42 (95 %: 0.4–0.44, n = 5 / 3)".
 func (f figure) text() string {
-	unit := f.unit
-	if f.low == nil || f.high == nil {
-		return unit.Format(f.value) + " (n = " + strconv.Itoa(f.n) + ")"
+	unit, n := f.unit, "n = "+strconv.Itoa(f.n)
+	if f.base > 0 {
+		n += " / " + strconv.Itoa(f.base)
 	}
-	return unit.Format(f.value) + " (95 %: " + unit.FormatInterval(*f.low, *f.high) + ", n = " + strconv.Itoa(f.n) + ")"
+	if f.low == nil || f.high == nil {
+		return unit.Format(f.value) + " (" + n + ")"
+	}
+	return unit.Format(f.value) + " (95 %: " + unit.FormatInterval(*f.low, *f.high) + ", " + n + ")"
 }
 
 // matches says whether labels hold everything that where asks for.
@@ -56,7 +60,7 @@ func measured(rows []summary.Row, row summary.Row, relative record.Labels) (figu
 	if !ok {
 		return figure{}, "the mean of what it is compared with is 0"
 	}
-	return figure{value: ratio.Value, low: ratio.Low, high: ratio.High, n: ratio.N, unit: record.Share}, ""
+	return figure{value: ratio.Value, low: ratio.Low, high: ratio.High, n: row.Estimate.N, base: base.Estimate.N, unit: record.Share}, ""
 }
 
 // verdicts judges every expectation in every cell it speaks of.

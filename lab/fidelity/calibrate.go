@@ -22,6 +22,8 @@ const (
 	tries         = 3 // of each direction: a machine that others use disturbs a single one easily
 	trainTime     = 150 * time.Millisecond
 	trainFrames   = 4000
+	shortTime     = 60 * time.Millisecond // of the trains of many links
+	shortFrames   = 200
 	segments      = 8  // of a train
 	singles       = 30 // frames that measure the delay, one at a time
 	singleGap     = 2 * time.Millisecond
@@ -31,6 +33,17 @@ const (
 // Calibrate probes both directions of an idle link and compares it with what was asked; see README.md for the tolerances.
 // Problems are in the Calibration; the error is about probing itself. It takes about 0.6 s and the link's delays.
 func Calibrate(ctx context.Context, l Link) (Calibration, error) {
+	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries})
+}
+
+// trainPlan is how long trains take, how many frames they have at most, and how often a direction is tried.
+type trainPlan struct {
+	time   time.Duration
+	frames int
+	tries  int
+}
+
+func calibrateLink(ctx context.Context, l Link, plan trainPlan) (Calibration, error) {
 	c := Calibration{Link: l.Name, At: time.Now()}
 	for _, way := range []struct {
 		name     string
@@ -38,7 +51,7 @@ func Calibrate(ctx context.Context, l Link) (Calibration, error) {
 		asked    link.Direction
 		into     *Measured
 	}{{"forward", l.A, l.B, l.Forward, &c.Forward}, {"reverse", l.B, l.A, l.Reverse, &c.Reverse}} {
-		measured, problems, err := calibrate(ctx, way.from, way.to, way.asked)
+		measured, problems, err := calibrate(ctx, way.from, way.to, way.asked, plan)
 		if err != nil {
 			return c, fmt.Errorf("calibrate link %s: %w", l.Name, err)
 		}
@@ -50,17 +63,18 @@ func Calibrate(ctx context.Context, l Link) (Calibration, error) {
 	return c, nil
 }
 
-func calibrate(ctx context.Context, from, to Endpoint, asked link.Direction) (measured Measured, problems []string, err error) {
+func calibrate(ctx context.Context, from, to Endpoint, asked link.Direction, plan trainPlan) (measured Measured, problems []string, err error) {
 	p, err := newProber(from, to)
 	if err != nil {
 		return Measured{}, nil, err
 	}
 	defer p.close()
-	for range tries {
+	p.trains = plan
+	for range plan.tries {
 		if measured, err = p.measure(ctx, asked); err != nil {
 			return measured, nil, err
 		}
-		if problems = compare(measured, asked); len(problems) == 0 {
+		if problems = compare(measured, asked, plan.time); len(problems) == 0 {
 			break
 		}
 	}
@@ -144,11 +158,11 @@ func (p *prober) plan(rate units.BitRate) (count, length int) {
 	if rate == 0 {
 		bitrate = unlimitedRate
 	}
-	octets := bitrate / 8 * trainTime.Seconds()
-	length = int(octets/(trainFrames/2)) - link.FrameOverhead
+	octets := bitrate / 8 * p.trains.time.Seconds()
+	length = int(octets/float64(p.trains.frames/2)) - link.FrameOverhead
 	length = max(smallest, min(length, header+p.out.Device.MTU))
 	count = int(octets / float64(length+link.FrameOverhead))
-	return max(50, min(count, trainFrames)), length
+	return max(50, min(count, p.trains.frames)), length
 }
 
 // busy keeps the bottleneck busy without overflowing its queue: it holds half a queue, or 5 ms, ahead.

@@ -23,7 +23,10 @@ import (
 const (
 	// capacityTime is how long TCP runs over a link to see whether the machine carries it.
 	capacityTime = time.Second
-	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 octets leave 94.1 % of it, slow start takes some.
+	// capacityTrips are round trips more, for slow start; the rate counts over the best capacityWindow.
+	capacityTrips  = 40
+	capacityWindow = 250 * time.Millisecond
+	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 octets leave 94.1 % of it.
 	capacityShare = 0.8
 	capacityNames = "weir-capacity-"
 )
@@ -91,7 +94,7 @@ func try(ctx context.Context, carrier link.Carrier, d link.Direction) (reasons [
 	if err != nil {
 		return nil, err
 	}
-	goodput, err := trial.transfer(ctx, capacityTime+10*d.Delay)
+	goodput, err := trial.transfer(ctx, capacityTime+capacityTrips*2*d.Delay)
 	if err != nil {
 		return nil, err
 	}
@@ -207,23 +210,44 @@ func (t *trial) transfer(ctx context.Context, length time.Duration) (rate float6
 	return receive(receiver, length)
 }
 
-// receive counts what arrives in the later two thirds of a time, past slow start.
+// receive returns the best rate over capacityWindow within a time: slow start takes long where the delay is long.
 func receive(from net.Conn, length time.Duration) (rate float64, err error) {
 	buffer := make([]byte, 1<<18)
 	begin := time.Now()
-	var octets int
-	for counted := begin; ; {
+	var arrivals []arrival
+	for octets := 0; ; {
 		n, err := from.Read(buffer)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
-		now := time.Now()
-		if now.Sub(begin) < length/3 {
-			counted = now
-			continue
-		}
-		if octets += n; now.Sub(begin) >= length || err != nil {
-			return float64(octets) * 8 / now.Sub(counted).Seconds(), nil
+		octets += n
+		now := time.Since(begin)
+		arrivals = append(arrivals, arrival{now, octets})
+		if now >= length || err != nil {
+			return bestRate(arrivals, capacityWindow), nil
 		}
 	}
+}
+
+// arrival is how many octets had come by a time.
+type arrival struct {
+	at     time.Duration
+	octets int
+}
+
+// bestRate is the highest rate, in bit/s, between two arrivals that are a window or more apart; that of all if none are.
+func bestRate(all []arrival, window time.Duration) (best float64) {
+	if len(all) < 2 {
+		return 0
+	}
+	first := 0
+	for i := range all {
+		for first < i && all[i].at-all[first+1].at >= window {
+			first++
+		}
+		if span := all[i].at - all[first].at; span >= window || i == len(all)-1 && best == 0 {
+			best = max(best, float64(all[i].octets-all[first].octets)*8/max(span, 1).Seconds())
+		}
+	}
+	return best
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // compare says in words where a measurement is not what was asked.
-func compare(m Measured, asked link.Direction) (problems []string) {
+func compare(m Measured, asked link.Direction, train time.Duration) (problems []string) {
 	reject := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if asked.Rate > 0 && lossOf(asked.Loss) < 1 {
-		tolerance := RateTolerance + jitterShare(asked)
+		tolerance := RateTolerance + jitterShare(asked, train)
 		if off := float64(m.Rate)/float64(asked.Rate) - 1; math.Abs(off) > tolerance {
 			reject("the rate is %s, asked %s (%+.1f %%; %.1f %% are tolerated)", m.Rate, asked.Rate, 100*off, 100*tolerance)
 		}
@@ -32,8 +32,8 @@ func compare(m Measured, asked link.Direction) (problems []string) {
 }
 
 // jitterShare is what jitter adds to the uncertainty of a rate measured over a train.
-func jitterShare(asked link.Direction) float64 {
-	return 4 * asked.Jitter.Seconds() / trainTime.Seconds()
+func jitterShare(asked link.Direction, train time.Duration) float64 {
+	return 4 * asked.Jitter.Seconds() / train.Seconds()
 }
 
 // delayBounds returns the figure to judge and its bounds: the median, or with jitter the mean, of single frames.

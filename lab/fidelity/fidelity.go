@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/lab/fidelity/witness"
 	"weir/lab/link"
 )
 
@@ -65,22 +66,33 @@ type Judgement struct {
 	LatenessP99 time.Duration `json:"lateness_p99_ns"`
 	Busy        []float64     `json:"cpu_busy"`  // share of each processor's time that was not idle
 	Steal       float64       `json:"cpu_steal"` // share of all processors' time that the hypervisor took
+	// Stall is the longest time for which the carrier left a frame that had arrived or was due, Behind all such time of the
+	// direction that had the most, in spans longer than the tolerated lateness.
+	Stall  time.Duration `json:"longest_stall_ns"`
+	Behind time.Duration `json:"behind_ns"`
+	// Witness is what was found beside: see package witness; nil where none watched.
+	Witness *witness.Report `json:"-"`
 }
 
 // Limits are a run's tolerances. The zero value is not useful: start from DefaultLimits.
 type Limits struct {
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
+	Stall       time.Duration
+	Behind      float64 // share of the time, in spans longer than LatenessP99
 	Busy        float64 // of the least busy processor: above it, no processor had time to spare
 	Steal       float64
 }
 
 // DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs or 5 % of it for the
-// median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is more; 99 % busy; 5 % stolen.
+// median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is more; the carrier at a standstill for 50 ms at a
+// time and, in spans longer than that percentile's tolerance, for 2 % of the time; 99 % busy; 5 % stolen.
 func DefaultLimits(shortest time.Duration) Limits {
 	return Limits{
 		LatenessP50: max(100*time.Microsecond, shortest/20),
 		LatenessP99: max(2*time.Millisecond, shortest/5),
+		Stall:       50 * time.Millisecond,
+		Behind:      0.02,
 		Busy:        0.99,
 		Steal:       0.05,
 	}

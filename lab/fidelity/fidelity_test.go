@@ -130,7 +130,7 @@ func TestCalibrationOfADeadLinkIsAnError(t *testing.T) {
 
 // loose are limits that only lost frames violate.
 func loose() fidelity.Limits {
-	return fidelity.Limits{LatenessP50: time.Minute, LatenessP99: time.Minute, Busy: 2, Steal: 2}
+	return fidelity.Limits{LatenessP50: time.Minute, LatenessP99: time.Minute, Stall: time.Minute, Behind: 2, Busy: 2, Steal: 2}
 }
 
 func TestWatchAcceptsAQuietRun(t *testing.T) {

@@ -115,3 +115,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Slow start at first, then 8 Mbit/s: a probe that counts from the beginning would find less.
+func TestBestRateIsPastSlowStart(t *testing.T) {
+	var all []arrival
+	octets := 0
+	for i := range 200 {
+		if i < 100 {
+			octets += 10 * i
+		} else {
+			octets += 1000
+		}
+		all = append(all, arrival{time.Duration(i) * time.Millisecond, octets})
+	}
+	if got := bestRate(all, 50*time.Millisecond); got < 7.9e6 || got > 8.1e6 {
+		t.Errorf("%v bit/s", got)
+	}
+	if got := bestRate(all[:3], time.Second); got <= 0 {
+		t.Errorf("%v bit/s of a short transfer", got)
+	}
+	if bestRate(nil, time.Second) != 0 {
+		t.Error("nothing has a rate")
+	}
+}

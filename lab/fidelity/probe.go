@@ -25,6 +25,7 @@ type prober struct {
 	next    uint32 // number of the next frame
 	frame   []byte
 	buffer  []byte
+	trains  trainPlan
 }
 
 // probe is what became of one frame. Its times are CLOCK_REALTIME; arrived is 0 if it has not.

@@ -26,6 +26,8 @@ type reading struct {
 	status   []link.Status
 	overruns uint64
 	lateness *hist.Histogram
+	stalls   []*hist.Histogram // by direction
+	at       time.Time
 	cpus     []cpuTime
 }
 
@@ -41,7 +43,7 @@ func NewWatch(carrying link.Carrying, ends []Endpoint, limits Limits) (*Watch, e
 }
 
 func (w *Watch) read() (reading, error) {
-	now := reading{lateness: &hist.Histogram{}}
+	now := reading{lateness: &hist.Histogram{}, at: time.Now()}
 	for _, end := range w.ends {
 		drops, err := link.ReadDrops(end.Namespace, end.Device)
 		if err != nil {
@@ -60,6 +62,7 @@ func (w *Watch) read() (reading, error) {
 			for _, c := range []link.Counters{s.Forward, s.Reverse} {
 				now.overruns += c.Overruns
 				now.lateness.Merge(c.Lateness)
+				now.stalls = append(now.stalls, c.Stalls)
 			}
 		}
 	}
@@ -77,7 +80,7 @@ func (w *Watch) Settled() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.before.lateness = now.lateness
+	w.before.lateness, w.before.stalls, w.before.at = now.lateness, now.stalls, now.at
 	return nil
 }
 
@@ -110,6 +113,7 @@ func (w *Watch) judgeCarrier(j *Judgement, after reading) {
 	if j.Overruns = after.overruns - w.before.overruns; j.Overruns > 0 {
 		j.reject("the %s lost %d frames: it was overloaded", w.carrying.Mechanism(), j.Overruns)
 	}
+	w.judgeStalls(j, after)
 	lateness := difference(after.lateness, w.before.lateness)
 	if lateness.Count() == 0 {
 		return
@@ -122,6 +126,39 @@ func (w *Watch) judgeCarrier(j *Judgement, after reading) {
 	if j.LatenessP99 > w.limits.LatenessP99 {
 		j.reject("1 %% of the frames were sent more than %s late; %s are tolerated", round(j.LatenessP99), w.limits.LatenessP99)
 	}
+}
+
+// judgeStalls judges by time: a carrier that stood still while few frames came is late for few of them.
+func (w *Watch) judgeStalls(j *Judgement, after reading) {
+	span := after.at.Sub(w.before.at)
+	for i := range min(len(after.stalls), len(w.before.stalls)) {
+		if after.stalls[i] == nil || w.before.stalls[i] == nil {
+			continue
+		}
+		stalls := difference(after.stalls[i], w.before.stalls[i])
+		if stalls.Count() > 0 {
+			j.Stall = max(j.Stall, time.Duration(stalls.Quantile(1)))
+			j.Behind = max(j.Behind, longer(stalls, w.limits.LatenessP99))
+		}
+	}
+	switch {
+	case j.Stall > w.limits.Stall:
+		j.reject("the %s stood still for %s while frames waited; %s are tolerated", w.carrying.Mechanism(), round(j.Stall), w.limits.Stall)
+	case j.Behind > time.Duration(w.limits.Behind*float64(span)):
+		j.reject("the %s stood still for %s of %s while frames waited, longer than %s at a time; %.1f %% are tolerated",
+			w.carrying.Mechanism(), round(j.Behind), round(span), w.limits.LatenessP99, 100*w.limits.Behind)
+	}
+}
+
+// longer adds up the spans above a length.
+func longer(spans *hist.Histogram, than time.Duration) (sum time.Duration) {
+	for i, n := range spans.All() {
+		low, high := hist.Bounds(i)
+		if middle := time.Duration(low/2 + high/2); middle > than {
+			sum += time.Duration(n) * middle
+		}
+	}
+	return sum
 }
 
 func round(d time.Duration) time.Duration { return d.Round(time.Microsecond) }

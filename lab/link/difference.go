@@ -1,7 +1,7 @@
 package link
 
-// Difference is what was counted between two readings of the same cables. What is no sum, the largest backlog and the lateness,
-// is that of the later reading.
+// Difference is what was counted between two readings of the same cables. What is no sum is that of the later reading: the
+// largest backlog, the frames inside, and the histograms.
 func Difference(after, before []Status) []Status {
 	var all []Status
 	for n, a := range after {
@@ -16,6 +16,7 @@ func Difference(after, before []Status) []Status {
 
 func (c *Counters) subtract(before *Counters) {
 	c.Received -= before.Received
+	c.ReceivedBytes -= before.ReceivedBytes
 	c.Sent -= before.Sent
 	c.SentBytes -= before.SentBytes
 	c.QueueDrops -= before.QueueDrops

@@ -32,7 +32,7 @@ func TestDifferenceSubtractsEverySum(t *testing.T) {
 		{"a cable that was another", got[1].Forward, 7, 7}, {"a cable that was not there", got[2].Forward, 7, 7},
 	} {
 		want := filled(check.sum)
-		want.MaxBacklog, want.Lateness = check.backlog, check.got.Lateness
+		want.MaxBacklog, want.Held, want.Lateness = check.backlog, check.backlog, check.got.Lateness
 		if check.got != want || check.got.Lateness == nil {
 			t.Errorf("%s: %+v, want %+v", check.what, check.got, want)
 		}

@@ -11,6 +11,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weir/internal/kernel/netns"
@@ -85,26 +86,39 @@ type Cable struct {
 
 // Counters are one direction's totals since the carrier started, and how late its frames were sent.
 type Counters struct {
-	Received   uint64 // frames that arrived from the sender
-	Sent       uint64
-	SentBytes  uint64 // frame octets, overhead not counted
-	QueueDrops uint64
-	LossDrops  uint64
-	Marked     uint64
-	Duplicated uint64
-	Reordered  uint64
-	Corrupted  uint64
-	Overruns   uint64 // frames the mechanism itself lost: any makes a run invalid
-	MaxBacklog uint64 // octets
+	Received uint64 // frames that arrived from the sender
+	// ReceivedBytes are their octets; 0 where the mechanism cannot tell.
+	ReceivedBytes uint64
+	Sent          uint64
+	SentBytes     uint64 // frame octets, overhead not counted
+	QueueDrops    uint64
+	LossDrops     uint64
+	Marked        uint64
+	Duplicated    uint64
+	Reordered     uint64
+	Corrupted     uint64
+	Overruns      uint64 // frames the mechanism itself lost: any makes a run invalid
+	Held          uint64 // frames inside now: waiting for the wire, or on their way
+	MaxBacklog    uint64 // octets, since the last Begin
 	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the mechanism cannot tell.
 	Lateness *hist.Histogram
+	// Stalls are the spans of time, in ns, in which a frame that had arrived was not taken, or one that was due was not sent,
+	// for BehindAfter and more; spans that overlap are one. They tell how long the mechanism stood still, however few frames
+	// came meanwhile. Nil where the mechanism cannot tell.
+	Stalls *hist.Histogram
 }
+
+// BehindAfter is the least span of Counters.Stalls.
+const BehindAfter = time.Millisecond
 
 // Status is one cable's counters.
 type Status struct {
 	Cable            string
 	Forward, Reverse Counters
 }
+
+// ErrBroken says that a carrier at work has ended by itself.
+var ErrBroken = errors.New("the links' carrier has ended")
 
 // Carrier is a mechanism that moves frames between cables' ends.
 type Carrier interface {
@@ -122,6 +136,8 @@ type Carrying interface {
 	Mechanism() string
 	// Status returns every cable's counters, in the order they were given.
 	Status() ([]Status, error)
+	// Begin starts a new span of time for what is no sum: the largest backlog.
+	Begin() error
 	// CPU is the processor time the mechanism has used; zero where the kernel does the work.
 	CPU() time.Duration
 	// Close stops moving frames and detaches everything from the devices.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"weir/lab/fidelity/witness"
 	"weir/lab/instance"
 	"weir/lab/limits"
 	"weir/lab/link"
@@ -20,6 +22,8 @@ type Bench struct {
 	Topology *topology.Topology
 	Carrying link.Carrying // nil where there are plain links only
 	Limits   *limits.Imposed
+
+	witness *witness.Witness // nil without the gate of real measurements
 }
 
 // Cables are the emulated links of a cell, without the devices that they will have.
@@ -50,7 +54,13 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, bench.Close()) }()
+	defer func() { err = result.ended(ctx, errors.Join(err, bench.Close())) }()
+	if err := e.beginUnpaced(bench); err != nil {
+		return result, err
+	}
+	if err := e.options.Gate.Begin(bench); err != nil {
+		return result, fmt.Errorf("take down the testbed: %w", err)
+	}
 	event.Stage = Calibrating
 	e.progress.tell(event)
 	result.Calibrations, err = e.options.Gate.Calibrate(ctx, bench)
@@ -65,6 +75,21 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	}
 	event.Stage = Loading
 	return result, e.load(ctx, bench, result, event)
+}
+
+// ended makes the end of a carrier a reason against the run, as is what fails in a testbed that somebody has changed: another
+// attempt may go better. Any other error stays one.
+func (r *Result) ended(ctx context.Context, err error) error {
+	changed := r.Judgement.Witness != nil && len(r.Judgement.Witness.Reasons) > 0
+	switch {
+	case err == nil, ctx.Err() != nil, !errors.Is(err, link.ErrBroken) && !changed:
+		return err
+	case errors.Is(err, link.ErrBroken):
+		text := err.Error()
+		text, _, _ = strings.Cut(text[strings.Index(text, link.ErrBroken.Error()):], "\n")
+		r.Valid, r.Reasons = false, append(r.Reasons, text)
+	}
+	return nil
 }
 
 // Raise builds a cell's topology, sets its links to work and puts its limits in force.
@@ -90,6 +115,7 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 
 // Close ends the limits, stops the links and gives back the handles to the namespaces, which stay.
 func (b *Bench) Close() error {
+	b.witness.Close()
 	err := b.Limits.Close()
 	if b.Carrying != nil {
 		err = errors.Join(err, b.Carrying.Close())
@@ -100,43 +126,44 @@ func (b *Bench) Close() error {
 
 // load runs the phases under watch and judges the run.
 func (e *execution) load(ctx context.Context, bench *Bench, result *Result, event Event) error {
-	if err := e.beginUnpaced(bench); err != nil {
-		return err
+	watch, err := e.options.Gate.Watch(ctx, bench)
+	if err != nil {
+		return fmt.Errorf("watch testbed: %w", err)
 	}
 	before, err := bench.counters()
 	if err != nil {
 		return err
-	}
-	watch, err := e.options.Gate.Watch(ctx, bench)
-	if err != nil {
-		return fmt.Errorf("watch testbed: %w", err)
 	}
 	begin := time.Now()
 	settled := settleAfter(bench.Cell, watch)
 	for _, phase := range bench.Cell.Phases {
 		event.Phase = phase.Name
 		e.progress.tell(event)
+		if err := bench.drain(ctx); err != nil {
+			return err
+		}
+		done := e.disturb(ctx, bench)
 		measured, err := countedPhase(ctx, bench, phase, e.options.Generator)
+		done()
 		if err != nil {
 			return err
 		}
 		measured.Began = time.Since(begin) - phase.Duration
 		result.Phases = append(result.Phases, measured)
 		if ctx.Err() != nil {
-			_, _ = watch.Judge()
 			return ctx.Err()
 		}
 	}
-	result.Judgement, err = watch.Judge()
+	result.Judgement, err = watch.Judge(ctx, result.Phases)
 	if err = errors.Join(settled(), err); err != nil {
 		return fmt.Errorf("judge run: %w", err)
 	}
+	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	after, err := bench.counters()
 	if err != nil {
 		return err
 	}
 	result.Links = link.Difference(after, before)
-	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
 }

@@ -41,26 +41,38 @@ type progress struct {
 	done     int
 	overhead time.Duration // sum over runs so far of what each took beyond its traffic
 	runs     int
+	guess    time.Duration // of a run's overhead, as long as none has been seen
 	left     time.Duration // traffic that is still to come
 }
 
 // begin starts counting anew.
 func (p *progress) begin(cells []scenario.Cell, jobs []job) {
-	p.total, p.done, p.left = len(jobs), 0, 0
+	p.total, p.done, p.left, p.guess = len(jobs), 0, 0, 0
 	for _, j := range jobs {
 		p.left += trafficTime(&cells[j.cell])
+		p.guess = max(p.guess, guess(&cells[j.cell]))
 	}
 }
 
-// guess is how long a run takes beyond its traffic as long as none has been seen.
-const guess = 3 * time.Second
+// guess is how long a run takes beyond its traffic as long as none has been seen: building, taking down the configuration,
+// calibrating and removing.
+func guess(cell *scenario.Cell) time.Duration {
+	emulated := len(Cables(cell))
+	calibrating := time.Duration(emulated) * 50 * time.Millisecond
+	for i, l := range cell.Links {
+		if !l.Plain && i < 4 {
+			calibrating += 500*time.Millisecond + 6*(l.Forward.Delay+l.Reverse.Delay)
+		}
+	}
+	return 500*time.Millisecond + time.Duration(len(cell.Nodes))*40*time.Millisecond + calibrating
+}
 
 func (p *progress) tell(e Event) {
 	if p.report == nil {
 		return
 	}
 	e.Done, e.Total = p.done, p.total
-	overhead := guess
+	overhead := p.guess
 	if p.runs > 0 {
 		overhead = p.overhead / time.Duration(p.runs)
 	}

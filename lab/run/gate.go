@@ -2,42 +2,44 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/units"
 	"weir/lab/fidelity"
+	"weir/lab/fidelity/witness"
 	"weir/lab/link"
 	"weir/lab/scenario"
 )
 
-// Fidelity is the gate of real measurements: probe frames before the traffic, counters and processor times around it.
+// Fidelity is the gate of real measurements: probe frames before the traffic, counters, processor times and a witness of
+// everything else around it.
 type Fidelity struct{}
 
-// Calibrate probes the emulated links one after the other, so that they do not disturb each other, and stops at the first
-// that is not what was asked.
-func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error) {
-	var all []fidelity.Calibration
-	for i, l := range bench.Cell.Links {
-		if l.Plain {
-			continue
-		}
-		calibration, err := fidelity.Calibrate(ctx, fidelity.Link{
-			Name: l.Name, A: bench.end(2 * i), B: bench.end(2*i + 1), Forward: l.Forward, Reverse: l.Reverse,
-		})
-		if err != nil {
-			return all, err
-		}
-		all = append(all, calibration)
-		if !calibration.OK() {
-			break
-		}
-	}
-	return all, nil
+// Begin has a witness take down how the testbed was built. It ends with the bench.
+func (Fidelity) Begin(bench *Bench) (err error) {
+	bench.witness, err = witness.Open(bench.testbed())
+	return err
 }
 
-// Watch observes the hosts' ends of the emulated links, the carrier and the processors.
-func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
+// Calibrate probes the emulated links.
+func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error) {
+	var links []fidelity.Link
+	for i, l := range bench.Cell.Links {
+		if !l.Plain {
+			links = append(links, fidelity.Link{Name: l.Name, A: bench.end(2 * i), B: bench.end(2*i + 1), Forward: l.Forward, Reverse: l.Reverse})
+		}
+	}
+	return fidelity.CalibrateAll(ctx, links)
+}
+
+// Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts the witness.
+func (Fidelity) Watch(ctx context.Context, bench *Bench) (Watch, error) {
+	if err := bench.witness.Start(ctx); err != nil {
+		return nil, err
+	}
 	var ends []fidelity.Endpoint
 	for i, end := range bench.Topology.Ends {
 		if end.Carrier != "" {
@@ -48,14 +50,36 @@ func (Fidelity) Watch(_ context.Context, bench *Bench) (Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge{watch}, nil
+	return judge{watch, bench}, nil
 }
 
-type judge struct{ watch *fidelity.Watch }
+type judge struct {
+	watch *fidelity.Watch
+	bench *Bench
+}
 
-func (j judge) Settled() error { return j.watch.Settled() }
+func (j judge) Settled() error {
+	j.bench.witness.Settled()
+	return j.watch.Settled()
+}
 
-func (j judge) Judge() (fidelity.Judgement, error) { return j.watch.Finish() }
+// Judge judges the run by what the witness saw first: it knows causes where the watch knows symptoms.
+func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error) {
+	report, err := j.bench.witness.Finish(ctx, j.bench.flows(phases))
+	if err != nil {
+		return fidelity.Judgement{}, err
+	}
+	judgement, err := j.watch.Finish()
+	switch {
+	case err != nil && len(report.Reasons) > 0 && !errors.Is(err, link.ErrBroken): // what the witness saw is why
+	case err != nil:
+		return judgement, err
+	}
+	judgement.Reasons = slices.Concat(report.Reasons, judgement.Reasons)
+	judgement.Valid = len(judgement.Reasons) == 0
+	judgement.Witness = &report
+	return judgement, nil
+}
 
 // end is a node's end of a link, by its place in Topology.Ends.
 func (b *Bench) end(index int) fidelity.Endpoint {

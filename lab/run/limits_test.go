@@ -21,13 +21,14 @@ import (
 	"weir/internal/testutil"
 	"weir/lab/instance"
 	"weir/lab/limits"
+	"weir/lab/link/emulator"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 	"weir/lab/traffic/native"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets})
+	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets, emulator.PartName: emulator.Part})
 	os.Exit(m.Run())
 }
 

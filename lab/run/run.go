@@ -37,10 +37,15 @@ type Options struct {
 	Share  bool
 	Report func(Event) // told what happens; nil is told nothing; never called from two goroutines at once
 	Stderr io.Writer   // of child processes
+
+	// during is called beside each phase's traffic: tests spoil runs with it. It must have returned for the phase to end.
+	during func(ctx context.Context, bench *Bench)
 }
 
 // Gate decides whether a testbed may be believed. Its one implementation for real work is [Fidelity].
 type Gate interface {
+	// Begin takes down how a testbed was built.
+	Begin(bench *Bench) error
 	// Calibrate measures every emulated link on an idle testbed.
 	Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error)
 	// Watch observes the testbed from now on until Judge is called.
@@ -53,7 +58,8 @@ type Gate interface {
 type Watch interface {
 	// Settled says that the part of the first phase that is left out of the figures is over.
 	Settled() error
-	Judge() (fidelity.Judgement, error)
+	// Judge ends the observation, of the phases' flows among others.
+	Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error)
 }
 
 // Result is one attempt at one repetition of one cell.

@@ -75,6 +75,7 @@ func (c *fakeCarrying) Status() ([]link.Status, error) {
 	}
 	return all, nil
 }
+func (*fakeCarrying) Begin() error         { return nil }
 func (*fakeCarrying) Mechanism() string    { return "fake" }
 func (c *fakeCarrying) CPU() time.Duration { return 0 }
 func (c *fakeCarrying) Close() error       { c.carrier.closed++; return nil }
@@ -111,6 +112,8 @@ func (g fakeGate) Watch(_ context.Context, bench *Bench) (Watch, error) {
 	return fakeWatch{g, bench}, nil
 }
 
+func (fakeGate) Begin(*Bench) error { return nil }
+
 func (fakeGate) Capacity(context.Context, link.Carrier, *scenario.Cell) (string, error) {
 	return "this machine carries 5 Mbit/s", nil
 }
@@ -122,7 +125,7 @@ type fakeWatch struct {
 
 func (fakeWatch) Settled() error { return nil }
 
-func (w fakeWatch) Judge() (fidelity.Judgement, error) {
+func (w fakeWatch) Judge(context.Context, []PhaseResult) (fidelity.Judgement, error) {
 	j := fidelity.Judgement{Valid: true}
 	if w.gate.judge != nil {
 		j.Reasons = w.gate.judge(w.bench)

@@ -21,6 +21,7 @@ const (
 	VerdictsFile      = "verdicts.json"
 	TablesFile        = "tables.json"
 	FiguresFile       = "figures.json"
+	ProofsFile        = "proofs.json"
 	SummaryFile       = "summary.json"
 	CSVFile           = "samples.csv"
 	JUnitFile         = "junit.xml"

@@ -51,6 +51,8 @@ func fixture() *record.Bundle {
 		XUnit: record.Share, YUnit: record.BitPerSecond, Curves: []record.Curve{
 			{Name: "cubic", X: []float64{0, 0.01}, Y: []float64{900e6, 373e6}, Low: []float64{890e6, 300e6}, High: []float64{910e6, 420e6}},
 			{Name: hostile, X: []float64{0, 0.01}, Y: []float64{900e6, 880e6}, Reference: true}}}}
+	b.Proofs = []record.Proof{{Labels: record.Labels{"loss": "1%"}, Repetition: 1, Attempt: 1, Why: "every frame is accounted for", Configuration: "00ff", Frames: 7,
+		Links: []record.ProofLink{{Link: hostile, Sent: 7, Received: 7, LossDrops: 1, Passed: 6, Arrived: 6}}}}
 	return b
 }
 

@@ -49,6 +49,12 @@ func Read(dir string) (*record.Bundle, error) {
 	if b.Figures, err = readList[record.Figure](f, FiguresFile); err != nil {
 		return nil, err
 	}
+	if _, listed := f.sums[ProofsFile]; !listed { // older bundles have none
+		return b, nil
+	}
+	if b.Proofs, err = readList[record.Proof](f, ProofsFile); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 

@@ -95,6 +95,7 @@ func writeAll(dir string, b *record.Bundle) error {
 		{VerdictsFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Verdicts)) }},
 		{TablesFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Tables)) }},
 		{FiguresFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Figures)) }},
+		{ProofsFile, func(w io.Writer) error { return writeJSON(w, orEmpty(b.Proofs)) }},
 		{SummaryFile, func(w io.Writer) error { return writeJSON(w, Summarize(b)) }},
 		{CSVFile, func(w io.Writer) error { return WriteCSV(w, b.Samples) }},
 		{JUnitFile, func(w io.Writer) error { return WriteJUnit(w, b) }},

@@ -126,10 +126,25 @@ func (r Result) Differing() []Row {
 	return rows
 }
 
+// All writes every quantity that both measured and that does not differ significantly, for people.
+func (r Result) All() record.Table {
+	var same []Row
+	differing := r.Differing()
+	for _, row := range r.Rows {
+		if !slices.ContainsFunc(differing, func(d Row) bool {
+			return d.key().Subject == row.Subject && d.Metric == row.Metric && d.Unit == row.Unit && maps.Equal(d.Labels, row.Labels)
+		}) {
+			same = append(same, row)
+		}
+	}
+	t := table(same)
+	t.Title, t.Note = "What does not differ significantly", fmt.Sprintf("%d quantities that both have: no difference that chance does not explain.", len(same))
+	return t
+}
+
 // Table writes the differing rows for people; its note counts what was compared and what does not differ.
 func (r Result) Table() record.Table {
 	rows := r.Differing()
-	seen := map[string]bool{}
 	both, significant := 0, 0
 	for _, row := range r.Rows {
 		if row.Side == Both {
@@ -139,24 +154,31 @@ func (r Result) Table() record.Table {
 			significant++
 		}
 	}
+	t := table(rows)
+	t.Note = fmt.Sprintf("%d of %d quantities that both have differ significantly (Welch's t test, 5 %% after Holm's correction; "+
+		"the intervals are those of each comparison alone).", significant, both)
+	return t
+}
+
+// table writes rows, with a column per label.
+func table(rows []Row) record.Table {
+	seen := map[string]bool{}
 	for _, row := range rows {
 		for key := range row.Labels {
 			seen[key] = true
 		}
 	}
 	keys := slices.Sorted(maps.Keys(seen))
-	table := record.Table{Title: "What differs", Columns: append(slices.Clone(keys), "subject", "metric", "first", "second",
+	t := record.Table{Title: "What differs", Columns: append(slices.Clone(keys), "subject", "metric", "first", "second",
 		"difference", "95 % interval", "change", "verdict")}
-	table.Note = fmt.Sprintf("%d of %d quantities that both have differ significantly (Welch's t test, 5 %% after Holm's correction; "+
-		"the intervals are those of each comparison alone).", significant, both)
 	for _, row := range rows {
-		cells := make([]string, 0, len(table.Columns))
+		cells := make([]string, 0, len(t.Columns))
 		for _, key := range keys {
 			cells = append(cells, row.Labels[key])
 		}
-		table.Rows = append(table.Rows, append(cells, row.cells()...))
+		t.Rows = append(t.Rows, append(cells, row.cells()...))
 	}
-	return table
+	return t
 }
 
 // cells prints everything of a row but its labels.
@@ -175,7 +197,10 @@ func (r Row) cells() []string {
 		verdict = "too few repetitions to judge"
 		if r.Adjusted != nil {
 			interval = r.Unit.FormatInterval(*r.Difference.Low, *r.Difference.High)
-			verdict = "differs"
+			verdict = "no difference"
+			if r.Significant {
+				verdict = "differs"
+			}
 		}
 	}
 	return []string{r.Subject, r.Metric, a, b, difference, interval, change, verdict}

@@ -73,6 +73,21 @@ func rejected(samples []record.Sample) (list []string, more int) {
 	return list, more
 }
 
+// proofs lists why runs count; more says how many others there are.
+func proofs(all []record.Proof) (list []string, more int) {
+	for _, p := range all {
+		if len(list) == attemptLimit {
+			return list, len(all) - attemptLimit
+		}
+		where := fmt.Sprintf("repetition %d", p.Repetition)
+		if labels := summary.Text(p.Labels); labels != "" {
+			where = labels + ", " + where
+		}
+		list = append(list, where+": "+p.Why+".")
+	}
+	return list, 0
+}
+
 // values is a figure as a table, for those who cannot see it; nil where it has too many points for a reader.
 func values(f record.Figure) *record.Table {
 	table := record.Table{Title: "Values of this figure", Columns: []string{"curve", cmp.Or(f.XLabel, "x"), cmp.Or(f.YLabel, "y"), "95 % interval"}}

@@ -28,7 +28,7 @@ var css string
 const (
 	figureLimit  = 8   // time lines, and distributions, that are drawn beside the bundle's own figures
 	rowLimit     = 400 // rows of the table of all results
-	attemptLimit = 40  // rejected attempts that are listed
+	attemptLimit = 40  // attempts that are listed, rejected ones and others
 	pointLimit   = 60  // points of a curve up to which a figure's values are also given as a table
 )
 
@@ -73,6 +73,8 @@ type content struct {
 	Tables     []record.Table
 	Results    record.Table
 	Cut        int // result rows that are not shown
+	Proofs     []string
+	MoreProofs int
 	Rejected   []string
 	MoreReject int
 	Machine    [][2]string
@@ -114,6 +116,7 @@ func (r *Report) content() *content {
 		rows = rows[:rowLimit]
 	}
 	c.Results = summary.Table("All results", rows)
+	c.Proofs, c.MoreProofs = proofs(b.Proofs)
 	c.Rejected, c.MoreReject = rejected(b.Samples)
 	if !m.Started.IsZero() {
 		c.Started = m.Started.UTC().Format("2006-01-02 15:04:05 UTC")

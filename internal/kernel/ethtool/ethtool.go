@@ -106,6 +106,18 @@ func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	return features, nil
 }
 
+// Kernel returns the state of every feature of dev in the calling thread's namespace, by the kernel's own names alone.
+func Kernel(dev string) (features map[string]bool, err error) {
+	err = with(nil, func(tool *ethtool.Ethtool) (err error) {
+		features, err = tool.Features(dev)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read features of %s: %w", dev, err)
+	}
+	return features, nil
+}
+
 // Stats returns the driver's counters of dev, named as the driver names them.
 func Stats(ns *netns.Namespace, dev string) (map[string]uint64, error) {
 	var stats map[string]uint64

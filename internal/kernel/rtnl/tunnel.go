@@ -46,20 +46,3 @@ func (c *Conn) AddTunnel(kind Tunnel, name string, local, remote netip.Addr) err
 	}
 	return nil
 }
-
-// Traffic is what a device has counted; octets include the link layer's header.
-type Traffic struct {
-	SentPackets, SentOctets, ReceivedPackets, ReceivedOctets uint64
-}
-
-// Traffic reads the counters of a device.
-func (c *Conn) Traffic(dev string) (t Traffic, err error) {
-	link, err := c.handle.LinkByName(dev)
-	if err != nil {
-		return t, fmt.Errorf("read counters of device %s: %w", dev, err)
-	}
-	if s := link.Attrs().Statistics; s != nil {
-		t = Traffic{SentPackets: s.TxPackets, SentOctets: s.TxBytes, ReceivedPackets: s.RxPackets, ReceivedOctets: s.RxBytes}
-	}
-	return t, nil
-}

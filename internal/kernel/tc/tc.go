@@ -198,6 +198,27 @@ func (c *Conn) dump(index int) ([]Qdisc, error) {
 	return qdiscs, nil
 }
 
+// Roots returns the outermost qdisc of each device, by the device's name.
+func (c *Conn) Roots() (map[string]Qdisc, error) {
+	devices, err := c.devices.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("list qdiscs: %w", err)
+	}
+	roots := map[string]Qdisc{}
+	for _, device := range devices {
+		all, err := c.dump(device.Index)
+		if err != nil {
+			return nil, fmt.Errorf("list qdiscs of %s: %w", device.Name, err)
+		}
+		for _, qdisc := range all {
+			if qdisc.Parent == Root {
+				roots[device.Name] = qdisc
+			}
+		}
+	}
+	return roots, nil
+}
+
 // attribute appends a route attribute to b: length, type, value, padding to four octets.
 func attribute(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(value)))

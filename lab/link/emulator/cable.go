@@ -40,6 +40,7 @@ type cable struct {
 	// control: another goroutine asks, wakes the thread, and reads published after an answer.
 	wake      int // eventfd
 	stop, ask atomic.Bool
+	forget    atomic.Bool // with ask: the largest backlog so far
 	answer    chan struct{}
 	published [2]link.Counters
 }
@@ -107,6 +108,9 @@ func (c *cable) run() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !c.stop.Load() {
 		if c.ask.Swap(false) {
+			if c.forget.Swap(false) {
+				c.ways[0].counters.MaxBacklog, c.ways[1].counters.MaxBacklog = 0, 0
+			}
 			c.publish(0)
 			c.publish(1)
 			c.answer <- struct{}{}
@@ -155,20 +159,25 @@ func (c *cable) wait() {
 
 // publish copies one direction's counters to where control reads them, without allocating after the first time.
 func (c *cable) publish(i int) {
-	lateness, w := c.published[i].Lateness, c.ways[i]
+	w, to := c.ways[i], &c.published[i]
+	lateness, stalls := to.Lateness, to.Stalls
 	if lateness == nil {
-		lateness = w.lateness.Clone()
+		lateness, stalls = w.lateness.Clone(), w.behind.stalls.Clone()
 	}
 	lateness.Reset()
 	lateness.Merge(&w.lateness)
-	c.published[i] = w.counters
-	c.published[i].Lateness = lateness
+	w.behind.close()
+	stalls.Reset()
+	stalls.Merge(&w.behind.stalls)
+	*to = w.counters
+	to.Lateness, to.Stalls, to.Held = lateness, stalls, uint64(w.hold.len())
 }
 
 var errNoAnswer = errors.New("the emulator's thread does not answer")
 
 // status asks the thread for its counters. Only one goroutine may call it, and run must be running.
-func (c *cable) status() (link.Status, error) {
+func (c *cable) status(forget bool) (link.Status, error) {
+	c.forget.Store(forget)
 	c.ask.Store(true)
 	c.signal()
 	select {

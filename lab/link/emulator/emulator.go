@@ -170,9 +170,9 @@ func (r *running) died(err error) error {
 	select {
 	case <-r.process.Done():
 		if said := strings.TrimSpace(r.errors.String()); said != "" {
-			return fmt.Errorf("the emulator's process ended: %s", said)
+			return fmt.Errorf("%w: the emulator's process said %s", link.ErrBroken, said)
 		}
-		return fmt.Errorf("the emulator's process ended: %w", r.process.Wait())
+		return fmt.Errorf("%w: the emulator's process: %w", link.ErrBroken, r.process.Wait())
 	case <-time.After(time.Second):
 		return fmt.Errorf("talk to the emulator: %w", err)
 	}
@@ -199,16 +199,34 @@ func (w *words) String() string {
 	return w.text.String()
 }
 
+// stop ends the child. One that had ended before it was told to is broken.
+func (r *running) stop() error {
+	select {
+	case <-r.process.Done():
+		return fmt.Errorf("%w: the emulator's process: %w", link.ErrBroken, r.process.Wait())
+	default:
+		return r.process.Stop(graceToStop)
+	}
+}
+
 func (*running) Mechanism() string { return Mechanism }
 
 // Status asks the child.
-func (r *running) Status() ([]link.Status, error) {
+func (r *running) Status() ([]link.Status, error) { return r.ask("status") }
+
+// Begin has the child forget the largest backlogs.
+func (r *running) Begin() error {
+	_, err := r.ask("begin")
+	return err
+}
+
+func (r *running) ask(what string) ([]link.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, errors.New("read the emulator's counters: it has been closed")
 	}
-	answer, err := r.exchange(order{Do: "status"})
+	answer, err := r.exchange(order{Do: what})
 	if err != nil {
 		return nil, fmt.Errorf("read the emulator's counters: %w", err)
 	}
@@ -233,7 +251,7 @@ func (r *running) Close() error {
 	r.closed = true
 	var failures []error
 	if r.process != nil {
-		failures = append(failures, r.process.Stop(graceToStop))
+		failures = append(failures, r.stop())
 	}
 	conn, err := tc.Open(r.ns)
 	if err != nil {

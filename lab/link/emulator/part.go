@@ -52,10 +52,10 @@ func Part(in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return fmt.Errorf("read order: %w", err)
 		}
-		if next.Do != "status" {
+		if next.Do != "status" && next.Do != "begin" {
 			return nil
 		}
-		if err := reports.Encode(w.report()); err != nil {
+		if err := reports.Encode(w.report(next.Do == "begin")); err != nil {
 			return err
 		}
 	}
@@ -136,10 +136,11 @@ func (w *workers) drops(ends [2]string) (drops [2]link.Drops, err error) {
 	return drops, nil
 }
 
-func (w *workers) report() report {
+// report reads every cable; forget starts a new span for what is no sum.
+func (w *workers) report(forget bool) report {
 	var r report
 	for i, c := range w.cables {
-		status, err := c.status()
+		status, err := c.status(forget)
 		if err == nil {
 			err = w.addOverruns(i, &status)
 		}

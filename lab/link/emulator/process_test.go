@@ -107,3 +107,35 @@ func TestWhatCannotBeCarriedIsAnErrorAndLeavesNothing(t *testing.T) {
 	must(t, err)
 	must(t, carrying.Close())
 }
+
+// The largest backlog is that of a span of time: a calibration's is not the traffic's.
+func TestBeginForgetsTheLargestBacklog(t *testing.T) {
+	carrier, hosts := pair(t)
+	slow := []link.Cable{{Name: "one", A: "end-a", B: "end-b", Forward: link.Direction{Rate: 1e5}}}
+	carrying, err := emulator.New(emulator.Options{Spin: -1}).Carry(context.Background(), carrier, slow)
+	must(t, err)
+	defer func() { must(t, carrying.Close()) }()
+	sender, err := rawsock.Open(hosts, "host-a", rawsock.None)
+	must(t, err)
+	defer func() { _ = sender.Close() }()
+	frame := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make([]byte, 86)...)
+	for range 5 {
+		must(t, sender.Send(t.Context(), frame))
+	}
+	read := func() link.Counters {
+		status, err := carrying.Status()
+		must(t, err)
+		return status[0].Forward
+	}
+	testutil.Eventually(t, 10*time.Second, "all frames have left", func() bool {
+		now := read()
+		return now.Sent == 5 && now.Held == 0
+	})
+	if now := read(); now.MaxBacklog == 0 || now.ReceivedBytes != 5*100 {
+		t.Errorf("before: %+v", now)
+	}
+	must(t, carrying.Begin())
+	if now := read(); now.MaxBacklog != 0 || now.Received != 5 {
+		t.Errorf("after: %+v", now)
+	}
+}

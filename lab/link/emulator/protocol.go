@@ -9,7 +9,7 @@ import (
 
 // The parent writes one order a line to the child's standard input and reads one report a line; the first order starts.
 type order struct {
-	Do        string       `json:"do"` // "start", "status", "stop"
+	Do        string       `json:"do"` // "start", "status", "begin", "stop"
 	Namespace string       `json:"namespace,omitempty"`
 	Spin      int64        `json:"spin_ns,omitempty"`
 	Cables    []cableOrder `json:"cables,omitempty"`

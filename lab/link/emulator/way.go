@@ -30,6 +30,7 @@ type way struct {
 	blocked  bool  // the device takes no more for now
 	counters link.Counters
 	lateness hist.Histogram
+	behind   behind
 }
 
 func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
@@ -38,6 +39,7 @@ func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
 	w.hold = newHold(ordered, s.umem.Count())
 	w.lateness.Record(0) // takes its memory now
 	w.lateness.Reset()
+	w.behind.begin()
 	return w
 }
 
@@ -48,6 +50,9 @@ func (w *way) receive() bool {
 		w.from.Fill()
 	}
 	n := w.from.Receive(w.batch[:])
+	if n > 0 {
+		w.behind.add(w.store.umem.Stamp(w.batch[0]), monotonic())
+	}
 	for _, d := range w.batch[:n] {
 		w.part(d)
 	}
@@ -72,6 +77,7 @@ func (w *way) arrive(frame xsk.Desc) {
 	octets, _ := w.store.length(frame)
 	w.seen = max(w.seen, w.store.umem.Stamp(frame))
 	w.counters.Received++
+	w.counters.ReceivedBytes += uint64(octets)
 	d := w.model.Decide(w.seen, octets)
 	w.counters.MaxBacklog = max(w.counters.MaxBacklog, uint64(w.model.Backlog(w.seen)))
 	switch d.Fate {
@@ -135,6 +141,7 @@ func (w *way) send(now int64) bool {
 	w.blocked = err == xsk.ErrAgain || err == xsk.ErrDown
 	if n > 0 {
 		after := monotonic()
+		w.behind.add(w.due[0], after)
 		for _, at := range w.due[:n] {
 			w.lateness.Record(uint64(max(0, after-at)))
 		}

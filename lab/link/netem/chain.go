@@ -148,7 +148,7 @@ func (c *chain) counters() (link.Counters, error) {
 		if err != nil {
 			return n, err
 		}
-		n.QueueDrops = bottleneck.Drops
+		n.QueueDrops, n.Held = bottleneck.Drops, bottleneck.Queued
 		lost, err := link.ReadDrops(c.running.ns, c.spare)
 		if err != nil {
 			return n, err
@@ -159,13 +159,14 @@ func (c *chain) counters() (link.Counters, error) {
 	if err != nil {
 		return n, err
 	}
+	n.Held += shaper.Queued
 	n.Sent, n.SentBytes, n.LossDrops = shaper.Packets, shaper.Bytes, shaper.Drops
 	lost, err := link.ReadDrops(c.running.ns, c.to)
 	if err != nil {
 		return n, err
 	}
 	n.Overruns += lost.Transmit - c.before.to.Transmit
-	if out, in := n.Sent+n.LossDrops+shaper.Queued+n.QueueDrops, n.Received; c.direction.Duplicate > 0 && out > in {
+	if out, in := n.Sent+n.LossDrops+n.Held+n.QueueDrops, n.Received; c.direction.Duplicate > 0 && out > in {
 		n.Duplicated = out - in
 	}
 	return n, nil

@@ -143,6 +143,9 @@ func (r *running) add(number int, cable link.Cable) error {
 
 func (*running) Mechanism() string { return Mechanism }
 
+// Begin does nothing: netem does not tell the largest backlog.
+func (*running) Begin() error { return nil }
+
 // CPU is zero: the kernel does the work, in the time of whoever sends.
 func (*running) CPU() time.Duration { return 0 }
 

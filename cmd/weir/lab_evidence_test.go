@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/record"
+	"weir/record/bundle"
+)
+
+func measuredBundle() *record.Bundle {
+	b := &record.Bundle{Manifest: record.Manifest{Kind: "lab", Name: "some"}}
+	for i := range 3 {
+		b.Samples = append(b.Samples, record.Sample{Subject: "bulk", Metric: "goodput", Unit: record.BitPerSecond, Repetition: i + 1, Attempt: 1, Value: 1e6 + float64(i), Valid: true})
+	}
+	return b
+}
+
+// What was measured is not lost where its folder cannot be written.
+func TestEvidenceThatCannotBeWrittenGoesElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	a := &app{stdout: &bytes.Buffer{}, stderr: &said}
+	asked := filepath.Join(file, "below", "a file")
+	dir, err := a.keepEvidence(asked, "", measuredBundle())
+	if err == nil || dir == "" || dir == asked || !strings.Contains(said.String(), asked) || !strings.Contains(said.String(), dir) {
+		t.Fatalf("folder %q, error %v, said %q", dir, err, said.String())
+	}
+	kept, err := bundle.Read(dir)
+	if err != nil || len(kept.Samples) != 3 {
+		t.Errorf("kept %+v, %v", kept, err)
+	}
+	if dir, err := a.keepEvidence("here", "", measuredBundle()); err != nil || dir != "here" {
+		t.Errorf("folder %q, error %v", dir, err)
+	}
+}
+
+func TestComparisonShowsBothAndWhatDoesNotDiffer(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
+	for _, dir := range []string{first, second} {
+		if err := bundle.Write(dir, measuredBundle()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, stdout, stderr := labCommand(t, "compare", first, second)
+	for _, want := range []string{first, second, "plots", "What does not differ significantly", "goodput", "1 Mbit/s"} {
+		if status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("status %d, %q is missing in\n%s%s", status, want, stdout, stderr)
+		}
+	}
+}

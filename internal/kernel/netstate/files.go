@@ -1,0 +1,77 @@
+package netstate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileWatch is told of every write to a setting of the namespace in which it was made (inotify(7)).
+type fileWatch struct {
+	fd      int
+	folders map[int32]string // by watch descriptor
+}
+
+// watchSettings watches the folders of the thread's namespace below /proc/sys/net.
+func watchSettings() (*fileWatch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch settings: %w", err)
+	}
+	w := &fileWatch{fd: fd, folders: map[int32]string{}}
+	err = filepath.WalkDir(settingsRoot, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil
+		}
+		number, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY)
+		if err != nil {
+			return fmt.Errorf("watch settings in %s: %w", path, err)
+		}
+		w.folders[int32(number)] = path
+		return nil
+	})
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *fileWatch) close() {
+	if w != nil {
+		_ = unix.Close(w.fd)
+	}
+}
+
+// changes reads what was written to.
+func (w *fileWatch) changes() (all []Change, err error) {
+	buffer := make([]byte, 1<<14)
+	for {
+		n, err := unix.Read(w.fd, buffer)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return all, nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return all, fmt.Errorf("read what was written to settings: %w", err)
+		}
+		for rest := buffer[:n]; len(rest) >= unix.SizeofInotifyEvent; {
+			length := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
+			if length > len(rest) {
+				break
+			}
+			folder := w.folders[int32(binary.NativeEndian.Uint32(rest))]
+			name := strings.TrimPrefix(filepath.Join(folder, unix.ByteSliceToString(rest[unix.SizeofInotifyEvent:length])), settingsRoot+"/")
+			if !moving[name] && folder != "" {
+				all = append(all, Change{What: "setting net/" + name})
+			}
+			rest = rest[length:]
+		}
+	}
+}

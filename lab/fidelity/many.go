@@ -1,0 +1,72 @@
+package fidelity
+
+import (
+	"context"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"weir/internal/units"
+	"weir/lab/link"
+)
+
+const (
+	// few links are calibrated one after the other, with long trains.
+	few = 2
+	// atOnce is how many of many are calibrated at once for each processor: most of the time they wait for their delays.
+	atOnce = 4
+	// fast links are calibrated alone, since their probes need a processor.
+	fast = units.BitRate(200e6)
+)
+
+// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are not what was asked
+// then, twice, or lose frames on purpose, which short trains see badly, are calibrated again by Calibrate, each alone. It stops at the
+// first of these that is not what was asked. Links of which a probe failed have a problem that says so.
+func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
+	all := make([]Calibration, len(links))
+	done := make([]bool, len(links))
+	for _, each := range []int{atOnce, 1} {
+		if len(links) > few {
+			several(ctx, links, all, done, each*runtime.NumCPU())
+		}
+	}
+	for i, l := range links {
+		if done[i] {
+			continue
+		}
+		var err error
+		all[i], err = Calibrate(ctx, l)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			all[i].Problems = append(all[i].Problems, err.Error())
+		}
+		if !all[i].OK() {
+			return []Calibration{all[i]}, nil
+		}
+	}
+	return all, nil
+}
+
+// several calibrates those that are not done, so many at a time. What goes wrong is left for later.
+func several(ctx context.Context, links []Link, all []Calibration, done []bool, atOnce int) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, l := range links {
+		if done[i] || !quick(l.Forward) || !quick(l.Reverse) {
+			continue
+		}
+		group.Go(func() error {
+			var err error
+			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1})
+			done[i] = err == nil && all[i].OK()
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+func quick(d link.Direction) bool {
+	return d.Rate > 0 && d.Rate < fast && d.Loss.Model == link.NoLoss && d.Jitter == 0 && d.Reorder == 0
+}

@@ -1,0 +1,153 @@
+package witness
+
+import "weir/internal/kernel/protocols"
+
+// The kernel counts a super-packet that it has put together, or will take apart, as its segments in these, and as one packet
+// in the others.
+var (
+	inSegments = []string{"IpExt.InNoECTPkts", "IpExt.InECT0Pkts", "IpExt.InECT1Pkts", "IpExt.InCEPkts",
+		"Ip6.InNoECTPkts", "Ip6.InECT0Pkts", "Ip6.InECT1Pkts", "Ip6.InCEPkts"}
+	outSegments = []string{"Tcp.OutSegs", "Tcp.RetransSegs", "Udp.OutDatagrams", "Udp6.OutDatagrams", "Icmp.OutMsgs", "Icmp6.OutMsgs"}
+)
+
+func received(c protocols.Counters) uint64 { return c.Sum("Ip.InReceives", "Ip6.InReceives") }
+func delivered(c protocols.Counters) uint64 {
+	return c.Sum("Ip.InDelivers", "Ip6.InDelivers")
+}
+func forwarded(c protocols.Counters) uint64 {
+	return c.Sum("Ip.ForwDatagrams", "Ip6.OutForwDatagrams")
+}
+
+// discarded are packets that IP dropped and counted.
+func discarded(c protocols.Counters) uint64 {
+	return c.Sum("Ip.InHdrErrors", "Ip.InAddrErrors", "Ip.InUnknownProtos", "Ip.InDiscards", "IpExt.InNoRoutes", "IpExt.InTruncatedPkts",
+		"Ip6.InHdrErrors", "Ip6.InTooBigErrors", "Ip6.InNoRoutes", "Ip6.InAddrErrors", "Ip6.InUnknownProtos", "Ip6.InTruncatedPkts", "Ip6.InDiscards")
+}
+
+// host balances what one place sent and received with its devices.
+func (b *balancing) host(d delta) {
+	name := d.place.Name
+	if !d.place.Tested {
+		b.in(d)
+		b.out(d)
+	}
+	if n := received(d.ip); n > delivered(d.ip)+forwarded(d.ip)+discarded(d.ip) {
+		b.say("%s: %d packets that its IP received were delivered to no protocol and not passed on: a packet filter drops them",
+			name, n-delivered(d.ip)-forwarded(d.ip)-discarded(d.ip))
+	}
+	if b.corrupts() {
+		return
+	}
+	if n := discarded(d.ip); n > 0 {
+		b.say("%s: its IP discarded %d packets as faulty, too large or without a route", name, n)
+	}
+	if n := d.ip.Sum("Tcp.InCsumErrors", "Udp.InCsumErrors", "Udp6.InCsumErrors"); n > 0 {
+		b.say("%s: %d packets had a wrong checksum, and no link was asked to damage any", name, n)
+	}
+}
+
+// corrupts says whether a link was asked to damage frames.
+func (b *balancing) corrupts() bool {
+	for _, l := range b.bed.Links {
+		if l.Forward.Corrupt > 0 || l.Reverse.Corrupt > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// in compares the frames that devices received with those that IP took.
+func (b *balancing) in(d delta) {
+	var frames, dropped uint64
+	for name, dev := range d.devices {
+		frames += dev.ReceivedPackets
+		if !dev.emulated { // those of emulated links are judged by the watch
+			dropped += dev.ReceivedDropped + dev.SentDropped
+			if n := dev.ReceivedDropped + dev.SentDropped; n > 0 {
+				b.say("%s: device %s lost %d packets that no link was asked to lose", d.place.Name, name, n)
+			}
+		}
+	}
+	taken := d.ip.Sum(inSegments...)
+	if d.plain {
+		taken = received(d.ip) // devices of plain links count super-packets
+	}
+	frames += d.local.ReceivedPackets
+	switch {
+	case d.plain && d.mixed():
+	case frames > taken:
+		b.say("%s: its devices received %d frames that its IP did not take", d.place.Name, frames-taken)
+	case taken > frames:
+		b.say("%s: its IP took %d packets that came from no device of a link", d.place.Name, taken-frames)
+	}
+}
+
+// mixed says that there are devices of emulated links beside those of plain ones, which count differently.
+func (d delta) mixed() bool {
+	for _, dev := range d.devices {
+		if dev.emulated {
+			return true
+		}
+	}
+	return false
+}
+
+// out compares what protocols sent with the frames that the devices of emulated links sent.
+func (b *balancing) out(d delta) {
+	var frames uint64
+	for _, dev := range d.devices {
+		if !dev.counted || !dev.emulated {
+			return
+		}
+		frames += dev.queued + dev.queueDrops
+	}
+	frames += d.local.SentPackets
+	sent := d.ip.Sum(outSegments...)
+	if through := forwarded(d.ip); through > 0 {
+		if delivered(d.ip) > 0 {
+			return // which of the segments that came in were passed on is not counted
+		}
+		sent += d.ip.Sum(inSegments...) - discarded(d.ip)
+	}
+	b.frames += d.ip.Sum(outSegments...)
+	switch {
+	case b.bed.Limited && sent > frames:
+	case sent > frames:
+		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-frames)
+	case frames > sent:
+		b.say("%s: %d frames left that none of its protocols sent: a foreign flow", d.place.Name, frames-sent)
+	}
+}
+
+// network balances all hosts with all links, in segments: where links are plain there is nothing else that is exact.
+func (b *balancing) network() {
+	var sent, arrived, in, out uint64
+	plain := false
+	for _, d := range b.places {
+		plain = plain || d.plain
+		if d.place.Tested {
+			return
+		}
+		if forwarded(d.ip) > 0 {
+			if delivered(d.ip) > 0 || d.ip.Sum(outSegments...) > 0 {
+				return
+			}
+			continue
+		}
+		sent += d.ip.Sum(outSegments...)
+		arrived += d.ip.Sum(inSegments...)
+	}
+	for _, x := range b.links {
+		in, out = in+x.Received, out+x.Counters.Sent
+	}
+	b.frames = max(b.frames, sent)
+	if !plain || b.bed.Limited {
+		return
+	}
+	switch want := int64(sent) - int64(in) + int64(out); {
+	case want > int64(arrived):
+		b.say("%d frames got lost between the hosts that no link was asked to lose", want-int64(arrived))
+	case want < int64(arrived):
+		b.say("%d frames arrived at hosts that none of them sent", int64(arrived)-want)
+	}
+}

@@ -1,0 +1,128 @@
+package witness
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pulse is a thread of the measuring process that wakes up every beat and notes when it was kept from it, and compares the
+// machine's clocks.
+type pulse struct {
+	stop  chan struct{}
+	done  sync.WaitGroup
+	begin clocks
+
+	mu      sync.Mutex
+	longest time.Duration // guarded by mu, as the rest is
+	missed  time.Duration
+	since   time.Duration // monotonic, when missed began to count
+}
+
+const (
+	beat = 5 * time.Millisecond
+	// A beat that comes later than this by beatLate counts as missed.
+	beatLate = 20 * time.Millisecond
+
+	mostPause   = 150 * time.Millisecond
+	mostMissed  = 0.05 // share of the time, and leastMissed
+	leastMissed = 100 * time.Millisecond
+)
+
+func newPulse() *pulse {
+	p := &pulse{stop: make(chan struct{}), begin: readClocks()}
+	p.since = p.begin.monotonic
+	p.done.Go(p.run)
+	return p
+}
+
+func (p *pulse) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for last := monotonic(); ; {
+		select {
+		case <-p.stop:
+			return
+		default:
+		}
+		pause := unix.NsecToTimespec(int64(beat))
+		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
+		now := monotonic()
+		if late := now - last - beat; late > beatLate {
+			p.mu.Lock()
+			p.longest = max(p.longest, late)
+			p.missed += late
+			p.mu.Unlock()
+		}
+		last = now
+	}
+}
+
+// settled forgets what was missed so far: it is in no figure.
+func (p *pulse) settled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.longest, p.missed, p.since = 0, 0, monotonic()
+}
+
+// end stops the thread and says what is wrong. It may be called on nil, and twice.
+func (p *pulse) end() (longest time.Duration, reasons []string) {
+	if p == nil {
+		return 0, nil
+	}
+	select {
+	case <-p.stop:
+		return p.longest, nil
+	default:
+	}
+	close(p.stop)
+	p.done.Wait()
+	now := readClocks()
+	span := now.monotonic - p.since
+	switch {
+	case p.longest > mostPause:
+		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s; %s are tolerated", p.longest.Round(time.Millisecond), mostPause))
+	case p.missed > max(leastMissed, time.Duration(mostMissed*float64(span))):
+		reasons = append(reasons, fmt.Sprintf("the process that measures stood still for %s of %s; %.0f %% and %s are tolerated",
+			p.missed.Round(time.Millisecond), span.Round(time.Millisecond), 100*mostMissed, leastMissed))
+	}
+	return p.longest, append(reasons, compareClocks(p.begin, now)...)
+}
+
+// clocks are readings of the machine's clocks at one time.
+type clocks struct{ monotonic, raw, boot, real time.Duration }
+
+func readClocks() clocks {
+	return clocks{monotonic(), clock(unix.CLOCK_MONOTONIC_RAW), clock(unix.CLOCK_BOOTTIME), clock(unix.CLOCK_REALTIME)}
+}
+
+func monotonic() time.Duration { return clock(unix.CLOCK_MONOTONIC) }
+
+func clock(id int32) time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(id, &now)
+	return time.Duration(now.Nano())
+}
+
+const (
+	// clockShare is how much faster or slower a clock may be than the hardware's: NTP changes it by 500 ppm at most.
+	clockShare = 0.001
+	clockStep  = 10 * time.Millisecond
+)
+
+// compareClocks says whether a clock was set, was frozen or went wrong between two readings.
+func compareClocks(begin, end clocks) (reasons []string) {
+	span := end.monotonic - begin.monotonic
+	for _, c := range []struct {
+		name string
+		span time.Duration
+	}{{"the hardware's clock", end.raw - begin.raw}, {"the clock that counts sleep", end.boot - begin.boot}, {"the wall clock", end.real - begin.real}} {
+		if off := c.span - span; off.Abs() > clockStep+time.Duration(clockShare*float64(span)) {
+			reasons = append(reasons, fmt.Sprintf("%s went on by %s and the monotonic clock by %s: a clock was set, or stood still", c.name, c.span.Round(time.Millisecond), span.Round(time.Millisecond)))
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,162 @@
+// Package witness sees to it that nothing but the experiment has made a run's figures.
+//
+// It compares four things, and says in words what does not fit:
+//
+//   - The configuration of every namespace is the one that was built: compared before and after, and the kernel's reports of
+//     changes in between, so that a change that was undone is seen too (package netstate).
+//   - Frames and octets are conserved: what a host's TCP, UDP and ICMP sent left its devices, reached the link, was lost or
+//     dropped there on purpose or came out, arrived at the other device and was taken by its IP. These are counters that
+//     run anyway, read when all links are empty, so they are compared without tolerance.
+//   - Hosts opened the connections and sent the datagrams of the run's flows and no others; no flow carried more than its
+//     path can; none stopped without a cause.
+//   - The process that measures was not kept from running, and the machine's clocks agree.
+//
+// A [Witness] works between Open and Close: Start begins the span that is judged, Finish ends it.
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/internal/kernel/netns"
+	"weir/lab/link"
+)
+
+// Testbed is what is watched.
+type Testbed struct {
+	Places   []Place
+	Carrier  *netns.Namespace // where emulated links meet; nil without any
+	Links    []Link
+	Carrying link.Carrying // nil without emulated links
+	// Limited says that bandwidth limits refuse packets inside the hosts.
+	Limited bool
+	// Busy says that a benchmark takes all processors on purpose, and judges by itself whether it got them.
+	Busy bool
+}
+
+// Place is a host or a router.
+type Place struct {
+	Name      string
+	Namespace *netns.Namespace
+	// Tested says that a frame tester sends or takes frames at the devices, past the host's IP, and configures them.
+	Tested bool
+}
+
+// Link joins two places. Emulated ones are in the order of the carrier's Status.
+type Link struct {
+	Name             string
+	Emulated         bool
+	A, B             End
+	Forward, Reverse link.Direction // of A to B and back
+}
+
+// End is a link's device in a place.
+type End struct {
+	Place, Device string
+}
+
+// Witness observes one run. Methods must not be called at once, but for Settled.
+type Witness struct {
+	bed      Testbed
+	configs  []configuration // of each place, then of the carrier's namespace
+	before   reading
+	pulse    *pulse
+	problems []string // found before Start
+}
+
+// Open takes down how the testbed is configured and begins to watch it.
+func Open(bed Testbed) (*Witness, error) {
+	w := &Witness{bed: bed}
+	if err := w.openConfigurations(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close ends the watch. It may be called on nil, and twice.
+func (w *Witness) Close() {
+	if w == nil {
+		return
+	}
+	for i := range w.configs {
+		w.configs[i].close()
+	}
+	w.configs = nil
+	w.pulse.end()
+}
+
+// Start waits until the links are empty and begins the span that Finish judges.
+func (w *Witness) Start(ctx context.Context) error {
+	if _, err := w.Drain(ctx); err != nil {
+		return err
+	}
+	if w.bed.Carrying != nil {
+		if err := w.bed.Carrying.Begin(); err != nil {
+			return fmt.Errorf("begin the span that is judged: %w", err)
+		}
+	}
+	before, err := w.read()
+	if err != nil {
+		return err
+	}
+	w.before = before
+	for _, place := range w.bed.Places {
+		if open := before.places[place.Name].protocols["Tcp.CurrEstab"]; open > 0 {
+			w.problems = append(w.problems, fmt.Sprintf("%s had %d open TCP connections before any flow began", place.Name, open))
+		}
+	}
+	w.pulse = newPulse()
+	return nil
+}
+
+// Settled begins the part of the span in which the measuring process must have run all the time.
+func (w *Witness) Settled() { w.pulse.settled() }
+
+// Report is what a witness has found.
+type Report struct {
+	Reasons       []string // why the run cannot be believed
+	Links         []Balance
+	Configuration string // digest of all namespaces' configuration
+	Settings      int    // what it consists of
+	Namespaces    int
+	Frames        uint64        // that hosts sent
+	Pause         time.Duration // longest time in which the measuring process did not run
+	Drained       bool
+}
+
+// Finish ends the span and judges it. The error is about reading, not about the run.
+func (w *Witness) Finish(ctx context.Context, flows []Flow) (Report, error) {
+	report := Report{Reasons: slices.Clone(w.problems)}
+	pause, late := w.pulse.end()
+	report.Pause = pause
+	if !w.bed.Busy {
+		report.Reasons = append(report.Reasons, late...)
+	}
+	changes, err := w.changes(&report)
+	if err != nil {
+		return report, err
+	}
+	report.Drained, err = w.Drain(ctx)
+	var after reading
+	if err == nil {
+		after, err = w.read()
+	}
+	if err != nil && len(changes) > 0 && ctx.Err() == nil && !errors.Is(err, link.ErrBroken) {
+		report.Reasons = slices.Concat(changes, report.Reasons, []string{err.Error()}) // what was changed is why nothing can be read
+		return report, nil
+	}
+	if err != nil {
+		return report, err
+	}
+	balance := w.balance(after, flows)
+	report.Links, report.Frames = balance.links, balance.frames
+	report.Reasons = slices.Concat(changes, report.Reasons, balance.reasons, judgeFlows(w.bed, flows, balance.links))
+	if !report.Drained {
+		report.Reasons = append(report.Reasons, "frames were still inside the links long after the last flow had ended")
+	}
+	return report, nil
+}

@@ -1,0 +1,109 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
+	"weir/lab/link/emulator"
+	"weir/lab/traffic/native"
+)
+
+// clean are scenarios that between them have every kind of flow and of impairment, routers, plain links and several phases.
+var clean = map[string]string{
+	"bulk and datagrams over a lossy link": `
+links: [{name: path, ends: [a, b], rate: 20Mbit, delay: 5ms, queue: 1 bdp, loss: 1%}]
+phases:
+  - {name: only, duration: 1s, settle: 200ms, flows: [{name: bulk, kind: bulk, from: a, to: b, congestion: cubic}, {name: datagrams, kind: udp, from: b, to: a, rate: 2Mbit}]}
+`,
+	"two phases over a router": `
+routers: [r]
+links: [{name: path, ends: [a, r], rate: 20Mbit, delay: 5ms, queue: 1 bdp}, {name: wire, ends: [r, b], plain: true}]
+phases:
+  - {name: first, duration: 700ms, flows: [{name: web, kind: request, from: a, to: b, request: 100B, response: 10kB, concurrency: 4}]}
+  - {name: second, duration: 700ms, flows: [{name: bulk, kind: bulk, from: b, to: a, congestion: cubic, streams: 3}]}
+`,
+	"jitter, duplicates and reordering": `
+links: [{name: path, ends: [a, b], rate: 20Mbit, delay: 5ms, jitter: 1ms, queue: 4 bdp, duplicate: 1%, reorder: 1%}]
+phases:
+  - {name: only, duration: 1s, flows: [{name: bulk, kind: bulk, from: a, to: b, congestion: cubic}]}
+`,
+	"damaged frames": `
+links: [{name: path, ends: [a, b], rate: 20Mbit, delay: 5ms, queue: 1 bdp, corrupt: 1%}]
+phases:
+  - {name: only, duration: 1s, flows: [{name: bulk, kind: bulk, from: a, to: b, congestion: cubic}, {name: datagrams, kind: udp, from: a, to: b, rate: 2Mbit}]}
+`,
+	"plain links only": `
+routers: [r]
+links: [{name: one, ends: [a, r], plain: true}, {name: two, ends: [r, b], plain: true}]
+phases:
+  - {name: only, duration: 500ms, flows: [{name: bulk, kind: bulk, from: a, to: b, rate: 50Mbit}, {name: web, kind: request, from: b, to: a, request: 100B, response: 1kB}]}
+`,
+}
+
+// byTheMachine begin reasons that a machine which others use gives rightly. WEIR_CLEAN_RUNS repeats each scenario so often.
+var byTheMachine = []string{"stood still", "late; ", "every processor", "other virtual machines", "link path"}
+
+func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Need(t, "AF_XDP", probe.AFXDP())
+	times := 1
+	_, _ = fmt.Sscan(os.Getenv("WEIR_CLEAN_RUNS"), &times)
+	for name, text := range clean {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("WEIR_RUN_DIR", t.TempDir())
+			s := parse(t, "version: 1\ntitle: a clean run\nrepetitions: 1\nattempts: 1\nhosts: [a, b]\n"+strings.TrimSpace(text)+"\n")
+			valid, frames := 0, uint64(0)
+			for n := range times {
+				outcome, err := Execute(t.Context(), s, Options{Carrier: emulator.New(emulator.Options{}), Generator: native.New(), Gate: patient{}, Seed: uint64(n)})
+				if outcome == nil || len(outcome.Results) != 1 {
+					t.Fatal(err)
+				}
+				r := &outcome.Results[0]
+				if r.Valid {
+					valid++
+				}
+				for _, reason := range r.Reasons {
+					if !isByTheMachine(reason) {
+						t.Errorf("run %d is refused: %s", n, reason)
+					}
+				}
+				w := r.Judgement.Witness
+				if w == nil || w.Frames == 0 || w.Settings == 0 || !w.Drained {
+					t.Fatalf("run %d has no proof: %+v", n, w)
+				}
+				frames += w.Frames
+			}
+			t.Logf("%d of %d runs are valid, %d frames are accounted for", valid, times, frames)
+		})
+	}
+}
+
+func isByTheMachine(reason string) bool {
+	for _, words := range byTheMachine {
+		if strings.Contains(reason, words) && !strings.Contains(reason, "link path,") {
+			return true
+		}
+	}
+	return false
+}
+
+// A carrier that is killed costs an attempt, not the run.
+func TestAKilledEmulatorCostsAnAttempt(t *testing.T) {
+	killed := false
+	outcome := spoil(t, strings.Replace(spoiled, "attempts: 1", "attempts: 3", 1), Options{}, func(s *saboteur) {
+		if !killed {
+			killed = true
+			s.kill(s.emulator())
+		}
+	})
+	if len(outcome.Results) < 2 || outcome.Results[0].Valid || !strings.Contains(outcome.Results[0].Reason(), "the links' carrier has ended") {
+		t.Fatalf("%d results, the first one refused for %q", len(outcome.Results), outcome.Results[0].Reason())
+	}
+	if second := outcome.Results[1]; second.Attempt != 2 || len(second.Phases) != 1 {
+		t.Errorf("the second attempt: %+v", second)
+	}
+}

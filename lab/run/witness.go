@@ -1,0 +1,143 @@
+package run
+
+import (
+	"context"
+	"slices"
+
+	"weir/lab/fidelity/witness"
+	"weir/lab/scenario"
+	"weir/lab/traffic"
+)
+
+// testbed describes the bench to the witness.
+func (b *Bench) testbed() witness.Testbed {
+	bed := witness.Testbed{Carrier: b.Topology.Carrier, Carrying: b.Carrying, Limited: isLimited(b.Cell),
+		Busy: slices.ContainsFunc(b.Cell.Phases, func(p scenario.Phase) bool { return p.Procedure != nil })}
+	testers := b.testers()
+	for _, node := range b.Cell.Nodes {
+		bed.Places = append(bed.Places, witness.Place{Name: node.Name, Namespace: b.Topology.Nodes[node.Name], Tested: slices.Contains(testers, node.Name)})
+	}
+	for i, l := range b.Cell.Links {
+		a, z := b.Topology.Ends[2*i], b.Topology.Ends[2*i+1]
+		bed.Links = append(bed.Links, witness.Link{Name: l.Name, Emulated: !l.Plain, Forward: l.Forward, Reverse: l.Reverse,
+			A: witness.End{Place: a.Node, Device: a.Device}, B: witness.End{Place: z.Node, Device: z.Device}})
+	}
+	return bed
+}
+
+// isLimited says whether a limit may refuse packets.
+func isLimited(cell *scenario.Cell) bool {
+	return slices.ContainsFunc(cell.Limits, func(l scenario.Limit) bool {
+		return l.Mechanism != scenario.Unlimited && l.Mechanism != scenario.Shadow
+	})
+}
+
+// testers are the nodes at which the frame tester works: the ends of streams, and every node on the way of a benchmark.
+func (b *Bench) testers() (names []string) {
+	for _, phase := range b.Cell.Phases {
+		for _, s := range phase.Streams {
+			names = append(names, s.From, s.To)
+		}
+		if p := phase.Procedure; p != nil {
+			hops, err := b.hops(p.From, p.To, p.Family)
+			if err != nil {
+				continue // the procedure says so
+			}
+			for _, hop := range hops {
+				names = append(names, b.Topology.Ends[hop].Node)
+			}
+		}
+	}
+	return names
+}
+
+// flows describes what the phases' flows did to the witness.
+func (b *Bench) flows(phases []PhaseResult) (all []witness.Flow) {
+	for _, phase := range phases {
+		for i := range phase.Flows {
+			all = append(all, b.flow(phase, &phase.Flows[i]))
+		}
+	}
+	return all
+}
+
+func (b *Bench) flow(phase PhaseResult, result *traffic.Result) witness.Flow {
+	f := result.Flow
+	from, to := f.Data()
+	w := witness.Flow{
+		Name: f.Name, From: f.From, To: f.To, TCP: f.Kind != traffic.Datagram, Approximate: result.Generator != nativeGenerator,
+		Begin: f.Start, Settle: max(0, phase.Phase.Settle-f.Start), Interval: traffic.RateInterval, Rate: f.Rate, Octets: uint64(f.Bytes), MTU: b.mtu(),
+		There: b.crossed(from, to), Back: b.crossed(to, from), Concurrent: result.Failed == "",
+	}
+	switch f.Kind {
+	case traffic.Datagram:
+		w.Back = nil
+	case traffic.Request:
+		w.Connections = uint64(f.Streams * f.Concurrency)
+	default:
+		w.Connections = uint64(f.Streams)
+	}
+	last := int(f.Duration / traffic.RateInterval)
+	for _, s := range result.Streams {
+		w.Datagrams += s.Sent
+		for i, n := range s.Received {
+			for i >= len(w.Received) {
+				w.Received = append(w.Received, 0)
+			}
+			w.Received[i] += n
+		}
+	}
+	if f.Bytes == 0 && len(w.Received) > last {
+		w.Received = w.Received[:last]
+	}
+	return w
+}
+
+// nativeGenerator opens exactly the connections that a flow has.
+const nativeGenerator = "weir"
+
+// mtu is the largest of the cell's links.
+func (b *Bench) mtu() int {
+	most := 0
+	for _, l := range b.Cell.Links {
+		most = max(most, l.MTU)
+	}
+	if most == 0 {
+		return 1500
+	}
+	return most
+}
+
+// crossed are the links from one node to another, over IPv4; none where there is no way.
+func (b *Bench) crossed(from, to string) (list []witness.Hop) {
+	hops, err := b.hops(from, to, 4)
+	if err != nil {
+		return nil
+	}
+	for i := 0; i < len(hops); i += 2 {
+		list = append(list, witness.Hop{Link: hops[i] / 2, Reverse: hops[i]%2 == 1})
+	}
+	return list
+}
+
+// drain waits until the links hold nothing of what came before.
+func (b *Bench) drain(ctx context.Context) error {
+	if b.witness == nil {
+		return nil
+	}
+	_, err := b.witness.Drain(ctx)
+	return err
+}
+
+// disturb calls a test's hook beside a phase; the function that it returns waits for its end.
+func (e *execution) disturb(ctx context.Context, bench *Bench) (wait func()) {
+	if e.options.during == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.options.during(ctx, bench)
+	}()
+	return func() { <-done }
+}
