@@ -13,14 +13,14 @@
  * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
  * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
  * Where less than half of the rate is used, no queue stands and no TCP sender was heard of, for whom there is least_rate(),
- * it is 2 for each time that the interval is longer than due: unresponsive traffic that has ended leaves the lowest fair rate
- * behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
+ * it doubles the rate for each time due that the interval has lasted: unresponsive traffic that has ended leaves the lowest fair
+ * rate behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
  *
  * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender that begins or
  * ends its pause, or is limited by its cwnd, is silent for a round trip, and a loop that is faster answers with a rate for
  * those that are left, which all then use at once. Pauses make rates of single intervals differ and intervals longer: the square
  * makes the factors of as much too much and too little one in product, and an interval weighs by its length, one and a half
- * intervals at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
+ * times due at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
  *
  * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that meets the end of another
  * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
@@ -32,9 +32,8 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + rtt) : 0;
 
 	drained = at_most(drained, tuned.drained_most);
-	if (!drained && offered < 256 && !senders) {
+	if (!drained && offered < 256 && !senders)
 		return 1024 << at_most(elapsed / (due | 1), tuned.doublings_most);
-	}
 	if (!prompt)
 		return softened(1024 + 512 - offered, due, due + rtt) - drained;
 	__u64 most = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < most ? elapsed : most, due + rtt);
