@@ -39,7 +39,7 @@ var sabotages = []struct {
 	{"receive steering", func(s *saboteur) { s.command("b", "1", "tee", "/sys/class/net/path/queues/rx-0/rps_cpus") }, "b: device path: queues/rx-0/rps_cpus was"},
 	{"GRO timer", func(s *saboteur) { s.command("b", "900000", "tee", "/sys/class/net/path/gro_flush_timeout") }, "b: device path: gro_flush_timeout was 0 and is 900000"},
 	// Queues and traffic control
-	{"short queue at the sender", func(s *saboteur) { s.in("a", "tc qdisc replace dev path root pfifo limit 2") }, "a: qdisc 8"},
+	{"short queue at the sender", func(s *saboteur) { s.in("a", "tc qdisc replace dev path root pfifo limit 2") }, "of path at root: options was 0xe8030000 and is 0x02000000"},
 	{"TBF at the sender", func(s *saboteur) {
 		s.in("a", "tc qdisc replace dev path root tbf rate 30mbit burst 20kb latency 50ms")
 	}, "a: device path: qdisc was pfifo and is tbf"},
