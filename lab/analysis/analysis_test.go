@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/lab/expect"
 	"weir/lab/link"
 	"weir/lab/run"
 	"weir/lab/scenario"
@@ -188,7 +189,7 @@ func TestVerdicts(t *testing.T) {
 // TestTheMeanDecides is the verdict rule: an interval that reaches across the bound is said, and changes nothing.
 func TestTheMeanDecides(t *testing.T) {
 	bound := 100.0
-	e := scenario.Expectation{Name: "x", Metric: scenario.Goodput, Min: &bound}
+	e := scenario.Expectation{Name: "x", Metric: scenario.Goodput, Statement: expect.Statement{Bounds: expect.Bounds{Min: &bound}}}
 	for _, test := range []struct {
 		values  []float64
 		outcome record.Outcome

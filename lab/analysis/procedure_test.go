@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/lab/expect"
 	"weir/lab/run"
 	"weir/lab/scenario"
 	"weir/record"
@@ -19,7 +20,8 @@ func benchmarked(rates ...float64) *run.Outcome {
 	most := 0.1
 	outcome := &run.Outcome{Scenario: &scenario.Scenario{
 		Parameters: []scenario.Parameter{{Name: "size", Values: []string{"64"}}},
-		Expect:     []scenario.Expectation{{Name: "they agree", Metric: scenario.ThroughputSpread, Subject: "dut", Max: &most}},
+		Expect: []scenario.Expectation{{Name: "they agree", Metric: scenario.ThroughputSpread, Subject: "dut",
+			Statement: expect.Statement{Bounds: expect.Bounds{Max: &most}}}},
 	}}
 	for i, rate := range rates {
 		t := rfc2544.ThroughputResult{Size: 64, Rate: rate, Limit: rfc2544.ByDevice, Offers: 4e6, Trials: 9, Rejected: 2, Losses: rfc2544.Losses{Frames: 10, Refused: 9}}

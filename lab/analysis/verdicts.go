@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strconv"
 
+	"weir/lab/expect"
 	"weir/lab/scenario"
 	"weir/record"
 	"weir/record/stats"
@@ -77,7 +78,7 @@ func verdicts(s *scenario.Scenario, rows []summary.Row) []record.Verdict {
 		}
 		if !found {
 			all = append(all, record.Verdict{
-				Name: expectation.Name, Labels: expectation.Where, Expected: bounds(expectation), Measured: "–",
+				Name: expectation.Name, Labels: expectation.Where, Expected: expected(expectation), Measured: "–",
 				Outcome: record.NotMeasured, Reason: "no run measured " + expectation.Metric + " of " + subject(expectation.Subject),
 			})
 		}
@@ -93,50 +94,24 @@ func subject(name string) string {
 }
 
 func judge(e scenario.Expectation, rows []summary.Row, row summary.Row) record.Verdict {
-	verdict := record.Verdict{Name: e.Name, Labels: row.Labels, Expected: bounds(e), Measured: "–", Outcome: record.NotMeasured}
+	verdict := record.Verdict{Name: e.Name, Labels: row.Labels, Expected: expected(e), Measured: "–", Outcome: record.NotMeasured}
 	f, missing := measured(rows, row, e.RelativeTo)
 	if missing != "" {
 		verdict.Reason = missing
 		return verdict
 	}
 	verdict.Measured = f.text()
-	verdict.Outcome = record.Holds
-	if !within(f.value, e) {
-		verdict.Outcome = record.Fails
-	}
-	if f.low == nil || f.high == nil {
-		verdict.Reason = "too few repetitions for an interval"
-	} else if crosses(*f.low, *f.high, e) {
-		verdict.Reason = "the 95 % interval reaches across the bound: more repetitions would make it certain"
-	}
+	verdict.Outcome, verdict.Reason = e.Judge(expect.Estimate{Mean: f.value, Low: f.low, High: f.high})
 	return verdict
 }
 
-func within(value float64, e scenario.Expectation) bool {
-	return (e.Min == nil || value >= *e.Min) && (e.Max == nil || value <= *e.Max)
-}
-
-// crosses says whether a bound lies inside the interval.
-func crosses(low, high float64, e scenario.Expectation) bool {
-	inside := func(bound *float64) bool { return bound != nil && low < *bound && *bound < high }
-	return inside(e.Min) || inside(e.Max)
-}
-
-// bounds prints what is expected: "share of srtt_mean at loss=0%: at most 0.4".
-func bounds(e scenario.Expectation) string {
+// expected prints what is expected: "share of srtt_mean at loss=0%: at most 0.4".
+func expected(e scenario.Expectation) string {
 	metric, _, _ := scenario.FindMetric(e.Metric)
 	unit, what := metric.Unit, e.Metric+" of "+subject(e.Subject)
 	if e.RelativeTo != nil {
 		unit = record.Share
 		what += " / that at " + summary.Text(e.RelativeTo)
 	}
-	switch {
-	case e.Min != nil && e.Max != nil:
-		return what + ": " + unit.Format(*e.Min) + " to " + unit.Format(*e.Max)
-	case e.Min != nil:
-		return what + ": at least " + unit.Format(*e.Min)
-	case e.Max != nil:
-		return what + ": at most " + unit.Format(*e.Max)
-	}
-	return what
+	return what + ": " + e.Words(unit)
 }

@@ -9,6 +9,7 @@ import (
 	"weir/internal/nearest"
 	"weir/internal/units"
 	"weir/internal/yamlfile"
+	"weir/lab/expect"
 	"weir/lab/traffic"
 	"weir/record"
 )
@@ -276,15 +277,9 @@ func (j *judge) expectation(e expectFile, path string) {
 	if m.Of == OfSeries && ok {
 		j.complain(e.At("metric"), "", "%s.metric: %q is a time series; an expectation needs a single figure", path, m.Name)
 	}
-	if e.Min == nil && e.Max == nil {
-		j.complain(e.Self, "add min, max or both", "%s: neither min nor max is given", path)
-	}
 	out := Expectation{Name: e.Name, Metric: m.Name, Subject: subject, Where: where, RelativeTo: to}
-	out.Min = j.bound(e.Min, path+".min", m, to != nil)
-	out.Max = j.bound(e.Max, path+".max", m, to != nil)
-	if out.Min != nil && out.Max != nil && *out.Min > *out.Max {
-		j.complain(e.Min.Place, "", "%s: min is above max", path)
-	}
+	out.Statement = e.Read(&expect.Draft{Path: path, Place: e.Self, Complain: j.complain,
+		Quantity: func(text *yamlfile.Text, path string) *float64 { return j.bound(text, path, m, to != nil) }})
 	if ok && about {
 		j.scenario.Expect = append(j.scenario.Expect, out)
 	}

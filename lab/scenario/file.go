@@ -3,6 +3,7 @@ package scenario
 import (
 	"weir/internal/units"
 	"weir/internal/yamlfile"
+	"weir/lab/expect"
 	"weir/lab/link/loss"
 )
 
@@ -159,8 +160,7 @@ type expectFile struct {
 	Subject         string                `yaml:"subject" doc:"Flow, stream, link direction or \"aggregate\" that is meant."`
 	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the cells that the statement is about; all if left out."`
 	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters to change to find the cell to compare with; min and max are then ratios."`
-	Min             *yamlfile.Text        `yaml:"min" doc:"Least value, in the metric's unit, or least ratio."`
-	Max             *yamlfile.Text        `yaml:"max" doc:"Greatest value, in the metric's unit, or greatest ratio."`
+	expect.Keys
 }
 
 type published struct {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/lab/expect"
 	"weir/lab/link"
 	"weir/lab/traffic"
 	"weir/record"
@@ -45,15 +46,15 @@ type Fallback struct {
 	Values    []string // best first
 }
 
-// Expectation is a statement about the results, with its tolerance. Exactly one comparison form is set:
-// Min/Max on the metric itself, or on its ratio to the same metric under other labels (RelativeTo).
+// Expectation is a statement about the results: about the metric itself, or about its ratio to the same metric under other labels
+// (RelativeTo).
 type Expectation struct {
 	Name       string
 	Metric     string
 	Subject    string
 	Where      record.Labels // the cells it speaks of; empty: all
 	RelativeTo record.Labels // labels that replace those of Where to find the cells to compare with; nil: absolute
-	Min, Max   *float64      // in base units, or a ratio; the mean is compared with them
+	expect.Statement
 }
 
 // Published is a figure from the literature, drawn and printed beside the measurement.
