@@ -67,7 +67,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
 		{"nothing", "", "p.yaml: the file is empty"},
 		{"a misspelt key that must be given", "version: 1\nscope: {a: {host: true, egress: 1Mbit}}\n", `p.yaml:2:1: unknown key "scope" (did you mean "scopes"?)`},
-		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:9: scopes: no value is given"},
+		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:8: scopes: no value is given"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
 	})
 }
