@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,8 +103,13 @@ func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	if err := os.WriteFile(long, make([]byte, policy.MaxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for file, want := range map[string]string{
-		filepath.Join(dir, "none.yaml"): "there is no file",
+		fifo: "it is a pipe", "/dev/zero": "it is a device",
+		filepath.Join(dir, "none.yaml"): "no such file",
 		dir:                             "is no regular file",
 		long:                            "has 8388609 octets; 8388608 are allowed",
 	} {

@@ -103,11 +103,16 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
-// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path.
+// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path. A person may have
+// named it: a FIFO there is an error and no wait.
 func OpenPath(path string) (*Namespace, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open namespace %s: %w", path, err)
+	}
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &system); err != nil || system.Type != unix.NSFS_MAGIC {
+		return nil, errors.Join(fmt.Errorf("open namespace %s: it is no namespace", path), err, file.Close())
 	}
 	return &Namespace{Name: path, file: file}, nil
 }
