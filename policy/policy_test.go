@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,7 +68,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
 		{"nothing", "", "p.yaml: the file is empty"},
 		{"a misspelt key that must be given", "version: 1\nscope: {a: {host: true, egress: 1Mbit}}\n", `p.yaml:2:1: unknown key "scope" (did you mean "scopes"?)`},
-		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:9: scopes: no value is given"},
+		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:8: scopes: no value is given"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
 	})
 }
@@ -102,8 +103,13 @@ func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	if err := os.WriteFile(long, make([]byte, policy.MaxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for file, want := range map[string]string{
-		filepath.Join(dir, "none.yaml"): "there is no file",
+		fifo: "it is a pipe", "/dev/zero": "it is a device",
+		filepath.Join(dir, "none.yaml"): "no such file",
 		dir:                             "is no regular file",
 		long:                            "has 8388609 octets; 8388608 are allowed",
 	} {

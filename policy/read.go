@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/fault"
+	"weir/internal/infile"
 	"weir/internal/yamlfile"
 )
 
@@ -36,24 +35,10 @@ func (l *Language) Load(filename string) (*Policy, error) {
 }
 
 // ReadFile reads the text of a policy file.
-func ReadFile(filename string) ([]byte, error) {
-	info, err := os.Stat(filename)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fault.New(fault.Usage, "name a policy file; docs/formats/policy.md has examples", "there is no file %s", filename)
-	case err != nil:
-		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
-	case !info.Mode().IsRegular():
-		return nil, fault.New(fault.Usage, "name a policy file", "%s is no regular file", filename)
-	case info.Size() > MaxFile:
-		return nil, fault.New(fault.Usage, "split the scopes over hosts, or leave comments out", "%s has %d octets; %d are allowed", filename, info.Size(), MaxFile)
-	}
-	text, err := os.ReadFile(filename)
-	if err != nil {
-		return nil, fault.Wrap(fmt.Errorf("read policy: %w", err), fault.Permission, "make the file readable")
-	}
-	return text, nil
-}
+func ReadFile(filename string) ([]byte, error) { return policyFile.Read(filename) }
+
+var policyFile = infile.Kind{What: "policy", Most: MaxFile, Name: "name a policy file; docs/formats/policy.md has examples",
+	Larger: "split the scopes over hosts, or leave comments out"}
 
 // Exposed says who else may change a policy file that decides what root does.
 func Exposed(filename string) []string {

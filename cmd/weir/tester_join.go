@@ -2,12 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
+	"weir/internal/infile"
 	"weir/tester/session"
 	"weir/tester/spec"
 )
@@ -68,11 +68,15 @@ func joinAccounts(sender, receiver string, o testerOptions, synchronised bool) (
 	return session.Join(sent, received, clock)
 }
 
+// accountFile has counters and histograms for each stream, 300 octets to 40 KB.
+var accountFile = infile.Kind{What: "account", Most: 64 << 20, Name: "name the files that --format json was written to",
+	Larger: "name what 'weir tester send' or 'receive' printed with --format json"}
+
 func readAccount(path string) (session.Account, error) {
 	var account session.Account
-	text, err := os.ReadFile(path)
+	text, err := accountFile.Read(path)
 	if err != nil {
-		return account, fault.New(fault.Usage, "name the files that --format json was written to", "read account: %w", err)
+		return account, err
 	}
 	if err := json.Unmarshal(text, &account); err != nil {
 		return account, fault.New(fault.Usage, "give what 'weir tester send' or 'receive' printed with --format json", "read account %s: %w", path, err)

@@ -204,7 +204,7 @@ func TestAnEditWithoutEventIsFoundByLooking(t *testing.T) {
 	write(t, file, strings.Replace(oneScope, "1Mbit", "4Mbit", 1))
 	testutil.Eventually(t, patience, "the new rate", func() bool { return egress(t, e) == 4e6 })
 	remove(t, file)
-	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "there is no file") })
+	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "no such file") })
 	if rate := egress(t, e); rate != 4e6 {
 		t.Errorf("without its file the policy has %d bit/s, want what was in force", rate)
 	}

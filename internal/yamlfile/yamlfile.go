@@ -18,7 +18,7 @@ import (
 	"weir/internal/fault"
 )
 
-// Place is a position in a file. Line and Column count from 1; both are 0 where only the file is known.
+// Place is a position in a file. Line and Column count from 1; Column, or both, are 0 where they are not known.
 type Place struct {
 	File         string
 	Line, Column int
@@ -26,8 +26,11 @@ type Place struct {
 
 // String prints "file:line:column", the form that editors jump to.
 func (p Place) String() string {
-	if p.Line == 0 {
+	switch {
+	case p.Line == 0:
 		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
 	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }

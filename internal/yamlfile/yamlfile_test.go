@@ -138,17 +138,21 @@ func TestMistakes(t *testing.T) {
 		{"list for a map", "long: [a]", "f.yaml:1:7: long: expected a mapping (key: value), found a list"},
 		{"bad short form", "short: bad", "f.yaml:1:8: short: a bad short form"},
 		{"top level", "- a", "f.yaml:1:1: expected a mapping (key: value), found a list"},
-		{"two documents", "title: a\n---\ntitle: b", "f.yaml:3:6: a second YAML document begins here"},
+		{"two documents", "title: a\n---\ntitle: b", "f.yaml:2:1: a second YAML document begins here"},
 		{"tag", "title: !!str a", "f.yaml:1:8: a YAML tag is not supported here"},
 		{"unknown alias", "title: *a", "f.yaml:1:8: no anchor &a above this line"},
 		{"merge of a word", "links:\n  - <<: x", "f.yaml:2:9: a merge key (<<) needs a mapping, and this is a single value"},
 		{"several", "titel: x\ncount: z", "f.yaml:1:1: unknown key \"titel\" (did you mean \"title\"?)\nf.yaml:2:8: count: \"z\" is not a whole number"},
+		{"wrong below", "title: a\nlinks:\n  - name: b\n   rate: 1Mbit\n", "f.yaml:3: not valid YAML: did not find expected '-' indicator"},
 		{"missing key", "must: [{shape: round}]", `f.yaml:1:9: key "name" is missing in must[0]`},
 		{"not in the list", "must: [{name: a, shape: rund}]", `f.yaml:1:25: must[0].shape: "rund" is not one of round, square (did you mean "round"?)`},
-		{"unclosed bracket", "links: [a", "f.yaml:1:8: not valid YAML: sequence end token ']' not found"},
-		{"wrong indentation", "title: a\n  count: 1", "f.yaml:1:8: not valid YAML: mapping value is not allowed in this context"},
-		{"deep brackets", "raw: " + strings.Repeat("[", 3000), "f.yaml:1:38: nested more than 32 levels deep"},
-		{"deep markers", strings.Repeat("- ", 1000), "f.yaml:1:65: nested more than 32 levels deep"},
+		{"deeper than the library goes", strings.Repeat("[\n", 30_000), "f.yaml:10001: nested more than 32 levels deep"},
+		{"merged twice", "links:\n  - &a {name: a}\n  - <<: *a\n    <<: *a", `f.yaml:4:5: key "<<" is given twice; the first is on line 3`},
+		{"within itself", "raw: &a {x: *a}", "f.yaml:1:13: no anchor &a above this line"},
+		{"unclosed bracket", "links: [a", "f.yaml:1: not valid YAML: did not find expected ',' or ']'"},
+		{"wrong indentation", "title: a\n  count: 1", "f.yaml:2: not valid YAML: mapping values are not allowed in this context"},
+		{"deep brackets", "raw: " + strings.Repeat("[", 2000) + strings.Repeat("]", 2000), "f.yaml:1:38: nested more than 32 levels deep"},
+		{"deep markers", strings.Repeat("- ", 1000), "f.yaml:1:67: nested more than 32 levels deep"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got sample
@@ -221,7 +225,7 @@ func TestVariables(t *testing.T) {
 
 // FuzzDecode: no text makes the reader panic or hang, and a text it refuses is refused with status Usage.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{"title: a\nlinks: [{name: b}]", "a: &x {b: *x}", "? [a]\n: b", "- - - x", "<<: {a: b}", "a: |\n  b\n", "%YAML 1.2\n---\na: b\n", "\"", "a: !!map {}", "{", "[}", "a:\n\t- b", "&a : b", "? : ?"} {
+	for _, seed := range []string{"title: a\nlinks: [{name: b}]", "a: &x {b: *x}", "? [a]\n: b", "- - - x", "<<: {a: b}", "a: |\n  b\n", "%YAML 1.2\n---\na: b\n", "\"", "a: !!map {}", "{", "[}", "a:\n\t- b", "&a : b", "? : ?", "a: &x {k: 1}\nb:\n  <<: *x\n  <<: *x", "- - - -\n-\n-", "a: &x {b: *x}\nc: *x", "a: [\n[", "b:\n k: *none"} {
 		f.Add([]byte(seed))
 	}
 	if text, err := os.ReadFile("../../go.mod"); err == nil {

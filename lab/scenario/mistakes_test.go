@@ -65,7 +65,7 @@ func TestMistakes(t *testing.T) {
 func mistakesOfTopology() []mistake {
 	return []mistake{
 		{"empty file", valid, "", "f.yaml: the file is empty"},
-		{"syntax", "title: a test", "title: 'a test", "f.yaml:2:8: not valid YAML: could not find end character of single-quoted text"},
+		{"syntax", "title: a test", "title: 'a test", "f.yaml:2: not valid YAML: found unexpected end of stream"},
 		{"version", "version: 1", "version: 2", "f.yaml:1:10: version: 2 is not known here; this reads version 1"},
 		{"no version", "version: 1\n", "", `f.yaml:1:1: key "version" is missing`},
 		{"unknown key", "rate: 10Mbit", "rat: 10Mbit", `f.yaml:12:5: unknown key "rat" in links[1] (did you mean "rate"?)`},

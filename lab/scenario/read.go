@@ -2,16 +2,15 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/infile"
 	"weir/internal/nearest"
 	"weir/internal/yamlfile"
 	"weir/lab/scenarios"
@@ -39,32 +38,18 @@ func Load(name string) (*Scenario, error) {
 			return Parse(name+".yaml", text)
 		}
 	}
-	text, err := readFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	text, err := scenarioFile.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		hint := nearest.Hint(name, names())
 		return nil, fault.New(fault.Usage, tryList, "no scenario is shipped as %q, and there is no such file%s", name, hint)
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fault.Wrap(fmt.Errorf("read scenario: %w", err), fault.Permission, "make the file readable")
-	case err != nil:
-		return nil, fault.Wrap(fmt.Errorf("read scenario: %w", err), fault.Usage, tryList)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return Parse(name, text)
 }
 
-// readFile reads no more of a file than a scenario may have, so that a device or a huge file does no harm.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > yamlfile.MaxFile:
-		return nil, fmt.Errorf("%s has %d octets; %d are allowed", name, info.Size(), yamlfile.MaxFile)
-	}
-	return os.ReadFile(name)
-}
+var scenarioFile = infile.Kind{What: "scenario", Most: yamlfile.MaxFile, Name: tryList, Larger: "split the scenario"}
 
 // Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every mistake with its place.
 // Every value of every parameter is checked in one cell; Expand checks all cells.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -275,11 +276,16 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(big, make([]byte, 300<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
 		"loss-quik":     `no scenario is shipped as "loss-quik", and there is no such file (did you mean "loss-quick"?)`,
 		"./tiny":        `no scenario is shipped as "./tiny", and there is no such file (did you mean "tiny"?)`,
-		dir:             "read scenario: " + dir + " is not a regular file",
-		"/dev/zero":     "read scenario: /dev/zero is not a regular file",
+		dir:             "read scenario: " + dir + " is no regular file, it is a folder",
+		fifo:            "read scenario: " + fifo + " is no regular file, it is a pipe: write its content to a file first",
+		"/dev/zero":     "read scenario: /dev/zero is no regular file, it is a device",
 		big:             "read scenario: " + big + " has 307200 octets; 262144 are allowed",
 		dir + "/a/b.ya": `no scenario is shipped as "` + dir + `/a/b.ya", and there is no such file`,
 	} {

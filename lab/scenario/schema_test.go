@@ -2,14 +2,15 @@ package scenario
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 
-	yaml "github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	yaml "go.yaml.in/yaml/v3"
 
 	"weir/internal/yamlfile"
 )
@@ -88,9 +89,34 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
+// wordKeys makes words of keys that are numbers, as JSON has them.
+func wordKeys(value any) any {
+	switch value := value.(type) {
+	case []any:
+		for i := range value {
+			value[i] = wordKeys(value[i])
+		}
+	case map[string]any:
+		for key := range value {
+			value[key] = wordKeys(value[key])
+		}
+	case map[any]any:
+		words := map[string]any{}
+		for key := range value {
+			words[fmt.Sprint(key)] = wordKeys(value[key])
+		}
+		return words
+	}
+	return value
+}
+
 // validate reads YAML by a general decoder, which knows nothing of scenarios, and applies the schema.
 func validate(schema *jsonschema.Schema, text string) error {
-	document, err := yaml.YAMLToJSON([]byte(text))
+	var content any
+	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+		return err
+	}
+	document, err := json.Marshal(wordKeys(content))
 	if err != nil {
 		return err
 	}

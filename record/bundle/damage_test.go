@@ -1,9 +1,11 @@
 package bundle_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +19,14 @@ func TestReadErrorsSayWhatToDo(t *testing.T) {
 	edit := func(name, text string) string {
 		dir := written(t)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	put := func(create func(path string) error, name string) string {
+		dir := written(t)
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Remove(path), create(path)); err != nil {
 			t.Fatal(err)
 		}
 		return dir
@@ -35,6 +45,9 @@ func TestReadErrorsSayWhatToDo(t *testing.T) {
 		"torn verdicts": {edit(bundle.VerdictsFile, `[{`), "verdicts.json is damaged"},
 		"no Parquet":    {edit(bundle.SamplesFile, `PAR1`), "samples.parquet is damaged"},
 		"empty Parquet": {edit(bundle.DistributionsFile, ``), "distributions.parquet is damaged"},
+		"a pipe":        {put(func(path string) error { return syscall.Mkfifo(path, 0o600) }, bundle.SamplesFile), "it is a pipe"},
+		"endless":       {put(func(path string) error { return os.Symlink("/dev/zero", path) }, bundle.ManifestFile), "it is a device"},
+		"endless sums":  {put(func(path string) error { return os.Symlink("/dev/zero", path) }, bundle.SumsFile), "it is a device"},
 		"missing file":  {missing, "series.parquet is missing"},
 	} {
 		_, err := bundle.Read(test.dir)

@@ -5,19 +5,54 @@ import (
 	"weir/record/summary"
 )
 
-// interner keeps one copy of each set of labels: a series of a million points has a handful of them.
-type interner map[summary.Key]record.Labels
+// keeper keeps one copy of each text and each set of labels, as a series of a million points has a handful of them, and counts the
+// memory of what is kept.
+type keeper struct {
+	sets  map[summary.Key]record.Labels
+	texts map[string]string
+	left  int // octets that may still be kept
+	read  int // octets of text that may still be read, the same ones again included
+}
+
+func newKeeper(fileSize int) *keeper {
+	return &keeper{map[summary.Key]record.Labels{}, map[string]string{}, keptMemory + keptPerByte*fileSize, maxOctets}
+}
+
+func (k *keeper) spend(octets int) error {
+	if k.left -= octets; k.left < 0 || k.read < 0 {
+		return errExpands
+	}
+	return nil
+}
+
+// text returns the copy of read. What is too much is found at the next spend.
+func (k *keeper) text(read string) string {
+	if read == "" {
+		return ""
+	}
+	k.read -= len(read)
+	have, known := k.texts[read]
+	if !known {
+		have = read
+		k.texts[have] = have
+		k.left -= 2*len(read) + 64
+	}
+	return have
+}
 
 // labels returns the copy of read; an empty set is nil.
-func (in interner) labels(read map[string]string) record.Labels {
+func (k *keeper) labels(read map[string]string) record.Labels {
 	if len(read) == 0 {
 		return nil
 	}
 	key := summary.KeyOf(read, "", "", "")
-	have, known := in[key]
+	have, known := k.sets[key]
 	if !known {
 		have = read
-		in[key] = have
+		k.sets[key] = have
+		for name, value := range read {
+			k.left -= 2*(len(name)+len(value)) + 128
+		}
 	}
 	return have
 }

@@ -1,10 +1,12 @@
 package bundle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"time"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -82,25 +84,44 @@ func writeRows[Row, T any](w io.Writer, items []T, convert func(*T) (Row, error)
 	return writer.Close()
 }
 
+// parquetFile is a Parquet file in memory, and how much memory a row of it may take.
+type parquetFile struct {
+	*bytes.Reader
+	file *parquet.File
+	row  int64
+}
+
+// Memory that reading a file may take: a batch of rows, and what is made of all of them. The latter grows with the file, because a
+// row that tells anything takes an octet or two.
+const (
+	batchMemory = 64 << 20
+	keptMemory  = 256 << 20
+	keptPerByte = 64
+)
+
 // readRows reads and converts rows a batch at a time. The library may panic on a damaged file; that becomes an error.
-func readRows[Row, T any](r io.ReaderAt, size int64, convert func(*Row, interner) (T, error)) (items []T, err error) {
+func readRows[Row, T any](content []byte, convert func(*Row, *keeper) (T, error)) (items []T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			items, err = nil, fmt.Errorf("damaged: %v", cause)
 		}
 	}()
-	file, err := parquet.OpenFile(r, size)
-	if err != nil {
+	f := parquetFile{Reader: bytes.NewReader(content)}
+	if err := open(content, &f); err != nil {
 		return nil, err
 	}
-	reader := parquet.NewGenericReader[Row](file)
+	reader := parquet.NewGenericReader[Row](f.file)
 	defer reader.Close()
-	rows := make([]Row, min(max(file.NumRows(), 1), batch))
-	labels := interner{}
+	size := int64(unsafe.Sizeof(*new(Row)))
+	rows := make([]Row, max(1, min(f.file.NumRows(), batch, batchMemory/(f.row+size))))
+	keep := newKeeper(len(content))
 	for {
 		n, err := reader.Read(rows)
+		if err := keep.spend(n * 2 * int(unsafe.Sizeof(*new(T)))); err != nil { // twice, as items grows
+			return nil, err
+		}
 		for i := range rows[:n] {
-			item, err := convert(&rows[i], labels)
+			item, err := convert(&rows[i], keep)
 			if err != nil {
 				return nil, fmt.Errorf("row %d: %w", len(items)+1, err)
 			}
@@ -114,8 +135,8 @@ func readRows[Row, T any](r io.ReaderAt, size int64, convert func(*Row, interner
 			return nil, err
 		}
 	}
-	if int64(len(items)) != file.NumRows() {
-		return nil, fmt.Errorf("holds %d rows of %d", len(items), file.NumRows())
+	if int64(len(items)) != f.file.NumRows() {
+		return nil, fmt.Errorf("holds %d rows of %d", len(items), f.file.NumRows())
 	}
 	return items, nil
 }
@@ -127,10 +148,10 @@ func writeSamples(w io.Writer, samples []record.Sample) error {
 	})
 }
 
-func readSamples(r io.ReaderAt, size int64) ([]record.Sample, error) {
-	return readRows(r, size, func(row *sampleRow, in interner) (record.Sample, error) {
-		return record.Sample{Labels: in.labels(row.Labels), Subject: row.Subject, Metric: row.Metric, Unit: record.Unit(row.Unit),
-			Repetition: int(row.Repetition), Attempt: int(row.Attempt), Value: row.Value, Valid: row.Valid, Reason: row.Reason}, nil
+func readSamples(content []byte) ([]record.Sample, error) {
+	return readRows(content, func(row *sampleRow, keep *keeper) (record.Sample, error) {
+		return record.Sample{Labels: keep.labels(row.Labels), Subject: keep.text(row.Subject), Metric: keep.text(row.Metric), Unit: record.Unit(keep.text(row.Unit)),
+			Repetition: int(row.Repetition), Attempt: int(row.Attempt), Value: row.Value, Valid: row.Valid, Reason: keep.text(row.Reason)}, nil
 	})
 }
 
@@ -141,9 +162,9 @@ func writePoints(w io.Writer, points []record.Point) error {
 	})
 }
 
-func readPoints(r io.ReaderAt, size int64) ([]record.Point, error) {
-	return readRows(r, size, func(row *pointRow, in interner) (record.Point, error) {
-		return record.Point{Labels: in.labels(row.Labels), Subject: row.Subject, Metric: row.Metric, Unit: record.Unit(row.Unit),
+func readPoints(content []byte) ([]record.Point, error) {
+	return readRows(content, func(row *pointRow, keep *keeper) (record.Point, error) {
+		return record.Point{Labels: keep.labels(row.Labels), Subject: keep.text(row.Subject), Metric: keep.text(row.Metric), Unit: record.Unit(keep.text(row.Unit)),
 			Repetition: int(row.Repetition), Attempt: int(row.Attempt), At: time.Duration(row.At), Value: row.Value}, nil
 	})
 }
@@ -162,18 +183,23 @@ func writeDistributions(w io.Writer, distributions []record.Distribution) error 
 	})
 }
 
-func readDistributions(r io.ReaderAt, size int64) ([]record.Distribution, error) {
-	return readRows(r, size, func(row *distributionRow, in interner) (record.Distribution, error) {
+func readDistributions(content []byte) ([]record.Distribution, error) {
+	return readRows(content, func(row *distributionRow, keep *keeper) (record.Distribution, error) {
 		pairs := make([][2]uint64, len(row.Buckets))
 		for i, b := range row.Buckets {
 			pairs[i] = [2]uint64{uint64(hist.Index(b.Low)), b.Count}
+		}
+		if last := len(pairs) - 1; last >= 0 {
+			if err := keep.spend(8 * int(pairs[last][0]+1)); err != nil {
+				return record.Distribution{}, err
+			}
 		}
 		h, err := hist.FromBuckets(pairs, row.Min, row.Max, row.Sum)
 		if err != nil {
 			return record.Distribution{}, err
 		}
-		return record.Distribution{Labels: in.labels(row.Labels), Subject: row.Subject, Metric: row.Metric,
-			Unit: record.Unit(row.Unit), Repetition: int(row.Repetition), Attempt: int(row.Attempt), Valid: row.Valid,
+		return record.Distribution{Labels: keep.labels(row.Labels), Subject: keep.text(row.Subject), Metric: keep.text(row.Metric),
+			Unit: record.Unit(keep.text(row.Unit)), Repetition: int(row.Repetition), Attempt: int(row.Attempt), Valid: row.Valid,
 			Histogram: h}, nil
 	})
 }

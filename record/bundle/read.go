@@ -4,18 +4,32 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"weir/internal/fault"
+	"weir/internal/infile"
 	"weir/record"
 )
 
 const formatFamily = "weir-bundle/"
+
+// Files of a bundle, and how large they may be: strangers send bundles.
+var (
+	sumsFile     = infile.Kind{What: "bundle", Most: 1 << 20, Name: tryAgain, Larger: tryAgain}
+	documentFile = infile.Kind{What: "bundle", Most: 16 << 20, Name: tryAgain, Larger: tryAgain}
+	dataFile     = infile.Kind{What: "bundle", Most: 512 << 20, Name: tryAgain, Larger: tryAgain}
+)
+
+// maxObjects bounds the memory of a JSON document, in which {} stands for a structure of some hundred octets.
+const (
+	maxObjects  = 500_000
+	maxDocument = 64 << 20
+)
+
+const tryAgain = "copy the bundle again as a whole, or measure again"
 
 // Read reads the bundle in dir. Errors name the file and say what to do about it.
 func Read(dir string) (*record.Bundle, error) {
@@ -66,7 +80,7 @@ type folder struct {
 
 func (f *folder) open() error {
 	path := filepath.Join(f.dir, SumsFile)
-	text, err := os.ReadFile(path)
+	text, err := sumsFile.Read(path)
 	if err != nil {
 		return explainRead(err, path)
 	}
@@ -78,7 +92,7 @@ func (f *folder) open() error {
 
 func (f *folder) read(name string) ([]byte, error) {
 	path := filepath.Join(f.dir, name)
-	content, err := os.ReadFile(path)
+	content, err := dataFile.Read(path)
 	if err != nil {
 		return nil, explainRead(err, path)
 	}
@@ -96,7 +110,7 @@ func ReadManifest(dir string) (*record.Manifest, error) {
 		return nil, fault.New(fault.Usage, "give the folder that holds "+ManifestFile, "bundle %s is a file, not a folder", dir)
 	}
 	path := filepath.Join(dir, ManifestFile)
-	text, err := os.ReadFile(path)
+	text, err := documentFile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Usage, "give the folder that holds "+ManifestFile, "%s is not a bundle: it has no %s", dir, ManifestFile)
 	}
@@ -119,12 +133,12 @@ func ReadManifest(dir string) (*record.Manifest, error) {
 }
 
 // readTable reads one Parquet file of the bundle.
-func readTable[T any](f folder, name string, read func(io.ReaderAt, int64) ([]T, error)) ([]T, error) {
+func readTable[T any](f folder, name string, read func([]byte) ([]T, error)) ([]T, error) {
 	content, err := f.read(name)
 	if err != nil {
 		return nil, err
 	}
-	items, err := read(bytes.NewReader(content), int64(len(content)))
+	items, err := read(content)
 	if err != nil {
 		return nil, damaged(filepath.Join(f.dir, name), err)
 	}
@@ -136,6 +150,9 @@ func readList[T any](f folder, name string) ([]T, error) {
 	content, err := f.read(name)
 	if err != nil {
 		return nil, err
+	}
+	if bytes.Count(content, []byte("{")) > maxObjects || len(content) > maxDocument {
+		return nil, damaged(filepath.Join(f.dir, name), errExpands)
 	}
 	var items []T
 	if err := json.Unmarshal(content, &items); err != nil {
@@ -149,14 +166,11 @@ func readList[T any](f folder, name string) ([]T, error) {
 
 func explainRead(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "bundle is not complete: %s is missing", path)
+		return fault.New(fault.Usage, tryAgain, "bundle is not complete: %s is missing", path)
 	}
-	if errors.Is(err, fs.ErrPermission) {
-		return fault.New(fault.Permission, "change its permissions or run as its owner", "read bundle: %w", err)
-	}
-	return fmt.Errorf("read bundle: %w", err)
+	return err // a fault that says what to do
 }
 
 func damaged(path string, err error) error {
-	return fault.New(fault.Usage, "copy the bundle again as a whole, or measure again", "%s is damaged, cut off or was changed: %w", path, err)
+	return fault.New(fault.Usage, tryAgain, "%s is damaged, cut off or was changed: %w", path, err)
 }

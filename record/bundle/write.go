@@ -72,7 +72,7 @@ func checkTarget(dir string) error {
 
 // isBundle says whether dir has a manifest of a bundle, of any version.
 func isBundle(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	text, err := documentFile.Read(filepath.Join(dir, ManifestFile))
 	var manifest struct {
 		Format string `json:"format"`
 	}

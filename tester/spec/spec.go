@@ -8,10 +8,9 @@
 package spec
 
 import (
-	"os"
 	"time"
 
-	"weir/internal/fault"
+	"weir/internal/infile"
 	"weir/internal/units"
 	"weir/internal/yamlfile"
 	"weir/tester"
@@ -61,12 +60,15 @@ func (s *Spec) Port(name string) (Port, bool) {
 
 // Read reads and checks a file.
 func Read(path string) (*Spec, error) {
-	text, err := os.ReadFile(path)
+	text, err := specFile.Read(path)
 	if err != nil {
-		return nil, fault.New(fault.Usage, "name a specification file; docs/formats/tester.md describes it", "read specification: %w", err)
+		return nil, err
 	}
 	return Parse(path, text)
 }
+
+var specFile = infile.Kind{What: "specification", Most: yamlfile.MaxFile, Name: "name a specification file; docs/formats/tester.md describes it",
+	Larger: "split the specification"}
 
 // Parse checks the text of a file; filename stands in messages.
 func Parse(filename string, text []byte) (*Spec, error) {

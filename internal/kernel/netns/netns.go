@@ -103,9 +103,10 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
-// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path.
+// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path. A person may have
+// named it: a FIFO there is an error and no wait.
 func OpenPath(path string) (*Namespace, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // or a FIFO would have it wait
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err == nil {
 		err = isNamespace(file)
 	}
@@ -117,17 +118,14 @@ func OpenPath(path string) (*Namespace, error) {
 }
 
 // ErrNotNamespace says that a path leads to something else: what a crash has left in Dir is an empty file.
-var ErrNotNamespace = errors.New("it is no network namespace")
-
-// nsfsMagic is NSFS_MAGIC of linux/magic.h.
-const nsfsMagic = 0x6e736673
+var ErrNotNamespace = errors.New("it is no namespace")
 
 func isNamespace(file *os.File) error {
 	var found unix.Statfs_t
 	if err := unix.Fstatfs(int(file.Fd()), &found); err != nil {
 		return err
 	}
-	if found.Type != nsfsMagic {
+	if found.Type != unix.NSFS_MAGIC {
 		return ErrNotNamespace
 	}
 	return nil

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
@@ -139,5 +143,18 @@ func TestFreshIsNewAndLeavesNoThreadBehind(t *testing.T) {
 	}
 	if len(seen) != 4 {
 		t.Errorf("%d different namespaces of 4", len(seen))
+	}
+}
+
+// A policy may name any path: what is there must not hang who reads it.
+func TestWhatIsNoNamespaceIsNotOpened(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, "/dev/zero", "/proc/self/status", t.TempDir()} {
+		if ns, err := netns.OpenPath(path); err == nil || !strings.Contains(err.Error(), "it is no namespace") {
+			t.Errorf("%s: opened as %v, %v", path, ns, err)
+		}
 	}
 }

@@ -1,0 +1,84 @@
+// Package infile reads files that a person named, and takes no harm from what the name turns out to be.
+//
+// The file is opened without waiting and looked at afterwards, so nobody can put a FIFO in its place between two steps; what is
+// no regular file is refused; and no more is read than is allowed, whatever length the file claims.
+package infile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+)
+
+// Kind is a sort of file.
+type Kind struct {
+	What   string // "policy", in messages
+	Most   int64  // octets
+	Name   string // advice where the name leads to no such file
+	Larger string // advice where the file is too large
+}
+
+// Read returns the content of the file at path. Errors are faults; one for a file that is not there wraps [fs.ErrNotExist].
+func (k Kind) Read(path string) ([]byte, error) {
+	// A terminal would become ours, a FIFO or a device might wait for ever.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fault.New(fault.Permission, "make the file readable, or run as its owner", "read %s: %w", k.What, err)
+	case errors.Is(err, unix.ENXIO): // a socket, or a device with nothing behind it
+		return nil, k.notRegular(path, "")
+	case err != nil:
+		return nil, fault.New(fault.Usage, k.Name, "read %s: %w", k.What, err)
+	}
+	defer func() { _ = file.Close() }()
+	return k.read(file, path)
+}
+
+func (k Kind) read(file *os.File, path string) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", k.What, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, k.notRegular(path, describe(info.Mode()))
+	}
+	if info.Size() > k.Most {
+		return nil, k.tooLarge(path, fmt.Sprintf("%d octets", info.Size()))
+	}
+	text, err := io.ReadAll(io.LimitReader(file, k.Most+1))
+	switch {
+	case errors.Is(err, unix.EAGAIN): // some files of /proc and tracefs wait for events
+		return nil, fault.New(fault.Usage, k.Name, "read %s: %s has no content now", k.What, path)
+	case err != nil:
+		return nil, fault.New(fault.Failed, k.Name, "read %s: %w", k.What, err)
+	case int64(len(text)) > k.Most:
+		return nil, k.tooLarge(path, fmt.Sprintf("more than %d octets", k.Most))
+	}
+	return text, nil
+}
+
+func (k Kind) notRegular(path, what string) error {
+	return fault.New(fault.Usage, k.Name, "read %s: %s is no regular file%s", k.What, path, what)
+}
+
+func (k Kind) tooLarge(path, size string) error {
+	return fault.New(fault.Usage, k.Larger, "read %s: %s has %s; %d are allowed", k.What, path, size, k.Most)
+}
+
+func describe(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return ", it is a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return ", it is a pipe: write its content to a file first"
+	case mode&fs.ModeDevice != 0:
+		return ", it is a device"
+	}
+	return ""
+}
