@@ -57,7 +57,7 @@ lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/build testkernel/test)
+	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/debian testkernel/build testkernel/test)
 
 .PHONY: test-kernels
 test-kernels: ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
