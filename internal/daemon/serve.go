@@ -31,7 +31,7 @@ type listener struct {
 // listen opens what is to be served: before the policy is applied, so that a wrong address changes nothing.
 func (s *Service) listen() (all []listener, err error) {
 	// A scrape of ten thousand scopes is some work: two at a time will do.
-	metrics := promhttp.HandlerFor(s.Engine.Registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	metrics := promhttp.HandlerFor(s.Engine.scraped(), promhttp.HandlerOpts{MaxRequestsInFlight: 2})
 	if s.Metrics != "" {
 		opened, err := listenLoopback(s.Metrics)
 		if err != nil {
@@ -39,6 +39,7 @@ func (s *Service) listen() (all []listener, err error) {
 		}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics)
+		mux.Handle("GET /healthz", &s.health)
 		all = append(all, listener{opened, mux})
 		s.Log.Info("metrics", "url", "http://"+opened.Addr().String()+"/metrics")
 	}
