@@ -65,7 +65,7 @@ lint: ## Formatting, vet, staticcheck, shellcheck, the dependency rules
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run scripts/* packaging/install packaging/test packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/build testkernel/test)
+	shellcheck .ci/run scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/build testkernel/test)
 
 .PHONY: test-kernels
 test-kernels: ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
@@ -88,12 +88,15 @@ install: ## Install binary, man pages, completions, weir.service and the policy;
 	packaging/install bin/release/weir '$(DESTDIR)' '$(PREFIX)'
 
 .PHONY: package
-package: ## Make dist/weir_VERSION_ARCH.deb and dist/weir_VERSION_ARCH.oci.tar
+package: deb ## Make dist/weir_VERSION_ARCH.deb and dist/weir_VERSION_ARCH.oci.tar
+	$(GO) run ./packaging/image -binary bin/release/weir -version $(VERSION) -arch $(ARCH) -out dist/weir_$(VERSION)_$(ARCH).oci.tar
+
+.PHONY: deb
+deb: # the Debian package alone
 	rm -rf dist/root
 	$(MAKE) --no-print-directory install DESTDIR=dist/root PREFIX=/usr
 	PACKAGE_VERSION=$(VERSION) PACKAGE_ARCH=$(ARCH) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1793491200) \
 	    $(GO) tool nfpm package -f packaging/nfpm.yaml -p deb -t dist/weir_$(VERSION)_$(ARCH).deb
-	$(GO) run ./packaging/image -binary bin/release/weir -version $(VERSION) -arch $(ARCH) -out dist/weir_$(VERSION)_$(ARCH).oci.tar
 	rm -rf dist/root
 
 .PHONY: test-package
