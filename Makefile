@@ -7,6 +7,14 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$$PATH")
 PKGS    ?= ./...
 BENCH   ?= .
 
+# Where make install puts files, and what make package calls itself.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION ?= $(shell sed -n 's/^\tNumber = "\(.*\)"/\1/p' internal/version/version.go)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+ARCH    := $(shell $(GO) env GOARCH)
+LDFLAGS := -s -w -X weir/internal/version.Number=$(VERSION) -X weir/internal/version.commit=$(COMMIT)
+
 # Like bin/weir, no build needs cgo; and what one target has compiled the others do not compile again with other settings.
 export CGO_ENABLED := 0
 
@@ -58,7 +66,7 @@ lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run scripts/* $(wildcard testkernel/run testkernel/build testkernel/test)
+	shellcheck .ci/run scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/build testkernel/test)
 
 .PHONY: test-kernels
 test-kernels: ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
@@ -74,6 +82,28 @@ bench: peers ## Run every benchmark, peers beside; use a quiet machine
 bench-once: peers ## Run every benchmark once, so that none rots
 	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 900s ./bench/...
 
+.PHONY: install
+install: ## Install binary, man pages, completions, weir.service and the policy; PREFIX=/usr/local, DESTDIR=
+	@mkdir -p bin
+	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/release/weir ./cmd/weir
+	packaging/install bin/release/weir '$(DESTDIR)' '$(PREFIX)'
+
+.PHONY: package
+package: deb ## Make dist/weir_VERSION_ARCH.deb and dist/weir_VERSION_ARCH.oci.tar
+	$(GO) run ./packaging/image -binary bin/release/weir -version $(VERSION) -arch $(ARCH) -out dist/weir_$(VERSION)_$(ARCH).oci.tar
+
+.PHONY: deb
+deb: # the Debian package alone
+	rm -rf dist/root
+	$(MAKE) --no-print-directory install DESTDIR=dist/root PREFIX=/usr
+	PACKAGE_VERSION=$(VERSION) PACKAGE_ARCH=$(ARCH) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1793491200) \
+	    $(GO) tool nfpm package -f packaging/nfpm.yaml -p deb -t dist/weir_$(VERSION)_$(ARCH).deb
+	rm -rf dist/root
+
+.PHONY: test-package
+test-package: ## Install, upgrade and purge the package in a clean Debian with systemd, under Debian's kernel (root)
+	packaging/test
+
 .PHONY: clean
 clean: ## Remove what the build wrote
-	rm -rf bin weir-out
+	rm -rf bin dist weir-out

@@ -18,5 +18,6 @@ func commands(a *app) []*cobra.Command {
 		newTesterCommand(a),
 		newCCCommand(a),
 		newManCommand(a),
+		newVersionCommand(a),
 	}
 }

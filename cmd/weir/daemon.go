@@ -18,11 +18,12 @@ import (
 func newDaemonCommand(a *app) *cobra.Command {
 	service := &daemon.Service{}
 	command := &cobra.Command{
-		Use:   "daemon POLICY",
+		Use:   "daemon [POLICY]",
 		Short: "Keep a policy in force, follow its file and its cgroups, serve metrics and an API",
 		Long: `Apply a policy and keep it in force: follow the file as it is edited, and cgroups,
 units and devices as they come and go. A file with a mistake changes nothing and
-is reported; what was in force stays. SIGHUP applies the file again.
+is reported; what was in force stays. SIGHUP applies the file again. Without POLICY
+the file is /etc/weir/policy.yaml.
 
 It runs in the foreground and tells systemd when it is ready (Type=notify) and
 that it is alive (WatchdogSec). When it ends, however it ends, the limits stay
@@ -34,12 +35,12 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 		Example: `  weir daemon /etc/weir/policy.yaml
   weir daemon --listen 127.0.0.1:9464 policy.yaml      metrics for Prometheus
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(command *cobra.Command, args []string) (err error) {
 			if service.Look <= 0 {
 				return fault.New(fault.Usage, "write --look 5s", "--look %s is no time between two looks", service.Look)
 			}
-			if service.Policy, err = filepath.Abs(args[0]); err != nil {
+			if service.Policy, err = filepath.Abs(policyFile(args)); err != nil {
 				return fmt.Errorf("find policy: %w", err)
 			}
 			if service.Engine, err = a.engine(); err != nil {

@@ -30,6 +30,7 @@ Measurements that run are left alone unless --runs is given.`,
 		Example: `  sudo weir lab down
   sudo weir lab down 3fa9c1
   sudo weir lab down --all`,
+		ValidArgsFunction: completeLab,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.sweepLabs(); err != nil {
 				return err

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"weir/cc"
 	"weir/internal/fault"
 	"weir/internal/version"
 )
@@ -21,14 +26,134 @@ func newManCommand(a *app) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fault.Wrap(fmt.Errorf("write man pages: %w", err), fault.Failed, "name a directory that you may write")
 			}
-			header := &doc.GenManHeader{Title: "WEIR", Section: "1", Source: "Weir " + version.Number}
 			root := command.Root()
 			root.DisableAutoGenTag = true
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
+			root.InitDefaultCompletionCmd()
+			if err := writePages(root, args[0]); err != nil {
 				return fmt.Errorf("write man pages: %w", err)
 			}
 			a.say("wrote the man pages to %s", args[0])
 			return nil
 		},
 	}
+}
+
+// writePages writes the page of a command and of those below it.
+func writePages(command *cobra.Command, folder string) error {
+	for _, sub := range command.Commands() {
+		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if err := writePages(sub, folder); err != nil {
+			return err
+		}
+	}
+	name := strings.ReplaceAll(command.CommandPath(), " ", "-")
+	// Without a date the page would have that of its making, and no two builds be the same.
+	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "Weir " + version.Number, Manual: "Weir", Date: &pagesDate}
+	var page bytes.Buffer
+	if err := doc.GenMan(command, header, &page); err != nil {
+		return err
+	}
+	text := page.String()
+	before, after, _ := strings.Cut(text, ".SH SEE ALSO\n")
+	if before != text {
+		after = ".SH SEE ALSO\n" + after
+	}
+	return os.WriteFile(filepath.Join(folder, name+".1"), []byte(before+furtherSections(command)+after), 0o644)
+}
+
+// pagesDate is on every page.
+var pagesDate = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
+
+// entry is one item of a man page's list.
+type entry struct{ name, text string }
+
+// furtherSections are those that follow from Weir's conventions rather than from a command's flags.
+func furtherSections(command *cobra.Command) string {
+	var b strings.Builder
+	for _, section := range []struct {
+		title   string
+		entries []entry
+	}{{"EXIT STATUS", exitStatuses(command)}, {"FILES", filesOf(command)}, {"ENVIRONMENT", environmentOf(command)}} {
+		fmt.Fprintf(&b, ".SH %s\n", section.title)
+		for _, e := range section.entries {
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fP\n%s\n", roff(e.name), roff(e.text))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
+}
+
+// under says whether a command is one of these, or below one.
+func under(command *cobra.Command, names ...string) bool {
+	for c := command; c.HasParent(); c = c.Parent() {
+		for _, name := range names {
+			if !c.Parent().HasParent() && c.Name() == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func exitStatuses(command *cobra.Command) []entry {
+	all := []entry{
+		{"0", "Done, and every verdict holds."},
+		{"1", "Failed, or a verdict does not hold."},
+		{"2", "Wrong usage or bad input. Nothing has changed."},
+		{"3", "The testbed cannot support the measurement."},
+		{"4", "Not permitted."},
+	}
+	if under(command, "run") || command.Name() == "exec" || command.Name() == "shell" {
+		all = append(all, entry{"other", "That of the program that was run."})
+	}
+	return all
+}
+
+func filesOf(command *cobra.Command) (all []entry) {
+	root := !command.HasParent()
+	if root || under(command, "plan", "apply", "daemon") {
+		all = append(all, entry{defaultPolicy, "The policy, where no other file is named. As installed it limits nothing."})
+	}
+	if root || under(command, "plan", "apply", "daemon", "status", "top", "release", "run", "prove") {
+		all = append(all, entry{"/run/weir/policy", "What is in force, its journal, and the controller's lease."},
+			entry{"/sys/fs/bpf/weir", "The pins that keep limits in force when no process of Weir runs."})
+	}
+	if root || under(command, "daemon") {
+		all = append(all, entry{"/run/weir/api.sock", "The daemon's HTTP API, for its owner alone."})
+	}
+	if root || under(command, "lab") {
+		all = append(all, entry{"/run/weir/lab", "Labs that are up, and what they have made, so that a later command can remove it."},
+			entry{"weir-out", "Evidence bundles, below the current folder unless --out names another."})
+	}
+	if root || under(command, "cc") {
+		all = append(all, entry{cc.Pins, "Congestion controls that were installed with --pin."})
+	}
+	if len(all) == 0 {
+		all = []entry{{"none", "It keeps nothing between two calls."}}
+	}
+	return all
+}
+
+func environmentOf(command *cobra.Command) []entry {
+	all := []entry{{"NO_COLOR", "If set, no colour is used, also on a terminal."}}
+	if !command.HasParent() || under(command, "lab") {
+		all = append(all, entry{"WEIR_RUN_DIR", "Folder to keep labs in, in place of /run/weir."})
+	}
+	if command.Name() == "shell" {
+		all = append(all, entry{"SHELL", "The shell that is started."})
+	}
+	if under(command, "daemon") {
+		all = append(all, entry{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", "How a service manager wants to be told; see sd_notify(3)."})
+	}
+	return all
 }

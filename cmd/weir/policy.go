@@ -32,11 +32,12 @@ func (a *app) warn(warnings []string) {
 
 func newPlanCommand(a *app) *cobra.Command {
 	return a.takesPolicy("Plan", (*daemon.Engine).Plan, &cobra.Command{
-		Use:   "plan POLICY",
+		Use:   "plan [POLICY]",
 		Short: "Show what apply would change, and change nothing",
 		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
 which mechanism it is held to its limits here, and what a scope waits for. Warnings
-name what the policy allows and probably does not mean.`,
+name what the policy allows and probably does not mean. Without POLICY the file is
+/etc/weir/policy.yaml.`,
 		Example: `  weir plan policy.yaml
   weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
 	})
@@ -44,12 +45,13 @@ name what the policy allows and probably does not mean.`,
 
 func newApplyCommand(a *app) *cobra.Command {
 	command := a.takesPolicy("Applied", (*daemon.Engine).Apply, &cobra.Command{
-		Use:   "apply POLICY",
+		Use:   "apply [POLICY]",
 		Short: "Make the host do what a policy says",
 		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
 stay in force when this process and every other has ended, until "weir release".
 A policy with a mistake changes nothing. Applying the same policy again changes
-nothing. Killed half-way, the next apply completes it.`,
+nothing. Killed half-way, the next apply completes it. Without POLICY the file is
+/etc/weir/policy.yaml.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    only count what would be done`,
 	})
@@ -58,7 +60,7 @@ nothing. Killed half-way, the next apply completes it.`,
 		if err := apply(command, args); err != nil {
 			return err
 		}
-		return a.warnOfController(args[0])
+		return a.warnOfController(policyFile(args))
 	}
 	return command
 }
@@ -91,16 +93,26 @@ func overrides(controller *daemon.Controller, file string) []string {
 		controller.PID, controller.Policy)}
 }
 
+// defaultPolicy is the file of commands that were not given one; packages install it.
+const defaultPolicy = "/etc/weir/policy.yaml"
+
+func policyFile(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return defaultPolicy
+}
+
 // takesPolicy completes a command that reads a policy file, does something with it and prints what changes.
 func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
 	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
-	command.Args = cobra.ExactArgs(1)
+	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), completePolicy
 	command.RunE = func(_ *cobra.Command, args []string) error {
 		engine, err := a.engine()
 		if err != nil {
 			return err
 		}
-		p, err := engine.Language.Load(args[0])
+		p, err := engine.Language.Load(policyFile(args))
 		if err != nil {
 			return err
 		}

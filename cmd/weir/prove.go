@@ -55,7 +55,7 @@ if something cannot be told.`,
   sudo weir prove --dry-run                what would be sent, and where
   weir prove --listen 192.0.2.9:5201       at the far end
   sudo weir prove --peer 192.0.2.9:5201 --token SECRET`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(command *cobra.Command, args []string) error {
 			if o.listen != "" {
 				return a.proveListen(command, args, o)

@@ -72,6 +72,7 @@ a data path frame by frame, and keep the evidence.`,
 	})
 	root.AddCommand(commands(a)...)
 	strict(root)
+	complete(a, root)
 	return root
 }
 

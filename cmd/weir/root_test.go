@@ -41,7 +41,7 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		{"an unknown flag", []string{"man", "--fast"}, []string{"unknown flag: --fast", "weir man --help"}},
 		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
 		{"a missing argument", []string{"man"}, []string{"an argument is missing", "write: weir man DIRECTORY", "weir man --help"}},
-		{"too many arguments", []string{"plan", "a.yaml", "b.yaml"}, []string{`"b.yaml" is one argument too many`, "write: weir plan POLICY"}},
+		{"too many arguments", []string{"plan", "a.yaml", "b.yaml"}, []string{`"b.yaml" is one argument too many`, "write: weir plan [POLICY]"}},
 		{"no time between looks", []string{"daemon", "--look", "0s", "p.yaml"}, []string{"--look 0s is no time", "write --look 5s"}},
 		{"a negative time between looks", []string{"daemon", "--look", "-5s", "p.yaml"}, []string{"--look -5s is no time", "write --look 5s"}},
 		{"an argument where there is none", []string{"status", "p.yaml"}, []string{`"p.yaml" is one argument too many`, "write: weir status"}},

@@ -196,7 +196,7 @@ func TestDaemonAndTopRefuseWhatTheyCannotDo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"daemon"}, "an argument is missing"},
+		{[]string{"daemon", "a.yaml", "b.yaml"}, `"b.yaml" is one argument too many`},
 		{[]string{"top", "--interval", "1ms"}, "--interval 1ms is outside"},
 	} {
 		status, _, stderr := call(t, test.args...)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -32,8 +34,6 @@ type response[T any] struct{ Body T }
 // api is the HTTP API; its description, /openapi.json, comes from the types of this file.
 func (s *Service) api(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	mux.Handle("GET /v1/metrics", metrics)
 	config := huma.DefaultConfig("Weir", version.String())
 	config.Info.Description = "The policy of this host. Served on a unix socket whose file permissions decide who may use it."
 	config.DocsPath, config.SchemasPath = "", "" // a page that loads scripts from elsewhere has no place here
@@ -42,6 +42,17 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[room.Value](), reflect.TypeFor[any]()) // a number, or counts by size
 	config.FieldsOptionalByDefault = false
 	api := humago.New(mux, config)
+	plain := func(path, summary, kind string, handler http.Handler, statuses ...string) {
+		if handler != nil {
+			mux.Handle("GET "+path, handler)
+		}
+		describePlain(api, path, summary, kind, statuses...)
+	}
+	plain("/healthz", "Whether the policy is being kept in force", "text/plain", &s.health, "200", "503")
+	plain("/metrics", "The metrics, for Prometheus", "text/plain", metrics, "200", "503")
+	plain("/v1/metrics", "The metrics, for Prometheus", "text/plain", metrics, "200", "503")
+	plain("/openapi.json", "This description", "application/openapi+json", nil, "200")
+	plain("/openapi.yaml", "This description as YAML", "application/openapi+yaml", nil, "200")
 
 	huma.Register(api, operation("status", http.MethodGet, "What is in force and what it has done"),
 		func(context.Context, *struct{}) (*response[Status], error) {
@@ -62,6 +73,17 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 			return &response[Released]{Released{"weir-release/1", released}}, problem(err)
 		})
 	return mux
+}
+
+// describePlain describes a GET that answers with text.
+func describePlain(api huma.API, path, summary, kind string, statuses ...string) {
+	answers := map[string]*huma.Response{}
+	for _, status := range statuses {
+		code, _ := strconv.Atoi(status)
+		answers[status] = &huma.Response{Description: http.StatusText(code), Content: map[string]*huma.MediaType{kind: {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	}
+	id := strings.NewReplacer("/", "-", ".", "-").Replace(strings.TrimPrefix(path, "/"))
+	api.OpenAPI().AddOperation(&huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Responses: answers})
 }
 
 func operation(name, method, summary string) huma.Operation {

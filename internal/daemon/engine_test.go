@@ -375,3 +375,20 @@ func TestKilledAnywhereTheNextApplyCompletes(t *testing.T) {
 		t.Errorf("pins left: %v", err)
 	}
 }
+
+func TestAnEmptyPolicyLoadsNothing(t *testing.T) {
+	e := setup(t)
+	p, err := language.Parse("policy", []byte("version: 1\nscopes: {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.Apply(p); err != nil || len(out.Steps)+len(out.Waiting)+len(out.Notes) > 0 {
+		t.Errorf("it changes something: %+v (%v)", out, err)
+	}
+	if entries, err := os.ReadDir(e.PinDir); err == nil && len(entries) > 0 {
+		t.Errorf("it pins %v", entries)
+	}
+	if released, err := e.Release(); err != nil || released {
+		t.Errorf("there was something to release: %t (%v)", released, err)
+	}
+}

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"weir/internal/room"
+	"weir/internal/version"
 )
 
 // collector reads the state of the host anew for every scrape; it keeps only what is dear to find out.
@@ -26,6 +28,13 @@ func (e *Engine) Registry() *prometheus.Registry {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{e, &escapes{}, rooms})
+	return registry
+}
+
+// scraped are the metrics that are served: those of the process too, which the text file leaves to node_exporter's own.
+func (e *Engine) scraped() *prometheus.Registry {
+	registry := e.Registry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
@@ -133,6 +142,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 var (
 	scopeState   = describe("scope_state", "1 for the state that the scope is in; not_attached and not_bound end with the next apply.", "scope", "state")
 	scopeParent  = describe("scope_parent", "1 for the scope that a scope stands below.", "scope", "parent")
+	buildInfo    = describe("build_info", "1 for the build of this Weir.", "version", "commit", "goversion")
 	scopeEscaped = describe("limit_escaped_sockets", "Sockets that the scope's processes use and that belong to a cgroup outside it.", "scope")
 )
 
@@ -141,6 +151,8 @@ func collectSpine(out chan<- prometheus.Metric, status Status) {
 	one := func(name, help string, value float64) {
 		out <- prometheus.MustNewConstMetric(describe(name, help), gauge, value)
 	}
+	build := version.Read()
+	out <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, build.Version, build.Commit, build.Go)
 	one("enforced", "Whether what is in force is attached.", truth(status.Enforced))
 	one("apply_interrupted", "Whether an apply or a release was cut off and waits to be completed.", truth(status.Interrupted))
 	if !status.Applied.IsZero() {

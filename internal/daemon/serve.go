@@ -34,7 +34,7 @@ type listener struct {
 func (s *Service) listen() (all []listener, err error) {
 	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time. Who reads slowly takes places of
 	// the own listener alone, and not for long.
-	shared := &gatherOnce{from: s.Engine.Registry()}
+	shared := &gatherOnce{from: s.Engine.scraped()}
 	metrics := func() http.Handler {
 		return promhttp.HandlerFor(shared, promhttp.HandlerOpts{MaxRequestsInFlight: 16})
 	}
@@ -45,6 +45,7 @@ func (s *Service) listen() (all []listener, err error) {
 		}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics())
+		mux.Handle("GET /healthz", &s.health)
 		all = append(all, listener{opened, mux})
 		s.Log.Info("metrics", "url", "http://"+opened.Addr().String()+"/metrics")
 	}

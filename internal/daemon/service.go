@@ -33,6 +33,7 @@ type Service struct {
 	Look time.Duration
 
 	presence *presence
+	health   health
 	nudged   chan struct{} // somebody else has changed what is in force
 	applied  []byte        // text of the file as last tried; nil if it is to be tried again
 	seen     []byte        // text of the file at the last look
@@ -125,6 +126,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 	defer look.Stop()
 	defer beat.Stop()
 	s.look(cgroups, true)
+	s.health.seen(time.Now())
 	s.tell("READY=1")
 	dog := time.NewTicker(max(watchdog(), time.Millisecond))
 	defer dog.Stop()
@@ -290,6 +292,7 @@ func (s *Service) problem(err error) {
 
 // alive is the sign of life.
 func (s *Service) alive() {
+	s.health.seen(time.Now())
 	if err := s.presence.beat(); err != nil {
 		s.say("sign of life", err)
 	}

@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/daemon", "internal/kernel", "internal/machine", "internal/rooms"},
 	"e2e":    {"record", "internal/kernel"},
 
+	"packaging":         {"internal/rooms"},
 	"internal/room":     {"policy", "internal/match", "internal/selector", "internal/kernel"},
 	"internal/rooms":    {"limit", "cc", "policy", "internal/room", "internal/selector"},
 	"internal/selector": {"policy", "internal/match", "internal/kernel"},

@@ -1,25 +1,56 @@
 // Package version says which Weir this is.
 package version
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
-// Number is the release; builds between releases add the commit.
-const Number = "0.1.0"
+// Number is the release; builds between releases add the commit. A package's build sets both with the linker's -X, since a source
+// archive has no repository to read them from.
+var (
+	Number = "0.1.0"
+	commit = ""
+)
 
-// String returns the release and, where the build recorded it, the commit.
-func String() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return Number
+// Info describes a build.
+type Info struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"` // whole; absent where the build recorded none
+	Modified bool   `json:"modified"`         // built from files that differ from the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // as in linux/amd64
+}
+
+// Read returns what is known of this build.
+func Read() Info {
+	i := Info{Version: Number, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	build, ok := debug.ReadBuildInfo()
+	if !ok || i.Commit != "" {
+		return i
 	}
-	revision, dirty := "", ""
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision" && len(setting.Value) >= 12:
-			revision = "+" + setting.Value[:12]
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			dirty = ".modified"
+	for _, setting := range build.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			i.Commit = setting.Value
+		case "vcs.modified":
+			i.Modified = setting.Value == "true"
 		}
 	}
-	return Number + revision + dirty
+	return i
 }
+
+// String returns the release and, where the build recorded it, the commit.
+func (i Info) String() string {
+	text := i.Version
+	if len(i.Commit) >= 12 {
+		text += "+" + i.Commit[:12]
+	}
+	if i.Modified {
+		text += ".modified"
+	}
+	return text
+}
+
+// String returns the release and, where the build recorded it, the commit.
+func String() string { return Read().String() }

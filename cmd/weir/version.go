@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/version"
+)
+
+func newVersionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which Weir this is: release, commit, Go",
+		Example: `  weir version
+  weir version --format json | jq -r .commit`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info := version.Read()
+			if a.format == "json" {
+				return a.json(struct {
+					Format string `json:"format"`
+					version.Info
+				}{"weir-version/1", info})
+			}
+			commit := "commit not recorded"
+			if info.Commit != "" {
+				commit = "commit " + info.Commit
+			}
+			if info.Modified {
+				commit += " with changes"
+			}
+			_, err := fmt.Fprintf(a.stdout, "weir %s\n%s\n%s %s\n", info.Version, commit, info.Go, info.Platform)
+			return err
+		},
+	}
+}

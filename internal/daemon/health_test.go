@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHealthFollowsTheLoop(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		name string
+		last time.Time
+		want int
+	}{
+		{"not begun", time.Time{}, http.StatusServiceUnavailable},
+		{"at work", now, http.StatusOK},
+		{"stuck", now.Add(-unhealthy - time.Minute), http.StatusServiceUnavailable},
+	} {
+		var h health
+		if !test.last.IsZero() {
+			h.seen(test.last)
+		}
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", nil))
+		if answer.Code != test.want {
+			t.Errorf("%s: %d %s, want %d", test.name, answer.Code, answer.Body, test.want)
+		}
+	}
+}
+
+func TestEveryRouteIsDescribedAndAnswers(t *testing.T) {
+	_, client := served(t, oneScope)
+	_, text := ask(t, client, "GET", "/openapi.json", "")
+	var description struct {
+		Paths map[string]map[string]any
+	}
+	if err := json.Unmarshal(text, &description); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/healthz", "/metrics", "/openapi.json", "/openapi.yaml", "/v1/apply", "/v1/metrics", "/v1/plan", "/v1/release", "/v1/status"}
+	if got := slices.Sorted(maps.Keys(description.Paths)); !slices.Equal(got, want) {
+		t.Errorf("described are %q, want %q", got, want)
+	}
+	for path, methods := range description.Paths {
+		if methods["get"] == nil {
+			continue
+		}
+		if status, text := ask(t, client, "GET", path, ""); status != http.StatusOK {
+			t.Errorf("GET %s: %d %s", path, status, text)
+		}
+	}
+}
+
+func TestMetricsTellTheBuildAndTheProcess(t *testing.T) {
+	s, client := served(t, oneScope)
+	_, text := ask(t, client, "GET", "/metrics", "")
+	for _, want := range []string{"weir_build_info{", "process_start_time_seconds ", "process_resident_memory_bytes "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("a scrape has no %s", want)
+		}
+	}
+	// node_exporter, which reads the text file, has process metrics of its own.
+	families, err := s.Engine.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if strings.HasPrefix(family.GetName(), "process_") {
+			t.Errorf("the text file would have %s", family.GetName())
+		}
+	}
+}
