@@ -252,7 +252,7 @@ struct tcp_congestion_ops weir_dctcp = {
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.cong_avoid = (void *)dctcp_cong_avoid,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
-	/* Name and flags are set when it is loaded. */
+	.name = "weir_dctcp", /* unless another is set when it is loaded, as the flags are */
 };
 
 const struct cc_event *dctcp_unused_event __attribute__((unused)); /* keeps the type for Go */
