@@ -2,6 +2,7 @@ package cc
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 )
@@ -9,8 +10,10 @@ import (
 // algorithm is one congestion control that comes with Weir: a file declares it, and algorithms lists it.
 type algorithm struct {
 	name string // as people call it
-	load func() (*ebpf.CollectionSpec, error)
-	ops  string // the struct_ops map
+	// about says for the command's help what it is for and what it needs, in lines of 85 characters at most.
+	about string
+	load  func() (*ebpf.CollectionSpec, error)
+	ops   string // the struct_ops map
 	// needsECN says that it is worth nothing without ECN, which must be asked for before it is there.
 	needsECN bool
 	traces   traced
@@ -42,6 +45,15 @@ func Algorithms() (names []string) {
 		names = append(names, a.name)
 	}
 	return names
+}
+
+// About describes what [Install] knows, for people: a paragraph each.
+func About() string {
+	var all []string
+	for _, a := range algorithms() {
+		all = append(all, a.about)
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // usualPrefix begins the names that sockets choose the algorithms by.

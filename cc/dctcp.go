@@ -6,9 +6,18 @@ import (
 	"time"
 )
 
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -no-global-types -type cc_event -type cc_event_kind dctcp dctcp.bpf.c
+
+const aboutDCTCP = `dctcp is DCTCP (RFC 8257), for paths whose queues mark at a low threshold; it must
+not share a queue with conventional TCP. Both ends must have it, or another DCTCP,
+before the handshake: its SYN is ECN-capable, and a Linux listener without DCTCP then
+refuses ECN. A connection without ECN goes on as Reno. So a program that chooses it
+for accepted connections only, as iperf3 -C does at its server, gets Reno; the
+namespace's default (net.ipv4.tcp_congestion_control) or --cgroup covers both ends.`
+
 // dctcp is RFC 8257.
 func dctcp() algorithm {
-	return algorithm{name: "dctcp", load: loadDctcp, ops: dctcpMapWeirDctcp, needsECN: true,
+	return algorithm{name: "dctcp", load: loadDctcp, ops: dctcpMapWeirDctcp, needsECN: true, about: aboutDCTCP,
 		traces: traced{events: dctcpMapDctcpEvents, constant: dctcpVarDctcpTracing, decode: decodeEvent}}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // scopeKeys are what congestion controls add to a scope of a policy's file.
 type scopeKeys struct {
-	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: dctcp, or one of the kernel's, as cubic, reno or bbr."`
+	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: one that comes with Weir, as dctcp, or one of the kernel's, as cubic, reno or bbr."`
 }
 
 const key = "congestion"

@@ -37,16 +37,11 @@ func newCCInstallCommand(a *app) *cobra.Command {
 	var o ccInstallOptions
 	command := &cobra.Command{
 		Use:   "install ALGORITHM",
-		Short: "Install a congestion control: dctcp",
+		Short: "Install a congestion control: " + strings.Join(cc.Algorithms(), ", "),
 		Long: `Install a congestion control under the name weir_ALGORITHM. Without --pin it stays
 until this command is interrupted; with it, until "weir cc remove".
 
-dctcp is DCTCP (RFC 8257), for paths whose queues mark at a low threshold; it must
-not share a queue with conventional TCP. Both ends must have it, or another DCTCP,
-before the handshake: its SYN is ECN-capable, and a Linux listener without DCTCP then
-refuses ECN. A connection without ECN goes on as Reno. So a program that chooses it
-for accepted connections only, as iperf3 -C does at its server, gets Reno; the
-namespace's default (net.ipv4.tcp_congestion_control) or --cgroup covers both ends.
+` + cc.About() + `
 
 Choosing it needs CAP_NET_ADMIN in the socket's network namespace, and a child
 namespace cannot make it its default, as long as it is not in
