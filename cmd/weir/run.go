@@ -30,7 +30,8 @@ func newRunCommand(a *app) *cobra.Command {
 enforces without a queue: TCP is paced below the rate, ECN-capable packets are
 marked, others make their sender slow down, and only what is left is refused.
 
-The exit status is the command's own. Loopback traffic is not limited. The
+With --format json what was counted is printed on standard error, as standard
+output is the command's. The exit status is the command's own. Loopback traffic is not limited. The
 limit ends with this process.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
@@ -72,7 +73,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 	if err != nil {
 		return err
 	}
-	if err := a.summarize(outcome, options.summary); err != nil {
+	if err := a.summarize(outcome, options.shadow, options.summary); err != nil {
 		return err
 	}
 	if outcome.Status != 0 {
@@ -97,17 +98,23 @@ func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
 }
 
 // summarize says on standard error what was done; standard output is the command's.
-func (a *app) summarize(outcome scoped.Outcome, file string) error {
+func (a *app) summarize(outcome scoped.Outcome, shadow bool, file string) error {
 	line := func(name string, c *limit.Counters) {
 		if c == nil {
 			return
 		}
 		rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
-		a.say("%s: %s at %s; %d packets marked, %d reductions, %d refused", name, units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+		done := "%s: %s at %s; %d packets marked, %d reductions, %d refused"
+		if shadow {
+			done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets refused"
+		}
+		a.say(done, name, units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
 	}
-	line("sent", outcome.Egress)
-	line("received", outcome.Ingress)
-	if file == "" {
+	if a.format == "text" {
+		line("sent", outcome.Egress)
+		line("received", outcome.Ingress)
+	}
+	if file == "" && a.format == "text" {
 		return nil
 	}
 	text, err := json.MarshalIndent(struct {
@@ -116,6 +123,12 @@ func (a *app) summarize(outcome scoped.Outcome, file string) error {
 	}{"weir-run/1", outcome}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write summary: %w", err)
+	}
+	if a.format == "json" {
+		fmt.Fprintf(a.stderr, "%s\n", text)
+	}
+	if file == "" {
+		return nil
 	}
 	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write summary: %w", err)
