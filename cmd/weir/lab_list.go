@@ -13,19 +13,25 @@ import (
 )
 
 func newLabListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var up bool
+	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios that come with Weir, and the labs that are up",
 		Example: `  weir lab list
+  weir lab list --up      only the labs that are up
   weir lab list --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := a.sweepLabs(); err != nil {
 				return err
 			}
-			scenarios, err := scenario.List()
-			if err != nil {
-				return err
+			var scenarios []scenario.Summary
+			if !up {
+				all, err := scenario.List()
+				if err != nil {
+					return err
+				}
+				scenarios = all
 			}
 			labs, err := instance.List()
 			if err != nil {
@@ -34,6 +40,9 @@ func newLabListCommand(a *app) *cobra.Command {
 			if a.format == "json" {
 				return a.json(labList{Format: "weir-lab-list/1", Scenarios: listed(scenarios), Labs: orEmpty(labs)})
 			}
+			if up {
+				return a.table(labTable(labs))
+			}
 			if err := a.table(scenarioTable(scenarios)); err != nil || len(labs) == 0 {
 				return err
 			}
@@ -41,6 +50,8 @@ func newLabListCommand(a *app) *cobra.Command {
 			return a.table(labTable(labs))
 		},
 	}
+	command.Flags().BoolVar(&up, "up", false, "list only the labs that are up")
+	return command
 }
 
 // labList is the document of weir lab list --format json.

@@ -13,6 +13,7 @@ import (
 
 // json prints v as the command's one JSON document.
 func (a *app) json(v any) error {
+	a.printed = true
 	encoder := json.NewEncoder(a.stdout)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(v); err != nil {

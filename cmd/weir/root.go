@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
+	"weir/internal/nearest"
 	"weir/internal/version"
 )
 
@@ -20,6 +21,7 @@ type app struct {
 	stdout, stderr io.Writer
 	format         string // "text" or "json"
 	quiet          bool
+	printed        bool     // a JSON document is on standard output
 	args           []string // the command line, for manifests
 	// engine is that of this host, with the rooms of this build; tests have others.
 	engine func() (*daemon.Engine, error)
@@ -68,7 +70,7 @@ a data path frame by frame, and keep the evidence.`,
 	root.PersistentFlags().StringVar(&a.format, "format", "text", "what to print on standard output: text or json")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return fault.New(fault.Usage, "run '"+command.CommandPath()+" --help'", "%w", err)
+		return fault.New(fault.Usage, "run '"+command.CommandPath()+" --help'", "%w%s", err, nearFlag(command, err))
 	})
 	root.AddCommand(commands(a)...)
 	strict(root)
@@ -92,8 +94,8 @@ func strict(command *cobra.Command) {
 				return c.Help()
 			}
 			try := "run '" + c.CommandPath() + " --help' for the list of commands"
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				try = "did you mean " + strings.Join(near, " or ") + "?"
+			if near := nearest.Of(args[0], names(c)); near != "" {
+				try = "did you mean " + near + "?"
 			}
 			return fault.New(fault.Usage, try, "%q is not a command of %s", args[0], c.CommandPath())
 		}
@@ -102,6 +104,31 @@ func strict(command *cobra.Command) {
 	for _, sub := range command.Commands() {
 		strict(sub)
 	}
+}
+
+// names lists the commands of c that --help shows.
+func names(c *cobra.Command) (all []string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, sub.Name())
+		}
+	}
+	return all
+}
+
+// nearFlag suggests the flag nearest to one that is not known, or returns "".
+func nearFlag(command *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var all []string
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all = append(all, "--"+f.Name)
+		}
+	})
+	return nearest.Hint("--"+unknown.GetSpecifiedName(), all)
 }
 
 // arity is the mistake of arguments that a command's check of their number refuses.
@@ -120,10 +147,21 @@ func (a *app) report(err error) {
 	if err == nil || errors.Is(err, errVerdict) {
 		return
 	}
+	if a.format == "json" && !a.printed {
+		_ = a.json(errorDocument{"weir-error/1", err.Error(), fault.Advice(err), int(fault.Of(err))}) // and for people as well
+	}
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	if try := fault.Advice(err); try != "" {
 		fmt.Fprintf(a.stderr, "Try:   %s\n", try)
 	}
+}
+
+// errorDocument is what a command with --format json prints in place of its result.
+type errorDocument struct {
+	Format string `json:"format"`
+	Error  string `json:"error"`
+	Try    string `json:"try,omitempty"`
+	Status int    `json:"status"`
 }
 
 // errVerdict ends a command with status 1 after its output has said which verdict does not hold.

@@ -38,6 +38,9 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		want []string
 	}{
 		{"an unknown command", []string{"lap"}, []string{`"lap" is not a command of weir`, "Try:"}},
+		{"a mistyped command", []string{"docter"}, []string{`"docter" is not a command of weir`, "did you mean doctor?"}},
+		{"a mistyped command below", []string{"lab", "lsit"}, []string{`"lsit" is not a command of weir lab`, "did you mean list?"}},
+		{"a mistyped flag", []string{"doctor", "--formt", "json"}, []string{`unknown flag: --formt (did you mean "--format"?)`, "weir doctor --help"}},
 		{"an unknown flag", []string{"man", "--fast"}, []string{"unknown flag: --fast", "weir man --help"}},
 		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
 		{"a missing argument", []string{"man"}, []string{"an argument is missing", "write: weir man DIRECTORY", "weir man --help"}},

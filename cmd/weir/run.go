@@ -33,7 +33,8 @@ func newRunCommand(a *app) *cobra.Command {
 enforces without a queue: TCP is paced below the rate, ECN-capable packets are
 marked, others make their sender slow down, and only what is left is dropped.
 
-The exit status is the command's own. Loopback traffic is not limited. The
+With --format json what was counted is printed on standard error, as standard
+output is the command's. The exit status is the command's own. Loopback traffic is not limited. The
 limit ends with this process.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
@@ -77,7 +78,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 	if err != nil {
 		return err
 	}
-	if err := a.summarize(outcome, options.summary); err != nil {
+	if err := a.summarize(outcome, options.shadow, options.summary); err != nil {
 		return err
 	}
 	if outcome.Status != 0 {
@@ -102,23 +103,35 @@ func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
 }
 
 // summarize says on standard error what was done; standard output is the command's.
-func (a *app) summarize(outcome scoped.Outcome, file string) error {
+func (a *app) summarize(outcome scoped.Outcome, shadow bool, file string) error {
+	done := "%s: %s at %s; %d packets marked, %d reductions, %d refused"
+	if shadow {
+		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets refused"
+	}
 	out := map[string]any{"format": "weir-run/1", "status": outcome.Status, "elapsed_ns": outcome.Elapsed}
 	for _, of := range limit.Directions {
 		c, limited := outcome.Counted[of]
 		if !limited {
 			continue
 		}
-		rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
-		a.say("%s: %s at %s; %d packets marked, %d reductions, %d refused", [...]string{limit.Egress: "sent", limit.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
 		out[of.String()] = c
+		if a.format == "text" {
+			rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
+			a.say(done, [...]string{limit.Egress: "sent", limit.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+		}
 	}
-	if file == "" {
+	if file == "" && a.format == "text" {
 		return nil
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write summary: %w", err)
+	}
+	if a.format == "json" {
+		fmt.Fprintf(a.stderr, "%s\n", text)
+	}
+	if file == "" {
+		return nil
 	}
 	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write summary: %w", err)

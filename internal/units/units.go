@@ -30,6 +30,7 @@ type Duration time.Duration
 
 var rateUnits = map[string]float64{
 	"bit": 1, "bps": 1, "kbit": 1e3, "kbps": 1e3, "mbit": 1e6, "mbps": 1e6, "gbit": 1e9, "gbps": 1e9, "tbit": 1e12, "tbps": 1e12,
+	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, // as iperf3 has them
 }
 
 var sizeUnits = map[string]float64{

@@ -38,6 +38,7 @@ func TestParseBitRate(t *testing.T) {
 		{"64 kbps", 64000, ""},
 		{" 1 bit ", 1, ""},
 		{"1tbps", 1e12, ""},
+		{"20M", 20e6, ""}, {"10m", 10e6, ""}, {"1.5 G", 15e8, ""}, {"64k", 64e3, ""}, // as iperf3 means them
 		{"0", 0, ""},
 		{"0bit", 0, ""},
 		{"1000Tbit", 1e15, ""},

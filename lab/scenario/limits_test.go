@@ -39,12 +39,12 @@ func TestLimits(t *testing.T) {
 		flow  int
 		want  bool
 	}{
-		{Limit{Host: "b"}, 0, true},                            // what b sends
-		{Limit{Host: "b", Direction: direction.Ingress}, 0, false},            // of which b receives acknowledgements alone
-		{Limit{Host: "b"}, 1, true},                            // answers, which are longer than what is asked with
-		{Limit{Host: "c", Direction: direction.Ingress}, 1, true},             // the same where they arrive
-		{Limit{Host: "b", Flows: []string{"two"}}, 0, false},   // another flow
-		{Limit{Host: "c", Flows: []string{"three"}}, 2, false}, // what c receives
+		{Limit{Host: "b"}, 0, true},                                // what b sends
+		{Limit{Host: "b", Direction: direction.Ingress}, 0, false}, // of which b receives acknowledgements alone
+		{Limit{Host: "b"}, 1, true},                                // answers, which are longer than what is asked with
+		{Limit{Host: "c", Direction: direction.Ingress}, 1, true},  // the same where they arrive
+		{Limit{Host: "b", Flows: []string{"two"}}, 0, false},       // another flow
+		{Limit{Host: "c", Flows: []string{"three"}}, 2, false},     // what c receives
 	} {
 		if got := c.limit.On(flows[c.flow]); got != c.want {
 			t.Errorf("limit %+v on flow %s: %t", c.limit, flows[c.flow].Name, got)

@@ -158,6 +158,9 @@ func (a *auditor) page(h *format.PageHeader, body []byte, compressed bool, colum
 	switch {
 	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
 		d := h.DictionaryPageHeader.V
+		if d.Encoding != format.Plain {
+			return fmt.Errorf("a dictionary encoded by %s, which weir does not write", d.Encoding)
+		}
 		data, err := a.decompress(body, h.UncompressedPageSize, compressed)
 		if err != nil {
 			return err
@@ -202,7 +205,7 @@ func (a *auditor) data(d *format.DataPageHeaderV2, body []byte, levels int64, si
 	switch d.Encoding {
 	case format.Plain:
 		return nil
-	case format.RLEDictionary, format.PlainDictionary:
+	case format.RLEDictionary:
 		if len(data) == 0 {
 			return nil
 		}

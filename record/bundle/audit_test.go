@@ -120,6 +120,9 @@ func TestPagesThatExpandAreRefused(t *testing.T) {
 	dictionary := &format.PageHeader{Type: format.DictionaryPage, UncompressedPageSize: 4}
 	dictionary.DictionaryPageHeader.Valid = true
 	dictionary.DictionaryPageHeader.V.NumValues = 1 << 30
+	packed := &format.PageHeader{Type: format.DictionaryPage, UncompressedPageSize: int32(len(delta))}
+	packed.DictionaryPageHeader.Valid = true
+	packed.DictionaryPageHeader.V = format.DictionaryPageHeader{NumValues: 8, Encoding: format.DeltaByteArray}
 	first := &format.PageHeader{Type: format.DataPage}
 	first.DataPageHeader.Valid = true
 	levels := page(8, 8, format.Plain)
@@ -134,7 +137,7 @@ func TestPagesThatExpandAreRefused(t *testing.T) {
 		"a run": {page(8, 8, format.RLEDictionary), run, false}, "groups": {page(8, 8, format.RLEDictionary), group, false},
 		"levels": {levels, run[1:], false}, "differences": {page(8, 8, format.DeltaBinaryPacked), delta, false},
 		"lengths": {page(8, 8, format.DeltaLengthByteArray), delta, false}, "another encoding": {page(8, 8, format.DeltaByteArray), delta, false},
-		"dictionary": {dictionary, nil, false}, "another page": {first, nil, false},
+		"dictionary": {dictionary, nil, false}, "packed dictionary": {packed, delta, false}, "another page": {first, nil, false},
 	} {
 		a := &auditor{}
 		if a.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage)); err != nil {

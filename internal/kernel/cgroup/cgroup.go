@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/netns"
 )
 
 // Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in hybrid mode.
@@ -27,8 +28,23 @@ func Root() (string, error) {
 			return fields[1], nil
 		}
 	}
-	return "", fault.New(fault.Testbed, "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified",
+	return "", fault.New(fault.Testbed, wayToMount(netns.Dir),
 		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
+}
+
+// wayToMount is the advice for a process that sees no hierarchy. 'ip netns exec' puts a /sys of its own over the one that has it, and
+// nothing can be mounted below that; names is the folder of the network namespaces that it enters.
+func wayToMount(names string) string {
+	own, err := os.Stat("/proc/thread-self/ns/net")
+	if err == nil {
+		entries, _ := os.ReadDir(names)
+		for _, e := range entries {
+			if there, err := os.Stat(filepath.Join(names, e.Name())); err == nil && os.SameFile(own, there) {
+				return "enter the namespace by: nsenter --net=" + filepath.Join(names, e.Name()) + " weir ...; 'ip netns exec' hides /sys/fs/cgroup"
+			}
+		}
+	}
+	return "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified"
 }
 
 // Cgroup is one cgroup of the v2 hierarchy.

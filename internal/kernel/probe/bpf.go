@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -114,5 +116,25 @@ func JIT() error {
 	if err == nil && strings.TrimSpace(string(content)) == "0" {
 		return fault.New(fault.Testbed, "sysctl -w net.core.bpf_jit_enable=1", "BPF JIT: switched off")
 	}
+	if errors.Is(err, fs.ErrNotExist) { // as in every network namespace but the first
+		err = compiled()
+	}
 	return need{[]string{"CAP_SYS_ADMIN"}, "CONFIG_BPF_JIT"}.explain("BPF JIT", err)
+}
+
+// compiled loads a program and looks whether the kernel has machine code of it.
+func compiled() error {
+	program, err := load(ebpf.XDP, 2)
+	if err != nil {
+		return fmt.Errorf("load a program: %w", err)
+	}
+	defer func() { _ = program.Close() }()
+	info, err := program.Info()
+	if err != nil {
+		return fmt.Errorf("read the program back: %w", err)
+	}
+	if size, err := info.JitedSize(); err != nil || size == 0 {
+		return errors.Join(errors.New("programs are interpreted"), err)
+	}
+	return nil
 }
