@@ -8,11 +8,14 @@ import (
 	"testing"
 )
 
-// absent is what each test kernel is known to lack, measured under the kernels that testkernel/build makes (Linux 7.2). All
+// absent is what each test kernel is known to lack, measured: those that testkernel/build makes (Linux 7.2), and Debian's. All
 // other features that a test names are there, and a probe that says otherwise is wrong.
 var absent = map[string]string{
-	"uml": "hfsc jit sk_storage-updates struct_ops tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
+	"uml": "hfsc jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
 	"x86": "hfsc seccomp speed instruction-clock",
+	// Debian's own. 6.1 came before TCX (6.6) and struct_ops links (6.4).
+	"debian-6.1":  "cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
+	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.

@@ -94,6 +94,12 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	if err := probe.ProgramType(kind); kind != ebpf.UnspecifiedProgram && err != nil {
 		testutil.Need(t, feature(kind), err)
 	}
+	switch kind {
+	case ebpf.StructOps:
+		testutil.Need(t, "struct_ops-links", probe.CongestionOps()) // links to them, which came later than the type
+	case ebpf.SchedCLS:
+		testutil.Need(t, "tcx", probe.TCX())
+	}
 	spec := object.Copy()
 	for other, program := range spec.Programs {
 		if other != name && (kind != ebpf.StructOps || program.Type != ebpf.StructOps) {

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) {
 }
 
 // testKernelNames are the features' names in testutil's table of what the test kernels lack, where they differ.
-var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf", "hooks/iter/tcp": "tracing", "hooks/congestion control in bpf": "struct_ops"}
+var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf", "hooks/iter/tcp": "tracing", "hooks/congestion control in bpf": "struct_ops-links",
+	"ipv6/ioam encapsulation": "ioam-encapsulation"}
 
 func TestEveryProbeAnswersAndLeavesNothing(t *testing.T) {
 	testutil.Snapshot(t)
