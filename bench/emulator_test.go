@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -94,7 +96,8 @@ func (c *cable) forward(b *testing.B) link.Counters {
 	return status[0].Forward
 }
 
-// BenchmarkEmulatorUncapped sends TCP through a link without a rate: what one thread of the emulator moves.
+// BenchmarkEmulatorUncapped sends TCP through a link without a rate: what one thread of the
+// emulator moves.
 func BenchmarkEmulatorUncapped(b *testing.B) {
 	c := newCable(b, link.Direction{}, link.Direction{})
 	for range b.N {
@@ -108,7 +111,8 @@ func BenchmarkEmulatorUncapped(b *testing.B) {
 	}
 }
 
-// BenchmarkEmulatorTCP is goodput at 1 Gbit/s with a queue of one bandwidth-delay product; 941.5 Mbit/s are possible.
+// BenchmarkEmulatorTCP is goodput at 1 Gbit/s with a queue of one bandwidth-delay product; 941.5
+// Mbit/s are possible.
 func BenchmarkEmulatorTCP(b *testing.B) {
 	for _, rtt := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
 		b.Run(fmt.Sprintf("rtt=%s", rtt), func(b *testing.B) {
@@ -129,8 +133,8 @@ func BenchmarkEmulatorTCP(b *testing.B) {
 	}
 }
 
-// BenchmarkEmulatorSendTime sends frames of 1500 octets at 500 Mbit/s, evenly, through a delay of 10 ms and reports how
-// late they left.
+// BenchmarkEmulatorSendTime sends frames of 1500 octets at 500 Mbit/s, evenly, through a delay of
+// 10 ms and reports how late they left.
 func BenchmarkEmulatorSendTime(b *testing.B) {
 	d := link.Direction{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 1000}}
 	c := newCable(b, d, link.Direction{})
@@ -146,8 +150,8 @@ func BenchmarkEmulatorSendTime(b *testing.B) {
 	}
 }
 
-// paced sends frames of 1514 octets at a rate on the wire for a time. What it missed while asleep it sends at once: the
-// link's own rate of twice as much spreads such bursts.
+// paced sends frames of 1514 octets at a rate on the wire for a time. What it missed while asleep
+// it sends at once: the link's own rate of twice as much spreads such bursts.
 func paced(b *testing.B, s *rawsock.Socket, rate float64, length time.Duration) {
 	b.Helper()
 	frame := make([]byte, 1514)
@@ -162,7 +166,8 @@ func paced(b *testing.B, s *rawsock.Socket, rate float64, length time.Duration) 
 	}
 }
 
-// tcp sends from the first host to the second for a time and returns the payload's rate in bit/s, after settle.
+// tcp sends from the first host to the second for a time and returns the payload's rate in bit/s,
+// after settle.
 func (c *cable) tcp(b *testing.B, length, settle time.Duration, congestion string) float64 {
 	b.Helper()
 	var listener net.Listener

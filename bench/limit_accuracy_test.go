@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -22,13 +24,14 @@ import (
 	"weir/record/stats"
 )
 
-// limitGrid is which cells BenchmarkLimitAccuracy measures: some that show whether limits hold, in some seconds. The
-// environment overrides each field, lists with commas, for instance
+// limitGrid is which cells BenchmarkLimitAccuracy measures: some that show whether limits hold, in
+// some seconds. The environment overrides each field, lists with commas, for instance
 //
 //	WEIR_LIMIT_LOADS=cubic,cubic-ecn,bbr,dctcp WEIR_LIMIT_RATES=1Mbit,10Mbit,100Mbit,1Gbit WEIR_LIMIT_FLOWS=1,8,32,128 \
 //	WEIR_LIMIT_REPEAT=5 WEIR_LIMIT_WARM=5s WEIR_LIMIT_TIME=5s make bench-once BENCH=LimitAccuracy
 //
-// WEIR_LIMIT_TSO=1 has the link carry super-packets whole, so that the testkernel's slow guest reaches 3 Gbit/s with one flow.
+// WEIR_LIMIT_TSO=1 has the link carry super-packets whole, so that the testkernel's slow guest
+// reaches 3 Gbit/s with one flow.
 type limitGrid struct {
 	loads  []string // a congestion control or udp; "-ecn" with ECN; "-ingress" limits the receiver
 	rates  []units.BitRate
@@ -71,9 +74,10 @@ func readLimitGrid(b *testing.B) limitGrid {
 	return g
 }
 
-// BenchmarkLimitAccuracy measures how much of a limit's possible goodput the flows of one cgroup reach together, between
-// two namespaces joined by a veth pair: percent, and the 95 % interval over WEIR_LIMIT_REPEAT repetitions. Jain's index
-// says how evenly the flows share it, and %stolen how much of the processors other machines had.
+// BenchmarkLimitAccuracy measures how much of a limit's possible goodput the flows of one cgroup
+// reach together, between two namespaces joined by a veth pair: percent, and the 95 % interval over
+// WEIR_LIMIT_REPEAT repetitions. Jain's index says how evenly the flows share it, and %stolen how
+// much of the processors other machines had.
 func BenchmarkLimitAccuracy(b *testing.B) {
 	g := readLimitGrid(b)
 	g.each(b, g.measure)
@@ -135,7 +139,8 @@ func (d *limitDone) add(c limit.Counters, permitted float64) {
 	d.sum.Forced += c.Forced
 }
 
-// report says what passed, in percent of the limit, and what was done to how many percent of the packets offered.
+// report says what passed, in percent of the limit, and what was done to how many percent of the
+// packets offered.
 func (d *limitDone) report(b *testing.B) {
 	b.ReportMetric(100*float64(d.sum.Bytes)/d.permitted, "%passed")
 	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%refused": d.sum.Refused, "%forced": d.sum.Forced} {
@@ -193,7 +198,8 @@ func newLimitCell(b *testing.B, load string) limitCell {
 	return c
 }
 
-// efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or datagrams.
+// efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or
+// datagrams.
 func (c limitCell) efficiency() float64 {
 	if c.network == "udp4" {
 		return float64(datagramSize) / (datagramSize + 8 + 20 + limit.EthernetHeader)
@@ -201,8 +207,8 @@ func (c limitCell) efficiency() float64 {
 	return float64(1500-20-32) / (1500 + limit.EthernetHeader)
 }
 
-// run puts the sender, or the receiver, under a limit and returns what each flow brought in the measured time, and what
-// the limit did to it.
+// run puts the sender, or the receiver, under a limit and returns what each flow brought in the
+// measured time, and what the limit did to it.
 func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters) {
 	b.Helper()
 	process, counters := c.limited(b, rate)
@@ -257,7 +263,8 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 	return after, counted.Since(earlier)
 }
 
-// limited starts a process in a cgroup under the limit and returns what reads the limit's counters. All go with the benchmark.
+// limited starts a process in a cgroup under the limit and returns what reads the limit's counters.
+// All go with the benchmark.
 func (c limitCell) limited(b *testing.B, rate units.BitRate) (*child.Process, func() limit.Counters) {
 	b.Helper()
 	if c.holder != limitWeir {

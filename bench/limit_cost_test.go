@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -30,16 +32,17 @@ const (
 // costLimit does not bind at any rate that a processor reaches here.
 var costLimit = limit.Limit{Rate: limit.MaxRate, Loopback: true}
 
-// eachCharged is that limit by the classic algorithm, which charges every packet; for egress nothing else differs.
+// eachCharged is that limit by the classic algorithm, which charges every packet; for egress
+// nothing else differs.
 func eachCharged() limit.Limit {
 	l := costLimit
 	l.Classic = true
 	return l
 }
 
-// BenchmarkLimitCost measures what the data plane takes for a packet. All variants and a program that does nothing take
-// turns, so that what else the machine does meets all of them. Figures are means over the repetitions of the difference to
-// that program, ns, with the 95 % interval.
+// BenchmarkLimitCost measures what the data plane takes for a packet. All variants and a program
+// that does nothing take turns, so that what else the machine does meets all of them. Figures are
+// means over the repetitions of the difference to that program, ns, with the 95 % interval.
 func BenchmarkLimitCost(b *testing.B) {
 	testutil.NeedRoot(b)
 	b.Run("packet", func(b *testing.B) { costOfPackets(b) })
@@ -55,9 +58,10 @@ type costVariant struct {
 	frame   []byte
 }
 
-// costOfPackets runs the programs by BPF_PROG_TEST_RUN. Its packets have a socket that lives as long as the call: scopes of
-// TCP are remembered with it from the second packet on. UDP goes by an unconnected socket, of which the scopes of the cgroup
-// and the user are remembered; the others are looked up for each packet.
+// costOfPackets runs the programs by BPF_PROG_TEST_RUN. Its packets have a socket that lives as
+// long as the call: scopes of TCP are remembered with it from the second packet on. UDP goes by an
+// unconnected socket, of which the scopes of the cgroup and the user are remembered; the others are
+// looked up for each packet.
 func costOfPackets(b *testing.B) {
 	shadow := costLimit
 	shadow.Shadow = true
@@ -94,7 +98,8 @@ func costOfPackets(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// run returns the ns that a packet takes, the least of three short runs: what interrupts a run is no cost of the program.
+// run returns the ns that a packet takes, the least of three short runs: what interrupts a run is
+// no cost of the program.
 func (v costVariant) run(b *testing.B) float64 {
 	b.Helper()
 	least := math.Inf(1)
@@ -163,8 +168,8 @@ type costedPlane struct {
 	egress *ebpf.Program
 }
 
-// costPlane loads scopes, of which so many (4 at most) apply to the packets of costFrame in this process; the others are of
-// prefixes elsewhere.
+// costPlane loads scopes, of which so many (4 at most) apply to the packets of costFrame in this
+// process; the others are of prefixes elsewhere.
 func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
 	b.Helper()
 	plane, group := costGroup(b, scopes)
@@ -223,7 +228,8 @@ func attached(b *testing.B, path string, hook ebpf.AttachType) *ebpf.Program {
 	return p
 }
 
-// costFrame is a packet from 10.0.0.1 to 10.0.0.2 behind an Ethernet header; nobody looks at its checksums.
+// costFrame is a packet from 10.0.0.1 to 10.0.0.2 behind an Ethernet header; nobody looks at its
+// checksums.
 func costFrame(protocol byte) []byte {
 	frame := make([]byte, 14+20+20+costPayload)
 	binary.BigEndian.PutUint16(frame[12:], unix.ETH_P_IP)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -35,8 +37,9 @@ type limitLoad struct {
 
 const datagramSize = 1400
 
-// runLimitLoad is the end that has a limit. It waits for its task, which comes once its process is in its cgroup, says so
-// when it is ready, and ends with its input. A receiver tells its address, and what it has counted for every line of input.
+// runLimitLoad is the end that has a limit. It waits for its task, which comes once its process is
+// in its cgroup, says so when it is ready, and ends with its input. A receiver tells its address,
+// and what it has counted for every line of input.
 func runLimitLoad(in io.Reader, out io.Writer) error {
 	lines, answers := bufio.NewReader(in), json.NewEncoder(out)
 	task, err := lines.ReadBytes('\n')
@@ -93,8 +96,8 @@ func (work limitLoad) send() (flows []io.Closer, err error) {
 	return flows, nil
 }
 
-// congestion gives a TCP socket its congestion control and its pace before it connects or listens: DCTCP must have the first at
-// both ends.
+// congestion gives a TCP socket its congestion control and its pace before it connects or listens:
+// DCTCP must have the first at both ends.
 func congestion(network, name string, pace int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		if network == "tcp4" {
@@ -111,7 +114,8 @@ func setPace(fd, pace int) error {
 	return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, uint64(pace))
 }
 
-// sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the rate.
+// sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the
+// rate.
 func sendLimitLoad(conn net.Conn, work limitLoad) {
 	if work.Network == "tcp4" {
 		message := make([]byte, 64<<10)
@@ -134,7 +138,8 @@ func sendLimitLoad(conn net.Conn, work limitLoad) {
 	}
 }
 
-// limitSink counts what arrives in a namespace: octets of payload, of each connection where there are any.
+// limitSink counts what arrives in a namespace: octets of payload, of each connection where there
+// are any.
 type limitSink struct {
 	io.Closer
 	address string

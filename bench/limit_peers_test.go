@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -18,9 +20,10 @@ const (
 	limitFree  limitHolder = "free"  // nothing, which is what the machine can do
 )
 
-// BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy beside others that hold flows to a rate: HTB, TCP's own pacing at a
-// rate that does not change, and nothing at all. Each repetition measures them one after another, beginning with the next, so
-// that what else the machine does hits all of them.
+// BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy beside others that hold flows to a
+// rate: HTB, TCP's own pacing at a rate that does not change, and nothing at all. Each repetition
+// measures them one after another, beginning with the next, so that what else the machine does hits
+// all of them.
 func BenchmarkLimitPeers(b *testing.B) {
 	g := readLimitGrid(b)
 	g.each(b, g.compare)
@@ -73,7 +76,8 @@ func (c limitCell) pace(rate units.BitRate, flows int) int {
 	return int(float64(rate) / 8 * c.efficiency() / float64(flows))
 }
 
-// addLimitHTB puts the sender's device under a token bucket, as lab/limits does, and returns what takes it away.
+// addLimitHTB puts the sender's device under a token bucket, as lab/limits does, and returns what
+// takes it away.
 func addLimitHTB(b *testing.B, cell limitCell, rate units.BitRate) (remove func()) {
 	b.Helper()
 	conn, err := tc.Open(cell.from.Namespace)

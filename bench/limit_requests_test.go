@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -34,10 +36,12 @@ type requestVariant struct {
 	base    int // the variant with programs that do nothing at the same hooks; itself for one of those
 }
 
-// costOfRequests compares the rate of TCP requests, one outstanding at a time, between two namespaces joined by a veth pair:
-// with a limit on the client's cgroup that does not bind, of egress alone and of both directions, with programs that do nothing
-// at the hooks of each, and with none. Nothing but the stack and the programs works for a request, so they cost an application
-// less. Every measurement has a connection of its own; the variants take turns, each first as often as the others.
+// costOfRequests compares the rate of TCP requests, one outstanding at a time, between two
+// namespaces joined by a veth pair: with a limit on the client's cgroup that does not bind, of
+// egress alone and of both directions, with programs that do nothing at the hooks of each, and with
+// none. Nothing but the stack and the programs works for a request, so they cost an application
+// less. Every measurement has a connection of its own; the variants take turns, each first as often
+// as the others.
 func costOfRequests(b *testing.B) {
 	from, to := trafficPath(b)
 	plane, both := requestPlane(b, limit.Egress, limit.Ingress)
@@ -106,7 +110,8 @@ func idleGroup(b *testing.B, other cgroup.Cgroup) cgroup.Cgroup {
 	return group
 }
 
-// costOfHooks reports what the kernel's own statistics say of a run of each program under that load, ns; their clock is in it.
+// costOfHooks reports what the kernel's own statistics say of a run of each program under that
+// load, ns; their clock is in it.
 func costOfHooks(b *testing.B, group cgroup.Cgroup, load func()) {
 	b.Helper()
 	on, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
@@ -139,8 +144,9 @@ func openSockets(b *testing.B, group cgroup.Cgroup) *cgroup.Sockets {
 	return sockets
 }
 
-// requestRate is the number of requests per second over a new connection, whose client's socket belongs to the cgroup of
-// sockets. Both ends stay in system calls: the Go runtime's network poller would take longer than the stack.
+// requestRate is the number of requests per second over a new connection, whose client's socket
+// belongs to the cgroup of sockets. Both ends stay in system calls: the Go runtime's network poller
+// would take longer than the stack.
 func requestRate(b *testing.B, sockets *cgroup.Sockets, from, to traffic.Endpoint) float64 {
 	b.Helper()
 	listener := -1
@@ -185,8 +191,9 @@ func requestRate(b *testing.B, sockets *cgroup.Sockets, from, to traffic.Endpoin
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// onProcessor keeps the calling goroutine on a processor until the function that it returns is called. Both ends of a
-// connection share one, which they keep busy; on two, the wake-ups of idle processors scatter by more than a limit costs.
+// onProcessor keeps the calling goroutine on a processor until the function that it returns is
+// called. Both ends of a connection share one, which they keep busy; on two, the wake-ups of idle
+// processors scatter by more than a limit costs.
 func onProcessor(b *testing.B, processor int) (leave func()) {
 	b.Helper()
 	runtime.LockOSThread()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -25,15 +27,18 @@ const (
 
 // BenchmarkEmulatorLoss compares the loss that an emulated link has with the one that it was given.
 //
-// It fails by one rule, the same for each model of loss. Ten repetitions with seeds of their own send 30,000 frames each.
-// z is a repetition's deviation from the configured loss in standard deviations σ of what chance allows: the binomial's for
-// independent loss, that of a two-state Markov chain for Gilbert-Elliott's. The link passes if
+// It fails by one rule, the same for each model of loss. Ten repetitions with seeds of their own
+// send 30,000 frames each. z is a repetition's deviation from the configured loss in standard
+// deviations σ of what chance allows: the binomial's for independent loss, that of a two-state
+// Markov chain for Gilbert-Elliott's. The link passes if
 //
 //   - |Σz| / √10 ≤ 3: the mean of all 300,000 frames is right (a right link fails with 0.27 %), and
-//   - Σz² lies between the 0.01 % and the 99.99 % quantile of χ² with 10 degrees: the repetitions scatter as much as chance
-//     does, not more and not less. Every hundredth frame lost has the right mean and no scatter.
+//   - Σz² lies between the 0.01 % and the 99.99 % quantile of χ² with 10 degrees: the repetitions
+//     scatter as much as chance does, not more and not less. Every hundredth frame lost has the
+//     right mean and no scatter.
 //
-// The seeds are fixed, so a pass stays one for as long as the code and what the hosts send by themselves do not change.
+// The seeds are fixed, so a pass stays one for as long as the code and what the hosts send by
+// themselves do not change.
 func BenchmarkEmulatorLoss(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -66,8 +71,9 @@ func BenchmarkEmulatorLoss(b *testing.B) {
 	}
 }
 
-// lost returns how many of the frames sent over a link with that loss and seed did not arrive, as the receiving host counts.
-// A repetition in which the emulator itself lost a frame, on a busy machine, says nothing and is made again.
+// lost returns how many of the frames sent over a link with that loss and seed did not arrive, as
+// the receiving host counts. A repetition in which the emulator itself lost a frame, on a busy
+// machine, says nothing and is made again.
 func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 	b.Helper()
 	const attempts = 10
@@ -79,7 +85,8 @@ func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 			b.Logf("made again: the emulator lost %d frames of its own", n.Overruns+n.QueueDrops)
 			continue
 		}
-		// The hosts may have sent a frame of their own, which the link counts and the receiver does not.
+		// The hosts may have sent a frame of their own, which the link counts and the receiver does
+		// not.
 		if others := int(n.Received) - lossFrames; others < 0 || lost > int(n.LossDrops) || int(n.LossDrops) > lost+others {
 			b.Fatalf("%d of %d frames are missing; the link received %d and lost %d", lost, lossFrames, n.Received, n.LossDrops)
 		}
@@ -89,7 +96,8 @@ func (c *cable) lost(b *testing.B, loss loss.Loss, seed uint64) int {
 	return 0
 }
 
-// arrived sends the frames, no more at a time than the emulator's ring holds, and counts those that arrive.
+// arrived sends the frames, no more at a time than the emulator's ring holds, and counts those that
+// arrive.
 func (c *cable) arrived(b *testing.B, loss loss.Loss) int {
 	b.Helper()
 	const burst, ring, pause, limit = 64, 2048, time.Millisecond, 10 * time.Second
@@ -138,14 +146,15 @@ func waiting(b *testing.B, s *rawsock.Socket) (n int) {
 
 // lossMoments returns the mean and the standard deviation of the number of frames lost of n.
 //
-// Gilbert-Elliott: a frame is lost with probability b in the bad state, whose share is π = P/(P+R), and g in the good one.
-// States at a distance of k frames have the covariance π(1-π)λ^k with λ = 1-P-R, so the variance of the sum is
+// Gilbert-Elliott: a frame is lost with probability b in the bad state, whose share is π = P/(P+R),
+// and g in the good one. States at a distance of k frames have the covariance π(1-π)λ^k with λ =
+// 1-P-R, so the variance of the sum is
 //
 //	n·μ(1-μ) + 2·π(1-π)·(b-g)²·Σ (n-k)·λ^k  for k from 1 to n-1,  μ = π·b + (1-π)·g
 //
-// in which the sum is λ/(1-λ)·(n - (1-λ^n)/(1-λ)).
-// That is for a chain in equilibrium; a link begins in the good state, which takes π·λ/(1-λ)·(b-g) frames off the mean, less
-// than 0.1 here, where σ is about 60.
+// in which the sum is λ/(1-λ)·(n - (1-λ^n)/(1-λ)). That is for a chain in equilibrium; a link
+// begins in the good state, which takes π·λ/(1-λ)·(b-g) frames off the mean, less than 0.1 here,
+// where σ is about 60.
 func lossMoments(l loss.Loss, n int) (mean, sigma float64) {
 	if l.Model == (loss.Independent{}).Name() {
 		return float64(n) * l.Probability, math.Sqrt(float64(n) * l.Probability * (1 - l.Probability))
@@ -156,7 +165,8 @@ func lossMoments(l loss.Loss, n int) (mean, sigma float64) {
 	return frames * mu, math.Sqrt(frames*mu*(1-mu) + 2*bad*(1-bad)*(b-g)*(b-g)*sum)
 }
 
-// pool adds up deviations of independent repetitions: their sum as a standard normal variable, and χ².
+// pool adds up deviations of independent repetitions: their sum as a standard normal variable, and
+// χ².
 func pool(z []float64) (pooled, scatter float64) {
 	for _, v := range z {
 		pooled += v / math.Sqrt(float64(len(z)))
@@ -165,7 +175,8 @@ func pool(z []float64) (pooled, scatter float64) {
 	return pooled, scatter
 }
 
-// implausible says by which part of the rule the deviations are no work of chance; "" if they may be.
+// implausible says by which part of the rule the deviations are no work of chance; "" if they may
+// be.
 func implausible(z []float64) string {
 	pooled, scatter := pool(z)
 	if math.Abs(pooled) > 3 {
@@ -199,7 +210,8 @@ func TestLossMoments(t *testing.T) {
 	}
 }
 
-// exactLoss returns the probability of each number of lost frames, the chain beginning in equilibrium.
+// exactLoss returns the probability of each number of lost frames, the chain beginning in
+// equilibrium.
 func exactLoss(l loss.Loss, n int) []float64 {
 	stay, lose := [2][2]float64{{1 - l.P, l.P}, {l.R, 1 - l.R}}, [2]float64{1 - l.K, 1 - l.H}
 	now := [2][]float64{make([]float64, n+1), make([]float64, n+1)}
@@ -229,7 +241,8 @@ func exactLoss(l loss.Loss, n int) []float64 {
 	return now[0]
 }
 
-// TestLossRule shows what the benchmark's rule lets pass and what not, on numbers drawn without any link.
+// TestLossRule shows what the benchmark's rule lets pass and what not, on numbers drawn without any
+// link.
 func TestLossRule(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	draw := func(shift, spread float64) []float64 {
@@ -258,7 +271,8 @@ func TestLossRule(t *testing.T) {
 	if n := failures(0, 0.05); n < 10_000 {
 		t.Errorf("a pattern without scatter passes %d times of 10,000", 10_000-n)
 	}
-	// Bursts of 6 frames on average, where single losses were asked for, have about √11 times the deviation.
+	// Bursts of 6 frames on average, where single losses were asked for, have about √11 times the
+	// deviation.
 	if n := failures(0, 3.3); n < 9_500 {
 		t.Errorf("bursts that were not asked for pass %d times of 10,000", 10_000-n)
 	}

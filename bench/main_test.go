@@ -1,4 +1,7 @@
-// Package bench measures what claims of speed rest on. Every benchmark runs once with -benchtime=1x, as CI does.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bench measures what claims of speed rest on. Every benchmark runs once with
+// -benchtime=1x, as CI does.
 package bench
 
 import (

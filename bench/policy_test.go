@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -22,7 +24,8 @@ const (
 	policyCgroups = 100 // that exist; the other cgroup scopes wait for theirs
 )
 
-// policyText is a policy of n scopes: cgroups, remote prefixes and users in turn, each with both directions.
+// policyText is a policy of n scopes: cgroups, remote prefixes and users in turn, each with both
+// directions.
 func policyText(n int) []byte {
 	var b strings.Builder
 	b.WriteString("version: 1\nscopes:\n")
@@ -33,7 +36,8 @@ func policyText(n int) []byte {
 	return []byte(b.String())
 }
 
-// policyEngine has folders, a bpf file system and cgroups of the benchmark's own, and leaves open sockets alone.
+// policyEngine has folders, a bpf file system and cgroups of the benchmark's own, and leaves open
+// sockets alone.
 func policyEngine(b *testing.B) *daemon.Engine {
 	b.Helper()
 	pins, root := testutil.BPFFS(b), testutil.Cgroup(b)
@@ -46,8 +50,8 @@ func policyEngine(b *testing.B) *daemon.Engine {
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// BenchmarkPolicy takes a policy of 10,000 scopes from text to release; "again" applies the same policy a second time, and
-// "edit" one in which ten rates differ.
+// BenchmarkPolicy takes a policy of 10,000 scopes from text to release; "again" applies the same
+// policy a second time, and "edit" one in which ten rates differ.
 func BenchmarkPolicy(b *testing.B) {
 	text := policyText(policyScopes)
 	edited := []byte(strings.Replace(string(text), "200Mbit", "201Mbit", 10))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -20,8 +22,8 @@ import (
 	"weir/tester/session"
 )
 
-// newForwarder makes a host that sends, a router and a host that receives: the generator is on processor 0, the router and
-// the analyzer behind it on processor 1.
+// newForwarder makes a host that sends, a router and a host that receives: the generator is on
+// processor 0, the router and the analyzer behind it on processor 1.
 func newForwarder(b *testing.B) *rfc2544.Ports {
 	b.Helper()
 	testutil.NeedRoot(b)
@@ -61,11 +63,12 @@ func newForwarder(b *testing.B) *rfc2544.Ports {
 	}
 }
 
-// wholeSearch is set for results that are to be published; without it the search is coarse and takes a few seconds a size.
+// wholeSearch is set for results that are to be published; without it the search is coarse and
+// takes a few seconds a size.
 const wholeSearch = "WEIR_BENCH_RFC2544"
 
-// forwarding is the procedure on a machine whose processors others use too: short trials, since an interruption spoils long
-// ones, and more repetitions of those that lost frames.
+// forwarding is the procedure on a machine whose processors others use too: short trials, since an
+// interruption spoils long ones, and more repetitions of those that lost frames.
 func forwarding(sizes ...int) rfc2544.Config {
 	c := rfc2544.Quick(rfc2544.Setup{Sizes: sizes, Tests: []rfc2544.Test{rfc2544.Throughput}}).OnSharedMachine()
 	c.LearnWait, c.ResidualWait, c.RestWait = 0, 50*time.Millisecond, 10*time.Millisecond
@@ -79,8 +82,9 @@ func forwarding(sizes ...int) rfc2544.Config {
 	return c
 }
 
-// BenchmarkRFC2544 searches the throughput of the kernel's forwarding (RFC 2544 section 26.1) at 64, 512 and 1518 octets, once
-// per iteration: WEIR_BENCH_RFC2544=1 and -benchtime 3x give three repetitions of each. The spread is the highest result over the lowest, less one.
+// BenchmarkRFC2544 searches the throughput of the kernel's forwarding (RFC 2544 section 26.1) at
+// 64, 512 and 1518 octets, once per iteration: WEIR_BENCH_RFC2544=1 and -benchtime 3x give three
+// repetitions of each. The spread is the highest result over the lowest, less one.
 func BenchmarkRFC2544(b *testing.B) {
 	must(b, session.Realtime())
 	defer func() { must(b, session.Ordinary()) }()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -67,7 +69,8 @@ func (p *testerPair) analyze(b *testing.B, ids []uint16) *analyzer.Analyzer {
 	return a
 }
 
-// run sends n streams of 64-octet frames and returns the frames per second that were analyzed, and those that were refused.
+// run sends n streams of 64-octet frames and returns the frames per second that were analyzed, and
+// those that were refused.
 func (p *testerPair) run(b *testing.B, n int, gap time.Duration, policy tester.Policy) (rate float64, g tester.Generation, analysis tester.Analysis) {
 	b.Helper()
 	schedule := tester.Schedule{Duration: testerTrial, Policy: policy}
@@ -107,9 +110,10 @@ func (p *testerPair) run(b *testing.B, n int, gap time.Duration, policy tester.P
 	return float64(received) / span.Seconds(), g, analysis
 }
 
-// BenchmarkTesterOneCore counts 64-octet frames that are generated, stamped with a checksum, received and fully analyzed on
-// one CPU, with one stream and with a thousand. In the same run, on the same pair and CPU: UDP datagrams of the same size
-// by sendmmsg to a socket that nobody reads, and by iperf3 -u. No payload is copied on veth: these are no bit rates.
+// BenchmarkTesterOneCore counts 64-octet frames that are generated, stamped with a checksum,
+// received and fully analyzed on one CPU, with one stream and with a thousand. In the same run, on
+// the same pair and CPU: UDP datagrams of the same size by sendmmsg to a socket that nobody reads,
+// and by iperf3 -u. No payload is copied on veth: these are no bit rates.
 func BenchmarkTesterOneCore(b *testing.B) {
 	p := newTesterPair(b)
 	var one, thousand, paced, mmsg, iperf float64
@@ -149,8 +153,9 @@ func BenchmarkTesterOneCore(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTesterGap sends a frame every 10 µs and skips those it has no time for. The error is between the time a frame was due and the time it was made, as
-// the generator's program reads the clock; the variation is that of the one-way delays at the receiver.
+// BenchmarkTesterGap sends a frame every 10 µs and skips those it has no time for. The error is
+// between the time a frame was due and the time it was made, as the generator's program reads the
+// clock; the variation is that of the one-way delays at the receiver.
 func BenchmarkTesterGap(b *testing.B) {
 	p := newTesterPair(b)
 	var p50, p99, variation, skipped float64
@@ -226,7 +231,8 @@ func (p *testerPair) socket(b *testing.B, ns *netns.Namespace) (fd int) {
 	return fd
 }
 
-// iperf returns the datagrams per second that iperf3 sends with both its ends on the CPU, arrived or not; 0 without iperf3.
+// iperf returns the datagrams per second that iperf3 sends with both its ends on the CPU, arrived
+// or not; 0 without iperf3.
 func (p *testerPair) iperf(b *testing.B) float64 {
 	b.Helper()
 	path, err := exec.LookPath("iperf3")

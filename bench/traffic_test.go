@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bench
 
 import (
@@ -19,8 +21,9 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// BenchmarkTraffic measures the processor time that generators take per Gbit of goodput, both ends and the kernel's share
-// of the veth path between them included. The generators take turns, so that what else the machine does hits both.
+// BenchmarkTraffic measures the processor time that generators take per Gbit of goodput, both ends
+// and the kernel's share of the veth path between them included. The generators take turns, so that
+// what else the machine does hits both.
 func BenchmarkTraffic(b *testing.B) {
 	generators := []traffic.Generator{native.New()}
 	if _, err := exec.LookPath("iperf3"); err == nil {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The Internet checksum (RFC 1071): ones' complement sums of 16-bit words. Sums here are of words in network order read as
- * numbers, so a checksum is htons(~fold(sum)).
+ * The Internet checksum (RFC 1071): ones' complement sums of 16-bit words. Sums here are of words
+ * in network order read as numbers, so a checksum is htons(~fold(sum)).
  *
  * Include it after linux/types.h.
  */

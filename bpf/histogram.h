@@ -7,9 +7,10 @@
  *            64 .. 127    32 buckets of width 2
  *            128 .. 255   32 buckets of width 4   ... to 2^64
  *
- * so a value is known to within 1/32 of itself. A map with fewer than HIST_BUCKETS entries takes all that lies above in its
- * last one: hist_index() is given the number of entries. Useful sizes for ns: HIST_BUCKETS_FOR(exponent) covers all values
- * below 2^exponent, for example 30 for 1.07 s (832 entries), 36 for 68 s (1024 entries).
+ * so a value is known to within 1/32 of itself. A map with fewer than HIST_BUCKETS entries takes
+ * all that lies above in its last one: hist_index() is given the number of entries. Useful sizes
+ * for ns: HIST_BUCKETS_FOR(exponent) covers all values below 2^exponent, for example 30 for 1.07 s
+ * (832 entries), 36 for 68 s (1024 entries).
  *
  * Keep count, sum, minimum and maximum beside the array: hist.FromCounts() wants them exact.
  *
@@ -23,7 +24,10 @@
 #define HIST_BUCKETS_FOR(exponent) (((exponent) - HIST_SUB_BITS) * HIST_SUB + HIST_SUB)
 #define HIST_BUCKETS HIST_BUCKETS_FOR(64)
 
-/* hist_log2 - position of the highest set bit of v, which must not be 0. A binary search: BPF has no such instruction. */
+/*
+ * hist_log2 - position of the highest set bit of v, which must not be 0. A binary search: BPF has
+ * no such instruction.
+ */
 static __always_inline __u32 hist_log2(__u64 v)
 {
 	__u32 bit = 0;
@@ -53,7 +57,10 @@ static __always_inline __u32 hist_log2(__u64 v)
 	return bit;
 }
 
-/* hist_index - bucket of v in an array of that many buckets; never more than buckets - 1, which the verifier can see. */
+/*
+ * hist_index - bucket of v in an array of that many buckets; never more than buckets - 1, which the
+ * verifier can see.
+ */
 static __always_inline __u32 hist_index(__u64 v, __u32 buckets)
 {
 	__u32 exponent, index;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a data plane can tell traffic by, and the scopes that apply to it. internal/match fills the maps and sets scope_netns.
+ * What a data plane can tell traffic by, and the scopes that apply to it. internal/match fills the
+ * maps and sets scope_netns.
  *
  *   kind        map                a packet (cgroup_skb)                  a TCP socket (sockops)
  *   cgroup      scope_cgroups      of its socket, and all above           the same
@@ -11,9 +12,11 @@
  *   prefix      scope_prefixes     the other end's address                the other end's address
  *   interface   scope_interfaces   that it leaves or has come by          that its route leaves by, now
  *
- * A packet's socket is its sender's at egress and its receiver's at ingress. Sizes of 1 are set when the maps are loaded.
+ * A packet's socket is its sender's at egress and its receiver's at ingress. Sizes of 1 are set
+ * when the maps are loaded.
  *
- * The look-ups are in match_packet.h and match_socket.h. Include one after linux/bpf.h, bpf/bpf_helpers.h and bpf/bpf_endian.h.
+ * The look-ups are in match_packet.h and match_socket.h. Include one after linux/bpf.h,
+ * bpf/bpf_helpers.h and bpf/bpf_endian.h.
  */
 #ifndef WEIR_MATCH_H
 #define WEIR_MATCH_H
@@ -45,7 +48,10 @@ struct match_scopes {
 	__u32 scope[MATCH_SCOPES];
 };
 
-/* Cookie of the network namespace that interfaces are of; 0 where these programs may not ask for a packet's. */
+/*
+ * Cookie of the network namespace that interfaces are of; 0 where these programs may not ask for a
+ * packet's.
+ */
 const volatile __u64 scope_netns = 0;
 
 /* Cgroup id to scope. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The scopes of a packet, for cgroup_skb programs. Global functions are verified once, not with every path that leads to them. */
+/*
+ * The scopes of a packet, for cgroup_skb programs. Global functions are verified once, not with
+ * every path that leads to them.
+ */
 #ifndef WEIR_MATCH_PACKET_H
 #define WEIR_MATCH_PACKET_H
 

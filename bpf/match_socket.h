@@ -2,9 +2,10 @@
 /*
  * The scopes of a TCP socket, for sockops programs.
  *
- * These run in softirq too, where the current process is anybody, and have no helper for the cgroup, the user and the interface
- * of their socket. The kernel's own structures tell them: needed are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a license
- * that is compatible with the GPL, and a JIT: the interpreter of a kernel without tracing reads zeros.
+ * These run in softirq too, where the current process is anybody, and have no helper for the
+ * cgroup, the user and the interface of their socket. The kernel's own structures tell them: needed
+ * are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a license that is compatible with the GPL,
+ * and a JIT: the interpreter of a kernel without tracing reads zeros.
  */
 #ifndef WEIR_MATCH_SOCKET_H
 #define WEIR_MATCH_SOCKET_H
@@ -53,7 +54,10 @@ struct sock___match {
 };
 #pragma clang attribute pop
 
-/* Adds the scopes of the cgroup and of those above it, as many levels below the socket's own as are told of a packet. */
+/*
+ * Adds the scopes of the cgroup and of those above it, as many levels below the socket's own as are
+ * told of a packet.
+ */
 static __always_inline void match_socket_cgroups(const struct sock___match *sk, struct match_scopes *found)
 {
 	struct cgroup___match *group = sk->sk_cgrp_data.cgroup;
@@ -67,7 +71,10 @@ static __always_inline void match_socket_cgroups(const struct sock___match *sk, 
 	}
 }
 
-/* volatile, or the compiler makes one access of two fields, at an offset that the verifier does not know. */
+/*
+ * volatile, or the compiler makes one access of two fields, at an offset that the verifier does not
+ * know.
+ */
 static __always_inline void match_socket_prefix(const volatile struct bpf_sock_ops *ops, struct match_scopes *found)
 {
 	struct match_prefix key = {.length = 128};
@@ -83,7 +90,10 @@ static __always_inline void match_socket_prefix(const volatile struct bpf_sock_o
 	match_add(found, bpf_map_lookup_elem(&scope_prefixes, &key));
 }
 
-/* Adds the scopes that a socket and its other end have wherever it sends, in the order of match_own() and match_path(). */
+/*
+ * Adds the scopes that a socket and its other end have wherever it sends, in the order of
+ * match_own() and match_path().
+ */
 static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const struct sock___match *sk, __u32 kinds, struct match_scopes *found)
 {
 	if (kinds & MATCH_CGROUPS)
@@ -108,8 +118,8 @@ static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const str
 }
 
 /*
- * Adds the scopes of a socket. A connection that is not complete has none where the kernel has no socket for it yet. Global, to be
- * verified once.
+ * Adds the scopes of a socket. A connection that is not complete has none where the kernel has no
+ * socket for it yet. Global, to be verified once.
  */
 __attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
 {

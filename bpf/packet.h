@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the UDP datagram of an Ethernet frame lies. Up to two VLAN tags, IPv4 with options, IPv6 without extension headers;
- * fragments are not datagrams. Only lengths that the headers state are used: padding and trailers lie outside.
+ * Where the UDP datagram of an Ethernet frame lies. Up to two VLAN tags, IPv4 with options, IPv6
+ * without extension headers; fragments are not datagrams. Only lengths that the headers state are
+ * used: padding and trailers lie outside.
  *
  * Include it after linux/bpf.h, linux/types.h, bpf/bpf_helpers.h and bpf/bpf_endian.h.
  */
@@ -32,7 +33,10 @@ static __always_inline __u32 packet_be16(const __u8 *at)
 	return (__u32)at[0] << 8 | at[1];
 }
 
-/* packet_datagram - fills in d; 0 if the frame's linear part does not start with the headers of one whole UDP datagram. */
+/*
+ * packet_datagram - fills in d; 0 if the frame's linear part does not start with the headers of one
+ * whole UDP datagram.
+ */
 static __always_inline int packet_datagram(struct datagram *d, const __u8 *data, const __u8 *end)
 {
 	__u32 type, at = PACKET_ETHERNET, header;

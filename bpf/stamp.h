@@ -24,7 +24,10 @@ struct stamp {
 	__u32 valid; /* the time is one: ns below a second, s in 32 bits */
 };
 
-/* stamp_write - puts a stamp at the 18 octets at p and returns their ones' complement sum (RFC 1071), not folded. */
+/*
+ * stamp_write - puts a stamp at the 18 octets at p and returns their ones' complement sum (RFC
+ * 1071), not folded.
+ */
 static __always_inline __u32 stamp_write(__u8 *p, __u32 stream, __u64 sequence, __u64 time)
 {
 	__u64 second = time / STAMP_SECOND, number;
@@ -40,7 +43,10 @@ static __always_inline __u32 stamp_write(__u8 *p, __u32 stream, __u64 sequence, 
 	return sum + (__u16)(second >> 32) + (low >> 16) + (low & 0xffff) + (ns >> 16) + (ns & 0xffff);
 }
 
-/* stamp_decode - the stamp in its parts, which are as they lie in the frame: number, upper and lower s, ns. */
+/*
+ * stamp_decode - the stamp in its parts, which are as they lie in the frame: number, upper and
+ * lower s, ns.
+ */
 static __always_inline void stamp_decode(struct stamp *s, __u64 number, __u16 upper, __u32 lower, __u32 ns)
 {
 	number = bpf_be64_to_cpu(number);

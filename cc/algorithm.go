@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -7,14 +9,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// algorithm is one congestion control that comes with Weir: a file declares it, and algorithms lists it.
+// algorithm is one congestion control that comes with Weir: a file declares it, and algorithms
+// lists it.
 type algorithm struct {
 	name string // as people call it
-	// about says for the command's help what it is for and what it needs, in lines of 85 characters at most.
+	// about says for the command's help what it is for and what it needs, in lines of 85 characters
+	// at most.
 	about string
 	load  func() (*ebpf.CollectionSpec, error)
 	ops   string // the struct_ops map
-	// needsECN says that it is worth nothing without ECN, which must be asked for before it is there.
+	// needsECN says that it is worth nothing without ECN, which must be asked for before it is
+	// there.
 	needsECN bool
 	traces   traced
 }

@@ -7,10 +7,12 @@
  *     SYN or SYN-ACK            ask for ECN, if the scope's control needs it: the control is not there yet to do so
  *     handshake complete        set the control, unless the application has chosen one, or the peer refused ECN that it needs
  *
- * Of a socket's scopes the innermost decides: a child before its parents, what names more before the whole host, and otherwise
- * in the order of bpf/match.h. A scope in shadow counts what it would decide, and leaves the decision to the next one.
+ * Of a socket's scopes the innermost decides: a child before its parents, what names more before
+ * the whole host, and otherwise in the order of bpf/match.h. A scope in shadow counts what it would
+ * decide, and leaves the decision to the next one.
  *
- * Setting a control from here needs neither the application's cooperation nor its permission, also in other network namespaces.
+ * Setting a control from here needs neither the application's cooperation nor its permission, also
+ * in other network namespaces.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -60,7 +62,10 @@ static __always_inline struct cc_scope *scope_of(const struct match_scopes *foun
 	return bpf_map_lookup_elem(&assign_scopes, &found->scope[at & (MATCH_SCOPES - 1)]);
 }
 
-/* Whether one scope decides before another one that was found before it. Global, to be verified once. */
+/*
+ * Whether one scope decides before another one that was found before it. Global, to be verified
+ * once.
+ */
 __attribute__((noinline)) int assign_before(__u32 one, __u32 other)
 {
 	struct cc_scope *scope = bpf_map_lookup_elem(&assign_scopes, &other);
@@ -78,7 +83,10 @@ __attribute__((noinline)) int assign_before(__u32 one, __u32 other)
 	return 0;
 }
 
-/* Which of the scopes decides; NONE if none has a control. Scopes in shadow take part only if they are to. */
+/*
+ * Which of the scopes decides; NONE if none has a control. Scopes in shadow take part only if they
+ * are to.
+ */
 static __always_inline __u32 decides(const struct match_scopes *found, int shadow)
 {
 	__u32 best = NONE;
@@ -94,7 +102,10 @@ static __always_inline __u32 decides(const struct match_scopes *found, int shado
 	return best;
 }
 
-/* Gives a complete connection the control of a scope. In shadow nobody has asked for ECN, so its absence says nothing. */
+/*
+ * Gives a complete connection the control of a scope. In shadow nobody has asked for ECN, so its
+ * absence says nothing.
+ */
 static __always_inline void assign(struct bpf_sock_ops *ops, const struct match_scopes *found, __u32 at)
 {
 	struct bpf_sock *sk = ops->sk;

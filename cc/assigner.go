@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -43,7 +45,8 @@ func loadAssigner(scopes int) (*assigner, error) {
 	return a, nil
 }
 
-// attach has the program look at the sockets of a cgroup and of those below, beside programs of others.
+// attach has the program look at the sockets of a cgroup and of those below, beside programs of
+// others.
 func (a *assigner) attach(path string) error {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
 	if err != nil {
@@ -137,8 +140,9 @@ func (a *assigner) pin(dir string) error {
 	return nil
 }
 
-// openAssigner opens what pin has kept. The error is fs.ErrNotExist where it is not there as this version needs it: not all of it,
-// maps that are laid out differently, or an attachment whose cgroup has gone.
+// openAssigner opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
+// version needs it: not all of it, maps that are laid out differently, or an attachment whose
+// cgroup has gone.
 func openAssigner(dir string) (a *assigner, err error) {
 	spec, err := loadAssign()
 	if err != nil {

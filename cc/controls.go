@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/internal/kernel/probe"
 )
 
-// inForceFolder holds what the policy in force has pinned, beside the folders of weir cc install. No control can have this name.
+// inForceFolder holds what the policy in force has pinned, beside the folders of weir cc install.
+// No control can have this name.
 //
 //	link, scopes, counts, settings, ...   the program that gives controls to scopes, and its maps
 //	own-NAME                              a control that the policy has installed
@@ -30,8 +33,8 @@ func inForce(dir, name string) bool {
 	return exists(filepath.Join(folder, ownPin+name)) || exists(filepath.Join(folder, sharedPin+name))
 }
 
-// hold has a control of Weir's registered for as long as the policy is in force. Repeated it does nothing. The note says what a
-// person should know.
+// hold has a control of Weir's registered for as long as the policy is in force. Repeated it does
+// nothing. The note says what a person should know.
 func hold(dir, name string, kind algorithm) (note string, err error) {
 	if inForce(dir, name) {
 		return "", nil

@@ -8,20 +8,23 @@
  *
  *     M = marked / acked        alpha = alpha * (1 - 1/16) + M / 16
  *
- * with alpha scaled by 65536 and kept in its bounds as in 4.2. When the kernel reduces the window because of ECN, which it
- * does once per window of data, the new one is cwnd * (1 - alpha / 2). After loss it is half of what the window was when the
- * reduction began, as with Reno (3.5): an ECN reduction on the way is widened, not repeated. Growth is Reno's (3.4).
+ * with alpha scaled by 65536 and kept in its bounds as in 4.2. When the kernel reduces the window
+ * because of ECN, which it does once per window of data, the new one is cwnd * (1 - alpha / 2).
+ * After loss it is half of what the window was when the reduction began, as with Reno (3.5): an ECN
+ * reduction on the way is widened, not repeated. Growth is Reno's (3.4).
  *
- * Receiver (3.2): ECE repeats the CE state of the last data packet instead of lasting until CWR. When the state changes
+ * Receiver (3.2): ECE repeats the CE state of the last data packet instead of lasting until CWR.
+ * When the state changes
  *
  *     ... data, acknowledged | data, not yet | the packet that changes the state
  *                            | first: an     | then: an acknowledgment at once,
  *                            | acknowledgment| with the new state
  *                            | of the old    |
  *
- * so that every octet is acknowledged with the state it arrived in. Whether something is not yet acknowledged cannot be told
- * from the delayed-acknowledgment timer alone: since Linux 6.7 acknowledgments wait, without a timer, while packets that
- * waited for the socket are processed (net.ipv4.tcp_backlog_ack_defer).
+ * so that every octet is acknowledged with the state it arrived in. Whether something is not yet
+ * acknowledged cannot be told from the delayed-acknowledgment timer alone: since Linux 6.7
+ * acknowledgments wait, without a timer, while packets that waited for the socket are processed
+ * (net.ipv4.tcp_backlog_ack_defer).
  *
  * A connection whose peer takes no part in ECN goes on with Reno.
  */
@@ -160,7 +163,10 @@ __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 	return ssthresh;
 }
 
-/* The kernel has asked dctcp_ssthresh before it says that the reason is loss. Doing it twice changes nothing. */
+/*
+ * The kernel has asked dctcp_ssthresh before it says that the reason is loss. Doing it twice
+ * changes nothing.
+ */
 static __always_inline void halve(struct sock *sk)
 {
 	__u32 half = state_of(sk)->prior_cwnd / 2;
@@ -184,9 +190,9 @@ static __always_inline void set_echo(struct sock *sk, __u32 ce)
 }
 
 /*
- * Whether data that arrived before the current packet is not yet acknowledged. The kernel notes RCV.NXT with every
- * acknowledgment that it sends; with an early one, which covers less, it notes too much. The flag that asks for the other one
- * is set until that was sent.
+ * Whether data that arrived before the current packet is not yet acknowledged. The kernel notes
+ * RCV.NXT with every acknowledgment that it sends; with an early one, which covers less, it notes
+ * too much. The flag that asks for the other one is set until that was sent.
  */
 static __always_inline int owes(struct tcp_sock *tp, struct dctcp *ca)
 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -10,8 +12,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// TestDCTCPFollowsRFC8257 transfers data over a link that marks a share of the packets, and holds every step of the sender
-// and every acknowledgment of the receiver against the RFC.
+// TestDCTCPFollowsRFC8257 transfers data over a link that marks a share of the packets, and holds
+// every step of the sender and every acknowledgment of the receiver against the RFC.
 func TestDCTCPFollowsRFC8257(t *testing.T) {
 	control := install(t, Options{Trace: true})
 	trace, err := Follow[Event](control)
@@ -105,8 +107,8 @@ func advancing(start uint32, segments []wire.Segment) (list []ack) {
 	return list
 }
 
-// checkAcknowledgments holds what the sender made of the acknowledgments against those that passed the wire. The kernel joins
-// acknowledgments that wait for the socket, if they agree on ECE.
+// checkAcknowledgments holds what the sender made of the acknowledgments against those that passed
+// the wire. The kernel joins acknowledgments that wait for the socket, if they agree on ECE.
 func checkAcknowledgments(t *testing.T, steps []Event, segments []wire.Segment) {
 	t.Helper()
 	passed := advancing(steps[0].Una, segments)
@@ -130,8 +132,8 @@ func checkAcknowledgments(t *testing.T, steps []Event, segments []wire.Segment) 
 	}
 }
 
-// checkEcho sees that everything was sent ECN-capable, and that each octet was acknowledged with the CE state that it arrived
-// in. It returns how many were marked.
+// checkEcho sees that everything was sent ECN-capable, and that each octet was acknowledged with
+// the CE state that it arrived in. It returns how many were marked.
 func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 	t.Helper()
 	var marked []bool // by the octet's distance from the first
@@ -166,7 +168,8 @@ func checkEcho(t *testing.T, segments []wire.Segment) (octets uint64) {
 	return octets
 }
 
-// afterDecay transfers data until alpha is small, so that the two kinds of reduction differ, then again after f.
+// afterDecay transfers data until alpha is small, so that the two kinds of reduction differ, then
+// again after f.
 func afterDecay(t *testing.T, f func(p *path) error) []Event {
 	t.Helper()
 	control := install(t, Options{Trace: true})
@@ -211,8 +214,8 @@ func TestDCTCPHalvesAfterLoss(t *testing.T) {
 	}
 }
 
-// TestLossWidensAReduction has a reduction by alpha become one for loss, because a packet was lost just before: the window
-// ends at half of what it was, and is not reduced a second time from there.
+// TestLossWidensAReduction has a reduction by alpha become one for loss, because a packet was lost
+// just before: the window ends at half of what it was, and is not reduced a second time from there.
 func TestLossWidensAReduction(t *testing.T) {
 	steps := afterDecay(t, func(p *path) error { return errors.Join(p.wire.Lose(20), p.wire.Refuse(21)) })
 	for i, step := range steps {

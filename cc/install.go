@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -26,7 +28,8 @@ type Options struct {
 	Trace        bool   // report every step of every connection to [Installed.Trace]; costs about a microsecond a packet
 }
 
-// Installed is a registered congestion control. Close ends it, and the scopes attached to it, unless it was pinned.
+// Installed is a registered congestion control. Close ends it, and the scopes attached to it,
+// unless it was pinned.
 type Installed struct {
 	name   string
 	kind   algorithm
@@ -41,8 +44,9 @@ const (
 	flagNeedsECN     = 2 // TCP_CONG_NEEDS_ECN: sockets that choose it ask for ECN, whatever net.ipv4.tcp_ecn says
 )
 
-// Install registers an algorithm ("dctcp") with the kernel. The error is a fault: Usage for an unknown algorithm or a name
-// that is taken, Testbed for a kernel without BPF struct_ops, Permission without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
+// Install registers an algorithm ("dctcp") with the kernel. The error is a fault: Usage for an
+// unknown algorithm or a name that is taken, Testbed for a kernel without BPF struct_ops,
+// Permission without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 func Install(name string, o Options) (*Installed, error) {
 	chosen, known := algorithmOf(name)
 	if !known {
@@ -187,7 +191,8 @@ func isVerifier(err error) bool {
 // Name is what sockets choose the congestion control by.
 func (i *Installed) Name() string { return i.name }
 
-// Close lets go of the congestion control and its scopes. Without a pin they end here; connections that use it keep it.
+// Close lets go of the congestion control and its scopes. Without a pin they end here; connections
+// that use it keep it.
 func (i *Installed) Close() error {
 	var all []error
 	for _, s := range i.scopes {

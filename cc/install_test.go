@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -117,7 +119,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	})
 }
 
-// TestAControlWithoutECN is one that the table would list: its sockets, and the connections of its cgroups, ask for none.
+// TestAControlWithoutECN is one that the table would list: its sockets, and the connections of its
+// cgroups, ask for none.
 func TestAControlWithoutECN(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "struct_ops", probe.ProgramType(ebpf.StructOps))

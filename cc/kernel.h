@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few fields of the kernel's TCP structures that the programs use. CO-RE finds them on the running kernel by name, so
- * neither their order nor what is left out matters.
+ * The few fields of the kernel's TCP structures that the programs use. CO-RE finds them on the
+ * running kernel by name, so neither their order nor what is left out matters.
  */
 #ifndef WEIR_CC_KERNEL_H
 #define WEIR_CC_KERNEL_H

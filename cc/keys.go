@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -38,7 +40,8 @@ func grammar() policy.Grammar {
 // MaxDepth is how many scopes may be above one that has a control.
 const MaxDepth = int(assignCcBoundsCC_MAX_DEPTH)
 
-// read makes treatments of a file's keys. A scope without a control of its own has that of the nearest scope above it.
+// read makes treatments of a file's keys. A scope without a control of its own has that of the
+// nearest scope above it.
 func read(d *policy.Draft) {
 	for i := range d.Scopes {
 		check(d, &d.Scopes[i])
@@ -90,7 +93,8 @@ func check(d *policy.Draft, s *policy.DraftScope) {
 	}
 }
 
-// kernels are controls that Linux has had, so that nobody takes them for a misspelt one of Weir's. Others are taken too.
+// kernels are controls that Linux has had, so that nobody takes them for a misspelt one of Weir's.
+// Others are taken too.
 var kernels = []string{"reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
 	"westwood", "yeah", "prague"}
 
@@ -102,7 +106,8 @@ func near(name string) string {
 	return nearest.Of(name, Algorithms())
 }
 
-// warn names controls that are probably misspelt. They may be the kernel's nevertheless, which this host knows when it is applied.
+// warn names controls that are probably misspelt. They may be the kernel's nevertheless, which this
+// host knows when it is applied.
 func warn(p *policy.Policy) (warnings []string) {
 	told := map[string]bool{}
 	for _, s := range p.Scopes {

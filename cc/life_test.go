@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -62,7 +64,8 @@ func restlessPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-// TestKilledHalfWay kills a process while it applies and releases. Whoever comes next leads to either state, or leaves nothing.
+// TestKilledHalfWay kills a process while it applies and releases. Whoever comes next leads to
+// either state, or leaves nothing.
 func TestKilledHalfWay(t *testing.T) {
 	s, random := newStage(t), testutil.Rand(t)
 	one, other := s.plane.state(t, oneWay), s.plane.state(t, otherWay)

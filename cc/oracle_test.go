@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import "math"
 
-// estimator is RFC 8257, section 3.3, written from its text: once in real numbers, and once in the integers of section 4.2.
+// estimator is RFC 8257, section 3.3, written from its text: once in real numbers, and once in the
+// integers of section 4.2.
 type estimator struct {
 	alpha         float64
 	scaled        uint64
@@ -16,8 +19,8 @@ const (
 	scale, shift = 65536, 4
 )
 
-// rounding is how far the integers may be from the real numbers: each update cuts off less than 1.07, of which 15/16 stay
-// at the next one, and what falls below 16 becomes 0.
+// rounding is how far the integers may be from the real numbers: each update cuts off less than
+// 1.07, of which 15/16 stay at the next one, and what falls below 16 becomes 0.
 const rounding = 1.07*16 + 16
 
 func newEstimator(una uint32) *estimator {

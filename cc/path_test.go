@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -36,7 +38,8 @@ func TestMain(m *testing.M) {
 
 var installs atomic.Uint32
 
-// install registers DCTCP under a name of the test's own, since names are global, and sees that no trace of it stays.
+// install registers DCTCP under a name of the test's own, since names are global, and sees that no
+// trace of it stays.
 func install(t *testing.T, o Options) *Installed {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -113,8 +116,9 @@ func newPath(t *testing.T) *path {
 	return p
 }
 
-// acknowledgeAtOnce keeps the kernel (Linux 6.7 and later) from putting acknowledgments off until a reader that was interrupted by
-// many packets goes on. The receiver's DCTCP is not asked then, and one acknowledgment covers packets with and without marks.
+// acknowledgeAtOnce keeps the kernel (Linux 6.7 and later) from putting acknowledgments off until a
+// reader that was interrupted by many packets goes on. The receiver's DCTCP is not asked then, and
+// one acknowledgment covers packets with and without marks.
 func (p *path) acknowledgeAtOnce(t *testing.T) {
 	t.Helper()
 	for _, ns := range []*netns.Namespace{p.client, p.server} {
@@ -124,7 +128,8 @@ func (p *path) acknowledgeAtOnce(t *testing.T) {
 	}
 }
 
-// choose is a Control function that makes sockets choose a congestion control; "" leaves them alone.
+// choose is a Control function that makes sockets choose a congestion control; "" leaves them
+// alone.
 func choose(name string) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) error {
 		if name == "" {
@@ -166,7 +171,8 @@ func controlOf(conn net.Conn) (name string, err error) {
 	return name, errorOr(err, &failed)
 }
 
-// connect makes a connection over the path; its ends choose these congestion controls before the handshake.
+// connect makes a connection over the path; its ends choose these congestion controls before the
+// handshake.
 func (p *path) connect(t *testing.T, clientControl, serverControl string) (sender, receiver net.Conn) {
 	t.Helper()
 	listener := p.listen(t, serverControl)
@@ -192,7 +198,8 @@ func (p *path) dial(address, control string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// transfer sends random octets one way, checks that they arrive as they were, and waits until all are acknowledged.
+// transfer sends random octets one way, checks that they arrive as they were, and waits until all
+// are acknowledged.
 func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets int) {
 	t.Helper()
 	data := make([]byte, octets)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -15,12 +17,12 @@ import (
 	"weir/internal/kernel/probe"
 )
 
-// Pins is where the command line pins, one folder per congestion control: control, and scope-N with counts-N for each cgroup.
-// What a policy needs is pinned beside them, in a folder of its own.
+// Pins is where the command line pins, one folder per congestion control: control, and scope-N with
+// counts-N for each cgroup. What a policy needs is pinned beside them, in a folder of its own.
 const Pins = "/sys/fs/bpf/weir/cc"
 
-// Pin keeps the congestion control and its scopes when this process ends, in the folder dir/NAME of a BPF file system. Use
-// [Remove] to end it. A pin that fails half-way leaves nothing.
+// Pin keeps the congestion control and its scopes when this process ends, in the folder dir/NAME of
+// a BPF file system. Use [Remove] to end it. A pin that fails half-way leaves nothing.
 func (i *Installed) Pin(dir string) error {
 	folder := filepath.Join(dir, i.name)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -62,8 +64,9 @@ func unpin(folder string) error {
 	return errors.Join(append(all, os.Remove(folder))...)
 }
 
-// Remove ends a congestion control that Pin has kept under dir, and waits until the kernel no longer lists it. Connections
-// that use it keep it until they close. The error is a Usage fault where nothing is pinned under that name.
+// Remove ends a congestion control that Pin has kept under dir, and waits until the kernel no
+// longer lists it. Connections that use it keep it until they close. The error is a Usage fault
+// where nothing is pinned under that name.
 func Remove(dir, name string) error {
 	if err := checkName(name); err != nil { // it becomes part of a path
 		return err
@@ -94,8 +97,8 @@ type Control struct {
 	Counts     *Counts `json:"counts,omitempty"`   // of these cgroups
 }
 
-// List returns the congestion controls that the kernel offers, sorted by name, with what is pinned under dir. A kernel
-// module that was never used is not among them.
+// List returns the congestion controls that the kernel offers, sorted by name, with what is pinned
+// under dir. A kernel module that was never used is not among them.
 func List(dir string) ([]Control, error) {
 	names, err := probe.CongestionControls()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -24,7 +26,8 @@ type hostPlane struct {
 
 func (p *hostPlane) folder() string { return filepath.Join(p.host.Pins, inForceFolder) }
 
-// ours are the controls of Weir's that scopes need, by the names that sockets know. Scopes in shadow and groups need none.
+// ours are the controls of Weir's that scopes need, by the names that sockets know. Scopes in
+// shadow and groups need none.
 func (p *hostPlane) ours(s room.State) map[string]algorithm {
 	all := map[string]algorithm{}
 	for _, b := range s.Scopes {
@@ -38,7 +41,8 @@ func (p *hostPlane) ours(s room.State) map[string]algorithm {
 	return all
 }
 
-// InPlace says whether the program is attached and filled, and whether all controls of Weir's are there.
+// InPlace says whether the program is attached and filled, and whether all controls of Weir's are
+// there.
 func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	a, err := openAssigner(p.folder())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +67,9 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	return true, nil
 }
 
-// Apply leads the data plane from one state to another: controls first, so that no scope asks for one that is not there, and what
-// is not needed any more last. All of what is wanted is written, whatever was there.
+// Apply leads the data plane from one state to another: controls first, so that no scope asks for
+// one that is not there, and what is not needed any more last. All of what is wanted is written,
+// whatever was there.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	a, err := p.open()
 	if err != nil {
@@ -136,8 +141,8 @@ func (p *hostPlane) scope(b room.Bound, host match.Key) (scope assignCcScope) {
 	return scope
 }
 
-// assignments are what scopes stand for; those that wait, and groups, stand for nothing. Of two that stand for the same the later
-// one counts.
+// assignments are what scopes stand for; those that wait, and groups, stand for nothing. Of two
+// that stand for the same the later one counts.
 func assignments(s room.State) match.Assignments {
 	all := match.Assignments{}
 	for _, b := range s.Scopes {
@@ -163,7 +168,8 @@ func (p *hostPlane) open() (*assigner, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return a, err
 	}
-	// What a crash between two pins has left, or another version of Weir, or a hand, is of no use. The controls are.
+	// What a crash between two pins has left, or another version of Weir, or a hand, is of no use.
+	// The controls are.
 	if err := p.unpinAssigner(); err != nil {
 		return nil, err
 	}

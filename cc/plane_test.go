@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -20,7 +22,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// stage is a data plane whose host is one cgroup, a path on which connections are made, and a process in the cgroup's "inner".
+// stage is a data plane whose host is one cgroup, a path on which connections are made, and a
+// process in the cgroup's "inner".
 type stage struct {
 	*path
 	plane  *hostPlane
@@ -191,7 +194,8 @@ func TestConnectionsOfAScopeGetItsControl(t *testing.T) {
 	}
 }
 
-// TestAcceptedConnectionsGetIt has the listening end inside of scopes: ECN is asked for by what the listener is.
+// TestAcceptedConnectionsGetIt has the listening end inside of scopes: ECN is asked for by what the
+// listener is.
 func TestAcceptedConnectionsGetIt(t *testing.T) {
 	s := newStage(t)
 	for _, scopes := range []string{"cgroup: /inner", "user: 4711", "mark: 16", "netns: " + s.server.Name, "prefix: 10.9.0.1/32", "host: true"} {
@@ -213,7 +217,8 @@ func TestAcceptedConnectionsGetIt(t *testing.T) {
 	}
 }
 
-// TestOnlyControlsThatNeedECNAskForIt has a namespace that asks for no ECN of its own, and a peer that takes part.
+// TestOnlyControlsThatNeedECNAskForIt has a namespace that asks for no ECN of its own, and a peer
+// that takes part.
 func TestOnlyControlsThatNeedECNAskForIt(t *testing.T) {
 	s := newStage(t)
 	if err := sysctl.Set(s.client, "net.ipv4.tcp_ecn", "2"); err != nil {

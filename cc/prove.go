@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -22,7 +24,8 @@ func (r Room) Checks(s policy.Scope) []room.Check {
 	}}
 }
 
-// others are the controls of other scopes that may decide, by their names in the kernel, and these scopes.
+// others are the controls of other scopes that may decide, by their names in the kernel, and these
+// scopes.
 func (r Room) others(around []policy.Scope) map[string]string {
 	all := map[string]string{}
 	for _, s := range around {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -36,7 +38,8 @@ func (Room) Columns() room.Columns {
 	return room.Columns{Rows: room.ColumnsOf(fields()), Promise: key}
 }
 
-// Report tells what was done with the connections so far. What a group reports is the sum of its members that have its control.
+// Report tells what was done with the connections so far. What a group reports is the sum of its
+// members that have its control.
 func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	a, err := openAssigner(p.folder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

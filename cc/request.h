@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scopes of a connection request that has come in. It is no socket yet, and no helper leads from it to the listener whose
- * cgroup, user and mark it will have; the kernel's context does (Linux 6.2). By which interface the answer will leave is not known.
+ * The scopes of a connection request that has come in. It is no socket yet, and no helper leads
+ * from it to the listener whose cgroup, user and mark it will have; the kernel's context does
+ * (Linux 6.2). By which interface the answer will leave is not known.
  */
 #ifndef WEIR_CC_REQUEST_H
 #define WEIR_CC_REQUEST_H

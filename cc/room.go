@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -10,7 +12,8 @@ import (
 
 const roomName = "cc"
 
-// Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero value is ready to use.
+// Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero
+// value is ready to use.
 type Room struct {
 	prefix string // of the names of Weir's own controls; tests have others, since names are global
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -25,9 +27,9 @@ func (c *Counts) add(other Counts) {
 	c.Failed += other.Failed
 }
 
-// Attach gives the congestion control to the connections that sockets of the cgroup at path, and of those below it, make or
-// accept from now on. It sets it when the handshake is complete, and asks for ECN in the handshake if the control needs it.
-// Programs of others on the cgroup stay.
+// Attach gives the congestion control to the connections that sockets of the cgroup at path, and of
+// those below it, make or accept from now on. It sets it when the handshake is complete, and asks
+// for ECN in the handshake if the control needs it. Programs of others on the cgroup stay.
 func (i *Installed) Attach(path string) error {
 	id, err := cgroup.Cgroup{Path: path}.ID()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -129,8 +131,8 @@ func inCgroup(t *testing.T) (group cgroup.Cgroup, send func(task), answer func()
 	}
 }
 
-// listen accepts connections for the length of the test. Its congestion control decides whether a SYN that is itself
-// ECN-capable, as that of a control which needs ECN, may negotiate ECN.
+// listen accepts connections for the length of the test. Its congestion control decides whether a
+// SYN that is itself ECN-capable, as that of a control which needs ECN, may negotiate ECN.
 func (p *path) listen(t *testing.T, control string) net.Listener {
 	t.Helper()
 	var listener net.Listener

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cc
 
 import (
@@ -9,14 +11,15 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Trace reads the steps of all connections in the order in which they happened. E is the type of the control's events.
+// Trace reads the steps of all connections in the order in which they happened. E is the type of
+// the control's events.
 type Trace[E any] struct {
 	reader *ringbuf.Reader
 	decode func([]byte) (E, error)
 }
 
-// Follow opens the events of a control that was installed with Options.Trace. E is what the control traces: [Event] for dctcp.
-// One reader at a time gets them.
+// Follow opens the events of a control that was installed with Options.Trace. E is what the control
+// traces: [Event] for dctcp. One reader at a time gets them.
 func Follow[E any](i *Installed) (*Trace[E], error) {
 	decode, fits := i.kind.traces.decode.(func([]byte) (E, error))
 	if !fits {
@@ -35,7 +38,8 @@ func Follow[E any](i *Installed) (*Trace[E], error) {
 // Close ends a Next that waits.
 func (t *Trace[E]) Close() error { return t.reader.Close() }
 
-// Next returns the next event. It waits for one until the deadline, and returns os.ErrDeadlineExceeded then.
+// Next returns the next event. It waits for one until the deadline, and returns
+// os.ErrDeadlineExceeded then.
 func (t *Trace[E]) Next(deadline time.Time) (event E, err error) {
 	t.reader.SetDeadline(deadline)
 	record, err := t.reader.Read()

@@ -1,4 +1,7 @@
-// Package e2e runs the real binary the way a person does and looks at what it leaves: packets, files, exit statuses.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e runs the real binary the way a person does and looks at what it leaves: packets,
+// files, exit statuses.
 package e2e
 
 import (

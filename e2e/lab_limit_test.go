@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package e2e
 
 import (
@@ -69,8 +71,9 @@ func (l *labs) queued(t *testing.T) bool {
 	})
 }
 
-// A run that is killed while its limits are in force leaves namespaces with queues, and cgroups; the next command removes
-// both. Programs and maps, which nothing pins, end with the process that holds them.
+// A run that is killed while its limits are in force leaves namespaces with queues, and cgroups;
+// the next command removes both. Programs and maps, which nothing pins, end with the process that
+// holds them.
 func TestKillInTheMiddleOfALimitedRun(t *testing.T) {
 	own := ownLabs(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package e2e
 
 import (
@@ -76,7 +78,8 @@ func TestTinyRunLeavesABundleAndNothingElse(t *testing.T) {
 	own := ownLabs(t)
 	out := filepath.Join(t.TempDir(), "bundle")
 	got := weir(t, "lab", "run", "tiny", "--out", out, "--format", "json")
-	// Where others keep the processors busy the run counts for nothing, which it says, and its evidence is written all the same.
+	// Where others keep the processors busy the run counts for nothing, which it says, and its
+	// evidence is written all the same.
 	if rejected := strings.Contains(got.stderr, "is invalid: "); got.status != 3 || !rejected {
 		got.want(t, 0)
 	}
@@ -117,7 +120,8 @@ func (l *labs) started(t *testing.T, out string) (*exec.Cmd, func() outcome) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The run itself removes what killed ones have left, so only the namespaces of a lab that is new count.
+	// The run itself removes what killed ones have left, so only the namespaces of a lab that is
+	// new count.
 	testutil.Eventually(t, 20*time.Second, "the lab's namespaces", func() bool {
 		return slices.ContainsFunc(l.namespaces(t), func(name string) bool { return !old[strings.Split(name, "-")[1]] })
 	})

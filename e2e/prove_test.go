@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package e2e
 
 import (
@@ -12,8 +14,9 @@ import (
 	"weir/internal/testutil"
 )
 
-// box runs a shell script with mount and network namespaces, a bpf file system and a run directory of its own, where a cgroup
-// of the test's own is the root of the hierarchy: what the binary does "to the host" it does in there. $WEIR is the binary.
+// box runs a shell script with mount and network namespaces, a bpf file system and a run directory
+// of its own, where a cgroup of the test's own is the root of the hierarchy: what the binary does
+// "to the host" it does in there. $WEIR is the binary.
 func box(t *testing.T, script string) outcome {
 	t.Helper()
 	group := testutil.Cgroup(t)

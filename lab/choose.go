@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package lab
 
 import (
@@ -14,7 +16,8 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// Carrier chooses what carries the scenario's links on this kernel: by one of carry.Names, or by probing.
+// Carrier chooses what carries the scenario's links on this kernel: by one of carry.Names, or by
+// probing.
 func Carrier(name string, s *scenario.Scenario) (carry.Choice, error) {
 	cells, err := s.Expand()
 	if err != nil {
@@ -30,7 +33,8 @@ func Carrier(name string, s *scenario.Scenario) (carry.Choice, error) {
 // Generators are the names that [Generator] takes.
 func Generators() []string { return []string{"weir", "iperf3"} }
 
-// Generator returns the traffic generator of that name, which leaves flows that name another one to that.
+// Generator returns the traffic generator of that name, which leaves flows that name another one to
+// that.
 func Generator(name string) (traffic.Generator, error) {
 	chosen, err := generator(name)
 	if err != nil {

@@ -1,7 +1,11 @@
-// Package lab measures: it executes a scenario on emulated links of this machine and returns the evidence.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lab measures: it executes a scenario on emulated links of this machine and returns the
+// evidence.
 //
-// The parts live in rooms of their own: scenario reads the file, topology builds namespaces, link carries frames, traffic
-// loads them, fidelity judges the testbed, run executes, analysis computes. See README.md.
+// The parts live in rooms of their own: scenario reads the file, topology builds namespaces, link
+// carries frames, traffic loads them, fidelity judges the testbed, run executes, analysis computes.
+// See README.md.
 package lab
 
 import (
@@ -22,13 +26,14 @@ import (
 type Experiment struct {
 	Scenario *scenario.Scenario
 	Options  run.Options
-	// Command and Parameters go into the manifest: what was typed, and what was set or chosen differently from the file.
+	// Command and Parameters go into the manifest: what was typed, and what was set or chosen
+	// differently from the file.
 	Command    []string
 	Parameters map[string]string
 }
 
-// Measure executes the experiment and returns what it measured as a bundle. With an error the bundle still holds what was
-// measured until then, and is nil if nothing could begin.
+// Measure executes the experiment and returns what it measured as a bundle. With an error the
+// bundle still holds what was measured until then, and is nil if nothing could begin.
 func (e Experiment) Measure(ctx context.Context) (*record.Bundle, error) {
 	manifest := record.Manifest{
 		Kind: "lab", Name: e.Scenario.Name, Version: version.String(), Command: e.Command, Started: time.Now(),

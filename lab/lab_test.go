@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package lab_test
 
 import (
@@ -25,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lenient does all that the gate does and accepts what it finds: a test runs on machines that do other work too.
+// lenient does all that the gate does and accepts what it finds: a test runs on machines that do
+// other work too.
 type lenient struct{ run.Fidelity }
 
 func (g lenient) Calibrate(ctx context.Context, bench *run.Bench) ([]fidelity.Calibration, error) {
@@ -89,7 +92,8 @@ func TestTinyIsMeasuredAndReadBack(t *testing.T) {
 	}
 	rows := summary.Rows(b.Samples)
 	goodput, found := summary.Find(rows, record.Labels{}, scenario.Aggregate, scenario.Goodput)
-	// What arrives while the phase settles counts in its second where the reader does not run until then: a fifth more at most.
+	// What arrives while the phase settles counts in its second where the reader does not run until
+	// then: a fifth more at most.
 	if !found || goodput.Estimate.N != 1 || goodput.Estimate.Mean <= 0 || goodput.Estimate.Mean > 1.2*100e6 {
 		t.Errorf("goodput %+v of a link of 100 Mbit/s", goodput)
 	}

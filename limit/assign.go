@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -9,12 +11,13 @@ import (
 	"weir/internal/match"
 )
 
-// Active says whether scopes were ever assigned. A data plane that was loaded anew, and one whose filling was cut off before
-// the first Reassign has ended, lets every packet pass.
+// Active says whether scopes were ever assigned. A data plane that was loaded anew, and one whose
+// filling was cut off before the first Reassign has ended, lets every packet pass.
 func (p *DataPlane) Active() bool { return p.settings.Generation != 0 }
 
-// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what is in neither stays. Sockets
-// look their scopes up again once, after the last of them. An error leaves some done and others not; it can be repeated.
+// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what
+// is in neither stays. Sockets look their scopes up again once, after the last of them. An error
+// leaves some done and others not; it can be repeated.
 func (p *DataPlane) Reassign(gone, now match.Assignments) error {
 	for _, scope := range now {
 		if err := p.known(scope); err != nil {
@@ -65,7 +68,8 @@ func (p *DataPlane) renew() error {
 	return nil
 }
 
-// Overflow is the number of packets that had more than MaxDepth scopes; the outermost of those were not charged.
+// Overflow is the number of packets that had more than MaxDepth scopes; the outermost of those were
+// not charged.
 func (p *DataPlane) Overflow() (n uint64, err error) {
 	var each []uint64
 	if err := p.objects.LimitOverflow.Lookup(uint32(0), &each); err != nil {

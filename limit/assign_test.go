@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -7,7 +9,8 @@ import (
 
 // Every kind of scope is found for the packet it speaks of, and for no other.
 func TestScopesAreFoundByUserInterfaceAndLongestPrefix(t *testing.T) {
-	// The test packets go from .1 to .2 (fd00::1 to fd00::2); a test run's socket belongs to user 0.
+	// The test packets go from .1 to .2 (fd00::1 to fd00::2); a test run's socket belongs to user
+	// 0.
 	prefix := netip.MustParsePrefix
 	for _, test := range []struct {
 		name   string

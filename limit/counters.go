@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -8,13 +10,15 @@ import (
 	"unsafe"
 )
 
-// Counters are one direction's totals of a scope since it was loaded: what struct limit_counters in limit.h counts (Packets,
-// Segments and Bytes admitted, Marked, Reduced, Refused, Forced, Retries, Windows, and Queue, a histogram of packets by the
-// virtual queue that they met: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0), and round-trip times.
+// Counters are one direction's totals of a scope since it was loaded: what struct limit_counters in
+// limit.h counts (Packets, Segments and Bytes admitted, Marked, Reduced, Refused, Forced, Retries,
+// Windows, and Queue, a histogram of packets by the virtual queue that they met: [2^i, 2^(i+1)) µs
+// in entry i, below 2 µs in entry 0), and round-trip times.
 type Counters struct {
 	limitLimitCounters
-	// RTT counts the round-trip times that the scope's TCP senders have measured, in the buckets of Queue. A connection's
-	// samples count in both directions; one that only receives has none after its handshake. RTTSum is their sum in µs.
+	// RTT counts the round-trip times that the scope's TCP senders have measured, in the buckets of
+	// Queue. A connection's samples count in both directions; one that only receives has none after
+	// its handshake. RTTSum is their sum in µs.
 	RTT    [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64
 	RTTSum uint64
 }
@@ -84,8 +88,8 @@ func (c Counters) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Percentile is the upper bound of the bucket of Queue or RTT in which the share p (0 to 1) of the counts is reached, in µs;
-// 0 without counts. It is at most twice the true value.
+// Percentile is the upper bound of the bucket of Queue or RTT in which the share p (0 to 1) of the
+// counts is reached, in µs; 0 without counts. It is at most twice the true value.
 func Percentile(counts [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64, p float64) float64 {
 	total := uint64(0)
 	for _, n := range counts {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -14,7 +16,8 @@ func counted64[T totals](first uint64) (c T) {
 	return c
 }
 
-// A counter that is added to limit.h is summed, subtracted and written without a word about it in Go.
+// A counter that is added to limit.h is summed, subtracted and written without a word about it in
+// Go.
 func TestEveryCounterIsSummed(t *testing.T) {
 	a, b := counted64[limitLimitCounters](1), counted64[limitLimitCounters](100)
 	all := Counters{limitLimitCounters: sum([]limitLimitCounters{a, b})}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -87,9 +89,10 @@ func (c *crowd) arrive(t *testing.T, octets int) {
 	})
 }
 
-// Once a repair was refused at the ceiling, those that come at once are refused beyond the threshold too: of four segments
-// the second tells of the hole where repairs are spared, and the others and the probe pass. What the retransmission timer
-// sends passes, or it would double until the queue is below the threshold.
+// Once a repair was refused at the ceiling, those that come at once are refused beyond the
+// threshold too: of four segments the second tells of the hole where repairs are spared, and the
+// others and the probe pass. What the retransmission timer sends passes, or it would double until
+// the queue is below the threshold.
 func TestTimersAreSparedWhereRepairsAreDropped(t *testing.T) {
 	// In a queue of 40 s a test does not notice what drains, nor what its own segments add.
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}

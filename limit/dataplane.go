@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -16,7 +18,8 @@ import (
 // MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
 const MaxDepth = match.MaxScopes
 
-// DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends all limits that are not pinned.
+// DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends
+// all limits that are not pinned.
 type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
@@ -29,7 +32,8 @@ type DataPlane struct {
 	settings limitLimitSettings
 }
 
-// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into so many bits.
+// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into so
+// many bits.
 const MaxScopes = 1 << limitLimitFormatLIMIT_SCOPE_BITS
 
 // Load loads the data plane for up to scopes scopes, MaxScopes at most, numbered from 0.
@@ -85,9 +89,9 @@ func permission(err error) error {
 	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see what this kernel lacks: cgroup_skb and sockops programs are needed")
 }
 
-// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside programs of others. The one for
-// ingress comes with the first limit of that direction, and goes with EndIngress: a program that does nothing costs every packet
-// too.
+// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside
+// programs of others. The one for ingress comes with the first limit of that direction, and goes
+// with EndIngress: a program that does nothing costs every packet too.
 func (p *DataPlane) Attach(path string) error {
 	p.path = path
 	for _, one := range []struct {
@@ -155,7 +159,8 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 	return nil
 }
 
-// prepare lets flows and children start from the whole rate, from where they are brought down within some update intervals.
+// prepare lets flows and children start from the whole rate, from where they are brought down
+// within some update intervals.
 func (p *DataPlane) prepare(index uint32, rate uint64) error {
 	var state limitLimitState
 	if err := p.objects.LimitStates.Lookup(index, &state); err != nil || state.FairRate != 0 {

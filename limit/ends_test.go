@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -51,7 +53,8 @@ func accept(listener net.Listener, each func(net.Conn)) {
 	}
 }
 
-// talker starts the part "talk" in a cgroup, towards an echo; each of its lines says what its socket has.
+// talker starts the part "talk" in a cgroup, towards an echo; each of its lines says what its
+// socket has.
 func talker(t *testing.T, group cgroup.Cgroup, client *netns.Namespace, address string) (*child.Process, *bufio.Scanner) {
 	t.Helper()
 	process, err := child.Start(context.Background(), "talk", os.Stderr)

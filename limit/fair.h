@@ -10,20 +10,25 @@
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
- * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the target, y the rate offered: a
- * queue is drained with at most half of the rate, however long it is, so that the fair rate does not collapse meanwhile.
- * Where less than half of the rate is used, no queue stands and no TCP sender was heard of, for whom there is least_rate(),
- * it doubles the rate for each time due that the interval has lasted: unresponsive traffic that has ended leaves the lowest fair
- * rate behind; the first packets after a silence find it gone. With senders, which follow an interval late, it would go too far.
+ * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the
+ * target, y the rate offered: a queue is drained with at most half of the rate, however long it is,
+ * so that the fair rate does not collapse meanwhile. Where less than half of the rate is used, no
+ * queue stands and no TCP sender was heard of, for whom there is least_rate(), it doubles the rate
+ * for each time due that the interval has lasted: unresponsive traffic that has ended leaves the
+ * lowest fair rate behind; the first packets after a silence find it gone. With senders, which
+ * follow an interval late, it would go too far.
  *
- * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender that begins or
- * ends its pause, or is limited by its cwnd, is silent for a round trip, and a loop that is faster answers with a rate for
- * those that are left, which all then use at once. Pauses make rates of single intervals differ and intervals longer: the square
- * makes the factors of as much too much and too little one in product, and an interval weighs by its length, one and a half
- * times due at most, so that it is the mean rate that comes to the target. Both only where flows follow promptly.
+ * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T
+ * + L: a sender that begins or ends its pause, or is limited by its cwnd, is silent for a round
+ * trip, and a loop that is faster answers with a rate for those that are left, which all then use
+ * at once. Pauses make rates of single intervals differ and intervals longer: the square makes the
+ * factors of as much too much and too little one in product, and an interval weighs by its length,
+ * one and a half times due at most, so that it is the mean rate that comes to the target. Both only
+ * where flows follow promptly.
  *
- * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that meets the end of another
- * sender's super-packet says nothing, and at 10 Mbit/s one super-packet of 64 KiB is 52 ms.
+ * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that
+ * meets the end of another sender's super-packet says nothing, and at 10 Mbit/s one super-packet of
+ * 64 KiB is 52 ms.
  */
 static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 rtt, __u64 due,
 					 __u32 senders, __u32 prompt)
@@ -42,8 +47,8 @@ static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue,
 }
 
 /*
- * Whether flows follow within an interval, of a mark threshold that holds many packets. Elsewhere its length is more that of its
- * packets than of pauses, and a longer step goes too far.
+ * Whether flows follow within an interval, of a mark threshold that holds many packets. Elsewhere
+ * its length is more that of its packets than of pauses, and a longer step goes too far.
  */
 static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
 {
@@ -55,16 +60,18 @@ static __always_inline __u64 target_of(__u64 rate)
 	return (rate * tuned.target_share >> 10) + 1;
 }
 
-/* The highest fair rate, at which a scope limits no flow. That of the whole rate is limit_config's. */
+/*
+ * The highest fair rate, at which a scope limits no flow. That of the whole rate is limit_config's.
+ */
 static __always_inline __u64 fair_rate_most(__u32 index, __u64 target)
 {
 	return (index & 1) == LIMIT_INGRESS ? target << tuned.ingress_headroom_shift : target + (target >> tuned.headroom_shift);
 }
 
 /*
- * Counts the TCP senders. The callbacks of their sockets (pacing.h) report who was met; the flow count ends with the interval in which
- * they have sent one and a half of the largest super-packets each on average, so that hardly one was missed, and 16 in all,
- * and no less than least octets.
+ * Counts the TCP senders. The callbacks of their sockets (pacing.h) report who was met; the flow
+ * count ends with the interval in which they have sent one and a half of the largest super-packets
+ * each on average, so that hardly one was missed, and 16 in all, and no less than least octets.
  */
 static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 least,
 					__u32 silent)
@@ -86,9 +93,10 @@ static __always_inline void update_flow_count(struct limit_state *state, struct 
 }
 
 /*
- * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one where a queue stands or
- * three quarters are used, since others than they may use a part. The loop alone goes far below where many begin at once,
- * for it drains a queue that their pace is not to blame for, and at a low rate it is long on the way back.
+ * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one
+ * where a queue stands or three quarters are used, since others than they may use a part. The loop
+ * alone goes far below where many begin at once, for it drains a queue that their pace is not to
+ * blame for, and at a low rate it is long on the way back.
  */
 static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 {
@@ -100,8 +108,9 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 }
 
 /*
- * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold stands, nobody leaves a part to
- * others, and the loop would take seconds to get there. Those that have just begun are met by then, before a flow count has ended.
+ * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold
+ * stands, nobody leaves a part to others, and the loop would take seconds to get there. Those that
+ * have just begun are met by then, before a flow count has ended.
  */
 static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 {
@@ -109,9 +118,10 @@ static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
 }
 
 /*
- * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that of two pairs: single
- * segments are acknowledged two at a time, so that their senders hear of a new rate no more often. A flow whose cwnd is not
- * bounded yet, or no more, sends super-packets of up to 64 KiB however low its rate; one must not stop the loop for seconds.
+ * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that
+ * of two pairs: single segments are acknowledged two at a time, so that their senders hear of a new
+ * rate no more often. A flow whose cwnd is not bounded yet, or no more, sends super-packets of up
+ * to 64 KiB however low its rate; one must not stop the loop for seconds.
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
@@ -122,7 +132,10 @@ static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 	return interval < most ? interval : whole_turns(most, rate);
 }
 
-/* Round-trip time of the scope's senders, ns; no more than the queue can be before packets are dropped. */
+/*
+ * Round-trip time of the scope's senders, ns; no more than the queue can be before packets are
+ * dropped.
+ */
 static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const struct terms *terms)
 {
 	__u64 rtt = 1000 * (__u64)share->rtt_us;
@@ -138,9 +151,10 @@ static __always_inline __u64 interval_length(const struct limit_state *state, co
 }
 
 /*
- * Counts a packet in its interval, which lasts length ns at least. paced is wire for a packet whose sender follows the rate, 0 for
- * others; met is the queue that this packet has met. Processors race for the shortest queue and the largest packet with plain
- * stores, which may lose one. Returns whether the interval is over, so that end_interval() is due.
+ * Counts a packet in its interval, which lasts length ns at least. paced is wire for a packet whose
+ * sender follows the rate, 0 for others; met is the queue that this packet has met. Processors race
+ * for the shortest queue and the largest packet with plain stores, which may lose one. Returns
+ * whether the interval is over, so that end_interval() is due.
  */
 static __always_inline __u32 measure(struct limit_state *state, __u64 length, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
@@ -153,10 +167,11 @@ static __always_inline __u32 measure(struct limit_state *state, __u64 length, __
 }
 
 /*
- * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet, whose time was fixed when
- * the last one left, so T holds two of the largest super-packets of the last interval at the lesser of both, and no less than a
- * mark threshold. Intervals are ended by one processor, which wins the compare-and-swap. Global, so that its stack is not
- * added to that of charge_scope(), whose verification it would multiply.
+ * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet,
+ * whose time was fixed when the last one left, so T holds two of the largest super-packets of the
+ * last interval at the lesser of both, and no less than a mark threshold. Intervals are ended by
+ * one processor, which wins the compare-and-swap. Global, so that its stack is not added to that of
+ * charge_scope(), whose verification it would multiply.
  */
 __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 {
@@ -190,7 +205,10 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 	__sync_fetch_and_add(&state->interval_bytes, -bytes);
 	state->interval_queue_ns = NO_QUEUE;
 	elapsed = at_most(elapsed, tuned.elapsed_most_ns);
-	/* Senders that pause are made up for by those that do not only on average; the queue takes the difference. */
+	/*
+	 * Senders that pause are made up for by those that do not only on average; the queue takes the
+	 * difference.
+	 */
 	queue -= rtt >> tuned.tolerated_shift;
 	if (late) {
 		struct prospect next = prospect_of(share, &terms, target, before, bytes, elapsed, queue);

@@ -2,9 +2,10 @@
 /*
  * Fair shares among siblings: what a scope may use of its parent now.
  *
- * A parent has a fair rate F per unit of weight, which moves with the rest of its rate and its queue like the fair rate of
- * a flow (fair.h). A child may use A = max(min, weight * F), its own rate at most; an idle sibling's part is in F. Nobody
- * looks at siblings: a child asks for F once per interval, and a parent that is a child passes its own A on the same way.
+ * A parent has a fair rate F per unit of weight, which moves with the rest of its rate and its
+ * queue like the fair rate of a flow (fair.h). A child may use A = max(min, weight * F), its own
+ * rate at most; an idle sibling's part is in F. Nobody looks at siblings: a child asks for F once
+ * per interval, and a parent that is a child passes its own A on the same way.
  */
 #ifndef WEIR_LIMIT_FAIR_SHARE_H
 #define WEIR_LIMIT_FAIR_SHARE_H
@@ -32,15 +33,19 @@ static __always_inline __u64 at_most(__u64 value, __u64 most)
 }
 
 /*
- * Whether so many ns have passed since start. A packet reads the clock once, and start may be of another one that read it later, on
- * another processor or in an interrupt: then none have, and not 2^64 less some.
+ * Whether so many ns have passed since start. A packet reads the clock once, and start may be of
+ * another one that read it later, on another processor or in an interrupt: then none have, and not
+ * 2^64 less some.
  */
 static __always_inline __u32 over(__u64 now, __u64 start, __u64 length)
 {
 	return (__s64)(now - start) >= (__s64)length;
 }
 
-/* A child that may use little now has the thresholds of a scope of that rate: in a queue shorter than a packet nothing fits. */
+/*
+ * A child that may use little now has the thresholds of a scope of that rate: in a queue shorter
+ * than a packet nothing fits.
+ */
 static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_fair_share *share)
 {
 	struct terms terms = {
@@ -71,17 +76,21 @@ static __always_inline __u32 parent_of(__u32 scope)
 	return node ? node->parent : 0;
 }
 
-/* A factor, of 1024, of whose step part / all is taken, rounded to the nearest: cut off, it would drift downwards. */
+/*
+ * A factor, of 1024, of whose step part / all is taken, rounded to the nearest: cut off, it would
+ * drift downwards.
+ */
 static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
 {
 	return (factor * part + 1024 * (all - part) + all / 2) / all;
 }
 
 /*
- * The factor by which a parent moves. Its children follow within their own intervals, so it moves by a step that is small
- * against theirs: two loops of one speed would swing against each other. But where its queue has run up it gives way at
- * once. If it waited, marks and reductions would take its place: congestion windows that have collapsed leave the parent
- * unused on average, and F would never find out that it is too high.
+ * The factor by which a parent moves. Its children follow within their own intervals, so it moves
+ * by a step that is small against theirs: two loops of one speed would swing against each other.
+ * But where its queue has run up it gives way at once. If it waited, marks and reductions would
+ * take its place: congestion windows that have collapsed leave the parent unused on average, and F
+ * would never find out that it is too high.
  */
 static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_fair_share *share)
 {
@@ -106,7 +115,10 @@ static __always_inline void move_unit(struct limit_fair_share *share, __u64 rate
 	share->unit = at_most(at_least(unit, tuned.unit_least), most);
 }
 
-/* What the parent leaves to a child, octet/s; all where it does not limit this direction, or only in shadow. */
+/*
+ * What the parent leaves to a child, octet/s; all where it does not limit this direction, or only
+ * in shadow.
+ */
 static __always_inline __u64 left_by_parent(__u32 index, const struct limit_config *config, __u64 now, __u64 interval)
 {
 	__u32 parent = parent_of(index >> 1), above = (parent - 1) * 2 + (index & 1);
@@ -122,7 +134,10 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 	interval = at_most(interval, tuned.follow_most_ns);
 	if (interval > share->slowest_ns)
 		share->slowest_ns = interval;
-	/* Children that drop everything leave the parent without a packet to find out that it is not used. */
+	/*
+	 * Children that drop everything leave the parent without a packet to find out that it is not
+	 * used.
+	 */
 	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->interval_least_ns, limits->mark_ns));
 
 	if (over(now, start, tuned.silent_intervals * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
@@ -131,8 +146,8 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 }
 
 /*
- * Renews what a child may use. Its fair rates follow in proportion at once, so that its own loop need not find out; what
- * it finds out is only how many flows share them.
+ * Renews what a child may use. Its fair rates follow in proportion at once, so that its own loop
+ * need not find out; what it finds out is only how many flows share them.
  */
 static __always_inline void renew_allowed(__u32 index, const struct limit_config *config, struct limit_state *state,
 					struct limit_fair_share *share, __u64 before, __u64 now, __u64 interval)
@@ -145,7 +160,10 @@ static __always_inline void renew_allowed(__u32 index, const struct limit_config
 	__u64 ratio = at_most(((rate << 10) + before / 2) / before, (__u64)tuned.ratio_most << 10);
 	__s64 finish = *(volatile __s64 *)&state->finish_ns;
 
-	/* The queue holds the same octets at the new rate; where that is lower, they are forgiven, so that it stays bounded. */
+	/*
+	 * The queue holds the same octets at the new rate; where that is lower, they are forgiven, so
+	 * that it stays bounded.
+	 */
 	if (rate > before && finish > (__s64)now)
 		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
 	state->fair_rate = state->fair_rate * ratio >> 10;
@@ -156,8 +174,9 @@ static __always_inline void renew_allowed(__u32 index, const struct limit_config
 }
 
 /*
- * Whether the packet belongs to what the scope is guaranteed: a second virtual queue at rate min. covered says that a child
- * has guaranteed it already; then it is charged here too, so that others do not use it again.
+ * Whether the packet belongs to what the scope is guaranteed: a second virtual queue at rate min.
+ * covered says that a child has guaranteed it already; then it is charged here too, so that others
+ * do not use it again.
  */
 static __always_inline __u32 guaranteed(struct limit_fair_share *share, const struct limit_config *config,
 					const struct terms *terms, __s64 now, __s64 cost, __u32 covered)

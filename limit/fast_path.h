@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fast path, which nearly every packet takes: scopes whose queues end before marks begin, outside a tree. Nothing is done to
- * it then but to charge and count it, and no scope refunds its charge, so that all are charged at once.
+ * The fast path, which nearly every packet takes: scopes whose queues end before marks begin,
+ * outside a tree. Nothing is done to it then but to charge and count it, and no scope refunds its
+ * charge, so that all are charged at once.
  */
 #ifndef WEIR_LIMIT_FAST_PATH_H
 #define WEIR_LIMIT_FAST_PATH_H
@@ -42,8 +43,9 @@ static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet 
 }
 
 /*
- * Charges a scope that is fit, and counts the packet. Where another processor is quicker, its charge comes on top, so
- * that the queue may be longer by then than marks allow, by a packet of each.
+ * Charges a scope that is fit, and counts the packet. Where another processor is quicker, its
+ * charge comes on top, so that the queue may be longer by then than marks allow, by a packet of
+ * each.
  */
 static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, const struct candidate *candidate,
 				    struct charge *charge)
@@ -77,8 +79,8 @@ static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct pac
 }
 
 /*
- * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if each is fit; 0, and nothing
- * is done, if one is not. Global like charge_scope().
+ * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if
+ * each is fit; 0, and nothing is done, if one is not. Global like charge_scope().
  */
 __attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list,
 					   __u32 which)

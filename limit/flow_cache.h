@@ -2,9 +2,10 @@
 /*
  * The scopes of where a datagram socket sends.
  *
- * Such a socket may send anywhere, connected or not, and several processors may use it at once. What was found for its last packet
- * is kept in one word, and the key that it was found by in three more, each exclusive-ored with the first: words that were not
- * written together do not fit a packet, and nobody waits.
+ * Such a socket may send anywhere, connected or not, and several processors may use it at once.
+ * What was found for its last packet is kept in one word, and the key that it was found by in three
+ * more, each exclusive-ored with the first: words that were not written together do not fit a
+ * packet, and nobody waits.
  */
 #ifndef WEIR_LIMIT_FLOW_CACHE_H
 #define WEIR_LIMIT_FLOW_CACHE_H
@@ -30,8 +31,8 @@ static __always_inline struct flow_cache flow_key(struct __sk_buff *skb, const s
 }
 
 /*
- * Finds all scopes of a packet that belongs to no stream. known is 0 where its socket has no storage. Global like
- * find_rest, to be verified once.
+ * Finds all scopes of a packet that belongs to no stream. known is 0 where its socket has no
+ * storage. Global like find_rest, to be verified once.
  */
 __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					 struct socket_state *known)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -13,7 +15,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// elsewhere is a data plane whose packets have scope 0, and scope 1 or 2 by where on the loopback device they go.
+// elsewhere is a data plane whose packets have scope 0, and scope 1 or 2 by where on the loopback
+// device they go.
 func elsewhere(t *testing.T) *DataPlane {
 	t.Helper()
 	p := plane(t, 3)
@@ -83,7 +86,8 @@ func TestCachedScopesEndWithTheirAssignment(t *testing.T) {
 	}
 }
 
-// Processors that send by one socket, each to both remotes in turn, find the scopes of their own packets.
+// Processors that send by one socket, each to both remotes in turn, find the scopes of their own
+// packets.
 func TestProcessorsThatShareASocketFindTheirOwnScopes(t *testing.T) {
 	p := elsewhere(t)
 	for scope := range 3 {
@@ -116,8 +120,9 @@ func TestProcessorsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	}
 }
 
-// shareSocket sends by one socket from every processor, so many packets in a row to each of the two remotes in turn, and fails
-// where a scope has not counted its own packets; it returns their octets.
+// shareSocket sends by one socket from every processor, so many packets in a row to each of the two
+// remotes in turn, and fails where a scope has not counted its own packets; it returns their
+// octets.
 func shareSocket(t *testing.T, p *DataPlane, turns, each int) (octets [3]uint64) {
 	t.Helper()
 	fd := datagramSocket(t, p)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/internal/units"
 )
 
-// endedInterval sends the packet that ends an interval in which so many TCP senders were counted, and returns what is there
-// then. The interval has taken a second, or its least length where that is longer, unless the state has its start.
+// endedInterval sends the packet that ends an interval in which so many TCP senders were counted,
+// and returns what is there then. The interval has taken a second, or its least length where that
+// is longer, unless the state has its start.
 func endedInterval(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitFairShare) {
 	t.Helper()
 	return endedIntervalOf(t, Limit{Rate: rate}, limitLimitFairShare{Counted: counted}, state)
@@ -42,8 +45,9 @@ func endedIntervalOf(t *testing.T, l Limit, sharing limitLimitFairShare, state l
 	return state, sharing
 }
 
-// A fair rate that has fallen too far is nearly an equal part at once when the queue is gone, and no less than half of one
-// while a queue stands. Without senders that are known it only moves by its factor.
+// A fair rate that has fallen too far is nearly an equal part at once when the queue is gone, and
+// no less than half of one while a queue stands. Without senders that are known it only moves by
+// its factor.
 func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	const octets = 12_500_000 // a second's at 100 Mbit/s
 	for name, c := range map[string]struct {
@@ -71,8 +75,8 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	}
 }
 
-// A flow count continues over intervals in which some senders may not have sent: 16 super-packets at least, one and a
-// half for each, and one and a half segments for each of the slow ones before.
+// A flow count continues over intervals in which some senders may not have sent: 16 super-packets
+// at least, one and a half for each, and one and a half segments for each of the slow ones before.
 func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
@@ -96,7 +100,8 @@ func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	}
 }
 
-// An interval of somewhat more than the longest is no silence, after which nothing is known of the senders.
+// An interval of somewhat more than the longest is no silence, after which nothing is known of the
+// senders.
 func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
 		state := limitLimitState{IntervalLeastNs: uint64(ago)}
@@ -106,8 +111,9 @@ func TestSendersAreKnownForAnInterval(t *testing.T) {
 	}
 }
 
-// A packet that has read the clock before another one ended an interval, in an interrupt or on another processor, ends no interval of
-// 2^64 ns, after which nothing would be known of the senders and the fair rate were the highest.
+// A packet that has read the clock before another one ended an interval, in an interrupt or on
+// another processor, ends no interval of 2^64 ns, after which nothing would be known of the senders
+// and the fair rate were the highest.
 func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
 	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
@@ -119,9 +125,9 @@ func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	}
 }
 
-// The interval holds two of the largest super-packets at the fair rate, or two pairs of segments, which are acknowledged together,
-// as long as they have the size that a low rate leaves them. A longer one, of a cwnd that is not bounded, makes a quarter of a
-// second of it at most.
+// The interval holds two of the largest super-packets at the fair rate, or two pairs of segments,
+// which are acknowledged together, as long as they have the size that a low rate leaves them. A
+// longer one, of a cwnd that is not bounded, makes a quarter of a second of it at most.
 func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	const rate = 40_000 // octet/s of a flow
 	for largest, want := range map[uint64]time.Duration{
@@ -139,8 +145,9 @@ func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	}
 }
 
-// A connection request that is refused is sent again after half a second at the earliest, without ECN, and given up after
-// ten: as with other senders that have nothing else in flight, the queue of others does not hold it up.
+// A connection request that is refused is sent again after half a second at the earliest, without
+// ECN, and given up after ten: as with other senders that have nothing else in flight, the queue of
+// others does not hold it up.
 func TestConnectionRequestsPassAFullQueue(t *testing.T) {
 	client, server, address := path(t)
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second}
@@ -162,8 +169,8 @@ func TestConnectionRequestsPassAFullQueue(t *testing.T) {
 	}
 }
 
-// A flow that may send less than a segment in a mark threshold sends one at a time. Where other processes make round trips last,
-// there is room for two.
+// A flow that may send less than a segment in a mark threshold sends one at a time. Where other
+// processes make round trips last, there is room for two.
 func TestSlowFlowsSendSingleSegments(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	client, server, address := path(t)

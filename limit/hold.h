@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Holding back acknowledgements, by which an ingress limit stops a TCP sender for some milliseconds without a loss.
+ * Holding back acknowledgements, by which an ingress limit stops a TCP sender for some milliseconds
+ * without a loss.
  *
- * On a path of some microseconds even two segments in each round trip, TCP's least congestion window, are more than the
- * limit, whatever marks say. A sender that is not acknowledged stops with its window, and soon probes for a lost tail (RFC 8985
- * section 7): after two round trips and two milliseconds, rounded up to its clock's ticks, it sends a segment beyond its
- * congestion window, a new one where the receive window has room. The acknowledgement of that one acknowledges all, and the
- * sender goes on. So nothing was lost, nothing is sent again, and no window is reduced.
+ * On a path of some microseconds even two segments in each round trip, TCP's least congestion
+ * window, are more than the limit, whatever marks say. A sender that is not acknowledged stops with
+ * its window, and soon probes for a lost tail (RFC 8985 section 7): after two round trips and two
+ * milliseconds, rounded up to its clock's ticks, it sends a segment beyond its congestion window, a
+ * new one where the receive window has room. The acknowledgement of that one acknowledges all, and
+ * the sender goes on. So nothing was lost, nothing is sent again, and no window is reduced.
  *
- * It takes two segments in flight, since a single one may wait for the receiver's delayed acknowledgement and is probed for
- * 200 ms later, and room in the receive window: a sender that fills it, since its congestion window does not obey marks far
- * enough, sends its last segment again. Where that happens more often than not, and where holding back is not enough, the
- * limit drops.
+ * It takes two segments in flight, since a single one may wait for the receiver's delayed
+ * acknowledgement and is probed for 200 ms later, and room in the receive window: a sender that
+ * fills it, since its congestion window does not obey marks far enough, sends its last segment
+ * again. Where that happens more often than not, and where holding back is not enough, the limit
+ * drops.
  */
 #ifndef WEIR_LIMIT_HOLD_H
 #define WEIR_LIMIT_HOLD_H
@@ -24,7 +27,10 @@
 #define REPEAT 2              /* how much a probe without new data adds to what one with new data takes one from */
 #define REPEATS_MOST 8        /* a sender that has got there is held back again once refusals have made its window smaller */
 
-/* Begins to hold back acknowledgements; 0 if that is of no use. What arrives until the sender stops is passed. */
+/*
+ * Begins to hold back acknowledgements; 0 if that is of no use. What arrives until the sender stops
+ * is passed.
+ */
 static __always_inline __u32 hold(struct socket_state *known, const struct packet *p)
 {
 	if (!known->segment)
@@ -55,8 +61,8 @@ static __always_inline void judge_probe(struct socket_state *known, const struct
 }
 
 /*
- * Whether a packet that is about to leave is an acknowledgement to be held back. It is dropped: the next one says the same and
- * more. Data, signals and acknowledgements of a single segment leave.
+ * Whether a packet that is about to leave is an acknowledgement to be held back. It is dropped: the
+ * next one says the same and more. Data, signals and acknowledgements of a single segment leave.
  */
 static __always_inline __u32 held_back(struct __sk_buff *skb, const struct packet *p, struct socket_state *known)
 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -37,8 +39,9 @@ func (p *DataPlane) attachIngress() (err error) {
 	return pinLink(p.inward, p.dir, ingressPin)
 }
 
-// EndIngress detaches the program for ingress where no limit of that direction is left. The others are attached apart from it
-// and stay as they are. Killed half-way it has detached it, or can be called again.
+// EndIngress detaches the program for ingress where no limit of that direction is left. The others
+// are attached apart from it and stay as they are. Killed half-way it has detached it, or can be
+// called again.
 func (p *DataPlane) EndIngress() error {
 	if !p.ingress {
 		return nil
@@ -50,8 +53,9 @@ func (p *DataPlane) EndIngress() error {
 	if err != nil || attached == nil {
 		return err
 	}
-	// Not by its last reference alone, which the kernel would see to in its own time: a limit of ingress that comes at once would
-	// have two of them, and packets be charged twice. Linux before 5.10 knows no other way.
+	// Not by its last reference alone, which the kernel would see to in its own time: a limit of
+	// ingress that comes at once would have two of them, and packets be charged twice. Linux before
+	// 5.10 knows no other way.
 	if err = attached.Detach(); errors.Is(err, link.ErrNotSupported) {
 		err = nil
 	}
@@ -61,8 +65,8 @@ func (p *DataPlane) EndIngress() error {
 	return nil
 }
 
-// takeIngress removes the pin of the attachment for ingress and returns the attachment, whose last reference it now is; nil
-// where there is none.
+// takeIngress removes the pin of the attachment for ingress and returns the attachment, whose last
+// reference it now is; nil where there is none.
 func (p *DataPlane) takeIngress() (attached link.Link, err error) {
 	attached, p.inward, p.ingress = p.inward, nil, false
 	if p.dir == "" {

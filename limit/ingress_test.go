@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -8,7 +10,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// Packets that no limit is for meet no program at ingress, whichever comes first, the limit or the attachment.
+// Packets that no limit is for meet no program at ingress, whichever comes first, the limit or the
+// attachment.
 func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
 	set := func(t *testing.T, p *DataPlane, direction Direction) {
@@ -83,7 +86,8 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 	})
 }
 
-// With its last limit the program for ingress goes, whichever process has attached it, and comes again with the next.
+// With its last limit the program for ingress goes, whichever process has attached it, and comes
+// again with the next.
 func TestIngressIsDetachedWithItsLastLimit(t *testing.T) {
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
 	for _, way := range []string{"in this process", "pinned", "pinned and opened again"} {

@@ -45,7 +45,10 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* Gives a socket back the pacing rate that its application had set, and a congestion window without a bound. */
+/*
+ * Gives a socket back the pacing rate that its application had set, and a congestion window without
+ * a bound.
+ */
 SEC("iter/tcp")
 int limit_free(struct bpf_iter__tcp *ctx)
 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -37,7 +39,8 @@ func grammar() policy.Grammar {
 	return policy.Grammar{Room: roomName, Scope: scopeKeys{}, Treats: []string{Egress.String(), Ingress.String()}, Read: read, Warn: warn}
 }
 
-// read makes limits of a file's keys: first each scope's own, then what children have of their parents.
+// read makes limits of a file's keys: first each scope's own, then what children have of their
+// parents.
 func read(d *policy.Draft) {
 	own := make([]*Treatment, len(d.Scopes))
 	for i := range d.Scopes {
@@ -58,7 +61,8 @@ func read(d *policy.Draft) {
 	}
 }
 
-// check refuses thresholds that do not fit each other or the defaults of those left out, which follow from the rate.
+// check refuses thresholds that do not fit each other or the defaults of those left out, which
+// follow from the rate.
 func check(d *policy.Draft, s *policy.DraftScope, t *Treatment) {
 	for _, direction := range Directions {
 		if t.of(direction) == nil {
@@ -80,7 +84,8 @@ func readScope(d *policy.Draft, s *policy.DraftScope) *Treatment {
 	return &Treatment{Egress: readRate(d, s, Egress, keys.Egress), Ingress: readRate(d, s, Ingress, keys.Ingress), Loopback: keys.Loopback}
 }
 
-// readRate checks what can be seen of a direction alone; a child's part in its parent is seen to by share.
+// readRate checks what can be seen of a direction alone; a child's part in its parent is seen to by
+// share.
 func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) *Limit {
 	if f == nil {
 		return nil

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -83,7 +85,8 @@ func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
 	}
 }
 
-// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how fast.
+// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how
+// fast.
 func TestTenThousandScopesAreRead(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n")
@@ -121,7 +124,8 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 	}
 }
 
-// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts names every scope once.
+// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts
+// names every scope once.
 func FuzzParse(f *testing.F) {
 	f.Add(examplePolicy)
 	f.Add("version: 1\nscopes: {a: {host: true, egress: {rate: 1Mbit, burst: 1ms}}}")
@@ -214,8 +218,8 @@ func TestLongChainsAreRefused(t *testing.T) {
 	}
 }
 
-// A file is refused that asks for what the data plane cannot do: thresholds that do not fit each other, or the defaults of those
-// left out.
+// A file is refused that asks for what the data plane cannot do: thresholds that do not fit each
+// other, or the defaults of those left out.
 func TestThresholdsThatTheDataPlaneRefusesAreMistakes(t *testing.T) {
 	_, err := parse("p.yaml", []byte(`version: 1
 scopes:

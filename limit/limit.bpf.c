@@ -4,23 +4,26 @@
 /*
  * Limits the rate of scopes without building a queue.
  *
- * Every scope has a virtual queue: the time by which all admitted octets would have left a link of the scope's rate.
+ * Every scope has a virtual queue: the time by which all admitted octets would have left a link of
+ * the scope's rate.
  *
  *   now - burst        now            now + mark        now + drop - reserve   now + drop
  *        |--------------|----------------|-----------------------|-----------------|
  *         admit                           mark or reduce, with a  admit only small  drop
  *                                         rising probability      packets
  *
- * The queue is a number, advanced by compare-and-swap (GCRA), so packets never wait in it. TCP senders are kept below the
- * rate by explicit-rate pacing: every few milliseconds one packet updates the rate that a single flow of the scope may
- * use (RCP: up with the unused share of the rate, down with the queue), and the RTT callback of each socket sets it as
- * SO_MAX_PACING_RATE. Marks, reductions and drops are the safety net behind it.
+ * The queue is a number, advanced by compare-and-swap (GCRA), so packets never wait in it. TCP
+ * senders are kept below the rate by explicit-rate pacing: every few milliseconds one packet
+ * updates the rate that a single flow of the scope may use (RCP: up with the unused share of the
+ * rate, down with the queue), and the RTT callback of each socket sets it as SO_MAX_PACING_RATE.
+ * Marks, reductions and drops are the safety net behind it.
  *
- * What has arrived cannot be paced: at ingress receive windows (receive_window.h), marks and suppressed acknowledgements
- * (hold.h) slow senders down, and a drop, which is a loss there, spares what would stall them (stall.h).
+ * What has arrived cannot be paced: at ingress receive windows (receive_window.h), marks and
+ * suppressed acknowledgements (hold.h) slow senders down, and a drop, which is a loss there, spares
+ * what would stall them (stall.h).
  *
- * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass and reduce the
- * congestion window. Ingress: 1 pass, 0 drop.
+ * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass
+ * and reduce the congestion window. Ingress: 1 pass, 0 drop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -55,15 +58,18 @@ static __always_inline __u8 precedence_of_children(const struct charge *charges,
 }
 
 /*
- * Whether no more than its octets need be known of a packet whose scopes are prepaid: it is one segment of a stream of
- * which no acknowledgement is suppressed.
+ * Whether no more than its octets need be known of a packet whose scopes are prepaid: it is one
+ * segment of a stream of which no acknowledgement is suppressed.
  */
 static __always_inline __u32 needs_no_headers(const struct packet *p, const struct socket_state *known, __u32 direction)
 {
 	return known->stream && p->segments == 1 && !(direction == LIMIT_EGRESS ? known->segment : known->held);
 }
 
-/* Charges a packet to the scopes whose bit is set in which, one after another; the first that drops it is the last. */
+/*
+ * Charges a packet to the scopes whose bit is set in which, one after another; the first that drops
+ * it is the last.
+ */
 static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list, __u32 which,
 					 __u32 direction, __u32 parents, __u32 *dropped_before)
 {
@@ -86,7 +92,10 @@ static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct pac
 	return dropped;
 }
 
-/* Counts a packet in the scopes that were charged, or gives their charge back; returns the most that one wants done to it. */
+/*
+ * Counts a packet in the scopes that were charged, or gives their charge back; returns the most
+ * that one wants done to it.
+ */
 static __always_inline int settle_each(const struct packet *p, const struct charges *charges, __u32 dropped, __u32 dropped_before)
 {
 	int action = NOTHING;

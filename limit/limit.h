@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the limit data plane shares with Go, which bpf2go generates from here. A scope has two directions; the index of one
- * in every map is 2 * scope + direction.
+ * What the limit data plane shares with Go, which bpf2go generates from here. A scope has two
+ * directions; the index of one in every map is 2 * scope + direction.
  */
 #ifndef WEIR_LIMIT_H
 #define WEIR_LIMIT_H
@@ -27,7 +27,10 @@ enum limit_flags {
 	LIMIT_LOOPBACK = 8, /* charge loopback traffic too */
 };
 
-/* The algorithm's constants, which tunables.go sets before the programs are loaded, so that the verifier knows their values. */
+/*
+ * The algorithm's constants, which tunables.go sets before the programs are loaded, so that the
+ * verifier knows their values.
+ */
 struct limit_tunables {
 	/* Thresholds. */
 	__u32 small_octets;   /* octets on the wire; packets of no more may use the reserve: SYN, ACK, control */
@@ -111,7 +114,10 @@ struct limit_state {
 	__u64 interval_least_ns; /* the least length of it */
 };
 
-/* What a scope with a parent may use of it, and what a parent lets its children have. Written by the data plane alone. */
+/*
+ * What a scope with a parent may use of it, and what a parent lets its children have. Written by
+ * the data plane alone.
+ */
 struct limit_fair_share {
 	__s64 guaranteed_ns;    /* virtual finish time of the last packet at rate min, CLOCK_MONOTONIC */
 	__u64 allowed;          /* octet/s that a child may use now; 0 before its first interval */

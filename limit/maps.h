@@ -20,8 +20,9 @@ struct sampled_read {
 };
 
 /*
- * Octets that scopes were charged for and that a socket has not sent yet (quota.h). A packet takes octets by compare-and-swap of
- * the word, so that what it has read beside belongs to it; the number is odd while the rest is renewed.
+ * Octets that scopes were charged for and that a socket has not sent yet (quota.h). A packet takes
+ * octets by compare-and-swap of the word, so that what it has read beside belongs to it; the number
+ * is odd while the rest is renewed.
  */
 struct quota {
 	__u64 word;     /* how often it was renewed, twice, and octets left in the low half */
@@ -131,7 +132,10 @@ struct {
 	__type(value, struct limit_counters);
 } limit_counts SEC(".maps");
 
-/* Round-trip times of the scopes' TCP connections, by scope: their paths are one in both directions. */
+/*
+ * Round-trip times of the scopes' TCP connections, by scope: their paths are one in both
+ * directions.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

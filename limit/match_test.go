@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -14,7 +16,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// marked limits both directions of scope 1 for mark 1 and of scope 2 for mark 2, to a rate that holds nothing up.
+// marked limits both directions of scope 1 for mark 1 and of scope 2 for mark 2, to a rate that
+// holds nothing up.
 func marked(t *testing.T, scopes int) *DataPlane {
 	t.Helper()
 	p := plane(t, scopes)

@@ -27,7 +27,10 @@ static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 	return mean ? (((1 << shift) - 1) * (__u64)mean + rtt_us) >> shift : rtt_us;
 }
 
-/* Counts a TCP sender, and how long its round trips are, once in a flow count of its scope; fair.h uses them. */
+/*
+ * Counts a TCP sender, and how long its round trips are, once in a flow count of its scope; fair.h
+ * uses them.
+ */
 static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 rtt_us)
 {
 	__u32 flow_count = state->flow_count + 1;
@@ -45,8 +48,8 @@ static __always_inline void count_flow(__u32 *counted, __u32 index, const struct
 }
 
 /*
- * A parent's fair rate is that of a flow of its own. It does not hold for flows of its children, whose weights differ: they get
- * their fair share through what the child may use.
+ * A parent's fair rate is that of a flow of its own. It does not hold for flows of its children,
+ * whose weights differ: they get their fair share through what the child may use.
  */
 static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 rtt_us)
 {
@@ -81,8 +84,9 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 }
 
 /*
- * Whether a socket's option is worth reading: what it should be has changed by 1.6 %, or it is every 16th callback, so that
- * what the application sets meanwhile is seen. Reading takes longer than all else in a callback.
+ * Whether a socket's option is worth reading: what it should be has changed by 1.6 %, or it is
+ * every 16th callback, so that what the application sets meanwhile is seen. Reading takes longer
+ * than all else in a callback.
  */
 static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 value)
 {
@@ -117,16 +121,18 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct socket_state *
 }
 
 /*
- * Bounds the congestion window to two round trips and a mark threshold at the fair rate. Pacing keeps the rate without
- * it, but TCP sends up to half its cwnd as one super-packet, and on short paths up to 64 KiB whatever the pace: 52 ms at
- * 10 Mbit/s, beyond every threshold.
+ * Bounds the congestion window to two round trips and a mark threshold at the fair rate. Pacing
+ * keeps the rate without it, but TCP sends up to half its cwnd as one super-packet, and on short
+ * paths up to 64 KiB whatever the pace: 52 ms at 10 Mbit/s, beyond every threshold.
  *
- * The least cwnd is for delayed acknowledgements. A flow that may send less than a segment in a mark threshold has one of
- * three segments, which it sends one by one: there are so many such flows that pairs, should they meet, fill the queue.
+ * The least cwnd is for delayed acknowledgements. A flow that may send less than a segment in a
+ * mark threshold has one of three segments, which it sends one by one: there are so many such flows
+ * that pairs, should they meet, fill the queue.
  *
- * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a cwnd that another
- * bottleneck keeps below the bound grows as if there were none. A cwnd that is twice the bound all the same, of a socket
- * that was open before or whose reduction was undone, takes the threshold when its next reduction ends.
+ * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a
+ * cwnd that another bottleneck keeps below the bound grows as if there were none. A cwnd that is
+ * twice the bound all the same, of a socket that was open before or whose reduction was undone,
+ * takes the threshold when its next reduction ends.
  */
 static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
@@ -147,7 +153,10 @@ static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct socket_s
 		return;
 	if (!bpf_setsockopt(ops, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &value, sizeof(value)))
 		known->cwnd = value;
-	/* Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel rejects this. */
+	/*
+	 * Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel
+	 * rejects this.
+	 */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));
 }

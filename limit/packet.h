@@ -18,7 +18,10 @@ struct packet {
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
-/* Reads the headers into a packet that has nothing but its segments, and returns its protocol. Global like find_rest, since it has two callers. */
+/*
+ * Reads the headers into a packet that has nothing but its segments, and returns its protocol.
+ * Global like find_rest, since it has two callers.
+ */
 __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;

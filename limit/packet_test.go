@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -49,7 +51,8 @@ func plane(t *testing.T, scopes int) *DataPlane {
 	return p
 }
 
-// datagram builds a UDP packet with so many octets of payload behind an Ethernet header; tos holds DSCP and ECN.
+// datagram builds a UDP packet with so many octets of payload behind an Ethernet header; tos holds
+// DSCP and ECN.
 func datagram(t *testing.T, ipv6 bool, tos uint8, payload int) []byte {
 	t.Helper()
 	ethernet := &layers.Ethernet{SrcMAC: []byte{2, 0, 0, 0, 0, 1}, DstMAC: []byte{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4}
@@ -86,8 +89,8 @@ func send(t *testing.T, program *ebpf.Program, frame []byte) (uint32, []byte) {
 	return verdict, run.DataOut
 }
 
-// slow is a rate at which nothing drains during a test: one packet of 1000 wire octets costs 125 ms, and the thresholds
-// are chosen in packets of that size.
+// slow is a rate at which nothing drains during a test: one packet of 1000 wire octets costs 125
+// ms, and the thresholds are chosen in packets of that size.
 func slow(burst, mark, drop int) Limit {
 	const each = 125 * time.Millisecond
 	return Limit{Rate: MinRate, Burst: time.Duration(burst) * each, Mark: time.Duration(mark) * each, Drop: time.Duration(drop)*each + each/2,
@@ -104,12 +107,14 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// drained is how many packets the slow queue may have drained since the test began to fill it, half a packet of slack included.
+// drained is how many packets the slow queue may have drained since the test began to fill it, half
+// a packet of slack included.
 func drained(since time.Time) uint64 {
 	return uint64(time.Since(since)/(125*time.Millisecond/2)+1) / 2
 }
 
-// payload makes a datagram of 1000 wire octets, Ethernet header included, and of no more than 128 otherwise.
+// payload makes a datagram of 1000 wire octets, Ethernet header included, and of no more than 128
+// otherwise.
 const (
 	payload4 = 1000 - 14 - 20 - 8
 	payload6 = 1000 - 14 - 40 - 8
@@ -138,7 +143,8 @@ func TestQueueAdmitsExactlyBurstAndThreshold(t *testing.T) {
 					t.Fatalf("verdict %d of a datagram", verdict)
 				}
 			}
-			// Burst 4, drop threshold 30.5 less the reserve of 2: whole packets are admitted while the queue ends at or below it.
+			// Burst 4, drop threshold 30.5 less the reserve of 2: whole packets are admitted while
+			// the queue ends at or below it.
 			if least, most := uint64(32), 32+drained(began); admitted < least || admitted > most {
 				t.Errorf("admitted %d of 100, want %d to %d", admitted, least, most)
 			}
@@ -180,7 +186,8 @@ func TestMarksReachOnlyPacketsThatAreECNCapable(t *testing.T) {
 	for _, ipv6 := range []bool{false, true} {
 		for ecn := range uint8(4) {
 			p := plane(t, 1)
-			// The mark threshold is passed at once; near the drop threshold the probability is close to one.
+			// The mark threshold is passed at once; near the drop threshold the probability is
+			// close to one.
 			if err := p.Set(0, Egress, slow(1, 1, 400)); err != nil {
 				t.Fatal(err)
 			}

@@ -2,14 +2,16 @@
 /*
  * TCP senders that pause, and catch up.
  *
- * A call waits for its answer before the next. Pacing bridges that: TCP fixes when the next super-packet may leave as one
- * leaves, so that the round trip passes within its time. But where a process then waits for its processor the time is over
- * and others use the rate, hundreds of times a second on a busy machine. So it is kept for how long a sender is behind: the
- * time that passes less what its octets take at the fair rate. Until it has caught up it is paced faster.
+ * A call waits for its answer before the next. Pacing bridges that: TCP fixes when the next
+ * super-packet may leave as one leaves, so that the round trip passes within its time. But where a
+ * process then waits for its processor the time is over and others use the rate, hundreds of times
+ * a second on a busy machine. So it is kept for how long a sender is behind: the time that passes
+ * less what its octets take at the fair rate. Until it has caught up it is paced faster.
  *
- * It is behind by a mark threshold at most: if all of a scope's senders catch up at once, their queue is no longer than that,
- * less what the scope was not used for meanwhile. It is ahead by as much at most, so that pauses that are few against what it
- * sends, as those of large calls, make no difference. One that has had nothing to send for longer is neither.
+ * It is behind by a mark threshold at most: if all of a scope's senders catch up at once, their
+ * queue is no longer than that, less what the scope was not used for meanwhile. It is ahead by as
+ * much at most, so that pauses that are few against what it sends, as those of large calls, make no
+ * difference. One that has had nothing to send for longer is neither.
  */
 #ifndef WEIR_LIMIT_PAUSE_H
 #define WEIR_LIMIT_PAUSE_H
@@ -23,8 +25,9 @@
 #define PAUSE_LEAST 16 /* frames of a mark threshold at the fair rate; with fewer a call is long against its pauses */
 
 /*
- * Measures for how long the socket is behind, ns, most at most; below 0 it is ahead. Its octets take their time at the fair
- * rate of then or now, whichever is lower: they were paced at that of then.
+ * Measures for how long the socket is behind, ns, most at most; below 0 it is ahead. Its octets
+ * take their time at the fair rate of then or now, whichever is lower: they were paced at that of
+ * then.
  */
 static __always_inline __s64 measure_behind(struct bpf_sock_ops *ops, struct socket_state *known, __u64 fair, __s64 most)
 {
@@ -45,7 +48,10 @@ static __always_inline __s64 measure_behind(struct bpf_sock_ops *ops, struct soc
 	return behind;
 }
 
-/* What the socket may be paced at, octet/s: the fair rate, and more while it catches up, the scope's rate at most. */
+/*
+ * What the socket may be paced at, octet/s: the fair rate, and more while it catches up, the
+ * scope's rate at most.
+ */
 static __always_inline __u64 catching_up(struct bpf_sock_ops *ops, struct socket_state *known, const struct allowance *allowed)
 {
 	__u64 fair = allowed->rate, most = allowed->ahead_ns;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -39,7 +41,8 @@ func (c *caller) limit(t *testing.T, l Limit, fair uint64) {
 	}
 }
 
-// call sends a segment and waits for the answer, so that all has been acknowledged and an RTT sample was taken.
+// call sends a segment and waits for the answer, so that all has been acknowledged and an RTT
+// sample was taken.
 func (c *caller) call(t *testing.T) {
 	t.Helper()
 	message := make([]byte, 1000)
@@ -55,7 +58,8 @@ func (c *caller) call(t *testing.T) {
 	}
 }
 
-// pacedAfter changes what the data plane keeps of the socket, and returns the rate that the next call has it paced at.
+// pacedAfter changes what the data plane keeps of the socket, and returns the rate that the next
+// call has it paced at.
 func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64 {
 	t.Helper()
 	var state limitSocketState
@@ -75,9 +79,10 @@ func (c *caller) pacedAfter(t *testing.T, change func(*limitSocketState)) uint64
 	return uint64(uint32(rate))
 }
 
-// A sender that is behind the fair rate is paced faster by a quarter of it for each eighth of a mark threshold, three times the
-// fair rate and the scope's own rate at most, but not where a mark threshold holds a few packets of it. The state of the
-// socket says how far it is behind; the mark threshold is so long that the time of a call makes no difference.
+// A sender that is behind the fair rate is paced faster by a quarter of it for each eighth of a
+// mark threshold, three times the fair rate and the scope's own rate at most, but not where a mark
+// threshold holds a few packets of it. The state of the socket says how far it is behind; the mark
+// threshold is so long that the time of a call makes no difference.
 func TestSenderThatIsBehindCatchesUp(t *testing.T) {
 	const (
 		octets = 3_000_000_000 // a second's of the scope; SO_MAX_PACING_RATE has 32 bits

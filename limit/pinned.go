@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -16,8 +18,8 @@ import (
 	"weir/internal/match"
 )
 
-// Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this process has ended. It makes
-// the folder. A pin that fails half-way leaves nothing.
+// Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this
+// process has ended. It makes the folder. A pin that fails half-way leaves nothing.
 func (p *DataPlane) Pin(dir string) error {
 	if err := CanPin(dir); err != nil {
 		return err
@@ -32,8 +34,9 @@ func (p *DataPlane) Pin(dir string) error {
 	return err
 }
 
-// ForFiles is the advice to one who may not open or make a file or a pin that limits outlive their process by. They are the first
-// user's, usually root's, which the rights to BPF do not open; a time of change is set by the owner alone.
+// ForFiles is the advice to one who may not open or make a file or a pin that limits outlive their
+// process by. They are the first user's, usually root's, which the rights to BPF do not open; a
+// time of change is set by the owner alone.
 const ForFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
 // filePermission is permission for what is done to pins.
@@ -44,8 +47,8 @@ func filePermission(err error) error {
 	return permission(err)
 }
 
-// CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is mounted on /sys/fs/bpf, that is
-// a folder of sysfs, in which not even root may make another.
+// CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is
+// mounted on /sys/fs/bpf, that is a folder of sysfs, in which not even root may make another.
 func CanPin(dir string) error {
 	for ; ; dir = filepath.Dir(dir) {
 		var found unix.Statfs_t
@@ -86,7 +89,8 @@ func (p *DataPlane) pinAll(dir string) error {
 	return nil
 }
 
-// ingressPin is the number of the pinned attachment for ingress, which comes last, and comes and goes by itself.
+// ingressPin is the number of the pinned attachment for ingress, which comes last, and comes and
+// goes by itself.
 const ingressPin = 2
 
 func linkPin(number int) string { return fmt.Sprintf("link-%d", number) }
@@ -98,7 +102,8 @@ func pinLink(attached link.Link, dir string, number int) error {
 	return nil
 }
 
-// maps are the maps that outlive the process, by name. The sockets' storage lives with the programs and the sockets.
+// maps are the maps that outlive the process, by name. The sockets' storage lives with the programs
+// and the sockets.
 func (p *DataPlane) maps() map[string]**ebpf.Map {
 	all := match.Fields(&p.objects.limitMaps)
 	delete(all, limitMapLimitSockets)
@@ -111,11 +116,13 @@ func mapPin(name string) string {
 	return short
 }
 
-// ErrOtherVersion says that the limits in force were pinned by a version of Weir whose maps are laid out differently.
+// ErrOtherVersion says that the limits in force were pinned by a version of Weir whose maps are
+// laid out differently.
 var ErrOtherVersion = errors.New("the limits in force are those of another version of Weir")
 
-// LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is fs.ErrNotExist where
-// nothing is pinned, or only a part, and ErrOtherVersion where this version cannot read it.
+// LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is
+// fs.ErrNotExist where nothing is pinned, or only a part, and ErrOtherVersion where this version
+// cannot read it.
 //
 // Only with AttachedTo can it be given limits of a direction that no limit was set for before.
 func LoadPinned(dir string) (*DataPlane, error) {
@@ -152,7 +159,8 @@ func (p *DataPlane) openMaps(dir string) error {
 		path := filepath.Join(dir, mapPin(name))
 		opened, err := ebpf.LoadPinnedMap(path, nil)
 		if errors.Is(err, fs.ErrNotExist) && attachmentsPinned(dir) {
-			// Attachments are pinned last: where they are, every map of that version is, unless they came after the first look.
+			// Attachments are pinned last: where they are, every map of that version is, unless
+			// they came after the first look.
 			if opened, err = ebpf.LoadPinnedMap(path, nil); errors.Is(err, fs.ErrNotExist) && attachmentsPinned(dir) {
 				return other
 			}
@@ -173,8 +181,8 @@ func attachmentsPinned(dir string) bool {
 	return len(pins) > 0
 }
 
-// LoadForRelease opens as much of what Pin has left under dir as Free needs, whichever version of Weir has left it. The error
-// is fs.ErrNotExist where nothing is pinned.
+// LoadForRelease opens as much of what Pin has left under dir as Free needs, whichever version of
+// Weir has left it. The error is fs.ErrNotExist where nothing is pinned.
 func LoadForRelease(dir string) (*DataPlane, error) {
 	pins, err := os.ReadDir(dir)
 	if err == nil && len(pins) == 0 {
@@ -188,8 +196,9 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 	return p, nil
 }
 
-// Attached says whether all attachments that the limits pinned under dir need are in place: a cgroup that was removed takes
-// them with it, and a process killed between two pins, or two removals of pins, leaves some of them.
+// Attached says whether all attachments that the limits pinned under dir need are in place: a
+// cgroup that was removed takes them with it, and a process killed between two pins, or two
+// removals of pins, leaves some of them.
 func Attached(dir string) (bool, error) {
 	hooks, err := pinnedHooks(dir)
 	if err != nil || !hooks[ebpf.AttachCGroupInetEgress] || !hooks[ebpf.AttachCGroupSockOps] {
@@ -198,8 +207,8 @@ func Attached(dir string) (bool, error) {
 	return hooks[ebpf.AttachCGroupInetIngress] || !pinnedIngress(dir), nil
 }
 
-// pinnedHooks are those at which attachments pinned under dir are in place. Another process may remove pins meanwhile: what has
-// gone since the folder was read is not there.
+// pinnedHooks are those at which attachments pinned under dir are in place. Another process may
+// remove pins meanwhile: what has gone since the folder was read is not there.
 func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	pins, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +230,8 @@ func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	return hooks, nil
 }
 
-// pinnedHook is the hook of one pinned attachment, and whether it is in place: there, and not ended by hand or with its cgroup.
+// pinnedHook is the hook of one pinned attachment, and whether it is in place: there, and not ended
+// by hand or with its cgroup.
 func pinnedHook(pin string) (hook ebpf.AttachType, attached bool, err error) {
 	opened, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -242,8 +252,8 @@ func pinnedHook(pin string) (hook ebpf.AttachType, attached bool, err error) {
 	return ebpf.AttachType(group.AttachType), true, nil
 }
 
-// pinnedIngress says whether a limit pinned under dir is one of ingress; not where another version has pinned them, which
-// LoadPinned tells.
+// pinnedIngress says whether a limit pinned under dir is one of ingress; not where another version
+// has pinned them, which LoadPinned tells.
 func pinnedIngress(dir string) bool {
 	plane, err := LoadPinned(dir)
 	if err != nil {
@@ -254,11 +264,12 @@ func pinnedIngress(dir string) bool {
 	return err != nil || limited
 }
 
-// Detach ends the attachments that are pinned under dir, and with them all effect on packets; the rest stays for Free.
+// Detach ends the attachments that are pinned under dir, and with them all effect on packets; the
+// rest stays for Free.
 func Detach(dir string) error { return unpin(dir, "link-*") }
 
-// Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half a data plane. A missing
-// folder is no error.
+// Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half
+// a data plane. A missing folder is no error.
 func Unpin(dir string) error {
 	if err := errors.Join(Detach(dir), unpin(dir, "*")); err != nil {
 		return err

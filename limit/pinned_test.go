@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -120,8 +122,8 @@ func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
 	}
 }
 
-// A pin that another process removes between the reading of the folder and its opening is not there. What stands for it here is
-// one that leads nowhere.
+// A pin that another process removes between the reading of the folder and its opening is not
+// there. What stands for it here is one that leads nowhere.
 func TestAPinThatHasJustGoneIsNoError(t *testing.T) {
 	dir := pins(t)
 	p, _ := limited(t, slow(4, 50, 60), slow(4, 20, 30))
@@ -159,8 +161,8 @@ func udpSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	return sink.LocalAddr().String()
 }
 
-// talk connects, and then for every line sends some data, waits for the answer and reports the socket's pacing rate and the
-// clamp of its receive window.
+// talk connects, and then for every line sends some data, waits for the answer and reports the
+// socket's pacing rate and the clamp of its receive window.
 func talk(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')

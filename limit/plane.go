@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -29,8 +31,9 @@ func (p *hostPlane) InPlace(room.State) (bool, error) {
 	return opened.Active(), nil
 }
 
-// Apply leads the data plane from one state to another. What is the same in both states is left alone, unless the data plane has
-// never been filled: then everything is set, and nothing takes effect before the end.
+// Apply leads the data plane from one state to another. What is the same in both states is left
+// alone, unless the data plane has never been filled: then everything is set, and nothing takes
+// effect before the end.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	plane, fresh, err := p.open()
 	if err != nil {
@@ -109,8 +112,8 @@ func put(plane *DataPlane, b room.Bound) error {
 	return nil
 }
 
-// arrange leads the data plane's tree of scopes from one state to another, parents before their children. Where no scope has
-// a parent it does nothing.
+// arrange leads the data plane's tree of scopes from one state to another, parents before their
+// children. Where no scope has a parent it does nothing.
 func arrange(plane *DataPlane, have, want room.State) error {
 	stays, named := want.ByIndex(), want.ByName()
 	for _, b := range have.Scopes {
@@ -142,7 +145,8 @@ func arrange(plane *DataPlane, have, want room.State) error {
 	return nil
 }
 
-// open opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the latter.
+// open opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the
+// latter.
 func (p *hostPlane) open() (opened *DataPlane, fresh bool, err error) {
 	in, err := Attached(p.host.Pins)
 	if err == nil && in {
@@ -151,7 +155,8 @@ func (p *hostPlane) open() (opened *DataPlane, fresh bool, err error) {
 		}
 		return opened, false, err
 	}
-	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no use.
+	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no
+	// use.
 	if err := Unpin(p.host.Pins); err != nil {
 		return nil, false, err
 	}
@@ -169,7 +174,8 @@ func (p *hostPlane) open() (opened *DataPlane, fresh bool, err error) {
 	return opened, true, nil
 }
 
-// Follow has the open sockets of a network namespace paced that was in nobody's sight when the data plane was attached.
+// Follow has the open sockets of a network namespace paced that was in nobody's sight when the data
+// plane was attached.
 func (p *hostPlane) Follow(ns *netns.Namespace) error {
 	opened, err := LoadPinned(p.host.Pins)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -18,7 +20,8 @@ func spineHost(t *testing.T) room.Host {
 		Namespaces: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// bound is what the spine makes of the scopes of a policy: numbered as in index, those that are not there from its length on.
+// bound is what the spine makes of the scopes of a policy: numbered as in index, those that are not
+// there from its length on.
 func bound(t *testing.T, h room.Host, index map[string]int, text string) (all room.State) {
 	t.Helper()
 	p, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+text))
@@ -112,7 +115,8 @@ func holdsParents(t *testing.T, h room.Host, have room.State, why string) {
 	}
 }
 
-// A data plane that a crash has left attached and empty is filled, though what is in force and what is wanted are the same.
+// A data plane that a crash has left attached and empty is filled, though what is in force and what
+// is wanted are the same.
 func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	h := spineHost(t)
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -20,8 +22,9 @@ import (
 	"weir/internal/testutil"
 )
 
-// A TCP sender whose packet is refused sends it again with the next acknowledgement. With nothing in flight none will come:
-// it waits for its probe timer, of 200 ms at least whatever the round-trip time. The talk's tail latencies came from there.
+// A TCP sender whose packet is refused sends it again with the next acknowledgement. With nothing
+// in flight none will come: it waits for its probe timer, of 200 ms at least whatever the
+// round-trip time. The talk's tail latencies came from there.
 
 // ask connects, and then for every number of octets sends as many and reads as many.
 func ask(in io.Reader, out io.Writer) error {
@@ -57,7 +60,8 @@ func ask(in io.Reader, out io.Writer) error {
 	}
 }
 
-// asker is a TCP connection from inside scope 0 to an echo. Nothing of it is in flight between two questions.
+// asker is a TCP connection from inside scope 0 to an echo. Nothing of it is in flight between two
+// questions.
 type asker struct {
 	plane          *DataPlane
 	client, server *netns.Namespace
@@ -65,7 +69,8 @@ type asker struct {
 	answers        *bufio.Scanner
 }
 
-// modes are the talk's algorithm and Weir's. Their thresholds are so far away that nothing drains to speak of.
+// modes are the talk's algorithm and Weir's. Their thresholds are so far away that nothing drains
+// to speak of.
 func modes() map[string]Limit {
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	classic := l
@@ -152,7 +157,8 @@ func readNet(t *testing.T, ns *netns.Namespace, name string) (text string) {
 	return text
 }
 
-// netCount returns a namespace's counter from netstat or snmp, where a line of names comes before one of values.
+// netCount returns a namespace's counter from netstat or snmp, where a line of names comes before
+// one of values.
 func netCount(t *testing.T, ns *netns.Namespace, file, name string) uint64 {
 	t.Helper()
 	var names []string
@@ -171,8 +177,9 @@ func netCount(t *testing.T, ns *netns.Namespace, file, name string) uint64 {
 	return 0
 }
 
-// Beyond the ceiling, four drop thresholds, the data plane refuses what a sender with nothing in flight has, as the talk's
-// algorithm does at one: TCP then waits for its probe timer, and each probe that is refused as well makes it wait again.
+// Beyond the ceiling, four drop thresholds, the data plane refuses what a sender with nothing in
+// flight has, as the talk's algorithm does at one: TCP then waits for its probe timer, and each
+// probe that is refused as well makes it wait again.
 func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +212,8 @@ func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 	}
 }
 
-// Where packets in flight are refused, those of a sender with nothing in flight are not, so no sender waits for that timer.
+// Where packets in flight are refused, those of a sender with nothing in flight are not, so no
+// sender waits for that timer.
 func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +226,8 @@ func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 				a.answered(t)
 			}
 			after := counters(t, a.plane, 0)
-			// On a machine that takes too long TCP sends what is in flight again, and the answer, which is acknowledged again.
+			// On a machine that takes too long TCP sends what is in flight again, and the answer,
+			// which is acknowledged again.
 			again := netCount(t, a.client, "netstat", "TCPRetransFail") + netCount(t, a.server, "snmp", "RetransSegs")
 			if after.Refused > again {
 				t.Errorf("%d packets were refused, and %d were sent again", after.Refused, again)

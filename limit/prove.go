@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -10,7 +12,8 @@ import (
 )
 
 const (
-	// proofFlows is how many TCP connections share a scope; at rates below severalFrom there is one, whose packets are far apart.
+	// proofFlows is how many TCP connections share a scope; at rates below severalFrom there is
+	// one, whose packets are far apart.
 	proofFlows  = 4
 	severalFrom = 10_000_000
 	// offeredUDP is what a UDP flow sends, as a multiple of the promise.
@@ -73,7 +76,8 @@ func shortest(promise units.BitRate) time.Duration {
 	return time.Duration(fewestPackets * float64(frameOctets) * 8e9 / float64(promise))
 }
 
-// tighter names a scope that the traffic of s belongs to as well and that may allow less; "" for none.
+// tighter names a scope that the traffic of s belongs to as well and that may allow less; "" for
+// none.
 func tighter(s policy.Scope, d Direction, around []policy.Scope) string {
 	promise := treatmentOf(s).of(d).Rate
 	for _, other := range around {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -12,16 +14,19 @@ import (
 const (
 	below = 0.02
 	above = 0.01
-	// foreign is how much more than what arrived a scope must have been charged before that counts as other traffic of its
-	// own: acknowledgements of a peer on the same host are charged to the host's scope too.
+	// foreign is how much more than what arrived a scope must have been charged before that counts
+	// as other traffic of its own: acknowledgements of a peer on the same host are charged to the
+	// host's scope too.
 	foreign = 0.02
 	// uncharged is the part of what arrived that may miss in the scope's counters.
 	uncharged = 0.02
-	// busyLimit is the share of processor time above which too low a rate says nothing about the limit.
+	// busyLimit is the share of processor time above which too low a rate says nothing about the
+	// limit.
 	busyLimit = 0.97
 )
 
-// valueOf is what counts: what arrived, or what the scope was charged if it clearly had other traffic too.
+// valueOf is what counts: what arrived, or what the scope was charged if it clearly had other
+// traffic too.
 func valueOf(s room.Sample) float64 {
 	if s.Quotient > 1+foreign {
 		return s.Charged
@@ -29,7 +34,8 @@ func valueOf(s room.Sample) float64 {
 	return s.Received
 }
 
-// judge compares what was measured with the promise. Tighter is another scope that may allow less, in words.
+// judge compares what was measured with the promise. Tighter is another scope that may allow less,
+// in words.
 func judge(promise units.BitRate, samples []room.Sample, c room.Circumstances, tighter string) (room.Verdict, string) {
 	values := make([]float64, len(samples))
 	var busy, quotient float64

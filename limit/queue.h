@@ -9,13 +9,19 @@
 #define US_SHIFT 35
 #define US_RECIPROCAL 274877907 /* 2^US_SHIFT / 125, rounded up: us = ns / 8 / 125 */
 
-/* When a queue that ended at old ends with cost ns more; a scope that was idle has run ahead by its burst, to floor, at most. */
+/*
+ * When a queue that ended at old ends with cost ns more; a scope that was idle has run ahead by its
+ * burst, to floor, at most.
+ */
 static __always_inline __s64 ends_after(__s64 old, __s64 floor, __s64 cost)
 {
 	return (old < floor ? floor : old) + cost;
 }
 
-/* Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns, admitted or not. */
+/*
+ * Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns,
+ * admitted or not.
+ */
 static __always_inline __s64 admit(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
 				    __s64 limit, struct limit_counters *count)
 {
@@ -51,7 +57,10 @@ static __always_inline __u32 bucket(__s64 queue_ns)
 {
 	if (queue_ns < 2000)
 		return 0;
-	/* A division takes as long as a compare-and-swap. The product is exact up to 39 s, and within 1 us up to 4 minutes. */
+	/*
+	 * A division takes as long as a compare-and-swap. The product is exact up to 39 s, and within 1
+	 * us up to 4 minutes.
+	 */
 	return bucket_of(((__u64)queue_ns >> 3) * US_RECIPROCAL >> US_SHIFT);
 }
 

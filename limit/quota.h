@@ -2,12 +2,13 @@
 /*
  * Prepaid quota: octets that a socket has been charged for in advance.
  *
- * Charging a packet takes the clock and two locked operations a scope, for nothing where a scope is not near its limit.
- * There, ahead by half of its burst or more and with its fair rate at its highest, a socket that keeps sending is charged
- * for its next packets together with this one. Until the end of the kernel's next tick they are passed and counted in the
- * scopes that are far from their limits; the others are charged for each. No packet passes a scope that was not charged
- * for it, and what is left in the end expires. Processors that prepay at once do not see each other, so a scope's
- * sockets hold half its burst and a sixteenth of it per processor at most.
+ * Charging a packet takes the clock and two locked operations a scope, for nothing where a scope is
+ * not near its limit. There, ahead by half of its burst or more and with its fair rate at its
+ * highest, a socket that keeps sending is charged for its next packets together with this one.
+ * Until the end of the kernel's next tick they are passed and counted in the scopes that are far
+ * from their limits; the others are charged for each. No packet passes a scope that was not charged
+ * for it, and what is left in the end expires. Processors that prepay at once do not see each
+ * other, so a scope's sockets hold half its burst and a sixteenth of it per processor at most.
  */
 #ifndef WEIR_LIMIT_QUOTA_H
 #define WEIR_LIMIT_QUOTA_H
@@ -45,8 +46,8 @@ static __always_inline __u64 number(__u64 word)
 }
 
 /*
- * Pays for a packet of the scopes in list by the socket's quota, but for those in paid->each. 0 where that does not suffice: then
- * all are to be charged.
+ * Pays for a packet of the scopes in list by the socket's quota, but for those in paid->each. 0
+ * where that does not suffice: then all are to be charged.
  */
 static __always_inline int spend_quota(struct __sk_buff *skb, const struct packet *p, __u64 list, __u64 where, struct quota *quota,
 				 struct payment *paid)
@@ -101,9 +102,10 @@ static __always_inline void count_prepaid(const struct packet *p, __u64 list, co
 }
 
 /*
- * Begins to renew_quota a quota, which nobody can spend then; 0 if another processor does. What was spent is added to the rates that
- * its scopes measure, and decides how much the next may be: as much as was used of one that has expired, or twice what was paid for
- * one that has not. Global like charge_scope, to be verified once.
+ * Begins to renew_quota a quota, which nobody can spend then; 0 if another processor does. What was
+ * spent is added to the rates that its scopes measure, and decides how much the next may be: as
+ * much as was used of one that has expired, or twice what was paid for one that has not. Global
+ * like charge_scope, to be verified once.
  */
 __attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generation, __u32 direction)
 {
@@ -157,10 +159,11 @@ static __always_inline void charge_prepaid(__u32 index, __u64 octets)
 }
 
 /*
- * Charges scopes that have just admitted a packet for the socket's next packets too, for as many octets as follow
- * from the last quota: those that are far from their limits and let a socket have two packets or more, and in which a packet has as many
- * octets as in the first of them. Where others are charged for each packet, so are those in shadow, for what another drops in
- * shadow they do not count.
+ * Charges scopes that have just admitted a packet for the socket's next packets too, for as many
+ * octets as follow from the last quota: those that are far from their limits and let a socket have
+ * two packets or more, and in which a packet has as many octets as in the first of them. Where
+ * others are charged for each packet, so are those in shadow, for what another drops in shadow they
+ * do not count.
  */
 static __always_inline void prepay(const struct charges *charges, struct quota *quota, __u64 list, __u64 where)
 {
@@ -199,8 +202,9 @@ static __always_inline void prepay(const struct charges *charges, struct quota *
 }
 
 /*
- * Renews the quota for packets of the scopes in list, which have charged or dropped this one; how is the direction, BEGUN and
- * DROPPED. Where no scope is far from its limit it is left alone. Global too.
+ * Renews the quota for packets of the scopes in list, which have charged or dropped this one; how
+ * is the direction, BEGUN and DROPPED. Where no scope is far from its limit it is left alone.
+ * Global too.
  */
 __attribute__((noinline)) int renew_quota(const struct charges *charges, struct quota *quota, __u64 list, __u64 where, __u32 how)
 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -14,7 +16,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for quotaMost of them in advance.
+// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for
+// quotaMost of them in advance.
 const (
 	quotaCost = 125 * time.Millisecond
 	quotaMost = 25
@@ -27,8 +30,8 @@ func generous() Limit {
 	return l
 }
 
-// lavish puts a limit on a scope, with a queue that is empty but for so many packets and a fair rate at its highest, or at
-// the rate.
+// lavish puts a limit on a scope, with a queue that is empty but for so many packets and a fair
+// rate at its highest, or at the rate.
 func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	t.Helper()
 	config := l.config(Egress)
@@ -44,7 +47,8 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	}
 }
 
-// stream sends packets of one TCP socket and returns for how many the scope was charged, to the nearest.
+// stream sends packets of one TCP socket and returns for how many the scope was charged, to the
+// nearest.
 func stream(t *testing.T, p *DataPlane, scope, packets int) int {
 	t.Helper()
 	frame := datagram(t, false, 0, payload4)
@@ -52,7 +56,8 @@ func stream(t *testing.T, p *DataPlane, scope, packets int) int {
 	return sendFrame(t, p, frame, scope, packets)
 }
 
-// sendFrame sends it so many times by one socket and returns for how many of them the scope was charged, to the nearest.
+// sendFrame sends it so many times by one socket and returns for how many of them the scope was
+// charged, to the nearest.
 func sendFrame(t *testing.T, p *DataPlane, frame []byte, scope, packets int) int {
 	t.Helper()
 	before := stateOf(t, p, scope).FinishNs
@@ -113,7 +118,8 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 				if got < packets || got > most {
 					t.Errorf("charged for %d packets, sent %d, and %d at most in advance", got, packets, most-packets)
 				}
-				// The first packet of a socket is charged alone, the second with as much again for the next two.
+				// The first packet of a socket is charged alone, the second with as much again for
+				// the next two.
 				if want := 4; test.advance && packets == 2 && got != want {
 					t.Errorf("charged for %d packets after the second, want %d", got, want)
 				}
@@ -122,7 +128,8 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 	}
 }
 
-// Whatever was charged in advance, a scope admits what its burst and threshold hold, and drops the rest.
+// Whatever was charged in advance, a scope admits what its burst and threshold hold, and drops the
+// rest.
 func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	p := plane(t, 1)
 	needStorage(t, p)
@@ -142,7 +149,8 @@ func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	}
 }
 
-// Interfaces have the same indices in other network namespaces: the loopback device is always the first.
+// Interfaces have the same indices in other network namespaces: the loopback device is always the
+// first.
 func TestInterfacesOfOtherNamespacesAreOthers(t *testing.T) {
 	p := plane(t, 2)
 	if err := features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie); err != nil {
@@ -162,7 +170,8 @@ func TestInterfacesOfOtherNamespacesAreOthers(t *testing.T) {
 	}
 }
 
-// A datagram socket is charged to the scopes of where it is connected to now, and an unconnected one to those of every packet.
+// A datagram socket is charged to the scopes of where it is connected to now, and an unconnected
+// one to those of every packet.
 func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		p := plane(t, 3)
@@ -186,7 +195,8 @@ func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
 	}
 }
 
-// sendDatagrams sends each address so many datagrams a round, by one socket of a cgroup that the plane is attached to.
+// sendDatagrams sends each address so many datagrams a round, by one socket of a cgroup that the
+// plane is attached to.
 func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int, addresses ...[4]byte) {
 	t.Helper()
 	fd := datagramSocket(t, p)
@@ -211,8 +221,8 @@ func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int,
 	}
 }
 
-// datagramSocket is a socket of a cgroup that the plane is attached to, in a namespace that receives at port 9 of every
-// loopback address.
+// datagramSocket is a socket of a cgroup that the plane is attached to, in a namespace that
+// receives at port 9 of every loopback address.
 func datagramSocket(t *testing.T, p *DataPlane) int {
 	t.Helper()
 	_, socket := chargedSockets(t, p)

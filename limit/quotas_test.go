@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -7,7 +9,8 @@ import (
 	"time"
 )
 
-// A scope that charges each packet does not keep the others from charging in advance, and is charged for those packets too.
+// A scope that charges each packet does not keep the others from charging in advance, and is
+// charged for those packets too.
 func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 	p := paired(t)
 	for _, test := range []struct {
@@ -66,8 +69,8 @@ func paired(t *testing.T) *DataPlane {
 	return p
 }
 
-// chargedInAdvance sends packets of one socket and says which of two scopes was charged for more than those; none may be charged
-// for less, and both count all.
+// chargedInAdvance sends packets of one socket and says which of two scopes was charged for more
+// than those; none may be charged for less, and both count all.
 func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool) {
 	t.Helper()
 	var finish [2]int64
@@ -89,7 +92,8 @@ func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool)
 	return advance
 }
 
-// What a near scope drops, the others were not charged for, whatever was paid in advance; each octet is measured once.
+// What a near scope drops, the others were not charged for, whatever was paid in advance; each
+// octet is measured once.
 func TestDroppedPacketsUseNoQuota(t *testing.T) {
 	p := paired(t)
 	near := generous()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -16,16 +18,18 @@ import (
 	"weir/internal/units"
 )
 
-// The talk's credit was read, changed and written back, so processors that did so at once lost charges, and the limit was
-// passed. These tests race for one scope on all processors and compare where its virtual queue ends with the sum of what
-// was admitted, which each processor keeps for itself. Both must agree to the nanosecond.
+// The talk's credit was read, changed and written back, so processors that did so at once lost
+// charges, and the limit was passed. These tests race for one scope on all processors and compare
+// where its virtual queue ends with the sum of what was admitted, which each processor keeps for
+// itself. Both must agree to the nanosecond.
 
 const (
 	raceRounds = 50   // at most, until two processors have met at the queue
 	raceRuns   = 5000 // packets that each processor sends in a round
 )
 
-// raceLimit has a queue of up to a minute and marks nothing. Rates are chosen so that an octet costs whole nanoseconds.
+// raceLimit has a queue of up to a minute and marks nothing. Rates are chosen so that an octet
+// costs whole nanoseconds.
 func raceLimit(rate units.BitRate) Limit {
 	return Limit{Rate: rate, Burst: time.Millisecond, Mark: 59 * time.Second, Drop: time.Minute, Reserve: time.Millisecond, Loopback: true}
 }
@@ -49,7 +53,8 @@ func finish(t *testing.T, p *DataPlane, scope int) int64 {
 	return state.FinishNs
 }
 
-// fill makes the egress queue of a scope so long, and returns the finish time. No packet may pass meanwhile.
+// fill makes the egress queue of a scope so long, and returns the finish time. No packet may pass
+// meanwhile.
 func fill(t *testing.T, p *DataPlane, scope int, queue time.Duration) int64 {
 	t.Helper()
 	return fillAt(t, p, scope, Egress, queue)
@@ -108,8 +113,9 @@ func onEveryProcessor(t *testing.T, f func(processor int) error) {
 	}
 }
 
-// withoutSignals keeps signals from the calling thread: the runtime's own would end a test run that sends many packets, which then
-// begins anew, and what it had sent would be charged and stand in no verdict.
+// withoutSignals keeps signals from the calling thread: the runtime's own would end a test run that
+// sends many packets, which then begins anew, and what it had sent would be charged and stand in no
+// verdict.
 func withoutSignals() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
@@ -125,8 +131,8 @@ type raced struct {
 	_                 [40]byte
 }
 
-// race sends packets on every processor, each of a size of its own, and sums the verdicts. With repeat above one the kernel
-// sends that many for one verdict; then all must pass.
+// race sends packets on every processor, each of a size of its own, and sums the verdicts. With
+// repeat above one the kernel sends that many for one verdict; then all must pass.
 func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 	t.Helper()
 	all := make([]raced, runtime.NumCPU())
@@ -159,7 +165,8 @@ func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 	return sum
 }
 
-// needRace skips where no two processors have met: the race that the test is about has not taken place.
+// needRace skips where no two processors have met: the race that the test is about has not taken
+// place.
 func needRace(t *testing.T, retries uint64) {
 	t.Helper()
 	if retries == 0 {
@@ -190,12 +197,13 @@ func TestProcessorsThatRaceLoseNoCharge(t *testing.T) {
 	needRace(t, counters(t, p, 0).Retries)
 }
 
-// full is the length of a queue that admits one more packet with every packet's time that passes: its last part is for small
-// packets.
+// full is the length of a queue that admits one more packet with every packet's time that passes:
+// its last part is for small packets.
 func full(l Limit) time.Duration { return l.Drop - l.Reserve }
 
-// A queue that is full drains in real time: what the processors admit together may cost no more than the time that has
-// passed, and a packet for each whose compare-and-swaps have all failed, which then charges without asking again.
+// A queue that is full drains in real time: what the processors admit together may cost no more
+// than the time that has passed, and a packet for each whose compare-and-swaps have all failed,
+// which then charges without asking again.
 func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
 	p := plane(t, 1)
 	untilDropped(t, p, func(l Limit, cost int64) bool {
@@ -239,9 +247,9 @@ func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
 	})
 }
 
-// untilDropped races until a round has both refused packets and had processors meet. A round gets a limit and what an octet
-// costs, in ns, and says whether a packet was refused; where none was, this machine is too slow for the rate, and the next
-// round has a quarter of it.
+// untilDropped races until a round has both refused packets and had processors meet. A round gets a
+// limit and what an octet costs, in ns, and says whether a packet was refused; where none was, this
+// machine is too slow for the rate, and the next round has a quarter of it.
 func untilDropped(t *testing.T, p *DataPlane, round func(l Limit, cost int64) bool) {
 	t.Helper()
 	refused, cost := false, int64(80) // 100 Mbit/s

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -23,22 +25,24 @@ const (
 	// MinRate and MaxRate bound what a scope can be limited to.
 	MinRate units.BitRate = 64_000
 	MaxRate units.BitRate = 400_000_000_000
-	// EthernetHeader is the default overhead of a wire packet beyond its IP packet, in octets. Limits count what an
-	// interface counts: neither preamble nor FCS nor gap.
+	// EthernetHeader is the default overhead of a wire packet beyond its IP packet, in octets.
+	// Limits count what an interface counts: neither preamble nor FCS nor gap.
 	EthernetHeader = 14
 	frameOctets    = int(limitLimitFormatLIMIT_FRAME)
 )
 
-// Limit is what one direction of a scope may use. The zero value of every field but Rate is a default that scales with
-// the rate.
+// Limit is what one direction of a scope may use. The zero value of every field but Rate is a
+// default that scales with the rate.
 type Limit struct {
 	Rate units.BitRate `json:"rate"` // bit/s
-	// Min and Weight are for a scope with a parent (DataPlane.SetParent), which has Weight 1 or more: it may use Min, and
-	// beyond that its part of the parent's rate by weight, Rate at most. Min of all siblings must fit into the parent's rate.
+	// Min and Weight are for a scope with a parent (DataPlane.SetParent), which has Weight 1 or
+	// more: it may use Min, and beyond that its part of the parent's rate by weight, Rate at most.
+	// Min of all siblings must fit into the parent's rate.
 	Min    units.BitRate `json:"min,omitempty"`
 	Weight int           `json:"weight,omitempty"`
-	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop where packets are
-	// dropped; Reserve is the last part of the virtual queue, kept for packets of up to 128 octets.
+	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop
+	// where packets are dropped; Reserve is the last part of the virtual queue, kept for packets of
+	// up to 128 octets.
 	Burst    time.Duration `json:"burst,omitempty"`
 	Mark     time.Duration `json:"mark,omitempty"`
 	Drop     time.Duration `json:"drop,omitempty"`
@@ -56,8 +60,8 @@ type thresholdKeys struct {
 	Drop  *units.Duration `yaml:"drop" doc:"Virtual queue from which packets are rejected or dropped."`
 }
 
-// threshold is one of the virtual queue's: its name, where it is written and kept, and its default: so long, and so many frames'
-// time at least.
+// threshold is one of the virtual queue's: its name, where it is written and kept, and its default:
+// so long, and so many frames' time at least.
 type threshold struct {
 	name   string
 	given  func(*thresholdKeys) *units.Duration // nil where a policy does not give it
@@ -98,8 +102,9 @@ func (l Limit) duration(octets int) time.Duration {
 	return time.Duration(float64(octets) * 8e9 / float64(l.Rate))
 }
 
-// WithDefaults fills in the thresholds. At 1 Gbit/s they are 1.2, 2 and 10 ms; at low rates they grow to what some
-// packets of full size need, since a queue shorter than a packet would drop every one.
+// WithDefaults fills in the thresholds. At 1 Gbit/s they are 1.2, 2 and 10 ms; at low rates they
+// grow to what some packets of full size need, since a queue shorter than a packet would drop every
+// one.
 func (l Limit) WithDefaults() Limit {
 	for _, t := range thresholds() {
 		if value := t.of(&l); *value == 0 {
@@ -134,7 +139,8 @@ func (l Limit) Check() error {
 	return nil
 }
 
-// config is the limit as the data plane reads it, with all that can be computed before a packet comes.
+// config is the limit as the data plane reads it, with all that can be computed before a packet
+// comes.
 func (l Limit) config(of Direction) limitLimitConfig {
 	l = l.WithDefaults()
 	c := limitLimitConfig{
@@ -186,8 +192,8 @@ func fairRateMost(rate uint64, of Direction) uint64 {
 	return target + target>>tunables.HeadroomShift
 }
 
-// quota is how many octets a socket may be charged for in advance. Scopes that share a parent, whose rate moves, and those of
-// the classic algorithm charge every packet.
+// quota is how many octets a socket may be charged for in advance. Scopes that share a parent,
+// whose rate moves, and those of the classic algorithm charge every packet.
 func (l Limit) quota() uint32 {
 	if l.Weight > 0 || l.Classic {
 		return 0

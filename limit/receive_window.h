@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The receive window of TCP sockets under an ingress limit: what a sender may have in flight is what its receiver
- * advertises, so a window of fair rate * round-trip time holds the sender to the rate without a loss. The round-trip time
- * is TCP's smoothed one, for a socket that only receives that of the handshake; the fair rate makes up for the difference.
- * A window has two segments at least: where the rate leaves less, on short paths, marks, suppressed acknowledgements
- * (hold.h) and drops do the rest.
+ * The receive window of TCP sockets under an ingress limit: what a sender may have in flight is
+ * what its receiver advertises, so a window of fair rate * round-trip time holds the sender to the
+ * rate without a loss. The round-trip time is TCP's smoothed one, for a socket that only receives
+ * that of the handshake; the fair rate makes up for the difference. A window has two segments at
+ * least: where the rate leaves less, on short paths, marks, suppressed acknowledgements (hold.h)
+ * and drops do the rest.
  */
 #ifndef WEIR_LIMIT_RECEIVE_WINDOW_H
 #define WEIR_LIMIT_RECEIVE_WINDOW_H
@@ -16,7 +17,10 @@
 #define TCP_ECN_OK 1 /* of bpf_tcp_sock.ecn_flags */
 #define RWND_MOST 0x3fffffff
 
-/* Whether the sender's congestion window obeys marks; other bits of these flags are of no negotiation. */
+/*
+ * Whether the sender's congestion window obeys marks; other bits of these flags are of no
+ * negotiation.
+ */
 static __always_inline __u32 obeys_marks(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
@@ -25,15 +29,18 @@ static __always_inline __u32 obeys_marks(struct bpf_sock_ops *ops)
 	return tcp && tcp->ecn_flags & TCP_ECN_OK;
 }
 
-/* Lets delayed acknowledgements wait for so many us at most; not 0 where the kernel does not take it. */
+/*
+ * Lets delayed acknowledgements wait for so many us at most; not 0 where the kernel does not take
+ * it.
+ */
 static __always_inline int delay_acknowledgements(struct bpf_sock_ops *ops, __u32 us)
 {
 	return bpf_setsockopt(ops, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
 }
 
 /*
- * Lets delayed acknowledgements wait for two ticks of the kernel's clock, the least that it takes, where they wait for 40 ms:
- * that of a probe (hold.h) may be one.
+ * Lets delayed acknowledgements wait for two ticks of the kernel's clock, the least that it takes,
+ * where they wait for 40 ms: that of a probe (hold.h) may be one.
  */
 static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct socket_state *known)
 {
@@ -44,9 +51,10 @@ static __always_inline void acknowledge_soon(struct bpf_sock_ops *ops, struct so
 }
 
 /*
- * The least window: two segments, so that acknowledgements are not delayed, and on a short path eight for a sender that obeys
- * marks, so that it has room for a probe where its acknowledgements are suppressed (hold.h). One that is held back opens the
- * window no further than two, or the kernel would think the probe too little to acknowledge at once.
+ * The least window: two segments, so that acknowledgements are not delayed, and on a short path
+ * eight for a sender that obeys marks, so that it has room for a probe where its acknowledgements
+ * are suppressed (hold.h). One that is held back opens the window no further than two, or the
+ * kernel would think the probe too little to acknowledge at once.
  */
 static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, __u64 window)
 {
@@ -62,8 +70,9 @@ static __always_inline __u64 least_rwnd(struct bpf_sock_ops *ops, struct socket_
 }
 
 /*
- * Sets the window at or below what the application or the kernel's own tuning has set; restores it without a limit. The
- * tuning opens the window whenever the application has read more than before, so every acknowledgement looks at it.
+ * Sets the window at or below what the application or the kernel's own tuning has set; restores it
+ * without a limit. The tuning opens the window whenever the application has read more than before,
+ * so every acknowledgement looks at it.
  */
 static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_state *known, struct allowance allowed)
 {
@@ -92,9 +101,10 @@ static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_sta
 }
 
 /*
- * Keeps the window; a socket without an ingress limit is not looked at again. It is called before a segment
- * or an acknowledgement is written, which then has the new window; the callback for incoming segments
- * (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out those that header prediction takes, which are nearly all.
+ * Keeps the window; a socket without an ingress limit is not looked at again. It is called before a
+ * segment or an acknowledgement is written, which then has the new window; the callback for
+ * incoming segments (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out those that header prediction takes,
+ * which are nearly all.
  */
 static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
 {

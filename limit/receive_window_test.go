@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -12,9 +14,9 @@ import (
 	"weir/internal/testutil"
 )
 
-// At a low rate TCP must not send its usual super-packets: of half an unbounded window, or of 64 KiB on a short path. The
-// window of one flow at 1 Mbit/s holds 8 full-sized packets for the mark threshold and a quarter more, so that
-// super-packets have at most 5 or 6.
+// At a low rate TCP must not send its usual super-packets: of half an unbounded window, or of 64
+// KiB on a short path. The window of one flow at 1 Mbit/s holds 8 full-sized packets for the mark
+// threshold and a quarter more, so that super-packets have at most 5 or 6.
 func TestSuperPacketsFitALowRate(t *testing.T) {
 	client, server, address := path(t)
 	listener := listen(t, server, address)
@@ -42,8 +44,8 @@ func TestSuperPacketsFitALowRate(t *testing.T) {
 	}
 }
 
-// On a path without delay a rate of 500 kbit/s leaves a receiver the least window, two segments. It gets its own back when it
-// is set free. Its round-trip times count in both directions.
+// On a path without delay a rate of 500 kbit/s leaves a receiver the least window, two segments. It
+// gets its own back when it is set free. Its round-trip times count in both directions.
 func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	client, server, address := path(t)
 	p, outer, inner := innerScope(t)
@@ -65,8 +67,8 @@ func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 		return clamp
 	}
 	const least = 2 * 1460
-	// The handshake's last acknowledgement has set it. The kernel's own tuning raises it while the application reads, and the
-	// next acknowledgement lowers it again.
+	// The handshake's last acknowledgement has set it. The kernel's own tuning raises it while the
+	// application reads, and the next acknowledgement lowers it again.
 	if got := clamp(); got > least {
 		t.Errorf("the window is clamped to %d octets, want at most %d", got, least)
 	}
@@ -100,7 +102,8 @@ func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	}
 }
 
-// needStorage skips where the kernel cannot attach memory to a socket: without it packets are charged, and sockets are left alone.
+// needStorage skips where the kernel cannot attach memory to a socket: without it packets are
+// charged, and sockets are left alone.
 func needStorage(t *testing.T, p *DataPlane) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

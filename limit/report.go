@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -34,7 +36,8 @@ func counted(of func(*Counters) uint64) func(reading) room.Value {
 	return func(r reading) room.Value { return room.Counted(of(&r.count)) }
 }
 
-// fields declares what is told of each direction of a scope, once for status, top, JSON, API and metrics.
+// fields declares what is told of each direction of a scope, once for status, top, JSON, API and
+// metrics.
 func fields() []room.Field[reading] {
 	return []room.Field[reading]{
 		{Column: room.Column{Name: "limit", Title: "limit", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge, Help: "The rate that the policy allows."},

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -11,7 +13,8 @@ import (
 
 const roomName = "limit"
 
-// Room puts limits under the spine: the keys egress, ingress and loopback of a policy's scopes. The zero value is ready to use.
+// Room puts limits under the spine: the keys egress, ingress and loopback of a policy's scopes. The
+// zero value is ready to use.
 type Room struct{}
 
 // Name is "limit".
@@ -58,7 +61,8 @@ func (Room) Capabilities() []room.Capability {
 	}
 }
 
-// assignments are what scopes stand for, as the data plane takes it; those that wait, and groups, stand for nothing.
+// assignments are what scopes stand for, as the data plane takes it; those that wait, and groups,
+// stand for nothing.
 type assignments struct{ match.Assignments }
 
 func (a *assignments) add(b room.Bound) {

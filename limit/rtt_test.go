@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -5,8 +7,8 @@ import (
 	"time"
 )
 
-// With round trips as long as an interval the fair rate takes half of the step, up or down, and leaves a queue of a quarter
-// of a round trip to the pauses of its senders.
+// With round trips as long as an interval the fair rate takes half of the step, up or down, and
+// leaves a queue of a quarter of a round trip to the pauses of its senders.
 func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	const (
 		octets = 12_500_000 // a second's at 100 Mbit/s
@@ -40,7 +42,8 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	}
 }
 
-// Whoever begins again after a pause is heard of a round trip later: a flow count continues for two of them.
+// Whoever begins again after a pause is heard of a round trip later: a flow count continues for two
+// of them.
 func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	const octets = 1_250_000 // a second's at 10 Mbit/s
 	l := Limit{Rate: 8 * octets, Mark: 100 * time.Millisecond, Drop: 10 * time.Second}
@@ -70,8 +73,8 @@ func TestSendersTellTheirRoundTrips(t *testing.T) {
 	}
 }
 
-// Where flows follow promptly, an interval with half too much and one with half too little leave the fair rate where it was, so
-// that pauses do not take the mean rate below the target.
+// Where flows follow promptly, an interval with half too much and one with half too little leave
+// the fair rate where it was, so that pauses do not take the mean rate below the target.
 func TestPausesLeaveTheMeanRate(t *testing.T) {
 	const (
 		octets = 12_400_000 // aimed at in a second at 100 Mbit/s

@@ -49,8 +49,8 @@ static __always_inline void add_parents(struct match_scopes *found)
 }
 
 /*
- * Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where there are too many. Global, to
- * be verified once.
+ * Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where
+ * there are too many. Global, to be verified once.
  */
 __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					struct match_scopes *found)
@@ -92,8 +92,8 @@ static __always_inline __u32 scope_of(__u64 list, int place)
 }
 
 /*
- * Whether a socket's packets, one of which this is, all go to one remote. A raw socket may send TCP, a listener answers whoever
- * asks.
+ * Whether a socket's packets, one of which this is, all go to one remote. A raw socket may send
+ * TCP, a listener answers whoever asks.
  */
 static __always_inline __u32 is_stream(struct bpf_sock *sk, const struct packet *p)
 {
@@ -102,7 +102,8 @@ static __always_inline __u32 is_stream(struct bpf_sock *sk, const struct packet 
 }
 
 /*
- * Looks up the scopes of a socket with its first packet: of a stream, all of them; of a datagram socket, connected or not, its own.
+ * Looks up the scopes of a socket with its first packet: of a stream, all of them; of a datagram
+ * socket, connected or not, its own.
  */
 static __always_inline void look_up(struct __sk_buff *skb, const struct packet *p, __u32 stream,
 				    const struct limit_settings *settings, struct socket_state *known)
@@ -120,7 +121,10 @@ static __always_inline void look_up(struct __sk_buff *skb, const struct packet *
 	known->generation = settings->kinds & MATCH_MARKS ? ~settings->generation : settings->generation;
 }
 
-/* Whether the scopes of a socket that is not of this generation are still right: where marks have scopes, if it has the same. */
+/*
+ * Whether the scopes of a socket that is not of this generation are still right: where marks have
+ * scopes, if it has the same.
+ */
 static __always_inline int is_current(struct __sk_buff *skb, const struct limit_settings *settings, const struct socket_state *known)
 {
 	return settings->kinds & MATCH_MARKS && known->generation == ~settings->generation && known->mark == match_mark(skb);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -10,7 +12,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// Packets of 200 wire octets, Ethernet header included, cost 25 ms at the lowest rate, so that nothing drains meanwhile.
+// Packets of 200 wire octets, Ethernet header included, cost 25 ms at the lowest rate, so that
+// nothing drains meanwhile.
 const (
 	shadowPayload4 = 200 - 14 - 20 - 8
 	shadowPayload6 = 200 - 14 - 40 - 8
@@ -18,7 +21,8 @@ const (
 	shadowRounds   = 12 // what is left to chance, which packets are marked, scatters by 1 % of the marks over all of them
 )
 
-// What shadow counts for a load that does not depend on what happens to it is what enforcement then does to it.
+// What shadow counts for a load that does not depend on what happens to it is what enforcement then
+// does to it.
 func TestShadowAgreesWithEnforcement(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -55,8 +59,9 @@ func TestShadowAgreesWithEnforcement(t *testing.T) {
 	}
 }
 
-// offered sends the same packets in every round, about twice what the scopes admit: two of three are charged to scope 0, the
-// cgroup of all, and then to scope 1, their prefix; the others to scope 0 alone. Each scope drops some that the other admits.
+// offered sends the same packets in every round, about twice what the scopes admit: two of three
+// are charged to scope 0, the cgroup of all, and then to scope 1, their prefix; the others to scope
+// 0 alone. Each scope drops some that the other admits.
 func offered(t *testing.T, p *DataPlane, both, one []byte, shadow bool) (sum [2]Counters) {
 	t.Helper()
 	const parts, each = 40, 50

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -8,8 +10,9 @@ import (
 	"weir/policy"
 )
 
-// share completes what children have from their parents, and checks that it can be kept. It goes down for rates, so that a
-// parent's is known before its children's, and up for minima: a scope is kept at least what it keeps for its children.
+// share completes what children have from their parents, and checks that it can be kept. It goes
+// down for rates, so that a parent's is known before its children's, and up for minima: a scope is
+// kept at least what it keeps for its children.
 func share(d *policy.Draft, own []*Treatment) {
 	down := make([]int, len(own))
 	for i := range down {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -22,7 +24,8 @@ import (
 	"weir/internal/units"
 )
 
-// greed is what the part "greedy" sends from inside a cgroup: TCP flows that always have more, until its input ends.
+// greed is what the part "greedy" sends from inside a cgroup: TCP flows that always have more,
+// until its input ends.
 type greed struct {
 	Namespace, Address, Congestion string
 	Flows                          int
@@ -71,7 +74,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// family is a parent with two children in cgroups of their own: scopes 0 and 1, below scope 2, which no cgroup stands for.
+// family is a parent with two children in cgroups of their own: scopes 0 and 1, below scope 2,
+// which no cgroup stands for.
 type family struct {
 	plane  *DataPlane
 	groups [2]cgroup.Cgroup
@@ -167,8 +171,9 @@ func (f *family) rates(t *testing.T, while time.Duration) (rates [3]float64) {
 	return rates
 }
 
-// settles measures until a stretch of time satisfies the condition: on a busy machine the senders do not always run, and a
-// test kernel without speed may never let them. What is never to happen is asserted by obeys, over all the time.
+// settles measures until a stretch of time satisfies the condition: on a busy machine the senders
+// do not always run, and a test kernel without speed may never let them. What is never to happen is
+// asserted by obeys, over all the time.
 func (f *family) settles(t *testing.T, what string, condition func(rates [3]float64) bool) {
 	t.Helper()
 	const while = 250 * time.Millisecond
@@ -195,8 +200,9 @@ func (f *family) settles(t *testing.T, what string, condition func(rates [3]floa
 	}
 }
 
-// obeys returns a check that a scope was charged for no more than the rate since, whatever the machine was doing: beside
-// the burst, senders with nothing in flight and guaranteed packets may use four drop thresholds.
+// obeys returns a check that a scope was charged for no more than the rate since, whatever the
+// machine was doing: beside the burst, senders with nothing in flight and guaranteed packets may
+// use four drop thresholds.
 func (f *family) obeys(t *testing.T, scope int, rate units.BitRate) (check func()) {
 	l, began, before := Limit{Rate: rate}.WithDefaults(), time.Now(), counters(t, f.plane, scope).Bytes
 	return func() {

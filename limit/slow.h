@@ -2,9 +2,10 @@
 /*
  * The fair rate of slow flows, which have less than a segment in TCP's probe timer.
  *
- * A flow of a segment in 1.5 s hears of a new rate with the acknowledgement of a segment, when the next one's time is fixed: on
- * average one and a half segments later it follows. An interval has two segments of each at most, so a loop that took what was
- * offered in it for an answer to the last rate would swing. Here it is foreseen what flows will offer once they follow.
+ * A flow of a segment in 1.5 s hears of a new rate with the acknowledgement of a segment, when the
+ * next one's time is fixed: on average one and a half segments later it follows. An interval has
+ * two segments of each at most, so a loop that took what was offered in it for an answer to the
+ * last rate would swing. Here it is foreseen what flows will offer once they follow.
  */
 #ifndef WEIR_LIMIT_SLOW_H
 #define WEIR_LIMIT_SLOW_H
@@ -37,15 +38,17 @@ static __always_inline __u64 equal_part(const struct limit_fair_share *share, __
 }
 
 /*
- * Octets of the least census: slow senders of the last one could have sent one and a half segments each by then. Where many have
- * begun, a few take the place of all for a while.
+ * Octets of the least census: slow senders of the last one could have sent one and a half segments
+ * each by then. Where many have begun, a few take the place of all for a while.
  */
 static __always_inline __u64 slow_census(const struct limit_fair_share *share, __u64 target)
 {
 	return share->senders && slow(target / share->senders) ? 3 * FRAME * share->senders / 2 : 0;
 }
 
-/* The rate that flows followed on average in a window: the one of before for a segment and a half. */
+/*
+ * The rate that flows followed on average in a window: the one of before for a segment and a half.
+ */
 static __always_inline __u64 followed(__u64 earlier, __u64 rate, __u64 elapsed)
 {
 	__u64 late = 3 * FRAME * SECOND / (2 * earlier | 1);
@@ -53,7 +56,9 @@ static __always_inline __u64 followed(__u64 earlier, __u64 rate, __u64 elapsed)
 	return late < elapsed ? (earlier * late + rate * (elapsed - late)) / elapsed : earlier;
 }
 
-/* Nearly an equal part, octet/s, of what a queue and others than the senders leave of the target. */
+/*
+ * Nearly an equal part, octet/s, of what a queue and others than the senders leave of the target.
+ */
 static __always_inline __u64 nearly_equal(__u64 target, __u64 taken, __u64 senders)
 {
 	__u64 rest = taken < target ? target - taken : 0;
@@ -62,10 +67,11 @@ static __always_inline __u64 nearly_equal(__u64 target, __u64 taken, __u64 sende
 }
 
 /*
- * Looks ahead from a window in which bytes were offered and a queue stood. TCP takes a rate for that of payload, so flows
- * offer up to a sixteenth more; what is offered beyond is others'. Beyond the drop threshold senders wait for their turn
- * (turn.h) that would offer more. A queue as long as the mark threshold is left: no packet waits in it, and it makes up for
- * senders whose turns come together and who then pause together.
+ * Looks ahead from a window in which bytes were offered and a queue stood. TCP takes a rate for
+ * that of payload, so flows offer up to a sixteenth more; what is offered beyond is others'. Beyond
+ * the drop threshold senders wait for their turn (turn.h) that would offer more. A queue as long as
+ * the mark threshold is left: no packet waits in it, and it makes up for senders whose turns come
+ * together and who then pause together.
  */
 static __always_inline struct prospect prospect_of(const struct limit_fair_share *share, const struct terms *terms, __u64 target,
 						   __u64 rate, __u64 bytes, __u64 elapsed, __s64 queue)
@@ -86,8 +92,8 @@ static __always_inline struct prospect prospect_of(const struct limit_fair_share
 }
 
 /*
- * The longest interval, ns, or as much of it as holds a whole number of turns at this rate: where the turns of many come
- * together, one interval has no more of them than the next.
+ * The longest interval, ns, or as much of it as holds a whole number of turns at this rate: where
+ * the turns of many come together, one interval has no more of them than the next.
  */
 static __always_inline __u64 whole_turns(__u64 longest, __u64 rate)
 {
@@ -96,7 +102,10 @@ static __always_inline __u64 whole_turns(__u64 longest, __u64 rate)
 	return 2 * turn > longest ? longest : longest / turn * turn;
 }
 
-/* How long a window was, ns, which the first packet after due has ended: the time until it came is the next one's. */
+/*
+ * How long a window was, ns, which the first packet after due has ended: the time until it came is
+ * the next one's.
+ */
 static __always_inline __u64 ended_after(__u64 elapsed, __u64 due)
 {
 	return elapsed < due + (due >> 2) ? due : elapsed;

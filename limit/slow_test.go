@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -6,10 +8,12 @@ import (
 	"time"
 )
 
-// slowTarget is what is aimed at in a second at 1 Mbit/s, octets; 128 flows have a segment each in 1.5 s.
+// slowTarget is what is aimed at in a second at 1 Mbit/s, octets; 128 flows have a segment each in
+// 1.5 s.
 const slowTarget = 125_000 * 1016 / 1024
 
-// slowInterval is an interval of three seconds in which 128 senders of a limit of 1 Mbit/s offered some part of the target.
+// slowInterval is an interval of three seconds in which 128 senders of a limit of 1 Mbit/s offered
+// some part of the target.
 func slowInterval(t *testing.T, fair, earlier uint64, offered float64, queue time.Duration) limitLimitState {
 	t.Helper()
 	const interval = 3 * time.Second
@@ -23,7 +27,8 @@ func slowInterval(t *testing.T, fair, earlier uint64, offered float64, queue tim
 	return got
 }
 
-// Flows follow a new rate a segment and a half later. What they offer until then is no answer to it.
+// Flows follow a new rate a segment and a half later. What they offer until then is no answer to
+// it.
 func TestSlowFlowsAreGivenTimeToFollow(t *testing.T) {
 	const equal = slowTarget / 128
 	for name, c := range map[string]struct {
@@ -49,8 +54,8 @@ func TestSlowFlowsAreGivenTimeToFollow(t *testing.T) {
 	}
 }
 
-// While a queue beyond the drop threshold stands the fair rate of slow flows is no more than an equal part, also among those that
-// a flow count still counts.
+// While a queue beyond the drop threshold stands the fair rate of slow flows is no more than an
+// equal part, also among those that a flow count still counts.
 func TestFullQueueLeavesNobodyMoreThanAnEqualPart(t *testing.T) {
 	for _, c := range []struct {
 		counted     uint32
@@ -69,8 +74,8 @@ func TestFullQueueLeavesNobodyMoreThanAnEqualPart(t *testing.T) {
 	}
 }
 
-// The turns of many slow senders may come together, so an interval has a whole number of them, and one that ended late does not
-// move the next.
+// The turns of many slow senders may come together, so an interval has a whole number of them, and
+// one that ended late does not move the next.
 func TestIntervalsHoldWholeTurns(t *testing.T) {
 	const (
 		fair = 1000 // octet/s, a segment in 1.448 s

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -12,19 +14,21 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it was attached. They are
-// charged, marked and dropped without it.
+// Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it
+// was attached. They are charged, marked and dropped without it.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
 	return iterate(ns, p.objects.LimitAdopt)
 }
 
-// Free gives the TCP sockets of a network namespace back the pacing rates that their applications had set. It is for a data
-// plane whose attachments have ended; otherwise the sockets are paced again.
+// Free gives the TCP sockets of a network namespace back the pacing rates that their applications
+// had set. It is for a data plane whose attachments have ended; otherwise the sockets are paced
+// again.
 func (p *DataPlane) Free(ns *netns.Namespace) error {
 	return iterate(ns, p.objects.LimitFree)
 }
 
-// ErrNoIterator says that the kernel cannot iterate over sockets (iter/tcp needs Linux 5.9 with BTF).
+// ErrNoIterator says that the kernel cannot iterate over sockets (iter/tcp needs Linux 5.9 with
+// BTF).
 var ErrNoIterator = errors.New("this kernel cannot iterate over open sockets with BPF (iter/tcp)")
 
 // iterate runs an iterator over every TCP socket of the namespace.
@@ -50,8 +54,8 @@ func iterate(ns *netns.Namespace, program *ebpf.Program) error {
 	})
 }
 
-// programs names the programs that are pinned, so that a later process can free sockets, and limit ingress where nothing did
-// before.
+// programs names the programs that are pinned, so that a later process can free sockets, and limit
+// ingress where nothing did before.
 func (p *DataPlane) programs() map[string]**ebpf.Program {
 	return map[string]**ebpf.Program{"adopt": &p.objects.LimitAdopt, "free": &p.objects.LimitFree, "ingress": &p.objects.LimitIngress}
 }

@@ -10,9 +10,9 @@
 #define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 
 /*
- * A number that changes with what the pace of a socket that no scope limits follows from: with the intervals that its scopes have
- * ended (fair.h), and with the clock's tick, for its own cwnd changes too. All of them only grow. Hundreds of samples may have
- * the same one.
+ * A number that changes with what the pace of a socket that no scope limits follows from: with the
+ * intervals that its scopes have ended (fair.h), and with the clock's tick, for its own cwnd
+ * changes too. All of them only grow. Hundreds of samples may have the same one.
  */
 static __always_inline __u32 version(const struct socket_state *known)
 {
@@ -30,7 +30,10 @@ static __always_inline __u32 version(const struct socket_state *known)
 	return sum;
 }
 
-/* Senders are paced with their RTT samples; receivers, which have none, are handled with their acknowledgements. */
+/*
+ * Senders are paced with their RTT samples; receivers, which have none, are handled with their
+ * acknowledgements.
+ */
 SEC("sockops")
 int limit_sockops(struct bpf_sock_ops *ops)
 {

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Segments whose loss would stall a TCP sender. It repairs a loss within some milliseconds where a later segment arrives,
- * which its receiver acknowledges selectively (RFC 2018, RFC 8985); where none does, or what it sends again is lost again, it
- * sits out its retransmission timer, 200 ms. A limit at the receiver does not know what is in flight, but what it has refused
- * itself. Only beyond the ceiling of four drop thresholds it refuses
+ * Segments whose loss would stall a TCP sender. It repairs a loss within some milliseconds where a
+ * later segment arrives, which its receiver acknowledges selectively (RFC 2018, RFC 8985); where
+ * none does, or what it sends again is lost again, it sits out its retransmission timer, 200 ms. A
+ * limit at the receiver does not know what is in flight, but what it has refused itself. Only
+ * beyond the ceiling of four drop thresholds it refuses
  *
- *   - what lies before the end of the last refused segment, for it is sent again, and the segment behind that end, which
- *     tells of the hole;
- *   - the end of a message (PSH), behind which nothing else need follow, and requests to open or close a connection.
+ *   - what lies before the end of the last refused segment, for it is sent again, and the segment
+ *     behind that end, which tells of the hole;
+ *   - the end of a message (PSH), behind which nothing else need follow, and requests to open or
+ *     close a connection.
  *
- * Where the ceiling is met all the same, repairs do not slow the senders enough: at a low rate two segments in each are more
- * than their part. A sender whose repair was refused there is left to its timer, what that sends is spared again, or the timer
- * would double each time, and all repairs are once some segments have come.
+ * Where the ceiling is met all the same, repairs do not slow the senders enough: at a low rate two
+ * segments in each are more than their part. A sender whose repair was refused there is left to its
+ * timer, what that sends is spared again, or the timer would double each time, and all repairs are
+ * once some segments have come.
  */
 #ifndef WEIR_LIMIT_STALL_H
 #define WEIR_LIMIT_STALL_H
@@ -27,7 +30,10 @@ static __always_inline __u32 awaits_repair(const struct socket_state *known, con
 	return known->refused_ns && p->now - known->refused_ns < REPAIR_NS;
 }
 
-/* Whether a received segment passes beyond the threshold: its sender would stall without it, or stops without a loss. */
+/*
+ * Whether a received segment passes beyond the threshold: its sender would stall without it, or
+ * stops without a loss.
+ */
 static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p, __u32 holding)
 {
 	struct socket_state *known = p->protocol == IPPROTO_TCP ? socket_state_of(skb) : 0;

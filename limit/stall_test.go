@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -38,7 +40,8 @@ func segment(t *testing.T, push bool) []byte {
 	return buffer.Bytes()
 }
 
-// Beyond the threshold of 5.5 packets less a reserve of 2, the end of a message passes up to the ceiling of four thresholds. In the classic algorithm it does not.
+// Beyond the threshold of 5.5 packets less a reserve of 2, the end of a message passes up to the
+// ceiling of four thresholds. In the classic algorithm it does not.
 func TestEndOfAMessagePassesAtIngressUpToTheCeiling(t *testing.T) {
 	p := plane(t, 1)
 	needStorage(t, p)
@@ -57,7 +60,8 @@ func TestEndOfAMessagePassesAtIngressUpToTheCeiling(t *testing.T) {
 	}
 	began := time.Now()
 	middle, end := admitted(false), admitted(true)
-	// 4 packets are within the burst of 1 and the threshold of 3.5, and 23 within the burst and the ceiling of 22.
+	// 4 packets are within the burst of 1 and the threshold of 3.5, and 23 within the burst and the
+	// ceiling of 22.
 	if slack := int(drained(began)); middle < 4 || middle > 4+slack || middle+end < 22 || middle+end > 23+slack {
 		t.Errorf("%d segments and %d ends of a message passed, want 4 and 19", middle, end)
 	}
@@ -118,7 +122,8 @@ func controlBy(t *testing.T, listener net.Listener, congestion string) {
 	}
 }
 
-// socketsBelow is a data plane that limits one direction of a cgroup, as scope 0, and sockets of that cgroup.
+// socketsBelow is a data plane that limits one direction of a cgroup, as scope 0, and sockets of
+// that cgroup.
 func socketsBelow(t *testing.T, direction Direction, l Limit) (*DataPlane, *cgroup.Sockets) {
 	t.Helper()
 	group := testutil.Cgroup(t)
@@ -153,7 +158,8 @@ func connected(sockets *cgroup.Sockets, client *netns.Namespace, address string)
 	return fd, nil
 }
 
-// received is what a host's limit of 100 Mbit/s did to four transfers of 2 MiB that came at once, all octets of which arrived.
+// received is what a host's limit of 100 Mbit/s did to four transfers of 2 MiB that came at once,
+// all octets of which arrived.
 type received struct {
 	Counters
 	to, from map[string]int // the kernel's counts of the receiving and the sending namespace
@@ -206,8 +212,9 @@ func receive(t *testing.T, ecn bool) (r received) {
 	return r
 }
 
-// Beyond the threshold at most every other segment is refused: the one behind a refused one tells of the hole. What is sent again passes,
-// so that no sender waits for its timer. In a queue of 40 s nothing drains that a test would notice.
+// Beyond the threshold at most every other segment is refused: the one behind a refused one tells
+// of the hole. What is sent again passes, so that no sender waits for its timer. In a queue of 40 s
+// nothing drains that a test would notice.
 func TestRepairsAreNotDropped(t *testing.T) {
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	c := newCrowd(t, l)
@@ -226,8 +233,9 @@ func TestRepairsAreNotDropped(t *testing.T) {
 	}
 }
 
-// On a path of some microseconds senders without ECN must lose segments. None of those that they send again is lost again. A
-// processor that takes longer for its packets has more in flight when the ceiling is met, where repairs are dropped too.
+// On a path of some microseconds senders without ECN must lose segments. None of those that they
+// send again is lost again. A processor that takes longer for its packets has more in flight when
+// the ceiling is met, where repairs are dropped too.
 func TestTransfersLoseNoRepair(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	r := receive(t, false)
@@ -243,8 +251,9 @@ func TestTransfersLoseNoRepair(t *testing.T) {
 	}
 }
 
-// Senders that obey marks are stopped by acknowledgements that are held back, and probe. A machine that others use too may
-// take longer than the millisecond of that to acknowledge anything, or never come to the limit.
+// Senders that obey marks are stopped by acknowledgements that are held back, and probe. A machine
+// that others use too may take longer than the millisecond of that to acknowledge anything, or
+// never come to the limit.
 func TestAcknowledgementsAreHeldBackFromSendersThatObeyMarks(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	r := receive(t, true)
@@ -272,7 +281,8 @@ func TestPacketsAreDearerAtIngress(t *testing.T) {
 			return time.Duration(state.FinishNs)
 		}
 		program := map[Direction]*ebpf.Program{Egress: p.objects.LimitEgress, Ingress: p.objects.LimitIngress}[direction]
-		// These use up the burst, so that the virtual queue is not empty for the ones that are measured.
+		// These use up the burst, so that the virtual queue is not empty for the ones that are
+		// measured.
 		for range 10 {
 			send(t, program, frame)
 		}

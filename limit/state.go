@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -10,8 +12,8 @@ import (
 	"weir/internal/units"
 )
 
-// State is where one direction of a scope stands now. Both values are those of its last packet's time or later; a scope
-// without traffic keeps its fair rate.
+// State is where one direction of a scope stands now. Both values are those of its last packet's
+// time or later; a scope without traffic keeps its fair rate.
 type State struct {
 	FairRate units.BitRate `json:"fair_rate"` // bit/s that one TCP flow is paced at
 	Allowed  units.BitRate `json:"allowed"`   // bit/s that the scope may use; less than its limit where it shares a parent

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -5,7 +7,8 @@ import (
 	"time"
 )
 
-// A scope that has taken a packet shows the queue that it has charged, and pacing starts from the whole rate.
+// A scope that has taken a packet shows the queue that it has charged, and pacing starts from the
+// whole rate.
 func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	p := plane(t, 1)
 	// 64 kbit/s: a packet of 1000 octets takes 125 ms, which even a busy machine notices in time.
@@ -35,8 +38,8 @@ func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	}
 }
 
-// Unresponsive traffic leaves the lowest fair rate behind. The first packet after a silence restores it; while half of
-// the rate is used, nothing is restored at once.
+// Unresponsive traffic leaves the lowest fair rate behind. The first packet after a silence
+// restores it; while half of the rate is used, nothing is restored at once.
 func TestSilenceRestoresTheFairRate(t *testing.T) {
 	p := plane(t, 1)
 	const rate = 100_000_000

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -13,7 +15,8 @@ import (
 // port is where the listeners of these tests are.
 const port = 9
 
-// streamsElsewhere is a data plane as elsewhere has it, that charges the sockets of a cgroup, and a namespace for them.
+// streamsElsewhere is a data plane as elsewhere has it, that charges the sockets of a cgroup, and a
+// namespace for them.
 func streamsElsewhere(t *testing.T) (p *DataPlane, ns *netns.Namespace, inside func() int) {
 	t.Helper()
 	p = elsewhere(t)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -78,7 +80,8 @@ func nested(t *testing.T) (outer, inner cgroup.Cgroup) {
 	return outer, inner
 }
 
-// innerScope is a data plane whose scope 0 is the inner of two cgroups, for it to be attached to the outer.
+// innerScope is a data plane whose scope 0 is the inner of two cgroups, for it to be attached to
+// the outer.
 func innerScope(t *testing.T) (p *DataPlane, outer, inner cgroup.Cgroup) {
 	t.Helper()
 	outer, inner = nested(t)
@@ -154,7 +157,8 @@ func pin(t *testing.T, from, to *netns.Namespace, address string) {
 	}
 }
 
-// chargedSockets is a namespace with a loopback device, and a way to make IPv4 sockets there of a cgroup that the plane is attached to.
+// chargedSockets is a namespace with a loopback device, and a way to make IPv4 sockets there of a
+// cgroup that the plane is attached to.
 func chargedSockets(t *testing.T, p *DataPlane) (ns *netns.Namespace, socket func(kind int) int) {
 	t.Helper()
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
@@ -181,7 +185,8 @@ func chargedSockets(t *testing.T, p *DataPlane) (ns *netns.Namespace, socket fun
 	}
 }
 
-// limited starts a child in the inner cgroup with both cgroups as scopes: 0 is the inner, 1 the outer.
+// limited starts a child in the inner cgroup with both cgroups as scopes: 0 is the inner, 1 the
+// outer.
 func limited(t *testing.T, inner, outer Limit) (*DataPlane, *child.Process) {
 	t.Helper()
 	outside, inside := nested(t)
@@ -272,7 +277,8 @@ func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
 	}
 }
 
-// A TCP transfer arrives whole, is charged for exactly what the wire carried, and stays below rate x time + burst + queue.
+// A TCP transfer arrives whole, is charged for exactly what the wire carried, and stays below rate
+// x time + burst + queue.
 func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	client, server, address := path(t)
 	listener := listen(t, server, address)
@@ -304,7 +310,8 @@ func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	}
 	elapsed := time.Since(started)
 	inner, outer := counters(t, p, 0), counters(t, p, 1)
-	// What a socket in TIME-WAIT acknowledges is sent by the kernel's own socket, outside every cgroup.
+	// What a socket in TIME-WAIT acknowledges is sent by the kernel's own socket, outside every
+	// cgroup.
 	const closing = 2 * (14 + 20 + 32)
 	if wire := transmitted(t, client) - before; inner.Bytes > wire || inner.Bytes+closing < wire {
 		t.Errorf("charged for %d octets, the device sent %d", inner.Bytes, wire)
@@ -312,7 +319,8 @@ func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	if inner.Bytes != outer.Bytes {
 		t.Errorf("inner scope charged for %d octets, outer for %d", inner.Bytes, outer.Bytes)
 	}
-	// The invariant of the virtual queue, whatever the machine was doing; senders with nothing in flight may use 4 x Drop.
+	// The invariant of the virtual queue, whatever the machine was doing; senders with nothing in
+	// flight may use 4 x Drop.
 	most := float64(rate) / 8 * (elapsed + l.Burst + 4*l.Drop).Seconds()
 	if float64(inner.Bytes) > most {
 		t.Errorf("%d octets in %s, at most %.0f are allowed", inner.Bytes, elapsed, most)

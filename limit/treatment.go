@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import "strings"
 
-// Treatment is what a policy's scope may use. A nil direction is not limited; a scope with a parent has every direction that the
-// parent has.
+// Treatment is what a policy's scope may use. A nil direction is not limited; a scope with a parent
+// has every direction that the parent has.
 type Treatment struct {
 	Egress   *Limit `json:"egress,omitempty"`
 	Ingress  *Limit `json:"ingress,omitempty"`

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import "fmt"
@@ -5,9 +7,11 @@ import "fmt"
 // MaxWeight bounds the weight of a scope against its siblings.
 const MaxWeight = 10_000
 
-// SetParent puts a scope below another: what the child is charged for, the parent is charged for too, and what the child
-// may use is its part of the parent's rate, by Limit.Min and Limit.Weight, where both limit a direction. Set the parent's
-// own parent first. In a data plane that is not Active yet it takes effect with the first assignment. A packet is charged to MaxDepth scopes at most, its scopes' parents among them.
+// SetParent puts a scope below another: what the child is charged for, the parent is charged for
+// too, and what the child may use is its part of the parent's rate, by Limit.Min and Limit.Weight,
+// where both limit a direction. Set the parent's own parent first. In a data plane that is not
+// Active yet it takes effect with the first assignment. A packet is charged to MaxDepth scopes at
+// most, its scopes' parents among them.
 func (p *DataPlane) SetParent(child, parent int) error {
 	if err := p.known(child); err != nil {
 		return err
@@ -34,7 +38,8 @@ func (p *DataPlane) ClearParent(child int) error {
 	return p.place(child, limitLimitNode{})
 }
 
-// place writes a scope's place down and makes every socket look its scopes up again, if that is news.
+// place writes a scope's place down and makes every socket look its scopes up again, if that is
+// news.
 func (p *DataPlane) place(scope int, node limitLimitNode) error {
 	var old limitLimitNode
 	if err := p.objects.LimitTree.Lookup(uint32(scope), &old); err != nil {

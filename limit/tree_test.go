@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/internal/units"
 )
 
-// twins are the packets of scope 1, IPv4, and scope 2, IPv6, whose parent, scope 0, has the whole host beside them.
+// twins are the packets of scope 1, IPv4, and scope 2, IPv6, whose parent, scope 0, has the whole
+// host beside them.
 func twins(t *testing.T, parent, first, second Limit) (p *DataPlane, packets [3][]byte) {
 	t.Helper()
 	p = plane(t, 3)
@@ -106,7 +109,8 @@ func TestGrandparentsAreChargedToTheDepthOfFour(t *testing.T) {
 	}
 }
 
-// A full parent drops packets of the child without a minimum, and admits those of the other within its own.
+// A full parent drops packets of the child without a minimum, and admits those of the other within
+// its own.
 func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	wide := slow(4, 300, 400)
 	// The children's limits are ten times the parent's, so that they drop nothing themselves.
@@ -134,7 +138,8 @@ func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	}
 }
 
-// In shadow a parent counts what its children would have let through, and not what they would have dropped.
+// In shadow a parent counts what its children would have let through, and not what they would have
+// dropped.
 func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	parent, child := slow(4, 300, 400), slow(4, 20, 30).below(1, 0)
 	parent.Shadow, child.Shadow = true, true
@@ -150,8 +155,8 @@ func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	}
 }
 
-// A child whose rate rises keeps the octets of its queue, not their time: what was forced through while it might use little
-// would drop everything for long after.
+// A child whose rate rises keeps the octets of its queue, not their time: what was forced through
+// while it might use little would drop everything for long after.
 func TestQueueFollowsTheRate(t *testing.T) {
 	wide := slow(4, 300, 400)
 	wide.Rate = 10 * MinRate
@@ -176,7 +181,8 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 }
 
-// A parent that no packet reaches, since its children drop all, learns from them that it is not used.
+// A parent that no packet reaches, since its children drop all, learns from them that it is not
+// used.
 func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
@@ -197,7 +203,8 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	}
 }
 
-// A child's packet that has read the clock before its parent's interval began is no sign of silence.
+// A child's packet that has read the clock before its parent's interval began is no sign of
+// silence.
 func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import "time"
 
-// tunables are the constants of the data plane's algorithm. limit.h says what each is, and its unit.
+// tunables are the constants of the data plane's algorithm. limit.h says what each is, and its
+// unit.
 var tunables = limitLimitTunables{
 	SmallOctets:   128,
 	BurstFrames:   4,
@@ -55,11 +58,12 @@ const (
 	leastMark    = 2 * time.Millisecond
 	leastDrop    = 10 * time.Millisecond
 	leastReserve = 200 * time.Microsecond
-	// ackDelayDrops is how many drop thresholds the queue of an ingress limit may have while senders are stopped by delaying
-	// acknowledgements.
+	// ackDelayDrops is how many drop thresholds the queue of an ingress limit may have while
+	// senders are stopped by delaying acknowledgements.
 	ackDelayDrops = 3
-	// ingressSlackShift makes a packet dearer at ingress by 1/256: where packets are dropped, traffic takes all that the virtual
-	// queue admits, and what the queue's length allows more in some seconds must not bring it above the limit.
+	// ingressSlackShift makes a packet dearer at ingress by 1/256: where packets are dropped,
+	// traffic takes all that the virtual queue admits, and what the queue's length allows more in
+	// some seconds must not bring it above the limit.
 	ingressSlackShift = 8
 	// quotaParts is how many quotas of a socket fit into the burst.
 	quotaParts = 16

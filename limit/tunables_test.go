@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -14,7 +16,8 @@ func TestEveryTunableIsSet(t *testing.T) {
 	}
 }
 
-// The highest fair rate that is computed once is the one that the data plane moves to: an idle scope ends there.
+// The highest fair rate that is computed once is the one that the data plane moves to: an idle
+// scope ends there.
 func TestTheHighestFairRateIsTheDataPlanes(t *testing.T) {
 	const rate = 100_000_000
 	got, _ := endedInterval(t, rate, 0, limitLimitState{FairRate: rate / 8})

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -31,8 +33,9 @@ func intervalBytes(t *testing.T, p *DataPlane) uint64 {
 	return state.IntervalBytes
 }
 
-// A slow sender with nothing in flight passes a full queue once in the time of a segment, and then waits for its next turn: it is
-// refused, which is offered once, and passes with a probe. A fast one, to which the probe timer is long, is not refused.
+// A slow sender with nothing in flight passes a full queue once in the time of a segment, and then
+// waits for its next turn: it is refused, which is offered once, and passes with a probe. A fast
+// one, to which the probe timer is long, is not refused.
 func TestSlowSendersPassAFullQueueInTurns(t *testing.T) {
 	for name, c := range map[string]struct {
 		senders uint32 // that share 100 Mbit/s
@@ -63,7 +66,8 @@ func TestSlowSendersPassAFullQueueInTurns(t *testing.T) {
 	}
 }
 
-// The last part below the ceiling is not for data of slow senders, so that connections begin where those have filled all else.
+// The last part below the ceiling is not for data of slow senders, so that connections begin where
+// those have filled all else.
 func TestConnectionsBeginWhereDataHasFilledTheQueue(t *testing.T) {
 	client, server, address := path(t)
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second}

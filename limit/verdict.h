@@ -43,7 +43,10 @@ struct charges {
 	struct charge of[LIMIT_SCOPES_PER_SOCKET];
 };
 
-/* Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is marked; both ns. */
+/*
+ * Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is
+ * marked; both ns.
+ */
 static __always_inline __u16 chance(__s64 above, __s64 span)
 {
 	if (above <= 0)
@@ -57,7 +60,10 @@ static __always_inline __u32 applies(const struct __sk_buff *skb, const struct l
 	return config->flags & LIMIT_ENFORCED && (skb->ifindex != LOOPBACK || config->flags & LIMIT_LOOPBACK);
 }
 
-/* Whether a scope is far from its limit behind a packet and lets a socket prepay this one and another. */
+/*
+ * Whether a scope is far from its limit behind a packet and lets a socket prepay this one and
+ * another.
+ */
 static __always_inline __u32 has_slack(const struct limit_config *config, const struct limit_state *state, __u64 wire, __s64 queue)
 {
 	return config->quota >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns && state->fair_rate >= config->fair_rate_most;
@@ -72,8 +78,8 @@ static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const s
 }
 
 /*
- * Whether the packet's TCP sender has nothing else in flight. A connection request that is rejected is sent again after half a
- * second, without ECN, and given up after ten.
+ * Whether the packet's TCP sender has nothing else in flight. A connection request that is rejected
+ * is sent again after half a second, without ECN, and given up after ten.
  */
 static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
 {
@@ -84,8 +90,8 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 }
 
 /*
- * Whether the sender of a packet beyond the threshold would sit out a timer that is long against its pace, octet/s, or, which
- * is tried up to three thresholds, stops without a loss.
+ * Whether the sender of a packet beyond the threshold would sit out a timer that is long against
+ * its pace, octet/s, or, which is tried up to three thresholds, stops without a loss.
  */
 static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct packet *p, __u32 index,
 					 const struct limit_config *config, __u64 pace, __u64 wire, __s64 queue)
@@ -98,9 +104,10 @@ static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct pac
 }
 
 /*
- * Where marks begin for a sender whose round trips are longer than the threshold: at one of them, half-way to where every
- * packet is marked at most. One that begins again after a pause has the pace of before until its first acknowledgement, and
- * a cwnd reduced for that takes many round trips to come back.
+ * Where marks begin for a sender whose round trips are longer than the threshold: at one of them,
+ * half-way to where every packet is marked at most. One that begins again after a pause has the
+ * pace of before until its first acknowledgement, and a cwnd reduced for that takes many round
+ * trips to come back.
  */
 static __always_inline __s64 rtt_scaled_threshold(struct __sk_buff *skb, const struct packet *p, __u32 direction, __s64 mark, __s64 full)
 {
@@ -120,8 +127,8 @@ static __always_inline __s64 threshold_of(const struct terms *terms, const struc
 }
 
 /*
- * Charges the packet to one scope. Returns 0 if the scope drops it. Global, like find_rest, so that it is verified
- * once and not for every path through the scopes before.
+ * Charges the packet to one scope. Returns 0 if the scope drops it. Global, like find_rest, so that
+ * it is verified once and not for every path through the scopes before.
  */
 __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct packet *p, struct charge *charge)
 {
@@ -144,7 +151,9 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 	__s64 limit = threshold_of(&terms, charge, large), full = threshold_of(&terms, charge, 1);
 	__s64 ceiling = charge->child_precedence == GUARANTEED ? terms.ceiling_ns : limit;
 	__s64 queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
-	/* Of a sender that this scope paces and whose data finds the queue full; 0 for other packets. */
+	/*
+	 * Of a sender that this scope paces and whose data finds the queue full; 0 for other packets.
+	 */
 	__u64 pace = queue > ceiling && large && charge->child_precedence == OWN && !(config->flags & LIMIT_CLASSIC) &&
 		     sender_of(skb, p, index & 1) ? turn_rate(state, share, terms.rate) : 0;
 
@@ -197,7 +206,10 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 
 enum action { NOTHING, MARK, REDUCE };
 
-/* Counts an admitted packet and returns what the scope wants done to it: something more likely the longer its queue. */
+/*
+ * Counts an admitted packet and returns what the scope wants done to it: something more likely the
+ * longer its queue.
+ */
 static __always_inline int settle(const struct packet *p, const struct charge *charge)
 {
 	__u32 index = charge->index;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limit
 
 import (
@@ -21,8 +23,9 @@ func warn(p *policy.Policy) []string {
 	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p))
 }
 
-// neverReached warns of scopes whose rate is above that of a scope around them: the host, or a cgroup above. Of several
-// around a scope it names the one with the least. It climbs paths, so that its time grows with the policy alone.
+// neverReached warns of scopes whose rate is above that of a scope around them: the host, or a
+// cgroup above. Of several around a scope it names the one with the least. It climbs paths, so that
+// its time grows with the policy alone.
 func neverReached(p *policy.Policy) (warnings []string) {
 	around := map[policy.Selector]policy.Scope{}
 	for _, s := range p.Scopes {
@@ -75,14 +78,15 @@ func byName(p *policy.Policy) map[string]policy.Scope {
 	return named
 }
 
-// A full-sized packet of 1500 octets takes 100 ms at the slowest rate. TCP sends no less than a segment at a time, so flows that
-// share less than this follow their part of it late.
+// A full-sized packet of 1500 octets takes 100 ms at the slowest rate. TCP sends no less than a
+// segment at a time, so flows that share less than this follow their part of it late.
 const (
 	packetBits               = 1500 * 8
 	slowest    units.BitRate = packetBits * 10
 )
 
-// tooSlow warns of rates below slowest. Of a child that has its parent's rate the parent's warning says enough.
+// tooSlow warns of rates below slowest. Of a child that has its parent's rate the parent's warning
+// says enough.
 func tooSlow(p *policy.Policy) (warnings []string) {
 	named := byName(p)
 	for _, s := range p.Scopes {
@@ -110,7 +114,8 @@ func exempt(p *policy.Policy) (warnings []string) {
 	return warnings
 }
 
-// Doubts warns of rates that no link of this host can carry. A speed of 0 is not known and warns of nothing.
+// Doubts warns of rates that no link of this host can carry. A speed of 0 is not known and warns of
+// nothing.
 func (Room) Doubts(p *policy.Policy) []string { return faster(p, selector.Speed) }
 
 func faster(p *policy.Policy, speed func(policy.Selector) (units.BitRate, string)) (warnings []string) {

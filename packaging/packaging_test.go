@@ -1,4 +1,7 @@
-// Package packaging holds what a host gets beside the program; its tests hold that to the rest of the tree.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package packaging holds what a host gets beside the program; its tests hold that to the rest of
+// the tree.
 package packaging
 
 import (
@@ -62,7 +65,8 @@ func TestDashboardAndAlertsNameMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// promtool is Prometheus' checker: the one that is installed, or what packaging/promtool has unpacked.
+// promtool is Prometheus' checker: the one that is installed, or what packaging/promtool has
+// unpacked.
 func TestPromtoolTakesTheAlerts(t *testing.T) {
 	path, err := exec.Command("./promtool", "--path").Output()
 	testutil.Need(t, "promtool", err)

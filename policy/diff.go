@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import "reflect"
@@ -19,7 +21,8 @@ type Step struct {
 	Before *Scope `json:"before,omitempty"` // for Change
 }
 
-// Diff returns what leads from one set of scopes to another: removals first, then the rest in the order of want.
+// Diff returns what leads from one set of scopes to another: removals first, then the rest in the
+// order of want.
 func Diff(have, want []Scope) []Step {
 	var steps []Step
 	named := map[string]Scope{}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import (
@@ -10,7 +12,8 @@ import (
 type Draft struct {
 	// Scopes are those without a mistake in the spine's keys, in the file's order.
 	Scopes []DraftScope
-	// Section is what the file says in the room's own section, of the type of Grammar.Section; nil without one.
+	// Section is what the file says in the room's own section, of the type of Grammar.Section; nil
+	// without one.
 	Section  any
 	room     string
 	policy   *Policy
@@ -45,7 +48,8 @@ func (d *Draft) Complain(s *DraftScope, key, format string, args ...any) {
 // Place is where the file gives a key of a scope, or else the scope itself.
 func (d *Draft) Place(s *DraftScope, key string) yamlfile.Place { return s.fields.At(key) }
 
-// ComplainAt notes a mistake at a place, such as one in the room's section; try is a way out of its own, or "".
+// ComplainAt notes a mistake at a place, such as one in the room's section; try is a way out of its
+// own, or "".
 func (d *Draft) ComplainAt(place yamlfile.Place, try, format string, args ...any) {
 	d.problems.Add(place, try, format, args...)
 }

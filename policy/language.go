@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import (
@@ -13,31 +15,35 @@ type SelectorKind struct {
 	Doc string // for the schema
 	// Sample is a value of the type that the file's is: "", 0 or false.
 	Sample any
-	// Parse returns the one form of what the file says and its words, or an error that says how to write it.
+	// Parse returns the one form of what the file says and its words, or an error that says how to
+	// write it.
 	Parse func(text string) (canonical, words string, err error)
 	// Warn says what of a text that Parse takes is probably not meant, or ""; may be nil.
 	Warn func(text string) string
-	// Enclosing lists texts of the same kind whose traffic includes that of text whatever the host is like, nearest first; may
-	// be nil.
+	// Enclosing lists texts of the same kind whose traffic includes that of text whatever the host
+	// is like, nearest first; may be nil.
 	Enclosing func(text string) []string
 	// Everything says that all traffic of the host is meant.
 	Everything bool
 }
 
-// Grammar is what one room adds to the file. Its structs are those of yamlfile and given by zero values.
+// Grammar is what one room adds to the file. Its structs are those of yamlfile and given by zero
+// values.
 type Grammar struct {
 	Room string
 	// Scope has the keys of a scope, and Section those of the whole file; nil for none.
 	Scope, Section any
 	// Treats names the keys of a scope of which one is enough to make the room treat it.
 	Treats []string
-	// Read makes treatments of what was read. It may complain of the file at once, and is not called for it again.
+	// Read makes treatments of what was read. It may complain of the file at once, and is not
+	// called for it again.
 	Read func(*Draft)
 	// Warn looks at a policy without mistakes; may be nil.
 	Warn func(*Policy) []string
 }
 
-// Language is all that a policy file may say. Make it with [NewLanguage]; it is safe for concurrent use.
+// Language is all that a policy file may say. Make it with [NewLanguage]; it is safe for concurrent
+// use.
 type Language struct {
 	selectors []SelectorKind
 	rooms     []Grammar
@@ -61,8 +67,9 @@ type scopeKeys struct {
 	Shadow          bool   `yaml:"shadow" doc:"Count what would be done, and do nothing."`
 }
 
-// NewLanguage joins kinds of selectors and rooms. Absent are keys, of scopes and of the file, that other builds have, each with
-// the room that they belong to. Keys that two of them claim are an error.
+// NewLanguage joins kinds of selectors and rooms. Absent are keys, of scopes and of the file, that
+// other builds have, each with the room that they belong to. Keys that two of them claim are an
+// error.
 func NewLanguage(selectors []SelectorKind, rooms []Grammar, absent map[string]string) (*Language, error) {
 	l := &Language{selectors: selectors, rooms: rooms, absent: absent, selector: selectorKeys(selectors)}
 	scope, file := []reflect.Type{reflect.TypeFor[scopeKeys](), l.selector}, []reflect.Type{reflect.TypeFor[fileKeys]()}
@@ -104,7 +111,8 @@ func (l *Language) kind(key string) (SelectorKind, bool) {
 	return SelectorKind{}, false
 }
 
-// Enclosing lists the selectors whose traffic includes that of s whatever the host is like, the nearest first.
+// Enclosing lists the selectors whose traffic includes that of s whatever the host is like, the
+// nearest first.
 func (p *Policy) Enclosing(s Selector) (all []Selector) {
 	if k, known := p.language.kind(s.Kind); known && k.Enclosing != nil {
 		for _, text := range k.Enclosing(s.Text) {
@@ -129,7 +137,8 @@ func (l *Language) Schema() ([]byte, error) {
 		yamlfile.Inner{Key: "scopes", Name: "scope", Type: l.scope.Type()})
 }
 
-// Keys lists every key that a policy file may have, as "scopes.egress.rate", for tests of references.
+// Keys lists every key that a policy file may have, as "scopes.egress.rate", for tests of
+// references.
 func (l *Language) Keys() []string {
 	all := yamlfile.Keys(l.file.Type())
 	for _, key := range yamlfile.Keys(l.scope.Type()) {

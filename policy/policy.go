@@ -1,8 +1,12 @@
-// Package policy is the file in which people declare how traffic is to be treated, and the difference between two of them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy is the file in which people declare how traffic is to be treated, and the
+// difference between two of them.
 //
-// A policy is scopes (which traffic) by treatments (what is done to it), and sections about the host. This package knows neither
-// selectors nor treatments: a [Language] names the kinds of selectors and what each room adds. It is pure: what a selector stands
-// for on this host is found out by internal/selector.
+// A policy is scopes (which traffic) by treatments (what is done to it), and sections about the
+// host. This package knows neither selectors nor treatments: a [Language] names the kinds of
+// selectors and what each room adds. It is pure: what a selector stands for on this host is found
+// out by internal/selector.
 package policy
 
 import (
@@ -44,7 +48,8 @@ func (p *Policy) PutInShadow(shadow bool) {
 	}
 }
 
-// Group is the kind of the selector of scopes that have none of their own: the traffic of their children.
+// Group is the kind of the selector of scopes that have none of their own: the traffic of their
+// children.
 const Group = "group"
 
 // Selector says which traffic a scope speaks of. It is comparable; Words follow from the rest.
@@ -56,8 +61,9 @@ type Selector struct {
 
 func (s Selector) String() string { return s.Words }
 
-// Treatment is what one room does to one scope, or to an item of the host: a struct, or a pointer to one, that
-// encoding/json writes and reads, and whose values are equal if reflect.DeepEqual says so.
+// Treatment is what one room does to one scope, or to an item of the host: a struct, or a pointer
+// to one, that encoding/json writes and reads, and whose values are equal if reflect.DeepEqual says
+// so.
 type Treatment interface {
 	Summary() string // in one line
 }

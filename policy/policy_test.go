@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy_test
 
 import (
@@ -73,7 +75,8 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	})
 }
 
-// Mistakes of different kinds are told at once, each once: what cannot be read is not judged as well.
+// Mistakes of different kinds are told at once, each once: what cannot be read is not judged as
+// well.
 func TestAllMistakesOfAFileAreNamedAtOnce(t *testing.T) {
 	_, err := language(t).Parse("p.yaml", []byte(`version: 1
 scopes:

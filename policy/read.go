@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import (
@@ -13,7 +15,8 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// MaxFile is the longest policy file, in octets: room for as many scopes as a data plane holds, and comments beside.
+// MaxFile is the longest policy file, in octets: room for as many scopes as a data plane holds, and
+// comments beside.
 const MaxFile = 8 << 20
 
 var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000}
@@ -63,7 +66,8 @@ type rawScope struct {
 	fields    yamlfile.Fields
 }
 
-// Parse reads a policy from a file's text. Its errors are faults of status Usage that name every mistake with its place.
+// Parse reads a policy from a file's text. Its errors are faults of status Usage that name every
+// mistake with its place.
 func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	tree, err := yamlfile.ParseWithin(limits, filename, text)
 	if err != nil {
@@ -94,8 +98,8 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	return p, nil
 }
 
-// findAbsent names keys that belong to rooms which this build does not have, and takes them out so that they are not called
-// unknown as well. It returns the scopes that have some.
+// findAbsent names keys that belong to rooms which this build does not have, and takes them out so
+// that they are not called unknown as well. It returns the scopes that have some.
 func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) map[string]bool {
 	lacking := map[string]bool{}
 	take := func(n *yamlfile.Node, path, scope string) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import (
@@ -41,8 +43,9 @@ func (t *tree) complain(problems *yamlfile.Problems, i int, key, format string, 
 	problems.Add(t.scopes[i].fields.At(key), "", "scopes.%s: %s", t.scopes[i].name.Value, fmt.Sprintf(format, args...))
 }
 
-// check finds parents that do not exist and scopes that are above themselves, and how deep each scope is. It climbs from every
-// scope to the first that was seen to, so that its time grows with the file alone.
+// check finds parents that do not exist and scopes that are above themselves, and how deep each
+// scope is. It climbs from every scope to the first that was seen to, so that its time grows with
+// the file alone.
 func (t *tree) check(problems *yamlfile.Problems) {
 	const unseen, climbing = -1, -2
 	t.depth = slices.Repeat([]int{unseen}, len(t.scopes))
@@ -71,7 +74,8 @@ func (t *tree) check(problems *yamlfile.Problems) {
 	}
 }
 
-// names lists what a parent can be called; nobody compares a word with them again and again in a file full of mistakes.
+// names lists what a parent can be called; nobody compares a word with them again and again in a
+// file full of mistakes.
 func (t *tree) names(problems *yamlfile.Problems) (all []string) {
 	if problems.Len() > 20 {
 		return nil

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package record
 
 import (
@@ -5,7 +7,8 @@ import (
 	"math"
 )
 
-// number is a float64 that JSON can carry: null stands for a value that is not finite, and reads back as NaN.
+// number is a float64 that JSON can carry: null stands for a value that is not finite, and reads
+// back as NaN.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package record
 
 import (
@@ -12,7 +14,8 @@ type scale struct {
 	name   string
 }
 
-// scales lists, per unit, the prefixes that people use for it, smallest first. Units that are missing print as they are.
+// scales lists, per unit, the prefixes that people use for it, smallest first. Units that are
+// missing print as they are.
 func (u Unit) scales() []scale {
 	switch u {
 	case BitPerSecond:
@@ -31,7 +34,8 @@ func (u Unit) scales() []scale {
 	return []scale{{1, string(u)}}
 }
 
-// Scale returns the prefix that suits values up to that magnitude: divide by factor, print name ("Mbit/s", "" for a share).
+// Scale returns the prefix that suits values up to that magnitude: divide by factor, print name
+// ("Mbit/s", "" for a share).
 func (u Unit) Scale(magnitude float64) (factor float64, name string) {
 	scales := u.scales()
 	chosen := scales[len(scales)-1]
@@ -53,8 +57,8 @@ func (u Unit) Scale(magnitude float64) (factor float64, name string) {
 	return chosen.factor, chosen.name
 }
 
-// Format prints a value with four significant digits and the prefix that suits it: "373.2 Mbit/s", "20.1 ms", "0.982".
-// Whole counts are printed in full.
+// Format prints a value with four significant digits and the prefix that suits it: "373.2 Mbit/s",
+// "20.1 ms", "0.982". Whole counts are printed in full.
 func (u Unit) Format(v float64) string {
 	factor, name := u.Scale(v)
 	return strings.TrimSpace(u.number(v/factor) + " " + name)
@@ -70,7 +74,8 @@ func (u Unit) FormatInterval(low, high float64) string {
 	return strings.TrimSpace(u.number(low/factor) + separator + u.number(high/factor) + " " + name)
 }
 
-// number prints with four significant digits, without an exponent in the usual ranges and without trailing zeros.
+// number prints with four significant digits, without an exponent in the usual ranges and without
+// trailing zeros.
 func (u Unit) number(v float64) string {
 	if (u == Count || u == Frames) && v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

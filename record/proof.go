@@ -1,18 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package record
 
-// Proof is why one run counts: what its testbed was found to be, and that nothing but the experiment made its figures.
+// Proof is why one run counts: what its testbed was found to be, and that nothing but the
+// experiment made its figures.
 type Proof struct {
 	Labels     Labels `json:"labels"`
 	Repetition int    `json:"repetition"`
 	Attempt    int    `json:"attempt"`
 	Why        string `json:"why"` // all of it in one sentence
-	// Configuration is the SHA-256 sum over the configuration of all namespaces, which is the same at the end as at the start.
+	// Configuration is the SHA-256 sum over the configuration of all namespaces, which is the same
+	// at the end as at the start.
 	Configuration string      `json:"configuration_sha256"`
 	Settings      int         `json:"settings"` // that it consists of
 	Namespaces    int         `json:"namespaces"`
 	Frames        uint64      `json:"frames"` // that the hosts sent
 	Links         []ProofLink `json:"links"`
-	// How late the links sent their frames, and the longest time and all the time for which they left frames waiting, in seconds.
+	// How late the links sent their frames, and the longest time and all the time for which they
+	// left frames waiting, in seconds.
 	LatenessP50 float64 `json:"lateness_p50"`
 	LatenessP99 float64 `json:"lateness_p99"`
 	Stall       float64 `json:"longest_stall"`
@@ -20,7 +25,8 @@ type Proof struct {
 	Pause       float64 `json:"longest_pause"` // of the process that measures, in seconds
 }
 
-// ProofLink is one direction of an emulated link: what was asked, what calibration found, and what became of its frames:
+// ProofLink is one direction of an emulated link: what was asked, what calibration found, and what
+// became of its frames:
 //
 //	sent = received = queue_drops + loss_drops + passed - duplicated, passed = arrived
 type ProofLink struct {

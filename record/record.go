@@ -1,8 +1,11 @@
-// Package record is the one form in which Weir keeps measurements: rows, series and histograms with units, verdicts, and
-// the manifest that says where they come from. It is written as an evidence bundle, a folder that anyone can open offline.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package record is the one form in which Weir keeps measurements: rows, series and histograms with
+// units, verdicts, and the manifest that says where they come from. It is written as an evidence
+// bundle, a folder that anyone can open offline.
 //
-// The package is pure but for reading and writing that folder. Every quantity is in the base unit of its kind (bit/s, s,
-// byte, frame, 1 for a share); only printing scales it.
+// The package is pure but for reading and writing that folder. Every quantity is in the base unit
+// of its kind (bit/s, s, byte, frame, 1 for a share); only printing scales it.
 package record
 
 import (
@@ -24,10 +27,12 @@ const (
 	Share          Unit = "1" // a ratio, a probability, an index
 )
 
-// Labels name what was varied: parameter to value, as the scenario writes them ("loss": "1%", "cc": "cubic").
+// Labels name what was varied: parameter to value, as the scenario writes them ("loss": "1%", "cc":
+// "cubic").
 type Labels map[string]string
 
-// Sample is one figure of one run. Samples with Valid false are kept as evidence and never enter a statistic.
+// Sample is one figure of one run. Samples with Valid false are kept as evidence and never enter a
+// statistic.
 type Sample struct {
 	Labels     Labels  `json:"labels"`
 	Subject    string  `json:"subject"` // what was measured: a flow, "aggregate", a link, a stream
@@ -52,7 +57,8 @@ type Point struct {
 	Value      float64       `json:"value"`
 }
 
-// Distribution is a histogram of one quantity of one run. Its values are integers in the unit's billionth (ns for Seconds).
+// Distribution is a histogram of one quantity of one run. Its values are integers in the unit's
+// billionth (ns for Seconds).
 type Distribution struct {
 	Labels     Labels          `json:"labels"`
 	Subject    string          `json:"subject"`
@@ -135,12 +141,13 @@ type Machine struct {
 	Memory  int64  `json:"memory_bytes"`
 	Distro  string `json:"distribution"`
 	Virtual string `json:"virtualization,omitempty"`
-	// Clock is InstructionClock where the machine's clock counts instructions, "" where it counts time.
+	// Clock is InstructionClock where the machine's clock counts instructions, "" where it counts
+	// time.
 	Clock string `json:"clock,omitempty"`
 }
 
-// InstructionClock is a virtual clock that goes on by one nanosecond an instruction (QEMU's -icount shift=0) and from timer to
-// timer while the machine is idle: what code costs is in no figure.
+// InstructionClock is a virtual clock that goes on by one nanosecond an instruction (QEMU's -icount
+// shift=0) and from timer to timer while the machine is idle: what code costs is in no figure.
 const InstructionClock = "instructions"
 
 // Manifest says where a bundle comes from and how to measure it again.

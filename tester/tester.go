@@ -1,8 +1,12 @@
-// Package tester describes what a frame tester sends and what it has counted: streams, schedules, counters. Its rooms do
-// the work: frame builds frames, generator and packet send them, analyzer judges them in BPF, rfc2544 searches with them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tester describes what a frame tester sends and what it has counted: streams, schedules,
+// counters. Its rooms do the work: frame builds frames, generator and packet send them, analyzer
+// judges them in BPF, rfc2544 searches with them.
 //
-// Every stamped frame ends with 18 octets: an 8-octet sequence number and a 10-octet IEEE 1588 time (48 bits of seconds,
-// 32 of nanoseconds, TAI), big endian, so a stamp fits a 64-octet frame. Frame sizes include the FCS, as in RFC 2544.
+// Every stamped frame ends with 18 octets: an 8-octet sequence number and a 10-octet IEEE 1588 time
+// (48 bits of seconds, 32 of nanoseconds, TAI), big endian, so a stamp fits a 64-octet frame. Frame
+// sizes include the FCS, as in RFC 2544.
 package tester
 
 import (
@@ -20,8 +24,8 @@ const (
 	MaxStreams = 4096
 	// FCSSize is counted in frame sizes and never seen by software.
 	FCSSize = 4
-	// WireOverhead is preamble, start delimiter and the minimum inter-frame gap: what a frame of FrameSize octets occupies
-	// on the wire beyond them.
+	// WireOverhead is preamble, start delimiter and the minimum inter-frame gap: what a frame of
+	// FrameSize octets occupies on the wire beyond them.
 	WireOverhead = 20
 )
 
@@ -34,8 +38,9 @@ const (
 	Random    Action = "random"
 )
 
-// Modifier changes masked bits of the frame's header from frame to frame (draft-ietf-bmwg-network-tester-cfg).
-// Offset counts octets from the start of the Ethernet header; Mask is one to four octets. Checksums stay valid.
+// Modifier changes masked bits of the frame's header from frame to frame
+// (draft-ietf-bmwg-network-tester-cfg). Offset counts octets from the start of the Ethernet header;
+// Mask is one to four octets. Checksums stay valid.
 type Modifier struct {
 	Action      Action
 	Offset      int
@@ -93,9 +98,9 @@ type Schedule struct {
 	Policy     Policy
 	Tolerance  time.Duration // Skip: what is late by less is sent all the same; a frame is skipped from a gap on in any case
 	Batch      int           // frames sent together where no gap asks otherwise; 1 for latency, 0 lets the mechanism choose
-	// Coalesce is how long a paced frame may wait for those behind it, to leave together with them: one doorbell for all of
-	// them, as of a network card that coalesces interrupts. It counts where Batch is 0 and the mechanism is that of live
-	// frames; 0 sends each frame when it is due.
+	// Coalesce is how long a paced frame may wait for those behind it, to leave together with them:
+	// one doorbell for all of them, as of a network card that coalesces interrupts. It counts where
+	// Batch is 0 and the mechanism is that of live frames; 0 sends each frame when it is due.
 	Coalesce time.Duration
 }
 
@@ -163,7 +168,8 @@ type SequenceError struct {
 	At       time.Duration `json:"at_ns"` // CLOCK_MONOTONIC of the receiver
 }
 
-// Corruption is the context of the last payload error. Sequence is what the frame said, which may itself be wrong.
+// Corruption is the context of the last payload error. Sequence is what the frame said, which may
+// itself be wrong.
 type Corruption struct {
 	Sequence uint64        `json:"sequence"`
 	At       time.Duration `json:"at_ns"` // CLOCK_MONOTONIC of the receiver

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -46,7 +48,8 @@ func TestCCWrongUsage(t *testing.T) {
 	}
 }
 
-// A control of the kernel's is planned, given, shown, proven and ended by the commands that know no room.
+// A control of the kernel's is planned, given, shown, proven and ended by the commands that know no
+// room.
 func TestCongestionControlOfAScope(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, congestion: never-made}")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -12,12 +14,14 @@ import (
 	"weir/lab/instance"
 )
 
-// completer lists what a shell may offer for a word, each with a tab and what it is; what cannot be found out is left out.
+// completer lists what a shell may offer for a word, each with a tab and what it is; what cannot be
+// found out is left out.
 type completer func(command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
 const noFile = cobra.ShellCompDirectiveNoFileComp
 
-// complete gives flags what a shell may offer for them: by their names, which mean the same in every command.
+// complete gives flags what a shell may offer for them: by their names, which mean the same in
+// every command.
 func complete(a *app, command *cobra.Command) {
 	ports := completer(completePorts)
 	byName := map[string]completer{

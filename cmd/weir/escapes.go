@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -6,7 +8,8 @@ import (
 	"weir/internal/daemon"
 )
 
-// escapeNotes warn of sockets that limits do not reach, one note for each scope, and say what to do.
+// escapeNotes warn of sockets that limits do not reach, one note for each scope, and say what to
+// do.
 func escapeNotes(status daemon.Status) (notes []string) {
 	for _, s := range status.Scopes {
 		if n := len(s.Escaped); n > 0 {

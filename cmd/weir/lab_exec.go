@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -110,8 +112,8 @@ func (a *app) execInside(id, node string, command []string) error {
 		return err
 	}
 	environment := append(os.Environ(), "WEIR_LAB="+info.ID, "WEIR_NODE="+node)
-	// The thread that calls execve becomes the process, so its namespace is the program's. The mounts stay as they are: a
-	// fresh /sys would hide the bpf and cgroup file systems.
+	// The thread that calls execve becomes the process, so its namespace is the program's. The
+	// mounts stay as they are: a fresh /sys would hide the bpf and cgroup file systems.
 	runtime.LockOSThread()
 	if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
 		return fault.Wrap(fmt.Errorf("enter %s: %w", name, err), fault.Permission, "run it as root (sudo)")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -8,7 +10,8 @@ import (
 	labrun "weir/lab/run"
 )
 
-// labProgress shows on standard error what a run does: one line that is redrawn on a terminal, a line now and then elsewhere.
+// labProgress shows on standard error what a run does: one line that is redrawn on a terminal, a
+// line now and then elsewhere.
 type labProgress struct {
 	app  *app
 	live bool // redraw

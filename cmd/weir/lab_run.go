@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -90,7 +92,8 @@ was stopped, and 3 if this machine cannot carry the scenario.`,
 	return command
 }
 
-// measure runs the scenario, writes the bundle and prints what was found. It returns the bundle's folder.
+// measure runs the scenario, writes the bundle and prints what was found. It returns the bundle's
+// folder.
 func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOptions, parameters map[string]string) (string, error) {
 	if err := a.sweepLabs(); err != nil {
 		return "", err
@@ -174,7 +177,8 @@ func checkOut(dir string) error {
 	return nil
 }
 
-// checkFile refuses a file of a flag that cannot be written, before anything is measured. The folder that it is to be in must exist.
+// checkFile refuses a file of a flag that cannot be written, before anything is measured. The
+// folder that it is to be in must exist.
 func checkFile(flag, path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -189,7 +193,8 @@ func checkFile(flag, path string) error {
 	return checkWritable(path)
 }
 
-// checkWritable tries whether a path that does not exist can be made, with the folders that lead to it, and leaves no trace.
+// checkWritable tries whether a path that does not exist can be made, with the folders that lead to
+// it, and leaves no trace.
 func checkWritable(path string) error {
 	above := filepath.Dir(path)
 	for above != filepath.Dir(above) {
@@ -209,8 +214,9 @@ func checkWritable(path string) error {
 	return fault.New(status, "name a place that can be written", "nothing can be made at %s: %w", path, errors.Unwrap(err))
 }
 
-// keepEvidence writes the bundle, into another folder if it must: what took long to measure is not lost for a full disk. It
-// returns the folder, "" where nothing could be written anywhere, and the error of what was asked.
+// keepEvidence writes the bundle, into another folder if it must: what took long to measure is not
+// lost for a full disk. It returns the folder, "" where nothing could be written anywhere, and the
+// error of what was asked.
 func (a *app) keepEvidence(dir, junit string, b *record.Bundle) (string, error) {
 	err := writeEvidence(dir, junit, b)
 	if err == nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -67,7 +69,8 @@ With --detach a process of its own keeps the lab.`,
 	return command
 }
 
-// holdLab builds the first cell and keeps it until ctx ends. ready is told when it is up, or why it is not.
+// holdLab builds the first cell and keeps it until ctx ends. ready is told when it is up, or why it
+// is not.
 func (a *app) holdLab(ctx context.Context, s *scenario.Scenario, carrierName string, ready func(error) error) (err error) {
 	if err := instance.CheckRoot(); err != nil {
 		return ready(err)

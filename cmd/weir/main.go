@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Weir regulates and measures the traffic of Linux hosts and routers. See README.md.
 package main
 

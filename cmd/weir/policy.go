@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -65,7 +67,8 @@ nothing. Killed half-way, the next apply completes it. Without POLICY the file i
 	return command
 }
 
-// warnOfController says which other file the host follows than the one that was applied by hand, "" for a release.
+// warnOfController says which other file the host follows than the one that was applied by hand, ""
+// for a release.
 func (a *app) warnOfController(file string) error {
 	engine, err := a.engine()
 	if err != nil {
@@ -103,7 +106,8 @@ func policyFile(args []string) string {
 	return defaultPolicy
 }
 
-// takesPolicy completes a command that reads a policy file, does something with it and prints what changes.
+// takesPolicy completes a command that reads a policy file, does something with it and prints what
+// changes.
 func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
 	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
 	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), completePolicy

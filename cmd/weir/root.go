@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -78,7 +80,8 @@ a data path frame by frame, and keep the evidence.`,
 	return root
 }
 
-// strict turns cobra's argument errors into faults, and a word that is no command into an error instead of help.
+// strict turns cobra's argument errors into faults, and a word that is no command into an error
+// instead of help.
 func strict(command *cobra.Command) {
 	if check := command.Args; check != nil {
 		command.Args = func(c *cobra.Command, args []string) error {

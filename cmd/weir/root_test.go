@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -99,7 +101,8 @@ func TestManPagesAreWritten(t *testing.T) {
 	}
 }
 
-// What a long measurement or command would end with in vain is refused before it begins, and nothing is left.
+// What a long measurement or command would end with in vain is refused before it begins, and
+// nothing is left.
 func TestPlacesThatCannotBeWrittenAreRefusedFirst(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

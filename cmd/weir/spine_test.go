@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -126,8 +128,8 @@ func save(t *testing.T, file string, scopes ...string) {
 	}
 }
 
-// A room that the spine has never heard of is planned, applied, changed, put in shadow, shown and released by the same commands as
-// those that it comes with, beside one of them.
+// A room that the spine has never heard of is planned, applied, changed, put in shadow, shown and
+// released by the same commands as those that it comes with, beside one of them.
 func TestARoomLivesUnderTheSpine(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 0}")
@@ -220,7 +222,8 @@ func toyApplyPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-// Killed anywhere, the next apply and the next release find their way, with two rooms in the policy.
+// Killed anywhere, the next apply and the next release find their way, with two rooms in the
+// policy.
 func TestARoomSurvivesKills(t *testing.T) {
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, tally: 7, egress: 1Mbit}")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -12,8 +14,8 @@ import (
 	"weir/tester/spec"
 )
 
-// testerFlags describe one stream on the command line. They become the text of a specification, which is checked, run and
-// kept as evidence like a file.
+// testerFlags describe one stream on the command line. They become the text of a specification,
+// which is checked, run and kept as evidence like a file.
 type testerFlags struct {
 	from, to, speed           string
 	destination, source       string

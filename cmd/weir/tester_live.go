@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/tester/session"
 )
 
-// testerLive shows a run's streams on standard error: a table that is redrawn each second on a terminal, a line elsewhere.
+// testerLive shows a run's streams on standard error: a table that is redrawn each second on a
+// terminal, a line elsewhere.
 type testerLive struct {
 	app    *app
 	redraw bool

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -17,7 +19,8 @@ import (
 	"weir/tester/spec"
 )
 
-// testerResult is the document of weir tester run and join with --format json; send and receive print its account alone.
+// testerResult is the document of weir tester run and join with --format json; send and receive
+// print its account alone.
 type testerResult struct {
 	Format   string           `json:"format"`
 	Account  session.Account  `json:"account"`
@@ -102,7 +105,8 @@ func (a *app) printBundle(b record.Bundle, dir string) error {
 	return nil
 }
 
-// judged is the command's error: a stream that never arrived, a verdict that does not hold or could not be measured.
+// judged is the command's error: a stream that never arrived, a verdict that does not hold or could
+// not be measured.
 func judged(account session.Account, verdicts []record.Verdict) error {
 	if err := account.Check(); err != nil {
 		return err

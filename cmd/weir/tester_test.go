@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -253,7 +255,8 @@ func TestTesterWrongUsage(t *testing.T) {
 
 const commandVariable = "WEIR_TEST_COMMAND"
 
-// start runs a command line of weir in a process of its own: this test binary again, at TestAsCommand.
+// start runs a command line of weir in a process of its own: this test binary again, at
+// TestAsCommand.
 func start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestAsCommand$")
@@ -266,7 +269,8 @@ func start(t *testing.T, args ...string) *exec.Cmd {
 	return command
 }
 
-// TestAsCommand is the process that start makes; in an ordinary run of the tests it has nothing to do.
+// TestAsCommand is the process that start makes; in an ordinary run of the tests it has nothing to
+// do.
 func TestAsCommand(*testing.T) {
 	if line := os.Getenv(commandVariable); line != "" {
 		os.Args = append([]string{"weir"}, strings.Split(line, "\n")...)

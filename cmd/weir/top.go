@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -105,7 +107,8 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 
 const nothingInForce = "No policy is in force."
 
-// watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it was.
+// watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it
+// was.
 func watchTop(ctx context.Context, screen *os.File, source topSource, interval time.Duration) (err error) {
 	stdin := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(stdin)

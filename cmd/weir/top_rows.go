@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -28,8 +30,8 @@ type topRoom struct {
 	status  daemon.RoomStatus
 }
 
-// topRow is one scope or a part of it. Values are by the names of columns: of a counter what it grew by in a second, of a
-// histogram percentiles of what came in the interval.
+// topRow is one scope or a part of it. Values are by the names of columns: of a counter what it
+// grew by in a second, of a histogram percentiles of what came in the interval.
 type topRow struct {
 	Scope   string              `json:"scope"`
 	Applies string              `json:"applies_to"`
@@ -40,7 +42,8 @@ type topRow struct {
 	Values  map[string]topValue `json:"values"`
 }
 
-// topValue is a number, or two percentiles of a histogram, upper bounds of buckets that double; 0 without samples.
+// topValue is a number, or two percentiles of a histogram, upper bounds of buckets that double; 0
+// without samples.
 type topValue struct {
 	Number float64  `json:"value"`
 	P50    *float64 `json:"p50,omitempty"`
@@ -80,7 +83,8 @@ func topRows(before, after daemon.RoomStatus, scopes map[string]daemon.ScopeStat
 	return rows
 }
 
-// compare fills in what came between two looks. Counters that went back belong to a new data plane, and began at zero.
+// compare fills in what came between two looks. Counters that went back belong to a new data plane,
+// and began at zero.
 func (r *topRow) compare(columns []room.Column, old, now daemon.Values, elapsed time.Duration) {
 	if slices.ContainsFunc(columns, func(c room.Column) bool { return c.Kind == room.Counter && now[c.Name].Count < old[c.Name].Count }) {
 		old = daemon.Values{}

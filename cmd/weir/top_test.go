@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -18,7 +20,8 @@ import (
 	"weir/policy"
 )
 
-// looks is a source that shows what was prepared, one after the other, one second apart; the last one again and again.
+// looks is a source that shows what was prepared, one after the other, one second apart; the last
+// one again and again.
 func looks(all ...daemon.Status) topSource {
 	began, next := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
 	return func() (daemon.Status, time.Time, error) {

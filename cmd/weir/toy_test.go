@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -18,8 +20,9 @@ import (
 	"weir/policy"
 )
 
-// toyRoom is the smallest room that does something: the key "tally: N" counts N for every packet that a cgroup sends. In shadow it
-// counts elsewhere. It is the example of ARCHITECTURE.md, and the life of a room in spine_test.go is its test.
+// toyRoom is the smallest room that does something: the key "tally: N" counts N for every packet
+// that a cgroup sends. In shadow it counts elsewhere. It is the example of ARCHITECTURE.md, and the
+// life of a room in spine_test.go is its test.
 type toyRoom struct{}
 
 type (

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/limit/scoped"
 )
 
-// With --format json an error is the one document on standard output, and a result is never followed by a second one.
+// With --format json an error is the one document on standard output, and a result is never
+// followed by a second one.
 func TestAnErrorIsAJSONDocument(t *testing.T) {
 	status, stdout, stderr := call(t, "plan", "/nowhere.yaml", "--format", "json")
 	var got errorDocument

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package child runs parts of Weir in processes of their own that never outlive their parent.
 //
-// A part registers itself under a name; [Start] runs this same executable again with that name, and [Main], called first
-// thing in main and in TestMain, takes over there. The kernel kills a child when its parent dies (PR_SET_PDEATHSIG), so
-// that kill -9 of a run leaves no process behind.
+// A part registers itself under a name; [Start] runs this same executable again with that name, and
+// [Main], called first thing in main and in TestMain, takes over there. The kernel kills a child
+// when its parent dies (PR_SET_PDEATHSIG), so that kill -9 of a run leaves no process behind.
 package child
 
 import (
@@ -18,13 +20,15 @@ import (
 
 const variable = "WEIR_CHILD"
 
-// Part is the work of a child: it reads its task from in, answers on out, and returns when in ends or the work is done.
+// Part is the work of a child: it reads its task from in, answers on out, and returns when in ends
+// or the work is done.
 type Part func(in io.Reader, out io.Writer) error
 
 // Parts maps a part's name to its work.
 type Parts map[string]Part
 
-// Main runs the part this process was started for and exits; in any other process it returns at once.
+// Main runs the part this process was started for and exits; in any other process it returns at
+// once.
 func Main(parts Parts) {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -44,7 +48,8 @@ func Main(parts Parts) {
 	os.Exit(0)
 }
 
-// Process is a running child. In and Out are its standard input and output; its standard error goes to Stderr's writer.
+// Process is a running child. In and Out are its standard input and output; its standard error goes
+// to Stderr's writer.
 type Process struct {
 	In  io.WriteCloser
 	Out io.ReadCloser
@@ -54,14 +59,15 @@ type Process struct {
 	err  error
 }
 
-// Start runs this executable as the named part. The child is killed when ctx ends or when this process dies.
+// Start runs this executable as the named part. The child is killed when ctx ends or when this
+// process dies.
 func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error) {
 	return StartIn(ctx, name, stderr, nil)
 }
 
-// StartIn is Start with a say in where the child runs. Enter, if not nil, is called on the thread that starts the child and
-// is used for nothing else afterwards: a namespace that it enters is the child's, and it may complete the attributes, with
-// a cgroup's descriptor for one.
+// StartIn is Start with a say in where the child runs. Enter, if not nil, is called on the thread
+// that starts the child and is used for nothing else afterwards: a namespace that it enters is the
+// child's, and it may complete the attributes, with a cgroup's descriptor for one.
 func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*syscall.SysProcAttr) error) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,8 +76,9 @@ func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*sys
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), variable+"="+name)
 	cmd.Stderr = stderr
-	// A session of its own: the terminal's Ctrl-C reaches the parent alone, and the scheduler's autogroups share the
-	// processors between sessions, so that a child need not share one part with its parent's work.
+	// A session of its own: the terminal's Ctrl-C reaches the parent alone, and the scheduler's
+	// autogroups share the processors between sessions, so that a child need not share one part
+	// with its parent's work.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -90,7 +97,8 @@ func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*sys
 	return p, nil
 }
 
-// hold starts and waits for the child on one thread that lives as long: the death signal follows the thread, not the process.
+// hold starts and waits for the child on one thread that lives as long: the death signal follows
+// the thread, not the process.
 func (p *Process) hold(started chan<- error, enter func(*syscall.SysProcAttr) error) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	var err error
@@ -127,7 +135,8 @@ func (p *Process) Wait() error {
 // Kill ends the child at once, as kill -9 does.
 func (p *Process) Kill() error { return p.cmd.Process.Kill() }
 
-// Stop closes the child's input, which tells it to end, and kills it if it has not done so within the grace time.
+// Stop closes the child's input, which tells it to end, and kills it if it has not done so within
+// the grace time.
 func (p *Process) Stop(grace time.Duration) error {
 	_ = p.In.Close()
 	select {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/policy"
 )
 
-// document is how a state is written: the spine's part of each scope, and one document for each room.
+// document is how a state is written: the spine's part of each scope, and one document for each
+// room.
 type document struct {
 	Format  string                   `json:"format"`
 	Applied time.Time                `json:"applied"`

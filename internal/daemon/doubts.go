@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -35,7 +37,8 @@ func refusals(err error) (all []*room.Refusal) {
 	return nil
 }
 
-// shared warns of scopes that stand for the same traffic on this host, such as a unit and its cgroup.
+// shared warns of scopes that stand for the same traffic on this host, such as a unit and its
+// cgroup.
 func shared(p *policy.Policy, all []held) (warnings []string) {
 	first := map[selector.Binding]policy.Scope{}
 	for _, h := range all {
@@ -51,7 +54,8 @@ func shared(p *policy.Policy, all []held) (warnings []string) {
 	return warnings
 }
 
-// maxHints bounds the search for names that were probably meant: a policy may wait for thousands of cgroups.
+// maxHints bounds the search for names that were probably meant: a policy may wait for thousands of
+// cgroups.
 const maxHints = 20
 
 // misspelt warns of scopes that wait for something whose name is close to one that is there.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -20,7 +22,8 @@ func parse(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// A plan says what is doubtful on this host alone: a unit that is a cgroup of another scope, and a name that nearly exists.
+// A plan says what is doubtful on this host alone: a unit that is a cgroup of another scope, and a
+// name that nearly exists.
 func TestTakeSaysWhatIsDoubtfulHere(t *testing.T) {
 	e := setup(t)
 	for _, name := range []string{"backup.service", "tenant-1"} {

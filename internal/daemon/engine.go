@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -24,7 +26,8 @@ type Engine struct {
 	PinDir     string           // in a bpf file system; each room has a folder of its own there
 	CgroupRoot string           // where programs are attached
 	LockWait   time.Duration    // for others that change what is in force; 0 is 30 s
-	// Sockets calls a function for every network namespace whose open sockets are to be adopted and set free.
+	// Sockets calls a function for every network namespace whose open sockets are to be adopted and
+	// set free.
 	Sockets func(func(*netns.Namespace) error) error
 }
 
@@ -57,7 +60,8 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// What this host cannot do is a mistake already; what an apply lacks beside that, rights for one, is for it to say.
+	// What this host cannot do is a mistake already; what an apply lacks beside that, rights for
+	// one, is for it to say.
 	if err := e.ready(next); len(refusals(err)) > 0 {
 		return Outcome{}, err
 	}
@@ -111,8 +115,8 @@ func (e *Engine) Apply(want *policy.Policy) (Outcome, error) {
 	return e.lead(s, have, next, recovered)
 }
 
-// Rebind makes the scopes in force apply to what their selectors stand for now: a cgroup that came back has another id.
-// It changes no treatment, and does nothing where none is in force.
+// Rebind makes the scopes in force apply to what their selectors stand for now: a cgroup that came
+// back has another id. It changes no treatment, and does nothing where none is in force.
 func (e *Engine) Rebind() (Outcome, error) {
 	s, err := e.openStore()
 	if err != nil {
@@ -208,8 +212,9 @@ func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 	return begun, true, s.commit()
 }
 
-// enforce leads every room from one state to another, in their order. Every step can be repeated. If a room fails, it and those
-// before it are led back in the reverse order, so that each is as it was; undone says that this was done.
+// enforce leads every room from one state to another, in their order. Every step can be repeated.
+// If a room fails, it and those before it are led back in the reverse order, so that each is as it
+// was; undone says that this was done.
 func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err error) {
 	for i, r := range e.Rooms {
 		more, err := e.enforceRoom(r, have.of(r), next.of(r))
@@ -239,8 +244,8 @@ func (e *Engine) enforceRoom(r room.Room, have, next room.State) (notes []string
 	return nil, err
 }
 
-// Release ends everything that is in force and removes every trace: attachments, pins, state. It says whether there was any. Killed
-// half-way, whoever comes next completes it.
+// Release ends everything that is in force and removes every trace: attachments, pins, state. It
+// says whether there was any. Killed half-way, whoever comes next completes it.
 func (e *Engine) Release() (released bool, err error) {
 	s, err := e.openStore()
 	if err != nil {

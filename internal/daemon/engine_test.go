@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -199,7 +201,8 @@ func TestScopesKeepTheirNumbersWhenOthersGo(t *testing.T) {
 	}
 }
 
-// Two scopes may stand for one cgroup, which only the host knows; when one of them goes the other takes its place.
+// Two scopes may stand for one cgroup, which only the host knows; when one of them goes the other
+// takes its place.
 func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 	e := setup(t)
 	if err := os.Mkdir(filepath.Join(e.CgroupRoot, "a.service"), 0o755); err != nil {
@@ -235,7 +238,8 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 	}
 }
 
-// The program for ingress comes and goes with the policies that need it, at once; the others stay attached throughout.
+// The program for ingress comes and goes with the policies that need it, at once; the others stay
+// attached throughout.
 func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -9,9 +11,9 @@ import (
 	"weir/internal/match"
 )
 
-// FindEscapes fills in which sockets escape each scope that stands for a cgroup or a unit. It reads what every process of
-// those cgroups has open, and asks each of their network namespaces once. Where the kernel cannot tell, the error is
-// sockdiag.ErrNoCgroups and the status stays as it was.
+// FindEscapes fills in which sockets escape each scope that stands for a cgroup or a unit. It reads
+// what every process of those cgroups has open, and asks each of their network namespaces once.
+// Where the kernel cannot tell, the error is sockdiag.ErrNoCgroups and the status stays as it was.
 func (e *Engine) FindEscapes(status *Status) error {
 	have, err := e.store().read(current)
 	if err != nil {
@@ -44,8 +46,8 @@ func (e *Engine) FindEscapes(status *Status) error {
 	return nil
 }
 
-// escapeAge is how long a scrape may reuse what an earlier one has found: reading every process's open files costs more
-// than reading counters.
+// escapeAge is how long a scrape may reuse what an earlier one has found: reading every process's
+// open files costs more than reading counters.
 const escapeAge = 15 * time.Second
 
 // escapes remembers how many sockets have escaped each scope, for scrapes that come often.

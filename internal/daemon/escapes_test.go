@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// A process that brings an open socket along has it counted as escaped from its scope, in the status and in the metrics.
+// A process that brings an open socket along has it counted as escaped from its scope, in the
+// status and in the metrics.
 func TestSocketsFromOutsideAreCountedAsEscaped(t *testing.T) {
 	e := setup(t)
 	inside := cgroup.Cgroup{Path: mkdir(t, e.CgroupRoot, "a")}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -7,7 +9,8 @@ import (
 	"time"
 )
 
-// health is when the loop that keeps the policy in force was last at work. The zero value is a loop that has not begun.
+// health is when the loop that keeps the policy in force was last at work. The zero value is a loop
+// that has not begun.
 type health struct{ last atomic.Int64 } // nanoseconds since 1970
 
 // unhealthy is how long the loop may be at one thing.
@@ -15,7 +18,8 @@ const unhealthy = 30 * time.Second
 
 func (h *health) seen(now time.Time) { h.last.Store(now.UnixNano()) }
 
-// problem says why the loop is not at work, "" if it is. A policy file with a mistake is none: what was in force stays.
+// problem says why the loop is not at work, "" if it is. A policy file with a mistake is none: what
+// was in force stays.
 func (h *health) problem(now time.Time) string {
 	last := h.last.Load()
 	if last == 0 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -10,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events in a folder that may mean another file or cgroup: made, gone, renamed, or written to the end.
+// Events in a folder that may mean another file or cgroup: made, gone, renamed, or written to the
+// end.
 const (
 	cgroupEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 	policyEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 )
 
-// watcher tells that something has happened in the folders it watches. What it was, the receiver finds out by looking:
-// events can be lost, and one look serves many of them.
+// watcher tells that something has happened in the folders it watches. What it was, the receiver
+// finds out by looking: events can be lost, and one look serves many of them.
 type watcher struct {
 	file    *os.File
 	fd      int
@@ -38,7 +41,8 @@ func watch(mask uint32, matters func(name string) bool) (*watcher, error) {
 		folders: map[string]uint32{}, changed: make(chan struct{}, 1)}, nil
 }
 
-// set makes these the watched folders; one that does not exist is left out. A folder that was replaced is watched anew.
+// set makes these the watched folders; one that does not exist is left out. A folder that was
+// replaced is watched anew.
 func (w *watcher) set(folders []string) error {
 	wanted := map[string]bool{}
 	for _, path := range folders {
@@ -85,7 +89,8 @@ func (w *watcher) run() error {
 	}
 }
 
-// any says whether one of the events matters. An event is 16 octets and a name padded with zeros (inotify(7)).
+// any says whether one of the events matters. An event is 16 octets and a name padded with zeros
+// (inotify(7)).
 func (w *watcher) any(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(events[4:])

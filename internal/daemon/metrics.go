@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -13,7 +15,8 @@ import (
 	"weir/internal/version"
 )
 
-// collector reads the state of the host anew for every scrape; it keeps only what is dear to find out.
+// collector reads the state of the host anew for every scrape; it keeps only what is dear to find
+// out.
 type collector struct {
 	engine  *Engine
 	escapes *escapes
@@ -31,7 +34,8 @@ func (e *Engine) Registry() *prometheus.Registry {
 	return registry
 }
 
-// scraped are the metrics that are served: those of the process too, which the text file leaves to node_exporter's own.
+// scraped are the metrics that are served: those of the process too, which the text file leaves to
+// node_exporter's own.
 func (e *Engine) scraped() *prometheus.Registry {
 	registry := e.Registry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -76,7 +80,8 @@ func describeRoom(r room.Room) *roomMetrics {
 	return all
 }
 
-// describeColumn follows Prometheus' habits: base units, octets rather than bits, _total behind counters.
+// describeColumn follows Prometheus' habits: base units, octets rather than bits, _total behind
+// counters.
 func describeColumn(prefix string, c room.Column, labels ...string) metric {
 	m := metric{kind: gauge, scale: 1}
 	if c.Kind == room.Counter {
@@ -184,11 +189,12 @@ func (m *roomMetrics) collect(out chan<- prometheus.Metric, status RoomStatus) {
 	}
 }
 
-// lastBucket is the last one with a bound of its own: 2^24 µs, 16.8 s, beyond every default threshold.
+// lastBucket is the last one with a bound of its own: 2^24 µs, 16.8 s, beyond every default
+// threshold.
 const lastBucket = 23
 
-// histogram makes a cumulative one, in seconds, of counts by powers of two of a microsecond. The sum takes every packet for
-// the middle of its bucket.
+// histogram makes a cumulative one, in seconds, of counts by powers of two of a microsecond. The
+// sum takes every packet for the middle of its bucket.
 func histogram(counts [32]uint64) (total uint64, sum float64, buckets map[float64]uint64) {
 	buckets = map[float64]uint64{}
 	for i, n := range counts {

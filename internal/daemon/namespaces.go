@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -14,7 +16,8 @@ import (
 // forNamespaces is the advice to one who may not enter other network namespaces.
 const forNamespaces = "run it as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE too: connections of other network namespaces take them"
 
-// everywhere calls f once for every network namespace that has a process or a name, and returns its first error.
+// everywhere calls f once for every network namespace that has a process or a name, and returns its
+// first error.
 func everywhere(f func(*netns.Namespace) error) error {
 	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
 	if err != nil {
@@ -46,8 +49,9 @@ func everywhere(f func(*netns.Namespace) error) error {
 	return first
 }
 
-// followNew has the rooms in force see to the network namespaces that are not among those known, and returns the known ones as
-// of now. One that was in nobody's sight when a data plane was attached may hold sockets.
+// followNew has the rooms in force see to the network namespaces that are not among those known,
+// and returns the known ones as of now. One that was in nobody's sight when a data plane was
+// attached may hold sockets.
 func (e *Engine) followNew(known map[uint64]bool) (map[uint64]bool, error) {
 	have, err := e.store().read(current)
 	if err != nil {

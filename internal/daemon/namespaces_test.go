@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// Namespaces that come are adopted once; those that go are forgotten, since their numbers may be given to others.
+// Namespaces that come are adopted once; those that go are forgotten, since their numbers may be
+// given to others.
 func TestNewNamespacesAreAdoptedAndOldOnesForgotten(t *testing.T) {
 	e := setup(t)
 	first, second := testutil.Namespace(t, "first"), testutil.Namespace(t, "second")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -26,7 +28,8 @@ func notify(message string) error {
 	return nil
 }
 
-// watchdog is how often the service manager wants a sign of life: half of what it waits for; 0 if it wants none.
+// watchdog is how often the service manager wants a sign of life: half of what it waits for; 0 if
+// it wants none.
 func watchdog() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -92,8 +94,8 @@ type PolicyResult struct {
 	Warnings []string `json:"warnings,omitempty" doc:"What the policy allows and probably does not mean, with its place and a way out."`
 }
 
-// Take gives a policy to Plan or Apply, and says what of it is probably not meant on this host. The warnings of the file itself
-// are there with an error too.
+// Take gives a policy to Plan or Apply, and says what of it is probably not meant on this host. The
+// warnings of the file itself are there with an error too.
 func (e *Engine) Take(p *policy.Policy, do func(*policy.Policy) (Outcome, error)) (PolicyResult, error) {
 	result := PolicyResult{Warnings: p.Warnings}
 	out, err := do(p)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -32,7 +34,8 @@ func detachPin(t *testing.T, path string) {
 	}
 }
 
-// What is attached only in part is not in force, whichever part it is; the next apply completes it, and a release ends it.
+// What is attached only in part is not in force, whichever part it is; the next apply completes it,
+// and a release ends it.
 func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 	both := limitedBoth("a", 1e6, 2e6)
 	for _, test := range []struct {
@@ -86,7 +89,8 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 	}
 }
 
-// A first apply that was killed between two pins leaves a journal and a part of the pins. The next one completes it.
+// A first apply that was killed between two pins leaves a journal and a part of the pins. The next
+// one completes it.
 func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
@@ -96,7 +100,8 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Pins are made in an order of their own, attachments last: what is kept is the last that was made.
+		// Pins are made in an order of their own, attachments last: what is kept is the last that
+		// was made.
 		for _, pin := range pins {
 			if name := pin.Name(); name != kept && (kept != "link-0" || strings.HasPrefix(name, "link-")) {
 				remove(t, filepath.Join(limitPins(e), name))
@@ -115,7 +120,8 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	}
 }
 
-// An apply that was killed before or after it has detached the program for ingress, with its journal left.
+// An apply that was killed before or after it has detached the program for ingress, with its
+// journal left.
 func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")

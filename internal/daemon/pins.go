@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -11,8 +13,9 @@ import (
 	"weir/internal/fault"
 )
 
-// safePins refuses a folder for pins that somebody else can move away or fill: what is enforced by them would no longer be found.
-// Whoever makes the folder first in a bpf file system that all may write owns it.
+// safePins refuses a folder for pins that somebody else can move away or fill: what is enforced by
+// them would no longer be found. Whoever makes the folder first in a bpf file system that all may
+// write owns it.
 func safePins(dir string) error {
 	for path := dir; ; path = filepath.Dir(path) {
 		info, err := os.Lstat(path)

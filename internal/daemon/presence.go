@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -28,8 +30,8 @@ type Controller struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// A controller holds a lock on one file, whose time of change is its sign of life, and describes itself in another. The
-// kernel gives the lock up whatever ends the process.
+// A controller holds a lock on one file, whose time of change is its sign of life, and describes
+// itself in another. The kernel gives the lock up whatever ends the process.
 const (
 	presenceLock = "controller.lock"
 	presenceFile = "controller.json"
@@ -43,7 +45,8 @@ type presence struct {
 	said bool // that it is at work
 }
 
-// enter makes this process the controller of the state folder; there is at most one. Others see it once it announces itself.
+// enter makes this process the controller of the state folder; there is at most one. Others see it
+// once it announces itself.
 func enter(dir, policy string) (*presence, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, notPermitted(fmt.Errorf("announce controller: %w", err))
@@ -108,7 +111,8 @@ func (p *presence) beat() error {
 	return nil
 }
 
-// leave gives the folder up; the time of the last sign of life stays. One that was never at work leaves no trace of itself.
+// leave gives the folder up; the time of the last sign of life stays. One that was never at work
+// leaves no trace of itself.
 func (p *presence) leave() (err error) {
 	if p.said {
 		err = p.beat()
@@ -116,7 +120,8 @@ func (p *presence) leave() (err error) {
 	return errors.Join(err, p.lock.Close())
 }
 
-// Controller is the daemon that follows a policy on this host, or the last one that did; nil where there was none.
+// Controller is the daemon that follows a policy on this host, or the last one that did; nil where
+// there was none.
 func (e *Engine) Controller() (*Controller, error) { return readController(e.StateDir) }
 
 // readController returns nil where there was no controller.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -30,10 +32,11 @@ type listener struct {
 	handler http.Handler
 }
 
-// listen opens what is to be served: before the policy is applied, so that a wrong address changes nothing.
+// listen opens what is to be served: before the policy is applied, so that a wrong address changes
+// nothing.
 func (s *Service) listen() (all []listener, err error) {
-	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time. Who reads slowly takes places of
-	// the own listener alone, and not for long.
+	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time.
+	// Who reads slowly takes places of the own listener alone, and not for long.
 	shared := &gatherOnce{from: s.Engine.scraped()}
 	metrics := func() http.Handler {
 		return promhttp.HandlerFor(shared, promhttp.HandlerOpts{MaxRequestsInFlight: 16})
@@ -116,8 +119,8 @@ func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) 
 	})
 }
 
-// listenUnix listens on a socket that its owner alone may use, in a folder that is there. One that a killed controller has left
-// is replaced.
+// listenUnix listens on a socket that its owner alone may use, in a folder that is there. One that
+// a killed controller has left is replaced.
 func listenUnix(path string) (net.Listener, error) {
 	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
@@ -134,7 +137,8 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, notPermitted(fmt.Errorf("listen: %w", err))
 		}
 	}
-	// The mode that the socket has before it is bound is the file's, so that nobody gets in between (unix(7)).
+	// The mode that the socket has before it is bound is the file's, so that nobody gets in between
+	// (unix(7)).
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error
 		if err := raw.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) }); err != nil {
@@ -149,8 +153,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// listenLoopback listens on an address of the loopback device, and refuses every other: there is no TLS here yet, and no
-// authentication.
+// listenLoopback listens on an address of the loopback device, and refuses every other: there is no
+// TLS here yet, and no authentication.
 func listenLoopback(address string) (net.Listener, error) {
 	const try = "write --listen 127.0.0.1:9464 or [::1]:9464, and put a proxy with TLS and authentication before it"
 	host, port, err := net.SplitHostPort(address)

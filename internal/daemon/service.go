@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -16,8 +18,8 @@ import (
 	"weir/policy"
 )
 
-// Service keeps a policy in force: it follows the file, and cgroups and devices as they come and go. When it ends, the
-// limits stay.
+// Service keeps a policy in force: it follows the file, and cgroups and devices as they come and
+// go. When it ends, the limits stay.
 type Service struct {
 	Engine *Engine
 	Policy string           // file
@@ -51,8 +53,8 @@ const (
 	serviceLockWait = 2 * time.Second
 )
 
-// Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that cannot be applied at the
-// start is an error; later ones change nothing and are reported.
+// Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that
+// cannot be applied at the start is an error; later ones change nothing and are reported.
 func (s *Service) Run(ctx context.Context) (err error) {
 	if s.presence, err = enter(s.Engine.StateDir, s.Policy); err != nil {
 		return err
@@ -112,7 +114,8 @@ func (s *Service) begin() (files, cgroups *watcher, err error) {
 	return files, cgroups, nil
 }
 
-// isPolicy says whether a folder's entry may stand for the policy file; "..data" is how Kubernetes replaces mounted files.
+// isPolicy says whether a folder's entry may stand for the policy file; "..data" is how Kubernetes
+// replaces mounted files.
 func (s *Service) isPolicy(name string) bool {
 	return name == filepath.Base(s.Policy) || name == "..data"
 }
@@ -184,8 +187,8 @@ func (s *Service) reread(always bool) {
 	}
 }
 
-// settled rereads the file if an event was lost: its text has changed since it was tried, and not since the last look. A
-// text that somebody is in the middle of writing is left alone.
+// settled rereads the file if an event was lost: its text has changed since it was tried, and not
+// since the last look. A text that somebody is in the middle of writing is left alone.
 func (s *Service) settled() {
 	text, err := policy.ReadFile(s.Policy)
 	last := s.seen
@@ -221,7 +224,8 @@ func (s *Service) apply(text []byte) error {
 	return nil
 }
 
-// look brings what is in force in step with the host's cgroups, devices and, if asked, network namespaces.
+// look brings what is in force in step with the host's cgroups, devices and, if asked, network
+// namespaces.
 func (s *Service) look(cgroups *watcher, adopt bool) {
 	selectors, err := s.Engine.inForce()
 	if err == nil {
@@ -270,7 +274,8 @@ func (s *Service) warn(warning string) {
 	}
 }
 
-// problem notes why the policy file is not in force, or with nil that it is, where everybody can see it.
+// problem notes why the policy file is not in force, or with nil that it is, where everybody can
+// see it.
 func (s *Service) problem(err error) {
 	text := ""
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -18,7 +20,8 @@ type Status struct {
 	Applied     time.Time     `json:"applied,omitzero"`
 	Scopes      []ScopeStatus `json:"scopes"`
 	Rooms       []RoomStatus  `json:"rooms"`
-	// Controller is the daemon that follows the policy; absent if there was none since the last release.
+	// Controller is the daemon that follows the policy; absent if there was none since the last
+	// release.
 	Controller *Controller `json:"controller,omitempty"`
 }
 
@@ -26,7 +29,8 @@ type Status struct {
 type ScopeStatus struct {
 	policy.Scope
 	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached or not bound: ..."`
-	// Escaped are sockets that the scope's processes use and that it does not reach; only where FindEscapes was called.
+	// Escaped are sockets that the scope's processes use and that it does not reach; only where
+	// FindEscapes was called.
 	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
 }
 
@@ -141,7 +145,8 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 	return nil
 }
 
-// stateOf is the state of a scope whose selector stands for now. What the last apply has bound it to may be gone, or another.
+// stateOf is the state of a scope whose selector stands for now. What the last apply has bound it
+// to may be gone, or another.
 func stateOf(h held, now selector.Binding, attached bool) string {
 	switch {
 	case now.Missing != "":

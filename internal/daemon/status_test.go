@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/policy"
 )
 
-// stateMetric returns the state of a scope as the metrics tell it, and how many states they say it is in.
+// stateMetric returns the state of a scope as the metrics tell it, and how many states they say it
+// is in.
 func stateMetric(t *testing.T, gatherer prometheus.Gatherer, scope string) (state string, n int) {
 	t.Helper()
 	families, err := gatherer.Gather()

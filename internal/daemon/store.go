@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -117,7 +119,8 @@ func (e *Engine) openStore() (*store, error) {
 	return s, nil
 }
 
-// lockWait is how long a command waits for another one that holds the lock. A controller, which others wait for, waits less.
+// lockWait is how long a command waits for another one that holds the lock. A controller, which
+// others wait for, waits less.
 const lockWait = 30 * time.Second
 
 func (e *Engine) waitFor(lock *os.File) error {
@@ -142,7 +145,8 @@ func (e *Engine) waitFor(lock *os.File) error {
 	}
 }
 
-// tidy removes what a command that was killed was writing: nobody else writes while the lock is held.
+// tidy removes what a command that was killed was writing: nobody else writes while the lock is
+// held.
 func (s *store) tidy() error {
 	for _, name := range []string{current, journal} {
 		begun, err := filepath.Glob(s.path(name) + ".*")
@@ -161,7 +165,8 @@ func (s *store) tidy() error {
 // forFiles is the advice to one who may not open or make a file or a pin of another user.
 const forFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
-// notPermitted says what opens files of another user, usually root's from an earlier command. The rights to BPF do not.
+// notPermitted says what opens files of another user, usually root's from an earlier command. The
+// rights to BPF do not.
 func notPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, forFiles)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package daemon
 
 import (
@@ -36,7 +38,8 @@ func TestALeftoverNameIsNoNamespace(t *testing.T) {
 	}
 }
 
-// A change that failed for a reason that passes is made once it has passed, though nobody touches the file again.
+// A change that failed for a reason that passes is made once it has passed, though nobody touches
+// the file again.
 func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")

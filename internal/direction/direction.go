@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package direction names the two directions of traffic, as the host sees them.
 package direction
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package doctor
 
 import (
@@ -85,8 +87,9 @@ func (f found) needs(name, mechanism string, features ...string) Capability {
 	return f.first(name, way{mechanism, features})
 }
 
-// first chooses the first way whose features are all there; what better ways lack is listed as missing. Without any way the
-// capability is missing, or not permitted where rights alone stand against the last way.
+// first chooses the first way whose features are all there; what better ways lack is listed as
+// missing. Without any way the capability is missing, or not permitted where rights alone stand
+// against the last way.
 func (f found) first(name string, ways ...way) Capability {
 	c := Capability{Name: name}
 	for _, w := range ways {
@@ -125,7 +128,8 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 	return state, missing, try
 }
 
-// links describes what carries frames between hosts: the same choice that the lab makes for links which both can carry.
+// links describes what carries frames between hosts: the same choice that the lab makes for links
+// which both can carry.
 func (f found) links() Capability {
 	netem := []string{"qdiscs/netem", "hooks/tcx"}
 	if f["hooks/tcx"].State != Available {

@@ -1,7 +1,11 @@
-// Package doctor says which mechanism each capability of Weir uses on this machine, what is missing and how to get it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor says which mechanism each capability of Weir uses on this machine, what is missing
+// and how to get it.
 //
-// [Examine] tries every feature of the kernel; [capabilities] draws the conclusions and makes no system call, so that
-// tests can put any kernel before it. A feature that this process may not try is "not permitted", never "missing".
+// [Examine] tries every feature of the kernel; [capabilities] draws the conclusions and makes no
+// system call, so that tests can put any kernel before it. A feature that this process may not try
+// is "not permitted", never "missing".
 package doctor
 
 import (
@@ -28,7 +32,8 @@ const (
 	NotBuilt     State = "not built"     // this version of Weir has no code for it
 )
 
-// Report is the document that `weir doctor --format json` prints; docs/formats/doctor.md explains it.
+// Report is the document that `weir doctor --format json` prints; docs/formats/doctor.md explains
+// it.
 type Report struct {
 	Format             string         `json:"format"`
 	Machine            record.Machine `json:"machine"`
@@ -73,14 +78,15 @@ type Feature struct {
 	Group string `json:"group"`
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Configured is the kernel's own word on its first option: "y", "m", "n", or "" where it does not say.
+	// Configured is the kernel's own word on its first option: "y", "m", "n", or "" where it does
+	// not say.
 	Configured string `json:"configured"`
 	Error      string `json:"error"`
 	Try        string `json:"try"`
 }
 
-// Examine tries every feature of the running kernel. It takes a fraction of a second and leaves nothing behind.
-// Rooms tell what they do themselves.
+// Examine tries every feature of the running kernel. It takes a fraction of a second and leaves
+// nothing behind. Rooms tell what they do themselves.
 func Examine(rooms []room.Room) Report {
 	report := Report{
 		Format: Format, Machine: machine.Describe(), Notes: []string{}, CongestionControls: []string{},
@@ -136,7 +142,8 @@ func examine(feature probe.Feature, config map[string]string) Feature {
 	return result
 }
 
-// LabError is nil where the lab can run. Otherwise its status is Testbed, or Permission where rights alone are missing.
+// LabError is nil where the lab can run. Otherwise its status is Testbed, or Permission where
+// rights alone are missing.
 func (r Report) LabError() error {
 	status, try := fault.OK, ""
 	var errs []error

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package doctor
 
 import (
@@ -30,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// examineAs gets the report of this binary's named child, started through a command that takes rights away.
+// examineAs gets the report of this binary's named child, started through a command that takes
+// rights away.
 func examineAs(t *testing.T, name string, through ...string) Report {
 	t.Helper()
 	testutil.NeedRoot(t)

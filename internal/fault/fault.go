@@ -1,4 +1,7 @@
-// Package fault carries what a person needs when something does not work: what happened, what to do, and the exit status.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fault carries what a person needs when something does not work: what happened, what to
+// do, and the exit status.
 //
 // An error without a fault in its chain ends a command with [Failed].
 package fault
@@ -19,7 +22,8 @@ const (
 	Permission Status = 4 // not permitted
 )
 
-// Error is an error with an exit status and a way out. The zero value is not useful; make one with [New] or [Wrap].
+// Error is an error with an exit status and a way out. The zero value is not useful; make one with
+// [New] or [Wrap].
 type Error struct {
 	Status Status
 	Err    error
@@ -29,12 +33,14 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error with a status and advice; format and args are those of fmt.Errorf, %w included.
+// New makes an error with a status and advice; format and args are those of fmt.Errorf, %w
+// included.
 func New(status Status, try, format string, args ...any) error {
 	return &Error{Status: status, Err: fmt.Errorf(format, args...), Try: try}
 }
 
-// Wrap gives err a status and advice. It returns nil for nil and leaves an existing fault in charge of both.
+// Wrap gives err a status and advice. It returns nil for nil and leaves an existing fault in charge
+// of both.
 func Wrap(err error, status Status, try string) error {
 	var have *Error
 	if err == nil || errors.As(err, &have) {

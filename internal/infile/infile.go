@@ -1,7 +1,11 @@
-// Package infile reads files that a person named, and takes no harm from what the name turns out to be.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package infile reads files that a person named, and takes no harm from what the name turns out to
+// be.
 //
-// The file is opened without waiting and looked at afterwards, so nobody can put a FIFO in its place between two steps; what is
-// no regular file is refused; and no more is read than is allowed, whatever length the file claims.
+// The file is opened without waiting and looked at afterwards, so nobody can put a FIFO in its
+// place between two steps; what is no regular file is refused; and no more is read than is allowed,
+// whatever length the file claims.
 package infile
 
 import (
@@ -24,7 +28,8 @@ type Kind struct {
 	Larger string // advice where the file is too large
 }
 
-// Read returns the content of the file at path. Errors are faults; one for a file that is not there wraps [fs.ErrNotExist].
+// Read returns the content of the file at path. Errors are faults; one for a file that is not there
+// wraps [fs.ErrNotExist].
 func (k Kind) Read(path string) ([]byte, error) {
 	// A terminal would become ours, a FIFO or a device might wait for ever.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)

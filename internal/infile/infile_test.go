@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package infile
 
 import (
@@ -16,7 +18,8 @@ import (
 
 var kind = Kind{What: "policy", Most: 8, Name: "name a policy", Larger: "split it"}
 
-// Each of these would hang, or never end, if it were opened and read as it comes; the test would not finish.
+// Each of these would hang, or never end, if it were opened and read as it comes; the test would
+// not finish.
 func TestWhatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package machine describes the host, for the manifests of measurements and for `weir doctor`.
 //
-// Everything is read from files that need no privilege; what cannot be read is left empty, never guessed.
+// Everything is read from files that need no privilege; what cannot be read is left empty, never
+// guessed.
 package machine
 
 import (
@@ -21,7 +24,8 @@ func Describe() record.Machine {
 	return m
 }
 
-// clock reads what testkernel/run says of a guest's clock, which nothing in the guest shows: each clock source counts alike.
+// clock reads what testkernel/run says of a guest's clock, which nothing in the guest shows: each
+// clock source counts alike.
 func clock(said string) string {
 	if said == record.InstructionClock {
 		return record.InstructionClock
@@ -29,7 +33,8 @@ func clock(said string) string {
 	return ""
 }
 
-// describe reads below a root, which tests replace. The kernel and the cores are always the running ones.
+// describe reads below a root, which tests replace. The kernel and the cores are always the running
+// ones.
 func describe(root string) record.Machine {
 	read := func(path string) string {
 		content, err := os.ReadFile(filepath.Join(root, path))
@@ -53,7 +58,8 @@ func describe(root string) record.Machine {
 	}
 }
 
-// processor finds the model's name: x86 and uml have "model name", some others "Model" or "Processor", ARM often none.
+// processor finds the model's name: x86 and uml have "model name", some others "Model" or
+// "Processor", ARM often none.
 func processor(cpuinfo string) string {
 	for _, key := range []string{"model name", "Processor", "cpu model", "Model", "uarch"} {
 		if value := field(cpuinfo, key); value != "" {
@@ -83,7 +89,8 @@ func distribution(release string) string {
 	return ""
 }
 
-// virtualization names what the kernel runs on; empty means nothing was seen, which is not proof of bare metal.
+// virtualization names what the kernel runs on; empty means nothing was seen, which is not proof of
+// bare metal.
 func virtualization(cpuinfo, hypervisor, vendor, environment string) string {
 	switch {
 	case strings.Contains(cpuinfo, "User Mode Linux"):

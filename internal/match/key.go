@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package match
 
 import (
@@ -20,8 +22,8 @@ const (
 	Mark      Kind = "mark"      // SO_MARK
 )
 
-// Key is one thing that traffic is told by. Two that a data plane cannot tell apart are equal if they come from the functions
-// below. The zero value stands for nothing.
+// Key is one thing that traffic is told by. Two that a data plane cannot tell apart are equal if
+// they come from the functions below. The zero value stands for nothing.
 type Key struct {
 	Kind   Kind         `json:"kind,omitempty"`
 	Number uint64       `json:"number,omitempty"`
@@ -34,11 +36,13 @@ func OfCgroup(id uint64) Key { return Key{Kind: Cgroup, Number: id} }
 // OfUser is the sockets of a user.
 func OfUser(uid uint32) Key { return Key{Kind: User, Number: uint64(uid)} }
 
-// OfInterface is what passes the interface with this index, in the network namespace of Prepare. Where the kernel does not tell
-// a packet's namespace (cgroup_skb before Linux 6.15), the same index in another one is taken for it.
+// OfInterface is what passes the interface with this index, in the network namespace of Prepare.
+// Where the kernel does not tell a packet's namespace (cgroup_skb before Linux 6.15), the same
+// index in another one is taken for it.
 func OfInterface(index int) Key { return Key{Kind: Interface, Number: uint64(index)} }
 
-// OfPrefix is traffic with a remote address in the prefix. An IPv4-mapped one is the IPv4 prefix that it maps.
+// OfPrefix is traffic with a remote address in the prefix. An IPv4-mapped one is the IPv4 prefix
+// that it maps.
 func OfPrefix(prefix netip.Prefix) Key {
 	if address := prefix.Addr(); address.Is4In6() && prefix.Bits() >= mappedBits {
 		prefix = netip.PrefixFrom(address.Unmap(), prefix.Bits()-mappedBits)

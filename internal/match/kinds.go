@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package match
 
 import (
@@ -13,8 +15,8 @@ import (
 	"weir/internal/kernel/probe"
 )
 
-// MaxCgroupLevels is how many levels of cgroups a data plane tells, the root's among them: a cgroup with as many above it, or more,
-// has no scope of its own.
+// MaxCgroupLevels is how many levels of cgroups a data plane tells, the root's among them: a cgroup
+// with as many above it, or more, has no scope of its own.
 const MaxCgroupLevels = int(matchMatchBoundsMATCH_CGROUP_LEVELS)
 
 // MaxScopes is how many scopes of one packet or socket are found; the outermost are left out.
@@ -27,7 +29,8 @@ type kind struct {
 	narrow  bool // numbers have 32 bits
 	form    form
 	words   func(Key) string
-	// needs are helpers without which programs of a type cannot tell it, and the kernel that has them.
+	// needs are helpers without which programs of a type cannot tell it, and the kernel that has
+	// them.
 	needs map[ebpf.ProgramType]need
 }
 
@@ -59,7 +62,8 @@ var kinds = map[Kind]kind{
 		words: func(k Key) string { return fmt.Sprintf("socket mark %#x", k.Number) }},
 }
 
-// Needs says what this kernel lacks for programs of a type to tell traffic by the kind; nil for nothing.
+// Needs says what this kernel lacks for programs of a type to tell traffic by the kind; nil for
+// nothing.
 func (k Kind) Needs(program ebpf.ProgramType) error {
 	need, some := kinds[k].needs[program]
 	if !some {
@@ -79,8 +83,8 @@ func (k Kind) Needs(program ebpf.ProgramType) error {
 	return fault.Wrap(err, fault.Testbed, "use "+need.kernel+" or newer, or another selector")
 }
 
-// readsStructures says what this kernel lacks for programs to read its structures. An interpreter reads zeros from them where the
-// kernel has no tracing (CONFIG_BPF_EVENTS).
+// readsStructures says what this kernel lacks for programs to read its structures. An interpreter
+// reads zeros from them where the kernel has no tracing (CONFIG_BPF_EVENTS).
 func readsStructures() error {
 	if _, err := btf.LoadKernelSpec(); err != nil {
 		return err

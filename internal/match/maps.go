@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package match
 
 import (
@@ -12,8 +14,9 @@ import (
 // Assignments say which scope applies to which traffic; the values are numbers of scopes.
 type Assignments map[Key]int
 
-// Prepare makes room for so many scopes of each kind in the maps of bpf/match.h that spec has, and lets programs of this type tell
-// network namespaces where the kernel can: interface indices are then those of this thread's.
+// Prepare makes room for so many scopes of each kind in the maps of bpf/match.h that spec has, and
+// lets programs of this type tell network namespaces where the kernel can: interface indices are
+// then those of this thread's.
 func Prepare(spec *ebpf.CollectionSpec, program ebpf.ProgramType, scopes int) error {
 	for _, kind := range kinds {
 		if entries := spec.Maps[kind.entries]; entries != nil {
@@ -47,7 +50,8 @@ func ThisNetns() (uint64, error) {
 	return cookie, nil
 }
 
-// Fields are the maps in a structure that bpf2go has generated, which maps points to, by their names in C.
+// Fields are the maps in a structure that bpf2go has generated, which maps points to, by their
+// names in C.
 func Fields(maps any) map[string]**ebpf.Map {
 	all, fields := map[string]**ebpf.Map{}, reflect.ValueOf(maps).Elem()
 	for i := range fields.NumField() {
@@ -64,9 +68,10 @@ type Maps struct {
 	Entries map[string]**ebpf.Map // by name; others are left alone
 }
 
-// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what is in neither stays. used has
-// the bits of the kinds in now (enum match_kind), which the programs are to be told afterwards. An error leaves some assignments
-// done and others not; it can be repeated.
+// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what
+// is in neither stays. used has the bits of the kinds in now (enum match_kind), which the programs
+// are to be told afterwards. An error leaves some assignments done and others not; it can be
+// repeated.
 func (m Maps) Reassign(gone, now Assignments) (used uint32, err error) {
 	for key := range gone {
 		if _, stays := now[key]; stays {
@@ -106,7 +111,8 @@ func (m Maps) end(key Key) error {
 	return nil
 }
 
-// put stores entries with one system call where the kernel can (Linux 5.6; 5.13 for prefixes), else one by one.
+// put stores entries with one system call where the kernel can (Linux 5.6; 5.13 for prefixes), else
+// one by one.
 func (m Maps) put(of Kind, keys []Key, scopes []uint32) error {
 	kind := kinds[of]
 	entries := *m.Entries[kind.entries]

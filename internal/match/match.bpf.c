@@ -1,7 +1,10 @@
 //go:build ignore
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counts what is found for datagrams and TCP sockets, and does nothing to them: bpf/match.h by itself, and the types it shares with Go. */
+/*
+ * Counts what is found for datagrams and TCP sockets, and does nothing to them: bpf/match.h by
+ * itself, and the types it shares with Go.
+ */
 #include <linux/bpf.h>
 #include <linux/in.h>
 #include <bpf/bpf_endian.h>

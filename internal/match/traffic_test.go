@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package match
 
 import (
@@ -30,7 +32,8 @@ const (
 	clientUser, serverUser = 4711, 4712
 )
 
-// place is a namespace whose loopback device carries traffic between sockets of one cgroup, at which the programs look.
+// place is a namespace whose loopback device carries traffic between sockets of one cgroup, at
+// which the programs look.
 type place struct {
 	ns      *netns.Namespace
 	levels  []cgroup.Cgroup // the outermost of the test's, then those below, to the sockets' own
@@ -62,7 +65,8 @@ func newPlace(t *testing.T, deep int) *place {
 	return p
 }
 
-// look loads the programs, prepared inside a namespace, with one key of scope 1, and has them look at the place.
+// look loads the programs, prepared inside a namespace, with one key of scope 1, and has them look
+// at the place.
 func (p *place) look(t *testing.T, inside *netns.Namespace, key Key) *matchObjects {
 	t.Helper()
 	spec, err := loadMatch()
@@ -172,7 +176,8 @@ func id(t *testing.T, group cgroup.Cgroup) uint64 {
 	return id
 }
 
-// One datagram goes from the client to the server, and one connection; both sockets are the data plane's.
+// One datagram goes from the client to the server, and one connection; both sockets are the data
+// plane's.
 func TestTrafficIsToldByEveryKind(t *testing.T) {
 	testutil.NeedRoot(t)
 	p, elsewhere := newPlace(t, 2), testutil.Namespace(t, "elsewhere")

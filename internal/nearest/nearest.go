@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nearest finds the word a person probably meant.
 //
-// It compares by edits (insert, delete, replace, swap two neighbours: the optimal string alignment distance), without
-// regard to case. A word that is too far from every candidate gets no suggestion: a wrong one misleads more than none.
+// It compares by edits (insert, delete, replace, swap two neighbours: the optimal string alignment
+// distance), without regard to case. A word that is too far from every candidate gets no
+// suggestion: a wrong one misleads more than none.
 package nearest
 
 import (
@@ -9,10 +12,12 @@ import (
 	"strings"
 )
 
-// longest is the length in octets above which words are not compared: nobody mistypes a key of that size.
+// longest is the length in octets above which words are not compared: nobody mistypes a key of that
+// size.
 const longest = 64
 
-// Of returns the candidate nearest to word, or "" where none is near. Equal distances: the first candidate.
+// Of returns the candidate nearest to word, or "" where none is near. Equal distances: the first
+// candidate.
 func Of(word string, candidates []string) string {
 	if len(word) > longest {
 		return ""

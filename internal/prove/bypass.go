@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -125,7 +127,8 @@ func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
 	return b, err
 }
 
-// escaped names the sockets that processes of the scope use at the moment and that it does not reach; "" where there are none.
+// escaped names the sockets that processes of the scope use at the moment and that it does not
+// reach; "" where there are none.
 func (r *runner) escaped(scope string) (string, error) {
 	status, err := r.o.Engine.Status()
 	if err == nil {
@@ -228,8 +231,8 @@ func (r *runner) trials(ctx context.Context) error {
 	return nil
 }
 
-// trial attaches a data plane for a moment, to a cgroup of our own, while a connection is open. The peer is in the same cgroup:
-// its acknowledgements are charged as well.
+// trial attaches a data plane for a moment, to a cgroup of our own, while a connection is open. The
+// peer is in the same cgroup: its acknowledgements are charged as well.
 func (r *runner) trial(ctx context.Context, t room.Trial) (b Bypass, err error) {
 	f, long := gently(direction.Egress, t.Rate)
 	f.Congestion = r.o.Congestion

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -30,7 +32,8 @@ func (r *runner) wayOf(t Test) way {
 	return w
 }
 
-// capacities calibrates every way that tests go whose rate matters, and takes those out whose promise it cannot carry.
+// capacities calibrates every way that tests go whose rate matters, and takes those out whose
+// promise it cannot carry.
 func (r *runner) capacities(ctx context.Context, all []measured) error {
 	highest := map[way]Test{}
 	for _, t := range r.tests {
@@ -74,7 +77,8 @@ func (r *runner) bound(m *measured, t Test, capacity units.BitRate, unknown stri
 	}
 }
 
-// calibrate measures what a way carries from outside of every scope, for the test on it that needs most.
+// calibrate measures what a way carries from outside of every scope, for the test on it that needs
+// most.
 func (r *runner) calibrate(ctx context.Context, w way, highest Test) (capacity units.BitRate, unknown string, err error) {
 	at, device, namespace := r.outside(w.near, w.path.IPv6), "", ownNamespace
 	switch {

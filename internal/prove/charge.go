@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -14,15 +16,16 @@ import (
 	"weir/policy"
 )
 
-// Whether a flow was charged is told by octets, not by rates: it is sent well below a promise, and what the scope was charged
-// is divided by what arrived.
+// Whether a flow was charged is told by octets, not by rates: it is sent well below a promise, and
+// what the scope was charged is divided by what arrived.
 const (
 	gentlest = 20_000_000 // bit/s, at most
 	gentle   = 0.4        // of the promise, at most
 	leastSum = 20_000     // octets that a flow must have, so that its handshake does not count
 	// chargedNot, chargedLow and chargedHigh bound the quotient.
 	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
-	// quiet is the part of a flow that other traffic of the scope may be; it is measured for quietTime before.
+	// quiet is the part of a flow that other traffic of the scope may be; it is measured for
+	// quietTime before.
 	quiet     = 0.05
 	quietTime = 200 * time.Millisecond
 )
@@ -56,8 +59,8 @@ func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Dura
 		max(400*time.Millisecond, time.Duration(leastSum*8e9/float64(rate)))
 }
 
-// charge sends a flow on a route and says how often the scope was charged for each octet. Between is called when the stations
-// are connected and nothing has been sent; it may be nil.
+// charge sends a flow on a route and says how often the scope was charged for each octet. Between
+// is called when the stations are connected and nothing has been sent; it may be nil.
 func (r *runner) charge(ctx context.Context, s charged, at route, between func(*station.Pair) error) (c charge, err error) {
 	f, long := gently(s.check.Direction, s.check.Promise)
 	ctx, cancel := context.WithTimeout(ctx, long+30*time.Second)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -7,7 +9,8 @@ import (
 	"strings"
 )
 
-// processors is the time that all processors of the host have spent since it started, in ticks (proc(5), /proc/stat).
+// processors is the time that all processors of the host have spent since it started, in ticks
+// (proc(5), /proc/stat).
 type processors struct{ total, idle uint64 }
 
 func readProcessors() (processors, error) {

@@ -7,8 +7,9 @@
  *   socket -> hooks -> device, egress --detour_out--> veth === veth of the peer
  *   socket <- hooks <- device, ingress <--detour_in-- veth === veth of the peer
  *
- * A packet has left the stack when it reaches the device's egress, and has not yet come in when it leaves the veth's ingress, so
- * sockets, routes and cgroups see the device alone. Only the peer's packets are moved; none of them reaches the link.
+ * A packet has left the stack when it reaches the device's egress, and has not yet come in when it
+ * leaves the veth's ingress, so sockets, routes and cgroups see the device alone. Only the peer's
+ * packets are moved; none of them reaches the link.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

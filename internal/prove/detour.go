@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -20,17 +22,17 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel detour detour.bpf.c
 
-// detour makes the peer reachable through a device of this namespace, whatever is behind it: a route leads over the device to
-// an address of a veth pair, and what is sent there turns off where it would leave the stack for the link. What the peer
-// answers is received by the device.
+// detour makes the peer reachable through a device of this namespace, whatever is behind it: a
+// route leads over the device to an address of a veth pair, and what is sent there turns off where
+// it would leave the stack for the link. What the peer answers is received by the device.
 //
 //	socket --- route --- device, egress ---.
 //	socket ----------- device, ingress <-. |   programs of detour.bpf.c
 //	                                     veth --- peer
 //
-// After a crash the veth pair goes with the peer's namespace, and the programs with the process. What stays on the device is
-// found: the route by a protocol number of its own, with the process id as its metric, and the neighbour by a link-layer address
-// that holds the process id.
+// After a crash the veth pair goes with the peer's namespace, and the programs with the process.
+// What stays on the device is found: the route by a protocol number of its own, with the process id
+// as its metric, and the neighbour by a link-layer address that holds the process id.
 type detour struct {
 	device  string // that is gone through
 	veth    string // this namespace's end
@@ -130,7 +132,8 @@ func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 		hook    hook.Hook
 		program *ebpf.Program
 	}{{d.device, hook.Egress, d.objects.DetourOut}, {d.veth, hook.Ingress, d.objects.DetourIn}} {
-		// As far from the wire as there is: what is sent to the peer is not for the programs of others.
+		// As far from the wire as there is: what is sent to the peer is not for the programs of
+		// others.
 		attached, err := hook.Attach(nil, at.device, at.hook, hook.MaxOrder, "detour", at.program, hook.Options{})
 		if err != nil {
 			return fault.Wrap(fmt.Errorf("attach the detour: %w", err), fault.Testbed, "name a peer behind the interface with --peer")

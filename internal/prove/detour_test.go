@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -26,7 +28,8 @@ func device(name string) string {
 	return name + ": {interface: " + name + ", egress: 20Mbit, ingress: 20Mbit}"
 }
 
-// uplink makes a veth pair from this namespace, the host of the test, to another one, the rest of the world.
+// uplink makes a veth pair from this namespace, the host of the test, to another one, the rest of
+// the world.
 func uplink(t *testing.T, here *rtnl.Conn) {
 	t.Helper()
 	world := testutil.Namespace(t, "world")
@@ -40,7 +43,8 @@ func uplink(t *testing.T, here *rtnl.Conn) {
 	}
 }
 
-// onHost runs f in a namespace that stands for the host's, which must be left as f's own changes have made it.
+// onHost runs f in a namespace that stands for the host's, which must be left as f's own changes
+// have made it.
 func onHost(t *testing.T, f func(here *rtnl.Conn)) {
 	t.Helper()
 	if err := inNamespace(t, func() error {
@@ -77,7 +81,8 @@ func proved(t *testing.T, e *daemon.Engine, scopes ...string) *Result {
 	return result
 }
 
-// chargedOnce checks what every path was charged for what arrived, and returns how many paths have been measured.
+// chargedOnce checks what every path was charged for what arrived, and returns how many paths have
+// been measured.
 func chargedOnce(t *testing.T, r *Result) (paths int) {
 	t.Helper()
 	for _, row := range r.Rows {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -24,7 +26,8 @@ func deviceTo(remote netip.Addr) (string, error) {
 	return conn.DeviceTo(remote)
 }
 
-// barred says why flows to the peer do not pass the interface that the test's scope is of, and what to do; "" where they do.
+// barred says why flows to the peer do not pass the interface that the test's scope is of, and what
+// to do; "" where they do.
 func (o Options) barred(t *Test) (string, error) {
 	name := t.inside.Device
 	if o.Peer == nil {
@@ -48,7 +51,8 @@ func (o Options) withoutIPv6(in selector.Inside) bool {
 	return in.Device != "" && o.Peer == nil && ipv6Off(in.Device)
 }
 
-// closed says why a peer of our own cannot be reached through a device, and what to do instead; "" where it can.
+// closed says why a peer of our own cannot be reached through a device, and what to do instead; ""
+// where it can.
 func closed(name string) (string, error) {
 	conn, err := rtnl.Open(nil)
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -8,8 +10,8 @@ import (
 	"weir/record/summary"
 )
 
-// Bundle is the result as evidence: every repetition a sample, every promise and bypass a verdict. The caller adds version,
-// command and machine to the manifest.
+// Bundle is the result as evidence: every repetition a sample, every promise and bypass a verdict.
+// The caller adds version, command and machine to the manifest.
 func (r *Result) Bundle() record.Bundle {
 	b := record.Bundle{
 		Manifest: record.Manifest{Kind: "prove", Name: "prove", Started: r.Started, Finished: r.Finished, Seed: r.Seed, Stopped: r.Stopped,

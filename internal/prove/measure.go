@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -16,7 +18,8 @@ const (
 	overhead = 150 * time.Millisecond
 	// calm is what a check sends that says nothing of it.
 	calm units.BitRate = 1_000_000
-	// headersTCP and headersUDP are the octets around the payload of a packet by IPv4: rates are of wire octets, a flow's of payload.
+	// headersTCP and headersUDP are the octets around the payload of a packet by IPv4: rates are of
+	// wire octets, a flow's of payload.
 	headersTCP, headersUDP = 20 + 20 + 12 + station.Ethernet, 20 + 8 + station.Ethernet
 	payloadTCP             = 1448
 )
@@ -36,7 +39,8 @@ func flowOf(t Test) station.Flow {
 	return f
 }
 
-// congestionOf is the congestion control that a test's flow asks for; "" leaves the one that there is.
+// congestionOf is the congestion control that a test's flow asks for; "" leaves the one that there
+// is.
 func (r *runner) congestionOf(t Test) string {
 	if t.Check.Flow != nil && t.Check.Flow(t.Path).KeepCongestion {
 		return ""
@@ -123,7 +127,8 @@ func (r *runner) edge(m *meter) (e edge, err error) {
 	return e, err
 }
 
-// measure sends one flow on a route and returns what passed, with the counters of a meter, which may be nil.
+// measure sends one flow on a route and returns what passed, with the counters of a meter, which
+// may be nil.
 func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, warm, duration time.Duration) (s room.Sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, warm+duration+30*time.Second)
 	defer cancel()
@@ -165,8 +170,9 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	return s, nil
 }
 
-// unread are the datagrams that have arrived and were not read, since the receiver's buffer was full. Those that the room has
-// dropped at the receiving socket are among a socket's drops as well, and have not arrived.
+// unread are the datagrams that have arrived and were not read, since the receiver's buffer was
+// full. Those that the room has dropped at the receiving socket are among a socket's drops as well,
+// and have not arrived.
 func (m *meter) unread(t station.Tally, c counters) uint64 {
 	if m == nil || m.charged.Dropped == "" {
 		return t.Drops

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/internal/kernel/rtnl"
 )
 
-// door is a veth pair from a network namespace that is somebody else's into the peer's. It goes with the peer's namespace. From
-// this process's own namespace, which has a pair already, it has no addresses.
+// door is a veth pair from a network namespace that is somebody else's into the peer's. It goes
+// with the peer's namespace. From this process's own namespace, which has a pair already, it has no
+// addresses.
 type door struct {
 	ns   *netns.Namespace
 	veth string

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -158,7 +160,8 @@ func (o Options) paths(inside selector.Inside) (all []room.Path) {
 	return all
 }
 
-// prepare finds out what keeps a test from being measured, and what else may explain what comes of it.
+// prepare finds out what keeps a test from being measured, and what else may explain what comes of
+// it.
 func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err error) {
 	peer := netip.Addr{}
 	if o.Peer != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -28,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// setup makes an engine with folders, a bpf file system, a run directory and a cgroup of the test's own.
+// setup makes an engine with folders, a bpf file system, a run directory and a cgroup of the test's
+// own.
 func setup(t *testing.T) *daemon.Engine {
 	t.Helper()
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
@@ -59,7 +62,8 @@ func apply(t *testing.T, e *daemon.Engine, scopes ...string) {
 	}
 }
 
-// run applies scopes and proves them from a namespace of the test's own, which stands for the host's.
+// run applies scopes and proves them from a namespace of the test's own, which stands for the
+// host's.
 func run(t *testing.T, e *daemon.Engine, o Options, scopes ...string) *Result {
 	t.Helper()
 	apply(t, e, scopes...)

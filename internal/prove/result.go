@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -60,9 +62,11 @@ type Row struct {
 	Measured stats.Estimate `json:"measured"`
 	Share    float64        `json:"share,omitempty"`
 	Samples  []room.Sample  `json:"samples"`
-	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that was not or cannot be measured.
+	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that was not
+	// or cannot be measured.
 	Capacity units.BitRate `json:"capacity,omitempty"`
-	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP alone.
+	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP
+	// alone.
 	ExtraDelay *stats.Estimate `json:"extra_delay,omitempty"`
 	// Counters are sums over the repetitions of what the room's counters grew by.
 	Counters map[string]uint64 `json:"counters,omitempty"`
@@ -103,7 +107,8 @@ type Result struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Peer     string    `json:"peer"`
-	// Congestion is the congestion control of TCP flows, where the check does not leave it to the scope; "" is the host's default.
+	// Congestion is the congestion control of TCP flows, where the check does not leave it to the
+	// scope; "" is the host's default.
 	Congestion string   `json:"congestion_control,omitempty"`
 	Seed       uint64   `json:"seed"`
 	Rows       []Row    `json:"rows"`

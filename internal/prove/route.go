@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -31,7 +33,8 @@ func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*statio
 	return station.Connect(ctx, at.peer, station.Place{Enter: enter(group, at.ns), User: &at.user, Mark: at.mark, Late: at.late}, f)
 }
 
-// outside is the route of what belongs to no scope but the host's, from this namespace or from near.
+// outside is the route of what belongs to no scope but the host's, from this namespace or from
+// near.
 func (r *runner) outside(near, ipv6 bool) route {
 	at := route{ns: r.bed.here, group: r.bed.outside, user: r.in.freeUser(), device: r.bed.device, link: r.bed.links[fromHere]}
 	if near {
@@ -48,8 +51,9 @@ func family(ipv6 bool) int {
 	return 0
 }
 
-// inside is the route of a scope's own traffic to a peer of our own, from this namespace or, with near, from another one that is
-// ours. Prefixes are reached from there alone, where any address can be had without asking whose it is.
+// inside is the route of a scope's own traffic to a peer of our own, from this namespace or, with
+// near, from another one that is ours. Prefixes are reached from there alone, where any address can
+// be had without asking whose it is.
 func (r *runner) inside(in selector.Inside, near, ipv6 bool) (at route, err error) {
 	at = r.outside(near || in.Remote.IsValid(), ipv6)
 	if err := r.become(&at, in); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -25,8 +27,8 @@ type runner struct {
 	left   time.Duration // what is still to be measured takes
 }
 
-// Run tests what the options ask for. When ctx ends it returns what was found until then, with Stopped set; what could not
-// be measured is in the result. An error means that there is none.
+// Run tests what the options ask for. When ctx ends it returns what was found until then, with
+// Stopped set; what could not be measured is in the result. An error means that there is none.
 func Run(ctx context.Context, o Options) (result *Result, err error) {
 	ipv6 := IPv6()
 	status, chosen, err := o.Chosen()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -76,7 +78,8 @@ func (in *scopes) freeUser() uint32 {
 	return user
 }
 
-// around are other scopes that the room treats and that the traffic from inside a scope to a peer belongs to as well.
+// around are other scopes that the room treats and that the traffic from inside a scope to a peer
+// belongs to as well.
 func (in *scopes) around(of policy.Scope, room string, peer netip.Addr) (all []policy.Scope) {
 	above := map[string]bool{}
 	parents := map[string]string{}
@@ -102,7 +105,8 @@ func (in *scopes) around(of policy.Scope, room string, peer netip.Addr) (all []p
 	return all
 }
 
-// holds says whether all traffic of an inner scope to a peer is an outer one's too, as far as can be seen.
+// holds says whether all traffic of an inner scope to a peer is an outer one's too, as far as can
+// be seen.
 func holds(outer, inner selector.Inside, peer netip.Addr) bool {
 	switch {
 	case outer.Everything:
@@ -117,8 +121,9 @@ func holds(outer, inner selector.Inside, peer netip.Addr) bool {
 	return false
 }
 
-// uncovered says why a flow to the peer cannot be outside of every scope that holds its rate back; "" where it can. The
-// namespace that it is sent from, and the device that it passes, may be "" for none that a scope may be of.
+// uncovered says why a flow to the peer cannot be outside of every scope that holds its rate back;
+// "" where it can. The namespace that it is sent from, and the device that it passes, may be "" for
+// none that a scope may be of.
 func (in *scopes) uncovered(d direction.Direction, remote netip.Addr, device, namespace string) string {
 	for _, s := range in.all {
 		inside, known := in.inside[s.Name]

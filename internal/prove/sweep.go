@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -12,8 +14,9 @@ import (
 	"weir/lab/instance"
 )
 
-// Sweep removes what runs that were killed have left: namespaces, and with them all devices, addresses and routes, what led
-// to them over other devices, and cgroups below root. It leaves what a living process owns.
+// Sweep removes what runs that were killed have left: namespaces, and with them all devices,
+// addresses and routes, what led to them over other devices, and cgroups below root. It leaves what
+// a living process owns.
 func Sweep(root string) error {
 	_, err := instance.Sweep()
 	return errors.Join(err, sweepDetours(), sweepCgroups(root))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -28,9 +30,9 @@ import (
 // nobody owns the peer's sockets, so that scopes of users do not count it in.
 var nobody uint32 = 65534
 
-// testbed is the peer in a namespace of its own and the way there. Everything on the host hangs on the host's end of a veth
-// pair, which goes with the peer's namespace; the namespaces belong to a lab instance, so that whoever comes after a crash
-// removes them.
+// testbed is the peer in a namespace of its own and the way there. Everything on the host hangs on
+// the host's end of a veth pair, which goes with the peer's namespace; the namespaces belong to a
+// lab instance, so that whoever comes after a crash removes them.
 //
 //	this namespace --- veth --- peer --- veth --- near
 //	   198.18.r.s/30                  198.19.0.0/30
@@ -105,7 +107,8 @@ func (t *testbed) build(ctx context.Context) (err error) {
 	return t.serve(ctx)
 }
 
-// wire makes both veth pairs. This namespace's addresses must be free, and no route but a default one may lead to them.
+// wire makes both veth pairs. This namespace's addresses must be free, and no route but a default
+// one may lead to them.
 func (t *testbed) wire() error {
 	var random [4]byte
 	_, _ = rand.Read(random[:])
@@ -162,7 +165,8 @@ func (t *testbed) families() int {
 	return 1
 }
 
-// addresses are the two ends of a pair: .1 and .2 of an IPv4 /30, and of a /64 of 2001:2::/48 (RFC 5180).
+// addresses are the two ends of a pair: .1 and .2 of an IPv4 /30, and of a /64 of 2001:2::/48 (RFC
+// 5180).
 func addresses(v4 netip.Addr, subnet uint16) link {
 	base := v4.As4()
 	six := netip.MustParseAddr("2001:2::").As16()
@@ -268,7 +272,8 @@ func (t *testbed) give(a netip.Addr) error {
 	return err
 }
 
-// inside returns a cgroup of our own in the one at path: a process may be put into it whatever controllers the scope's has.
+// inside returns a cgroup of our own in the one at path: a process may be put into it whatever
+// controllers the scope's has.
 func (t *testbed) inside(path string) (cgroup.Cgroup, error) {
 	for _, g := range t.groups {
 		if filepath.Dir(g.Path) == path {
@@ -314,8 +319,8 @@ func (t *testbed) close() error {
 	return errors.Join(errs...)
 }
 
-// unplug removes this namespace's end, and with it its addresses and routes; the kernel would do so some time after the
-// peer's namespace has gone.
+// unplug removes this namespace's end, and with it its addresses and routes; the kernel would do so
+// some time after the peer's namespace has gone.
 func (t *testbed) unplug() error {
 	if !t.plugged {
 		return nil

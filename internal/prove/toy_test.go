@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -58,7 +60,8 @@ func (toy) Checks(policy.Scope) []room.Check {
 	}}}
 }
 
-// Every selector's process reaches the peer, and what a room says of it is in every form of the result.
+// Every selector's process reaches the peer, and what a room says of it is in every form of the
+// result.
 func TestARoomAddsACheckInAFewLines(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package prove
 
 import (
@@ -21,7 +23,8 @@ var (
 	innerThere = netip.MustParsePrefix("198.19.128.2/30")
 )
 
-// outerHeaders are the octets that a tunnel of IPv4 puts before the inner packet, IP included and Ethernet not.
+// outerHeaders are the octets that a tunnel of IPv4 puts before the inner packet, IP included and
+// Ethernet not.
 var outerHeaders = map[rtnl.Tunnel]int{rtnl.VXLAN: 20 + 8 + 8 + 14, rtnl.GRE: 20 + 4, rtnl.IPIP: 20}
 
 // tunnel sends through every kind of tunnel that the kernel has.
@@ -138,7 +141,8 @@ func (t *testbed) dig(kind rtnl.Tunnel, outer netip.Addr) (remove func() error, 
 	return remove, nil
 }
 
-// superPackets compares what the scope is charged with what the device counts once super-packets have been cut.
+// superPackets compares what the scope is charged with what the device counts once super-packets
+// have been cut.
 func (r *runner) superPackets(ctx context.Context, s charged) (Bypass, error) {
 	names := s.check.Charged
 	switch {
@@ -149,13 +153,15 @@ func (r *runner) superPackets(ctx context.Context, s charged) (Bypass, error) {
 	case s.check.Direction == direction.Ingress:
 		return notApplicable("arriving packets are counted by their segments, as the checks above show")
 	}
-	// Behind an interface, and in a namespace of somebody else's, the device is one end of a pair that was made for this.
+	// Behind an interface, and in a namespace of somebody else's, the device is one end of a pair
+	// that was made for this.
 	elsewhere := s.inside.Device != "" || s.inside.Namespace != ""
 	at, err := r.inside(s.inside, !elsewhere, s.inside.Remote.Addr().Is6())
 	if err != nil {
 		return Bypass{}, err
 	}
-	// Without the device's own segmentation the kernel cuts super-packets after the hooks and before the device.
+	// Without the device's own segmentation the kernel cuts super-packets after the hooks and
+	// before the device.
 	if err := ethtool.SetFeatures(at.ns, at.device, map[string]bool{"tx-tcp-segmentation": false, "tx-tcp6-segmentation": false,
 		"tx-tcp-ecn-segmentation": false, "tx-tcp-mangleid-segmentation": false}); err != nil {
 		return Bypass{}, err

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package room
 
 import (
@@ -10,28 +12,31 @@ import (
 
 // Prover is a Room whose promises weir prove tests actively.
 type Prover interface {
-	// Checks lists what is to be tested of a scope that the room treats. Bypasses are tried with the first one that is charged.
+	// Checks lists what is to be tested of a scope that the room treats. Bypasses are tried with
+	// the first one that is charged.
 	Checks(policy.Scope) []Check
 }
 
-// Check is one promise of one scope: what is sent to test it, and what must come of it. The spine chooses where the flow begins
-// and ends, repeats it on every path, and finds out what the path carries outside of all scopes. Everything but Name and Judge
-// may be left out.
+// Check is one promise of one scope: what is sent to test it, and what must come of it. The spine
+// chooses where the flow begins and ends, repeats it on every path, and finds out what the path
+// carries outside of all scopes. Everything but Name and Judge may be left out.
 type Check struct {
 	Name      string // of the verdict: "rate"
 	Part      string // of the scope's rows whose counters are read, as in Row.Part
 	Direction direction.Direction
-	// Promise is the rate that is promised, of wire octets; 0 where it is not of a rate. Words are what else is promised, as
-	// "dctcp" or a tolerance.
+	// Promise is the rate that is promised, of wire octets; 0 where it is not of a rate. Words are
+	// what else is promised, as "dctcp" or a tolerance.
 	Promise units.BitRate
 	Words   string
-	// Needs is what a path must carry outside of all scopes before anything can be told; 0 does not ask.
+	// Needs is what a path must carry outside of all scopes before anything can be told; 0 does not
+	// ask.
 	Needs units.BitRate
 	// Paths says whether a path is to be tested; nil is all.
 	Paths func(Path) bool
 	// Flow is what is sent on a path; nil is one connection, or datagrams, at 1 Mbit/s.
 	Flow func(Path) Flow
-	// Warmup is how long the flow runs before it is measured, Shortest the least time of a measurement that tells.
+	// Warmup is how long the flow runs before it is measured, Shortest the least time of a
+	// measurement that tells.
 	Warmup, Shortest time.Duration
 	Charged          Charge
 	// Counters name the columns that are shown beside what was measured, which must be counters.
@@ -42,13 +47,15 @@ type Check struct {
 	Judge func([]Sample, Circumstances) (Verdict, string)
 }
 
-// Charge names the counters of what a scope is charged for, by columns of the room's rows. The zero value is nothing: then no
-// bypass can be tried.
+// Charge names the counters of what a scope is charged for, by columns of the room's rows. The zero
+// value is nothing: then no bypass can be tried.
 type Charge struct {
 	Octets string // of packets as the wire carries them
-	// Packets are as the stack hands them over, Segments as the wire carries them; "" leaves super-packets out.
+	// Packets are as the stack hands them over, Segments as the wire carries them; "" leaves
+	// super-packets out.
 	Packets, Segments string
-	// Dropped are packets that the room drops at a receiving socket, which counts them among what it had no room for; "" if none.
+	// Dropped are packets that the room drops at a receiving socket, which counts them among what
+	// it had no room for; "" if none.
 	Dropped string
 	// Exempt says why traffic over lo is not charged, and what would change that; "" where it is.
 	Exempt string
@@ -88,7 +95,8 @@ func (p Path) String() string {
 type Flow struct {
 	Connections int           // of TCP; 0 is one
 	Rate        units.BitRate // of wire octets; 0 is as fast as it goes, which only TCP can
-	// KeepCongestion leaves the congestion control that the scope gives; otherwise one that fits the path is chosen.
+	// KeepCongestion leaves the congestion control that the scope gives; otherwise one that fits
+	// the path is chosen.
 	KeepCongestion bool
 }
 
@@ -96,8 +104,9 @@ type Flow struct {
 type Sample struct {
 	Repetition int     `json:"repetition"`
 	Received   float64 `json:"received"` // bit/s of wire octets, at the receiver
-	// Charged is in bit/s, by the scope's counters; Quotient is what the scope was charged for the whole flow, from before its
-	// beginning to after its end, divided by what arrived. Both are 0 where the check names no such counter.
+	// Charged is in bit/s, by the scope's counters; Quotient is what the scope was charged for the
+	// whole flow, from before its beginning to after its end, divided by what arrived. Both are 0
+	// where the check names no such counter.
 	Charged  float64 `json:"charged,omitempty"`
 	Quotient float64 `json:"charged_times,omitempty"`
 	// Counters are what the counters of the room's row grew by while it was measured.
@@ -126,13 +135,15 @@ const (
 	CannotSay Verdict = "cannot say"
 )
 
-// Trier is a Prover that tries bypasses with a data plane of its own, apart from the policy in force.
+// Trier is a Prover that tries bypasses with a data plane of its own, apart from the policy in
+// force.
 type Trier interface {
 	Trials() []Trial
 }
 
-// Trial is one such bypass, of egress. The spine opens a connection from a cgroup of its own, attaches the trial to that cgroup,
-// in the network namespace of the connection, and only then sends.
+// Trial is one such bypass, of egress. The spine opens a connection from a cgroup of its own,
+// attaches the trial to that cgroup, in the network namespace of the connection, and only then
+// sends.
 type Trial struct {
 	Name      string // "sockets open at the attach"
 	Mechanism string // in words, as the beginning of a sentence that says whether it is charged

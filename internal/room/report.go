@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package room
 
 import (
@@ -26,17 +28,20 @@ const (
 	Sockets      Unit = "sockets"
 )
 
-// Column declares one value that a room reports of every row. Status, top, JSON, the API and metrics are made from it.
+// Column declares one value that a room reports of every row. Status, top, JSON, the API and
+// metrics are made from it.
 type Column struct {
 	Name string `json:"name"` // in JSON
 	Help string `json:"help"` // one sentence
 	Unit Unit   `json:"unit"`
 	Kind Kind   `json:"kind"`
-	// Title heads the column in tables of weir status and weir top; "" shows it in neither. Status and Top leave it out of one.
+	// Title heads the column in tables of weir status and weir top; "" shows it in neither. Status
+	// and Top leave it out of one.
 	Title    string `json:"title,omitempty"`
 	NoStatus bool   `json:"-"`
 	NoTop    bool   `json:"-"`
-	// Of names the gauge that top shows this counter's rate as a share of; rows with the largest shares come first.
+	// Of names the gauge that top shows this counter's rate as a share of; rows with the largest
+	// shares come first.
 	Of string `json:"share_of,omitempty"`
 	// Alarm has what is above 0 stand out in top.
 	Alarm bool `json:"-"`
@@ -49,7 +54,8 @@ type Columns struct {
 	Rows []Column
 	// Host are values of the host and no row.
 	Host []Column
-	// Part is what rows of one scope differ by, as a title and a label of metrics: "direction". "" if a scope has one row.
+	// Part is what rows of one scope differ by, as a title and a label of metrics: "direction". ""
+	// if a scope has one row.
 	Part string
 	// Promise heads what rows promise; "" where they promise nothing.
 	Promise string
@@ -104,7 +110,8 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v.Number)
 }
 
-// Buckets count values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0.
+// Buckets count values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs
+// in entry 0.
 type Buckets struct {
 	Counts [32]uint64 `json:"counts"`
 	// Sum of the values in seconds; 0 where only the counts are known.
@@ -119,8 +126,8 @@ func (b Buckets) Since(before Buckets) (since Buckets) {
 	return since
 }
 
-// Percentile is the upper bound, in seconds, of the bucket in which the share p (0 to 1) of the counts is reached; 0 without
-// counts. It is at most twice the true value.
+// Percentile is the upper bound, in seconds, of the bucket in which the share p (0 to 1) of the
+// counts is reached; 0 without counts. It is at most twice the true value.
 func (b Buckets) Percentile(p float64) float64 {
 	total, reached := uint64(0), uint64(0)
 	for _, n := range b.Counts {
@@ -134,7 +141,8 @@ func (b Buckets) Percentile(p float64) float64 {
 	return 0
 }
 
-// Field is a column and where its value comes from: a room declares each value once, by a table of fields.
+// Field is a column and where its value comes from: a room declares each value once, by a table of
+// fields.
 type Field[T any] struct {
 	Column
 	Value func(T) Value

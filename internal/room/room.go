@@ -1,12 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package room is the contract between the spine and the rooms that plug into it.
 //
-// A room contributes keys of a policy's scopes, or sections of the file, and does to the host what they say. The spine - policy,
-// internal/daemon, internal/prove, and the commands plan, apply, status, top and prove - knows none of them: internal/rooms lists
-// them. ARCHITECTURE.md shows how to add one, with the toy room of internal/daemon's tests as the example.
+// A room contributes keys of a policy's scopes, or sections of the file, and does to the host what
+// they say. The spine - policy, internal/daemon, internal/prove, and the commands plan, apply,
+// status, top and prove - knows none of them: internal/rooms lists them. ARCHITECTURE.md shows how
+// to add one, with the toy room of internal/daemon's tests as the example.
 //
-// What will bite you: Apply is called again after a crash with the same states, whatever it has done before, and with the states
-// the other way round to undo it; so every step of it must be fit to be repeated. A plane keeps nothing but what Apply pins or
-// writes: each command opens a new one.
+// What will bite you: Apply is called again after a crash with the same states, whatever it has
+// done before, and with the states the other way round to undo it; so every step of it must be fit
+// to be repeated. A plane keeps nothing but what Apply pins or writes: each command opens a new
+// one.
 package room
 
 import (
@@ -17,17 +21,19 @@ import (
 
 // Room is one capability as the spine sees it.
 type Room interface {
-	// Name is short and lower-case: the folder of its pins, its document in the journal, the prefix of its metrics.
+	// Name is short and lower-case: the folder of its pins, its document in the journal, the prefix
+	// of its metrics.
 	Name() string
 	Grammar() policy.Grammar
 	// Decode makes a treatment of the JSON that one was written as.
 	Decode(text []byte) (policy.Treatment, error)
-	// Mechanism says by what the treatment of a scope is done here, in words; how its traffic is told is added by the spine. It is
-	// not asked for scopes that wait.
+	// Mechanism says by what the treatment of a scope is done here, in words; how its traffic is
+	// told is added by the spine. It is not asked for scopes that wait.
 	Mechanism(Bound) string
 	// Columns declares what Report tells of each row.
 	Columns() Columns
-	// Plane returns the room's data plane on a host, whether it is loaded or not. It does nothing yet.
+	// Plane returns the room's data plane on a host, whether it is loaded or not. It does nothing
+	// yet.
 	Plane(Host) Plane
 }
 
@@ -42,7 +48,8 @@ type Host struct {
 // Bound is a scope that a room treats, and what its selector stands for.
 type Bound struct {
 	policy.Scope
-	// Index is the scope's number for as long as it is in force, from 0 to below MaxScopes; small ones come first.
+	// Index is the scope's number for as long as it is in force, from 0 to below MaxScopes; small
+	// ones come first.
 	Index     int
 	Binding   selector.Binding
 	Treatment policy.Treatment // the room's own
@@ -51,7 +58,8 @@ type Bound struct {
 // MaxScopes is how many scopes can be in force at a time.
 const MaxScopes = 10_240
 
-// State is what a room is to do, or does: the scopes that it treats in the policy's order, and its items of the host.
+// State is what a room is to do, or does: the scopes that it treats in the policy's order, and its
+// items of the host.
 type State struct {
 	Scopes []Bound
 	Host   []policy.Item
@@ -83,23 +91,27 @@ func (b Bound) Same(other Bound) bool {
 	return b.Index == other.Index && b.Binding == other.Binding && b.Scope.Equal(other.Scope)
 }
 
-// Plane is a room's data plane on one host. The spine holds the lock of the policy while it calls Apply or Release, and calls
-// Release where nothing is left to do.
+// Plane is a room's data plane on one host. The spine holds the lock of the policy while it calls
+// Apply or Release, and calls Release where nothing is left to do.
 type Plane interface {
-	// Ready refuses, before anything changes, what this host cannot do. A *Refusal names the scope and the key.
+	// Ready refuses, before anything changes, what this host cannot do. A *Refusal names the scope
+	// and the key.
 	Ready(want State) error
-	// InPlace says whether all of what the plane needs to do have is there; its content is believed.
+	// InPlace says whether all of what the plane needs to do have is there; its content is
+	// believed.
 	InPlace(have State) (bool, error)
-	// Apply leads from one state to another, and returns what a person should know though it is no error. After an error the
-	// spine leads back.
+	// Apply leads from one state to another, and returns what a person should know though it is no
+	// error. After an error the spine leads back.
 	Apply(have, want State) (notes []string, err error)
 	// Report tells what has been done so far. It changes nothing.
 	Report(have State) (Report, error)
-	// Release ends everything and removes every trace, whatever state a crash has left; released says whether there was any.
+	// Release ends everything and removes every trace, whatever state a crash has left; released
+	// says whether there was any.
 	Release() (released bool, err error)
 }
 
-// Follower is a Plane that has work to do in each network namespace that appears while it is in force.
+// Follower is a Plane that has work to do in each network namespace that appears while it is in
+// force.
 type Follower interface {
 	Follow(*netns.Namespace) error
 }
@@ -114,12 +126,14 @@ type Examined interface {
 	Capabilities() []Capability
 }
 
-// Capability is one thing that a room does, and the kernel's features that each mechanism for it takes: names of
-// internal/kernel/probe as "group/name". The first mechanism whose features are all there is used.
+// Capability is one thing that a room does, and the kernel's features that each mechanism for it
+// takes: names of internal/kernel/probe as "group/name". The first mechanism whose features are all
+// there is used.
 type Capability struct {
 	Name       string
 	Mechanisms []Mechanism
-	// Optional says how the room works where only the feature Without is missing; %s in it stands for how to get that.
+	// Optional says how the room works where only the feature Without is missing; %s in it stands
+	// for how to get that.
 	Optional, Without string
 }
 

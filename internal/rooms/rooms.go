@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rooms is the one list of the rooms that this build of Weir has.
 package rooms
 
@@ -11,12 +13,14 @@ import (
 
 //go:generate go run ./schemagen ../../docs/schema/policy.schema.json
 
-// All lists the rooms in the order in which a policy is applied; it is released in the reverse order.
+// All lists the rooms in the order in which a policy is applied; it is released in the reverse
+// order.
 func All() []room.Room {
 	return []room.Room{limit.Room{}, cc.Room{}}
 }
 
-// absent are keys of policies that other builds of Weir have, each with the room that it belongs to.
+// absent are keys of policies that other builds of Weir have, each with the room that it belongs
+// to.
 var absent = map[string]string{"class": "class", "links": "class", "ioam": "ioam", "offload": "offload"}
 
 // Language is what the policy files of some rooms may say.

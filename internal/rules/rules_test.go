@@ -1,4 +1,7 @@
-// Package rules holds the tree to the direction of dependencies that ARCHITECTURE.md draws, and to small files.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules holds the tree to the direction of dependencies that ARCHITECTURE.md draws, and to
+// small files.
 package rules
 
 import (
@@ -55,7 +58,8 @@ func room(path string) string {
 	return parts[0]
 }
 
-// mayImport says for each room which other rooms it may import; internal helpers that know no room are open to all.
+// mayImport says for each room which other rooms it may import; internal helpers that know no room
+// are open to all.
 var mayImport = map[string][]string{
 	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/room", "internal/rooms"},
 	"lab":    {"limit", "cc", "tester", "record", "internal/kernel", "internal/machine"},
@@ -112,7 +116,8 @@ func TestDependenciesPointDown(t *testing.T) {
 	}
 }
 
-// pure lists packages that make no system call beyond reading and writing files, so that they can be tested anywhere.
+// pure lists packages that make no system call beyond reading and writing files, so that they can
+// be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/expect", "weir/lab/predict", "weir/lab/link/model",
 	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy",
@@ -169,7 +174,8 @@ func TestOnlyInternalKernelSpeaksNetlink(t *testing.T) {
 	}
 }
 
-// attachers may attach programs to devices: the owner of devices, and what tries out whether a kernel does.
+// attachers may attach programs to devices: the owner of devices, and what tries out whether a
+// kernel does.
 var attachers = []string{"weir/internal/kernel/device", "weir/internal/kernel/probe"}
 
 func TestOnlyTheOwnerOfDevicesAttachesProgramsToThem(t *testing.T) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -68,7 +70,8 @@ func insideCgroup(folder, by string) (Inside, string, error) {
 	return Inside{Cgroup: folder, By: by}, bound.Missing, err
 }
 
-// nearCgroup follows the path as far as it is there, and looks for what the next folder was meant to be.
+// nearCgroup follows the path as far as it is there, and looks for what the next folder was meant
+// to be.
 func nearCgroup(h *Host, text string) string {
 	for parent, rest := "/", strings.TrimPrefix(text, "/"); ; {
 		name, below, _ := strings.Cut(rest, "/")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -65,7 +67,8 @@ func linkSpeed(device string) units.BitRate {
 	return speed
 }
 
-// hardwareSpeed is the sum of all devices that have hardware behind them, or 0 if one of them does not say.
+// hardwareSpeed is the sum of all devices that have hardware behind them, or 0 if one of them does
+// not say.
 func hardwareSpeed() (sum units.BitRate) {
 	devices, err := ethtool.Hardware()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -63,7 +65,8 @@ func namespacePath(text string) string {
 	return netns.Path(text)
 }
 
-// cookie is what the kernel tells a network namespace by for as long as it runs (SO_NETNS_COOKIE, Linux 5.14).
+// cookie is what the kernel tells a network namespace by for as long as it runs (SO_NETNS_COOKIE,
+// Linux 5.14).
 func cookie(path string) (number uint64, err error) {
 	ns, err := netns.OpenPath(path)
 	if err != nil {

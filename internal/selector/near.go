@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -6,7 +8,8 @@ import (
 	"weir/internal/nearest"
 )
 
-// nearName is nearest.Of, but names that differ in their numbers alone are different things: tenant-1 and tenant-2.
+// nearName is nearest.Of, but names that differ in their numbers alone are different things:
+// tenant-1 and tenant-2.
 func nearName(word string, names []string) string {
 	near := nearest.Of(word, names)
 	plain := func(s string) string {

@@ -1,5 +1,8 @@
-// Package selector is the registry of selectors: for each kind how it is written, what it stands for on this host, where that may
-// come and go, which name was probably meant, and what a process must be to belong to it. One file holds one kind.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package selector is the registry of selectors: for each kind how it is written, what it stands
+// for on this host, where that may come and go, which name was probably meant, and what a process
+// must be to belong to it. One file holds one kind.
 package selector
 
 import (
@@ -17,24 +20,28 @@ type Kind struct {
 	policy.SelectorKind
 	// Bind finds out what the text stands for now.
 	Bind func(h *Host, text string) (Binding, error)
-	// Watch lists folders whose changes may change what texts of the kind stand for; nil where only a resync tells.
+	// Watch lists folders whose changes may change what texts of the kind stand for; nil where only
+	// a resync tells.
 	Watch func(h *Host, texts []string) []string
 	// Near returns a text that stands for something and was probably meant, or ""; may be nil.
 	Near func(h *Host, text string) string
 	// Inside says what a process must be for its traffic to be meant, or what is missing.
 	Inside func(h *Host, text string) (in Inside, missing string, err error)
-	// Speed is what can carry the traffic at most, in words too; 0 if it is not known. Nil is all links of the host.
+	// Speed is what can carry the traffic at most, in words too; 0 if it is not known. Nil is all
+	// links of the host.
 	Speed func(text string) (units.BitRate, string)
 }
 
-// Binding is what a selector stands for on this host, now. It is comparable; a group's is the zero value.
+// Binding is what a selector stands for on this host, now. It is comparable; a group's is the zero
+// value.
 type Binding struct {
 	match.Key
 	// Missing says what is not there; the scope waits for it.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Inside says what a process must be, and where it must send, for its traffic to be a scope's. The zero value is any.
+// Inside says what a process must be, and where it must send, for its traffic to be a scope's. The
+// zero value is any.
 type Inside struct {
 	Everything bool
 	Cgroup     string // folder that it must be in or below
@@ -104,8 +111,8 @@ func (h *Host) Inside(s policy.Selector) (in Inside, missing string, err error) 
 	return k.Inside(h, s.Text)
 }
 
-// Watch lists the folders in which what the selectors stand for may come and go, outer ones first, so that none comes unseen in
-// between.
+// Watch lists the folders in which what the selectors stand for may come and go, outer ones first,
+// so that none comes unseen in between.
 func (h *Host) Watch(all []policy.Selector) []string {
 	texts := map[string][]string{}
 	for _, s := range all {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -62,7 +64,8 @@ func TestWhatStandsForNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Every kind that can be written can be bound to something or says what is missing, and says how to be inside.
+// Every kind that can be written can be bound to something or says what is missing, and says how to
+// be inside.
 func TestEveryKindIsBound(t *testing.T) {
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "bound")
 	if err := os.MkdirAll(filepath.Join(group.Path, "x.slice", "x.service"), 0o755); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -49,9 +51,9 @@ var unit = Kind{
 	},
 }
 
-// unitFolder looks for the unit's cgroup where systemd puts it: in the root and in slices. What is inside a unit is its own affair:
-// a user or a container to which one was delegated can make folders of any name there. A name that is found twice is not taken for
-// either.
+// unitFolder looks for the unit's cgroup where systemd puts it: in the root and in slices. What is
+// inside a unit is its own affair: a user or a container to which one was delegated can make
+// folders of any name there. A name that is found twice is not taken for either.
 func (h *Host) unitFolder(unit string) (folder, missing string, err error) {
 	if h.units == nil {
 		h.units = map[string][]string{}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// Who was given a unit can make folders of any name in it; they never take the place of the host's unit.
+// Who was given a unit can make folders of any name in it; they never take the place of the host's
+// unit.
 func TestNobodyTakesThePlaceOfAUnit(t *testing.T) {
 	group := testutil.Cgroup(t)
 	for _, dir := range []string{"a.slice/user@7.service/payload/nginx.service", "a.slice/container.scope/system.slice/nginx.service"} {

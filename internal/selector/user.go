@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package selector
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/policy"
 )
 
-// noID says what to write instead of a user's name. Names are not taken: the same policy would mean another user on another host.
+// noID says what to write instead of a user's name. Names are not taken: the same policy would mean
+// another user on another host.
 func noID(text string) error {
 	if named, err := osuser.Lookup(text); err == nil {
 		return fmt.Errorf("%s is a name, and a user id is meant: write %s, which it is on this host", text, named.Uid)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -11,7 +13,8 @@ import (
 // LimitHooks are the hooks of a cgroup at which limits have programs: egress, ingress, and sockets.
 var LimitHooks = [3]ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps}
 
-// ProgramsAt are those that the cgroup at path itself has at a hook. Where the kernel does not tell, it skips the test.
+// ProgramsAt are those that the cgroup at path itself has at a hook. Where the kernel does not
+// tell, it skips the test.
 func ProgramsAt(t testing.TB, path string, hook ebpf.AttachType) []link.AttachedProgram {
 	t.Helper()
 	dir, err := os.Open(path)

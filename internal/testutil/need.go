@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -8,8 +10,9 @@ import (
 	"testing"
 )
 
-// absent is what each test kernel is known to lack, measured: those that testkernel/build makes (Linux 7.2), and Debian's. All
-// other features that a test names are there, and a probe that says otherwise is wrong.
+// absent is what each test kernel is known to lack, measured: those that testkernel/build makes
+// (Linux 7.2), and Debian's. All other features that a test names are there, and a probe that says
+// otherwise is wrong.
 var absent = map[string]string{
 	"uml": "hfsc jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
 	"x86": "hfsc seccomp speed instruction-clock",
@@ -18,7 +21,8 @@ var absent = map[string]string{
 	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
 }
 
-// Need skips a test for a named feature that a probe found missing (err says why), and fails where the kernel is known to have it.
+// Need skips a test for a named feature that a probe found missing (err says why), and fails where
+// the kernel is known to have it.
 func Need(t testing.TB, feature string, err error) {
 	t.Helper()
 	if err == nil {
@@ -30,8 +34,9 @@ func Need(t testing.TB, feature string, err error) {
 	t.Skipf("needs %s: %v", feature, err)
 }
 
-// NeedInstructionClock skips a test whose outcome follows from how fast a processor is, and whether it has it for itself. Such
-// tests run in the guest whose clock counts instructions (testkernel/test -i), which finds them by this call.
+// NeedInstructionClock skips a test whose outcome follows from how fast a processor is, and whether
+// it has it for itself. Such tests run in the guest whose clock counts instructions
+// (testkernel/test -i), which finds them by this call.
 func NeedInstructionClock(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TEST_CLOCK") != "instructions" {

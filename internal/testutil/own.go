@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -15,8 +17,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// ownPrefix begins the names of what the test processes make. The number of the process and a hyphen follow, by which
-// [NeedRoot] finds what has no owner any more.
+// ownPrefix begins the names of what the test processes make. The number of the process and a
+// hyphen follow, by which [NeedRoot] finds what has no owner any more.
 const ownPrefix = "weirtest-"
 
 // ownName is a name for something that this process makes for one test.
@@ -42,8 +44,8 @@ func Namespace(t testing.TB, label string) *netns.Namespace {
 	return ns
 }
 
-// Cgroup makes a cgroup below the root of the v2 hierarchy for this test alone. At the end it is removed, with those that the
-// test has made in it, as soon as the last process in them has gone.
+// Cgroup makes a cgroup below the root of the v2 hierarchy for this test alone. At the end it is
+// removed, with those that the test has made in it, as soon as the last process in them has gone.
 func Cgroup(t testing.TB) cgroup.Cgroup {
 	t.Helper()
 	NeedRoot(t)
@@ -69,8 +71,8 @@ func removeTree(path string) error {
 	return errors.Join(append(errs, cgroup.Cgroup{Path: path}.Remove())...)
 }
 
-// BPFFS mounts a BPF file system for this test alone and returns its folder. A test that cannot have one fails, so that
-// it never pins to the host's.
+// BPFFS mounts a BPF file system for this test alone and returns its folder. A test that cannot
+// have one fails, so that it never pins to the host's.
 func BPFFS(t testing.TB) string {
 	t.Helper()
 	NeedRoot(t)

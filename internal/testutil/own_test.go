@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -65,8 +67,8 @@ func TestNoBPFFileSystemIsAFailure(t *testing.T) {
 	}
 }
 
-// ownedBy makes a namespace, a cgroup with one in it and a BPF file system with the names that a process would give them,
-// and returns their paths.
+// ownedBy makes a namespace, a cgroup with one in it and a BPF file system with the names that a
+// process would give them, and returns their paths.
 func ownedBy(t *testing.T, pid int) []string {
 	t.Helper()
 	root, err := cgroup.Root()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -8,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RefuseBPF makes the bpf system call fail with errno for this process and its children for good, as container runtimes do.
-// It is for child processes of tests.
+// RefuseBPF makes the bpf system call fail with errno for this process and its children for good,
+// as container runtimes do. It is for child processes of tests.
 func RefuseBPF(errno unix.Errno) error {
 	const loadWord, jumpEqual, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -16,13 +18,15 @@ import (
 	"weir/internal/kernel/tc"
 )
 
-// lasting is how long a difference lasts before it counts: longer than what tests beside this one make and take away.
+// lasting is how long a difference lasts before it counts: longer than what tests beside this one
+// make and take away.
 const lasting = time.Minute
 
-// Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their qdiscs and XDP programs, BPF
-// pins, cgroups of labs and commands, and entries of /run/weir. When the test ends all must be as before. The kernel takes
-// namespaces apart in the background, and tests of other processes make and remove labs beside this one: what has gone again
-// after a while, whatever else has come meanwhile, was not left behind.
+// Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their
+// qdiscs and XDP programs, BPF pins, cgroups of labs and commands, and entries of /run/weir. When
+// the test ends all must be as before. The kernel takes namespaces apart in the background, and
+// tests of other processes make and remove labs beside this one: what has gone again after a while,
+// whatever else has come meanwhile, was not left behind.
 func Snapshot(t testing.TB) {
 	t.Helper()
 	NeedRoot(t)
@@ -45,7 +49,8 @@ func lasts(long time.Duration, look func() []string) []string {
 	return changed
 }
 
-// others says whether an item is a lab's or a command's, which was there before the test: its owner may end it at any time.
+// others says whether an item is a lab's or a command's, which was there before the test: its owner
+// may end it at any time.
 func others(item string) bool {
 	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-")
 }
@@ -98,7 +103,8 @@ func inventory(t testing.TB) []string {
 	return items
 }
 
-// cgroupItems are the cgroups that Weir makes for a lab or a command. Those of a policy are the users' own.
+// cgroupItems are the cgroups that Weir makes for a lab or a command. Those of a policy are the
+// users' own.
 func cgroupItems() (items []string) {
 	root, err := cgroup.Root()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -16,8 +18,8 @@ import (
 
 var swept sync.Once
 
-// sweepOnce removes what killed test processes have left, at its first use in this process. What cannot be removed is no
-// fault of this test, which says so and goes on.
+// sweepOnce removes what killed test processes have left, at its first use in this process. What
+// cannot be removed is no fault of this test, which says so and goes on.
 func sweepOnce(t testing.TB) {
 	swept.Do(func() {
 		if removed, err := sweep(); len(removed) > 0 || err != nil {
@@ -26,8 +28,9 @@ func sweepOnce(t testing.TB) {
 	})
 }
 
-// sweep removes the namespaces, cgroups and BPF file systems whose test process has gone without its cleanups, as it does
-// where it is killed or takes longer than go test allows, and returns their names.
+// sweep removes the namespaces, cgroups and BPF file systems whose test process has gone without
+// its cleanups, as it does where it is killed or takes longer than go test allows, and returns
+// their names.
 func sweep() (removed []string, err error) {
 	var errs []error
 	take := func(name string, remove func() error) {
@@ -60,7 +63,8 @@ func sweep() (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// ownerless says whether the process that a name tells has gone. A name that tells none may be anybody's.
+// ownerless says whether the process that a name tells has gone. A name that tells none may be
+// anybody's.
 func ownerless(name string) bool {
 	rest, ours := strings.CutPrefix(name, ownPrefix)
 	pid, _, found := strings.Cut(rest, "-")

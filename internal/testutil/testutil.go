@@ -1,4 +1,7 @@
-// Package testutil gives every privileged test its own namespaces, its skip rules and a check that nothing was left behind.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testutil gives every privileged test its own namespaces, its skip rules and a check that
+// nothing was left behind.
 package testutil
 
 import (
@@ -10,8 +13,8 @@ import (
 	"time"
 )
 
-// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI it fails instead. At its
-// first use in a process it removes what killed test processes have left.
+// NeedRoot skips a test that changes namespaces or loads BPF when it is not run as root. Under CI
+// it fails instead. At its first use in a process it removes what killed test processes have left.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -24,7 +27,8 @@ func NeedRoot(t testing.TB) {
 	t.Skip("needs root: run the tests with sudo -E")
 }
 
-// Command returns the path of a program that a test uses as an independent peer. A missing one skips, and fails under CI.
+// Command returns the path of a program that a test uses as an independent peer. A missing one
+// skips, and fails under CI.
 func Command(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -38,7 +42,8 @@ func Command(t testing.TB, name string) string {
 	return ""
 }
 
-// Rand returns a source whose seed is logged, so that a failure can be repeated with WEIR_TEST_SEED.
+// Rand returns a source whose seed is logged, so that a failure can be repeated with
+// WEIR_TEST_SEED.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -53,7 +58,8 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0x5745_4952))
 }
 
-// Eventually waits until condition holds, looking every few milliseconds, and fails the test after the limit.
+// Eventually waits until condition holds, looking every few milliseconds, and fails the test after
+// the limit.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

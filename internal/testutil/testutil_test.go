@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -18,7 +20,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// What others make and remove meanwhile comes under other names; what was left behind is there each time.
+// What others make and remove meanwhile comes under other names; what was left behind is there each
+// time.
 func TestOnlyWhatLastsIsLeftBehind(t *testing.T) {
 	looks := 0
 	got := lasts(100*time.Microsecond, func() []string {

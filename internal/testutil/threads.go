@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testutil
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/internal/kernel/rtnl"
 )
 
-// NeedReceiveThreads skips a test where the kernel lacks what a device under test is prepared with (tester/rfc2544/forwarder):
-// threads that receive for a veth device and can be kept on the last processor, before all other programs.
+// NeedReceiveThreads skips a test where the kernel lacks what a device under test is prepared with
+// (tester/rfc2544/forwarder): threads that receive for a veth device and can be kept on the last
+// processor, before all other programs.
 func NeedReceiveThreads(t testing.TB) {
 	t.Helper()
 	for _, thread := range ReceiveThreads(t, "threads") {
@@ -18,8 +21,8 @@ func NeedReceiveThreads(t testing.TB) {
 	}
 }
 
-// ReceiveThreads makes a namespace with a veth pair for this test alone and returns the threads that receive for its end "in",
-// one at least. Where the kernel has none, it skips the test.
+// ReceiveThreads makes a namespace with a veth pair for this test alone and returns the threads
+// that receive for its end "in", one at least. Where the kernel has none, it skips the test.
 func ReceiveThreads(t testing.TB, label string) []int {
 	t.Helper()
 	ns := Namespace(t, label)

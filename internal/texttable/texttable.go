@@ -1,4 +1,7 @@
-// Package texttable prints tables of text for a terminal: columns as wide as their widest cell, numbers to the right.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package texttable prints tables of text for a terminal: columns as wide as their widest cell,
+// numbers to the right.
 package texttable
 
 import (
@@ -13,7 +16,8 @@ import (
 // numeric matches a cell that reads as a figure: a number first, or a dash for "none".
 var numeric = regexp.MustCompile(`^([-−+±<>≤≥~]?\s?\d.*|[-–])$`)
 
-// Write prints title, header, rows and note. A row shorter than the header is padded with empty cells.
+// Write prints title, header, rows and note. A row shorter than the header is padded with empty
+// cells.
 func Write(w io.Writer, title, note string, columns []string, rows [][]string) error {
 	widths, right := measure(columns, rows)
 	var out strings.Builder

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package units
 
 import (
@@ -5,7 +7,8 @@ import (
 	"fmt"
 )
 
-// JSON documents carry quantities as plain numbers in base units; the forms that people write are read too.
+// JSON documents carry quantities as plain numbers in base units; the forms that people write are
+// read too.
 
 func (r *BitRate) UnmarshalJSON(data []byte) error     { return unmarshal(data, (*uint64)(r), r) }
 func (b *ByteSize) UnmarshalJSON(data []byte) error    { return unmarshal(data, (*uint64)(b), b) }

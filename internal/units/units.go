@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package units reads and prints the quantities people write in files and on the command line:
 // "200Mbit", "1.5 Gbit/s", "64KiB", "5ms", "1%".
 //
-// Rates are decimal (1 kbit = 1000 bit); sizes are decimal with kB, MB, GB and binary with KiB, MiB, GiB.
+// Rates are decimal (1 kbit = 1000 bit); sizes are decimal with kB, MB, GB and binary with KiB,
+// MiB, GiB.
 package units
 
 import (
@@ -164,7 +167,8 @@ func (p Probability) String() string {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// The errors of the UnmarshalText methods carry advice (fault.Advice): the range of what may be written.
+// The errors of the UnmarshalText methods carry advice (fault.Advice): the range of what may be
+// written.
 
 func (r *BitRate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseBitRate(string(text))
@@ -189,7 +193,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Short prints a rate with three digits or so: for figures that change while they are watched, and whose width should not.
+// Short prints a rate with three digits or so: for figures that change while they are watched, and
+// whose width should not.
 func (r BitRate) Short() string {
 	value, unit := float64(r), 0
 	names := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package units
 
 import (
@@ -157,7 +159,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes a reader panic or leave its range, and what is printed is read as the same within its rounding.
+// FuzzParse: no text makes a reader panic or leave its range, and what is printed is read as the
+// same within its rounding.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"200Mbit", "1.5 Gbit/s", "64KiB", "5ms", "1%", "0", "-1", "1e309Mbit", "٣bit", "0x1p-2", " %", "1_0B", "9999999999999999999"} {
 		f.Add(seed)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package version says which Weir this is.
 package version
 
@@ -6,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// Number is the release; builds between releases add the commit. A package's build sets both with the linker's -X, since a source
-// archive has no repository to read them from.
+// Number is the release; builds between releases add the commit. A package's build sets both with
+// the linker's -X, since a source archive has no repository to read them from.
 var (
 	Number = "0.1.0"
 	commit = ""

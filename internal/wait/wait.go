@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wait waits for a time that the caller may cut short.
 package wait
 

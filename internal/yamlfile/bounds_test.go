@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -36,7 +38,8 @@ func stairs(octets int) string {
 	return b.String()
 }
 
-// allocated is how much memory parsing a text asks for, in octets and in pieces: what a step costs is bounded, so this bounds the time too.
+// allocated is how much memory parsing a text asks for, in octets and in pieces: what a step costs
+// is bounded, so this bounds the time too.
 func allocated(limits Limits, text string) (octets, pieces uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -45,7 +48,8 @@ func allocated(limits Limits, text string) (octets, pieces uint64, err error) {
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs, err
 }
 
-// Work grows with the length of a file, whatever is in it: a file four times as long may cost little more than four times as much.
+// Work grows with the length of a file, whatever is in it: a file four times as long may cost
+// little more than four times as much.
 func TestWorkGrowsWithTheFile(t *testing.T) {
 	const small = 32 << 10
 	limits := Limits{Octets: 4 * small, Values: 4 * small}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -19,7 +21,8 @@ type converter struct {
 	total    int
 }
 
-// parse runs the YAML library, which may panic on input that nobody writes: that is one more mistake of the file.
+// parse runs the YAML library, which may panic on input that nobody writes: that is one more
+// mistake of the file.
 func (c *converter) parse(text []byte) (root *Node) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -48,7 +51,8 @@ func (c *converter) parse(text []byte) (root *Node) {
 	return c.node(first.Content[0], 0)
 }
 
-// syntaxError makes the library's "yaml: line 3: what is wrong" one of our mistakes. It names no column.
+// syntaxError makes the library's "yaml: line 3: what is wrong" one of our mistakes. It names no
+// column.
 func (c *converter) syntaxError(text []byte, err error) {
 	message := firstLine(strings.TrimPrefix(err.Error(), "yaml: "))
 	place := Place{File: c.file}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -13,16 +15,16 @@ import (
 	"weir/internal/nearest"
 )
 
-// Fields keeps where the keys of a mapping were written. A struct that has a field of this type (tag `yaml:"-"`) gets it
-// filled by Decode.
+// Fields keeps where the keys of a mapping were written. A struct that has a field of this type
+// (tag `yaml:"-"`) gets it filled by Decode.
 type Fields struct {
 	Self   Place // the mapping itself
 	keys   map[string]Place
 	flawed bool
 }
 
-// Flawed says whether a mistake was found in the mapping or below, or there was none, so that what was read is not all that is
-// meant.
+// Flawed says whether a mistake was found in the mapping or below, or there was none, so that what
+// was read is not all that is meant.
 func (f Fields) Flawed() bool { return f.keys == nil || f.flawed }
 
 // At returns the place of a key's value, or of the mapping where the key was left out.
@@ -73,13 +75,15 @@ type Variables struct {
 	Used   map[string]bool
 }
 
-// Decode fills the struct that into points to and adds mistakes to p. Keys are the fields' `yaml` tags; a field without a tag
-// is left alone, as are fields whose key the file does not give. Destinations are structs, pointers, slices, Map, Text,
-// Fields, bool, string, integers, floats, Node pointers (the raw subtree), and encoding.TextUnmarshaler, whose errors may
-// carry advice (fault.Advice); a struct that is also a TextUnmarshaler accepts a single value as its short form. Without vars, "${" has no meaning.
+// Decode fills the struct that into points to and adds mistakes to p. Keys are the fields' `yaml`
+// tags; a field without a tag is left alone, as are fields whose key the file does not give.
+// Destinations are structs, pointers, slices, Map, Text, Fields, bool, string, integers, floats,
+// Node pointers (the raw subtree), and encoding.TextUnmarshaler, whose errors may carry advice
+// (fault.Advice); a struct that is also a TextUnmarshaler accepts a single value as its short form.
+// Without vars, "${" has no meaning.
 //
-// Further options stand in the tags: `yaml:"name,required"` for a key that must be given, `enum:"a,b"` for a string that must
-// be one of those.
+// Further options stand in the tags: `yaml:"name,required"` for a key that must be given,
+// `enum:"a,b"` for a string that must be one of those.
 func (t *Tree) Decode(into any, vars *Variables, p *Problems) {
 	t.Root.Decode("", into, vars, p)
 }
@@ -174,7 +178,8 @@ func isMap(out reflect.Value) bool {
 
 func hasKeys(t reflect.Type) bool { return len(keysOf(t).keys) > 0 }
 
-// known remembers the keys of types, as encoding/json does: tags are slow to read, and never change.
+// known remembers the keys of types, as encoding/json does: tags are slow to read, and never
+// change.
 var known sync.Map // reflect.Type to *keySet
 
 // keySet is what a struct accepts.
@@ -279,7 +284,8 @@ func setFields(out reflect.Value, fields Fields) {
 	}
 }
 
-// unknown complains of a key that the struct does not have, and returns the one that is probably meant, or "".
+// unknown complains of a key that the struct does not have, and returns the one that is probably
+// meant, or "".
 func (d *decoder) unknown(e Entry, names []string, path string) (near string) {
 	near = nearest.Of(e.Key, names)
 	hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -8,15 +10,17 @@ import (
 	"strings"
 )
 
-// ShortForm is implemented by destinations that read themselves from a single value, to describe it in the schema.
+// ShortForm is implemented by destinations that read themselves from a single value, to describe it
+// in the schema.
 type ShortForm interface {
 	// ShortForm returns what a person may write, in words with an example.
 	ShortForm() string
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts into the struct's type. Descriptions come
-// from `doc` tags. Every single value may also be text, since it may hold a ${parameter}; what the text may be is checked by
-// Decode alone. A `schema` tag gives a field's schema where its type does not tell, an [Inner] that of the raw values of a key.
+// Schema returns the JSON Schema (draft 2020-12) of the files that Decode accepts into the struct's
+// type. Descriptions come from `doc` tags. Every single value may also be text, since it may hold a
+// ${parameter}; what the text may be is checked by Decode alone. A `schema` tag gives a field's
+// schema where its type does not tell, an [Inner] that of the raw values of a key.
 func Schema(t reflect.Type, id, title string, inner ...Inner) ([]byte, error) {
 	s := schema{defs: map[string]any{}, names: map[reflect.Type]string{}, inner: map[string]reflect.Type{}}
 	for _, i := range inner {
@@ -36,7 +40,8 @@ func Schema(t reflect.Type, id, title string, inner ...Inner) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Inner describes what a mapping of raw nodes (Map[*Node]) holds under a key of its own choosing: Name is that of the definition.
+// Inner describes what a mapping of raw nodes (Map[*Node]) holds under a key of its own choosing:
+// Name is that of the definition.
 type Inner struct {
 	Key, Name string
 	Type      reflect.Type

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -7,7 +9,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Bounds of a file: far above what people write, and low enough that no file makes its reader slow or large.
+// Bounds of a file: far above what people write, and low enough that no file makes its reader slow
+// or large.
 const (
 	MaxFile  = 256 << 10 // octets of text, where a format has no bounds of its own
 	maxNodes = 100_000   // values once aliases are expanded, likewise
@@ -35,7 +38,8 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "a single value", "a mapping (key: value)", "a list"}[k]
 }
 
-// Node is a value of the file. Nodes are shared where the file uses an alias and must not be changed.
+// Node is a value of the file. Nodes are shared where the file uses an alias and must not be
+// changed.
 type Node struct {
 	Kind    Kind
 	Place   Place
@@ -60,7 +64,8 @@ type Tree struct {
 	Root *Node
 }
 
-// Parse reads the text of a file of up to MaxFile octets. Its errors are faults of status Usage with file, line and column.
+// Parse reads the text of a file of up to MaxFile octets. Its errors are faults of status Usage
+// with file, line and column.
 func Parse(filename string, text []byte) (*Tree, error) {
 	return ParseWithin(Limits{MaxFile, maxNodes}, filename, text)
 }
@@ -102,10 +107,12 @@ func (c *converter) acceptable(text []byte) bool {
 	return c.problems.Len() == 0
 }
 
-// signsPerValue is how many signs that divide values a value may come with: texts have colons and commas too.
+// signsPerValue is how many signs that divide values a value may come with: texts have colons and
+// commas too.
 const signsPerValue = 4
 
-// signs counts what may begin or divide values. It bounds the memory of the YAML library, which makes all nodes before we see one.
+// signs counts what may begin or divide values. It bounds the memory of the YAML library, which
+// makes all nodes before we see one.
 func signs(text []byte) (n int) {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimLeft(line, " ")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -5,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Union is a mapping whose keys belong to several structs, such as parts of a program that know nothing of each other. Make it
-// once with [NewUnion]; it is safe for concurrent use.
+// Union is a mapping whose keys belong to several structs, such as parts of a program that know
+// nothing of each other. Make it once with [NewUnion]; it is safe for concurrent use.
 type Union struct {
 	merged reflect.Type
 	parts  []unionPart
@@ -42,8 +44,8 @@ func NewUnion(parts ...reflect.Type) (*Union, error) {
 	return u, nil
 }
 
-// Decode fills the structs that into points to, one for each part of the union and in its order, as [Node.Decode] does. A
-// mistake in the keys of one part shows in the [Fields] of all of them.
+// Decode fills the structs that into points to, one for each part of the union and in its order, as
+// [Node.Decode] does. A mistake in the keys of one part shows in the [Fields] of all of them.
 func (u *Union) Decode(n *Node, path string, into []any, vars *Variables, p *Problems) Fields {
 	merged := reflect.New(u.merged)
 	n.Decode(path, merged.Interface(), vars, p)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -20,7 +22,8 @@ func (v *Variables) expand(n *Node, p *Problems) (string, bool) {
 	return text, true
 }
 
-// Expand replaces each ${name} in text by its value; "$${" stands for "${". Values are not searched again.
+// Expand replaces each ${name} in text by its value; "$${" stands for "${". Values are not searched
+// again.
 func (v *Variables) Expand(text string) (string, error) {
 	var b strings.Builder
 	for {

@@ -1,12 +1,16 @@
-// Package yamlfile reads the YAML files that people write: strictly, with the place of every mistake.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package yamlfile reads the YAML files that people write: strictly, with the place of every
+// mistake.
 //
-// [Parse] makes a tree of a file's text and [Tree.Decode] fills a Go struct from it. Unknown keys, keys given twice, missing
-// values and values of the wrong kind are reported all at once, each as file:line:column with the nearest key that would
-// be valid. What a caller finds wrong later is added to the same [Problems], by the places that [Fields] keeps.
+// [Parse] makes a tree of a file's text and [Tree.Decode] fills a Go struct from it. Unknown keys,
+// keys given twice, missing values and values of the wrong kind are reported all at once, each as
+// file:line:column with the nearest key that would be valid. What a caller finds wrong later is
+// added to the same [Problems], by the places that [Fields] keeps.
 //
-// What will bite you: scalars are text until the destination's type reads them, so "yes" is no bool and 1e3 is a fine
-// string; an empty value ("rate:") is an error, not a zero; tags, several documents in a file and keys that are not
-// plain words are refused.
+// What will bite you: scalars are text until the destination's type reads them, so "yes" is no bool
+// and 1e3 is a fine string; an empty value ("rate:") is an error, not a zero; tags, several
+// documents in a file and keys that are not plain words are refused.
 package yamlfile
 
 import (
@@ -18,7 +22,8 @@ import (
 	"weir/internal/fault"
 )
 
-// Place is a position in a file. Line and Column count from 1; Column, or both, are 0 where they are not known.
+// Place is a position in a file. Line and Column count from 1; Column, or both, are 0 where they
+// are not known.
 type Place struct {
 	File         string
 	Line, Column int
@@ -71,7 +76,8 @@ func (p *Problems) Add(place Place, try, format string, args ...any) {
 	p.found = append(p.found, e)
 }
 
-// Merge adds the mistakes of other, with a note behind their messages unless p has the same one already.
+// Merge adds the mistakes of other, with a note behind their messages unless p has the same one
+// already.
 func (p *Problems) Merge(other *Problems, note string) {
 	for _, e := range other.found {
 		if !slices.ContainsFunc(p.found, func(have *Error) bool {
@@ -86,8 +92,8 @@ func (p *Problems) Merge(other *Problems, note string) {
 // Len is the number of mistakes so far.
 func (p *Problems) Len() int { return len(p.found) + p.beyond }
 
-// Err returns nil without mistakes, otherwise all of them in the file's order as one fault of status Usage. Its advice is
-// that of the first mistake that has one, or else try.
+// Err returns nil without mistakes, otherwise all of them in the file's order as one fault of
+// status Usage. Its advice is that of the first mistake that has one, or else try.
 func (p *Problems) Err(try string) error {
 	if len(p.found) == 0 {
 		return nil
@@ -137,7 +143,8 @@ func (l *list) Unwrap() []error {
 	return all
 }
 
-// Mistakes returns the single mistakes of an error that came from this package, in the file's order.
+// Mistakes returns the single mistakes of an error that came from this package, in the file's
+// order.
 func Mistakes(err error) []*Error {
 	var l *list
 	if errors.As(err, &l) {
@@ -146,7 +153,8 @@ func Mistakes(err error) []*Error {
 	return nil
 }
 
-// Decode reads a whole file into the struct that into points to: Parse and Tree.Decode with no variables.
+// Decode reads a whole file into the struct that into points to: Parse and Tree.Decode with no
+// variables.
 func Decode(filename string, text []byte, into any) error {
 	tree, err := Parse(filename, text)
 	if err != nil {

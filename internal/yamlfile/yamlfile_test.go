@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package yamlfile
 
 import (
@@ -223,7 +225,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no text makes the reader panic or hang, and a text it refuses is refused with status Usage.
+// FuzzDecode: no text makes the reader panic or hang, and a text it refuses is refused with status
+// Usage.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{"title: a\nlinks: [{name: b}]", "a: &x {b: *x}", "? [a]\n: b", "- - - x", "<<: {a: b}", "a: |\n  b\n", "%YAML 1.2\n---\na: b\n", "\"", "a: !!map {}", "{", "[}", "a:\n\t- b", "&a : b", "? : ?", "a: &x {k: 1}\nb:\n  <<: *x\n  <<: *x", "- - - -\n-\n-", "a: &x {b: *x}\nc: *x", "a: [\n[", "b:\n k: *none"} {
 		f.Add([]byte(seed))

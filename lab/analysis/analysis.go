@@ -1,12 +1,16 @@
-// Package analysis turns what a scenario's runs measured into an evidence bundle: samples, series, distributions, verdicts,
-// tables and figures.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package analysis turns what a scenario's runs measured into an evidence bundle: samples, series,
+// distributions, verdicts, tables and figures.
 //
-// Every metric has the name, unit and meaning that scenario.Metrics gives it. Figures of flows leave out the phase's settle
-// time wherever the generator has samples to do so: goodput, round-trip times. Counts of segments (retransmissions, loss
-// events) are over the whole flow, since they are known for all of it only.
+// Every metric has the name, unit and meaning that scenario.Metrics gives it. Figures of flows
+// leave out the phase's settle time wherever the generator has samples to do so: goodput,
+// round-trip times. Counts of segments (retransmissions, loss events) are over the whole flow,
+// since they are known for all of it only.
 //
-// The verdict rule, one for all expectations: the mean over all valid repetitions decides, and the verdict says so where
-// the 95 % interval reaches across a bound, which more repetitions would settle.
+// The verdict rule, one for all expectations: the mean over all valid repetitions decides, and the
+// verdict says so where the 95 % interval reaches across a bound, which more repetitions would
+// settle.
 package analysis
 
 import (
@@ -18,7 +22,8 @@ import (
 	"weir/record/summary"
 )
 
-// Bundle computes everything from an outcome. The manifest is the caller's; what only the outcome knows is added to it.
+// Bundle computes everything from an outcome. The manifest is the caller's; what only the outcome
+// knows is added to it.
 func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	b := &record.Bundle{Manifest: manifest}
 	for i := range outcome.Results {
@@ -55,8 +60,8 @@ func (a attempt) sample(subject, metric string, value float64) record.Sample {
 	}
 }
 
-// addResult adds the samples of one attempt, and its distributions unless a flow was alone. An attempt that ended before its
-// traffic has none.
+// addResult adds the samples of one attempt, and its distributions unless a flow was alone. An
+// attempt that ended before its traffic has none.
 func addResult(b *record.Bundle, result *run.Result) {
 	for _, phase := range result.Phases {
 		a := attempt{result: result, labels: result.Cell.PhaseLabels(phase.Phase.Name)}

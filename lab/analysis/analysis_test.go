@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -58,8 +60,9 @@ func expanded(t *testing.T, text string) (*scenario.Scenario, []scenario.Cell) {
 	return s, cells
 }
 
-// outcome is what three repetitions of the study could have measured: at 0 % loss about 8 Mbit/s after the settle time, at
-// 1 % half of it; the left flow always has three times what the right one has.
+// outcome is what three repetitions of the study could have measured: at 0 % loss about 8 Mbit/s
+// after the settle time, at 1 % half of it; the left flow always has three times what the right one
+// has.
 func outcome(t *testing.T) *run.Outcome {
 	t.Helper()
 	s, cells := expanded(t, study)
@@ -79,7 +82,8 @@ func outcome(t *testing.T) *run.Outcome {
 	return o
 }
 
-// result is a flow that received so much in each interval behind the first second, and ten times as much before.
+// result is a flow that received so much in each interval behind the first second, and ten times as
+// much before.
 func result(f traffic.Flow, perBin uint64) traffic.Result {
 	stream := traffic.Stream{SentSegments: 1000, Retransmits: 20, LossEvents: 10}
 	for i := range 20 {
@@ -186,7 +190,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestTheMeanDecides is the verdict rule: an interval that reaches across the bound is said, and changes nothing.
+// TestTheMeanDecides is the verdict rule: an interval that reaches across the bound is said, and
+// changes nothing.
 func TestTheMeanDecides(t *testing.T) {
 	bound := 100.0
 	e := scenario.Expectation{Name: "x", Metric: scenario.Goodput, Statement: expect.Statement{Bounds: expect.Bounds{Min: &bound}}}

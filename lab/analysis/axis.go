@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -19,7 +21,8 @@ type axis struct {
 	names     []string // the values, where they are no quantities and stand at 0, 1, 2 ...
 }
 
-// axisOf places values: as quantities where all of them are of one kind, side by side where they are not.
+// axisOf places values: as quantities where all of them are of one kind, side by side where they
+// are not.
 func axisOf(parameter string, values []string) axis {
 	a := axis{parameter: parameter, values: slices.Clone(values), at: map[string]float64{}}
 	slices.SortFunc(a.values, summary.Compare)

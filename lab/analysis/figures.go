@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -16,7 +18,8 @@ const (
 	bySubject = "subject" // as Series: a curve per flow
 )
 
-// figures draws what the scenario asks for, the time series of representative runs and the distributions of delays.
+// figures draws what the scenario asks for, the time series of representative runs and the
+// distributions of delays.
 func figures(outcome *run.Outcome, rows []summary.Row, b *record.Bundle) []record.Figure {
 	var all []record.Figure
 	for _, request := range outcome.Scenario.Figures {
@@ -34,8 +37,8 @@ func figures(outcome *run.Outcome, rows []summary.Row, b *record.Bundle) []recor
 	return append(all, distributionFigures(b)...)
 }
 
-// sweepFigures draws a metric over one parameter, with a curve per value of another. Parameters that are neither give a
-// figure for each combination of their values.
+// sweepFigures draws a metric over one parameter, with a curve per value of another. Parameters
+// that are neither give a figure for each combination of their values.
 func sweepFigures(outcome *run.Outcome, rows []summary.Row, request scenario.FigureRequest) []record.Figure {
 	var own []summary.Row
 	var values []string

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -22,7 +24,8 @@ type flow struct {
 	retrans  uint64
 	events   uint64
 	marked   uint64
-	// busy is the time with data to send, windowLimited the part of it in which a window or buffer held the sender back.
+	// busy is the time with data to send, windowLimited the part of it in which a window or buffer
+	// held the sender back.
 	busy, windowLimited time.Duration
 }
 
@@ -55,8 +58,8 @@ func flowOf(result *traffic.Result, settle time.Duration) flow {
 	return f
 }
 
-// goodput is what the receiver counted in whole rate intervals behind the settle time. A stream that ends by size, or one
-// without intervals, counts as a whole.
+// goodput is what the receiver counted in whole rate intervals behind the settle time. A stream
+// that ends by size, or one without intervals, counts as a whole.
 func goodput(stream *traffic.Stream, f traffic.Flow, settle time.Duration) float64 {
 	first := int((settle + traffic.RateInterval - 1) / traffic.RateInterval)
 	last := min(len(stream.Received), int(f.Duration/traffic.RateInterval))

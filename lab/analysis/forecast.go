@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -15,8 +17,8 @@ import (
 // none stands for a prediction that does not exist.
 const none = "–"
 
-// mostWindowLimited is the part of its sending time in which something else than congestion control may limit a flow that is
-// still described by equations for it.
+// mostWindowLimited is the part of its sending time in which something else than congestion control
+// may limit a flow that is still described by equations for it.
 const mostWindowLimited = 0.5
 
 // forecast is a row of the table of predictions in the making: a bulk flow in one cell.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -48,7 +50,8 @@ expect:
   - {name: it works, metric: goodput, min: 1Mbit}
 `
 
-// measuredOnce makes one valid run of a scenario of one cell, each stream of a flow by what of says.
+// measuredOnce makes one valid run of a scenario of one cell, each stream of a flow by what of
+// says.
 func measuredOnce(t *testing.T, text string, of func(name string) traffic.Stream) *run.Outcome {
 	t.Helper()
 	s, cells := expanded(t, text)
@@ -67,7 +70,8 @@ func measuredOnce(t *testing.T, text string, of func(name string) traffic.Stream
 	return &run.Outcome{Scenario: s, Cells: cells, Results: []run.Result{r}}
 }
 
-// lossyStream is a stream with a round-trip time of 100 ms and p = 1 % at 1 Mbit/s, but for what its name says.
+// lossyStream is a stream with a round-trip time of 100 ms and p = 1 % at 1 Mbit/s, but for what
+// its name says.
 func lossyStream(name string) traffic.Stream {
 	s := traffic.Stream{SentSegments: 100_000, Retransmits: 2000, LossEvents: 1000, Goodput: 1e6, Busy: 10 * time.Second,
 		Readings: []traffic.Reading{{At: time.Second, SRTT: 100 * time.Millisecond}}}
@@ -96,10 +100,11 @@ func TestPredictionTable(t *testing.T) {
 	// MSS 1448, so 11584 bit a segment; RTT 0.1 s. At p = 0.01:
 	//   Mathis   11584 · 1.224745 / (0.1 · 0.1)                                     = 1.4187 Mbit/s; 1/1.4187 - 1 = -30 %
 	//   PFTK     11584 / (0.1·√(0.02/3) + 0.4·3·√0.00375·0.01·1.0032) = 11584/0.0089022 = 1.3013 Mbit/s; -23 %
-	//   RFC 9438 the same window as Mathis: 12.25 segments against 1.0538·(0.1/0.01)^0.75 = 5.9 of cubic growth
-	// At p = 1e-4: Mathis 14.187, PFTK 11584/(0.00081650 + 0.4·3·√0.0000375·1e-4) = 14.175 Mbit/s; RFC 9438's own function
-	// gives 1.0538·(0.1/1e-4)^0.75 = 187.4 segments, 21.708 Mbit/s, more than Reno's 122.5.
-	// At p = 1e-7 the three allow 448 Mbit/s and more, the link 94.15.
+	//   RFC 9438 the same window as Mathis: 12.25 segments against 1.0538·(0.1/0.01)^0.75 = 5.9 of
+	//   cubic growth
+	// At p = 1e-4: Mathis 14.187, PFTK 11584/(0.00081650 + 0.4·3·√0.0000375·1e-4) = 14.175 Mbit/s;
+	// RFC 9438's own function gives 1.0538·(0.1/1e-4)^0.75 = 187.4 segments, 21.708 Mbit/s, more
+	// than Reno's 122.5. At p = 1e-7 the three allow 448 Mbit/s and more, the link 94.15.
 	want := [][]string{
 		{"cubic", "1", "1 %", "Reno-friendly", "1.419 -30%", "1.301 -23%", "1.419 -30%"},
 		{"growing", "10", "0.01 %", "concave/convex", "14.19 -30%", "14.17 -29%", "21.71 -54%"},
@@ -138,7 +143,8 @@ func TestPredictionTable(t *testing.T) {
 	}
 }
 
-// TestTablesFitATerminal: predictions of every shipped scenario, with figures of usual length, fit into 100 columns.
+// TestTablesFitATerminal: predictions of every shipped scenario, with figures of usual length, fit
+// into 100 columns.
 func TestTablesFitATerminal(t *testing.T) {
 	all, err := scenario.List()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -14,8 +16,9 @@ import (
 	"weir/record/summary"
 )
 
-// contended are three repetitions at two depths, and of each flow alone. Together left has 30 and right 10, alone 60 and 80
-// kilo-octets per 100 ms, all of them more by the repetition's number and doubled at depth 4.
+// contended are three repetitions at two depths, and of each flow alone. Together left has 30 and
+// right 10, alone 60 and 80 kilo-octets per 100 ms, all of them more by the repetition's number and
+// doubled at depth 4.
 func contended(t *testing.T) *run.Outcome {
 	t.Helper()
 	text := strings.NewReplacer(`loss: ["0%", "1%"]`, "depth: [1, 4]", `, loss: "${loss}"`, `, queue: "${depth} bdp"`,
@@ -58,7 +61,8 @@ func TestHarmIsAgainstARunAlone(t *testing.T) {
 	near(t, "the goodput of left alone", alone.Estimate.Mean, 2*62_000*8/0.1)
 }
 
-// TestRunsAloneEnterNothingElse compares everything but harm with an outcome that never had such runs.
+// TestRunsAloneEnterNothingElse compares everything but harm with an outcome that never had such
+// runs.
 func TestRunsAloneEnterNothingElse(t *testing.T) {
 	with := contended(t)
 	without := *with
@@ -114,8 +118,9 @@ func TestHarmTable(t *testing.T) {
 			table = candidate
 		}
 	}
-	// left: 1 - 31/61, 1 - 32/62 and 1 - 33/63 have the mean 0.48395 and the deviation 0.00781; t of 2 degrees is 4.303.
-	// right: 1 - 11/81 and 1 - 13/83 have 0.85379 and 0.01473; t of 1 degree is 12.71.
+	// left: 1 - 31/61, 1 - 32/62 and 1 - 33/63 have the mean 0.48395 and the deviation 0.00781; t
+	// of 2 degrees is 4.303. right: 1 - 11/81 and 1 - 13/83 have 0.85379 and 0.01473; t of 1 degree
+	// is 12.71.
 	want := [][]string{
 		{"1", "left", "4.96 Mbit/s", "2.56 Mbit/s", "48.4 %", "46.46–50.33 %", "3"},
 		{"1", "right", "6.56 Mbit/s", "960 kbit/s", "85.38 %", "72.15–98.61 %", "2"},

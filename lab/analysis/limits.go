@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/record/summary"
 )
 
-// Octets of headers. A limit counts a packet's IP octets and an Ethernet header; TCP has timestamps on.
+// Octets of headers. A limit counts a packet's IP octets and an Ethernet header; TCP has timestamps
+// on.
 const (
 	etherHeader   = 14
 	tcpHeaders    = 20 + 20 + 12 // IPv4, TCP, timestamps
@@ -57,7 +60,8 @@ func countSamples(a attempt, s limits.Status, duration time.Duration) []record.S
 	return samples
 }
 
-// bucketQuantile is the upper end, in seconds, of the bucket in which the quantile lies: bucket i ends at 2^(i+1) µs.
+// bucketQuantile is the upper end, in seconds, of the bucket in which the quantile lies: bucket i
+// ends at 2^(i+1) µs.
 func bucketQuantile(buckets [32]uint64, share float64) (float64, bool) {
 	var total, seen uint64
 	for _, n := range buckets {
@@ -74,7 +78,8 @@ func bucketQuantile(buckets [32]uint64, share float64) (float64, bool) {
 	return 0, false
 }
 
-// limitUse is the goodput of the flows whose data the limit covers, as a part of the most that it allows them.
+// limitUse is the goodput of the flows whose data the limit covers, as a part of the most that it
+// allows them.
 func limitUse(cell *scenario.Cell, l scenario.Limit, phase run.PhaseResult) (float64, bool) {
 	var used float64
 	found := false
@@ -96,7 +101,8 @@ func underLimit(cell *scenario.Cell, f traffic.Flow) bool {
 	})
 }
 
-// payloadShare is the most payload in what a limit counts: in full segments, or datagrams of the flow's size.
+// payloadShare is the most payload in what a limit counts: in full segments, or datagrams of the
+// flow's size.
 func payloadShare(f traffic.Flow, mtu int) float64 {
 	if f.Kind == traffic.Datagram {
 		return float64(f.Payload) / float64(f.Payload+udpHeaders+etherHeader)

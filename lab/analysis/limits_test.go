@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/lab/traffic"
 )
 
-// second is a flow's result whose receiver counted so many octets in each of ten intervals of 100 ms.
+// second is a flow's result whose receiver counted so many octets in each of ten intervals of 100
+// ms.
 func second(f traffic.Flow, each uint64) traffic.Result {
 	f.Duration, f.Streams = time.Second, 1
 	stream := traffic.Stream{}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -10,7 +12,8 @@ import (
 	"weir/record"
 )
 
-// models are the equations, with the metrics of what each says and of how far the measurement lies from it.
+// models are the equations, with the metrics of what each says and of how far the measurement lies
+// from it.
 var models = []struct {
 	name, title         string
 	predicted, residual string
@@ -23,7 +26,8 @@ var models = []struct {
 	{predict.ModelCUBIC, "RFC 9438", scenario.PredictedCUBIC, scenario.ResidualCUBIC, predict.CUBIC},
 }
 
-// measuredFlow is what the equations are fed with: the loss-event rate and round-trip time of this very run.
+// measuredFlow is what the equations are fed with: the loss-event rate and round-trip time of this
+// very run.
 func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 	congestion := f.result.Flow.Congestion
 	if congestion == "" {
@@ -35,9 +39,10 @@ func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 	}
 }
 
-// predictions are what the throughput equations say of the flow, all of its streams together, and how far it is from that.
-// A model that does not describe the flow has no sample. What the link allows is not looked at here: a sample that were left
-// out because of it would bias the mean of the others.
+// predictions are what the throughput equations say of the flow, all of its streams together, and
+// how far it is from that. A model that does not describe the flow has no sample. What the link
+// allows is not looked at here: a sample that were left out because of it would bias the mean of
+// the others.
 func (f flow) predictions(a attempt, name string) []record.Sample {
 	var samples []record.Sample
 	measured := f.measuredFlow(a.result.Cell)
@@ -71,7 +76,8 @@ func (f flow) predictions(a attempt, name string) []record.Sample {
 // headers are those of IPv4 and of TCP with timestamps.
 const headers = 20 + 32
 
-// segmentSize is the payload of a full segment: the smallest MTU of the cell's links less the headers.
+// segmentSize is the payload of a full segment: the smallest MTU of the cell's links less the
+// headers.
 func segmentSize(cell *scenario.Cell) int {
 	mtu := 1500
 	for i, l := range cell.Links {
@@ -86,8 +92,8 @@ func segmentSize(cell *scenario.Cell) int {
 	return mtu - headers
 }
 
-// allowance is the most goodput that a flow could have without any loss: that of the slowest link on its way, or its own
-// application's limit. 0 is no limit.
+// allowance is the most goodput that a flow could have without any loss: that of the slowest link
+// on its way, or its own application's limit. 0 is no limit.
 func allowance(cell *scenario.Cell, f traffic.Flow) float64 {
 	var slowest units.BitRate
 	for _, d := range cell.Crossed(f.From, f.To) {

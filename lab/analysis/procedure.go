@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -59,7 +61,8 @@ func procedureSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	return samples
 }
 
-// spreadSamples say for every cell how far the repetitions' throughputs lie apart: one figure of all of them.
+// spreadSamples say for every cell how far the repetitions' throughputs lie apart: one figure of
+// all of them.
 func spreadSamples(outcome *run.Outcome) []record.Sample {
 	type cell struct {
 		first attempt
@@ -131,7 +134,8 @@ var procedureColumns = []column{
 	{"rejected trials", scenario.TrialsRejected, false, false},
 }
 
-// procedureTables are the figures of the benchmarks, and what each of them found out about its own limit.
+// procedureTables are the figures of the benchmarks, and what each of them found out about its own
+// limit.
 func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	t := grid(outcome, rows, procedureColumns)
 	if len(t.Rows) == 0 {
@@ -145,10 +149,12 @@ func procedureTables(outcome *run.Outcome, rows []summary.Row) []record.Table {
 	return []record.Table{t, bound}
 }
 
-// agreeing is how far apart the repetitions of a throughput may lie for one figure to stand for them.
+// agreeing is how far apart the repetitions of a throughput may lie for one figure to stand for
+// them.
 const agreeing = 0.1
 
-// unsteady says why this testbed cannot give one figure, where the repetitions do not agree; "" where they do.
+// unsteady says why this testbed cannot give one figure, where the repetitions do not agree; ""
+// where they do.
 func unsteady(rows []summary.Row) string {
 	var cells, apart int
 	var worst float64

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// benchmarked is an outcome of a cell whose repetitions had these throughputs in frame/s; 0 is one that does not count.
+// benchmarked is an outcome of a cell whose repetitions had these throughputs in frame/s; 0 is one
+// that does not count.
 func benchmarked(rates ...float64) *run.Outcome {
 	procedure := scenario.Procedure{Name: "dut", Kind: scenario.RFC2544, FrameSize: 64}
 	phase := scenario.Phase{Name: "benchmark", Procedure: &procedure}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/record/summary"
 )
 
-// references are the lines beside the measurement: what was published for these cells, and what Mathis' equation predicts.
+// references are the lines beside the measurement: what was published for these cells, and what
+// Mathis' equation predicts.
 func references(outcome *run.Outcome, rows, group []summary.Row, request scenario.FigureRequest, x axis, rest record.Labels) []record.Curve {
 	curves := publishedCurves(outcome.Scenario, rows, request, x, rest)
 	if request.Metric != scenario.Goodput {
@@ -39,7 +42,8 @@ func references(outcome *run.Outcome, rows, group []summary.Row, request scenari
 	return curves
 }
 
-// predictionOf is the mean Mathis prediction of the flow that a goodput is of; an aggregate counts if one flow is all of it.
+// predictionOf is the mean Mathis prediction of the flow that a goodput is of; an aggregate counts
+// if one flow is all of it.
 func predictionOf(rows []summary.Row, row summary.Row) (float64, bool) {
 	var found []summary.Row
 	for _, other := range rows {
@@ -94,7 +98,8 @@ func compatible(where, labels record.Labels) bool {
 	return true
 }
 
-// absolute is a published figure in the metric's unit; one that is a ratio is applied to what was measured here.
+// absolute is a published figure in the metric's unit; one that is a ratio is applied to what was
+// measured here.
 func absolute(p scenario.Published, rows []summary.Row, rest record.Labels) (float64, bool) {
 	if p.RelativeTo == nil {
 		return p.Value, true

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/record"
 )
 
-// representatives are the runs whose time series the bundle keeps: of every cell the valid run whose goodput is the median.
+// representatives are the runs whose time series the bundle keeps: of every cell the valid run
+// whose goodput is the median.
 func representatives(outcome *run.Outcome) []*run.Result {
 	byCell := map[*scenario.Cell][]*run.Result{}
 	for i := range outcome.Results {

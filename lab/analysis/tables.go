@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -13,8 +15,9 @@ import (
 	"weir/record/summary"
 )
 
-// tables are what the terminal and the report show: the figures of every flow, what the equations say of them, the harm that
-// they do, and what was published beside them. rows are of flows together, measured also of flows alone.
+// tables are what the terminal and the report show: the figures of every flow, what the equations
+// say of them, the harm that they do, and what was published beside them. rows are of flows
+// together, measured also of flows alone.
 func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	var all []record.Table
 	if t := resultTable(outcome, rows); len(t.Rows) > 0 {

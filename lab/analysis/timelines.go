@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -19,12 +21,14 @@ var timelineTitles = map[string]string{
 }
 
 const (
-	// mostTimelines is how many cells of a scenario have time series drawn; all have them in the bundle's series.
+	// mostTimelines is how many cells of a scenario have time series drawn; all have them in the
+	// bundle's series.
 	mostTimelines = 6
 	mostCDFs      = 10
 )
 
-// timelines draws a metric of the flows over time, a figure for each of a few cells spread over the sweep.
+// timelines draws a metric of the flows over time, a figure for each of a few cells spread over the
+// sweep.
 func timelines(outcome *run.Outcome, b *record.Bundle, metric, of, name, title string) []record.Figure {
 	var cells []record.Labels
 	for _, point := range b.Points {
@@ -88,7 +92,8 @@ var distributionTitles = map[string]string{
 	distributionOWD:      "One-way delay",
 }
 
-// distributionFigures draws the cumulative distribution of each kind of delay, all valid repetitions of a cell merged.
+// distributionFigures draws the cumulative distribution of each kind of delay, all valid
+// repetitions of a cell merged.
 func distributionFigures(b *record.Bundle) []record.Figure {
 	var all []record.Figure
 	for _, metric := range []string{distributionSRTT, distributionExchange, distributionOWD} {

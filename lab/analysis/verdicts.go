@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analysis
 
 import (
@@ -20,7 +22,8 @@ type figure struct {
 	unit      record.Unit
 }
 
-// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)", of a ratio "0.42 (95 %: 0.4–0.44, n = 5 / 3)".
+// text prints it as "373.2 Mbit/s (95 %: 360–390 Mbit/s, n = 5)", of a ratio "0.42 (95 %: 0.4–0.44,
+// n = 5 / 3)".
 func (f figure) text() string {
 	unit, n := f.unit, "n = "+strconv.Itoa(f.n)
 	if f.base > 0 {

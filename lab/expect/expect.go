@@ -1,8 +1,10 @@
-// Package expect knows what a scenario can expect of a measured figure: one file per kind of expectation, and one list of them in
-// kinds.go.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package expect knows what a scenario can expect of a measured figure: one file per kind of
+// expectation, and one list of them in kinds.go.
 //
-// A kind's file holds everything about it: its keys in a scenario and their validation, its words for people, and how an estimate,
-// a mean with its interval, is judged. The package is pure.
+// A kind's file holds everything about it: its keys in a scenario and their validation, its words
+// for people, and how an estimate, a mean with its interval, is judged. The package is pure.
 package expect
 
 import (
@@ -13,7 +15,8 @@ import (
 	"weir/record"
 )
 
-// Estimate is a measured figure in base units, or a ratio of two: the mean and its 95 % interval, nil where there is none.
+// Estimate is a measured figure in base units, or a ratio of two: the mean and its 95 % interval,
+// nil where there is none.
 type Estimate struct {
 	Mean      float64
 	Low, High *float64
@@ -40,8 +43,8 @@ func (s Statement) Words(unit record.Unit) string {
 	return strings.Join(all, ", ")
 }
 
-// Judge compares an estimate with what is expected. The reason says what a reader must know of the outcome's certainty; "" if it is
-// certain.
+// Judge compares an estimate with what is expected. The reason says what a reader must know of the
+// outcome's certainty; "" if it is certain.
 func (s Statement) Judge(e Estimate) (outcome record.Outcome, reason string) {
 	for _, k := range s.each() {
 		if k.given() {
@@ -51,8 +54,8 @@ func (s Statement) Judge(e Estimate) (outcome record.Outcome, reason string) {
 	return record.Holds, ""
 }
 
-// byMean is the verdict rule for kinds that compare the mean with bounds: the mean decides, and the reason says where the interval
-// reaches across a bound, or that there is none.
+// byMean is the verdict rule for kinds that compare the mean with bounds: the mean decides, and the
+// reason says where the interval reaches across a bound, or that there is none.
 func byMean(holds bool, e Estimate, bounds ...*float64) (outcome record.Outcome, reason string) {
 	outcome = record.Fails
 	if holds {
@@ -74,7 +77,8 @@ type Draft struct {
 	Path     string         // of the expectation, for messages: "expect[0]"
 	Place    yamlfile.Place // of the expectation
 	Complain func(at yamlfile.Place, try, format string, args ...any)
-	// Quantity reads a figure in the metric's unit, or a ratio; it complains and returns nil where it is none, or where there is no text.
+	// Quantity reads a figure in the metric's unit, or a ratio; it complains and returns nil where
+	// it is none, or where there is no text.
 	Quantity func(text *yamlfile.Text, path string) *float64
 }
 

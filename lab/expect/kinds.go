@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package expect
 
-// Statement is what is expected of a figure: the parameters of all kinds, of which one is given. In JSON they are on one level;
-// parameters of two kinds need different names.
+// Statement is what is expected of a figure: the parameters of all kinds, of which one is given. In
+// JSON they are on one level; parameters of two kinds need different names.
 type Statement struct {
 	Bounds
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -30,13 +32,15 @@ const (
 	unlimitedRate = 200e6 // bit/s at which an unlimited link is probed
 )
 
-// Calibrate probes both directions of an idle link and compares it with what was asked; see README.md for the tolerances.
-// Problems are in the Calibration; the error is about probing itself. It takes about 0.6 s and the link's delays.
+// Calibrate probes both directions of an idle link and compares it with what was asked; see
+// README.md for the tolerances. Problems are in the Calibration; the error is about probing itself.
+// It takes about 0.6 s and the link's delays.
 func Calibrate(ctx context.Context, l Link) (Calibration, error) {
 	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries})
 }
 
-// trainPlan is how long trains take, how many frames they have at most, and how often a direction is tried.
+// trainPlan is how long trains take, how many frames they have at most, and how often a direction
+// is tried.
 type trainPlan struct {
 	time   time.Duration
 	frames int
@@ -111,7 +115,8 @@ func (p *prober) measure(ctx context.Context, asked link.Direction) (Measured, e
 	return m, nil
 }
 
-// warmUp sends single frames until one arrives: caches fill, and the kernel starts to stamp arrivals.
+// warmUp sends single frames until one arrives: caches fill, and the kernel starts to stamp
+// arrivals.
 func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Duration) error {
 	const patience = 100
 	var unused Measured
@@ -165,7 +170,8 @@ func (p *prober) plan(rate units.BitRate) (count, length int) {
 	return max(50, min(count, p.trains.frames)), length
 }
 
-// busy keeps the bottleneck busy without overflowing its queue: it holds half a queue, or 5 ms, ahead.
+// busy keeps the bottleneck busy without overflowing its queue: it holds half a queue, or 5 ms,
+// ahead.
 func busy(asked link.Direction, length int) pace {
 	rate := asked.Rate
 	if rate == 0 {
@@ -207,8 +213,9 @@ func (m *Measured) delays(single []probe) {
 	m.DelayMin, m.DelayMedian, m.DelayMean = all[0], all[len(all)/2], sum/time.Duration(len(all))
 }
 
-// trainRate is the median rate of a train's segments, so that a sender that was kept from sending for a while does not
-// make a link look slow. With jitter, which would drown a segment, it is that of the whole train.
+// trainRate is the median rate of a train's segments, so that a sender that was kept from sending
+// for a while does not make a link look slow. With jitter, which would drown a segment, it is that
+// of the whole train.
 func trainRate(train []probe, length int, whole bool) units.BitRate {
 	if whole || len(train) < 2*segments {
 		return segmentRate(train, length)
@@ -226,7 +233,8 @@ func trainRate(train []probe, length int, whole bool) units.BitRate {
 	return rates[len(rates)/2]
 }
 
-// segmentRate is the rate between the first and the last arrival: frames lost behind the bottleneck have used it too.
+// segmentRate is the rate between the first and the last arrival: frames lost behind the bottleneck
+// have used it too.
 func segmentRate(train []probe, length int) units.BitRate {
 	first, last := -1, -1
 	for i, one := range train {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -24,10 +26,12 @@ import (
 const (
 	// capacityTime is how long TCP runs over a link to see whether the machine carries it.
 	capacityTime = time.Second
-	// capacityTrips are round trips more, for slow start; the rate counts over the best capacityWindow.
+	// capacityTrips are round trips more, for slow start; the rate counts over the best
+	// capacityWindow.
 	capacityTrips  = 40
 	capacityWindow = 250 * time.Millisecond
-	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 octets leave 94.1 % of it.
+	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 octets leave 94.1 % of
+	// it.
 	capacityShare = 0.8
 	capacityNames = "weir-capacity-"
 )
@@ -48,9 +52,10 @@ func (c Capable) Explain(asked units.BitRate) error {
 		"%s cannot be carried; this machine carries about %s", asked, c.Rate)
 }
 
-// Capacity tries the rates, highest first, on a link of its own between two hosts of its own: it must calibrate, and
-// a TCP transfer over it must pass the watch. asked is the link apart from its rate; its loss is left out, since TCP
-// would not fill the link. A rate takes about two seconds. Its namespaces are gone when it returns.
+// Capacity tries the rates, highest first, on a link of its own between two hosts of its own: it
+// must calibrate, and a TCP transfer over it must pass the watch. asked is the link apart from its
+// rate; its loss is left out, since TCP would not fill the link. A rate takes about two seconds.
+// Its namespaces are gone when it returns.
 func Capacity(ctx context.Context, carrier link.Carrier, asked link.Direction, rates []units.BitRate) (Capable, error) {
 	var result Capable
 	highestFirst := slices.Clone(rates)
@@ -170,7 +175,8 @@ func (t *trial) close() error {
 	return errors.Join(failures...)
 }
 
-// transfer sends TCP from host A to host B for a time and returns the payload's rate at the receiver, in bit/s.
+// transfer sends TCP from host A to host B for a time and returns the payload's rate at the
+// receiver, in bit/s.
 func (t *trial) transfer(ctx context.Context, length time.Duration) (rate float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, length+10*time.Second)
 	defer cancel()
@@ -211,7 +217,8 @@ func (t *trial) transfer(ctx context.Context, length time.Duration) (rate float6
 	return receive(receiver, length)
 }
 
-// receive returns the best rate over capacityWindow within a time: slow start takes long where the delay is long.
+// receive returns the best rate over capacityWindow within a time: slow start takes long where the
+// delay is long.
 func receive(from net.Conn, length time.Duration) (rate float64, err error) {
 	buffer := make([]byte, 1<<18)
 	begin := time.Now()
@@ -236,7 +243,8 @@ type arrival struct {
 	octets int
 }
 
-// bestRate is the highest rate, in bit/s, between two arrivals that are a window or more apart; that of all if none are.
+// bestRate is the highest rate, in bit/s, between two arrivals that are a window or more apart;
+// that of all if none are.
 func bestRate(all []arrival, window time.Duration) (best float64) {
 	if len(all) < 2 {
 		return 0

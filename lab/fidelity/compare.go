@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -37,7 +39,8 @@ func jitterShare(asked link.Direction, train time.Duration) float64 {
 	return 4 * asked.Jitter.Seconds() / train.Seconds()
 }
 
-// delayBounds returns the figure to judge and its bounds: the median, or with jitter the mean, of single frames.
+// delayBounds returns the figure to judge and its bounds: the median, or with jitter the mean, of
+// single frames.
 func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Duration) {
 	slack := max(DelayTolerance, time.Duration(DelayShare*float64(asked.Delay)))
 	expected := asked.Delay + onWire(smallest+14, asked.Rate)
@@ -48,7 +51,8 @@ func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Dur
 	if asked.Shape == link.Uniform || asked.Shape == "" {
 		deviation /= math.Sqrt(3)
 	}
-	// A frame that is not delayed, and jitter that would send before now or out of order, move the mean.
+	// A frame that is not delayed, and jitter that would send before now or out of order, move the
+	// mean.
 	spread := time.Duration(LossSigma * deviation / math.Sqrt(singles))
 	low = time.Duration((1 - asked.Reorder) * float64(expected))
 	low -= spread + slack + time.Duration(asked.Reorder*float64(asked.Delay))
@@ -59,8 +63,8 @@ func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Dur
 	return m.DelayMean, max(0, low), high
 }
 
-// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations and the slack around what was
-// asked.
+// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations
+// and the slack around what was asked.
 func lossBounds(l loss.Loss, n uint64) (low, high float64) {
 	if n == 0 {
 		return 0, 1

@@ -1,11 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fidelity decides whether a testbed may be believed.
 //
-// [Calibrate] sends probe frames over a link before any traffic and compares rate, delay and loss with what was asked.
-// A [Watch] observes a run: frames that veth devices or the carrier lost, how late the emulator sent, and how busy the
-// processors were. [Capacity] finds the highest rate that this machine carries. A run that fails here is invalid: it is
-// repeated or reported as such, and never enters an average.
+// [Calibrate] sends probe frames over a link before any traffic and compares rate, delay and loss
+// with what was asked. A [Watch] observes a run: frames that veth devices or the carrier lost, how
+// late the emulator sent, and how busy the processors were. [Capacity] finds the highest rate that
+// this machine carries. A run that fails here is invalid: it is repeated or reported as such, and
+// never enters an average.
 //
-// Tolerances are fixed, and listed in README.md, so that a scenario cannot talk its way around them.
+// Tolerances are fixed, and listed in README.md, so that a scenario cannot talk its way around
+// them.
 package fidelity
 
 import (
@@ -61,13 +65,15 @@ type Judgement struct {
 	Reasons  []string `json:"reasons,omitempty"` // why not, in words that name the figure and its limit
 	Drops    uint64   `json:"veth_drops"`
 	Overruns uint64   `json:"overruns"` // frames the carrier lost
-	// Lateness is how late the carrier sent frames during the run, all links together; 0 where it cannot tell.
+	// Lateness is how late the carrier sent frames during the run, all links together; 0 where it
+	// cannot tell.
 	LatenessP50 time.Duration `json:"lateness_p50_ns"`
 	LatenessP99 time.Duration `json:"lateness_p99_ns"`
 	Busy        []float64     `json:"cpu_busy"`  // share of each processor's time that was not idle
 	Steal       float64       `json:"cpu_steal"` // share of all processors' time that the hypervisor took
-	// Stall is the longest time for which the carrier left a frame that had arrived or was due, Behind all such time of the
-	// direction that had the most, in spans longer than the tolerated lateness.
+	// Stall is the longest time for which the carrier left a frame that had arrived or was due,
+	// Behind all such time of the direction that had the most, in spans longer than the tolerated
+	// lateness.
 	Stall  time.Duration `json:"longest_stall_ns"`
 	Behind time.Duration `json:"behind_ns"`
 	// Witness is what was found beside: see package witness; nil where none watched.
@@ -84,9 +90,10 @@ type Limits struct {
 	Steal       float64
 }
 
-// DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs or 5 % of it for the
-// median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is more; the carrier at a standstill for 50 ms at a
-// time and, in spans longer than that percentile's tolerance, for 2 % of the time; 99 % busy; 5 % stolen.
+// DefaultLimits are the tolerances of a run whose shortest emulated delay is the one given: 100 µs
+// or 5 % of it for the median lateness and 2 ms or 20 % of it for the 99th percentile, whichever is
+// more; the carrier at a standstill for 50 ms at a time and, in spans longer than that percentile's
+// tolerance, for 2 % of the time; 99 % busy; 5 % stolen.
 func DefaultLimits(shortest time.Duration) Limits {
 	return Limits{
 		LatenessP50: max(100*time.Microsecond, shortest/20),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity_test
 
 import (
@@ -169,7 +171,8 @@ func TestWatchRejectsLostFrames(t *testing.T) {
 	a, b, carrying := testbed(t, link.Direction{}, link.Direction{})
 	watch, err := fidelity.NewWatch(carrying, []fidelity.Endpoint{a, b}, loose())
 	must(t, err)
-	// A frame that is larger than the emulator's buffers: the veth takes it after its MTU was raised behind its back.
+	// A frame that is larger than the emulator's buffers: the veth takes it after its MTU was
+	// raised behind its back.
 	conn, err := rtnl.Open(a.Namespace)
 	must(t, err)
 	defer conn.Close()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -82,7 +84,8 @@ func TestDifferenceOfHistograms(t *testing.T) {
 	}
 }
 
-// A train over a link of 8 Mbit/s: 1 µs per octet. A pause in the middle does not change what the link's rate is.
+// A train over a link of 8 Mbit/s: 1 µs per octet. A pause in the middle does not change what the
+// link's rate is.
 func TestTrainRateIgnoresAPause(t *testing.T) {
 	const length = 976 // 1 ms on the wire
 	train := make([]probe, 160)

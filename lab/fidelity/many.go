@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -13,15 +15,17 @@ import (
 const (
 	// few links are calibrated one after the other, with long trains.
 	few = 2
-	// atOnce is how many of many are calibrated at once for each processor: most of the time they wait for their delays.
+	// atOnce is how many of many are calibrated at once for each processor: most of the time they
+	// wait for their delays.
 	atOnce = 4
 	// fast links are calibrated alone, since their probes need a processor.
 	fast = units.BitRate(200e6)
 )
 
-// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are not what was asked
-// then, twice, or lose frames on purpose, which short trains see badly, are calibrated again by Calibrate, each alone. It stops at the
-// first of these that is not what was asked. Links of which a probe failed have a problem that says so.
+// CalibrateAll calibrates links: many of them several at a time, with short trains. Those that are
+// not what was asked then, twice, or lose frames on purpose, which short trains see badly, are
+// calibrated again by Calibrate, each alone. It stops at the first of these that is not what was
+// asked. Links of which a probe failed have a problem that says so.
 func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 	all := make([]Calibration, len(links))
 	done := make([]bool, len(links))

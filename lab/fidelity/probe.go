@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/lab/link/rawsock"
 )
 
-// Probe frames have the first EtherType that IEEE 802 sets aside for local experiments: no stack takes them.
+// Probe frames have the first EtherType that IEEE 802 sets aside for local experiments: no stack
+// takes them.
 const (
 	etherType = 0x88b5
 	header    = 14
@@ -50,7 +53,8 @@ func (p *prober) close() {
 	_ = p.in.Close()
 }
 
-// build writes the next frame. Its destination is a unicast address that no host has, so that no host's stack answers.
+// build writes the next frame. Its destination is a unicast address that no host has, so that no
+// host's stack answers.
 func (p *prober) build(length int) []byte {
 	f := p.frame[:length]
 	copy(f, []byte{0x02, 0x57, 0x65, 0x69, 0x72, 0xff, 0x02, 0x57, 0x65, 0x69, 0x72, 0x01})
@@ -76,8 +80,9 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// pace spaces frames the way a leaky bucket does: each takes a time, and ahead of them may be sent before theirs has come.
-// A sender that was kept from sending does not make up for it, since the link's queue has run empty meanwhile too.
+// pace spaces frames the way a leaky bucket does: each takes a time, and ahead of them may be sent
+// before theirs has come. A sender that was kept from sending does not make up for it, since the
+// link's queue has run empty meanwhile too.
 type pace struct {
 	each  time.Duration
 	ahead int
@@ -106,8 +111,9 @@ func (p *prober) train(ctx context.Context, count, length int, spacing pace) err
 	return nil
 }
 
-// collect reads the frames numbered from first on until all are there or none came for the quiet time. They have waited in
-// the socket, so that reading did not compete with sending for a processor. It returns how many arrived damaged.
+// collect reads the frames numbered from first on until all are there or none came for the quiet
+// time. They have waited in the socket, so that reading did not compete with sending for a
+// processor. It returns how many arrived damaged.
 func (p *prober) collect(ctx context.Context, first uint32, into []probe, quiet time.Duration) (damaged uint64, err error) {
 	for missing := len(into); missing > 0 && ctx.Err() == nil; {
 		some, err := p.in.Wait(quiet)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fidelity
 
 import (
@@ -10,8 +12,8 @@ import (
 	"weir/record/hist"
 )
 
-// Watch observes one run, from NewWatch to Finish. It reads counters at both ends of the run and costs nothing between. It
-// is safe for concurrent use.
+// Watch observes one run, from NewWatch to Finish. It reads counters at both ends of the run and
+// costs nothing between. It is safe for concurrent use.
 type Watch struct {
 	carrying link.Carrying
 	ends     []Endpoint
@@ -49,7 +51,8 @@ func (w *Watch) read() (reading, error) {
 		if err != nil {
 			return reading{}, err
 		}
-		// What an XDP program on a host drops, such as an analyzer, is its own decision and no loss.
+		// What an XDP program on a host drops, such as an analyzer, is its own decision and no
+		// loss.
 		now.drops = append(now.drops, drops.Receive+drops.Transmit)
 	}
 	if w.carrying != nil {
@@ -71,8 +74,8 @@ func (w *Watch) read() (reading, error) {
 	return now, err
 }
 
-// Settled says that what the scenario leaves out of its figures is over: frames that were sent late before do not count
-// against the run. What was lost does.
+// Settled says that what the scenario leaves out of its figures is over: frames that were sent late
+// before do not count against the run. What was lost does.
 func (w *Watch) Settled() error {
 	now, err := w.read()
 	if err != nil {
@@ -84,7 +87,8 @@ func (w *Watch) Settled() error {
 	return nil
 }
 
-// Finish ends the watch and says whether the run is valid. The error is about reading counters, not about the run.
+// Finish ends the watch and says whether the run is valid. The error is about reading counters, not
+// about the run.
 func (w *Watch) Finish() (Judgement, error) {
 	after, err := w.read()
 	if err != nil {
@@ -128,7 +132,8 @@ func (w *Watch) judgeCarrier(j *Judgement, after reading) {
 	}
 }
 
-// judgeStalls judges by time: a carrier that stood still while few frames came is late for few of them.
+// judgeStalls judges by time: a carrier that stood still while few frames came is late for few of
+// them.
 func (w *Watch) judgeStalls(j *Judgement, after reading) {
 	span := after.at.Sub(w.before.at)
 	for i := range min(len(after.stalls), len(w.before.stalls)) {

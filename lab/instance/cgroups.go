@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package instance
 
 import (
@@ -17,8 +19,8 @@ import (
 // cgroupPrefix begins the names of the labs' cgroups, which lie below the root of the v2 hierarchy.
 const cgroupPrefix = "weir-lab-"
 
-// cgroup is the name of the lab's cgroup; those of its hosts lie in it. Nothing else writes a name like this, so that
-// whatever the lab has made can be found from its id.
+// cgroup is the name of the lab's cgroup; those of its hosts lie in it. Nothing else writes a name
+// like this, so that whatever the lab has made can be found from its id.
 func (i Info) cgroup() string { return cgroupPrefix + i.ID }
 
 // Cgroup makes the lab's cgroup. The instance's Clear removes it with all that is in it.
@@ -33,7 +35,8 @@ func (i Info) clearCgroup() error {
 	return removeTree(filepath.Join(root, i.cgroup()))
 }
 
-// removalTime is how long processes of a cgroup may take to die: they are killed when their parent dies, but not at once.
+// removalTime is how long processes of a cgroup may take to die: they are killed when their parent
+// dies, but not at once.
 const removalTime = 5 * time.Second
 
 func removeTree(path string) error {

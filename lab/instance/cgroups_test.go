@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package instance
 
 import (
@@ -19,7 +21,8 @@ func idle(in io.Reader, _ io.Writer) error {
 	return nil
 }
 
-// occupied makes a lab with a cgroup, a host's cgroup in it, and an idle process in that. The caller ends all three.
+// occupied makes a lab with a cgroup, a host's cgroup in it, and an idle process in that. The
+// caller ends all three.
 func occupied(t *testing.T) (lab *Instance, group cgroup.Cgroup, process *child.Process) {
 	t.Helper()
 	testutil.Snapshot(t)

@@ -1,13 +1,20 @@
-// Package instance keeps the books of the labs that exist on this machine, so that none outlives its owner unnoticed.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instance keeps the books of the labs that exist on this machine, so that none outlives
+// its owner unnoticed.
 //
-// An instance is one built lab. Its directory under [Root] holds instance.json, and every namespace of the lab is named after
-// its id. The rules that make kill -9 harmless:
+// An instance is one built lab. Its directory under [Root] holds instance.json, and every namespace
+// of the lab is named after its id. The rules that make kill -9 harmless:
 //
-//   - The directory exists before the first namespace or cgroup does, so whatever exists can be found from it.
-//   - The owner holds a lock (flock) on the directory for as long as it lives; the kernel lets go of it with the process.
-//   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command sweeps first.
+//   - The directory exists before the first namespace or cgroup does, so whatever exists can be
+//     found from it.
+//   - The owner holds a lock (flock) on the directory for as long as it lives; the kernel lets go
+//     of it with the process.
+//   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command
+//     sweeps first.
 //
-// A lab that `weir lab up --detach` leaves behind is owned by a process of its own, so the same rules hold for it.
+// A lab that `weir lab up --detach` leaves behind is owned by a process of its own, so the same
+// rules hold for it.
 package instance
 
 import (
@@ -42,7 +49,8 @@ type Info struct {
 	PID      int       `json:"pid"`
 	Birth    uint64    `json:"process_start_ticks"` // of PID, since boot: tells a reused process id from the owner
 	Started  time.Time `json:"started"`
-	// Nodes maps a node's name to that of its namespace. It is empty until the first topology is built.
+	// Nodes maps a node's name to that of its namespace. It is empty until the first topology is
+	// built.
 	Nodes map[string]string `json:"nodes"`
 	// Dir is where the instance is kept; it is not written.
 	Dir string `json:"-"`
@@ -121,7 +129,8 @@ func newDirectory() (id, dir string, err error) {
 	return id, dir, nil
 }
 
-// openBook takes the lock under which instances are registered and judged stale. Closing the file gives it back.
+// openBook takes the lock under which instances are registered and judged stale. Closing the file
+// gives it back.
 func openBook() (*os.File, error) {
 	if err := os.MkdirAll(Root(), 0o755); err != nil {
 		return nil, fmt.Errorf("create run directory: %w", err)
@@ -167,7 +176,8 @@ func (i *Instance) write() error {
 	return nil
 }
 
-// Clear removes the lab's namespaces and cgroups and what runs in them; the instance stays registered.
+// Clear removes the lab's namespaces and cgroups and what runs in them; the instance stays
+// registered.
 func (i *Instance) Clear() error { return i.clear() }
 
 // Close removes the lab: its namespaces and cgroups, whatever runs in them, and its directory.

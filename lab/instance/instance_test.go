@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package instance
 
 import (
@@ -111,7 +113,8 @@ func start(t *testing.T, part string) (*child.Process, string) {
 	return process, strings.TrimSpace(line)
 }
 
-// left returns what exists of the labs in the test's run directory: directories, and namespaces of their ids.
+// left returns what exists of the labs in the test's run directory: directories, and namespaces of
+// their ids.
 func left(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(Root())

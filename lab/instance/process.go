@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package instance
 
 import (
@@ -13,7 +15,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// processBirth returns a process's start time in clock ticks since boot (proc_pid_stat(5), field 22).
+// processBirth returns a process's start time in clock ticks since boot (proc_pid_stat(5), field
+// 22).
 func processBirth(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -31,8 +34,8 @@ func processBirth(pid int) (uint64, error) {
 	return birth, nil
 }
 
-// endInside kills the processes that live in the named namespaces, this one excepted: they belong to the lab, and as long
-// as one of them lives its namespace does too.
+// endInside kills the processes that live in the named namespaces, this one excepted: they belong
+// to the lab, and as long as one of them lives its namespace does too.
 func endInside(names []string) error {
 	inside := make(map[string]bool, len(names))
 	for _, name := range names {

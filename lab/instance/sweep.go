@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package instance
 
 import (
@@ -59,7 +61,8 @@ func (i Info) owned() bool {
 	return err == nil && !free
 }
 
-// take tries to take the lock of an instance. One that has just been removed is neither free nor an error.
+// take tries to take the lock of an instance. One that has just been removed is neither free nor an
+// error.
 func (i Info) take(how int) (lock *os.File, free bool, err error) {
 	lock, err = os.Open(i.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,7 +100,8 @@ func Sweep() ([]string, error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, which their names tell, has gone.
+// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, which
+// their names tell, has gone.
 func sweepTrials() error {
 	const prefix = "weir-capacity-"
 	names, err := netns.List(prefix)
@@ -164,7 +168,8 @@ func Find(id string) (Info, error) {
 	return Info{}, fault.New(fault.Usage, "name one with --lab ID; weir lab list --up shows them", "%d labs are up", len(up))
 }
 
-// End asks the owner to take its lab down and waits until it has; then it removes what the owner left.
+// End asks the owner to take its lab down and waits until it has; then it removes what the owner
+// left.
 func End(ctx context.Context, info Info) error {
 	if birth, err := processBirth(info.PID); err == nil && birth == info.Birth && info.owned() {
 		if err := unix.Kill(info.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limits
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/limit"
 )
 
-// group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the data plane.
+// group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the
+// data plane.
 type group struct {
 	host    string
 	limits  []scenario.Limit // at least one; of the same flows

@@ -1,12 +1,15 @@
-// Package limits puts the bandwidth limits of a scenario in force on a built testbed, by the mechanism that each asks for,
-// so that mechanisms can be measured side by side.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package limits puts the bandwidth limits of a scenario in force on a built testbed, by the
+// mechanism that each asks for, so that mechanisms can be measured side by side.
 //
-// What the mechanisms limit differs in one way: the BPF ones hold the sockets of a cgroup to the rate, a queue holds a
-// device. On a host with one link, all of whose flows are limited, that is the same traffic. All of them count what an
-// interface counts: IP packets and 14 octets of Ethernet header each, a super-packet's headers once per segment.
+// What the mechanisms limit differs in one way: the BPF ones hold the sockets of a cgroup to the
+// rate, a queue holds a device. On a host with one link, all of whose flows are limited, that is
+// the same traffic. All of them count what an interface counts: IP packets and 14 octets of
+// Ethernet header each, a super-packet's headers once per segment.
 //
-// What will bite you: traffic is under a BPF limit only if its sockets are made by [Imposed.Group]. A kernel without a
-// mechanism is a fault of status Testbed, from [Check].
+// What will bite you: traffic is under a BPF limit only if its sockets are made by [Imposed.Group].
+// A kernel without a mechanism is a fault of status Testbed, from [Check].
 package limits
 
 import (
@@ -25,7 +28,8 @@ import (
 	"weir/limit"
 )
 
-// Imposed is the limits of a cell in force. It is not safe for concurrent use; the groups that it returns are.
+// Imposed is the limits of a cell in force. It is not safe for concurrent use; the groups that it
+// returns are.
 type Imposed struct {
 	limits []scenario.Limit
 	groups []*group
@@ -33,7 +37,8 @@ type Imposed struct {
 	queues map[string]*queue
 }
 
-// Check says whether the limits have a meaning and this kernel has their mechanisms. Nothing is changed.
+// Check says whether the limits have a meaning and this kernel has their mechanisms. Nothing is
+// changed.
 func Check(all []scenario.Limit) error {
 	kinds := map[string]bool{}
 	for _, l := range all {
@@ -163,7 +168,8 @@ func (s *Status) subtract(before Status) {
 	}
 }
 
-// Close ends the BPF limits and the processes of their cgroups. The cgroups and the queues go with the instance's Clear.
+// Close ends the BPF limits and the processes of their cgroups. The cgroups and the queues go with
+// the instance's Clear.
 func (i *Imposed) Close() error {
 	if i == nil {
 		return nil

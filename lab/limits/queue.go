@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package limits
 
 import (
@@ -15,12 +17,13 @@ import (
 
 // Settings of the token bucket. They are tuned in its favour where tc(8) has other defaults:
 //
-//   - Burst: what the rate sends in 1 ms, at least 10 packets. tc's default with high-resolution timers is one packet, which
-//     costs a timer per packet.
-//   - Quantum: a tenth of the rate in octets a second, as tc has it (r2q 10), kept between a packet and 200000, beyond which
-//     the kernel complains. With a single class it decides nothing.
-//   - Queue: 1000 packets, a device's usual txqueuelen and so tc's default for a pfifo. fq_codel has the kernel's
-//     defaults (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets) and marks ECN-capable packets.
+//   - Burst: what the rate sends in 1 ms, at least 10 packets. tc's default with high-resolution
+//     timers is one packet, which costs a timer per packet.
+//   - Quantum: a tenth of the rate in octets a second, as tc has it (r2q 10), kept between a packet
+//     and 200000, beyond which the kernel complains. With a single class it decides nothing.
+//   - Queue: 1000 packets, a device's usual txqueuelen and so tc's default for a pfifo. fq_codel
+//     has the kernel's defaults (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets)
+//     and marks ECN-capable packets.
 const (
 	packet     = 1514
 	burst      = 1e-3 // seconds

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package link
 
 import (
 	"weir/internal/fault"
 )
 
-// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, losses that their model does not know.
+// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, losses
+// that their model does not know.
 func CheckDirection(d Direction) error {
 	usage := func(format string, args ...any) error {
 		return fault.New(fault.Usage, "correct the link's description", format, args...)

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package link
 
-// Difference is what was counted between two readings of the same cables. What is no sum is that of the later reading: the
-// largest backlog, the frames inside, and the histograms.
+// Difference is what was counted between two readings of the same cables. What is no sum is that of
+// the later reading: the largest backlog, the frames inside, and the histograms.
 func Difference(after, before []Status) []Status {
 	var all []Status
 	for n, a := range after {

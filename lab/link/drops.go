@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package link
 
 import (
@@ -18,8 +20,8 @@ type Drops struct {
 	XDP      uint64 // dropped by the XDP program's own decision: rx_queue_*_xdp_drops
 }
 
-// ReadDrops reads a veth device's own account of lost frames. An overloaded emulator's losses appear here and nowhere
-// else, since the frames never reached it.
+// ReadDrops reads a veth device's own account of lost frames. An overloaded emulator's losses
+// appear here and nowhere else, since the frames never reached it.
 func ReadDrops(ns *netns.Namespace, dev string) (Drops, error) {
 	stats, err := ethtool.Stats(ns, dev)
 	if err != nil {

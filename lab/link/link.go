@@ -1,12 +1,18 @@
-// Package link carries frames between two hosts of a lab the way a real path would: at a rate, late, and not all of them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package link carries frames between two hosts of a lab the way a real path would: at a rate,
+// late, and not all of them.
 //
-// A cable's two ends are veth devices inside the lab's carrier namespace; a [Carrier] moves every frame from one end to the
-// other. Two mechanisms do it, netem where the kernel has it and the AF_XDP emulator elsewhere, and one conformance suite
-// holds both to the same semantics:
+// A cable's two ends are veth devices inside the lab's carrier namespace; a [Carrier] moves every
+// frame from one end to the other. Two mechanisms do it, netem where the kernel has it and the
+// AF_XDP emulator elsewhere, and one conformance suite holds both to the same semantics:
 //
-//   - Impairments hit single frames of at most MTU size, never GSO super-packets (notes in README.md say how).
-//   - The rate counts wire octets: the frame, plus [FrameOverhead] for preamble, inter-frame gap and FCS.
-//   - Loss happens behind the bottleneck queue: a lost frame has used the link's time, and its sender is told nothing.
+//   - Impairments hit single frames of at most MTU size, never GSO super-packets (notes in
+//     README.md say how).
+//   - The rate counts wire octets: the frame, plus [FrameOverhead] for preamble, inter-frame gap
+//     and FCS.
+//   - Loss happens behind the bottleneck queue: a lost frame has used the link's time, and its
+//     sender is told nothing.
 package link
 
 import (
@@ -20,8 +26,8 @@ import (
 	"weir/record/hist"
 )
 
-// FrameOverhead is what a frame occupies on an Ethernet wire beyond its own octets: preamble and start delimiter 8,
-// FCS 4, inter-frame gap 12 (IEEE 802.3).
+// FrameOverhead is what a frame occupies on an Ethernet wire beyond its own octets: preamble and
+// start delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
 const FrameOverhead = 24
 
 // JitterShape names how the delay varies around its mean.
@@ -33,15 +39,18 @@ const (
 	Pareto  JitterShape = "pareto"  // heavy tail, standard deviation Jitter
 )
 
-// Queue is the bottleneck's queue. A limit of zero is no limit of that kind; frames beyond a limit are dropped at the tail.
+// Queue is the bottleneck's queue. A limit of zero is no limit of that kind; frames beyond a limit
+// are dropped at the tail.
 type Queue struct {
 	Bytes   units.ByteSize // octets of frames that wait, overhead not counted
 	Packets int
-	// ECN marks frames that are ECN-capable (RFC 3168) when more octets than this wait; 0 marks none.
+	// ECN marks frames that are ECN-capable (RFC 3168) when more octets than this wait; 0 marks
+	// none.
 	ECN units.ByteSize
 }
 
-// Direction is what a link does to frames of one direction. The zero value passes them on unchanged.
+// Direction is what a link does to frames of one direction. The zero value passes them on
+// unchanged.
 type Direction struct {
 	Rate      units.BitRate // on the wire, FrameOverhead included; 0 does not limit
 	Delay     time.Duration
@@ -58,7 +67,8 @@ type Direction struct {
 	Seed    uint64 // of this direction's random choices
 }
 
-// Cable is one link to be carried. A and B name its two veth ends inside the carrier namespace; Forward is A to B.
+// Cable is one link to be carried. A and B name its two veth ends inside the carrier namespace;
+// Forward is A to B.
 type Cable struct {
 	Name    string
 	A, B    string
@@ -82,11 +92,13 @@ type Counters struct {
 	Overruns      uint64 // frames the mechanism itself lost: any makes a run invalid
 	Held          uint64 // frames inside now: waiting for the wire, or on their way
 	MaxBacklog    uint64 // octets, since the last Begin
-	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the mechanism cannot tell.
+	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the
+	// mechanism cannot tell.
 	Lateness *hist.Histogram
-	// Stalls are the spans of time, in ns, in which a frame that had arrived was not taken, or one that was due was not sent,
-	// for BehindAfter and more; spans that overlap are one. They tell how long the mechanism stood still, however few frames
-	// came meanwhile. Nil where the mechanism cannot tell.
+	// Stalls are the spans of time, in ns, in which a frame that had arrived was not taken, or one
+	// that was due was not sent, for BehindAfter and more; spans that overlap are one. They tell
+	// how long the mechanism stood still, however few frames came meanwhile. Nil where the
+	// mechanism cannot tell.
 	Stalls *hist.Histogram
 }
 
@@ -108,7 +120,8 @@ type Carrier interface {
 	Mechanism() string
 	// Check says whether it can carry a cable, and what it lacks if not.
 	Check(Cable) error
-	// Carry attaches to the cables' devices, which exist and are up in ns, and returns once frames are moved.
+	// Carry attaches to the cables' devices, which exist and are up in ns, and returns once frames
+	// are moved.
 	Carry(ctx context.Context, ns *netns.Namespace, cables []Cable) (Carrying, error)
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package link
 
 import (
@@ -21,8 +23,10 @@ const hostQueue = 1000
 
 // HostOffloads are the offloads that a host's end of an emulated link must have:
 //
-//   - tx off: checksums are computed by the host. A carrier would pass half-computed ones on, broken for good.
-//   - tso, gso off: frames leave at most MTU-sized, so that a loss hits a frame and not a super-packet of 64 KB.
+//   - tx off: checksums are computed by the host. A carrier would pass half-computed ones on,
+//     broken for good.
+//   - tso, gso off: frames leave at most MTU-sized, so that a loss hits a frame and not a
+//     super-packet of 64 KB.
 //   - VLAN tags in the frame, not beside it, where XDP would not see them.
 //   - gro on: the receiver takes frames in batches (NAPI), without which veth cannot push back.
 func HostOffloads() map[string]bool {
@@ -30,9 +34,10 @@ func HostOffloads() map[string]bool {
 		"tx-vlan-hw-insert": false, "tx-vlan-stag-hw-insert": false}
 }
 
-// Prepare makes a device fit to be a host's end of an emulated link: HostOffloads, a pfifo, and IPv6 addresses that work
-// at once and without solicitations. The pfifo is for back pressure, not for queueing: veth stops a device that has a
-// qdisc when its peer is full (Linux 6.16), and drops otherwise. The bottleneck's queue is the carrier's.
+// Prepare makes a device fit to be a host's end of an emulated link: HostOffloads, a pfifo, and
+// IPv6 addresses that work at once and without solicitations. The pfifo is for back pressure, not
+// for queueing: veth stops a device that has a qdisc when its peer is full (Linux 6.16), and drops
+// otherwise. The bottleneck's queue is the carrier's.
 func Prepare(ns *netns.Namespace, dev string) error {
 	if err := ethtool.SetFeatures(ns, dev, HostOffloads()); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
@@ -46,8 +51,9 @@ func Prepare(ns *netns.Namespace, dev string) error {
 	return setIPv6(ns, dev, map[string]string{"accept_dad": "0", "dad_transmits": "0", "router_solicitations": "0", "accept_ra": "0"})
 }
 
-// thread has the device's frames processed by a kernel thread of its own (Linux 5.12). Otherwise the host's whole TCP work
-// for a frame is done in the system call by which the emulator sends it, and the frames behind it wait.
+// thread has the device's frames processed by a kernel thread of its own (Linux 5.12). Otherwise
+// the host's whole TCP work for a frame is done in the system call by which the emulator sends it,
+// and the frames behind it wait.
 func thread(ns *netns.Namespace, dev string) error {
 	err := sysfs.Set(ns, sysfs.Attribute{Device: dev, Name: "threaded", Value: "1"})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EOPNOTSUPP) {
@@ -56,8 +62,8 @@ func thread(ns *netns.Namespace, dev string) error {
 	return err
 }
 
-// PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass it, the namespace's
-// own stack neither sends nor takes any. Carriers call it.
+// PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass
+// it, the namespace's own stack neither sends nor takes any. Carriers call it.
 func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
 	if err := addFifo(ns, dev); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
@@ -65,8 +71,8 @@ func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
 	return Silence(ns, dev)
 }
 
-// Silence keeps the namespace's own stack from sending through a device of a carrier: no IPv6, and so no solicitations
-// and multicast reports. (Nobody gives these devices IPv4 addresses.)
+// Silence keeps the namespace's own stack from sending through a device of a carrier: no IPv6, and
+// so no solicitations and multicast reports. (Nobody gives these devices IPv4 addresses.)
 func Silence(ns *netns.Namespace, dev string) error {
 	return setIPv6(ns, dev, map[string]string{"disable_ipv6": "1"})
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package predict
 
 import "strings"
@@ -35,9 +37,10 @@ const (
 	WindowLimited  Absence = "window-limited" // the receiver's window or the send buffer limited, not loss
 )
 
-// Absent says why a model has no prediction of the flow; "" if it has one. Reno and CUBIC are described by Mathis and PFTK,
-// CUBIC since it is no slower than Reno in its Reno-friendly region and faster outside; RFC 9438 describes CUBIC alone.
-// What limits a flow beside loss is not looked at: see [RateLimited] and [WindowLimited].
+// Absent says why a model has no prediction of the flow; "" if it has one. Reno and CUBIC are
+// described by Mathis and PFTK, CUBIC since it is no slower than Reno in its Reno-friendly region
+// and faster outside; RFC 9438 describes CUBIC alone. What limits a flow beside loss is not looked
+// at: see [RateLimited] and [WindowLimited].
 func (f Flow) Absent(model string) Absence {
 	switch c := f.Congestion; {
 	case c == "":

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package predict
 
 import "math"
@@ -13,7 +15,8 @@ const (
 //	(C·(3+β) / (4·(1-β)))^¼ · (RTT/p)^¾    section 5, concave or convex region (sections 4.4, 4.5)
 //	√(3/(2p))                              sections 4.3 and 5, Reno-friendly: the mean window of Reno
 //
-// The regime says which. Short round trips are Reno-friendly: at 100 ms for p above 5.5e-4, and more so below 100 ms.
+// The regime says which. Short round trips are Reno-friendly: at 100 ms for p above 5.5e-4, and
+// more so below 100 ms.
 func CUBIC(p Path) Prediction {
 	out := Prediction{Model: ModelCUBIC, Regime: NoLoss}
 	rate, ok := p.usable()

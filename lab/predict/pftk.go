@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package predict
 
 import (
@@ -5,19 +7,21 @@ import (
 	"time"
 )
 
-// PFTKOptions are what the full model needs beside the path. The zero value is RFC 5348's: b of 1 and an RTO of four RTTs.
+// PFTKOptions are what the full model needs beside the path. The zero value is RFC 5348's: b of 1
+// and an RTO of four RTTs.
 type PFTKOptions struct {
 	SegmentsPerACK int           // b: 2 with delayed ACKs; 0 is 1
 	RTO            time.Duration // retransmission timeout; 0 is 4·RTT. Linux has SRTT + 200 ms at least.
 	Window         float64       // largest window in segments; 0 is no limit
 }
 
-// PFTK returns the throughput of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP throughput", 1998), in the form of
-// RFC 5348 section 3.1:
+// PFTK returns the throughput of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP throughput",
+// 1998), in the form of RFC 5348 section 3.1:
 //
 //	X = s / (R·√(2bp/3) + t_RTO·(3·√(3bp/8)·p·(1+32p²)))
 //
-// It takes timeouts into account, which dominate above p of about 5 %. It is a rate sent, of which 1-p arrives.
+// It takes timeouts into account, which dominate above p of about 5 %. It is a rate sent, of which
+// 1-p arrives.
 func PFTK(p Path, o PFTKOptions) Prediction {
 	out := Prediction{Model: ModelPFTK, Regime: NoLoss}
 	rate, ok := p.usable()

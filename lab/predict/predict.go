@@ -1,9 +1,12 @@
-// Package predict says what goodput the published equations of TCP expect of a path: Mathis, PFTK and CUBIC.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package predict says what goodput the published equations of TCP expect of a path: Mathis, PFTK
+// and CUBIC.
 //
-// All take p as the rate of loss events (times the sender reduced its window, per segment sent), not of lost segments:
-// several losses in one round trip are one event, and at 10 % loss the two differ by a factor. They describe one
-// long-lived flow whose window loss alone limits. Where the link or a buffer limits it they are upper bounds: see
-// [Prediction.Within].
+// All take p as the rate of loss events (times the sender reduced its window, per segment sent),
+// not of lost segments: several losses in one round trip are one event, and at 10 % loss the two
+// differ by a factor. They describe one long-lived flow whose window loss alone limits. Where the
+// link or a buffer limits it they are upper bounds: see [Prediction.Within].
 package predict
 
 import (
@@ -30,14 +33,16 @@ const (
 	Limited         Regime = "link"             // the path's capacity is below what the equation allows
 )
 
-// Prediction is what a model expects. Rate is goodput in bit/s: +Inf without loss, NaN for a path without RTT or MSS.
+// Prediction is what a model expects. Rate is goodput in bit/s: +Inf without loss, NaN for a path
+// without RTT or MSS.
 type Prediction struct {
 	Model  string
 	Rate   float64
 	Regime Regime
 }
 
-// Within returns the prediction on a path that carries no more than limit bit/s of goodput; a limit of 0 is none.
+// Within returns the prediction on a path that carries no more than limit bit/s of goodput; a limit
+// of 0 is none.
 func (p Prediction) Within(limit float64) Prediction {
 	if limit > 0 && p.Rate > limit {
 		p.Rate, p.Regime = limit, Limited
@@ -61,8 +66,8 @@ func (p Path) rate(window float64) float64 {
 	return window * float64(p.MSS) * 8 / p.RTT.Seconds()
 }
 
-// LossEventRate returns p from counters: loss events per data segment sent; 0 where nothing was sent. More events than
-// segments count as 1.
+// LossEventRate returns p from counters: loss events per data segment sent; 0 where nothing was
+// sent. More events than segments count as 1.
 func LossEventRate(events, segments uint64) float64 {
 	if segments == 0 {
 		return 0
@@ -70,9 +75,9 @@ func LossEventRate(events, segments uint64) float64 {
 	return min(1, float64(events)/float64(segments))
 }
 
-// LinkGoodput returns the most payload, in bit/s, that a link carries in full segments, for a rate in bit/s that counts
-// Ethernet's header, FCS, preamble and gap (38 octets a frame) as Weir's links do: 941.5 Mbit/s of 1 Gbit/s at MSS 1448 in
-// an MTU of 1500.
+// LinkGoodput returns the most payload, in bit/s, that a link carries in full segments, for a rate
+// in bit/s that counts Ethernet's header, FCS, preamble and gap (38 octets a frame) as Weir's links
+// do: 941.5 Mbit/s of 1 Gbit/s at MSS 1448 in an MTU of 1500.
 func LinkGoodput(rate float64, mss, mtu int) float64 {
 	if mtu <= 0 {
 		return math.NaN()

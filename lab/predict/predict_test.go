@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package predict
 
 import (
@@ -46,11 +48,14 @@ func TestPFTK(t *testing.T) {
 		want    float64
 		regime  Regime
 	}{
-		// 0.1·√(0.02/3) = 0.008164966; 0.4·3·√0.00375·0.01·1.0032 = 0.000737199; 11680 / 0.008902165 = 1312040
+		// 0.1·√(0.02/3) = 0.008164966; 0.4·3·√0.00375·0.01·1.0032 = 0.000737199; 11680 /
+		// 0.008902165 = 1312040
 		{"RFC 5348 at 1 %", Path{1460, 100 * time.Millisecond, 0.01}, PFTKOptions{}, 1312040, WindowReduction},
-		// 0.1·√(0.2/3) = 0.025819889; 0.4·3·√0.0375·0.1·1.32 = 0.030674256; 11680 / 0.056494145 = 206747
+		// 0.1·√(0.2/3) = 0.025819889; 0.4·3·√0.0375·0.1·1.32 = 0.030674256; 11680 / 0.056494145 =
+		// 206747
 		{"timeouts at 10 %", Path{1460, 100 * time.Millisecond, 0.1}, PFTKOptions{}, 206747, Timeouts},
-		// 0.1·√(0.04/3) = 0.011547005; 1·3·√0.0075·0.01·1.0032 = 0.002606391; 11680 / 0.014153396 = 825244
+		// 0.1·√(0.04/3) = 0.011547005; 1·3·√0.0075·0.01·1.0032 = 0.002606391; 11680 / 0.014153396 =
+		// 825244
 		{"delayed ACKs and an RTO of a second", Path{1460, 100 * time.Millisecond, 0.01}, PFTKOptions{SegmentsPerACK: 2, RTO: time.Second}, 825244, WindowReduction},
 		// a window of 10 segments: 10 · 11680 / 0.1
 		{"limited by its window", Path{1460, 100 * time.Millisecond, 0.01}, PFTKOptions{Window: 10}, 1168000, Limited},
@@ -63,8 +68,8 @@ func TestPFTK(t *testing.T) {
 	}
 }
 
-// TestCUBIC compares mean windows with tables 1 and 2 of RFC 8312 section 5.1 (the same function as RFC 9438's), which are
-// rounded to whole segments.
+// TestCUBIC compares mean windows with tables 1 and 2 of RFC 8312 section 5.1 (the same function as
+// RFC 9438's), which are rounded to whole segments.
 func TestCUBIC(t *testing.T) {
 	for _, c := range []struct {
 		rtt    time.Duration
@@ -97,7 +102,8 @@ func TestCUBIC(t *testing.T) {
 	}
 }
 
-// TestModelsAgree: in the Reno-friendly region CUBIC is Mathis with an ACK per segment, and without timeouts PFTK is too.
+// TestModelsAgree: in the Reno-friendly region CUBIC is Mathis with an ACK per segment, and without
+// timeouts PFTK is too.
 func TestModelsAgree(t *testing.T) {
 	p := Path{1448, 20 * time.Millisecond, 1e-3}
 	want := Mathis(p, EveryACK).Rate

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -37,8 +39,8 @@ func Cables(cell *scenario.Cell) []link.Cable {
 	return cables
 }
 
-// attempt builds the cell, measures it and takes it down. An error means that the execution cannot go on; a testbed that was
-// not good enough is a result that is not valid.
+// attempt builds the cell, measures it and takes it down. An error means that the execution cannot
+// go on; a testbed that was not good enough is a result that is not valid.
 func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition, attempt int) (result *Result, err error) {
 	result = &Result{Cell: cell, Repetition: repetition, Attempt: attempt, Began: time.Now()}
 	event := Event{Stage: Building, Cell: cell, Repetition: repetition, Attempt: attempt}
@@ -77,8 +79,8 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 	return result, e.load(ctx, bench, result, event)
 }
 
-// ended makes the end of a carrier a reason against the run, as is what fails in a testbed that somebody has changed: another
-// attempt may go better. Any other error stays one.
+// ended makes the end of a carrier a reason against the run, as is what fails in a testbed that
+// somebody has changed: another attempt may go better. Any other error stays one.
 func (r *Result) ended(ctx context.Context, err error) error {
 	changed := r.Judgement.Witness != nil && len(r.Judgement.Witness.Reasons) > 0
 	switch {
@@ -100,7 +102,8 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	}
 	bench := &Bench{Cell: cell, Topology: built}
 	if len(built.Cables) > 0 {
-		// The carrier ends with Close, in order, and not at once when ctx ends; it dies with this process in any case.
+		// The carrier ends with Close, in order, and not at once when ctx ends; it dies with this
+		// process in any case.
 		bench.Carrying, err = carrier.Carry(context.WithoutCancel(ctx), built.Carrier, built.Cables)
 		if err != nil {
 			built.Close()
@@ -168,7 +171,8 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 	return nil
 }
 
-// settleAfter tells the watch when the first phase has settled. The function that it returns gives the error of that.
+// settleAfter tells the watch when the first phase has settled. The function that it returns gives
+// the error of that.
 func settleAfter(cell *scenario.Cell, watch Watch) func() error {
 	if len(cell.Phases) == 0 || cell.Phases[0].Settle == 0 {
 		return func() error { return nil }

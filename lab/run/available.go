@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -14,8 +16,8 @@ import (
 	"weir/lab/scenario"
 )
 
-// available returns the cells whose limits this kernel can impose. The others are an error, or left out with a note where
-// the run is to go on without what it cannot do.
+// available returns the cells whose limits this kernel can impose. The others are an error, or left
+// out with a note where the run is to go on without what it cannot do.
 func (e *execution) available(cells []scenario.Cell) ([]scenario.Cell, error) {
 	var able []scenario.Cell
 	var missing error
@@ -58,8 +60,8 @@ func (e *execution) describeLimits(cells []scenario.Cell) {
 	}
 }
 
-// installControls brings the congestion controls that come with Weir, that flows ask for by name and that are not there yet.
-// They end with this process, however it ends.
+// installControls brings the congestion controls that come with Weir, that flows ask for by name
+// and that are not there yet. They end with this process, however it ends.
 func (e *execution) installControls(cells []scenario.Cell) (remove func() error, err error) {
 	var installed []*cc.Installed
 	remove = func() error {

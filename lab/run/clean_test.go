@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/lab/traffic/native"
 )
 
-// clean are scenarios that between them have every kind of flow and of impairment, routers, plain links and several phases.
+// clean are scenarios that between them have every kind of flow and of impairment, routers, plain
+// links and several phases.
 var clean = map[string]string{
 	"bulk and datagrams over a lossy link": `
 links: [{name: path, ends: [a, b], rate: 20Mbit, delay: 5ms, queue: 1 bdp, loss: 1%}]
@@ -44,7 +47,8 @@ phases:
 `,
 }
 
-// byTheMachine begin reasons that a machine which others use gives rightly. WEIR_CLEAN_RUNS repeats each scenario so often.
+// byTheMachine begin reasons that a machine which others use gives rightly. WEIR_CLEAN_RUNS repeats
+// each scenario so often.
 var byTheMachine = []string{"stood still", "late; ", "every processor", "other virtual machines", "link path"}
 
 func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {

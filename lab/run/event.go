@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -54,8 +56,8 @@ func (p *progress) begin(cells []scenario.Cell, jobs []job) {
 	}
 }
 
-// guess is how long a run takes beyond its traffic as long as none has been seen: building, taking down the configuration,
-// calibrating and removing.
+// guess is how long a run takes beyond its traffic as long as none has been seen: building, taking
+// down the configuration, calibrating and removing.
 func guess(cell *scenario.Cell) time.Duration {
 	emulated := len(Cables(cell))
 	calibrating := time.Duration(emulated) * 50 * time.Millisecond

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -12,8 +14,9 @@ import (
 	"weir/lab/scenario"
 )
 
-// Execute runs all cells of a scenario. When ctx ends it takes the testbed down and returns what was measured, with Stopped
-// set and no error. A cell that this machine cannot carry ends it with what was measured and an error of fault.Testbed.
+// Execute runs all cells of a scenario. When ctx ends it takes the testbed down and returns what
+// was measured, with Stopped set and no error. A cell that this machine cannot carry ends it with
+// what was measured and an error of fault.Testbed.
 func Execute(ctx context.Context, s *scenario.Scenario, options Options) (*Outcome, error) {
 	lab, err := instance.New(s.Name, instance.Run)
 	if err != nil {
@@ -93,7 +96,8 @@ func (e *execution) measure(ctx context.Context, cells []scenario.Cell) error {
 	return errors.Join(e.all(ctx, cells), e.unfit(ctx))
 }
 
-// all runs every repetition of the cells and of the single flows that go with them. Cells that could not be carried are in outcome.Unfit; they end it unless KeepGoing.
+// all runs every repetition of the cells and of the single flows that go with them. Cells that
+// could not be carried are in outcome.Unfit; they end it unless KeepGoing.
 func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	cells, err := e.available(cells)
 	if err != nil {
@@ -128,7 +132,8 @@ func (e *execution) all(ctx context.Context, cells []scenario.Cell) error {
 	return nil
 }
 
-// unfit returns the error of the cells that could not be carried, if any, with what this machine does carry.
+// unfit returns the error of the cells that could not be carried, if any, with what this machine
+// does carry.
 func (e *execution) unfit(ctx context.Context) error {
 	if len(e.outcome.Unfit) == 0 || ctx.Err() != nil {
 		return ctx.Err()

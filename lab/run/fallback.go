@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -13,9 +15,10 @@ import (
 // trialTime bounds each phase of a trial.
 const trialTime = 3 * time.Second
 
-// fallback runs the scenario with the first value of its fallback parameter that this machine carries. A value is tried
-// with short runs of the first and the last cell, which do not count; one that fails later, in a run that would have
-// counted, is given up too, with all that was measured under it.
+// fallback runs the scenario with the first value of its fallback parameter that this machine
+// carries. A value is tried with short runs of the first and the last cell, which do not count; one
+// that fails later, in a run that would have counted, is given up too, with all that was measured
+// under it.
 func (e *execution) fallback(ctx context.Context) error {
 	name, values := e.scenario.Fallback.Parameter, slices.Clone(e.scenario.Fallback.Values)
 	for i, value := range values {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -14,8 +16,8 @@ import (
 	"weir/lab/scenario"
 )
 
-// Fidelity is the gate of real measurements: probe frames before the traffic, counters, processor times and a witness of
-// everything else around it.
+// Fidelity is the gate of real measurements: probe frames before the traffic, counters, processor
+// times and a witness of everything else around it.
 type Fidelity struct{}
 
 // Begin has a witness take down how the testbed was built. It ends with the bench.
@@ -35,7 +37,8 @@ func (Fidelity) Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibra
 	return fidelity.CalibrateAll(ctx, links)
 }
 
-// Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts the witness.
+// Watch observes the hosts' ends of the emulated links, the carrier and the processors, and starts
+// the witness.
 func (Fidelity) Watch(ctx context.Context, bench *Bench) (Watch, error) {
 	if err := bench.witness.Start(ctx); err != nil {
 		return nil, err
@@ -63,7 +66,8 @@ func (j judge) Settled() error {
 	return j.watch.Settled()
 }
 
-// Judge judges the run by what the witness saw first: it knows causes where the watch knows symptoms.
+// Judge judges the run by what the witness saw first: it knows causes where the watch knows
+// symptoms.
 func (j judge) Judge(ctx context.Context, phases []PhaseResult) (fidelity.Judgement, error) {
 	report, err := j.bench.witness.Finish(ctx, j.bench.flows(phases))
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -12,8 +14,8 @@ import (
 )
 
 const (
-	// headroom is how much of a limit's rate its path must carry without the limit, so that what is measured is the limit
-	// and not the machine.
+	// headroom is how much of a limit's rate its path must carry without the limit, so that what is
+	// measured is the limit and not the machine.
 	headroom        = 1.2
 	headroomStreams = 4
 	headroomTime    = time.Second
@@ -26,8 +28,9 @@ type way struct {
 	rate     units.BitRate
 }
 
-// headroom says which limits of a cell this machine cannot be limited by, since it carries no more without them. Paths with
-// an emulated link are left out: the links' own gate judges them. What was found to be enough is not measured again.
+// headroom says which limits of a cell this machine cannot be limited by, since it carries no more
+// without them. Paths with an emulated link are left out: the links' own gate judges them. What was
+// found to be enough is not measured again.
 func (e *execution) headroom(ctx context.Context, cell *scenario.Cell) ([]string, error) {
 	var reasons []string
 	for _, l := range cell.Limits {

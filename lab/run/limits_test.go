@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -32,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limited is two hosts with a limit of 20 Mbit/s between them: flow "in" is under it and "out" is not.
+// limited is two hosts with a limit of 20 Mbit/s between them: flow "in" is under it and "out" is
+// not.
 const limited = `
 version: 1
 title: a test
@@ -158,7 +161,8 @@ func TestLimitOfADeviceCountsEverything(t *testing.T) {
 	}
 }
 
-// A mechanism that the kernel lacks ends the run before anything is built, or is left out where the caller wants to go on.
+// A mechanism that the kernel lacks ends the run before anything is built, or is left out where the
+// caller wants to go on.
 func TestMissingMechanism(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "htb", probe.Qdisc("htb"))
@@ -205,7 +209,8 @@ func TestCongestionControlOfARun(t *testing.T) {
 	testutil.Eventually(t, 5*time.Second, "the end of weir_dctcp", gone)
 }
 
-// A limit that the machine could not exceed in any case cannot be measured: every attempt is invalid, and says why.
+// A limit that the machine could not exceed in any case cannot be measured: every attempt is
+// invalid, and says why.
 func TestLimitAboveWhatTheMachineCarries(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -25,8 +27,9 @@ func withSolos(cells []scenario.Cell) []scenario.Cell {
 	return runs
 }
 
-// order returns every repetition of every cell in an order that the seed decides. Repetitions stay blocks, shuffled
-// within: whatever drifts on the machine over the time of a study then hits all cells alike (a randomised block design).
+// order returns every repetition of every cell in an order that the seed decides. Repetitions stay
+// blocks, shuffled within: whatever drifts on the machine over the time of a study then hits all
+// cells alike (a randomised block design).
 func order(cells, repetitions int, seed uint64) []job {
 	random := rand.New(rand.NewPCG(seed, 0x6c61_6265))
 	jobs := make([]job, 0, cells*repetitions)
@@ -38,8 +41,8 @@ func order(cells, repetitions int, seed uint64) []job {
 	return jobs
 }
 
-// seeded gives every emulated link of the cell random choices of its own for this attempt, drawn from the study's seed. A
-// seed that the scenario gives a direction stays.
+// seeded gives every emulated link of the cell random choices of its own for this attempt, drawn
+// from the study's seed. A seed that the scenario gives a direction stays.
 func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell {
 	random := rand.New(rand.NewPCG(seed, uint64(j.cell)<<32|uint64(j.repetition)<<8|uint64(attempt)))
 	own := *cell

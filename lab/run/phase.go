@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -46,7 +48,8 @@ type counted struct {
 	err    error
 }
 
-// runPhase generates the phase's traffic, all flows released together, and returns when the last one has reported.
+// runPhase generates the phase's traffic, all flows released together, and returns when the last
+// one has reported.
 func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) PhaseResult {
 	result := PhaseResult{Phase: phase, Flows: make([]traffic.Result, len(phase.Flows))}
 	ctx, cancel := context.WithTimeout(ctx, phase.Duration+grace)
@@ -102,7 +105,8 @@ func runFlow(ctx context.Context, bench *Bench, flow traffic.Flow, generator tra
 	return result
 }
 
-// endpoint is where a flow ends in a node, over IPv4 and in the cgroup of the limit that the flow is under there.
+// endpoint is where a flow ends in a node, over IPv4 and in the cgroup of the limit that the flow
+// is under there.
 func (b *Bench) endpoint(node, flow string) (traffic.Endpoint, error) {
 	address, ok := b.Cell.Address(node, 4)
 	if !ok {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -72,7 +74,8 @@ func (p *ProcedureResult) run(ctx context.Context, bench *Bench) (err error) {
 	return err
 }
 
-// ports describes the hosts' devices to the tester, and prepares the first router between them as the device under test.
+// ports describes the hosts' devices to the tester, and prepares the first router between them as
+// the device under test.
 func (p *ProcedureResult) ports(bench *Bench) (*rfc2544.Ports, error) {
 	from, to, family := p.Procedure.From, p.Procedure.To, p.Procedure.Family
 	hops, err := bench.hops(from, to, family)
@@ -99,7 +102,8 @@ func (p *ProcedureResult) ports(bench *Bench) (*rfc2544.Ports, error) {
 	return ports, nil
 }
 
-// Between virtual devices nothing has to learn or to settle, and a trial's frames arrive at once or never.
+// Between virtual devices nothing has to learn or to settle, and a trial's frames arrive at once or
+// never.
 const (
 	residual = 50 * time.Millisecond
 	rest     = 10 * time.Millisecond
@@ -120,8 +124,8 @@ func (p *ProcedureResult) config() rfc2544.Config {
 	return c
 }
 
-// limitsOf are the tolerances of a cell's runs. A procedure keeps the processors busy on purpose and judges each of its trials
-// itself.
+// limitsOf are the tolerances of a cell's runs. A procedure keeps the processors busy on purpose
+// and judges each of its trials itself.
 func limitsOf(cell *scenario.Cell) fidelity.Limits {
 	limits := fidelity.DefaultLimits(shortestDelay(cell))
 	for _, phase := range cell.Phases {

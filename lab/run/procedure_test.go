@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -22,8 +24,8 @@ phases:
     procedure: {kind: rfc2544, from: a, to: b, family: 6, trial: 50ms, resolution: 50%}
 `
 
-// TestAProcedureRunsThroughTheRouter does not ask for a throughput, which a disturbed machine may not have: but it must then
-// say why, and no run without one counts.
+// TestAProcedureRunsThroughTheRouter does not ask for a throughput, which a disturbed machine may
+// not have: but it must then say why, and no run without one counts.
 func TestAProcedureRunsThroughTheRouter(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "live-frames", generator.LiveFrames())

@@ -1,9 +1,11 @@
-// Package run executes scenarios: every cell, every repetition, in random order, each on a testbed of its own that is
-// built, calibrated, loaded, judged and taken down.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package run executes scenarios: every cell, every repetition, in random order, each on a testbed
+// of its own that is built, calibrated, loaded, judged and taken down.
 //
-// A run whose testbed failed is invalid: it is kept as evidence with its reason and repeated. When all attempts of a
-// repetition are invalid the machine cannot carry the cell, and [Execute] says so with [Unfit]. Nothing here computes a
-// figure: that is analysis' work.
+// A run whose testbed failed is invalid: it is kept as evidence with its reason and repeated. When
+// all attempts of a repetition are invalid the machine cannot carry the cell, and [Execute] says so
+// with [Unfit]. Nothing here computes a figure: that is analysis' work.
 package run
 
 import (
@@ -29,7 +31,8 @@ type Options struct {
 	Seed      uint64
 	// CarrierReason says why the carrier was chosen, for the manifest.
 	CarrierReason string
-	// Patience is waited before the second attempt, twice that before the third: what disturbed the machine may pass.
+	// Patience is waited before the second attempt, twice that before the third: what disturbed the
+	// machine may pass.
 	Patience time.Duration
 	// KeepGoing goes on to other cells after one that this machine cannot carry.
 	KeepGoing bool
@@ -38,11 +41,13 @@ type Options struct {
 	Report func(Event) // told what happens; nil is told nothing; never called from two goroutines at once
 	Stderr io.Writer   // of child processes
 
-	// during is called beside each phase's traffic: tests spoil runs with it. It must have returned for the phase to end.
+	// during is called beside each phase's traffic: tests spoil runs with it. It must have returned
+	// for the phase to end.
 	during func(ctx context.Context, bench *Bench)
 }
 
-// Gate decides whether a testbed may be believed. Its one implementation for real work is [Fidelity].
+// Gate decides whether a testbed may be believed. Its one implementation for real work is
+// [Fidelity].
 type Gate interface {
 	// Begin takes down how a testbed was built.
 	Begin(bench *Bench) error
@@ -50,7 +55,8 @@ type Gate interface {
 	Calibrate(ctx context.Context, bench *Bench) ([]fidelity.Calibration, error)
 	// Watch observes the testbed from now on until Judge is called.
 	Watch(ctx context.Context, bench *Bench) (Watch, error)
-	// Capacity says what this machine does carry of a cell that it could not carry; "" if it cannot tell.
+	// Capacity says what this machine does carry of a cell that it could not carry; "" if it cannot
+	// tell.
 	Capacity(ctx context.Context, carrier link.Carrier, cell *scenario.Cell) (string, error)
 }
 

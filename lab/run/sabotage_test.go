@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -173,7 +175,8 @@ func spoil(t *testing.T, text string, options Options, sabotage func(s *saboteur
 	return outcome
 }
 
-// patient does not calibrate, and does not find out what the machine carries: these runs are about what lies between.
+// patient does not calibrate, and does not find out what the machine carries: these runs are about
+// what lies between.
 type patient struct{ Fidelity }
 
 func (patient) Calibrate(context.Context, *Bench) ([]fidelity.Calibration, error) { return nil, nil }

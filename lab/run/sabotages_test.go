@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -19,7 +21,8 @@ import (
 
 const short = 150 * time.Millisecond
 
-// sabotages are done 400 ms after the flow has begun. The reason is what the refusal says, among the first or all.
+// sabotages are done 400 ms after the flow has begun. The reason is what the refusal says, among
+// the first or all.
 var sabotages = []struct {
 	name   string
 	do     func(s *saboteur)

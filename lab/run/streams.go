@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/tester/session"
 )
 
-// runStreams runs the phase's tester streams in one session, grouped by the pair of nodes they join.
+// runStreams runs the phase's tester streams in one session, grouped by the pair of nodes they
+// join.
 func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []StreamResult {
 	results := make([]StreamResult, len(phase.Streams))
 	for i, stream := range phase.Streams {
@@ -41,7 +44,8 @@ func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []Strea
 	return results
 }
 
-// session describes the phase's streams to the tester. A stream's identifier is its place in the phase.
+// session describes the phase's streams to the tester. A stream's identifier is its place in the
+// phase.
 func (b *Bench) session(phase scenario.Phase) (session.Config, error) {
 	config := session.Config{Name: phase.Name, Clock: session.OneWay, Straggle: straggle(b.Cell)}
 	for i, stream := range phase.Streams {
@@ -107,8 +111,8 @@ func (b *Bench) ports(s scenario.TesterStream) (from, to session.Port, err error
 	return b.port(hops[0]), b.port(hops[len(hops)-1]), nil
 }
 
-// hops are the places in Topology.Ends that a frame passes from one node to another: of each link where it leaves a node and
-// where it enters the next.
+// hops are the places in Topology.Ends that a frame passes from one node to another: of each link
+// where it leaves a node and where it enters the next.
 func (b *Bench) hops(from, to string, family int) (hops []int, err error) {
 	address, ok := b.Cell.Address(to, family)
 	if !ok {
@@ -128,7 +132,8 @@ func (b *Bench) hops(from, to string, family int) (hops []int, err error) {
 	return nil, fmt.Errorf("the route from %s to %s ends nowhere", from, to)
 }
 
-// towards is the place in Topology.Ends by which a node sends to an address: by a route, else by a link that has it.
+// towards is the place in Topology.Ends by which a node sends to an address: by a route, else by a
+// link that has it.
 func (b *Bench) towards(node string, address netip.Addr) int {
 	via := ""
 	for _, route := range b.Cell.Routes {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -13,8 +15,9 @@ import (
 	"weir/lab/instance"
 )
 
-// takeTurn waits until no other lab on this machine measures and keeps the turn until release is called: two that measure at
-// once would spoil each other's figures. waiting is called once if there is somebody to wait for.
+// takeTurn waits until no other lab on this machine measures and keeps the turn until release is
+// called: two that measure at once would spoil each other's figures. waiting is called once if
+// there is somebody to wait for.
 func takeTurn(ctx context.Context, waiting func()) (release func(), err error) {
 	if err := os.MkdirAll(instance.Root(), 0o755); err != nil {
 		return nil, fmt.Errorf("take turn: %w", err)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -15,13 +17,15 @@ import (
 const (
 	// defaultControl is the congestion control that the TCP sockets of a namespace begin with.
 	defaultControl = "net.ipv4.tcp_congestion_control"
-	// unpacedControl does not pace, and is the one default that the kernel lets every namespace have: others, CUBIC among
-	// them, have to be in the machine's net.ipv4.tcp_allowed_congestion_control.
+	// unpacedControl does not pace, and is the one default that the kernel lets every namespace
+	// have: others, CUBIC among them, have to be in the machine's
+	// net.ipv4.tcp_allowed_congestion_control.
 	unpacedControl = "reno"
 )
 
-// beginUnpaced gives the hosts whose connections would keep the pacing of the machine's default congestion control a default
-// that does not pace. Their namespaces live for one run, so nothing is put back.
+// beginUnpaced gives the hosts whose connections would keep the pacing of the machine's default
+// congestion control a default that does not pace. Their namespaces live for one run, so nothing is
+// put back.
 func (e *execution) beginUnpaced(bench *Bench) error {
 	for _, host := range lateHosts(bench.Cell, e.options.Generator.Name()) {
 		if err := sysctl.Set(bench.Topology.Nodes[host], defaultControl, unpacedControl); err != nil {
@@ -32,9 +36,10 @@ func (e *execution) beginUnpaced(bench *Bench) error {
 	return nil
 }
 
-// lateHosts returns the hosts from which iperf3 sends under a congestion control that the flow names: its connections begin
-// with the host's default and change too late (see package iperf). Left out are hosts whose default somebody asked for: the
-// scenario sets it, or a TCP flow from or to there names no congestion control. generator generates the flows that name none.
+// lateHosts returns the hosts from which iperf3 sends under a congestion control that the flow
+// names: its connections begin with the host's default and change too late (see package iperf).
+// Left out are hosts whose default somebody asked for: the scenario sets it, or a TCP flow from or
+// to there names no congestion control. generator generates the flows that name none.
 func lateHosts(cell *scenario.Cell, generator string) (hosts []string) {
 	var flows []traffic.Flow
 	for _, phase := range cell.Phases {
@@ -59,7 +64,8 @@ func lateHosts(cell *scenario.Cell, generator string) (hosts []string) {
 	return hosts
 }
 
-// setsDefault says whether the scenario gives the node a default congestion control, written with dots or with slashes.
+// setsDefault says whether the scenario gives the node a default congestion control, written with
+// dots or with slashes.
 func setsDefault(node scenario.Node) bool {
 	for key := range node.Sysctls {
 		if strings.ReplaceAll(key, "/", ".") == defaultControl {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -77,7 +79,8 @@ func (w *watching) Run(ctx context.Context, f traffic.Flow, from, to traffic.End
 	return w.Generator.Run(ctx, f, from, to)
 }
 
-// The default is another one only where nobody uses it, and iperf3 gets its congestion control either way.
+// The default is another one only where nobody uses it, and iperf3 gets its congestion control
+// either way.
 func TestHostsOfIperfBeginUnpaced(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "iperf3")

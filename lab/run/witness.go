@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package run
 
 import (
@@ -32,7 +34,8 @@ func isLimited(cell *scenario.Cell) bool {
 	})
 }
 
-// testers are the nodes at which the frame tester works: the ends of streams, and every node on the way of a benchmark.
+// testers are the nodes at which the frame tester works: the ends of streams, and every node on the
+// way of a benchmark.
 func (b *Bench) testers() (names []string) {
 	for _, phase := range b.Cell.Phases {
 		for _, s := range phase.Streams {

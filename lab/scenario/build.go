@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -33,7 +35,8 @@ type builder struct {
 	problems *yamlfile.Problems
 }
 
-// build returns the cell, without its routes, and the network that yields them; both are of use only without problems.
+// build returns the cell, without its routes, and the network that yields them; both are of use
+// only without problems.
 func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network) {
 	b := &builder{file: f, cell: &Cell{Labels: labels}, problems: p}
 	b.nodes(f.Hosts, false)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -10,7 +12,8 @@ import (
 	"weir/record"
 )
 
-// Expand returns every cell of the sweep, the first parameter changing slowest. A fallback parameter has its first value.
+// Expand returns every cell of the sweep, the first parameter changing slowest. A fallback
+// parameter has its first value.
 func (s *Scenario) Expand() ([]Cell, error) {
 	if s.Fallback == nil {
 		return s.expand("", "")
@@ -63,7 +66,8 @@ func (s *Scenario) expand(name, value string) ([]Cell, error) {
 	return cells, nil
 }
 
-// sharedRoutes returns the routes of a network. Cells of one topology, as nearly all are, have the same slice.
+// sharedRoutes returns the routes of a network. Cells of one topology, as nearly all are, have the
+// same slice.
 func sharedRoutes(have map[string][]Route, n *network) []Route {
 	key := fmt.Sprint(n.next)
 	for _, l := range n.links {
@@ -88,7 +92,8 @@ func note(labels record.Labels) string {
 	return " (with " + strings.Join(words, ", ") + ")"
 }
 
-// SetRepetitions sets how often each cell is measured: 1 to MaxRepetitions. An error leaves the scenario unchanged.
+// SetRepetitions sets how often each cell is measured: 1 to MaxRepetitions. An error leaves the
+// scenario unchanged.
 func (s *Scenario) SetRepetitions(n int) error {
 	if n < 1 || n > MaxRepetitions {
 		return fault.New(fault.Usage, tryRange(1, MaxRepetitions), "%d repetitions is outside 1 to %d", n, MaxRepetitions)
@@ -97,9 +102,9 @@ func (s *Scenario) SetRepetitions(n int) error {
 	return nil
 }
 
-// Set gives a parameter of the sweep, or the fallback parameter, other values: --set loss=1%,2%. Where the file names the
-// values (a mapping), only those may be chosen. Expectations and published figures that no cell matches any more are
-// left out. An error leaves the scenario unchanged.
+// Set gives a parameter of the sweep, or the fallback parameter, other values: --set loss=1%,2%.
+// Where the file names the values (a mapping), only those may be chosen. Expectations and published
+// figures that no cell matches any more are left out. An error leaves the scenario unchanged.
 func (s *Scenario) Set(param string, values []string) error {
 	q := find(s.raw.parameters, param)
 	if q == nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -152,7 +154,8 @@ func quoted(list []string) string {
 	return out
 }
 
-// subjects lists what has a figure of the metric in this scenario; the first is meant where the file names none.
+// subjects lists what has a figure of the metric in this scenario; the first is meant where the
+// file names none.
 func (j *judge) subjects(m Metric) (all []string) {
 	if m.Of == OfRun || slices.Contains([]string{Goodput, RetransmitShare, LossEventRate}, m.Name) {
 		all = append(all, Aggregate)

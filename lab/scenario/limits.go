@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -11,14 +13,16 @@ import (
 	"weir/lab/traffic"
 )
 
-// Limit is a bandwidth limit on one direction of a host's traffic, and the mechanism that imposes it.
+// Limit is a bandwidth limit on one direction of a host's traffic, and the mechanism that imposes
+// it.
 type Limit struct {
 	Name      string
 	Host      string
 	Direction direction.Direction
 	Mechanism Mechanism
 	Rate      units.BitRate // of IP packets and 14 octets of Ethernet header each
-	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales with the rate.
+	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales
+	// with the rate.
 	Burst, Mark, Drop time.Duration
 	Flows             []string // that are limited; empty: all that begin or end at the host
 }
@@ -44,7 +48,8 @@ func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
 // Covers says whether a flow that begins or ends at the limit's host is under the limit.
 func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
 
-// On says whether the limit is on the flow's data: on what its sender sends, or its receiver receives.
+// On says whether the limit is on the flow's data: on what its sender sends, or its receiver
+// receives.
 func (l Limit) On(f traffic.Flow) bool {
 	from, to := f.Data()
 	return l.Covers(f.Name) && [...]string{direction.Egress: from, direction.Ingress: to}[l.Direction] == l.Host

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -177,7 +179,8 @@ func (b *builder) jitter(s *sided, out *link.Direction) {
 	}
 }
 
-// queue reads what does not depend on the rest of the topology; queues adds the bandwidth-delay products.
+// queue reads what does not depend on the rest of the topology; queues adds the bandwidth-delay
+// products.
 func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	q := s.Queue
 	if q == nil {
@@ -228,7 +231,8 @@ func product(rate units.BitRate, d time.Duration, factor float64) units.ByteSize
 	return units.ByteSize(float64(rate) * d.Seconds() * factor / 8)
 }
 
-// addresses returns those of the link with an index: an IPv4 /30 out of 10.0.0.0/8 and an IPv6 /64 out of fd00::/48.
+// addresses returns those of the link with an index: an IPv4 /30 out of 10.0.0.0/8 and an IPv6 /64
+// out of fd00::/48.
 func addresses(index int) (a4, b4, a6, b6 netip.Prefix) {
 	v4 := func(host int) netip.Prefix {
 		n := index*4 + host

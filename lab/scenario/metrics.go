@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -32,7 +34,8 @@ type Metric struct {
 	MoreIsBetter, LessIsBetter bool
 }
 
-// Names of the metrics. Percentiles of a delay or of a completion time are over all its single values in one run.
+// Names of the metrics. Percentiles of a delay or of a completion time are over all its single
+// values in one run.
 const (
 	Goodput            = "goodput"
 	FlowShare          = "share"
@@ -205,7 +208,8 @@ func FindMetric(name string) (m Metric, known bool, near string) {
 	return Metric{}, false, nearest.Of(name, names)
 }
 
-// LinkSubject names one direction of a link as a subject of samples: "path forward", "path reverse".
+// LinkSubject names one direction of a link as a subject of samples: "path forward", "path
+// reverse".
 func LinkSubject(link string, reverse bool) string {
 	if reverse {
 		return link + " reverse"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -8,7 +10,8 @@ import (
 	"weir/internal/fault"
 )
 
-// valid is a small scenario that the tests below spoil; its lines are numbered in their expectations.
+// valid is a small scenario that the tests below spoil; its lines are numbered in their
+// expectations.
 const valid = `version: 1
 title: a test
 sweep:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -42,8 +44,8 @@ func newNetwork(c *Cell) *network {
 	return n
 }
 
-// towards finds shortest paths to a node by breadth-first search, fewest links first and the file's order of links among
-// equals. Only routers pass frames on.
+// towards finds shortest paths to a node by breadth-first search, fewest links first and the file's
+// order of links among equals. Only routers pass frames on.
 func (n *network) towards(to int) []int {
 	next := make([]int, len(n.nodes))
 	for i := range next {
@@ -161,8 +163,8 @@ func (b *builder) route(r routeFile, path string) {
 	}
 }
 
-// routes lists every hop of every pair of nodes, per address of the destination. What a link's own subnet already
-// reaches the right way is left out.
+// routes lists every hop of every pair of nodes, per address of the destination. What a link's own
+// subnet already reaches the right way is left out.
 func (n *network) routes() []Route {
 	var all []Route
 	for to := range n.nodes {
@@ -194,8 +196,9 @@ func (n *network) end(l, node int) (v4, v6 netip.Addr) {
 	return n.links[l].AddressB4.Addr(), n.links[l].AddressB6.Addr()
 }
 
-// queues gives a length to the queues that are written in bandwidth-delay products. Their round-trip time, where the file
-// gives none, is the longest of any flow over the link, or the link's own where no flow crosses it.
+// queues gives a length to the queues that are written in bandwidth-delay products. Their
+// round-trip time, where the file gives none, is the longest of any flow over the link, or the
+// link's own where no flow crosses it.
 func (b *builder) queues() {
 	longest := b.roundTrips()
 	for i, l := range b.file.Links {
@@ -223,7 +226,8 @@ func (b *builder) queues() {
 	}
 }
 
-// roundTrips returns for each link the longest round trip, by delays alone, of the flows that cross it either way.
+// roundTrips returns for each link the longest round trip, by delays alone, of the flows that cross
+// it either way.
 func (b *builder) roundTrips() map[int]time.Duration {
 	n, longest := b.network, map[int]time.Duration{}
 	join := func(from, to string) {

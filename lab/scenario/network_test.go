@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -49,7 +51,8 @@ ROUTES
 phases: [{duration: 1s, flows: [{kind: bulk, from: a, to: b}]}]
 `
 
-// walk follows routes as a kernel does: the longest prefix, connected subnets included. It returns the nodes passed.
+// walk follows routes as a kernel does: the longest prefix, connected subnets included. It returns
+// the nodes passed.
 func walk(c *Cell, from string, to netip.Addr) []string {
 	path := []string{from}
 	for here := from; len(path) < 50; path = append(path, here) {
@@ -89,7 +92,8 @@ func owns(c *Cell, node string, a netip.Addr) bool {
 	return false
 }
 
-// neighbor is the node that has the hop's address on the route's link; the route must be usable from here.
+// neighbor is the node that has the hop's address on the route's link; the route must be usable
+// from here.
 func neighbor(c *Cell, here string, r Route) string {
 	for _, l := range c.Links {
 		if l.Name != r.Via {
@@ -133,7 +137,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestParallelLinks: a second address of a neighbour is reached over the link that the route names, not the connected one.
+// TestParallelLinks: a second address of a neighbour is reached over the link that the route names,
+// not the connected one.
 func TestParallelLinks(t *testing.T) {
 	cell := cells(t, `version: 1
 title: t
@@ -153,8 +158,9 @@ phases: [{duration: 1s, flows: [{kind: bulk, from: a, to: b}]}]
 	}
 }
 
-// TestEveryPairIsJoined walks all routes of the largest shipped scenario and of random trees with extra links, and compares
-// the number of hops with those of an independent search over all nodes at once (Floyd and Warshall).
+// TestEveryPairIsJoined walks all routes of the largest shipped scenario and of random trees with
+// extra links, and compares the number of hops with those of an independent search over all nodes
+// at once (Floyd and Warshall).
 func TestEveryPairIsJoined(t *testing.T) {
 	rng := testutil.Rand(t)
 	many, err := Load("many")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -6,8 +8,8 @@ import (
 	"weir/lab/link"
 )
 
-// Crossed returns what frames from one node to another meet, in order: a direction of each emulated link on their way, by
-// the other's IPv4 address. It is nil where there is no way.
+// Crossed returns what frames from one node to another meet, in order: a direction of each emulated
+// link on their way, by the other's IPv4 address. It is nil where there is no way.
 func (c *Cell) Crossed(from, to string) []link.Direction {
 	address, known := c.Address(to, 4)
 	if !known {
@@ -35,7 +37,8 @@ func (c *Cell) Crossed(from, to string) []link.Direction {
 	return nil
 }
 
-// next is the link by which a node sends to an address: that of its route, else one that has the address.
+// next is the link by which a node sends to an address: that of its route, else one that has the
+// address.
 func (c *Cell) next(node string, address netip.Addr) *Link {
 	via := ""
 	for _, r := range c.Routes {

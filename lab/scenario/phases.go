@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -101,7 +103,8 @@ func (b *builder) span(f yamlfile.Fields, path string, start units.Duration, dur
 	return length
 }
 
-// way checks that two nodes are hosts of the scenario and reach each other; it returns the smallest MTU between them.
+// way checks that two nodes are hosts of the scenario and reach each other; it returns the smallest
+// MTU between them.
 func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
 	fromKnown, toKnown := b.node(f.At("from"), path+".from", from), b.node(f.At("to"), path+".to", to)
 	if !fromKnown || !toKnown {

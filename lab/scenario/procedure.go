@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Procedure is a benchmark of what lies between two hosts, by a standard procedure that chooses its own frames and rates.
-// Between the hosts are plain links and routers; the first router is the device under test.
+// Procedure is a benchmark of what lies between two hosts, by a standard procedure that chooses its
+// own frames and rates. Between the hosts are plain links and routers; the first router is the
+// device under test.
 type Procedure struct {
 	Name       string // subject of its figures
 	Kind       string // RFC2544
@@ -28,7 +31,8 @@ type Procedure struct {
 // RFC2544 is the one kind of procedure.
 const RFC2544 = "rfc2544"
 
-// ProcedureTests are the tests of RFC 2544 that a phase can run; each may use the throughput found first.
+// ProcedureTests are the tests of RFC 2544 that a phase can run; each may use the throughput found
+// first.
 func ProcedureTests() []string {
 	return []string{"throughput", "latency", "frame-loss", "back-to-back"}
 }
@@ -91,7 +95,8 @@ func (b *builder) procedure(f *procedureFile, path string, phase Phase, other in
 	return out
 }
 
-// tests checks the names of the tests; throughput, which the others need, comes first whether it is named or not.
+// tests checks the names of the tests; throughput, which the others need, comes first whether it is
+// named or not.
 func (b *builder) tests(f *procedureFile, path string, out *Procedure) {
 	for i, test := range f.Tests {
 		if !slices.Contains(ProcedureTests(), test) {

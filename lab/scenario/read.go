@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -31,7 +33,8 @@ type checked struct {
 	skip       []skipFile
 }
 
-// Load reads the scenario that is shipped under a name, or a file. A name with a dot or a slash is always a file.
+// Load reads the scenario that is shipped under a name, or a file. A name with a dot or a slash is
+// always a file.
 func Load(name string) (*Scenario, error) {
 	if !strings.ContainsAny(name, "./"+string(filepath.Separator)) {
 		if text, err := scenarios.Files.ReadFile(name + ".yaml"); err == nil {
@@ -51,8 +54,9 @@ func Load(name string) (*Scenario, error) {
 
 var scenarioFile = infile.Kind{What: "scenario", Most: yamlfile.MaxFile, Name: tryList, Larger: "split the scenario"}
 
-// Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every mistake with its place.
-// Every value of every parameter is checked in one cell; Expand checks all cells.
+// Parse reads a scenario from a file's text. Its errors are faults of status Usage that name every
+// mistake with its place. Every value of every parameter is checked in one cell; Expand checks all
+// cells.
 func Parse(filename string, text []byte) (*Scenario, error) {
 	tree, err := yamlfile.Parse(filename, text)
 	if err != nil {
@@ -103,8 +107,8 @@ func noParameters(root *yamlfile.Node, p *yamlfile.Problems) {
 	}
 }
 
-// check reads cells until each value of each parameter has been in one: the first of all, and then only those that have a
-// value not seen before.
+// check reads cells until each value of each parameter has been in one: the first of all, and then
+// only those that have a value not seen before.
 func (c *checked) check(p *yamlfile.Problems) {
 	cells := combinations(c.parameters, c.skip)
 	if len(cells) == 0 {
@@ -191,7 +195,8 @@ type Summary struct {
 	// Solos are the runs of single flows alone that go with the cells, per repetition.
 	Solos       int
 	Repetitions int
-	// Traffic is the time that all phases of all runs take, repetitions included, set-up and calibration not.
+	// Traffic is the time that all phases of all runs take, repetitions included, set-up and
+	// calibration not.
 	Traffic time.Duration
 }
 

@@ -1,7 +1,11 @@
-// Package scenario reads the files that describe experiments and turns them into the concrete runs they ask for.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scenario reads the files that describe experiments and turns them into the concrete runs
+// they ask for.
 //
-// A file is validated as a whole before anything runs: unknown keys, impossible values and routes that cannot exist are
-// errors with file, line and the nearest valid key. The package is pure: it makes no system call but reading the file.
+// A file is validated as a whole before anything runs: unknown keys, impossible values and routes
+// that cannot exist are errors with file, line and the nearest valid key. The package is pure: it
+// makes no system call but reading the file.
 package scenario
 
 import (
@@ -27,8 +31,8 @@ type Scenario struct {
 	Expect      []Expectation
 	Published   []Published
 	Figures     []FigureRequest
-	// Fallback lists alternative values of one parameter, best first: the highest that this machine carries is used
-	// (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Empty in most scenarios.
+	// Fallback lists alternative values of one parameter, best first: the highest that this machine
+	// carries is used (loss-quick: rate 1 Gbit/s, 500, 250, 100 Mbit/s). Empty in most scenarios.
 	Fallback *Fallback
 
 	raw *checked // the file as read; Expand substitutes parameters in it
@@ -46,8 +50,8 @@ type Fallback struct {
 	Values    []string // best first
 }
 
-// Expectation is a statement about the results: about the metric itself, or about its ratio to the same metric under other labels
-// (RelativeTo).
+// Expectation is a statement about the results: about the metric itself, or about its ratio to the
+// same metric under other labels (RelativeTo).
 type Expectation struct {
 	Name       string
 	Metric     string
@@ -68,8 +72,9 @@ type Published struct {
 	RelativeTo record.Labels
 }
 
-// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of Series. X is "time" for a
-// metric that is a time series; Series is "" for one curve and "subject" for one per flow, Subject then being "".
+// FigureRequest is a plot the scenario asks for: Metric against parameter X, a curve per value of
+// Series. X is "time" for a metric that is a time series; Series is "" for one curve and "subject"
+// for one per flow, Subject then being "".
 type FigureRequest struct {
 	Name, Title, Metric, Subject, X, Series string
 	LogY                                    bool
@@ -103,8 +108,9 @@ type Link struct {
 	AddressA4, AddressB4, AddressA6, AddressB6 netip.Prefix
 }
 
-// Route sends what From sends to To (a node, every address of it) over the link named Via. Routes that the file does not
-// give are shortest paths, computed by Expand; both together are listed here for every pair of nodes that traffic joins.
+// Route sends what From sends to To (a node, every address of it) over the link named Via. Routes
+// that the file does not give are shortest paths, computed by Expand; both together are listed here
+// for every pair of nodes that traffic joins.
 type Route struct {
 	From string
 	To   netip.Prefix
@@ -122,7 +128,8 @@ type Phase struct {
 	Solo    bool
 	Flows   []traffic.Flow
 	Streams []TesterStream
-	// Procedure is what the phase runs in place of flows and streams; nil in most phases. Duration then bounds it.
+	// Procedure is what the phase runs in place of flows and streams; nil in most phases. Duration
+	// then bounds it.
 	Procedure *Procedure
 }
 
@@ -138,7 +145,8 @@ type TesterStream struct {
 	Duration  time.Duration
 }
 
-// Address returns the address by which a node is reached in the family (4 or 6): that of its first link.
+// Address returns the address by which a node is reached in the family (4 or 6): that of its first
+// link.
 func (c *Cell) Address(node string, family int) (netip.Addr, bool) {
 	for _, l := range c.Links {
 		p4, p6 := l.AddressA4, l.AddressA6

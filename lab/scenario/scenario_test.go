@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -90,7 +92,8 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// TestProductOfPath: the round trip of a queue in products is that of the longest flow through the link.
+// TestProductOfPath: the round trip of a queue in products is that of the longest flow through the
+// link.
 func TestProductOfPath(t *testing.T) {
 	text := `version: 1
 title: t
@@ -308,7 +311,8 @@ func TestMetricsAreDistinct(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes Parse panic or hang; what it accepts expands or is refused with status Usage.
+// FuzzParse: no text makes Parse panic or hang; what it accepts expands or is refused with status
+// Usage.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(valid))
 	for _, name := range names() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -8,7 +10,8 @@ import (
 
 //go:generate go run ./internal/schema ../../docs/schema/scenario.schema.json
 
-// Schema returns the JSON Schema of scenario files. It knows keys and kinds of values; what values mean, Parse checks.
+// Schema returns the JSON Schema of scenario files. It knows keys and kinds of values; what values
+// mean, Parse checks.
 func Schema() ([]byte, error) {
 	return yamlfile.Schema(reflect.TypeFor[file](), "scenario.schema.json", "Weir scenario")
 }

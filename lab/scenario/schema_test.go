@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -110,7 +112,8 @@ func wordKeys(value any) any {
 	return value
 }
 
-// validate reads YAML by a general decoder, which knows nothing of scenarios, and applies the schema.
+// validate reads YAML by a general decoder, which knows nothing of scenarios, and applies the
+// schema.
 func validate(schema *jsonschema.Schema, text string) error {
 	var content any
 	if err := yaml.Unmarshal([]byte(text), &content); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -8,20 +10,22 @@ import (
 	"weir/record"
 )
 
-// SoloLabel is the label of what was measured of a flow alone; its value is the flow's name. No parameter may have this
-// name, so a row with it is never one of flows together.
+// SoloLabel is the label of what was measured of a flow alone; its value is the flow's name. No
+// parameter may have this name, so a row with it is never one of flows together.
 const SoloLabel = "solo"
 
-// PhaseLabel tells the phases of a scenario with more than one apart. No parameter may have this name either.
+// PhaseLabel tells the phases of a scenario with more than one apart. No parameter may have this
+// name either.
 const PhaseLabel = "phase"
 
-// Contends says whether the flow takes part in the sharing of goodput, and so has a share and a harm: bulk and UDP flows do,
-// a request flow sends only what it is asked for.
+// Contends says whether the flow takes part in the sharing of goodput, and so has a share and a
+// harm: bulk and UDP flows do, a request flow sends only what it is asked for.
 func Contends(kind traffic.Kind) bool { return kind == traffic.Bulk || kind == traffic.Datagram }
 
-// Solos returns the runs of single flows that go with a cell: of every phase with Solo one for each flow that contends, on
-// the cell's own topology and with the phase's own duration and settle time, but without the other flows and streams.
-// Their labels are the cell's and SoloLabel, and PhaseLabel where the cell has several phases.
+// Solos returns the runs of single flows that go with a cell: of every phase with Solo one for each
+// flow that contends, on the cell's own topology and with the phase's own duration and settle time,
+// but without the other flows and streams. Their labels are the cell's and SoloLabel, and
+// PhaseLabel where the cell has several phases.
 func (c *Cell) Solos() []Cell {
 	var all []Cell
 	for _, phase := range c.Phases {
@@ -48,8 +52,8 @@ func (c *Cell) solo(phase Phase, f traffic.Flow) Cell {
 // Alone is the flow that the cell measures alone; "" for a cell of the sweep itself.
 func (c *Cell) Alone() string { return c.Labels[SoloLabel] }
 
-// PhaseLabels returns the labels of what is measured in a phase: a copy of the cell's, with the phase's name where the cell
-// has several.
+// PhaseLabels returns the labels of what is measured in a phase: a copy of the cell's, with the
+// phase's name where the cell has several.
 func (c *Cell) PhaseLabels(phase string) record.Labels {
 	labels := record.Labels{}
 	maps.Copy(labels, c.Labels)

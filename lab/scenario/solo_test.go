@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/record"
 )
 
-// contended has two phases with flows that contend, of which the first asks for runs of each flow alone.
+// contended has two phases with flows that contend, of which the first asks for runs of each flow
+// alone.
 const contended = `version: 1
 title: a test
 repetitions: 2

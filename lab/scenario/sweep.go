@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package scenario
 
 import (
@@ -12,10 +14,12 @@ import (
 	"weir/record"
 )
 
-// MaxCells is how many combinations a scenario may have. A run of a second each makes that three hours.
+// MaxCells is how many combinations a scenario may have. A run of a second each makes that three
+// hours.
 const MaxCells = 10_000
 
-// maxWork bounds combinations times values of the file (but for the sweep), since the file is read again for each.
+// maxWork bounds combinations times values of the file (but for the sweep), since the file is read
+// again for each.
 const maxWork = 2_000_000
 
 const trySmaller = "sweep fewer values, or split the scenario"
@@ -26,7 +30,8 @@ var parameterName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 type parameter struct {
 	Parameter
 	place yamlfile.Place
-	// variants are the variables that each value sets, where the file names values by a mapping; nil for a list.
+	// variants are the variables that each value sets, where the file names values by a mapping;
+	// nil for a list.
 	variants map[string]map[string]yamlfile.Text
 }
 
@@ -106,7 +111,8 @@ func (q *parameter) check(p *yamlfile.Problems) {
 	}
 }
 
-// variables returns what ${name} stands for in one combination. A variant's text may use parameters with a list of values.
+// variables returns what ${name} stands for in one combination. A variant's text may use parameters
+// with a list of values.
 func variables(parameters []parameter, chosen record.Labels, p *yamlfile.Problems) *yamlfile.Variables {
 	vars := &yamlfile.Variables{Values: map[string]string{}, Used: map[string]bool{}}
 	for _, q := range parameters {
@@ -211,7 +217,8 @@ func sameValue(a, b string) bool {
 	return a == b || strings.ReplaceAll(a, " ", "") == strings.ReplaceAll(b, " ", "")
 }
 
-// resolve returns the parameter's own spelling of a value, or the hint for one that it does not have.
+// resolve returns the parameter's own spelling of a value, or the hint for one that it does not
+// have.
 func resolve(parameters []parameter, name, value string) (spelled string, mistake string) {
 	for _, q := range parameters {
 		if q.Name != name {

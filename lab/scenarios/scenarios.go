@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package scenarios embeds the scenario files that Weir ships. They are read with lab/scenario.
 package scenarios
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package topology
 
 import (
@@ -67,7 +69,8 @@ func (b *builder) prepare(_ context.Context, name string) error {
 		{"net.ipv6.conf.default.addr_gen_mode", "1"},
 		{"net.ipv6.conf.default.accept_ra", "0"},
 		{"net.ipv6.conf.default.accept_dad", "0"},
-		// One report per address when the lab comes up, and none again while traffic runs (the interval is in ms).
+		// One report per address when the lab comes up, and none again while traffic runs (the
+		// interval is in ms).
 		{"net.ipv6.conf.default.mldv2_unsolicited_report_interval", "86400000"},
 	}
 	if b.node(name).Router {
@@ -88,8 +91,8 @@ func (b *builder) set(name string, settings [][2]string) error {
 	})
 }
 
-// addLinks makes the veth pairs that begin in the namespace: in the carrier's both pairs of every emulated link, in a node's
-// its plain links.
+// addLinks makes the veth pairs that begin in the namespace: in the carrier's both pairs of every
+// emulated link, in a node's its plain links.
 func (b *builder) addLinks(_ context.Context, name string) error {
 	for i, l := range b.cell.Links {
 		a, z := b.plan.ends[2*i], b.plan.ends[2*i+1]
@@ -110,7 +113,8 @@ func (b *builder) addLinks(_ context.Context, name string) error {
 	return nil
 }
 
-// configure sets offloads, brings devices up, gives them addresses and makes the node's own settings.
+// configure sets offloads, brings devices up, gives them addresses and makes the node's own
+// settings.
 func (b *builder) configure(_ context.Context, name string) error {
 	conn := b.conns[name]
 	for i, end := range b.plan.ends {
@@ -178,8 +182,8 @@ func (b *builder) ownSettings(name string) error {
 	return fault.Wrap(err, fault.Usage, "use settings below net. that every network namespace has of its own")
 }
 
-// await waits until the kernel has seen that every device of the namespace has a carrier. It does that in a work queue of its
-// own; until then it throws away what the device is given to send.
+// await waits until the kernel has seen that every device of the namespace has a carrier. It does
+// that in a work queue of its own; until then it throws away what the device is given to send.
 func (b *builder) await(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

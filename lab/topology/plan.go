@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package topology
 
 import (
@@ -42,7 +44,8 @@ func planOf(cell *scenario.Cell) *plan {
 
 var devicePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$`)
 
-// deviceName is the link's own name where the kernel takes it as a device's (15 characters) and a number elsewhere.
+// deviceName is the link's own name where the kernel takes it as a device's (15 characters) and a
+// number elsewhere.
 func deviceName(name string, index int) string {
 	if devicePattern.MatchString(name) && name != "lo" && name != "all" && name != "default" {
 		return name
@@ -57,8 +60,8 @@ const (
 	assumedRate = 10e9
 )
 
-// bufferFor returns the largest socket buffer that TCP may grow to: four times what the longest path can hold in flight
-// and in its queues, since the kernel counts its own overhead against it.
+// bufferFor returns the largest socket buffer that TCP may grow to: four times what the longest
+// path can hold in flight and in its queues, since the kernel counts its own overhead against it.
 func bufferFor(cell *scenario.Cell) units.ByteSize {
 	var rate, delay, queues float64
 	for _, l := range cell.Links {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package topology
 
 import (
@@ -7,8 +9,8 @@ import (
 	"weir/internal/kernel/rtnl"
 )
 
-// addRoutes adds the node's routes of the cell. A destination that some flow of this node wants to reach with ECN gets the
-// ECN feature, with a route of its own if it is a direct neighbour.
+// addRoutes adds the node's routes of the cell. A destination that some flow of this node wants to
+// reach with ECN gets the ECN feature, with a route of its own if it is a direct neighbour.
 func (b *builder) addRoutes(name string) error {
 	ecn := b.ecnDestinations(name)
 	for _, r := range b.cell.Routes {
@@ -38,8 +40,8 @@ func (b *builder) addRoutes(name string) error {
 	return nil
 }
 
-// ecnDestinations returns the addresses that the node's flows want to reach with ECN, and the device of those that are
-// direct neighbours.
+// ecnDestinations returns the addresses that the node's flows want to reach with ECN, and the
+// device of those that are direct neighbours.
 func (b *builder) ecnDestinations(name string) map[netip.Addr]string {
 	destinations := map[netip.Addr]string{}
 	for i, end := range b.plan.ends {

@@ -1,12 +1,16 @@
-// Package topology builds what a scenario's cell describes: a namespace per node, veth devices, addresses, neighbours,
-// routes and settings.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topology builds what a scenario's cell describes: a namespace per node, veth devices,
+// addresses, neighbours, routes and settings.
 //
-// An emulated link is two veth pairs that meet in one more namespace, the carrier's, where nothing but the carrier moves
-// frames: that namespace has no addresses and no IPv6, so it sends no frame of its own. A plain link is one veth pair.
+// An emulated link is two veth pairs that meet in one more namespace, the carrier's, where nothing
+// but the carrier moves frames: that namespace has no addresses and no IPv6, so it sends no frame
+// of its own. A plain link is one veth pair.
 //
-// The hosts' ends of emulated links are prepared by [link.Prepare], so that what leaves a host are finished frames of MTU
-// size; a node's own offloads come after that and win. Neighbours are static and IPv6 addresses need no
-// duplicate detection: no frame crosses a link that the experiment did not send.
+// The hosts' ends of emulated links are prepared by [link.Prepare], so that what leaves a host are
+// finished frames of MTU size; a node's own offloads come after that and win. Neighbours are static
+// and IPv6 addresses need no duplicate detection: no frame crosses a link that the experiment did
+// not send.
 package topology
 
 import (
@@ -24,7 +28,8 @@ import (
 // carrier is the carrier namespace's name in place of a node's; no node can have it.
 const carrier = "_links"
 
-// parallel is how many namespaces are worked on at once. The kernel serializes most of it; more gains nothing.
+// parallel is how many namespaces are worked on at once. The kernel serializes most of it; more
+// gains nothing.
 const parallel = 8
 
 // Topology is a built cell. Close gives back its handles; the instance removes the namespaces.
@@ -45,7 +50,8 @@ type End struct {
 	Carrier    string // the other end of the pair in the carrier namespace; "" for a plain link
 }
 
-// Build makes the cell's topology as part of the instance. If it returns an error, the instance's Clear removes what exists.
+// Build makes the cell's topology as part of the instance. If it returns an error, the instance's
+// Clear removes what exists.
 func Build(ctx context.Context, lab *instance.Instance, cell *scenario.Cell) (*Topology, error) {
 	p := planOf(cell)
 	if err := lab.Announce(p.names); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package topology
 
 import (
@@ -32,7 +34,8 @@ func join(n int, a, b string) scenario.Link {
 		AddressA4: v4(1), AddressB4: v4(2), AddressA6: v6(1), AddressB6: v6(2)}
 }
 
-// over adds routes of both families from a node to a link's two addresses, over another link to its far end.
+// over adds routes of both families from a node to a link's two addresses, over another link to its
+// far end.
 func over(cell *scenario.Cell, from string, to, via scenario.Link) {
 	hop4, hop6 := via.AddressB4, via.AddressB6
 	if via.B == from {
@@ -152,7 +155,8 @@ func TestReturnPathDiffers(t *testing.T) {
 		after := forwarded(t, topology)
 		for name, wanted := range map[string]bool{"a to r1": true, "r1 to b": true, "b to r2": true, "r2 to a": true,
 			"b to r1": false, "r1 to a": false, "a to r2": false, "r2 to b": false} {
-			// A connection takes at least four frames each way; the kernel's multicast reports are fewer.
+			// A connection takes at least four frames each way; the kernel's multicast reports are
+			// fewer.
 			if moved := after[name] > before[name]+3; moved != wanted {
 				t.Errorf("%s: frames %s: %d, then %d", address, name, before[name], after[name])
 			}

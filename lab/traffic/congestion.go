@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package traffic
 
 import (
@@ -14,8 +16,8 @@ import (
 
 const availableFile = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
-// CheckCongestion says whether TCP on this host has the congestion control; "" is the host's default and always there.
-// Trying it on a socket lets the kernel load its module.
+// CheckCongestion says whether TCP on this host has the congestion control; "" is the host's
+// default and always there. Trying it on a socket lets the kernel load its module.
 func CheckCongestion(name string) error {
 	if name == "" {
 		return nil
@@ -56,7 +58,8 @@ func Congestion(fd int) string {
 	return name
 }
 
-// available lists the congestion controls that the kernel has loaded, in order; empty where it cannot be read.
+// available lists the congestion controls that the kernel has loaded, in order; empty where it
+// cannot be read.
 func available() []string {
 	text, err := os.ReadFile(availableFile)
 	if err != nil {

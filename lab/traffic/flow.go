@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package traffic
 
 import (
@@ -8,7 +10,8 @@ import (
 	"weir/internal/units"
 )
 
-// Data returns the host that sends the flow's data and the one that receives it: of a request and its response, the larger.
+// Data returns the host that sends the flow's data and the one that receives it: of a request and
+// its response, the larger.
 func (f Flow) Data() (from, to string) {
 	if f.Kind == Request && f.Response >= f.Request {
 		return f.To, f.From
@@ -22,7 +25,8 @@ const MinPayload = 24
 // maxPayload is what an IPv4 packet without options can carry behind a UDP header, in octets.
 const maxPayload = 65535 - 20 - 8
 
-// Validate says what is wrong with a flow that no generator could run. The error carries fault.Usage.
+// Validate says what is wrong with a flow that no generator could run. The error carries
+// fault.Usage.
 func (f Flow) Validate() error {
 	err := f.validate()
 	if err != nil {

@@ -1,5 +1,7 @@
-// Package traffic generates the load of an experiment and measures it at the receiver: bulk TCP, request/response and UDP
-// at a rate, by Weir's own generator or by iperf3.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package traffic generates the load of an experiment and measures it at the receiver: bulk TCP,
+// request/response and UDP at a rate, by Weir's own generator or by iperf3.
 package traffic
 
 import (
@@ -72,22 +74,26 @@ type Reading struct {
 type Stream struct {
 	ReceivedBytes uint64        // payload, counted by the receiver within [Start, Start+Duration]
 	Goodput       units.BitRate // ReceivedBytes over the flow's duration, or over Finished where that is set
-	// Finished is when the last octet of a flow with a byte limit had arrived, since the flow began; 0 if it had not.
+	// Finished is when the last octet of a flow with a byte limit had arrived, since the flow
+	// began; 0 if it had not.
 	Finished     time.Duration
 	SentSegments uint64 // TCP: data segments sent, retransmissions included
 	Retransmits  uint64 // TCP
-	// LossEvents (TCP) are the times the sender entered recovery or timed out: see Result.LossEventsExact.
+	// LossEvents (TCP) are the times the sender entered recovery or timed out: see
+	// Result.LossEventsExact.
 	LossEvents  uint64
 	DeliveredCE uint64 // TCP: segments acknowledged with ECE
-	// Busy (TCP) is the time with data to send, and WindowLimited the part of it in which the receiver's window or the send
-	// buffer was what held the sender back. Both are 0 where the kernel (before 4.10) or the generator does not tell.
+	// Busy (TCP) is the time with data to send, and WindowLimited the part of it in which the
+	// receiver's window or the send buffer was what held the sender back. Both are 0 where the
+	// kernel (before 4.10) or the generator does not tell.
 	Busy, WindowLimited time.Duration
 	MeanRTT             time.Duration // TCP: mean of the SRTT samples
 	Readings            []Reading
 	// Received are octets received in each interval of RateInterval, from the flow's start.
 	Received                              []uint64
 	Sent, Arrived, Duplicates, OutOfOrder uint64 // Datagram
-	// ReceiverDrops (Datagram) are those that the receiver's own full socket buffer lost: any makes the loss figure wrong.
+	// ReceiverDrops (Datagram) are those that the receiver's own full socket buffer lost: any makes
+	// the loss figure wrong.
 	ReceiverDrops uint64
 }
 
@@ -98,16 +104,19 @@ const RateInterval = 100 * time.Millisecond
 type Result struct {
 	Flow      Flow
 	Generator string
-	// Congestion is the congestion control that TCP's senders used; "" where the generator does not tell.
+	// Congestion is the congestion control that TCP's senders used; "" where the generator does not
+	// tell.
 	Congestion string
 	Streams    []Stream
 	Goodput    units.BitRate   // all streams together
 	Exchanges  *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
 	RTT        *hist.Histogram // TCP: SRTT samples in ns; nil otherwise
-	// Delay (Datagram) is the time from each datagram's send call to the call that read it, in ns; nil where not known.
+	// Delay (Datagram) is the time from each datagram's send call to the call that read it, in ns;
+	// nil where not known.
 	Delay *hist.Histogram
-	// LossEventsExact says that the streams' LossEvents add up to the kernel's own counts. Otherwise they are a lower
-	// bound from samples, which merges events that lie closer together than two samples.
+	// LossEventsExact says that the streams' LossEvents add up to the kernel's own counts.
+	// Otherwise they are a lower bound from samples, which merges events that lie closer together
+	// than two samples.
 	LossEventsExact bool
 	Failed          string // why the flow broke off early; "" if it did not
 }
@@ -118,6 +127,7 @@ type Generator interface {
 	Name() string
 	// Check says whether it can generate the flow on this host, and what to do if not.
 	Check(Flow) error
-	// Run generates the flow, waits Flow.Start first, and returns when it is over. A cancelled ctx ends it early.
+	// Run generates the flow, waits Flow.Start first, and returns when it is over. A cancelled ctx
+	// ends it early.
 	Run(ctx context.Context, flow Flow, from, to Endpoint) (Result, error)
 }

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package scoped runs one command, and all it starts, under a limit.
 //
-// The limit lives as long as the caller: when the caller is killed the command goes on without it, and the cgroup that
-// it leaves is removed by the next call.
+// The limit lives as long as the caller: when the caller is killed the command goes on without it,
+// and the cgroup that it leaves is removed by the next call.
 package scoped
 
 import (
@@ -23,7 +25,8 @@ import (
 
 const prefix = "weir-run-"
 
-// Command is what to run and how much of the network it may use. A direction without a limit is left alone.
+// Command is what to run and how much of the network it may use. A direction without a limit is
+// left alone.
 type Command struct {
 	Args   []string
 	Limits map[limit.Direction]*limit.Limit
@@ -38,7 +41,8 @@ type Outcome struct {
 	Counted map[limit.Direction]limit.Counters // of the directions that were limited
 }
 
-// Run runs the command to its end and to the end of every process that it started. When ctx ends they are terminated.
+// Run runs the command to its end and to the end of every process that it started. When ctx ends
+// they are terminated.
 func Run(ctx context.Context, c Command) (Outcome, error) {
 	if err := removeStale(); err != nil {
 		return Outcome{}, err
@@ -115,7 +119,8 @@ func execute(ctx context.Context, path string, c Command, group cgroup.Cgroup) (
 	return state.ExitStatus(), nil
 }
 
-// drain waits until no process is left in the cgroup. Once ctx has ended, those that stay are killed after some seconds.
+// drain waits until no process is left in the cgroup. Once ctx has ended, those that stay are
+// killed after some seconds.
 func drain(ctx context.Context, group cgroup.Cgroup, waiting func(int)) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

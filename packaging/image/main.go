@@ -1,5 +1,7 @@
-// Image writes a container image with one program in it, as an archive of the Open Container Initiative's layout, without a
-// container engine. The same program makes the same archive.
+// SPDX-License-Identifier: Apache-2.0
+
+// Image writes a container image with one program in it, as an archive of the Open Container
+// Initiative's layout, without a container engine. The same program makes the same archive.
 //
 //	image -binary bin/weir -version 0.1.0 -out dist/weir.oci.tar
 package main
@@ -72,7 +74,8 @@ func (l *layout) document(kind string, content any) (descriptor, error) {
 	return l.blob(kind, text), err
 }
 
-// write writes the archive: one layer with the program, its configuration, the manifest and the index.
+// write writes the archive: one layer with the program, its configuration, the manifest and the
+// index.
 func write(to io.Writer, program []byte, release, arch string) error {
 	var layer bytes.Buffer
 	if err := pack(&layer, []file{{"usr/bin/weir", 0o755, program}}); err != nil {

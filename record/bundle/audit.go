@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -12,9 +14,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library trusts what a file says of itself: a page of 40 octets can claim, or decompress to, gigabytes. Every page is
-// therefore looked at before the library sees it: its header, its length once decompressed, and the runs that expand to values.
-// Bundles of weir keep far below these bounds.
+// The Parquet library trusts what a file says of itself: a page of 40 octets can claim, or
+// decompress to, gigabytes. Every page is therefore looked at before the library sees it: its
+// header, its length once decompressed, and the runs that expand to values. Bundles of weir keep
+// far below these bounds.
 const (
 	maxPage       = 64 << 20 // octets, decompressed
 	maxPageValues = 8 << 20
@@ -238,7 +241,8 @@ func (a *auditor) decompress(body []byte, size int32, compressed bool) ([]byte, 
 	return data, err
 }
 
-// runs checks a hybrid of runs and packed groups (RLE in Parquet's Encodings.md) that stands for at most this many values.
+// runs checks a hybrid of runs and packed groups (RLE in Parquet's Encodings.md) that stands for at
+// most this many values.
 func runs(data []byte, width, most int) error {
 	if width > 32 {
 		return errThrift
@@ -263,7 +267,8 @@ func runs(data []byte, width, most int) error {
 	return nil
 }
 
-// longestRow returns how many values of a list the longest row has, from repetition levels of 0 and 1 that passed runs: 0 begins a row.
+// longestRow returns how many values of a list the longest row has, from repetition levels of 0 and
+// 1 that passed runs: 0 begins a row.
 func longestRow(levels []byte) (longest int) {
 	length := 0
 	add := func(level byte, n int) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -61,7 +63,8 @@ func TestSmallFilesDoNotTakeTheMemory(t *testing.T) {
 
 const childReads = "WEIR_TEST_READ"
 
-// TestReadAsChild is the child's part of readInChild, and says what is wrong with the file that it is given.
+// TestReadAsChild is the child's part of readInChild, and says what is wrong with the file that it
+// is given.
 func TestReadAsChild(t *testing.T) {
 	content, err := os.ReadFile(os.Getenv(childReads))
 	if err != nil {
@@ -83,7 +86,8 @@ func TestReadAsChild(t *testing.T) {
 	}
 }
 
-// readInChild reads a table in a process of its own and returns the most memory that it had, and its error.
+// readInChild reads a table in a process of its own and returns the most memory that it had, and
+// its error.
 func readInChild(t *testing.T, kind string, content []byte) (octets int64, output string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind)

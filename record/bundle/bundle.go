@@ -1,7 +1,11 @@
-// Package bundle writes an evidence bundle to a folder and reads it back. docs/formats/bundle.md describes the files.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bundle writes an evidence bundle to a folder and reads it back. docs/formats/bundle.md
+// describes the files.
 //
-// Write works on a temporary folder beside the target and renames it at the end, so that the target is either what it was
-// or complete. Labels of what Read returns are shared between rows that have the same ones: do not change them in place.
+// Write works on a temporary folder beside the target and renames it at the end, so that the target
+// is either what it was or complete. Labels of what Read returns are shared between rows that have
+// the same ones: do not change them in place.
 package bundle
 
 import (

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -12,8 +14,9 @@ import (
 
 var sampleColumns = []string{"subject", "metric", "unit", "repetition", "attempt", "value", "valid", "reason"}
 
-// WriteCSV writes samples as a table: a column per label in alphabetical order, then the fixed ones. A label that is named
-// like a fixed column is written as label_NAME. Values are in base units with all their digits.
+// WriteCSV writes samples as a table: a column per label in alphabetical order, then the fixed
+// ones. A label that is named like a fixed column is written as label_NAME. Values are in base
+// units with all their digits.
 func WriteCSV(w io.Writer, samples []record.Sample) error {
 	seen := map[string]bool{}
 	for _, s := range samples {

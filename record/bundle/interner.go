@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -5,8 +7,8 @@ import (
 	"weir/record/summary"
 )
 
-// keeper keeps one copy of each text and each set of labels, as a series of a million points has a handful of them, and counts the
-// memory of what is kept.
+// keeper keeps one copy of each text and each set of labels, as a series of a million points has a
+// handful of them, and counts the memory of what is kept.
 type keeper struct {
 	sets  map[summary.Key]record.Labels
 	texts map[string]string

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -91,15 +93,16 @@ type parquetFile struct {
 	row  int64
 }
 
-// Memory that reading a file may take: a batch of rows, and what is made of all of them. The latter grows with the file, because a
-// row that tells anything takes an octet or two.
+// Memory that reading a file may take: a batch of rows, and what is made of all of them. The latter
+// grows with the file, because a row that tells anything takes an octet or two.
 const (
 	batchMemory = 64 << 20
 	keptMemory  = 256 << 20
 	keptPerByte = 64
 )
 
-// readRows reads and converts rows a batch at a time. The library may panic on a damaged file; that becomes an error.
+// readRows reads and converts rows a batch at a time. The library may panic on a damaged file; that
+// becomes an error.
 func readRows[Row, T any](content []byte, convert func(*Row, *keeper) (T, error)) (items []T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -7,7 +9,8 @@ import (
 	"weir/record"
 )
 
-// The parser itself must refuse a file that is cut off, without a panic and without giving fewer rows.
+// The parser itself must refuse a file that is cut off, without a panic and without giving fewer
+// rows.
 func TestParserRefusesCutOffRows(t *testing.T) {
 	samples := make([]record.Sample, 300)
 	for i := range samples {

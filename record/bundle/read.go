@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -23,7 +25,8 @@ var (
 	dataFile     = infile.Kind{What: "bundle", Most: 512 << 20, Name: tryAgain, Larger: tryAgain}
 )
 
-// maxObjects bounds the memory of a JSON document, in which {} stands for a structure of some hundred octets.
+// maxObjects bounds the memory of a JSON document, in which {} stands for a structure of some
+// hundred octets.
 const (
 	maxObjects  = 500_000
 	maxDocument = 64 << 20
@@ -102,7 +105,8 @@ func (f *folder) read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this version can read.
+// ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this
+// version can read.
 func ReadManifest(dir string) (*record.Manifest, error) {
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Usage, "check the name; a bundle is the folder that --out named", "bundle %s does not exist", dir)

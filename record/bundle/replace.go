@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -12,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolve returns the absolute path of the folder that dir names, through symbolic links if it exists.
+// resolve returns the absolute path of the folder that dir names, through symbolic links if it
+// exists.
 func resolve(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -24,7 +27,8 @@ func resolve(dir string) (string, error) {
 	return absolute, nil
 }
 
-// sibling returns a free name beside dir, on the same file system. It holds the process's number, for sweep.
+// sibling returns a free name beside dir, on the same file system. It holds the process's number,
+// for sweep.
 func sibling(dir, purpose string) string {
 	name := fmt.Sprintf("%s%s-%d-%08x", siblingPrefix(dir), purpose, os.Getpid(), rand.Uint32())
 	return filepath.Join(filepath.Dir(dir), name)
@@ -32,8 +36,9 @@ func sibling(dir, purpose string) string {
 
 func siblingPrefix(dir string) string { return "." + filepath.Base(dir) + ".weir-" }
 
-// replace moves partial to dir. What is there already, a bundle or an empty folder, is exchanged with it in one step where
-// the file system can do that, otherwise moved aside first and put back if the second step goes wrong.
+// replace moves partial to dir. What is there already, a bundle or an empty folder, is exchanged
+// with it in one step where the file system can do that, otherwise moved aside first and put back
+// if the second step goes wrong.
 func replace(dir, partial string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return os.Rename(partial, dir)
@@ -55,7 +60,8 @@ func replace(dir, partial string) error {
 	return os.RemoveAll(aside)
 }
 
-// sweep removes what earlier writers of dir left beside it when they were killed. Folders of living processes stay.
+// sweep removes what earlier writers of dir left beside it when they were killed. Folders of living
+// processes stay.
 func sweep(dir string) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {

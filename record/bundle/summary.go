@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -8,7 +10,8 @@ import (
 // FormatSummary is the version of the summary document.
 const FormatSummary = "weir-summary/1"
 
-// Summary is the JSON document of a bundle: what --format json prints. Fields may be added to it under the same version.
+// Summary is the JSON document of a bundle: what --format json prints. Fields may be added to it
+// under the same version.
 type Summary struct {
 	Format   string           `json:"format"`
 	Manifest record.Manifest  `json:"manifest"`

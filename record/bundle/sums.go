@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -43,7 +45,8 @@ func readSums(text []byte) (sums, error) {
 	}
 }
 
-// check compares a file's content with its sum. Parsers get only what passed: damage that they would choke on is found here.
+// check compares a file's content with its sum. Parsers get only what passed: damage that they
+// would choke on is found here.
 func (s sums) check(name string, content []byte) error {
 	have := sha256.Sum256(content)
 	if s[name] != hex.EncodeToString(have[:]) {

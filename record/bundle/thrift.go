@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -6,8 +8,9 @@ import (
 	"fmt"
 )
 
-// Footer and page headers of Parquet are Thrift structures in the compact protocol, and the library's decoder makes a list as long as
-// its head says, and then reads it. measure walks a structure first, so that nothing is decoded whose lengths do not fit.
+// Footer and page headers of Parquet are Thrift structures in the compact protocol, and the
+// library's decoder makes a list as long as its head says, and then reads it. measure walks a
+// structure first, so that nothing is decoded whose lengths do not fit.
 const (
 	thriftBool, thriftFalse, thriftByte   = 1, 2, 3
 	thriftDouble, thriftBinary            = 7, 8
@@ -22,7 +25,8 @@ type thriftWalk struct {
 	elements int    // of lists and maps that may still come
 }
 
-// measure returns how long the structure is that text begins with. All its lists together may have elements entries.
+// measure returns how long the structure is that text begins with. All its lists together may have
+// elements entries.
 func measure(text []byte, elements int) (int, error) {
 	w := thriftWalk{text, elements}
 	if err := w.structure(thriftLevels); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bundle
 
 import (
@@ -20,8 +22,9 @@ import (
 	"weir/record/report"
 )
 
-// Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then replaced as a whole.
-// The manifest's format is set to [record.FormatBundle]. After an error dir is what it was before.
+// Write writes the bundle to dir, which must not exist, be empty or hold a bundle, which is then
+// replaced as a whole. The manifest's format is set to [record.FormatBundle]. After an error dir is
+// what it was before.
 func Write(dir string, b *record.Bundle) error {
 	dir, err := resolve(dir)
 	if err != nil {
@@ -131,7 +134,8 @@ func writeAll(dir string, b *record.Bundle) error {
 	return nil
 }
 
-// errNotDrawn says that a figure cannot be drawn, which the report says in its place and which must not cost the bundle.
+// errNotDrawn says that a figure cannot be drawn, which the report says in its place and which must
+// not cost the bundle.
 var errNotDrawn = errors.New("figure cannot be drawn")
 
 // drawn draws into memory first, so that an error of the figure can be told from one of the disk.
@@ -146,7 +150,8 @@ func drawn(draw func(io.Writer, record.Figure) error, f record.Figure) func(io.W
 	}
 }
 
-// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk. It returns the SHA-256 sum.
+// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk. It
+// returns the SHA-256 sum.
 func writeFile(path string, write func(io.Writer) error) (sum string, err error) {
 	file, err := os.Create(path)
 	if err != nil {
@@ -164,7 +169,8 @@ func writeFile(path string, write func(io.Writer) error) (sum string, err error)
 	return hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// writeJSON writes a document with indentation, and without the escapes that only matter inside HTML.
+// writeJSON writes a document with indentation, and without the escapes that only matter inside
+// HTML.
 func writeJSON(w io.Writer, document any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

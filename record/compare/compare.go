@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package compare says what differs between two bundles, and whether chance explains it.
 //
-// Every quantity that both measured is compared by Welch's t test. Many comparisons at once find differences by chance
-// alone, so significance is judged after Holm's correction over all of them.
+// Every quantity that both measured is compared by Welch's t test. Many comparisons at once find
+// differences by chance alone, so significance is judged after Holm's correction over all of them.
 package compare
 
 import (
@@ -34,7 +36,8 @@ type Row struct {
 	A          stats.Estimate   `json:"a"`
 	B          stats.Estimate   `json:"b"`
 	Difference stats.Difference `json:"difference"` // second minus first, zero unless Side is Both
-	// Adjusted is P after Holm's correction; nil where one side has fewer than two valid repetitions.
+	// Adjusted is P after Holm's correction; nil where one side has fewer than two valid
+	// repetitions.
 	Adjusted *float64 `json:"adjusted_p,omitempty"`
 	// Significant says that Adjusted is below 5 %.
 	Significant bool `json:"significant"`
@@ -46,8 +49,9 @@ type Result struct {
 	Rows []Row           `json:"rows"`
 }
 
-// Compare compares all quantities of two bundles. Quantities whose labels, subject, metric or unit differ are not the same
-// one. A quantity with no valid repetition counts as missing on that side; missing on both, it is left out.
+// Compare compares all quantities of two bundles. Quantities whose labels, subject, metric or unit
+// differ are not the same one. A quantity with no valid repetition counts as missing on that side;
+// missing on both, it is left out.
 func Compare(a, b *record.Bundle) Result {
 	first, second := byKey(a.Samples), byKey(b.Samples)
 	result := Result{A: a.Manifest, B: b.Manifest}
@@ -114,8 +118,8 @@ func correct(rows []Row) {
 	}
 }
 
-// Differing returns the rows that are worth reading: significant ones, those that one side lacks, and those that differ but
-// have too few repetitions to judge.
+// Differing returns the rows that are worth reading: significant ones, those that one side lacks,
+// and those that differ but have too few repetitions to judge.
 func (r Result) Differing() []Row {
 	var rows []Row
 	for _, row := range r.Rows {
@@ -142,7 +146,8 @@ func (r Result) All() record.Table {
 	return t
 }
 
-// Table writes the differing rows for people; its note counts what was compared and what does not differ.
+// Table writes the differing rows for people; its note counts what was compared and what does not
+// differ.
 func (r Result) Table() record.Table {
 	rows := r.Differing()
 	both, significant := 0, 0

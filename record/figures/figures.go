@@ -1,5 +1,8 @@
-// Package figures makes the figures that every bundle can have: time series from its points and cumulative distributions
-// from its histograms. Figures that answer a question come from whoever made the bundle.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package figures makes the figures that every bundle can have: time series from its points and
+// cumulative distributions from its histograms. Figures that answer a question come from whoever
+// made the bundle.
 package figures
 
 import (
@@ -21,9 +24,9 @@ const (
 	spread = 20
 )
 
-// All returns the bundle's own figures, then time lines and distributions unless it has figures of these kinds itself.
-// At most limit time lines and limit distributions are made; omitted says how many there would be beyond that. Names are
-// made fit for files, and unique.
+// All returns the bundle's own figures, then time lines and distributions unless it has figures of
+// these kinds itself. At most limit time lines and limit distributions are made; omitted says how
+// many there would be beyond that. Names are made fit for files, and unique.
 func All(b *record.Bundle, limit int) (all []record.Figure, omitted int) {
 	all = slices.Clone(b.Figures)
 	has := func(kind record.FigureKind) bool {
@@ -97,8 +100,9 @@ func valid(points []record.Point, samples []record.Sample) []record.Point {
 	return kept
 }
 
-// TimeLines returns a figure per metric and labels, of the first repetition that has points, with a curve per subject.
-// Of several attempts at it the last one is taken, since an attempt is only made where the one before was rejected.
+// TimeLines returns a figure per metric and labels, of the first repetition that has points, with a
+// curve per subject. Of several attempts at it the last one is taken, since an attempt is only made
+// where the one before was rejected.
 func TimeLines(points []record.Point) []record.Figure {
 	type run struct{ repetition, attempt int }
 	chosen := map[summary.Key]run{}
@@ -132,8 +136,8 @@ func TimeLines(points []record.Point) []record.Figure {
 	return figures
 }
 
-// keyer makes the key of the figure that a point belongs to. Points mostly follow others of their series, and a series may
-// have millions, so it remembers the last one.
+// keyer makes the key of the figure that a point belongs to. Points mostly follow others of their
+// series, and a series may have millions, so it remembers the last one.
 type keyer struct {
 	last record.Point
 	key  summary.Key
@@ -178,7 +182,8 @@ func (t *timeLine) figure() record.Figure {
 	return f
 }
 
-// Distributions returns figures per subject and metric with a curve per set of labels, of all valid repetitions together.
+// Distributions returns figures per subject and metric with a curve per set of labels, of all valid
+// repetitions together.
 func Distributions(distributions []record.Distribution) []record.Figure {
 	merged := map[summary.Key]*record.Distribution{}
 	for _, d := range distributions {

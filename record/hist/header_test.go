@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package hist_test
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/record/hist"
 )
 
-// The header compiled for the host: reads values, prints their bucket in a full array and in one of 1024.
+// The header compiled for the host: reads values, prints their bucket in a full array and in one of
+// 1024.
 const headerProgram = `
 #include <linux/types.h>
 #include <stdio.h>

@@ -1,10 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hist is a log-linear histogram of non-negative integers with exact merging.
 //
-// Every power of two is divided into 2^SubBits equal buckets, so a value is known to within 1/2^SubBits of itself; counts,
-// sum, minimum and maximum are exact, and merging two histograms equals recording into one. The BPF data planes fill
-// arrays with the same bucket boundaries (bpf/histogram.h); [FromCounts] imports them.
+// Every power of two is divided into 2^SubBits equal buckets, so a value is known to within
+// 1/2^SubBits of itself; counts, sum, minimum and maximum are exact, and merging two histograms
+// equals recording into one. The BPF data planes fill arrays with the same bucket boundaries
+// (bpf/histogram.h); [FromCounts] imports them.
 //
-// The sum stops at the largest 64-bit number instead of wrapping, so the mean of huge values is then too small.
+// The sum stops at the largest 64-bit number instead of wrapping, so the mean of huge values is
+// then too small.
 package hist
 
 import (

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package hist
 
 import (
@@ -17,7 +19,8 @@ type document struct {
 	Buckets [][2]uint64 `json:"buckets"`
 }
 
-// MarshalJSON writes {"sub_bits":5,"count":...,"sum":...,"min":...,"max":...,"buckets":[[index,count],...]}.
+// MarshalJSON writes
+// {"sub_bits":5,"count":...,"sum":...,"min":...,"max":...,"buckets":[[index,count],...]}.
 func (h *Histogram) MarshalJSON() ([]byte, error) {
 	d := document{SubBits: SubBits, Count: h.Count(), Sum: h.Sum(), Min: h.Min(), Max: h.Max(), Buckets: [][2]uint64{}}
 	for i, n := range h.All() {
@@ -26,7 +29,8 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes and refuses a document that no recording could have made.
+// UnmarshalJSON reads what MarshalJSON writes and refuses a document that no recording could have
+// made.
 func (h *Histogram) UnmarshalJSON(text []byte) error {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -46,8 +50,8 @@ func (h *Histogram) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// FromBuckets makes a histogram from [index, count] pairs in order of index, and checks that they, the extremes and the sum
-// can belong together.
+// FromBuckets makes a histogram from [index, count] pairs in order of index, and checks that they,
+// the extremes and the sum can belong together.
 func FromBuckets(pairs [][2]uint64, low, high, sum uint64) (*Histogram, error) {
 	if len(pairs) == 0 {
 		if low != 0 || high != 0 || sum != 0 {
@@ -76,7 +80,8 @@ func FromBuckets(pairs [][2]uint64, low, high, sum uint64) (*Histogram, error) {
 	return h, h.check(int(pairs[0][0]), int(next-1))
 }
 
-// check compares the extremes with the outermost buckets that hold values. The top bucket may be an open one.
+// check compares the extremes with the outermost buckets that hold values. The top bucket may be an
+// open one.
 func (h *Histogram) check(first, last int) error {
 	minimum, maximum := Index(h.min), Index(h.max)
 	fits := minimum == first || (first == last && minimum > first)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package hist
 
 import (
@@ -60,10 +62,11 @@ func (h *Histogram) All() iter.Seq2[int, uint64] {
 	}
 }
 
-// Quantile returns the value at or below which the share q of all values lies: the value of rank ceil(q·Count), as the
-// oracle of a sorted list would give it, interpolated inside its bucket. It lies in the same bucket as the true value, so
-// it is off by less than 1/32 of it, and it is exact below 64, at q = 0 (the minimum) and at q = 1 (the maximum).
-// An empty histogram gives 0; q is clamped to 0..1.
+// Quantile returns the value at or below which the share q of all values lies: the value of rank
+// ceil(q·Count), as the oracle of a sorted list would give it, interpolated inside its bucket. It
+// lies in the same bucket as the true value, so it is off by less than 1/32 of it, and it is exact
+// below 64, at q = 0 (the minimum) and at q = 1 (the maximum). An empty histogram gives 0; q is
+// clamped to 0..1.
 func (h *Histogram) Quantile(q float64) uint64 {
 	count := h.Count()
 	switch {
@@ -86,7 +89,8 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	return h.max
 }
 
-// rankOf returns ceil(q·count), forgiving what rounding adds: 0.07·100 is a little above 7 in floating point.
+// rankOf returns ceil(q·count), forgiving what rounding adds: 0.07·100 is a little above 7 in
+// floating point.
 func rankOf(q float64, count uint64) uint64 {
 	exact := q * float64(count)
 	if nearest := math.Round(exact); math.Abs(exact-nearest) <= 1e-12*exact {
@@ -101,8 +105,8 @@ func within(low, high, n, k uint64) uint64 {
 	return low + min(uint64(share*float64(high-low)+0.5), high-low)
 }
 
-// span returns a bucket's bounds, narrowed to the extremes. The topmost bucket ends at the maximum even where that lies
-// beyond it: an imported array puts all that is above its last bucket into it.
+// span returns a bucket's bounds, narrowed to the extremes. The topmost bucket ends at the maximum
+// even where that lies beyond it: an imported array puts all that is above its last bucket into it.
 func (h *Histogram) span(i int, top bool) (low, high uint64) {
 	low, high = Bounds(i)
 	if top {
@@ -117,8 +121,8 @@ type Step struct {
 	Share float64
 }
 
-// CDF returns the cumulative distribution at the upper bound of every bucket that holds values; the last step is the
-// maximum, with share 1. An empty histogram gives none.
+// CDF returns the cumulative distribution at the upper bound of every bucket that holds values; the
+// last step is the maximum, with share 1. An empty histogram gives none.
 func (h *Histogram) CDF() []Step {
 	var steps []Step
 	var below uint64
@@ -130,12 +134,14 @@ func (h *Histogram) CDF() []Step {
 	return steps
 }
 
-// FromCounts makes a histogram from an array indexed by [Index] and the exact minimum, maximum and sum of its values, as
-// the BPF data planes keep them. The array may be shorter than [Buckets]; its last bucket then also holds all values above
-// it, and quantiles that fall there are known only to lie between its lower bound and the maximum.
+// FromCounts makes a histogram from an array indexed by [Index] and the exact minimum, maximum and
+// sum of its values, as the BPF data planes keep them. The array may be shorter than [Buckets]; its
+// last bucket then also holds all values above it, and quantiles that fall there are known only to
+// lie between its lower bound and the maximum.
 //
-// An array that is read while it is being filled may be ahead of its extremes; these are then moved to the nearest values
-// that the outermost buckets allow. The only error is an array longer than Buckets.
+// An array that is read while it is being filled may be ahead of its extremes; these are then moved
+// to the nearest values that the outermost buckets allow. The only error is an array longer than
+// Buckets.
 func FromCounts(counts []uint64, low, high, sum uint64) (*Histogram, error) {
 	if len(counts) > Buckets {
 		return nil, fmt.Errorf("histogram of %d buckets: at most %d exist", len(counts), Buckets)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plot
 
 import (
@@ -41,7 +43,8 @@ func (a *axis) widen() {
 	}
 }
 
-// percent shows shares in percent: for an x axis, where a share is a parameter such as a loss probability.
+// percent shows shares in percent: for an x axis, where a share is a parameter such as a loss
+// probability.
 func (a *axis) percent() {
 	if a.unit == record.Share && !a.log {
 		a.factor, a.suffix = 0.01, "%"
@@ -93,7 +96,8 @@ func (a axis) step(low, high float64) float64 {
 	return 10 * power
 }
 
-// decades places ticks at powers of ten with small ones between, or at 1, 2 and 5 where the range is short.
+// decades places ticks at powers of ten with small ones between, or at 1, 2 and 5 where the range
+// is short.
 func (a axis) decades(low, high float64) []plot.Tick {
 	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	every := max(math.Ceil((last-first)/8), 1)

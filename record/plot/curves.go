@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plot
 
 import (
@@ -31,7 +33,8 @@ func (g gridLines) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// curves draws all curves of a view: references below measured lines, and above bars, which would hide them.
+// curves draws all curves of a view: references below measured lines, and above bars, which would
+// hide them.
 type curves struct{ view }
 
 // Plot implements plot.Plotter.
@@ -111,7 +114,8 @@ func (d curves) whisker(c draw.Canvas, y func(float64) vg.Length, at vg.Point, l
 	}
 }
 
-// segments returns the indices of visible points, split at gaps. Points that a log axis leaves out do not split.
+// segments returns the indices of visible points, split at gaps. Points that a log axis leaves out
+// do not split.
 func (d curves) segments(c record.Curve) [][]int {
 	var all [][]int
 	var current []int
@@ -130,7 +134,8 @@ func (d curves) segments(c record.Curve) [][]int {
 	return all
 }
 
-// thin keeps the first, the lowest, the highest and the last point of every stretch of a long line: what can be seen of it.
+// thin keeps the first, the lowest, the highest and the last point of every stretch of a long line:
+// what can be seen of it.
 func thin(points []vg.Point, limit int) []vg.Point {
 	if len(points) <= limit {
 		return points

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plot
 
 import (
@@ -76,8 +78,8 @@ func (v view) visible(c record.Curve, i int) bool {
 	return finite(x) && finite(y) && (!v.LogX || x > 0) && (!v.LogY || y > 0)
 }
 
-// heights are the values of point i that the y axis should cover. An interval may hide a quiet curve by being huge, so it
-// counts up to three times the value.
+// heights are the values of point i that the y axis should cover. An interval may hide a quiet
+// curve by being huge, so it counts up to three times the value.
 func (v view) heights(c record.Curve, i int) []float64 {
 	heights := []float64{c.Y[i]}
 	if c.High != nil && finite(c.High[i]) && finite(c.Low[i]) {
@@ -91,7 +93,8 @@ func (v view) heights(c record.Curve, i int) []float64 {
 	return heights
 }
 
-// bottom starts a linear axis at zero, so that heights can be compared, and a log axis a little below the lowest value.
+// bottom starts a linear axis at zero, so that heights can be compared, and a log axis a little
+// below the lowest value.
 func (v view) bottom(low float64) float64 {
 	switch {
 	case v.LogY:
@@ -175,7 +178,8 @@ func (v view) setAxis(a *plot.Axis, from axis, log, ticks bool) {
 	}
 }
 
-// fitNames shortens category names to the room there is, and leaves some out if there are very many.
+// fitNames shortens category names to the room there is, and leaves some out if there are very
+// many.
 func (v view) fitNames(p *plot.Plot, area draw.Canvas) {
 	room := (area.Max.X - area.Min.X - 50) / vg.Length(len(v.x.names))
 	every := 1

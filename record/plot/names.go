@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plot
 
 import (
@@ -17,7 +19,8 @@ const (
 	nameLimit  = 150 * vg.Length(1)
 )
 
-// names are the labels at the right of the plot: each beside the end of its curve where there is room.
+// names are the labels at the right of the plot: each beside the end of its curve where there is
+// room.
 type names struct {
 	view
 	texts []string
@@ -98,8 +101,8 @@ func (n names) swatch(c draw.Canvas, item placed, left vg.Length) {
 	}
 }
 
-// spread moves names apart so that none covers another, keeping their order from top to bottom. It returns the room that
-// each then has.
+// spread moves names apart so that none covers another, keeping their order from top to bottom. It
+// returns the room that each then has.
 func spread(list []placed, bottom, top vg.Length) (step vg.Length) {
 	slices.SortStableFunc(list, func(a, b placed) int {
 		switch {

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plot draws figures as SVG and PNG.
 //
-// Colours are told apart by people with any kind of colour vision (Okabe and Ito), and every curve also has its own marker
-// and its name beside it. Values that are not finite are gaps; a log axis leaves out what is not positive. SVG text is
-// text, in Liberation Sans or a font with its widths.
+// Colours are told apart by people with any kind of colour vision (Okabe and Ito), and every curve
+// also has its own marker and its name beside it. Values that are not finite are gaps; a log axis
+// leaves out what is not positive. SVG text is text, in Liberation Sans or a font with its widths.
 package plot
 
 import (
@@ -41,7 +43,8 @@ func SVG(w io.Writer, f record.Figure) error {
 	return err
 }
 
-// finish names the drawing for screen readers, gives its text fonts to fall back on and takes the generator's comment out.
+// finish names the drawing for screen readers, gives its text fonts to fall back on and takes the
+// generator's comment out.
 func finish(svg []byte, f record.Figure) []byte {
 	var title bytes.Buffer
 	title.WriteString("<title>")

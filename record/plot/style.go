@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plot
 
 import (
@@ -46,7 +48,8 @@ type style struct {
 	dash   []vg.Length // nil: solid
 }
 
-// glyph is the marker of a point: for a reference a wide ring, which stays visible around what was measured there.
+// glyph is the marker of a point: for a reference a wide ring, which stays visible around what was
+// measured there.
 func (s style) glyph(reference bool) draw.GlyphStyle {
 	if reference {
 		return draw.GlyphStyle{Color: s.color, Radius: 5.2, Shape: draw.RingGlyph{}}
@@ -54,8 +57,9 @@ func (s style) glyph(reference bool) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: s.marker}
 }
 
-// styles gives measured curves one colour and marker each. A reference is dashed, in the colour of the measured curve whose
-// name its own begins with, otherwise grey. Past the palette the colours repeat, dashed.
+// styles gives measured curves one colour and marker each. A reference is dashed, in the colour of
+// the measured curve whose name its own begins with, otherwise grey. Past the palette the colours
+// repeat, dashed.
 func styles(curves []record.Curve) []style {
 	list := make([]style, len(curves))
 	next := 0
@@ -104,7 +108,8 @@ func letters(size vg.Length, clr color.Color, bold bool) text.Style {
 	return text.Style{Color: clr, Font: face, XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: text.Plain{Fonts: font.DefaultCache}}
 }
 
-// clean replaces control characters, which no font has, and cuts text that is too wide off with an ellipsis.
+// clean replaces control characters, which no font has, and cuts text that is too wide off with an
+// ellipsis.
 func clean(s string, sty text.Style, limit vg.Length) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package report
 
 import (
@@ -40,7 +42,8 @@ func shell(command []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// rejected lists the attempts that did not count, each once, with the reason; more says how many others there are.
+// rejected lists the attempts that did not count, each once, with the reason; more says how many
+// others there are.
 func rejected(samples []record.Sample) (list []string, more int) {
 	type attempt struct {
 		labels, reason string
@@ -88,7 +91,8 @@ func proofs(all []record.Proof) (list []string, more int) {
 	return list, 0
 }
 
-// values is a figure as a table, for those who cannot see it; nil where it has too many points for a reader.
+// values is a figure as a table, for those who cannot see it; nil where it has too many points for
+// a reader.
 func values(f record.Figure) *record.Table {
 	table := record.Table{Title: "Values of this figure", Columns: []string{"curve", cmp.Or(f.XLabel, "x"), cmp.Or(f.YLabel, "y"), "95 % interval"}}
 	for _, c := range f.Curves {

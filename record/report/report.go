@@ -1,5 +1,8 @@
-// Package report renders a bundle as one HTML page that opens offline: no script, no reference to the network, drawings
-// inside. A content security policy in the page forbids all else, and every text that comes from a person is escaped.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report renders a bundle as one HTML page that opens offline: no script, no reference to
+// the network, drawings inside. A content security policy in the page forbids all else, and every
+// text that comes from a person is escaped.
 package report
 
 import (

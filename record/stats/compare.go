@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package stats
 
 import (
@@ -7,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Difference is how far the means of two independent sets lie apart: second minus first, in the unit of the values.
-// Low, High (95 %, Welch) and P are nil where a set has fewer than two values.
+// Difference is how far the means of two independent sets lie apart: second minus first, in the
+// unit of the values. Low, High (95 %, Welch) and P are nil where a set has fewer than two values.
 type Difference struct {
 	Value       float64  `json:"value"`
 	Low         *float64 `json:"low,omitempty"`
@@ -17,8 +19,9 @@ type Difference struct {
 	Significant bool     `json:"significant"` // P below 5 %, for this one comparison
 }
 
-// Welch compares the means of two independent sets with Welch's t test, which does not ask for equal variances.
-// Two sets without any spread differ significantly if they are not equal. An empty set gives the zero Difference.
+// Welch compares the means of two independent sets with Welch's t test, which does not ask for
+// equal variances. Two sets without any spread differ significantly if they are not equal. An empty
+// set gives the zero Difference.
 func Welch(a, b []float64) Difference {
 	if len(a) == 0 || len(b) == 0 {
 		return Difference{}
@@ -57,7 +60,8 @@ func sampleOf(values []float64) sample {
 	return sample{mean: mean, square: variance / n, n: n}
 }
 
-// satterthwaite returns the degrees of freedom of x.mean − factor·y.mean. Not both may be without spread.
+// satterthwaite returns the degrees of freedom of x.mean − factor·y.mean. Not both may be without
+// spread.
 func satterthwaite(x, y sample, factor float64) float64 {
 	u, v := x.square, factor*factor*y.square
 	total := u + v
@@ -65,8 +69,8 @@ func satterthwaite(x, y sample, factor float64) float64 {
 	return 1 / (u*u/(x.n-1) + v*v/(y.n-1))
 }
 
-// RatioEstimate is the ratio of two means with its uncertainty: "goodput with 1 % loss over goodput without".
-// Low and High are nil where the interval does not exist: see [Ratio].
+// RatioEstimate is the ratio of two means with its uncertainty: "goodput with 1 % loss over goodput
+// without". Low and High are nil where the interval does not exist: see [Ratio].
 type RatioEstimate struct {
 	N     int      `json:"n"`
 	BaseN int      `json:"base_n"`
@@ -75,11 +79,11 @@ type RatioEstimate struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-// Ratio estimates mean(values)/mean(base) of two independent sets, with Fieller's 95 % interval and Satterthwaite's degrees
-// of freedom. ok is false where a set is empty or the mean of base is 0.
+// Ratio estimates mean(values)/mean(base) of two independent sets, with Fieller's 95 % interval and
+// Satterthwaite's degrees of freedom. ok is false where a set is empty or the mean of base is 0.
 //
-// There is no interval where a set has fewer than two values, and where the base is not significantly different from 0:
-// the ratio is then not bounded by the data.
+// There is no interval where a set has fewer than two values, and where the base is not
+// significantly different from 0: the ratio is then not bounded by the data.
 func Ratio(values, base []float64) (r RatioEstimate, ok bool) {
 	r = RatioEstimate{N: len(values), BaseN: len(base)}
 	if r.N == 0 || r.BaseN == 0 {
@@ -115,8 +119,9 @@ func fieller(x, y sample) (low, high *float64) {
 	return pointer((ratio - half) / (1 - g)), pointer((ratio + half) / (1 - g))
 }
 
-// Holm adjusts the p values of several comparisons made at once, so that calling those below 5 % significant is wrong
-// with at most 5 % chance for the whole family (Holm 1979). The result is in the order of p.
+// Holm adjusts the p values of several comparisons made at once, so that calling those below 5 %
+// significant is wrong with at most 5 % chance for the whole family (Holm 1979). The result is in
+// the order of p.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

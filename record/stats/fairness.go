@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package stats
 
 import "math"
 
-// Jain returns Jain's fairness index of what each flow got: 1 where all got the same, 1/n where one got everything
-// (Jain, Chiu, Hawe 1984: (Σx)² / (n·Σx²)). Values must not be negative. All zero is fair: 1. No values give 0.
+// Jain returns Jain's fairness index of what each flow got: 1 where all got the same, 1/n where one
+// got everything (Jain, Chiu, Hawe 1984: (Σx)² / (n·Σx²)). Values must not be negative. All zero is
+// fair: 1. No values give 0.
 func Jain(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -24,9 +27,10 @@ func Jain(values []float64) float64 {
 	return sum * sum / (float64(len(values)) * squares)
 }
 
-// Harm returns the harm that contention does to a metric where more is better, such as goodput: the share of what a flow
-// got alone that it lost (Ware et al., "Beyond Jain's Fairness Index", HotNets 2019, section 4). 0 is no harm, 1 is
-// starvation; below 0 the flow did better in company. Nothing alone gives 0.
+// Harm returns the harm that contention does to a metric where more is better, such as goodput: the
+// share of what a flow got alone that it lost (Ware et al., "Beyond Jain's Fairness Index", HotNets
+// 2019, section 4). 0 is no harm, 1 is starvation; below 0 the flow did better in company. Nothing
+// alone gives 0.
 func Harm(solo, contended float64) float64 {
 	if solo == 0 {
 		return 0
@@ -34,7 +38,8 @@ func Harm(solo, contended float64) float64 {
 	return (solo - contended) / solo
 }
 
-// HarmLess is Harm for a metric where less is better, such as delay or loss: (contended − solo) / contended.
+// HarmLess is Harm for a metric where less is better, such as delay or loss: (contended − solo) /
+// contended.
 func HarmLess(solo, contended float64) float64 {
 	if contended == 0 {
 		return 0

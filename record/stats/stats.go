@@ -1,7 +1,11 @@
-// Package stats turns repeated measurements into estimates with 95 % confidence intervals, and compares sets of them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stats turns repeated measurements into estimates with 95 % confidence intervals, and
+// compares sets of them.
 //
-// Intervals are Student-t intervals: they assume independent repetitions whose mean is roughly normal, and with three
-// repetitions they are wide. One repetition has no interval at all; the fields are then nil, never NaN.
+// Intervals are Student-t intervals: they assume independent repetitions whose mean is roughly
+// normal, and with three repetitions they are wide. One repetition has no interval at all; the
+// fields are then nil, never NaN.
 package stats
 
 import (
@@ -14,8 +18,9 @@ import (
 // Confidence is the level of every interval of this package.
 const Confidence = 0.95
 
-// Estimate is the mean of repeated measurements with its uncertainty, in the unit of the measurements.
-// Low, High (the 95 % interval of the mean) and StdDev (of a single measurement) are nil below two repetitions.
+// Estimate is the mean of repeated measurements with its uncertainty, in the unit of the
+// measurements. Low, High (the 95 % interval of the mean) and StdDev (of a single measurement) are
+// nil below two repetitions.
 type Estimate struct {
 	N      int      `json:"n"`
 	Mean   float64  `json:"mean"`
@@ -40,7 +45,8 @@ func Of(values []float64) Estimate {
 	return e
 }
 
-// Interval returns the 95 % interval of the mean. Without one, ok is false and both bounds are the mean.
+// Interval returns the 95 % interval of the mean. Without one, ok is false and both bounds are the
+// mean.
 func (e Estimate) Interval() (low, high float64, ok bool) {
 	if e.Low == nil || e.High == nil {
 		return e.Mean, e.Mean, false
@@ -75,7 +81,8 @@ func quantileT(freedom float64) float64 {
 
 func pointer(v float64) *float64 { return &v }
 
-// GeoMean returns the geometric mean of positive values; ok is false if there are none or one is not positive.
+// GeoMean returns the geometric mean of positive values; ok is false if there are none or one is
+// not positive.
 func GeoMean(values []float64) (mean float64, ok bool) {
 	for _, v := range values {
 		if !(v > 0) {

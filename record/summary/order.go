@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package summary
 
 import (
@@ -11,8 +13,9 @@ import (
 	"weir/record"
 )
 
-// Compare orders the values of a label as a person would: quantities by their size ("1%" < "2%" < "10%", "500us" < "20ms",
-// "100 Mbit" < "1 Gbit"), then everything else with the numbers in it compared as numbers ("host2" < "host10").
+// Compare orders the values of a label as a person would: quantities by their size ("1%" < "2%" <
+// "10%", "500us" < "20ms", "100 Mbit" < "1 Gbit"), then everything else with the numbers in it
+// compared as numbers ("host2" < "host10").
 func Compare(a, b string) int {
 	x, isX := quantity(a)
 	y, isY := quantity(b)
@@ -89,7 +92,8 @@ func piece(s string) (head, rest string, numeric bool) {
 	return s[:end], s[end:], numeric
 }
 
-// CompareLabels orders sets of labels by their keys in alphabetical order, each by its value; a missing key comes first.
+// CompareLabels orders sets of labels by their keys in alphabetical order, each by its value; a
+// missing key comes first.
 func CompareLabels(a, b record.Labels) int {
 	keys := slices.Collect(maps.Keys(a))
 	for key := range b {

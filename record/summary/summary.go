@@ -1,7 +1,10 @@
-// Package summary condenses the samples of a bundle: one row with an estimate per labels, subject, metric and unit.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package summary condenses the samples of a bundle: one row with an estimate per labels, subject,
+// metric and unit.
 //
-// Samples that are not valid never enter an estimate; a row says how many there were. A value that is not finite counts
-// as not valid.
+// Samples that are not valid never enter an estimate; a row says how many there were. A value that
+// is not finite counts as not valid.
 package summary
 
 import (
@@ -31,7 +34,8 @@ type Row struct {
 // Key identifies a row.
 type Key string
 
-// KeyOf returns the key of a quantity. Two quantities have one key only if labels, subject, metric and unit are equal.
+// KeyOf returns the key of a quantity. Two quantities have one key only if labels, subject, metric
+// and unit are equal.
 func KeyOf(labels record.Labels, subject, metric string, unit record.Unit) Key {
 	var b strings.Builder
 	add := func(s string) {
@@ -49,8 +53,9 @@ func KeyOf(labels record.Labels, subject, metric string, unit record.Unit) Key {
 	return Key(b.String())
 }
 
-// Rows groups samples and estimates each group. The order is that of the labels (see [CompareLabels]), then of the subject,
-// the metric and the unit, whatever order the samples are in. A group without a valid sample gives a row with N = 0.
+// Rows groups samples and estimates each group. The order is that of the labels (see
+// [CompareLabels]), then of the subject, the metric and the unit, whatever order the samples are
+// in. A group without a valid sample gives a row with N = 0.
 func Rows(samples []record.Sample) []Row {
 	groups := map[Key]*group{}
 	for _, s := range samples {
@@ -110,7 +115,8 @@ func (g *group) estimate() Row {
 	return g.row
 }
 
-// Table writes rows for people: a column per label, then subject, metric, mean, 95 % interval and number of repetitions.
+// Table writes rows for people: a column per label, then subject, metric, mean, 95 % interval and
+// number of repetitions.
 func Table(title string, rows []Row) record.Table {
 	keys := labelKeys(rows)
 	table := record.Table{Title: title, Note: "Mean of all valid repetitions with its 95 % confidence interval (Student t)."}

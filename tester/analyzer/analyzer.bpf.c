@@ -3,23 +3,28 @@
 /*
  * The analyzer judges every stamped frame that arrives at a device.
  *
- * A frame is stamped if it is a UDP datagram whose last 18 octets carry a possible time (within 388 days of now). A frame of
- * an announced stream whose UDP checksum is wrong is a payload error, one whose IPv4 header's is wrong a header error:
- * nothing in it can be trusted, so its sequence number is as good as lost. Any other frame of an announced stream has a sequence number s, compared with the next expected one:
+ * A frame is stamped if it is a UDP datagram whose last 18 octets carry a possible time (within 388
+ * days of now). A frame of an announced stream whose UDP checksum is wrong is a payload error, one
+ * whose IPv4 header's is wrong a header error: nothing in it can be trusted, so its sequence number
+ * is as good as lost. Any other frame of an announced stream has a sequence number s, compared with
+ * the next expected one:
  *
  *      |<----- window: the 128 blocks of 64 numbers up to the highest ----->|
  *   ---+----------------------------------+---+---------------+-------------+------+--------> s
  *  out of window      seen: duplicate      not seen: reordered            next    next + gap
  *                                          (was counted as lost)        in order    a loss, so far
  *
- * Stamps grow with the numbers. A frame with a lower number and a later stamp than the highest one is neither late nor a
- * copy: its sender began anew, or there are two of them, or the highest number was false (begin_again in judge.h).
+ * Stamps grow with the numbers. A frame with a lower number and a later stamp than the highest one
+ * is neither late nor a copy: its sender began anew, or there are two of them, or the highest
+ * number was false (begin_again in judge.h).
  *
- * The extent of a reordered frame (RFC 4737 section 4.2.1) is its distance, in unique frames, to the earliest arrival with a
- * larger number. That one raised the highest number when it came, a "record"; records arrive in the order of their numbers,
- * so it is the record with the smallest number above s, found by a search in the window's record bits.
+ * The extent of a reordered frame (RFC 4737 section 4.2.1) is its distance, in unique frames, to
+ * the earliest arrival with a larger number. That one raised the highest number when it came, a
+ * "record"; records arrive in the order of their numbers, so it is the record with the smallest
+ * number above s, found by a search in the window's record bits.
  *
- * A device with one queue has one NAPI context, which is the only writer. With several, a spin lock per stream orders them.
+ * A device with one queue has one NAPI context, which is the only writer. With several, a spin lock
+ * per stream orders them.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -148,8 +153,8 @@ static __always_inline void emit(struct captured *frame)
 }
 
 /*
- * record - keeps the frame in the ring, and captures it if it is in error or close to one that was. A function of its own, so
- * that the verifier does not look at it once per reason.
+ * record - keeps the frame in the ring, and captures it if it is in error or close to one that was.
+ * A function of its own, so that the verifier does not look at it once per reason.
  */
 __noinline int record(struct xdp_md *ctx, const struct stamp *s, enum reason reason, __u64 now, __u32 length)
 {
@@ -192,8 +197,9 @@ __noinline int record(struct xdp_md *ctx, const struct stamp *s, enum reason rea
 }
 
 /*
- * wipe - sets a stream's whole window to "nothing has arrived" (0), or to "everything has" (~0): then a late frame is a
- * duplicate too many and not a loss too few. A function of its own, so that the verifier looks at it once.
+ * wipe - sets a stream's whole window to "nothing has arrived" (0), or to "everything has" (~0):
+ * then a late frame is a duplicate too many and not a loss too few. A function of its own, so that
+ * the verifier looks at it once.
  */
 __noinline int wipe(__u32 key, __u64 seen)
 {

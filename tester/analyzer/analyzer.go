@@ -1,16 +1,24 @@
-// Package analyzer judges every tester frame that arrives at a device, per stream and exactly, in an XDP program.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package analyzer judges every tester frame that arrives at a device, per stream and exactly, in
+// an XDP program.
 //
 // What bites:
-//   - The program needs native XDP and takes the device's only XDP place for as long as the analyzer is open.
-//   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set; all else is passed on.
-//   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts what came before as lost.
-//   - A frame whose UDP checksum is wrong counts as received and as a payload error, and its sequence number as lost. An
-//     IPv4 frame with the checksum 0 carries none and is not checked. A wrong IPv4 header checksum is a header error.
-//   - Loss behind the last frame that arrived cannot be seen here: compare with the generator's account.
-//   - An out-of-window frame is in Received alone: whatever its number, it came too late to count (RFC 7680's threshold). The
-//     window is the last 128 blocks of 64 sequence numbers.
-//   - With Options.Relative delays are above the smallest one, and known to 1/32 of themselves unless the first 16 frames
-//     took much longer than the fastest (Counts.DelayBlur).
+//   - The program needs native XDP and takes the device's only XDP place for as long as the
+//     analyzer is open.
+//   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set;
+//     all else is passed on.
+//   - Sequence numbers start at 0: an analyzer attached in the middle of a stream counts what came
+//     before as lost.
+//   - A frame whose UDP checksum is wrong counts as received and as a payload error, and its
+//     sequence number as lost. An IPv4 frame with the checksum 0 carries none and is not checked. A
+//     wrong IPv4 header checksum is a header error.
+//   - Loss behind the last frame that arrived cannot be seen here: compare with the generator's
+//     account.
+//   - An out-of-window frame is in Received alone: whatever its number, it came too late to count
+//     (RFC 7680's threshold). The window is the last 128 blocks of 64 sequence numbers.
+//   - With Options.Relative delays are above the smallest one, and known to 1/32 of themselves
+//     unless the first 16 frames took much longer than the fastest (Counts.DelayBlur).
 package analyzer
 
 import (
@@ -43,11 +51,13 @@ type Options struct {
 	Streams []uint16 // the identifiers to judge; frames of others are counted as unknown
 	Pass    bool     // hand judged frames on to the stack or to what the device belongs to
 	Capture bool     // keep frames around errors, at some cost per frame
-	// Relative is for senders with another clock: the delays of each stream count from its smallest one.
+	// Relative is for senders with another clock: the delays of each stream count from its smallest
+	// one.
 	Relative bool
 }
 
-// Analyzer is attached to one device. Snapshot and Captured are safe for concurrent use, until Close.
+// Analyzer is attached to one device. Snapshot and Captured are safe for concurrent use, until
+// Close.
 type Analyzer struct {
 	streams  []uint16 // by slot
 	relative bool
@@ -57,8 +67,8 @@ type Analyzer struct {
 	reader   *ringbuf.Reader
 }
 
-// Attach loads the analyzer and attaches it to a device of ns; a nil ns is the calling thread's own. The device's only XDP
-// program is the analyzer until Close or until this process ends.
+// Attach loads the analyzer and attaches it to a device of ns; a nil ns is the calling thread's
+// own. The device's only XDP program is the analyzer until Close or until this process ends.
 func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, error) {
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -96,7 +106,8 @@ func refusal(device string, err error) error {
 	return err
 }
 
-// load makes the maps and programs for the streams; parallel is for devices that may have more than one queue.
+// load makes the maps and programs for the streams; parallel is for devices that may have more than
+// one queue.
 func load(options Options, parallel bool) (*Analyzer, error) {
 	streams := slices.Clone(options.Streams)
 	slices.Sort(streams)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the analyzer's program and Go share. Times are CLOCK_MONOTONIC in ns unless said otherwise. */
+/*
+ * What the analyzer's program and Go share. Times are CLOCK_MONOTONIC in ns unless said otherwise.
+ */
 #ifndef WEIR_ANALYZER_H
 #define WEIR_ANALYZER_H
 
@@ -25,8 +27,8 @@ enum reason {
 };
 
 /*
- * stream_counts is one stream's account; tester.Counts says what each means. What every frame changes comes first: with
- * thousands of streams each line of cache counts.
+ * stream_counts is one stream's account; tester.Counts says what each means. What every frame
+ * changes comes first: with thousands of streams each line of cache counts.
  */
 struct stream_counts {
 	struct bpf_spin_lock lock;
@@ -69,8 +71,9 @@ struct window {
 };
 
 /*
- * time_bucket is one bucket of one stream's histograms of delay and |IPDV|. The map is ordered by bucket, then by stream: streams
- * that see the same delays share pages, which matters with thousands of them.
+ * time_bucket is one bucket of one stream's histograms of delay and |IPDV|. The map is ordered by
+ * bucket, then by stream: streams that see the same delays share pages, which matters with
+ * thousands of them.
  */
 struct time_bucket {
 	__u64 delay, variation;

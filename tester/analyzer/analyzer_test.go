@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analyzer
 
 import (
@@ -115,7 +117,8 @@ func (b *bench) tai() int64 {
 	return settings.Tai
 }
 
-// play injects frames of one stream, stamped so many ns apart, and returns what the oracle needs to know about them.
+// play injects frames of one stream, stamped so many ns apart, and returns what the oracle needs to
+// know about them.
 func (b *bench) play(template *frame.Template, slot int, sequences []uint64, apart uint64, corrupt func(int) bool) []arrival {
 	b.t.Helper()
 	var arrivals []arrival
@@ -180,7 +183,8 @@ func TestVectorsByHand(t *testing.T) {
 		{"RFC 4737", []uint64{0, 1, 2, 6, 7, 8, 9, 3, 4, 5, 10}, tester.Counts{Received: 11, Unique: 11, Reordered: 3, MaxExtent: 6, SequenceErrors: 4, HighestSequence: 10}},
 		{"a bit of all", []uint64{0, 1, 2, 4, 3, 3, 5, 7, 100, 99, 101, 20},
 			tester.Counts{Received: 12, Unique: 11, Duplicates: 1, Reordered: 3, MaxExtent: 3, Lost: 91, SequenceErrors: 7, HighestSequence: 101}},
-		// a copy of a late frame does not lengthen extents: duplicates are not counted among the arrivals
+		// a copy of a late frame does not lengthen extents: duplicates are not counted among the
+		// arrivals
 		{"duplicates between", []uint64{0, 3, 3, 3, 3, 1, 2}, tester.Counts{Received: 7, Unique: 4, Duplicates: 3, Reordered: 2, MaxExtent: 2, SequenceErrors: 6, HighestSequence: 3}},
 		{"edge of window", []uint64{window - 1, 0}, tester.Counts{Received: 2, Unique: 2, Reordered: 1, MaxExtent: 1, Lost: window - 2, SequenceErrors: 2, HighestSequence: window - 1}},
 		{"behind window", []uint64{window, 63, 64}, tester.Counts{Received: 3, Unique: 2, OutOfWindow: 1, Reordered: 1, MaxExtent: 1, Lost: window - 1, SequenceErrors: 3, HighestSequence: window}},
@@ -347,8 +351,9 @@ func TestPassAndCapture(t *testing.T) {
 	}
 }
 
-// captured injects frames of stream 7 with these sequence numbers and returns what was captured around the error. Every
-// processor keeps frames of its own, so it begins anew where the thread was moved to another one meanwhile.
+// captured injects frames of stream 7 with these sequence numbers and returns what was captured
+// around the error. Every processor keeps frames of its own, so it begins anew where the thread was
+// moved to another one meanwhile.
 func captured(t *testing.T, sequences []uint64) (*bench, []tester.CapturedFrame) {
 	t.Helper()
 	runtime.LockOSThread()

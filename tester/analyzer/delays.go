@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analyzer
 
 import (
@@ -10,13 +12,15 @@ import (
 // early is ANALYZER_EARLY.
 const early = 16
 
-// delays fills in what is known of a stream's delays. With two clocks they count from the smallest one, whatever the clocks'
-// difference: its histogram lies on both sides of a base that is close to the smallest delay,
+// delays fills in what is known of a stream's delays. With two clocks they count from the smallest
+// one, whatever the clocks' difference: its histogram lies on both sides of a base that is close to
+// the smallest delay,
 //
 //	smallest          base
 //	   |-- below[] ----|---- delay[] ------------>
 //
-// and is moved here, so that zero is the smallest delay. What lies above the base keeps its relative precision.
+// and is moved here, so that zero is the smallest delay. What lies above the base keeps its
+// relative precision.
 func delays(to *tester.Counts, c *analyzerStreamCounts, times *timeCounts, relative bool) (err error) {
 	if c.Timed == 0 {
 		return nil

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analyzer
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/tester/frame"
 )
 
-// sent is one frame as it is injected: its number, and when it was stamped, in frames of one sender from its start.
+// sent is one frame as it is injected: its number, and when it was stamped, in frames of one sender
+// from its start.
 type sent struct {
 	sequence uint64
 	at       int64
@@ -62,7 +65,8 @@ func each(list []sent, change func([]byte) []byte) []sent {
 	return list
 }
 
-// TestInjected puts in what is known and wants exactly that to be found. What a case does not name must be 0.
+// TestInjected puts in what is known and wants exactly that to be found. What a case does not name
+// must be 0.
 func TestInjected(t *testing.T) {
 	const n = 20
 	four, six := stream(7, false, 0), stream(7, true, 0)
@@ -132,7 +136,8 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// send injects the frames, with a sender's clock that is ahead, and returns the difference of arrival and stamp of each.
+// send injects the frames, with a sender's clock that is ahead, and returns the difference of
+// arrival and stamp of each.
 func (b *bench) send(template *frame.Template, slot int, frames []sent, ahead time.Duration, apart int64) (transits []int64) {
 	b.t.Helper()
 	for _, f := range frames {
@@ -149,7 +154,8 @@ func (b *bench) send(template *frame.Template, slot int, frames []sent, ahead ti
 	return transits
 }
 
-// TestDelaysOfTwoClocks wants the same delays whatever the sender's clock says: those above the smallest one.
+// TestDelaysOfTwoClocks wants the same delays whatever the sender's clock says: those above the
+// smallest one.
 func TestDelaysOfTwoClocks(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 3 * time.Millisecond, -3 * time.Millisecond, time.Hour, -time.Hour, 300 * 24 * time.Hour} {
 		b := newBench(t, Options{Streams: []uint16{7}, Relative: true}, false)

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a frame's sequence number and time mean for its stream; the drawing is in analyzer.bpf.c. No helpers: a lock is held. */
+/*
+ * What a frame's sequence number and time mean for its stream; the drawing is in analyzer.bpf.c. No
+ * helpers: a lock is held.
+ */
 #ifndef WEIR_ANALYZER_JUDGE_H
 #define WEIR_ANALYZER_JUDGE_H
 
-/* extent - distance in unique frames from the next one to the record with the smallest number above s. */
+/*
+ * extent - distance in unique frames from the next one to the record with the smallest number above
+ * s.
+ */
 static __always_inline __u64 extent(struct window *w, const struct stream_counts *c, __u64 s)
 {
 	__u64 block = s / 64, bits;
@@ -33,9 +39,10 @@ static __always_inline void advance(struct window *w, __u64 next, __u64 s)
 }
 
 /*
- * A frame that was sent after the one with the highest number and has a lower number: no path makes that. If the highest
- * number came alone, in the last frame, and this one fits what was expected before, that frame had a wrong number; otherwise
- * the sender began again, or there are two of them.
+ * A frame that was sent after the one with the highest number and has a lower number: no path makes
+ * that. If the highest number came alone, in the last frame, and this one fits what was expected
+ * before, that frame had a wrong number; otherwise the sender began again, or there are two of
+ * them.
  */
 static __always_inline int contradicts(const struct stream_counts *c, __u64 s, __u64 time)
 {
@@ -47,7 +54,10 @@ static __always_inline int misnumbered(const struct stream_counts *c, __u64 s)
 	return c->alone && s >= c->gap_from;
 }
 
-/* begin_again - sets the stream back to where the frame fits; wipe() has done the same to its window. */
+/*
+ * begin_again - sets the stream back to where the frame fits; wipe() has done the same to its
+ * window.
+ */
 static __always_inline enum reason begin_again(struct stream_counts *c, __u64 s)
 {
 	enum reason reason = REASON_RESTART;
@@ -66,7 +76,10 @@ static __always_inline enum reason begin_again(struct stream_counts *c, __u64 s)
 	return reason;
 }
 
-/* judge - accounts for the sequence number s; the reason tells what was found, REASON_CONTEXT that all is well. */
+/*
+ * judge - accounts for the sequence number s; the reason tells what was found, REASON_CONTEXT that
+ * all is well.
+ */
 static __always_inline enum reason judge(struct stream_counts *c, struct window *w, __u64 s, __u64 time, __u64 now)
 {
 	struct window_block *block = &w->blocks[s / 64 % ANALYZER_BLOCKS];
@@ -123,7 +136,10 @@ struct measured {
 	__u32 has_delay, is_below, has_variation;
 };
 
-/* clock - accounts for the time a unique frame took: transit may be negative where two clocks differ. */
+/*
+ * clock - accounts for the time a unique frame took: transit may be negative where two clocks
+ * differ.
+ */
 static __always_inline void clock(struct stream_counts *c, __s64 transit, struct measured *m, int relative)
 {
 	__u64 n = c->timed++;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analyzer
 
 import (
@@ -15,7 +17,8 @@ type arrival struct {
 	payload  uint64
 }
 
-// oracle judges a whole list of arrivals the slow way, from the definitions: it remembers everything.
+// oracle judges a whole list of arrivals the slow way, from the definitions: it remembers
+// everything.
 func oracle(arrivals []arrival) tester.Counts {
 	c := tester.Counts{Delay: &hist.Histogram{}, Variation: &hist.Histogram{}}
 	var first []uint64 // sequence numbers of first copies in the order of arrival

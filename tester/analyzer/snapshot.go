@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package analyzer
 
 import (
@@ -12,8 +14,9 @@ import (
 	"weir/tester"
 )
 
-// Snapshot returns what was counted so far, streams in the order of their identifiers. While frames arrive, the counters of
-// a stream may be a frame apart from each other; once they have stopped, everything is exact.
+// Snapshot returns what was counted so far, streams in the order of their identifiers. While frames
+// arrive, the counters of a stream may be a frame apart from each other; once they have stopped,
+// everything is exact.
 func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 	var analysis tester.Analysis
 	var ports []analyzerPortCounts

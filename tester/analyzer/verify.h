@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whether a datagram is what its sender made: its UDP checksum (RFC 768, RFC 8200 section 8.1), over all of its octets, and
- * the checksum of an IPv4 header (RFC 791 section 3.1), which every hop writes anew.
+ * Whether a datagram is what its sender made: its UDP checksum (RFC 768, RFC 8200 section 8.1),
+ * over all of its octets, and the checksum of an IPv4 header (RFC 791 section 3.1), which every hop
+ * writes anew.
  */
 #ifndef WEIR_ANALYZER_VERIFY_H
 #define WEIR_ANALYZER_VERIFY_H
@@ -9,7 +10,10 @@
 #define CHUNK 256
 #define CHUNKS 37 /* 37 * 256 > 9216 */
 
-/* SUM_WORDS - adds the 32-bit words of size octets at p if so many are asked for: the verifier wants to know each size. */
+/*
+ * SUM_WORDS - adds the 32-bit words of size octets at p if so many are asked for: the verifier
+ * wants to know each size.
+ */
 #define SUM_WORDS(size)                                        \
 	if (left & (size)) {                                   \
 		if (p + (size) > end)                          \
@@ -20,8 +24,9 @@
 	}
 
 /*
- * datagram_sum - ones' complement sum of `place >> 16` octets from offset `place & 0xffff`, in the CPU's byte order, in 32
- * bits; negative if they leave the linear part. A function of its own, so that the verifier looks at it once.
+ * datagram_sum - ones' complement sum of `place >> 16` octets from offset `place & 0xffff`, in the
+ * CPU's byte order, in 32 bits; negative if they leave the linear part. A function of its own, so
+ * that the verifier looks at it once.
  */
 __noinline __s64 datagram_sum(struct xdp_md *ctx, __u32 place)
 {

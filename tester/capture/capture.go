@@ -1,5 +1,8 @@
-// Package capture writes the frames around errors to pcapng files, which tshark and Wireshark read: each frame with its
-// time, its length, and a comment with the stream, the sequence number and what is wrong.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package capture writes the frames around errors to pcapng files, which tshark and Wireshark read:
+// each frame with its time, its length, and a comment with the stream, the sequence number and what
+// is wrong.
 package capture
 
 import (
@@ -15,8 +18,8 @@ import (
 	"weir/tester"
 )
 
-// Write writes the frames of one or more ports, each an interface of the file, in order of arrival. epoch is the wall-clock
-// time at which CLOCK_MONOTONIC was zero.
+// Write writes the frames of one or more ports, each an interface of the file, in order of arrival.
+// epoch is the wall-clock time at which CLOCK_MONOTONIC was zero.
 func Write(w io.Writer, epoch time.Time, ports map[string][]tester.CapturedFrame) error {
 	names := make([]string, 0, len(ports))
 	for name := range ports {

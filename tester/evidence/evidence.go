@@ -1,8 +1,11 @@
-// Package evidence turns the account of a tester run into a bundle: samples, distributions, time series, verdicts, tables
-// and figures. It is pure.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package evidence turns the account of a tester run into a bundle: samples, distributions, time
+// series, verdicts, tables and figures. It is pure.
 //
-// What will bite you: with clocks that are not known to be synchronised the delays are those above the smallest one and are
-// named relative_delay_*; no sample is then called a one-way delay, and an expectation about one is not measured.
+// What will bite you: with clocks that are not known to be synchronised the delays are those above
+// the smallest one and are named relative_delay_*; no sample is then called a one-way delay, and an
+// expectation about one is not measured.
 package evidence
 
 import (
@@ -12,7 +15,8 @@ import (
 	"weir/tester/spec"
 )
 
-// Bundle is the account as evidence. The manifest lacks what only the command knows: machine, version, command line.
+// Bundle is the account as evidence. The manifest lacks what only the command knows: machine,
+// version, command line.
 func Bundle(a session.Account, expect []spec.Expectation) record.Bundle {
 	b := record.Bundle{
 		Manifest: record.Manifest{
@@ -35,8 +39,8 @@ func Bundle(a session.Account, expect []spec.Expectation) record.Bundle {
 	return b
 }
 
-// Values are the metrics of a stream that could be measured, in base units, by the names of spec.Metrics and, for delays of
-// two clocks, relative_delay_*.
+// Values are the metrics of a stream that could be measured, in base units, by the names of
+// spec.Metrics and, for delays of two clocks, relative_delay_*.
 func Values(s session.Stream, clock session.Clock) map[string]float64 {
 	v := map[string]float64{}
 	if s.Sent != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package evidence_test
 
 import (
@@ -14,7 +16,8 @@ import (
 	"weir/tester/spec"
 )
 
-// account is one stream of which 1000 frames were sent at 1000 frame/s and 990 arrived, after 1 to 990 µs.
+// account is one stream of which 1000 frames were sent at 1000 frame/s and 990 arrived, after 1 to
+// 990 µs.
 func account(clock session.Clock) session.Account {
 	delay, variation := &hist.Histogram{}, &hist.Histogram{}
 	for i := range uint64(990) {

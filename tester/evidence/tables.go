@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package evidence
 
 import (
@@ -31,7 +33,8 @@ func Tables(a session.Account) []record.Table {
 	return tables
 }
 
-// Frames is the table of what was sent and what arrived; it is also the one that is redrawn while a run lasts.
+// Frames is the table of what was sent and what arrived; it is also the one that is redrawn while a
+// run lasts.
 func Frames(a session.Account) record.Table {
 	t := record.Table{
 		Title:   "Frames",

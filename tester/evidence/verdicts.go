@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package evidence
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/tester/spec"
 )
 
-// Verdicts compares the account with what was expected: one verdict for each expectation and stream that it speaks of. With
-// one end alone, what only the other one knows is left to the joined account.
+// Verdicts compares the account with what was expected: one verdict for each expectation and stream
+// that it speaks of. With one end alone, what only the other one knows is left to the joined
+// account.
 func Verdicts(a session.Account, expect []spec.Expectation) []record.Verdict {
 	var all []record.Verdict
 	for _, e := range expect {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -14,7 +16,8 @@ func fold(sum uint32) uint16 {
 	return uint16(sum)
 }
 
-// sum is the ones' complement sum of octets, the first of which is the high half of a word (RFC 1071).
+// sum is the ones' complement sum of octets, the first of which is the high half of a word (RFC
+// 1071).
 func sum(octets []byte) uint16 {
 	var total uint64
 	for ; len(octets) >= 2; octets = octets[2:] {

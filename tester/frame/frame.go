@@ -1,13 +1,16 @@
-// Package frame builds, stamps, changes and parses the tester's frames. It is pure: the senders copy what it makes, and the
-// tests compare what they sent with it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package frame builds, stamps, changes and parses the tester's frames. It is pure: the senders
+// copy what it makes, and the tests compare what they sent with it.
 //
-// A frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and a UDP datagram that fills the rest. Sizes include the FCS,
-// octets never do. A stamped payload is zeros and the 18-octet stamp at the very end; a static one is the stream's Payload,
-// repeated, or zeros.
+// A frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and a UDP datagram that fills the
+// rest. Sizes include the FCS, octets never do. A stamped payload is zeros and the 18-octet stamp
+// at the very end; a static one is the stream's Payload, repeated, or zeros.
 //
-// Checksums: a template carries the sums of all that stays the same, so that a sender adds only the stamp and the modified
-// fields (RFC 1071, RFC 1624). Every frame has a valid UDP checksum, IPv4 too. In ones' complement a datagram whose checksum
-// comes out as 0 carries 0xffff, because 0 says "none" (RFC 768).
+// Checksums: a template carries the sums of all that stays the same, so that a sender adds only the
+// stamp and the modified fields (RFC 1071, RFC 1624). Every frame has a valid UDP checksum, IPv4
+// too. In ones' complement a datagram whose checksum comes out as 0 carries 0xffff, because 0 says
+// "none" (RFC 768).
 package frame
 
 import (
@@ -31,8 +34,8 @@ const (
 	defaultTTL  = 64
 )
 
-// Template is what all frames of one stream and size have in common. Its octets carry valid checksums for a stamp of zeros
-// and fields that are not yet modified. It must not be changed.
+// Template is what all frames of one stream and size have in common. Its octets carry valid
+// checksums for a stamp of zeros and fields that are not yet modified. It must not be changed.
 type Template struct {
 	Size    int    // octets with the FCS
 	Octets  []byte // without it
@@ -41,8 +44,9 @@ type Template struct {
 	Network int // offset of the IP header
 	UDP     int // offset of the UDP header
 	IP6     bool
-	// NetworkSum and UDPSum are ones' complement sums, folded to 16 bits, of all that the IPv4 header checksum and the UDP
-	// checksum cover, with zeros for the checksum itself, the stamp and the modified bits.
+	// NetworkSum and UDPSum are ones' complement sums, folded to 16 bits, of all that the IPv4
+	// header checksum and the UDP checksum cover, with zeros for the checksum itself, the stamp and
+	// the modified bits.
 	NetworkSum, UDPSum uint16
 	Fields             []Field
 }
@@ -59,8 +63,8 @@ func HeaderSize(h tester.Header) int {
 	return size
 }
 
-// Smallest returns the smallest frame size, FCS included, that holds the headers and, if stamped, the stamp: 64 for untagged
-// IPv4, 68 with a tag, 84 and 88 for IPv6.
+// Smallest returns the smallest frame size, FCS included, that holds the headers and, if stamped,
+// the stamp: 64 for untagged IPv4, 68 with a tag, 84 and 88 for IPv6.
 func Smallest(h tester.Header, stamped bool) int {
 	size := HeaderSize(h) + tester.FCSSize
 	if stamped {
@@ -73,7 +77,8 @@ func Smallest(h tester.Header, stamped bool) int {
 	return max(size, smallest)
 }
 
-// Build makes the template of a stream's frames of the given size, FCS included. The stream must be valid: see Validate.
+// Build makes the template of a stream's frames of the given size, FCS included. The stream must be
+// valid: see Validate.
 func Build(s tester.Stream, size int) (*Template, error) {
 	if err := validate(s, []int{size}); err != nil {
 		return nil, err
@@ -152,8 +157,9 @@ func (t *Template) PayloadSize() int { return len(t.Octets) - t.UDP - udpSize }
 // WireSize is the octets the frame occupies on the wire: FCS, preamble and gap included.
 func (t *Template) WireSize() int { return t.Size + tester.WireOverhead }
 
-// Fill makes frame number n of the stream, counted from 0, in dst, and returns it. dst must hold len(t.Octets) octets and may
-// hold an earlier frame of the same template, whose payload is then kept. time is ns of TAI; it is not used without a stamp.
+// Fill makes frame number n of the stream, counted from 0, in dst, and returns it. dst must hold
+// len(t.Octets) octets and may hold an earlier frame of the same template, whose payload is then
+// kept. time is ns of TAI; it is not used without a stamp.
 func (t *Template) Fill(dst []byte, n uint64, time uint64, keepPayload bool) []byte {
 	dst = dst[:len(t.Octets)]
 	if keepPayload {

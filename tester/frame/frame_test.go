@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -61,8 +63,9 @@ func TestFramesByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := template.Fill(make([]byte, 60), 0x0102_0304_0506, 0x1_0000_0002*second+999_999_999-0x1_0000_0000*second, false)
-	// header: 45b9+002e+4000+1111+c612+0001+c613+0001 = 2231f -> 2321, inverted dcde
-	// datagram: c612+0001+c613+0001+0011+001a + c000+c351+001a + 0007+0102+0304+0506+0002+3b9a+c9ff = 41e6b -> 1e6f, e190
+	// header: 45b9+002e+4000+1111+c612+0001+c613+0001 = 2231f -> 2321, inverted dcde datagram:
+	// c612+0001+c613+0001+0011+001a + c000+c351+001a + 0007+0102+0304+0506+0002+3b9a+c9ff = 41e6b
+	// -> 1e6f, e190
 	want := []byte{
 		2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0,
 		0x45, 0xb9, 0, 46, 0, 0, 0x40, 0, 17, 17, 0xdc, 0xde, 198, 18, 0, 1, 198, 19, 0, 1,
@@ -136,7 +139,8 @@ func checkParse(t *testing.T, s tester.Stream, octets, payload []byte) {
 	}
 }
 
-// TestModifiersKeepChecksums compares incremental checksums with ones computed over the whole frame.
+// TestModifiersKeepChecksums compares incremental checksums with ones computed over the whole
+// frame.
 func TestModifiersKeepChecksums(t *testing.T) {
 	r := testutil.Rand(t)
 	for range 300 {

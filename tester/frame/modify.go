@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -10,7 +12,8 @@ import (
 // MaxModifiers is how many modifiers a stream can have.
 const MaxModifiers = 4
 
-// Field is a modifier that knows its place in a frame: the 32-bit big-endian word at Offset, of which Mask may change.
+// Field is a modifier that knows its place in a frame: the 32-bit big-endian word at Offset, of
+// which Mask may change.
 type Field struct {
 	Action      tester.Action
 	Offset      int // octets from the start of the frame
@@ -18,7 +21,8 @@ type Field struct {
 	Initial     uint32 // the masked bits of the stream's header: the first value of Increment and Decrement
 	Repetitions uint64
 	Seed        uint64 // of Random
-	// NetworkMask and UDPMask are the octets of the word that the IPv4 header checksum and the UDP checksum cover.
+	// NetworkMask and UDPMask are the octets of the word that the IPv4 header checksum and the UDP
+	// checksum cover.
 	NetworkMask, UDPMask uint32
 	Odd                  bool // the word starts at an odd octet of the IP header
 }
@@ -55,9 +59,10 @@ func mask(m tester.Modifier) uint32 {
 	return binary.BigEndian.Uint32(octets[:])
 }
 
-// Value returns the masked bits in frame number n of the stream, counted from 0. The masked bits, most significant first,
-// are one number, whether they lie together or not: Increment and Decrement count it up or down from its value in the
-// header, modulo its range; Random draws each value anew. Every value stands in Repetitions frames in succession.
+// Value returns the masked bits in frame number n of the stream, counted from 0. The masked bits,
+// most significant first, are one number, whether they lie together or not: Increment and Decrement
+// count it up or down from its value in the header, modulo its range; Random draws each value anew.
+// Every value stands in Repetitions frames in succession.
 func (f *Field) Value(n uint64) uint32 {
 	step := n / f.Repetitions
 	switch f.Action {
@@ -98,7 +103,8 @@ func spread(number uint64, mask uint32) uint32 {
 	return out
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a fixed permutation that looks random.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a fixed permutation that looks
+// random.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

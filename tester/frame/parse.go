@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -29,7 +31,8 @@ var (
 	errNotFound = errors.New("parse frame: not IP")
 )
 
-// Parse reads the octets of a frame, without FCS. Up to two VLAN tags are skipped; padding behind the datagram is left out.
+// Parse reads the octets of a frame, without FCS. Up to two VLAN tags are skipped; padding behind
+// the datagram is left out.
 func Parse(octets []byte) (Info, error) {
 	var info Info
 	t := Template{Octets: octets}

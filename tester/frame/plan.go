@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -21,8 +23,8 @@ func (p *Planned) Next(n uint64) *Template { return p.Templates[p.Cycle[n%uint64
 // Period is how much time the stream's bursts are apart, in ns; 0 without pacing.
 func (p *Planned) Period() uint64 { return uint64(p.Gap) * uint64(max(p.Burst, 1)) }
 
-// Plan checks a schedule and builds all its templates. Streams come out in the order of their identifiers. Errors are faults
-// of usage.
+// Plan checks a schedule and builds all its templates. Streams come out in the order of their
+// identifiers. Errors are faults of usage.
 func Plan(s tester.Schedule) ([]Planned, error) {
 	switch {
 	case len(s.Streams) == 0:
@@ -65,8 +67,8 @@ func Plan(s tester.Schedule) ([]Planned, error) {
 	return plan, nil
 }
 
-// Ended is the word for a schedule that ran to its duration: "schedule" if that was its end, "deadline" if its streams
-// have numbers of frames that could not all be sent by then.
+// Ended is the word for a schedule that ran to its duration: "schedule" if that was its end,
+// "deadline" if its streams have numbers of frames that could not all be sent by then.
 func Ended(plan []Planned) string {
 	for _, p := range plan {
 		if p.Frames == 0 {
@@ -76,7 +78,8 @@ func Ended(plan []Planned) string {
 	return "deadline"
 }
 
-// Rate is the frame rate that a plan's paced streams ask for together, in frame/s; full reports streams without a pace.
+// Rate is the frame rate that a plan's paced streams ask for together, in frame/s; full reports
+// streams without a pace.
 func Rate(plan []Planned) (rate float64, full bool) {
 	for _, p := range plan {
 		if p.Gap == 0 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -15,21 +17,24 @@ const (
 	MaxCycle  = 64
 )
 
-// IMIX is the simple Internet mix that testers ship: 7 frames of 64, 4 of 570 and 1 of 1518 octets. RFC 6985 defines how to
-// write mixes down but no such mix; some take 594 octets for the middle one.
+// IMIX is the simple Internet mix that testers ship: 7 frames of 64, 4 of 570 and 1 of 1518 octets.
+// RFC 6985 defines how to write mixes down but no such mix; some take 594 octets for the middle
+// one.
 func IMIX() []tester.SizeShare {
 	return []tester.SizeShare{{Size: 64, Weight: 7}, {Size: 570, Weight: 4}, {Size: 1518, Weight: 1}}
 }
 
-// IMIX6 is IMIX with 88 octets for the smallest frame, which is what a stamp needs in IPv6 with a VLAN tag.
+// IMIX6 is IMIX with 88 octets for the smallest frame, which is what a stamp needs in IPv6 with a
+// VLAN tag.
 func IMIX6() []tester.SizeShare {
 	mix := IMIX()
 	mix[0].Size = 88
 	return mix
 }
 
-// Cycle returns the order in which the frames of a mix are sent, as indexes into it: each size as often as its weight says,
-// spread as evenly as can be (smooth weighted round robin). Then it repeats.
+// Cycle returns the order in which the frames of a mix are sent, as indexes into it: each size as
+// often as its weight says, spread as evenly as can be (smooth weighted round robin). Then it
+// repeats.
 func Cycle(shares []tester.SizeShare) []int {
 	divisor, total := 0, 0
 	for _, s := range shares {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -20,8 +22,8 @@ type Stamp struct {
 	Time     uint64 // ns of TAI, when the frame was sent
 }
 
-// PutStamp writes a stamp to the 18 octets of dst: 16 bits of stream and 48 of sequence, then 48 bits of seconds and 32 of
-// nanoseconds, all big endian.
+// PutStamp writes a stamp to the 18 octets of dst: 16 bits of stream and 48 of sequence, then 48
+// bits of seconds and 32 of nanoseconds, all big endian.
 func PutStamp(dst []byte, s Stamp) {
 	_ = dst[tester.StampSize-1]
 	seconds := s.Time / second
@@ -31,7 +33,8 @@ func PutStamp(dst []byte, s Stamp) {
 	binary.BigEndian.PutUint32(dst[14:], uint32(s.Time%second))
 }
 
-// readStamp reports false if the nanoseconds are no fraction of a second or the seconds do not fit a 64-bit count of ns.
+// readStamp reports false if the nanoseconds are no fraction of a second or the seconds do not fit
+// a 64-bit count of ns.
 func readStamp(octets []byte) (Stamp, bool) {
 	number := binary.BigEndian.Uint64(octets)
 	seconds := uint64(binary.BigEndian.Uint16(octets[8:]))<<32 | uint64(binary.BigEndian.Uint32(octets[10:]))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package frame
 
 import (
@@ -7,7 +9,8 @@ import (
 	"weir/tester"
 )
 
-// Validate checks that all frames of a stream can be built and sent. Its errors are faults of usage.
+// Validate checks that all frames of a stream can be built and sent. Its errors are faults of
+// usage.
 func Validate(s tester.Stream) error {
 	if s.ID >= tester.MaxStreams {
 		return usage(s, fmt.Sprintf("use identifiers below %d", tester.MaxStreams), "there is no stream %d", s.ID)
@@ -86,8 +89,9 @@ func validateSize(s tester.Stream, size int) error {
 	return nil
 }
 
-// fixed are the octets of a frame that no modifier may touch: what says how long the frame is and how to read it, and the
-// checksums, which the sender computes. Offsets and ends count from the start of the IP header, or of the UDP header.
+// fixed are the octets of a frame that no modifier may touch: what says how long the frame is and
+// how to read it, and the checksums, which the sender computes. Offsets and ends count from the
+// start of the IP header, or of the UDP header.
 func fixed(h tester.Header) map[string][2]int {
 	network := ethernetSize
 	if h.VLAN != 0 {

@@ -1,17 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package generator sends schedules of test frames from a device.
 //
 // Two mechanisms do it, behind one interface. Choose says which one and why:
-//   - XDP live frames: a BPF program makes each frame inside the kernel, 2 to 3 million in a second per core.
-//   - AF_XDP (package packet): this process makes the frames, up to 9000 octets, and sleeps between sparse ones.
+//   - XDP live frames: a BPF program makes each frame inside the kernel, 2 to 3 million in a second
+//     per core.
+//   - AF_XDP (package packet): this process makes the frames, up to 9000 octets, and sleeps between
+//     sparse ones.
 //
 // What bites:
-//   - Live frames enter a veth peer only if it has a native XDP program (an analyzer is one) or GRO; Port.Peer sees to it.
-//     Otherwise the frames are refused, which Generation.Refused counts and Wait reports.
-//   - A live run occupies one CPU from start to end, waiting included, and ends with a kernel grace period of some 30 ms.
-//   - In batches frames leave together: their stamps are up to a batch older than their departure. Batch 1 sends each frame
-//     by itself, at about half the rate, and is the choice for paced streams below a million frames per second.
-//   - The program holds duration and frame limit itself. It runs in a system call of this process, so the death of the
-//     process ends it too; nothing is attached to the sending device.
+//   - Live frames enter a veth peer only if it has a native XDP program (an analyzer is one) or
+//     GRO; Port.Peer sees to it. Otherwise the frames are refused, which Generation.Refused counts
+//     and Wait reports.
+//   - A live run occupies one CPU from start to end, waiting included, and ends with a kernel grace
+//     period of some 30 ms.
+//   - In batches frames leave together: their stamps are up to a batch older than their departure.
+//     Batch 1 sends each frame by itself, at about half the rate, and is the choice for paced
+//     streams below a million frames per second.
+//   - The program holds duration and frame limit itself. It runs in a system call of this process,
+//     so the death of the process ends it too; nothing is attached to the sending device.
 package generator
 
 import (
@@ -38,7 +45,8 @@ const (
 	Packet = packet.Mechanism
 )
 
-// MaxLive is the largest frame, FCS included, that live frames carry: it must fit one page with its headroom.
+// MaxLive is the largest frame, FCS included, that live frames carry: it must fit one page with its
+// headroom.
 const MaxLive = 3400 + tester.FCSSize
 
 // sparse is the frame rate up to which sleeping between frames costs less than it blurs.
@@ -86,7 +94,8 @@ func largest(plan []frame.Planned) int {
 	return length
 }
 
-// onePayload reports whether recycled frames can serve all streams: only the first octets of each frame are written anew.
+// onePayload reports whether recycled frames can serve all streams: only the first octets of each
+// frame are written anew.
 func onePayload(plan []frame.Planned) bool {
 	first := plan[0]
 	for _, p := range plan {
@@ -103,7 +112,8 @@ func onePayload(plan []frame.Planned) bool {
 // static reports whether the payload is anything but zeros.
 func static(p frame.Planned) bool { return !p.Stamped && len(p.Payload) > 0 }
 
-// Start checks the schedule, chooses the mechanism and begins to send. It ends by itself, with ctx or with Stop.
+// Start checks the schedule, chooses the mechanism and begins to send. It ends by itself, with ctx
+// or with Stop.
 func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, error) {
 	plan, err := frame.Plan(schedule)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The generator: the kernel runs it once per frame slot (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES) and sends what it
- * returns with XDP_TX.
+ * The generator: the kernel runs it once per frame slot (BPF_PROG_TEST_RUN with
+ * BPF_F_TEST_XDP_LIVE_FRAMES) and sends what it returns with XDP_TX.
  *
  *      heap: paced streams by due time          rounds: streams without a pace, in turn
  *               |                                          |
@@ -10,13 +10,15 @@
  *               |                  at due + period
  *               no, and no rounds: wait a little inside, or give the slot up (XDP_DROP)
  *
- * A heap key is due time << 12 | stream, so that one comparison orders both; with four children per node, 4096 streams are
- * six levels deep. Nothing here is shared: one thread runs the program.
+ * A heap key is due time << 12 | stream, so that one comparison orders both; with four children per
+ * node, 4096 streams are six levels deep. Nothing here is shared: one thread runs the program.
  *
- * The kernel recycles frames together with what receivers have done to them, so each frame gets its first 80 octets anew.
- * A frame longer than another also gets zeros where the other carried its stamp.
+ * The kernel recycles frames together with what receivers have done to them, so each frame gets its
+ * first 80 octets anew. A frame longer than another also gets zeros where the other carried its
+ * stamp.
  *
- * The program ends by itself: past its duration or frame limit every slot is XDP_DROP, whatever became of its controller.
+ * The program ends by itself: past its duration or frame limit every slot is XDP_DROP, whatever
+ * became of its controller.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -103,7 +105,10 @@ static __always_inline __u64 wait(__u64 until)
 	return now;
 }
 
-/* SMALLER - the smaller of two keys, and the place it has, without a jump that nobody could predict. */
+/*
+ * SMALLER - the smaller of two keys, and the place it has, without a jump that nobody could
+ * predict.
+ */
 #define SMALLER(key, place, other, there)                   \
 	do {                                                \
 		__s64 below = (__s64)((other) - (key));     \
@@ -250,7 +255,10 @@ static __always_inline int send(struct xdp_md *ctx, struct account *a, struct pl
 	return XDP_TX;
 }
 
-/* late - accounts for a paced frame that was due a while ago, and for those it came too late to send. */
+/*
+ * late - accounts for a paced frame that was due a while ago, and for those it came too late to
+ * send.
+ */
 static __always_inline __u64 late(struct account *a, const struct plan *plan, struct progress *p, __u64 lateness)
 {
 	__u32 zero = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the generator's program and Go share. Times are ns since the program's first frame slot unless said otherwise. */
+/*
+ * What the generator's program and Go share. Times are ns since the program's first frame slot
+ * unless said otherwise.
+ */
 #ifndef WEIR_GENERATOR_H
 #define WEIR_GENERATOR_H
 
@@ -84,7 +87,10 @@ struct progress {
 	struct turn turn[GENERATOR_FIELDS];
 };
 
-/* heap holds what is due next: due << GENERATOR_INDEX_BITS | index, smallest first, four children per node. */
+/*
+ * heap holds what is due next: due << GENERATOR_INDEX_BITS | index, smallest first, four children
+ * per node.
+ */
 struct heap {
 	__u64 keys[GENERATOR_HEAP];
 };

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -20,8 +22,9 @@ import (
 	"weir/tester/packet"
 )
 
-// live is a schedule being sent by the BPF program. One thread sits in the system call that runs it; another goroutine looks
-// after that thread and gets it out with a signal once the program has ended or is to stop.
+// live is a schedule being sent by the BPF program. One thread sits in the system call that runs
+// it; another goroutine looks after that thread and gets it out with a signal once the program has
+// ended or is to stop.
 type live struct {
 	plan    []frame.Planned
 	port    Port
@@ -63,7 +66,8 @@ func newLive(port Port, schedule tester.Schedule, plan []frame.Planned) *live {
 // mostTogether is the most frames that leave together.
 const mostTogether = 64
 
-// batchOf chooses how many frames leave together: 1 keeps to the times of paced streams, 64 is fastest.
+// batchOf chooses how many frames leave together: 1 keeps to the times of paced streams, 64 is
+// fastest.
 func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 	if schedule.Batch != 0 {
 		return schedule.Batch
@@ -83,8 +87,9 @@ func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 // coalesces says whether paced frames wait for those behind them.
 func coalesces(schedule tester.Schedule) bool { return schedule.Batch == 0 && schedule.Coalesce > 0 }
 
-// slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of it, and few enough that
-// the call ends soon after it even if nobody ends it: an empty slot takes some 30 ns, a frame takes 150.
+// slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of
+// it, and few enough that the call ends soon after it even if nobody ends it: an empty slot takes
+// some 30 ns, a frame takes 150.
 func slotsOf(duration time.Duration) uint32 {
 	return uint32(min(max(uint64(duration)/20, 1000), 1<<32-1000))
 }
@@ -174,7 +179,8 @@ func (l *live) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if thread := int(l.thread.Load()); thread != 0 && (l.stop.Load() || l.ended()) {
-			// SIGURG is what the runtime itself interrupts threads with: it does nothing but end the system call
+			// SIGURG is what the runtime itself interrupts threads with: it does nothing but end
+			// the system call
 			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
 		}
 		if ctx.Err() != nil {

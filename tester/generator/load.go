@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -91,7 +93,8 @@ func (l *live) settings(schedule tester.Schedule) (*generatorGeneratorSettings, 
 	return s, nil
 }
 
-// restores returns where frames carry their stamps that are not the longest, and puts the longest one's octets into data.
+// restores returns where frames carry their stamps that are not the longest, and puts the longest
+// one's octets into data.
 func restores(plan []frame.Planned, data []byte) []int {
 	var places []int
 	for _, p := range plan {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -25,7 +27,8 @@ func mechanisms(t *testing.T, test func(*testing.T, string)) {
 	})
 }
 
-// modified are streams with modifiers over all kinds of fields: MAC, DSCP, addresses, ports; together and apart.
+// modified are streams with modifiers over all kinds of fields: MAC, DSCP, addresses, ports;
+// together and apart.
 func modified() []tester.Stream {
 	four := stream(10, 64)
 	four.Modifiers = []tester.Modifier{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -49,8 +51,8 @@ func newQueues(t *testing.T) *rig {
 	return r
 }
 
-// TestTwoQueuesAtOnce has two generators send the same sequence numbers on two CPUs: whichever comes first is unique, the
-// other one a duplicate, and no count may be lost between them.
+// TestTwoQueuesAtOnce has two generators send the same sequence numbers on two CPUs: whichever
+// comes first is unique, the other one a duplicate, and no count may be lost between them.
 func TestTwoQueuesAtOnce(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "live-frames", LiveFrames())
@@ -97,7 +99,8 @@ func TestTwoQueuesAtOnce(t *testing.T) {
 		return received+refused >= uint64(2*frames*len(counts))
 	})
 	for _, c := range counts {
-		// Two senders of one identifier: each frame is judged once, and the stream is seen to begin again.
+		// Two senders of one identifier: each frame is judged once, and the stream is seen to begin
+		// again.
 		if c.Unique+c.Duplicates+c.OutOfWindow+c.Misnumbered != c.Received || c.PayloadErrors != 0 || c.Restarts == 0 {
 			t.Errorf("stream %d: received %d, unique %d, duplicates %d, %d payload errors, begun again %d times", c.Stream, c.Received, c.Unique, c.Duplicates, c.PayloadErrors, c.Restarts)
 		}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -36,7 +38,8 @@ func (l *live) read() (generatorAccount, error) {
 	return a, nil
 }
 
-// generation reads the account. At the end nothing is on its way to the device any more, so that its counter is exact.
+// generation reads the account. At the end nothing is on its way to the device any more, so that
+// its counter is exact.
 func (l *live) generation(end bool) (tester.Generation, error) {
 	g := tester.Generation{Mechanism: Live, LateAfter: packet.LateAfter, Lateness: &hist.Histogram{}}
 	a, err := l.read()
@@ -86,7 +89,8 @@ func (l *live) sent() ([]tester.Sent, error) {
 	return sent, nil
 }
 
-// deviceCounts is what a veth device says about the frames it was to send by XDP; other drivers say nothing.
+// deviceCounts is what a veth device says about the frames it was to send by XDP; other drivers say
+// nothing.
 type deviceCounts struct {
 	known             bool
 	accepted, errored uint64
@@ -110,8 +114,9 @@ func readDevice(port Port) deviceCounts {
 	return c
 }
 
-// refused is how many of the frames the device did not take since before. It counts errors of a full ring, but none of a
-// device that is down or of a peer that does not listen: these are missing among the accepted ones in the end.
+// refused is how many of the frames the device did not take since before. It counts errors of a
+// full ring, but none of a device that is down or of a peer that does not listen: these are missing
+// among the accepted ones in the end.
 func (c deviceCounts) refused(before deviceCounts, frames uint64, end bool) uint64 {
 	if !c.known || !before.known {
 		return 0

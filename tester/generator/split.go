@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -17,7 +19,8 @@ import (
 	"weir/tester/frame"
 )
 
-// perProcessor is the frame rate from which on one processor is short of time; a plan above it is spread over several.
+// perProcessor is the frame rate from which on one processor is short of time; a plan above it is
+// spread over several.
 const perProcessor = 1.5e6 // frame/s
 
 // Processors are those that a generator on this port may use.
@@ -46,8 +49,9 @@ func Parts(rate float64, processors int) int {
 	return max(min(int(math.Ceil(rate/perProcessor)), processors), 1)
 }
 
-// divide spreads a schedule's streams over the port's processors, each stream whole: its numbers and times come from one
-// thread. What holds for all streams together cannot be divided, nor can less than two streams.
+// divide spreads a schedule's streams over the port's processors, each stream whole: its numbers
+// and times come from one thread. What holds for all streams together cannot be divided, nor can
+// less than two streams.
 func divide(port Port, schedule tester.Schedule, plan []frame.Planned) []tester.Schedule {
 	rate, full := frame.Rate(plan)
 	if full {

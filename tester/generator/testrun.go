@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -33,9 +35,9 @@ const (
 	liveFrames     = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
 )
 
-// runLive runs an XDP program once per slot on copies of data and lets its verdicts act on a device of the calling thread's
-// namespace. It calls bpf(2) itself because the library would start over after a signal, which is how a run is stopped:
-// EINTR says so.
+// runLive runs an XDP program once per slot on copies of data and lets its verdicts act on a device
+// of the calling thread's namespace. It calls bpf(2) itself because the library would start over
+// after a signal, which is how a run is stopped: EINTR says so.
 func runLive(program int, data []byte, ifindex int, slots uint32, batch int) error {
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -55,8 +57,8 @@ func runLive(program int, data []byte, ifindex int, slots uint32, batch int) err
 
 func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
-// LiveFrames probes whether this kernel runs XDP programs on live frames (Linux 5.18, with a BPF JIT); nil means it does.
-// It takes some 30 ms: the kernel waits for a grace period.
+// LiveFrames probes whether this kernel runs XDP programs on live frames (Linux 5.18, with a BPF
+// JIT); nil means it does. It takes some 30 ms: the kernel waits for a grace period.
 func LiveFrames() error {
 	spec, err := loadGenerator()
 	if err != nil {

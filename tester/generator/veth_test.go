@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package generator
 
 import (
@@ -133,7 +135,8 @@ func account(t testing.TB, a *analyzer.Analyzer, g tester.Generation) {
 		if c.Duplicates+c.Reordered+c.PayloadErrors+c.OutOfWindow != 0 {
 			t.Errorf("stream %d: %+v", s.Stream, c)
 		}
-		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive before it was sent.
+		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive
+		// before it was sent.
 		if c.Delay.Count() != c.Unique || c.NegativeDelays > 0 && os.Getenv("TEST_KERNEL") == "" {
 			t.Errorf("stream %d: %d delays of %d frames, %d negative", s.Stream, c.Delay.Count(), c.Unique, c.NegativeDelays)
 		}

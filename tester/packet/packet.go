@@ -1,13 +1,20 @@
-// Package packet sends schedules of test frames through AF_XDP: up to 9000 octets in several buffers, at precise times.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package packet sends schedules of test frames through AF_XDP: up to 9000 octets in several
+// buffers, at precise times.
 //
-// One thread makes the frames and sends them. It sleeps until 80 µs before a frame is due and waits for the rest of the time
-// awake, so a sparse schedule leaves the CPU to others and is still some µs off at most on a quiet machine.
+// One thread makes the frames and sends them. It sleeps until 80 µs before a frame is due and waits
+// for the rest of the time awake, so a sparse schedule leaves the CPU to others and is still some
+// µs off at most on a quiet machine.
 //
 // What bites:
 //   - Copy mode costs about 1 µs per frame; a frame leaves that much after its stamp.
-//   - The schedule ends with this process, at its deadline or frame limit, with ctx or with Stop: all frames come from here.
-//   - Frames over 4096 octets need Linux 6.6, and a receiver with XDP must take several buffers ("xdp.frags").
-//   - One socket holds queue 0 of the device; a second generator on it waits two seconds and fails with EBUSY.
+//   - The schedule ends with this process, at its deadline or frame limit, with ctx or with Stop:
+//     all frames come from here.
+//   - Frames over 4096 octets need Linux 6.6, and a receiver with XDP must take several buffers
+//     ("xdp.frags").
+//   - One socket holds queue 0 of the device; a second generator on it waits two seconds and fails
+//     with EBUSY.
 package packet
 
 import (
@@ -92,7 +99,8 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 	return e, nil
 }
 
-// hold opens the socket and runs the schedule, all on one thread, which ends with it: its settings are its own.
+// hold opens the socket and runs the schedule, all on one thread, which ends with it: its settings
+// are its own.
 func (e *engine) hold(opened chan<- error) {
 	runtime.LockOSThread()
 	err := e.open()
@@ -177,7 +185,8 @@ func (e *engine) generation() tester.Generation {
 	}
 }
 
-// Progress returns what was sent so far. It waits for the sending thread, which sleeps for 20 ms at most.
+// Progress returns what was sent so far. It waits for the sending thread, which sleeps for 20 ms at
+// most.
 func (e *engine) Progress() tester.Generation {
 	reply := make(chan tester.Generation, 1)
 	select {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package packet
 
 import (
@@ -9,8 +11,9 @@ import (
 type Port struct {
 	Namespace *netns.Namespace // nil is the calling thread's own
 	Device    string
-	// Peer is the other end of a veth pair. Where it is given and has no XDP program, one that passes everything is attached
-	// there for the time of the run: live frames do not arrive at a veth device without XDP or GRO.
+	// Peer is the other end of a veth pair. Where it is given and has no XDP program, one that
+	// passes everything is attached there for the time of the run: live frames do not arrive at a
+	// veth device without XDP or GRO.
 	Peer *Port
 	CPUs []int // to run on; none is wherever the scheduler likes
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package packet
 
 import (
@@ -13,8 +15,9 @@ const (
 	never     = ^uint64(0)
 )
 
-// scheduler decides which stream sends next, as the generator's BPF program does: paced streams wait in a heap of
-// due time << 12 | index, streams without a pace take turns. Times are ns since the start.
+// scheduler decides which stream sends next, as the generator's BPF program does: paced streams
+// wait in a heap of due time << 12 | index, streams without a pace take turns. Times are ns since
+// the start.
 type scheduler struct {
 	plan       []frame.Planned
 	sent       []tester.Sent // by index
@@ -53,8 +56,8 @@ func newScheduler(schedule tester.Schedule, plan []frame.Planned) *scheduler {
 	return s
 }
 
-// next returns the stream to send from at the time elapsed. Otherwise index is -1, and due is when to ask again: never
-// once all streams have ended.
+// next returns the stream to send from at the time elapsed. Otherwise index is -1, and due is when
+// to ask again: never once all streams have ended.
 func (s *scheduler) next(elapsed uint64) (index int, due uint64) {
 	if len(s.heap) > 0 {
 		key := s.heap[0]
@@ -125,7 +128,8 @@ func (s *scheduler) turned(ended bool) {
 	}
 }
 
-// late accounts for lateness and returns by how much the stream moves on because frames are skipped.
+// late accounts for lateness and returns by how much the stream moves on because frames are
+// skipped.
 func (s *scheduler) late(index int, lateness uint64) uint64 {
 	p := &s.plan[index]
 	s.lateness.Record(lateness)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package packet
 
 import (
@@ -131,7 +133,8 @@ func TestStreamsWithoutPaceTakeTurns(t *testing.T) {
 		s.account(index, due, elapsed)
 		order = append(order, index)
 	}
-	// stream 2 joins at 5, at the end of the line; a stream that has ended gives its place to the last one
+	// stream 2 joins at 5, at the end of the line; a stream that has ended gives its place to the
+	// last one
 	if diff := cmp.Diff([]int{0, 1, 3, 0, 1, 3, 2, 0, 2, 1, 3, 2}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -14,8 +16,8 @@ import (
 	"weir/tester/session"
 )
 
-// Ports is a Bench: a device under test between two ports of this machine. Its analyzers stay attached from trial to trial:
-// Close it.
+// Ports is a Bench: a device under test between two ports of this machine. Its analyzers stay
+// attached from trial to trial: Close it.
 type Ports struct {
 	A, B          session.Port
 	Header        tester.Header // of frames from A to B; what is missing is filled in as in a session
@@ -33,7 +35,8 @@ type Ports struct {
 // Describe names the mechanisms of the trials so far.
 func (p *Ports) Describe() map[string]string { return maps.Clone(p.mechanisms) }
 
-// Learn sends a few frames from both ports, so that address tables fill and neighbours are known in both directions.
+// Learn sends a few frames from both ports, so that address tables fill and neighbours are known in
+// both directions.
 func (p *Ports) Learn(ctx context.Context, size int) error {
 	const frames, rate = 8, 1000
 	t := Trial{Size: size, Rate: rate, Frames: frames, Duration: 100 * time.Millisecond}
@@ -126,9 +129,10 @@ func (p *Ports) direction(from, to session.Port, reverse bool, t Trial) session.
 }
 
 const (
-	// tolerable is how many frames a generator that was held up makes up for, which fit the buffers of any device. It leaves
-	// out the others: in one burst they would overflow a device at a rate that it forwards. The trial is valid for as long as
-	// they are a small share (Config.MaxShort), and its rate is that of the frames that were sent.
+	// tolerable is how many frames a generator that was held up makes up for, which fit the buffers
+	// of any device. It leaves out the others: in one burst they would overflow a device at a rate
+	// that it forwards. The trial is valid for as long as they are a small share (Config.MaxShort),
+	// and its rate is that of the frames that were sent.
 	tolerable = 100
 	// coalesce is how long a paced frame may wait for others to leave together with it.
 	coalesce = 20 * time.Microsecond
@@ -136,8 +140,8 @@ const (
 	mostTogether = 64
 )
 
-// parts is over how many processors a trial of one direction is spread. Frames that are to leave one at a time or in one
-// burst come from one.
+// parts is over how many processors a trial of one direction is spread. Frames that are to leave
+// one at a time or in one burst come from one.
 func (p *Ports) parts(from session.Port, t Trial) int {
 	if p.whole || t.Even || t.Frames > 0 || t.Batch > 0 || t.Then != nil {
 		return 1
@@ -193,7 +197,8 @@ func outcomeOf(a session.Account, t Trial, directions []session.Direction) Outco
 	return o
 }
 
-// late counts the frames that left more than a gap after they were due: those that were sent together with the next one.
+// late counts the frames that left more than a gap after they were due: those that were sent
+// together with the next one.
 func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 	least := uint64(max(gap, LateAfter))
 	for index, count := range lateness.All() {
@@ -204,7 +209,8 @@ func late(lateness *hist.Histogram, gap time.Duration) (n uint64) {
 	return n
 }
 
-// together is how many frames left in one go at most: those that were waited for, or those that a late generator made up for.
+// together is how many frames left in one go at most: those that were waited for, or those that a
+// late generator made up for.
 func together(lateness *hist.Histogram, t Trial) uint64 {
 	switch {
 	case t.Even:
@@ -232,8 +238,9 @@ func flowOf(streams ...session.Stream) Flow {
 	return f
 }
 
-// lastLoss is the time from a stream's first frame to the sending of the last one that was lost; 0 where none was. The
-// receiver's last sequence error names the frame behind it; a loss at the very end is the last frame itself.
+// lastLoss is the time from a stream's first frame to the sending of the last one that was lost; 0
+// where none was. The receiver's last sequence error names the frame behind it; a loss at the very
+// end is the last frame itself.
 func lastLoss(s session.Stream, rate float64) time.Duration {
 	if s.Lost == 0 || rate <= 0 {
 		return 0

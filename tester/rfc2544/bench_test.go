@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544_test
 
 import (
@@ -14,7 +16,8 @@ import (
 	"weir/tester/session"
 )
 
-// engine is a simulated tester whose frames arrive at once, except those sent in the span that lost names.
+// engine is a simulated tester whose frames arrive at once, except those sent in the span that lost
+// names.
 type engine struct {
 	mu        sync.Mutex
 	began     time.Time
@@ -100,8 +103,8 @@ func (r *receiving) Close() error {
 	return nil
 }
 
-// Snapshot counts anew each time, frame by frame. It knows the streams of both directions, as a kept analyzer may, and has
-// seen nothing of those that this port sends.
+// Snapshot counts anew each time, frame by frame. It knows the streams of both directions, as a
+// kept analyzer may, and has seen nothing of those that this port sends.
 func (r *receiving) Snapshot() (tester.Analysis, error) {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
@@ -233,7 +236,8 @@ func TestSilenceIsFromTheLastFrameBeforeToTheFirstAfter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A look during the silence makes it exact; without one, what arrived since the look before is added.
+	// A look during the silence makes it exact; without one, what arrived since the look before is
+	// added.
 	if got < silent || got > 2*silent {
 		t.Errorf("silence of %s, want %s and a gap of %s", got, silent, gap)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544_test
 
 import (
@@ -11,8 +13,9 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// queue is a simulated device, frame by frame where it polices and as a fluid where it only stores: what is in its buffer at
-// the end of a trial is there at the start of the next one, unless it has been waited for.
+// queue is a simulated device, frame by frame where it polices and as a fluid where it only stores:
+// what is in its buffer at the end of a trial is there at the start of the next one, unless it has
+// been waited for.
 type queue struct {
 	capacity float64 // frame/s that it forwards
 	buffer   float64 // frames that it stores; of a policer, its bucket
@@ -90,8 +93,8 @@ func search(t *testing.T, q *queue) rfc2544.ThroughputResult {
 	return run(t, c, q).Throughput[0]
 }
 
-// TestThroughputOfBufferedDevices is the search's contract: whatever a device stores, the result is within the resolution of
-// what long trials show.
+// TestThroughputOfBufferedDevices is the search's contract: whatever a device stores, the result is
+// within the resolution of what long trials show.
 func TestThroughputOfBufferedDevices(t *testing.T) {
 	random := testutil.Rand(t)
 	c := quick(rfc2544.Throughput)
@@ -119,7 +122,8 @@ func TestThroughputOfBufferedDevices(t *testing.T) {
 	}
 }
 
-// TestThroughputOfPolicers has a generator that is held up in every trial and then makes up for it in a burst.
+// TestThroughputOfPolicers has a generator that is held up in every trial and then makes up for it
+// in a burst.
 func TestThroughputOfPolicers(t *testing.T) {
 	c := quick(rfc2544.Throughput)
 	for _, bucket := range []float64{1, 5, 20, 100, 1000} {
@@ -133,7 +137,8 @@ func TestThroughputOfPolicers(t *testing.T) {
 			if q.uneven = true; jolt <= bucket {
 				continue
 			}
-			// A tester that cannot do without its bursts says so, and does not call it the device's limit.
+			// A tester that cannot do without its bursts says so, and does not call it the device's
+			// limit.
 			config := quick(rfc2544.Throughput)
 			config.Pause = q.rest
 			report, err := rfc2544.Run(context.Background(), config, q)

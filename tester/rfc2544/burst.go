@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -63,7 +65,8 @@ func fail(result BurstResult, err error) (BurstResult, error) {
 	return result, err
 }
 
-// burstRate is the rate within bursts: the line's or the user's limit, or measured where there is neither.
+// burstRate is the rate within bursts: the line's or the user's limit, or measured where there is
+// neither.
 func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
 	result.Rate = MaxFrameRate(r.Speed, result.Size)
 	if r.HighestOffers > 0 && (result.Rate == 0 || r.HighestOffers < result.Rate) {
@@ -84,7 +87,8 @@ func (r *runner) burstRate(ctx context.Context, result *BurstResult) error {
 	return nil
 }
 
-// longestBurst is one search: lengths double until frames are lost, then the interval is halved down to the step.
+// longestBurst is one search: lengths double until frames are lost, then the interval is halved
+// down to the step.
 func (r *runner) longestBurst(ctx context.Context, b BurstResult) (uint64, error) {
 	try := func(length uint64) (bool, error) {
 		t := Trial{Size: b.Size, Frames: length, Duration: burstTime(length, b.Rate)}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -59,7 +61,8 @@ func Standard(setup Setup) Config {
 	}
 }
 
-// Quick is a first look: short trials, few repetitions, short waits. Its report says that it is one.
+// Quick is a first look: short trials, few repetitions, short waits. Its report says that it is
+// one.
 func Quick(setup Setup) Config {
 	c := Standard(setup)
 	c.SearchTime, c.FinalTime, c.LatencyTime, c.LossTime = 500*time.Millisecond, 2*time.Second, 2*time.Second, time.Second
@@ -71,9 +74,10 @@ func Quick(setup Setup) Config {
 	return c
 }
 
-// OnSharedMachine is the configuration for a device under test that shares its machine with the tester and other programs:
-// the kernel gives these 5 % of each processor, so the offered rate may fall short by more than that (a result is the rate that
-// was sent, whatever was asked for), and a valid trial may take many tries.
+// OnSharedMachine is the configuration for a device under test that shares its machine with the
+// tester and other programs: the kernel gives these 5 % of each processor, so the offered rate may
+// fall short by more than that (a result is the rate that was sent, whatever was asked for), and a
+// valid trial may take many tries.
 func (c Config) OnSharedMachine() Config {
 	c.MaxShort, c.Attempts = 0.08, 20
 	return c

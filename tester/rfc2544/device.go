@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import "time"
 
-// Device is a device under test of which more is known than what it forwards, because it runs on this machine.
+// Device is a device under test of which more is known than what it forwards, because it runs on
+// this machine.
 type Device interface {
 	// Read is what the device has done so far.
 	Read() (DeviceReading, error)

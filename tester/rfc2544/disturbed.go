@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -5,20 +7,23 @@ import (
 	"time"
 )
 
-// busy is the share of a trial from which on a device counts as working all the time: what is missing are the moments
-// that the kernel takes from every real-time thread.
+// busy is the share of a trial from which on a device counts as working all the time: what is
+// missing are the moments that the kernel takes from every real-time thread.
 const busy = 0.9
 
-// standstill is how many times as long as a full ring takes a frame may wait before the device counts as interrupted. What comes
-// behind the ring, the rounds of the device's thread and the receiver's ring, takes up to twice as long again.
+// standstill is how many times as long as a full ring takes a frame may wait before the device
+// counts as interrupted. What comes behind the ring, the rounds of the device's thread and the
+// receiver's ring, takes up to twice as long again.
 const standstill = 4
 
-// hopeless is the share of lost frames from which on a trial tells enough: no interruption takes so long.
+// hopeless is the share of lost frames from which on a trial tells enough: no interruption takes so
+// long.
 const hopeless = 0.2
 
-// disturbed says why a device of this machine may have lost frames without being at its limit: its processor did something
-// else, or stood still. A hypervisor that takes a processor away for a millisecond shows in no counter; but the frames that
-// were in the ring have then waited longer than the device takes for a full ring, and those behind them found no room.
+// disturbed says why a device of this machine may have lost frames without being at its limit: its
+// processor did something else, or stood still. A hypervisor that takes a processor away for a
+// millisecond shows in no counter; but the frames that were in the ring have then waited longer
+// than the device takes for a full ring, and those behind them found no room.
 func (c Config) disturbed(t Trial, o Outcome) (reasons []string) {
 	d := o.Device
 	if float64(o.Lost()) > hopeless*float64(o.Sent()) {

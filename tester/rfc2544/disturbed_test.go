@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544_test
 
 import (
@@ -10,7 +12,8 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// interrupted is a device of this machine that forwards everything and is interrupted in every other trial.
+// interrupted is a device of this machine that forwards everything and is interrupted in every
+// other trial.
 type interrupted struct {
 	device
 	outcome func(o *rfc2544.Outcome) // makes of a clean outcome what an interruption leaves

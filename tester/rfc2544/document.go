@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
-// Document is a report's results as numbers, for programs. Rates are frame/s in each direction; a result with a reason was not
-// measured.
+// Document is a report's results as numbers, for programs. Rates are frame/s in each direction; a
+// result with a reason was not measured.
 type Document struct {
 	Throughput []ThroughputDocument `json:"throughput"`
 	FrameLoss  []LossDocument       `json:"frame_loss"`

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -23,7 +25,8 @@ func (r Report) figures() []record.Figure {
 	return append(figures, r.latencyCDF()...)
 }
 
-// throughputFigure has frame size as x, frame rate as y, a line for the theoretical maximum and one for the results.
+// throughputFigure has frame size as x, frame rate as y, a line for the theoretical maximum and one
+// for the results.
 func (r Report) throughputFigure() record.Figure {
 	f := record.Figure{
 		Name: "throughput", Title: "Throughput", Subtitle: r.Config.Stream + "; " + r.Config.Medium, Kind: record.Lines,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -7,8 +9,9 @@ import (
 	"weir/record/stats"
 )
 
-// LatencyResult is the latency of one frame size at its throughput rate (section 26.2). Every frame carries a stamp, so each
-// run gives the mean over all its frames in place of that of one tagged frame; the result is the mean over the runs.
+// LatencyResult is the latency of one frame size at its throughput rate (section 26.2). Every frame
+// carries a stamp, so each run gives the mean over all its frames in place of that of one tagged
+// frame; the result is the mean over the runs.
 type LatencyResult struct {
 	Size    int
 	Rate    float64 // frame/s in each direction

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -65,7 +67,8 @@ func (r *runner) frameLoss(ctx context.Context, size int) (LossResult, error) {
 	return result, nil
 }
 
-// lossPoint measures at one rate, unless it is above the limit of what the tester offers, which it learns.
+// lossPoint measures at one rate, unless it is above the limit of what the tester offers, which it
+// learns.
 func (r *runner) lossPoint(ctx context.Context, size int, share, maximum float64, limit *float64) (LossPoint, error) {
 	point := LossPoint{Percent: 100 * share, Rate: share * maximum}
 	if point.Rate > *limit*(1+r.MaxShort) {

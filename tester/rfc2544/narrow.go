@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -5,10 +7,12 @@ import (
 	"fmt"
 )
 
-// mostRejected is how many rates in a row may have no valid trial before the search ends with what it knows.
+// mostRejected is how many rates in a row may have no valid trial before the search ends with what
+// it knows.
 const mostRejected = 4
 
-// around gives another rate close to one at which no valid trial could be had: what disturbs one need not disturb the next.
+// around gives another rate close to one at which no valid trial could be had: what disturbs one
+// need not disturb the next.
 func (s *search) around(rate, resolution float64) float64 {
 	s.rejected++
 	aside := rate * resolution * float64(s.rejected) / 2
@@ -18,8 +22,9 @@ func (s *search) around(rate, resolution float64) float64 {
 	return max(rate-aside, s.low+(rate-s.low)/2)
 }
 
-// narrow halves the interval until it is as narrow as the resolution. The first guess is the forwarding rate under overload,
-// which is close to the throughput of most devices (the idea of MLRsearch, draft-ietf-bmwg-mlrsearch).
+// narrow halves the interval until it is as narrow as the resolution. The first guess is the
+// forwarding rate under overload, which is close to the throughput of most devices (the idea of
+// MLRsearch, draft-ietf-bmwg-mlrsearch).
 func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) error {
 	guess, away := hint*(1-r.Resolution), 2*r.Resolution
 	for s.low < s.high*(1-r.Resolution) {
@@ -60,9 +65,10 @@ func (r *runner) narrow(ctx context.Context, size int, s *search, hint float64) 
 	return nil
 }
 
-// confirm decides with long trials (section 24). A device that stores frames passes a short trial at a rate that a long one
-// shows to be too high: rates are lowered until one loses nothing, and the interval between that one and the lowest that lost
-// frames is then narrowed again, by long trials alone.
+// confirm decides with long trials (section 24). A device that stores frames passes a short trial
+// at a rate that a long one shows to be too high: rates are lowered until one loses nothing, and
+// the interval between that one and the lowest that lost frames is then narrowed again, by long
+// trials alone.
 //
 //	0 ──── passed (a long trial lost nothing) ── next ── s.high (loses frames, or cannot be offered)
 func (r *runner) confirm(ctx context.Context, size int, s *search) (passed float64, err error) {
@@ -110,8 +116,9 @@ func (r *runner) confirm(ctx context.Context, size int, s *search) (passed float
 	return 0, &unfitError{Reason: fmt.Sprintf("no long trial succeeded, down to %.0f frame/s", rate)}
 }
 
-// nextLong is the rate of the next long trial. What a device forwards of an overload, its store included, is what it can take
-// in a trial of that length, so the first guess is a little below that; then comes what is just above the rate that passed.
+// nextLong is the rate of the next long trial. What a device forwards of an overload, its store
+// included, is what it can take in a trial of that length, so the first guess is a little below
+// that; then comes what is just above the rate that passed.
 func (r *runner) nextLong(s *search, passed float64, pass bool, o Outcome, step float64) (rate, nextStep float64) {
 	inside := func(rate float64) bool { return rate > passed && rate < s.high*(1-r.Resolution/4) }
 	close := 1 - r.Resolution/4

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544_test
 
 import (
@@ -24,7 +26,8 @@ func TestBackToBackFindsTheBuffer(t *testing.T) {
 			t.Errorf("longest burst %.0f, want %.1f", length, want)
 		}
 	}
-	// The corrected buffer time is the buffer in units of line time (RFC 9004 section 6.4), with the measured throughput.
+	// The corrected buffer time is the buffer in units of line time (RFC 9004 section 6.4), with
+	// the measured throughput.
 	mean := got.Lengths[0]
 	if corrected := got.Corrected(mean) * line; math.Abs(corrected-buffer) > 0.05*buffer {
 		t.Errorf("corrected buffer %.0f frames, want %d", corrected, buffer)

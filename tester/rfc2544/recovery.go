@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -6,7 +8,8 @@ import (
 	"time"
 )
 
-// RecoveryResult is the time after an overload until the device loses no more frames (section 26.5).
+// RecoveryResult is the time after an overload until the device loses no more frames (section
+// 26.5).
 type RecoveryResult struct {
 	Size     int
 	Rate     float64   // frame/s: the throughput

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -21,7 +23,8 @@ func (r Report) Tables() []record.Table {
 	return tables
 }
 
-// Bundle is the report as evidence. The manifest lacks what only the command knows: machine, version, command line.
+// Bundle is the report as evidence. The manifest lacks what only the command knows: machine,
+// version, command line.
 func (r Report) Bundle() record.Bundle {
 	b := record.Bundle{Tables: r.Tables(), Figures: r.figures(), Samples: r.samples()}
 	b.Manifest = record.Manifest{

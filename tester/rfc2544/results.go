@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 // outcome is a result in short: whether it was measured.

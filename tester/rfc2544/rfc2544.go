@@ -1,14 +1,18 @@
-// Package rfc2544 benchmarks a network device by the procedures of RFC 2544 and, for bursts, RFC 9004: throughput, latency,
-// frame loss rate, back-to-back frames, system recovery and reset.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rfc2544 benchmarks a network device by the procedures of RFC 2544 and, for bursts, RFC
+// 9004: throughput, latency, frame loss rate, back-to-back frames, system recovery and reset.
 //
-// The procedures are pure: they ask a [Bench] for trials and judge what comes back. A trial whose offered load fell short,
-// whose generator was late, whose analyzer missed frames or whose machine was stolen from is not valid: it is repeated and
-// never enters a result. Where no valid trial can be had the result is "not measured", with the reason.
+// The procedures are pure: they ask a [Bench] for trials and judge what comes back. A trial whose
+// offered load fell short, whose generator was late, whose analyzer missed frames or whose machine
+// was stolen from is not valid: it is repeated and never enters a result. Where no valid trial can
+// be had the result is "not measured", with the reason.
 //
-// What will bite you: on a shared machine outcomes are not monotone, so a failing trial is repeated before it counts as
-// failing (binary search with loss verification, ETSI GS NFV-TST 009 clause 12.3.3, which RFC 9004 section 6.2 asks for).
-// A generator and a device under test on one core never lose anything: the generator throttles itself. RFC 6815: run this
-// in a laboratory, never on a network that others use.
+// What will bite you: on a shared machine outcomes are not monotone, so a failing trial is repeated
+// before it counts as failing (binary search with loss verification, ETSI GS NFV-TST 009 clause
+// 12.3.3, which RFC 9004 section 6.2 asks for). A generator and a device under test on one core
+// never lose anything: the generator throttles itself. RFC 6815: run this in a laboratory, never on
+// a network that others use.
 package rfc2544
 
 import (
@@ -41,7 +45,8 @@ var StandardSizes = []int{64, 128, 256, 512, 1024, 1280, 1518}
 // IPv6Sizes are the same for IPv6, where the stamp does not fit below 84 octets.
 var IPv6Sizes = []int{84, 128, 256, 512, 1024, 1280, 1518}
 
-// Trial is one piece of a test: frames of one size at one rate. The zero Rate sends as fast as possible.
+// Trial is one piece of a test: frames of one size at one rate. The zero Rate sends as fast as
+// possible.
 type Trial struct {
 	Size     int           // octets, FCS included
 	Rate     float64       // frame/s in each direction
@@ -84,8 +89,8 @@ type Flow struct {
 	Duplicates     uint64
 	Reordered      uint64
 	Delay          *hist.Histogram // ns
-	// LastLoss is, with Trial.Then, the time from the change of rate to the sending of the last frame that was lost;
-	// 0 where none sent after the change was.
+	// LastLoss is, with Trial.Then, the time from the change of rate to the sending of the last
+	// frame that was lost; 0 where none sent after the change was.
 	LastLoss time.Duration
 }
 
@@ -121,12 +126,13 @@ func (o Outcome) slowest(f func(Flow) float64) float64 {
 
 // Bench is a device under test with a tester around it.
 type Bench interface {
-	// Learn sends a few frames in every direction, so that address tables fill (RFC 2544 section 23 b).
+	// Learn sends a few frames in every direction, so that address tables fill (RFC 2544 section 23
+	// b).
 	Learn(ctx context.Context, size int) error
 	// Trial runs one trial and waits for residual frames.
 	Trial(ctx context.Context, trial Trial, residual time.Duration) (Outcome, error)
-	// Silence sends the trial's stream, calls trigger, and returns the time from the last frame that arrived before the
-	// device fell silent to the first one after, in each direction.
+	// Silence sends the trial's stream, calls trigger, and returns the time from the last frame
+	// that arrived before the device fell silent to the first one after, in each direction.
 	Silence(ctx context.Context, trial Trial, trigger func(context.Context) error) (time.Duration, error)
 	// Describe says by which mechanisms the bench works.
 	Describe() map[string]string
@@ -143,8 +149,8 @@ type Setup struct {
 	Medium        string
 }
 
-// MaxFrameRate is the theoretical maximum of a medium in frame/s in one direction for frames of size octets (RFC 2544
-// appendix B); 0 without a speed.
+// MaxFrameRate is the theoretical maximum of a medium in frame/s in one direction for frames of
+// size octets (RFC 2544 appendix B); 0 without a speed.
 func MaxFrameRate(speed units.BitRate, size int) float64 {
 	return float64(speed) / float64((size+tester.WireOverhead)*8)
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -24,8 +26,8 @@ type Report struct {
 	Stopped           bool // ended early; what had been measured is kept
 }
 
-// Run runs the tests. A cancelled ctx ends it early with what was measured and Stopped set. The error is of status Testbed
-// when no test gave any result.
+// Run runs the tests. A cancelled ctx ends it early with what was measured and Stopped set. The
+// error is of status Testbed when no test gave any result.
 func Run(ctx context.Context, config Config, bench Bench) (Report, error) {
 	if err := config.check(); err != nil {
 		return Report{}, err

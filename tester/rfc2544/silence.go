@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -8,8 +10,9 @@ import (
 )
 
 const (
-	// observe is how often a reset test looks at the analyzer. The first frame after the silence is stamped by the analyzer
-	// itself where it was a sequence error, which it is if any frame was lost.
+	// observe is how often a reset test looks at the analyzer. The first frame after the silence is
+	// stamped by the analyzer itself where it was a sequence error, which it is if any frame was
+	// lost.
 	observe = 2 * time.Millisecond
 	// steady is for how long frames must flow before the reset, and again after it.
 	steady = 500 * time.Millisecond
@@ -39,8 +42,9 @@ func (s *silences) see(stream session.Stream) {
 		s.began, s.last = c.First, c.Last
 		return
 	}
-	// Frames have come since the last look. The first of them is known where it was out of sequence; otherwise nothing was
-	// lost, and the silence cannot have been longer than the time to the latest one.
+	// Frames have come since the last look. The first of them is known where it was out of
+	// sequence; otherwise nothing was lost, and the silence cannot have been longer than the time
+	// to the latest one.
 	first := c.Last
 	if e := c.LastError; e != nil && e.At > s.last && e.At <= c.Last {
 		first = e.At
@@ -51,7 +55,8 @@ func (s *silences) see(stream session.Stream) {
 	s.last = c.Last
 }
 
-// Silence sends the trial's stream, triggers the reset once frames flow, and ends when they have flowed again for a while.
+// Silence sends the trial's stream, triggers the reset once frames flow, and ends when they have
+// flowed again for a while.
 func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +117,8 @@ func flowing(all []silences) bool {
 	return true
 }
 
-// back says that the reset is over: every direction fell silent, or did not within unmoved, and frames flow again.
+// back says that the reset is over: every direction fell silent, or did not within unmoved, and
+// frames flow again.
 func back(all []silences, triggered time.Time) bool {
 	if triggered.IsZero() {
 		return false

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544_test
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// device is a simulated device under test between a simulated generator and analyzer: a queue in front of a server.
+// device is a simulated device under test between a simulated generator and analyzer: a queue in
+// front of a server.
 type device struct {
 	capacity   float64 // frame/s that it forwards
 	buffer     float64 // frames that it stores

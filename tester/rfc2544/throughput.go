@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -14,7 +16,8 @@ const (
 	ByTester Limit = "tester" // the highest rate that the tester can offer, without loss: the device may do more
 )
 
-// ThroughputResult is the result for one frame size. With Reason it was not measured and the rates mean nothing.
+// ThroughputResult is the result for one frame size. With Reason it was not measured and the rates
+// mean nothing.
 type ThroughputResult struct {
 	Size        int
 	Rate        float64 // frame/s in each direction: the highest that lost nothing in a valid final trial, as it was sent
@@ -70,7 +73,8 @@ func (r *runner) throughput(ctx context.Context, size int) (ThroughputResult, er
 	return result, nil
 }
 
-// ceiling finds the highest rate that can be offered and tries it. hint is the rate at which the device forwarded then.
+// ceiling finds the highest rate that can be offered and tries it. hint is the rate at which the
+// device forwarded then.
 func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64, err error) {
 	s = &search{limit: ByLine, high: MaxFrameRate(r.Speed, size)}
 	if r.HighestOffers > 0 && (s.high == 0 || r.HighestOffers < s.high) {
@@ -104,7 +108,8 @@ func (r *runner) ceiling(ctx context.Context, size int) (s *search, hint float64
 	return s, s.settle(s.high, pass, outcome, err), err
 }
 
-// settle takes over the outcome at the highest rate and returns the rate at which the device forwarded.
+// settle takes over the outcome at the highest rate and returns the rate at which the device
+// forwarded.
 func (s *search) settle(rate float64, pass bool, o Outcome, err error) (hint float64) {
 	switch {
 	case err != nil:
@@ -135,8 +140,9 @@ func (r *runner) offer(ctx context.Context, size int, s *search) (bool, Outcome,
 	}
 }
 
-// lost takes note of a rate that lost frames. Where the tester sent bursts of its own, longer than any that the device was
-// seen to take, and could not do without, they may be what was lost: then this is not the device's limit.
+// lost takes note of a rate that lost frames. Where the tester sent bursts of its own, longer than
+// any that the device was seen to take, and could not do without, they may be what was lost: then
+// this is not the device's limit.
 func (s *search) lost(rate float64, o Outcome) {
 	if !o.Even && o.Together > 2*max(s.stood, 1) && float64(o.Lost()) <= hopeless*float64(o.Sent()) {
 		s.short(rate, fmt.Sprintf("it sends bursts of up to %d frames there, of which some were lost", o.Together))

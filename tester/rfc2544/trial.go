@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rfc2544
 
 import (
@@ -17,7 +19,8 @@ type Attempt struct {
 	Reason  string // why it is not valid
 }
 
-// unfitError says that no valid trial could be had; Short says that the tester could not keep the rate.
+// unfitError says that no valid trial could be had; Short says that the tester could not keep the
+// rate.
 type unfitError struct {
 	Reason string
 	Short  bool
@@ -26,7 +29,8 @@ type unfitError struct {
 
 func (e *unfitError) Error() string { return "the testbed cannot support this: " + e.Reason }
 
-// judge says why a trial is not valid. Short is true where the generator could not keep the rate, and that is all.
+// judge says why a trial is not valid. Short is true where the generator could not keep the rate,
+// and that is all.
 func (c Config) judge(t Trial, o Outcome) (reasons []string, short bool) {
 	if len(o.Directions) == 0 || o.Sent() == 0 {
 		return []string{"nothing was sent"}, false
@@ -101,7 +105,8 @@ func (r *runner) valid(ctx context.Context, test Test, t Trial) (Outcome, error)
 	return Outcome{}, unfit
 }
 
-// once runs the phases of section 23: learning frames, the trial with its residual wait, and a rest.
+// once runs the phases of section 23: learning frames, the trial with its residual wait, and a
+// rest.
 func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
 	if err := r.learn(ctx, t.Size); err != nil {
 		return Outcome{}, err
@@ -116,7 +121,8 @@ func (r *runner) once(ctx context.Context, t Trial) (Outcome, error) {
 	return outcome, r.pause(ctx, r.RestWait)
 }
 
-// learn sends learning frames and waits: before every trial, in a quick look before the first one of a size.
+// learn sends learning frames and waits: before every trial, in a quick look before the first one
+// of a size.
 func (r *runner) learn(ctx context.Context, size int) error {
 	if r.IsQuick && r.learned == size {
 		return nil
@@ -143,14 +149,15 @@ func (r *runner) tell(test Test, t Trial, o Outcome, reasons []string) {
 	r.say("%s %d octets, %s for %s: %s", test, t.Size, what, t.Duration.Round(time.Millisecond), verdict)
 }
 
-// passes says whether a trial loses nothing. A trial that lost frames is repeated Verify times: one without loss is enough,
-// since an interruption of a shared machine is not a limit of the device.
+// passes says whether a trial loses nothing. A trial that lost frames is repeated Verify times: one
+// without loss is enough, since an interruption of a shared machine is not a limit of the device.
 func (r *runner) passes(ctx context.Context, test Test, t Trial) (bool, Outcome, error) {
 	return r.verified(ctx, test, t, r.Verify)
 }
 
-// verified is passes with so many repetitions, which are even ones where the tester can: then no burst of its own is what the
-// device loses. The outcome is that of the trial that passed, or of the one that lost least.
+// verified is passes with so many repetitions, which are even ones where the tester can: then no
+// burst of its own is what the device loses. The outcome is that of the trial that passed, or of
+// the one that lost least.
 func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions int) (bool, Outcome, error) {
 	var best Outcome
 	for i := range 1 + repetitions {
@@ -174,7 +181,8 @@ func (r *runner) verified(ctx context.Context, test Test, t Trial, repetitions i
 	return false, best, nil
 }
 
-// again runs the trial; repetitions of a paced one are even, up to the rate at which that was too much for the tester.
+// again runs the trial; repetitions of a paced one are even, up to the rate at which that was too
+// much for the tester.
 func (r *runner) again(ctx context.Context, test Test, t Trial, repetition int) (Outcome, error) {
 	if repetition > 0 && t.Rate > 0 && t.Frames == 0 && t.Then == nil && (r.uneven == 0 || t.Rate < 0.9*r.uneven) {
 		even := t

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -10,8 +12,8 @@ import (
 // FormatAccount is the value of Account.Format.
 const FormatAccount = "weir-tester-account/1"
 
-// Account is what became of a run: sent against received, per stream. It is also the document by which two machines
-// bring their halves together (Join).
+// Account is what became of a run: sent against received, per stream. It is also the document by
+// which two machines bring their halves together (Join).
 type Account struct {
 	Format  string        `json:"format"`
 	Name    string        `json:"name,omitempty"`
@@ -34,13 +36,14 @@ type Account struct {
 	// Notes are what a reader must know to judge the figures.
 	Notes  []string  `json:"notes,omitempty"`
 	Series []Reading `json:"series,omitempty"`
-	// Captured are the frames around errors, by receiving port; they go to a pcapng file, never into JSON.
-	// Epoch is the wall-clock time at which this machine's CLOCK_MONOTONIC was zero.
+	// Captured are the frames around errors, by receiving port; they go to a pcapng file, never
+	// into JSON. Epoch is the wall-clock time at which this machine's CLOCK_MONOTONIC was zero.
 	Epoch    time.Time                         `json:"-"`
 	Captured map[string][]tester.CapturedFrame `json:"-"`
 }
 
-// Stream is one stream's account. Sent is nil where the sender is elsewhere, Received where the receiver is.
+// Stream is one stream's account. Sent is nil where the sender is elsewhere, Received where the
+// receiver is.
 type Stream struct {
 	ID       uint16         `json:"id"`
 	Name     string         `json:"name"`
@@ -49,14 +52,15 @@ type Stream struct {
 	Asked    float64        `json:"asked_frame_rate"` // frame/s; 0 is as fast as possible
 	Sent     *tester.Sent   `json:"sent,omitempty"`
 	Received *tester.Counts `json:"received,omitempty"`
-	// Lost counts sent frames that never arrived, those after the last arrival included. With the receiver alone it is
-	// Received.Lost, which cannot know of those.
+	// Lost counts sent frames that never arrived, those after the last arrival included. With the
+	// receiver alone it is Received.Lost, which cannot know of those.
 	Lost uint64 `json:"lost"`
 	// TailLost are those of Lost that were sent after the last frame that arrived.
 	TailLost uint64 `json:"tail_lost"`
 }
 
-// LossShare is lost over sent, or over what the receiver could know to have been sent; 0 without frames.
+// LossShare is lost over sent, or over what the receiver could know to have been sent; 0 without
+// frames.
 func (s Stream) LossShare() float64 {
 	total := s.Lost
 	switch {
@@ -71,7 +75,8 @@ func (s Stream) LossShare() float64 {
 	return float64(s.Lost) / float64(total)
 }
 
-// Rate is the frame rate that the sender achieved, from the first to the last frame; 0 with fewer than two.
+// Rate is the frame rate that the sender achieved, from the first to the last frame; 0 with fewer
+// than two.
 func (s Stream) Rate() float64 {
 	if s.Sent == nil {
 		return 0
@@ -79,7 +84,8 @@ func (s Stream) Rate() float64 {
 	return rate(s.Sent.Frames, s.Sent.Last-s.Sent.First)
 }
 
-// Arrival is the frame rate at the receiver, from the first to the last arrival; 0 with fewer than two.
+// Arrival is the frame rate at the receiver, from the first to the last arrival; 0 with fewer than
+// two.
 func (s Stream) Arrival() float64 {
 	if s.Received == nil {
 		return 0

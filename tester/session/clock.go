@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -8,8 +10,9 @@ import (
 	"weir/tester"
 )
 
-// reclock gives the delays their meaning: those of two clocks that are declared synchronised become one-way delays, unless a
-// frame arrived before it was sent. Then the declaration is not true, and they stay relative.
+// reclock gives the delays their meaning: those of two clocks that are declared synchronised become
+// one-way delays, unless a frame arrived before it was sent. Then the declaration is not true, and
+// they stay relative.
 func (a *Account) reclock() {
 	if a.Clock != OneWay {
 		return
@@ -66,7 +69,8 @@ func (a Account) clockRemarks(declared Clock) []string {
 	return append(notes, coarse(a.Streams)...)
 }
 
-// coarse says how well the percentiles of relative delays are known, where a stream's first frames were slow.
+// coarse says how well the percentiles of relative delays are known, where a stream's first frames
+// were slow.
 func coarse(streams []Stream) []string {
 	blur := uint64(0)
 	for _, s := range streams {

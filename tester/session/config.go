@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -8,13 +10,15 @@ import (
 	"weir/tester"
 )
 
-// Port is a device that the tester may use. Namespace nil is the caller's own; an empty Device is a port elsewhere.
+// Port is a device that the tester may use. Namespace nil is the caller's own; an empty Device is a
+// port elsewhere.
 type Port struct {
 	Name      string // as the specification calls it; empty is the device's name
 	Namespace *netns.Namespace
 	Device    string
-	// Peer is the other end of a veth pair, where it is at hand: a generator that needs it makes the peer receive for the
-	// time of the run. A peer that is a receiving port of the same run needs no mention.
+	// Peer is the other end of a veth pair, where it is at hand: a generator that needs it makes
+	// the peer receive for the time of the run. A peer that is a receiving port of the same run
+	// needs no mention.
 	Peer *Port
 	CPUs []int // processors for the generator on this port; none leaves it to the scheduler
 }
@@ -33,11 +37,12 @@ func (p Port) String() string {
 	return p.Device
 }
 
-// Direction is what one generator sends from one port to another. A port that is not here is left to another process:
-// without From nothing is sent, and Schedule only announces the streams; without To nothing is received.
+// Direction is what one generator sends from one port to another. A port that is not here is left
+// to another process: without From nothing is sent, and Schedule only announces the streams;
+// without To nothing is received.
 //
-// Header addresses that are missing are filled in: the source MAC is the sending device's own, the destination MAC that of
-// the next hop towards Header.Destination.
+// Header addresses that are missing are filled in: the source MAC is the sending device's own, the
+// destination MAC that of the next hop towards Header.Destination.
 type Direction struct {
 	From, To Port
 	Schedule tester.Schedule
@@ -47,9 +52,11 @@ type Direction struct {
 type Clock string
 
 const (
-	// OneWay is one clock for both ends, or two that the user declares synchronised: delays are one-way delays.
+	// OneWay is one clock for both ends, or two that the user declares synchronised: delays are
+	// one-way delays.
 	OneWay Clock = "one-way"
-	// Relative is two clocks with an unknown offset: only differences to the smallest delay are meaningful.
+	// Relative is two clocks with an unknown offset: only differences to the smallest delay are
+	// meaningful.
 	Relative Clock = "relative"
 )
 
@@ -69,7 +76,8 @@ type Config struct {
 }
 
 const (
-	// DefaultStraggle is how long a run waits for late frames while none arrives. It ends earlier when every frame has arrived.
+	// DefaultStraggle is how long a run waits for late frames while none arrives. It ends earlier
+	// when every frame has arrived.
 	DefaultStraggle = 500 * time.Millisecond
 	// longestStraggle bounds the wait for a device that goes on sending.
 	longestStraggle = 10 * time.Second
@@ -98,7 +106,8 @@ type Receiver interface {
 type Reception struct {
 	Streams []uint16 // announced identifiers
 	Capture bool     // keep frames around errors
-	// Relative: some sender is elsewhere and has another clock, so delays count from a stream's smallest one.
+	// Relative: some sender is elsewhere and has another clock, so delays count from a stream's
+	// smallest one.
 	Relative bool
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -6,8 +8,9 @@ import (
 	"weir/internal/fault"
 )
 
-// Join makes one account of a sender's and a receiver's. With clock empty or Relative the delays are relative to the
-// smallest one; OneWay is the user's word that the two clocks were synchronised.
+// Join makes one account of a sender's and a receiver's. With clock empty or Relative the delays
+// are relative to the smallest one; OneWay is the user's word that the two clocks were
+// synchronised.
 func Join(sender, receiver Account, clock Clock) (Account, error) {
 	for _, a := range []Account{sender, receiver} {
 		if a.Format != FormatAccount {
@@ -47,8 +50,8 @@ func has(a Account, is func(Stream) bool) bool {
 	return false
 }
 
-// match pairs the streams of the two accounts by their identifiers. Streams that only the receiver knows are left out and
-// noted: they came from elsewhere.
+// match pairs the streams of the two accounts by their identifiers. Streams that only the receiver
+// knows are left out and noted: they came from elsewhere.
 func (a *Account) match(sender, receiver Account) {
 	arrived := map[uint16]Stream{}
 	for _, s := range receiver.Streams {
@@ -73,9 +76,9 @@ func (a *Account) match(sender, receiver Account) {
 	}
 }
 
-// Check says whether the account can be believed: an error of status Failed where frames were sent and a whole stream never
-// arrived, nothing at all arrived where only the receiver is here, or several senders used one identifier. A rate that fell
-// short, or late frames, are only noted.
+// Check says whether the account can be believed: an error of status Failed where frames were sent
+// and a whole stream never arrived, nothing at all arrived where only the receiver is here, or
+// several senders used one identifier. A rate that fell short, or late frames, are only noted.
 func (a Account) Check() error {
 	if err := a.silent(); err != nil {
 		return err

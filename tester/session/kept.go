@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -8,15 +10,17 @@ import (
 	"weir/tester"
 )
 
-// Kept is the machine's engine with analyzers that stay attached from run to run: attaching makes some network cards lose
-// their link, and a benchmark has many runs. Runs must use ever new stream identifiers. The zero value is ready; Close it.
-// Account.Foreign and Unknown then count from the attaching on. It is not safe for concurrent use.
+// Kept is the machine's engine with analyzers that stay attached from run to run: attaching makes
+// some network cards lose their link, and a benchmark has many runs. Runs must use ever new stream
+// identifiers. The zero value is ready; Close it. Account.Foreign and Unknown then count from the
+// attaching on. It is not safe for concurrent use.
 type Kept struct {
 	machine
 	open map[string]*kept // by port
 }
 
-// kept is an analyzer that outlives its runs, with the identifiers it knows and those that were used.
+// kept is an analyzer that outlives its runs, with the identifiers it knows and those that were
+// used.
 type kept struct {
 	Receiver
 	known, used []uint16
@@ -25,7 +29,8 @@ type kept struct {
 // block is how many identifiers an analyzer is told at once: few enough for a quick snapshot.
 const block = 16
 
-// Receive returns the port's analyzer if it knows the streams and has not seen them yet, or attaches a new one.
+// Receive returns the port's analyzer if it knows the streams and has not seen them yet, or
+// attaches a new one.
 func (k *Kept) Receive(to Port, expect Reception) (Receiver, error) {
 	name := to.String()
 	if have := k.open[name]; have != nil {

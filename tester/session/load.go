@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -11,8 +13,8 @@ import (
 	"weir/internal/kernel/ethtool"
 )
 
-// load is what the processors had done when a run began: jiffies in total, stolen, and of programs in user space (proc(5),
-// /proc/stat), and the user time of this process.
+// load is what the processors had done when a run began: jiffies in total, stolen, and of programs
+// in user space (proc(5), /proc/stat), and the user time of this process.
 type load struct {
 	total, stolen, user uint64
 	own                 time.Duration
@@ -56,8 +58,8 @@ const jiffy = 10 * time.Millisecond
 // fewJiffies are too few to tell shares from.
 const fewJiffies = 40
 
-// others is the share of processor time since l that other programs spent in user space; 0 over a span too short
-// to tell.
+// others is the share of processor time since l that other programs spent in user space; 0 over a
+// span too short to tell.
 func (l load) others() float64 {
 	now := startLoad()
 	if now.total < l.total+fewJiffies {
@@ -95,7 +97,8 @@ func (s *Session) startDrops() drops {
 	return d
 }
 
-// count adds the receive counters that stand for frames lost before XDP. A device without such statistics counts as 0.
+// count adds the receive counters that stand for frames lost before XDP. A device without such
+// statistics counts as 0.
 func (d drops) count() (total uint64) {
 	for _, port := range d.ports {
 		stats, err := ethtool.Stats(port.Namespace, port.Device)
@@ -111,7 +114,8 @@ func (d drops) count() (total uint64) {
 	return total
 }
 
-// missed says whether a driver's counter is one of frames dropped at reception for want of room or memory.
+// missed says whether a driver's counter is one of frames dropped at reception for want of room or
+// memory.
 func missed(name string) bool {
 	if !strings.HasPrefix(name, "rx") || strings.Contains(name, "xdp") {
 		return false

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import "testing"
 
 func TestReadLoad(t *testing.T) {
-	// user nice system idle iowait irq softirq steal guest guest_nice; guest time is part of user time
+	// user nice system idle iowait irq softirq steal guest guest_nice; guest time is part of user
+	// time
 	got := readLoad("cpu  100 10 50 800 5 0 15 20 40 4\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
 	if want := (load{total: 1000, stolen: 20, user: 110}); got != want {
 		t.Errorf("load %+v, want %+v", got, want)

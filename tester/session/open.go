@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -18,7 +20,8 @@ type Session struct {
 	notes     []string
 }
 
-// Open checks the ports, fills in missing addresses and attaches the analyzers. Close it, whatever becomes of the run.
+// Open checks the ports, fills in missing addresses and attaches the analyzers. Close it, whatever
+// becomes of the run.
 func Open(ctx context.Context, config Config) (*Session, error) {
 	if len(config.Directions) == 0 {
 		return nil, fault.New(fault.Usage, "name a port to send from or to receive on", "nothing to send and nothing to receive")

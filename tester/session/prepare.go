@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -95,7 +97,8 @@ func holds(namespace, device string) bool {
 	return err == nil
 }
 
-// address fills in the MAC and IP addresses that the schedule leaves open, and notes what was assumed.
+// address fills in the MAC and IP addresses that the schedule leaves open, and notes what was
+// assumed.
 func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []string, err error) {
 	resolved := map[string][]byte{}
 	d.Schedule.Streams = slices.Clone(d.Schedule.Streams)
@@ -130,14 +133,15 @@ func address(ctx context.Context, d *Direction, from, to rtnl.Device) (notes []s
 	return notes, nil
 }
 
-// Addresses of the benchmarking networks (RFC 2544 appendix C, RFC 5180), for ports without an address of their own.
+// Addresses of the benchmarking networks (RFC 2544 appendix C, RFC 5180), for ports without an
+// address of their own.
 var (
 	benchSource      = map[int]netip.Addr{4: netip.MustParseAddr("198.18.0.1"), 6: netip.MustParseAddr("2001:2::1")}
 	benchDestination = map[int]netip.Addr{4: netip.MustParseAddr("198.19.0.1"), 6: netip.MustParseAddr("2001:2:0:1::1")}
 )
 
-// addresses replaces unspecified addresses by those of the ports, and notes where a port has none. The address of a port
-// that is elsewhere cannot be known.
+// addresses replaces unspecified addresses by those of the ports, and notes where a port has none.
+// The address of a port that is elsewhere cannot be known.
 func addresses(d *Direction, h *tester.Header) (note string, err error) {
 	family := 4
 	if h.Source.Is6() || h.Destination.Is6() {
@@ -169,7 +173,8 @@ func addresses(d *Direction, h *tester.Header) (note string, err error) {
 	return note, nil
 }
 
-// destination is the MAC of the next hop; without a route it is the receiving port's own, as over a cable or a bridge.
+// destination is the MAC of the next hop; without a route it is the receiving port's own, as over a
+// cable or a bridge.
 func destination(ctx context.Context, d *Direction, h *tester.Header, to rtnl.Device) ([]byte, string, error) {
 	mac, err := nexthop.Resolve(ctx, d.From.Namespace, d.From.Device, h.Destination)
 	switch {

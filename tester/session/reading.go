@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -44,8 +46,8 @@ func (r *running) reading() error {
 	return nil
 }
 
-// meanSince is the mean delay of the frames between two looks. With two clocks it counts from the smallest delay so far, which
-// may have become smaller between them.
+// meanSince is the mean delay of the frames between two looks. With two clocks it counts from the
+// smallest delay so far, which may have become smaller between them.
 func meanSince(was, is *tester.Counts) float64 {
 	n, before := is.Delay.Count(), was.Delay.Count()
 	if n <= before {
@@ -62,7 +64,8 @@ func frames(s *tester.Sent) uint64 {
 	return s.Frames
 }
 
-// capture takes over the captured frames, up to the configured number per port; the first ones count.
+// capture takes over the captured frames, up to the configured number per port; the first ones
+// count.
 func (r *running) capture() error {
 	if r.config.Capture == 0 {
 		return nil

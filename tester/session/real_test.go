@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session_test
 
 import (
@@ -54,7 +56,8 @@ func newCable(t *testing.T) *cable {
 	return c
 }
 
-// config sends n frames of each stream, by number, so that a busy machine changes nothing in the counts.
+// config sends n frames of each stream, by number, so that a busy machine changes nothing in the
+// counts.
 func (c *cable) config(n uint64, headers ...tester.Header) session.Config {
 	schedule := tester.Schedule{Duration: 5 * time.Second, Policy: tester.CatchUp}
 	for i, h := range headers {
@@ -98,7 +101,8 @@ func TestEveryFrameIsAccountedForAndNothingStaysAttached(t *testing.T) {
 		if s.Sent.Frames != want || s.Received.Received != want || s.Lost != 0 || s.Received.PayloadErrors != 0 {
 			t.Errorf("stream %d: sent %d, received %d, lost %d, payload errors %d; want %d sent and received", s.ID, s.Sent.Frames, s.Received.Received, s.Lost, s.Received.PayloadErrors, want)
 		}
-		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive before it was sent.
+		// The clocks of a test kernel's processors differ by some microseconds: a frame may arrive
+		// before it was sent.
 		if s.Received.Delay.Count() != want {
 			t.Errorf("stream %d: %d delays from %d ns", s.ID, s.Received.Delay.Count(), s.Received.DelayMin)
 		}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -9,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// realtimePriority is above everything that does not ask for real time, and below the kernel's own threads (50).
+// realtimePriority is above everything that does not ask for real time, and below the kernel's own
+// threads (50).
 const realtimePriority = 20
 
-// Realtime runs every thread of this process, and those to come, before all others (SCHED_FIFO), until Ordinary or for as long
-// as the process lives. A generator that sleeps between frames is then woken in time on a machine that others use. One that
-// never sleeps gains little: the kernel gives 5 % of each processor to the others all the same.
+// Realtime runs every thread of this process, and those to come, before all others (SCHED_FIFO),
+// until Ordinary or for as long as the process lives. A generator that sleeps between frames is
+// then woken in time on a machine that others use. One that never sleeps gains little: the kernel
+// gives 5 % of each processor to the others all the same.
 func Realtime() error {
 	if err := schedule(&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: realtimePriority}); err != nil {
 		return fmt.Errorf("run in real time: %w", err)

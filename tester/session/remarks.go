@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -5,7 +7,8 @@ import (
 	"strings"
 )
 
-// Shortfall is the share of the asked rate below which a run says that the machine could not send it.
+// Shortfall is the share of the asked rate below which a run says that the machine could not send
+// it.
 const Shortfall = 0.99
 
 // remarks are what a reader must know to judge the account.
@@ -111,7 +114,8 @@ func (s Stream) Unheard() bool {
 	return s.Sent != nil && s.Received != nil && s.Sent.Frames > 0 && s.Received.Received == 0
 }
 
-// Slow says that the sender fell short of the asked rate. A handful of frames says nothing about a rate.
+// Slow says that the sender fell short of the asked rate. A handful of frames says nothing about a
+// rate.
 func (s Stream) Slow() bool {
 	const enough = 100
 	return s.Sent != nil && s.Asked > 0 && s.Sent.Frames+s.Sent.Skipped >= enough && s.Rate() < Shortfall*s.Asked

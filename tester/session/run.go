@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -29,7 +31,8 @@ type running struct {
 	drops drops
 }
 
-// Run sends the schedules and returns the account. A cancelled ctx ends the run early; the account then says so.
+// Run sends the schedules and returns the account. A cancelled ctx ends the run early; the account
+// then says so.
 func (s *Session) Run(ctx context.Context) (Account, error) {
 	n := len(s.config.Directions)
 	r := &running{Session: s, began: time.Now(), senders: make([]Sender, n), sent: make([]tester.Generation, n), last: map[uint16]Stream{}}
@@ -172,8 +175,8 @@ func (r *running) follow(ctx context.Context, ended <-chan error) (stopped bool,
 	}
 }
 
-// straggle waits until every frame has arrived, or until none has for as long as the configuration says: a device with long
-// queues goes on for a while. It ends at longest in any case.
+// straggle waits until every frame has arrived, or until none has for as long as the configuration
+// says: a device with long queues goes on for a while. It ends at longest in any case.
 func (r *running) straggle() {
 	if !r.sends() || len(r.receivers) == 0 {
 		return

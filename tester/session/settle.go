@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session
 
 import (
@@ -50,7 +52,8 @@ func (r *running) account() (Account, error) {
 	return a, nil
 }
 
-// epoch is the wall-clock time of CLOCK_MONOTONIC's zero; the zero time where the clock cannot be read.
+// epoch is the wall-clock time of CLOCK_MONOTONIC's zero; the zero time where the clock cannot be
+// read.
 func epoch() time.Time {
 	var monotonic unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
@@ -121,11 +124,12 @@ func unannounced(d Direction, found map[uint16]tester.Counts) []Stream {
 	return streams
 }
 
-// SequenceBits is the part of a sequence number that counts; the bits above it are the stream's identifier.
+// SequenceBits is the part of a sequence number that counts; the bits above it are the stream's
+// identifier.
 const SequenceBits = 48
 
-// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is lost (RFC 7680's threshold). Of a sender
-// that began again only the frames since then count.
+// lose sets Lost and TailLost. What arrived too late to be told from a duplicate is lost (RFC
+// 7680's threshold). Of a sender that began again only the frames since then count.
 func (s *Stream) lose() {
 	if s.Received == nil {
 		return

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package session_test
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/tester/session"
 )
 
-// wire is a simulated engine: what a sender sends arrives at the receiver, but for what path takes away.
+// wire is a simulated engine: what a sender sends arrives at the receiver, but for what path takes
+// away.
 type wire struct {
 	mu       sync.Mutex
 	counts   map[uint16]*tester.Counts

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package spec
 
 import (
@@ -168,7 +170,8 @@ func (b *builder) add(f *streamFile, s tester.Stream) {
 	}
 }
 
-// header fills the header and returns the IP version. Addresses that the file leaves out are unspecified ones of the family.
+// header fills the header and returns the IP version. Addresses that the file leaves out are
+// unspecified ones of the family.
 func (b *builder) header(f *streamFile, h *tester.Header) int {
 	h.SourcePort, h.DestinationPort = 49152, 7
 	if f.SourcePort != nil {
@@ -271,7 +274,8 @@ func (b *builder) gap(f *streamFile, from Port, wire float64) time.Duration {
 // mostFrames is one frame a nanosecond, the finest gap.
 const mostFrames = 1e9 // frame/s
 
-// Interval is the time in ns from one frame to the next at a rate on the wire, for frames that occupy wire octets.
+// Interval is the time in ns from one frame to the next at a rate on the wire, for frames that
+// occupy wire octets.
 func Interval(rate units.BitRate, wire float64) float64 { return wire * 8 / float64(rate) * 1e9 }
 
 func (b *builder) modifiers(f *streamFile, family int) []tester.Modifier {

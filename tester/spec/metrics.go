@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package spec
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/record"
 )
 
-// Metric is a figure of a stream that an expectation can bound. Names and meanings are those of the lab's streams.
+// Metric is a figure of a stream that an expectation can bound. Names and meanings are those of the
+// lab's streams.
 type Metric struct {
 	Name    string
 	Unit    record.Unit

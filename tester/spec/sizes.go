@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package spec
 
 import (
@@ -39,12 +41,14 @@ func (s *sizes) UnmarshalText(text []byte) error {
 
 func (*sizes) ShortForm() string { return `octets such as 512, or "imix"` }
 
-// IMIX is the simple Internet mix: 7 small frames, 4 of 594 octets and 1 of 1518; smallest is what the stamp allows.
+// IMIX is the simple Internet mix: 7 small frames, 4 of 594 octets and 1 of 1518; smallest is what
+// the stamp allows.
 func IMIX(smallest int) []tester.SizeShare {
 	return []tester.SizeShare{{Size: smallest, Weight: 7}, {Size: 594, Weight: 4}, {Size: 1518, Weight: 1}}
 }
 
-// Smallest is the smallest frame that carries its headers, a stamp if stamped, and the FCS; 64 at least.
+// Smallest is the smallest frame that carries its headers, a stamp if stamped, and the FCS; 64 at
+// least.
 func Smallest(family int, tagged, stamped bool) int {
 	size := 14 + 20 + 8 + tester.FCSSize
 	if family == 6 {

@@ -1,10 +1,14 @@
-// Package spec reads the YAML file that says what the frame tester sends and what is expected of it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spec reads the YAML file that says what the frame tester sends and what is expected of
+// it.
 //
-// A file is checked as a whole before anything is sent; every mistake is named with file, line and column. The package is
-// pure: devices are opened, and missing addresses found out, by tester/session.
+// A file is checked as a whole before anything is sent; every mistake is named with file, line and
+// column. The package is pure: devices are opened, and missing addresses found out, by
+// tester/session.
 //
-// What will bite you: rates in bit/s and in % count what a frame occupies on the wire, preamble and inter-frame gap
-// included; frame sizes count the FCS.
+// What will bite you: rates in bit/s and in % count what a frame occupies on the wire, preamble and
+// inter-frame gap included; frame sizes count the FCS.
 package spec
 
 import (

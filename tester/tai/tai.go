@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tai relates CLOCK_MONOTONIC, which BPF programs read, to TAI, which stamps carry.
 //
-// Both ends of a measurement take the offset once, at their start. On one machine they agree to some ten ns; a clock that
-// is stepped between the two starts shifts all delays by the step. A kernel that was never told the TAI offset counts UTC as
-// TAI, which is the same on both ends of one machine and is off by 37 s between two that differ in it.
+// Both ends of a measurement take the offset once, at their start. On one machine they agree to
+// some ten ns; a clock that is stepped between the two starts shifts all delays by the step. A
+// kernel that was never told the TAI offset counts UTC as TAI, which is the same on both ends of
+// one machine and is off by 37 s between two that differ in it.
 package tai
 
 import (

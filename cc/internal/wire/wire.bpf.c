@@ -2,8 +2,9 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A link for tests that marks every so-many-th data packet and reports the TCP segments of both directions in their order.
- * It sits on the sender's device: wire_sent at egress, wire_received at ingress. IPv4 without options only.
+ * A link for tests that marks every so-many-th data packet and reports the TCP segments of both
+ * directions in their order. It sits on the sender's device: wire_sent at egress, wire_received at
+ * ingress. IPv4 without options only.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -21,7 +22,9 @@ char wire_license[] SEC("license") = "Dual BSD/GPL";
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
 #define SKB_HEADERS (ETH_HLEN + sizeof(struct iphdr))
 
-/* Of every wire_period data packets the first wire_marks are marked. Either may change at any time. */
+/*
+ * Of every wire_period data packets the first wire_marks are marked. Either may change at any time.
+ */
 __u32 wire_marks = 0;
 __u32 wire_period = 1;
 /* Lose the data packet with this number, counted from 1; 0 loses none. */

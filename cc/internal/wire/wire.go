@@ -1,5 +1,7 @@
-// Package wire is a link for tests of congestion controls: it marks a share of the data packets that leave a device with CE,
-// and reports every TCP segment that passes in either direction.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is a link for tests of congestion controls: it marks a share of the data packets
+// that leave a device with CE, and reports every TCP segment that passes in either direction.
 //
 // What will bite you: a super-packet (GSO) is one packet here, and is marked or not as a whole.
 package wire
@@ -89,8 +91,8 @@ func (w *Wire) Mark(marks, period uint32) error {
 // Lose sends the data packet that comes after the next n to a station that is not there.
 func (w *Wire) Lose(n uint32) error { return w.after(n, w.objects.WireLose) }
 
-// Refuse drops the data packet that comes after the next n as a full queue of the sender does: its TCP reduces the window at
-// once, as for ECN, and finds out later that the packet was lost.
+// Refuse drops the data packet that comes after the next n as a full queue of the sender does: its
+// TCP reduces the window at once, as for ECN, and finds out later that the packet was lost.
 func (w *Wire) Refuse(n uint32) error { return w.after(n, w.objects.WireRefuse) }
 
 func (w *Wire) after(n uint32, number *ebpf.Variable) error {

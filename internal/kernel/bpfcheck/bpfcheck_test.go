@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bpfcheck
 
 import (
@@ -87,8 +89,9 @@ func TestEveryObjectLoadsAndAttaches(t *testing.T) {
 	}
 }
 
-// check loads one program of an object with the maps it uses, and attaches it. The members of a struct_ops belong together:
-// with one of them all are loaded, and they are not attached, since their names would be seen by the whole host.
+// check loads one program of an object with the maps it uses, and attaches it. The members of a
+// struct_ops belong together: with one of them all are loaded, and they are not attached, since
+// their names would be seen by the whole host.
 func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	kind := object.Programs[name].Type
 	if err := probe.ProgramType(kind); kind != ebpf.UnspecifiedProgram && err != nil {
@@ -127,8 +130,9 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	}
 }
 
-// kernelTypes reads the kernel's types as a file. The library maps them into memory, and finds only zeros there under
-// user-mode Linux. Where they cannot be read, nil leaves the search to the library.
+// kernelTypes reads the kernel's types as a file. The library maps them into memory, and finds only
+// zeros there under user-mode Linux. Where they cannot be read, nil leaves the search to the
+// library.
 func kernelTypes() *btf.Spec {
 	types, err := btf.LoadSpec("/sys/kernel/btf/vmlinux")
 	if err != nil {
@@ -150,7 +154,8 @@ func feature(kind ebpf.ProgramType) string {
 	return strings.ToLower(kind.String())
 }
 
-// attach puts a program where its type belongs and takes it away again. Types without a place here are loaded only.
+// attach puts a program where its type belongs and takes it away again. Types without a place here
+// are loaded only.
 func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 	switch {
 	case spec.AttachType == ebpf.AttachXDPDevMap || spec.AttachType == ebpf.AttachXDPCPUMap:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cgroup makes and removes cgroups of the v2 hierarchy, wherever it is mounted.
 package cgroup
 
@@ -16,7 +18,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in hybrid mode.
+// Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in
+// hybrid mode.
 func Root() (string, error) {
 	file, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -32,8 +35,9 @@ func Root() (string, error) {
 		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
 }
 
-// wayToMount is the advice for a process that sees no hierarchy. 'ip netns exec' puts a /sys of its own over the one that has it, and
-// nothing can be mounted below that; names is the folder of the network namespaces that it enters.
+// wayToMount is the advice for a process that sees no hierarchy. 'ip netns exec' puts a /sys of its
+// own over the one that has it, and nothing can be mounted below that; names is the folder of the
+// network namespaces that it enters.
 func wayToMount(names string) string {
 	own, err := os.Stat("/proc/thread-self/ns/net")
 	if err == nil {
@@ -50,7 +54,8 @@ func wayToMount(names string) string {
 // Cgroup is one cgroup of the v2 hierarchy.
 type Cgroup struct{ Path string }
 
-// Create makes a cgroup below parent, or below the root if parent is "". An existing name is an error.
+// Create makes a cgroup below parent, or below the root if parent is "". An existing name is an
+// error.
 func Create(parent, name string) (Cgroup, error) {
 	if parent == "" {
 		root, err := Root()

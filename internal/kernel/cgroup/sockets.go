@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cgroup
 
 import (
@@ -20,10 +22,11 @@ import (
 // SocketsPart is the name under which main and TestMain register [ServeSockets] with child.Main.
 const SocketsPart = "cgroup-sockets"
 
-// Sockets makes sockets that are charged to a cgroup in which this process is not. A socket belongs to the cgroup of the
-// process that makes it, and what a listening socket accepts belongs to the listener's; so a child process lives in the
-// cgroup, makes the sockets there and hands them over (pidfd_getfd, Linux 5.6). It is safe for concurrent use until Close.
-// The child dies with this process.
+// Sockets makes sockets that are charged to a cgroup in which this process is not. A socket belongs
+// to the cgroup of the process that makes it, and what a listening socket accepts belongs to the
+// listener's; so a child process lives in the cgroup, makes the sockets there and hands them over
+// (pidfd_getfd, Linux 5.6). It is safe for concurrent use until Close. The child dies with this
+// process.
 type Sockets struct {
 	process *child.Process
 	pidfd   int
@@ -33,7 +36,8 @@ type Sockets struct {
 	answers *json.Decoder
 }
 
-// order is what the child is asked to do: make a socket, after it has closed the last one, which was handed over.
+// order is what the child is asked to do: make a socket, after it has closed the last one, which
+// was handed over.
 type order struct {
 	Namespace    string // name of a pinned network namespace; "" is the child's own
 	Family, Kind int
@@ -46,7 +50,8 @@ type answer struct {
 	Error string
 }
 
-// OpenSockets starts the child. The processes that the cgroup lists then include it. ctx ends it, as Close does.
+// OpenSockets starts the child. The processes that the cgroup lists then include it. ctx ends it,
+// as Close does.
 func (c Cgroup) OpenSockets(ctx context.Context) (*Sockets, error) {
 	process, err := child.Start(ctx, SocketsPart, os.Stderr)
 	if err != nil {
@@ -97,7 +102,8 @@ func (s *Sockets) Socket(ns *netns.Namespace, family, kind int) (int, error) {
 	return fd, nil
 }
 
-// Close ends the child and waits until it has gone, so that the cgroup can be removed. Sockets live on.
+// Close ends the child and waits until it has gone, so that the cgroup can be removed. Sockets live
+// on.
 func (s *Sockets) Close() error {
 	err := s.process.Stop(time.Second)
 	if s.pidfd >= 0 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cgroup_test
 
 import (
@@ -16,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests of lab/run show, which
-// have programs there that count.
+// A socket must be in the namespace it was asked for; that it is charged to the cgroup, the tests
+// of lab/run show, which have programs there that count.
 func TestSocketsBelongToTheNamespace(t *testing.T) {
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
 	sockets, err := group.OpenSockets(t.Context())

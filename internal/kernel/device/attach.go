@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -22,9 +24,10 @@ const (
 	Egress  Hook = "egress"  // what the stack sends, before the qdiscs
 )
 
-// Order is the place of a room's program: its distance from the wire. At ingress the least order runs first, at egress last.
-// Foreign programs are at zero: negative orders are nearer to the wire than they, others farther from it, so that at ingress
-// a positive order runs behind foreign programs and at egress before them. One order has one program at a hook.
+// Order is the place of a room's program: its distance from the wire. At ingress the least order
+// runs first, at egress last. Foreign programs are at zero: negative orders are nearer to the wire
+// than they, others farther from it, so that at ingress a positive order runs behind foreign
+// programs and at egress before them. One order has one program at a hook.
 type Order int
 
 // MaxOrder is the farthest from the wire, -MaxOrder the nearest.
@@ -45,7 +48,8 @@ type Options struct {
 	Mechanism Mechanism
 }
 
-// Attachment is a program at a device. Detach removes it; Close removes it too unless it is pinned. Not for concurrent use.
+// Attachment is a program at a device. Detach removes it; Close removes it too unless it is pinned.
+// Not for concurrent use.
 type Attachment struct {
 	Name      string
 	Hook      Hook
@@ -58,9 +62,10 @@ type Attachment struct {
 	pinned bool
 }
 
-// Attach puts a program of type sched_cls at a hook of a device. The name is the room's; it tells attachments of one device
-// and hook apart and holds letters, digits and underscores. One that is there already under this name and order is replaced in
-// place. It returns TC_ACT_UNSPEC for packets that those behind it are to see.
+// Attach puts a program of type sched_cls at a hook of a device. The name is the room's; it tells
+// attachments of one device and hook apart and holds letters, digits and underscores. One that is
+// there already under this name and order is replaced in place. It returns TC_ACT_UNSPEC for
+// packets that those behind it are to see.
 func Attach(ns *netns.Namespace, dev string, hook Hook, order Order, name string, program *ebpf.Program, options Options) (*Attachment, error) {
 	wrong := slices.ContainsFunc([]rune(name), func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -95,16 +100,19 @@ func (a *Attachment) attach(ns *netns.Namespace, dev string, program *ebpf.Progr
 	return err
 }
 
-// key is the place in the list of a hook: less runs first, and foreign programs are before zero and behind what is negative.
+// key is the place in the list of a hook: less runs first, and foreign programs are before zero and
+// behind what is negative.
 func (a *Attachment) key() int {
 	if a.Hook == Egress {
-		// Order 0 is not nearer to the wire than foreign programs: it runs before them, as all that follow it do.
+		// Order 0 is not nearer to the wire than foreign programs: it runs before them, as all that
+		// follow it do.
 		return -int(a.Order) - 1
 	}
 	return int(a.Order)
 }
 
-// Attached finds the pinned attachments of a device with this name at either hook, of this and of other processes.
+// Attached finds the pinned attachments of a device with this name at either hook, of this and of
+// other processes.
 func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error) {
 	found, err := pinnedLinks(ns, dev, pins)
 	if err != nil {
@@ -145,8 +153,8 @@ func (a *Attachment) replace(program *ebpf.Program) error {
 	return a.filter.put(a, program)
 }
 
-// Detach removes the program, pinned or not, and clsact if it was made for programs of Weir's and has no others. That the
-// device is gone is no error.
+// Detach removes the program, pinned or not, and clsact if it was made for programs of Weir's and
+// has no others. That the device is gone is no error.
 func (a *Attachment) Detach() error {
 	var err error
 	if a.tcx != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -18,7 +20,8 @@ import (
 //
 //	weir/ORDER/NAME/LIFE[/made]
 //
-// LIFE is "pinned", or the id of the process that it is to end with; made says that clsact was made for Weir.
+// LIFE is "pinned", or the id of the process that it is to end with; made says that clsact was made
+// for Weir.
 type filter struct {
 	conn  *tc.Conn // in the device's namespace
 	index int
@@ -26,8 +29,8 @@ type filter struct {
 	made  bool
 }
 
-// Priorities of Weir's filters: foreign ones are between the two ranges, since the kernel chooses from 49152 downwards and
-// people from 1 upwards.
+// Priorities of Weir's filters: foreign ones are between the two ranges, since the kernel chooses
+// from 49152 downwards and people from 1 upwards.
 const (
 	first = 1 + int(MaxOrder) // of keys from -MaxOrder-1 to -1: priorities 1 to 1000, though at egress order 999 has the first
 	last  = 0xf000

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -15,8 +17,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// tcxLink is a BPF link. The kernel keeps no name with it: this process knows those it attached by their id, and pinned ones
-// of all processes by the name of their file.
+// tcxLink is a BPF link. The kernel keeps no name with it: this process knows those it attached by
+// their id, and pinned ones of all processes by the name of their file.
 type tcxLink struct {
 	link link.Link
 	id   link.ID
@@ -47,7 +49,8 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 	}
 }
 
-// insert attaches behind those with a lower key and before those with a higher one. It runs in the device's namespace.
+// insert attaches behind those with a lower key and before those with a higher one. It runs in the
+// device's namespace.
 func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, pins string) (*tcxLink, error) {
 	query, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: attachTypes[a.Hook]})
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.6 does not know the type
@@ -138,7 +141,8 @@ func renew(own *Attachment, program *ebpf.Program) (*tcxLink, error) {
 	return &tcxLink{link: l, id: own.tcx.id, pin: pin}, nil
 }
 
-// known are Weir's links at a device: those that this process has attached, and pinned ones. They are not to be closed.
+// known are Weir's links at a device: those that this process has attached, and pinned ones. They
+// are not to be closed.
 func known(namespace uint64, index int, pins string) (map[link.ID]*Attachment, error) {
 	all := map[link.ID]*Attachment{}
 	links.Lock()
@@ -162,7 +166,8 @@ func pinnedLinks(ns *netns.Namespace, dev, pins string) ([]*Attachment, error) {
 	return loadPins(namespace, index, pins)
 }
 
-// loadPins opens the pinned links of a device. The kernel detaches a link when its device goes: such are left out.
+// loadPins opens the pinned links of a device. The kernel detaches a link when its device goes:
+// such are left out.
 func loadPins(namespace uint64, index int, pins string) (list []*Attachment, err error) {
 	if pins == "" {
 		return nil, nil

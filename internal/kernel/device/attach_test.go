@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device_test
 
 import (
@@ -94,7 +96,8 @@ func eachMechanism(t *testing.T, f func(t *testing.T, mechanism device.Mechanism
 	}
 }
 
-// Whatever order they are attached in, programs run by their distance from the wire, foreign ones at zero.
+// Whatever order they are attached in, programs run by their distance from the wire, foreign ones
+// at zero.
 func TestProgramsKeepTheirOrder(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
 		tr, o := newTrail(t), device.Options{Mechanism: mechanism}

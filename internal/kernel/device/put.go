@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -11,14 +13,16 @@ import (
 	"weir/internal/kernel/tc"
 )
 
-// builder leads a device's tree to another one in steps that can be repeated, from whatever state a crash has left.
+// builder leads a device's tree to another one in steps that can be repeated, from whatever state a
+// crash has left.
 type builder struct {
 	conn  *tc.Conn
 	index int
 	step  func() // before each change, for tests
 }
 
-// put makes the tree, and reads it back. What is there already stays; where that does not lead to the tree it is made anew.
+// put makes the tree, and reads it back. What is there already stays; where that does not lead to
+// the tree it is made anew.
 func (b *builder) put(want Tree) error {
 	err := b.approach(want)
 	if err == nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -14,12 +16,13 @@ import (
 	"weir/internal/kernel/tc"
 )
 
-// RootHandle is the handle of the root of every tree that Weir puts in place, 77e1:. It marks the device as Weir's for every
-// process, and for people who look with tc.
+// RootHandle is the handle of the root of every tree that Weir puts in place, 77e1:. It marks the
+// device as Weir's for every process, and for people who look with tc.
 const RootHandle tc.Handle = 0x77e1 << 16
 
-// Record says what was on a device before an owner took it. It goes into a journal as JSON before anything changes: whoever
-// has it can bring the former tree back after a crash, in another process too.
+// Record says what was on a device before an owner took it. It goes into a journal as JSON before
+// anything changes: whoever has it can bring the former tree back after a crash, in another process
+// too.
 type Record struct {
 	Owner     string `json:"owner"` // the room
 	Device    string `json:"device"`
@@ -41,9 +44,10 @@ type place struct {
 	index     int
 }
 
-// Take makes an owner the only one to replace a device's tree. Nothing changes yet: what could not be restored is refused
-// here. Programs of the former tree's filters are pinned in a folder of a BPF file system, pins; "" refuses such trees. One
-// owner may take a device again before Replace; after it, it has its Record.
+// Take makes an owner the only one to replace a device's tree. Nothing changes yet: what could not
+// be restored is refused here. Programs of the former tree's filters are pinned in a folder of a
+// BPF file system, pins; "" refuses such trees. One owner may take a device again before Replace;
+// after it, it has its Record.
 func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {
@@ -96,9 +100,9 @@ func (r Record) disown() {
 	delete(owners.of, place{r.Namespace, r.Index})
 }
 
-// Restorable says what of a device's tree could not be put back exactly, and why: a kind whose dump does not tell everything,
-// filters with actions, or what comes out different in a rehearsal on a device of its own. The hook's part is not looked at,
-// since it is never replaced.
+// Restorable says what of a device's tree could not be put back exactly, and why: a kind whose dump
+// does not tell everything, filters with actions, or what comes out different in a rehearsal on a
+// device of its own. The hook's part is not looked at, since it is never replaced.
 func Restorable(ns *netns.Namespace, dev string, t Tree) error {
 	refuse := func(x tc.Raw, what, why string) error {
 		return fault.New(fault.Usage, fmt.Sprintf("replace it yourself: tc qdisc del dev %s root", dev),
@@ -172,8 +176,9 @@ func (r Record) pin(id uint32) string {
 	return filepath.Join(r.Pins, fmt.Sprintf("kept-%d-%d-%d", r.Namespace, r.Index, id))
 }
 
-// Replace puts a tree of Weir's own in place, whose root has RootHandle. It is rehearsed first, so that a tree that the kernel
-// does not take changes nothing. It can be repeated, also by another process, and with another tree.
+// Replace puts a tree of Weir's own in place, whose root has RootHandle. It is rehearsed first, so
+// that a tree that the kernel does not take changes nothing. It can be repeated, also by another
+// process, and with another tree.
 func (r Record) Replace(ns *netns.Namespace, t Tree) error { return r.replace(ns, t, func() {}) }
 
 func (r Record) replace(ns *netns.Namespace, t Tree, step func()) error {
@@ -192,8 +197,9 @@ func (r Record) replace(ns *netns.Namespace, t Tree, step func()) error {
 	})
 }
 
-// Restore brings the former tree back, reads it back, and gives the device up. It can be repeated, and begins from whatever
-// state a crash has left. A device that is gone took its tree with it: the error is [ErrGone].
+// Restore brings the former tree back, reads it back, and gives the device up. It can be repeated,
+// and begins from whatever state a crash has left. A device that is gone took its tree with it: the
+// error is [ErrGone].
 func (r Record) Restore(ns *netns.Namespace) error { return r.restore(ns, func() {}) }
 
 func (r Record) restore(ns *netns.Namespace, step func()) error {
@@ -255,7 +261,8 @@ func (r Record) work(what string, ns *netns.Namespace, step func(), change func(
 	return nil
 }
 
-// putHook brings clsact or ingress and its filters back where they are missing; what is there now stays.
+// putHook brings clsact or ingress and its filters back where they are missing; what is there now
+// stays.
 func (b *builder) putHook(want []tc.Raw) error {
 	if len(want) == 0 {
 		return nil

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -36,8 +38,8 @@ func shapeOf(ns *netns.Namespace, index int) (s shape, err error) {
 	return s, nil
 }
 
-// rehearse puts a tree on a device like this one, in a namespace of its own, and returns it as the kernel has it then. An error
-// says what the kernel does not take.
+// rehearse puts a tree on a device like this one, in a namespace of its own, and returns it as the
+// kernel has it then. An error says what the kernel does not take.
 func rehearse(s shape, want Tree) (got Tree, err error) {
 	err = netns.Fresh(func() error {
 		handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -80,7 +82,8 @@ func rehearse(s shape, want Tree) (got Tree, err error) {
 	return got.made(), nil
 }
 
-// strayed says which class the kernel has put elsewhere: htb takes a parent that does not exist for the root.
+// strayed says which class the kernel has put elsewhere: htb takes a parent that does not exist for
+// the root.
 func strayed(want, got Tree) error {
 	atRoot := func(parent tc.Handle) bool { return parent == tc.Root || parent&0xffff == 0 }
 	for _, w := range want.Classes {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device
 
 import (
@@ -11,8 +13,9 @@ import (
 	"weir/internal/kernel/tc"
 )
 
-// Tree is what a device has of qdiscs, classes and filters, each as a create takes it and without counters, so that two trees
-// can be compared and a Tree can go into a journal as JSON. The zero Tree is that of a device without a qdisc.
+// Tree is what a device has of qdiscs, classes and filters, each as a create takes it and without
+// counters, so that two trees can be compared and a Tree can go into a journal as JSON. The zero
+// Tree is that of a device without a qdisc.
 type Tree struct {
 	Qdiscs  []tc.Raw `json:"qdiscs"`            // the root first, parents before children; handle 0: chosen by the kernel
 	Classes []tc.Raw `json:"classes,omitempty"` // those that are made one by one; parents before children
@@ -85,7 +88,8 @@ func (t *Tree) readFilters(conn *tc.Conn, index int) (err error) {
 	return nil
 }
 
-// appendFilters keeps the kernel's order but for tables of filters, which what leads to them must find.
+// appendFilters keeps the kernel's order but for tables of filters, which what leads to them must
+// find.
 func appendFilters(list []tc.Raw, conn *tc.Conn, index int, parent tc.Handle) ([]tc.Raw, error) {
 	all, err := conn.Dump(tc.FilterMessage, index, parent)
 	if err != nil {
@@ -107,8 +111,8 @@ func order(f tc.Raw) int {
 	return 1
 }
 
-// sorted puts parents before children, and otherwise by handle. A class's or qdisc's parent is a class, whose qdisc has the
-// same major number, or a qdisc.
+// sorted puts parents before children, and otherwise by handle. A class's or qdisc's parent is a
+// class, whose qdisc has the same major number, or a qdisc.
 func sorted(list []tc.Raw) []tc.Raw {
 	slices.SortFunc(list, func(a, b tc.Raw) int { return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Handle, b.Handle)) })
 	var done []tc.Raw

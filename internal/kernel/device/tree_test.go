@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package device_test
 
 import (
@@ -63,7 +65,8 @@ func show(t *testing.T, ns *netns.Namespace) string {
 // counters are shown among options, and flows that happen to be queued as classes.
 var counters = regexp.MustCompile(`"direct_packets_stat":\d+,|class (cake|fq_codel|sfq) .*\n`)
 
-// ours is a tree of Weir's: a token bucket, which every kernel with these tests has, before a queue.
+// ours is a tree of Weir's: a token bucket, which every kernel with these tests has, before a
+// queue.
 func ours() device.Tree {
 	root := device.RootHandle
 	return device.Tree{
@@ -174,7 +177,8 @@ func need(t *testing.T, what string) {
 	}
 }
 
-// Every kind that tc can make is either restored so that tc says the same of it, or refused before anything changes.
+// Every kind that tc can make is either restored so that tc says the same of it, or refused before
+// anything changes.
 func TestEveryKindIsRestoredOrRefused(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, test := range cases {

@@ -1,8 +1,12 @@
-// Package ethtool reads and sets a network device's offload features and reads its driver's counters.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ethtool reads and sets a network device's offload features and reads its driver's
+// counters.
 //
-// Features have the short names that ethtool(8) -K takes ("tso", "tx"), each of which may stand for several features of the
-// kernel, or the kernel's own names ("tx-udp-segmentation"). Every call opens its socket inside the namespace it is given;
-// a nil namespace means the calling thread's own.
+// Features have the short names that ethtool(8) -K takes ("tso", "tx"), each of which may stand for
+// several features of the kernel, or the kernel's own names ("tx-udp-segmentation"). Every call
+// opens its socket inside the namespace it is given; a nil namespace means the calling thread's
+// own.
 package ethtool
 
 import (
@@ -29,9 +33,10 @@ var groups = map[string]string{
 	"txvlan": "tx-vlan-hw-insert",
 }
 
-// SetFeatures switches features of dev on and off. A feature that cannot be changed and is not in the wanted state is an
-// error, as is one that the kernel does not know. Where a name stands for several features, the changeable ones are set.
-// The kernel switches off what depends on a feature: without "tx" there is no "tso".
+// SetFeatures switches features of dev on and off. A feature that cannot be changed and is not in
+// the wanted state is an error, as is one that the kernel does not know. Where a name stands for
+// several features, the changeable ones are set. The kernel switches off what depends on a feature:
+// without "tx" there is no "tso".
 func SetFeatures(ns *netns.Namespace, dev string, want map[string]bool) error {
 	err := with(ns, func(tool *ethtool.Ethtool) error { return set(tool, dev, want) })
 	if err != nil {
@@ -71,7 +76,8 @@ func set(tool *ethtool.Ethtool, dev string, want map[string]bool) error {
 	return verify(tool, dev, change)
 }
 
-// verify reads back: the kernel accepts a request and may still leave a feature as it was because of another one.
+// verify reads back: the kernel accepts a request and may still leave a feature as it was because
+// of another one.
 func verify(tool *ethtool.Ethtool, dev string, change map[string]bool) error {
 	states, err := tool.FeaturesWithState(dev)
 	if err != nil {
@@ -85,7 +91,8 @@ func verify(tool *ethtool.Ethtool, dev string, change map[string]bool) error {
 	return nil
 }
 
-// Features returns the state of every feature of dev: the kernel's names, and the short names that stand for them.
+// Features returns the state of every feature of dev: the kernel's names, and the short names that
+// stand for them.
 func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	features := map[string]bool{}
 	err := with(ns, func(tool *ethtool.Ethtool) error {
@@ -106,7 +113,8 @@ func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	return features, nil
 }
 
-// Kernel returns the state of every feature of dev in the calling thread's namespace, by the kernel's own names alone.
+// Kernel returns the state of every feature of dev in the calling thread's namespace, by the
+// kernel's own names alone.
 func Kernel(dev string) (features map[string]bool, err error) {
 	err = with(nil, func(tool *ethtool.Ethtool) (err error) {
 		features, err = tool.Features(dev)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package ethtool
 
 import (
@@ -14,8 +16,8 @@ import (
 	"weir/internal/units"
 )
 
-// Speed returns the rate of a device's link, or 0 where it has none or does not know: down, or virtual. That of a veth is the
-// driver's fiction and counts as none.
+// Speed returns the rate of a device's link, or 0 where it has none or does not know: down, or
+// virtual. That of a veth is the driver's fiction and counts as none.
 func Speed(ns *netns.Namespace, dev string) (rate units.BitRate, err error) {
 	err = with(ns, func(tool *ethtool.Ethtool) error {
 		if driver, err := tool.DriverName(dev); err == nil && driver == "veth" {
@@ -35,7 +37,8 @@ func Speed(ns *netns.Namespace, dev string) (rate units.BitRate, err error) {
 	return rate, nil
 }
 
-// Hardware lists the devices of the calling thread's namespace that have hardware, or a hypervisor's, behind them.
+// Hardware lists the devices of the calling thread's namespace that have hardware, or a
+// hypervisor's, behind them.
 func Hardware() ([]string, error) {
 	paths, err := filepath.Glob("/sys/class/net/*/device")
 	if err != nil {

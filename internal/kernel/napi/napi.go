@@ -1,9 +1,12 @@
-// Package napi finds and schedules the kernel threads that take a device's received frames, one for each of its NAPI
-// instances, and reads how much processor time they have had.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package napi finds and schedules the kernel threads that take a device's received frames, one for
+// each of its NAPI instances, and reads how much processor time they have had.
 //
-// A device has such threads once its attribute "threaded" is 1 (Linux 5.12; see [Thread]). Which thread is whose is asked of
-// the kernel (the netdev family of generic netlink, Linux 6.8) and not read from the threads' names, which devices of other
-// namespaces share. The veth driver has a NAPI instance only while GRO is on or an XDP program is attached.
+// A device has such threads once its attribute "threaded" is 1 (Linux 5.12; see [Thread]). Which
+// thread is whose is asked of the kernel (the netdev family of generic netlink, Linux 6.8) and not
+// read from the threads' names, which devices of other namespaces share. The veth driver has a NAPI
+// instance only while GRO is on or an XDP program is attached.
 package napi
 
 import (
@@ -32,8 +35,9 @@ const (
 	attributePID = 4  // NETDEV_A_NAPI_PID
 )
 
-// Thread has the device's frames taken by kernel threads of their own and returns the threads' identifiers. It is an error
-// where the device has no NAPI instance, or the kernel does not say which threads are its own.
+// Thread has the device's frames taken by kernel threads of their own and returns the threads'
+// identifiers. It is an error where the device has no NAPI instance, or the kernel does not say
+// which threads are its own.
 func Thread(ns *netns.Namespace, device string) (threads []int, err error) {
 	if err := sysfs.Set(ns, sysfs.Attribute{Device: device, Name: "threaded", Value: "1"}); err != nil {
 		return nil, err
@@ -47,7 +51,8 @@ func Thread(ns *netns.Namespace, device string) (threads []int, err error) {
 	return threads, nil
 }
 
-// Threads are the identifiers of the threads that take the device's frames; none where it is not threaded.
+// Threads are the identifiers of the threads that take the device's frames; none where it is not
+// threaded.
 func Threads(ns *netns.Namespace, device string) (threads []int, err error) {
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -98,7 +103,8 @@ func threadsOf(index uint32) (threads []int, err error) {
 	return threads, nil
 }
 
-// Schedule keeps a thread on one processor, before all that does not run in real time (SCHED_FIFO with a priority of 1 to 99).
+// Schedule keeps a thread on one processor, before all that does not run in real time (SCHED_FIFO
+// with a priority of 1 to 99).
 func Schedule(thread, cpu int, priority uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -112,13 +118,14 @@ func Schedule(thread, cpu int, priority uint32) error {
 	return nil
 }
 
-// Times is how long a thread has run, and how long it was ready to run while its processor did something else
-// (/proc/PID/schedstat). What a hypervisor takes away is in neither.
+// Times is how long a thread has run, and how long it was ready to run while its processor did
+// something else (/proc/PID/schedstat). What a hypervisor takes away is in neither.
 type Times struct {
 	Ran, Waited time.Duration
 }
 
-// TimesOf reads a thread's times. A kernel without CONFIG_SCHED_INFO gives an error that is os.ErrNotExist.
+// TimesOf reads a thread's times. A kernel without CONFIG_SCHED_INFO gives an error that is
+// os.ErrNotExist.
 func TimesOf(thread int) (Times, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(thread) + "/schedstat")
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netns
 
 import (
@@ -7,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fresh runs f in a new network namespace without a name, on a thread of its own, and returns f's error. Only a loopback
-// device exists in there, and it is down. The namespace ends with f, unless a socket that f opened there stays open.
+// Fresh runs f in a new network namespace without a name, on a thread of its own, and returns f's
+// error. Only a loopback device exists in there, and it is down. The namespace ends with f, unless
+// a socket that f opened there stays open.
 func Fresh(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

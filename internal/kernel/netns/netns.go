@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package netns makes, enters and removes network namespaces.
 //
-// A namespace is pinned under /run/netns, as ip-netns(8) does it, so that people can look inside with their own tools.
-// [Namespace.Do] moves the calling goroutine's thread into the namespace for the time of one function; sockets and netlink
-// handles that the function opens stay in that namespace for good. Goroutines that the function starts do not follow it.
+// A namespace is pinned under /run/netns, as ip-netns(8) does it, so that people can look inside
+// with their own tools. [Namespace.Do] moves the calling goroutine's thread into the namespace for
+// the time of one function; sockets and netlink handles that the function opens stay in that
+// namespace for good. Goroutines that the function starts do not follow it.
 package netns
 
 import (
@@ -28,7 +31,8 @@ type Namespace struct {
 // Path is where the namespace named name is pinned.
 func Path(name string) string { return filepath.Join(Dir, name) }
 
-// Create makes a network namespace, pins it under name and brings its loopback device up. An existing name is an error.
+// Create makes a network namespace, pins it under name and brings its loopback device up. An
+// existing name is an error.
 func Create(name string) (*Namespace, error) {
 	if name == "" || strings.ContainsAny(name, "/ ") {
 		return nil, fmt.Errorf("create namespace: %q is not a name", name)
@@ -58,7 +62,8 @@ func Create(name string) (*Namespace, error) {
 	return ns, nil
 }
 
-// pinNew binds a new namespace to path. It uses a thread of its own that ends afterwards, since it has left its namespace.
+// pinNew binds a new namespace to path. It uses a thread of its own that ends afterwards, since it
+// has left its namespace.
 func pinNew(path string) error {
 	done := make(chan error)
 	go func() {
@@ -103,8 +108,8 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
-// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name is the path. A person may have
-// named it: a FIFO there is an error and no wait.
+// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name
+// is the path. A person may have named it: a FIFO there is an error and no wait.
 func OpenPath(path string) (*Namespace, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err == nil {
@@ -117,7 +122,8 @@ func OpenPath(path string) (*Namespace, error) {
 	return &Namespace{Name: path, file: file}, nil
 }
 
-// ErrNotNamespace says that a path leads to something else: what a crash has left in Dir is an empty file.
+// ErrNotNamespace says that a path leads to something else: what a crash has left in Dir is an
+// empty file.
 var ErrNotNamespace = errors.New("it is no namespace")
 
 func isNamespace(file *os.File) error {
@@ -158,7 +164,8 @@ func List(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Remove unpins the namespace. Its devices go when the last process and handle in it has gone. A missing name is no error.
+// Remove unpins the namespace. Its devices go when the last process and handle in it has gone. A
+// missing name is no error.
 func Remove(name string) error {
 	path := Path(name)
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -185,8 +192,8 @@ func (n *Namespace) Inode() (uint64, error) {
 	return status.Ino, nil
 }
 
-// Enter moves the calling thread into the namespace for good. It is for a thread that starts a process and ends with it:
-// lock the goroutine to it, and do not unlock.
+// Enter moves the calling thread into the namespace for good. It is for a thread that starts a
+// process and ends with it: lock the goroutine to it, and do not unlock.
 func (n *Namespace) Enter() error {
 	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
@@ -194,8 +201,8 @@ func (n *Namespace) Enter() error {
 	return nil
 }
 
-// Do runs f with the calling thread inside the namespace and returns its error. The thread is locked for the time of f. A nil
-// namespace is the one that the thread is in.
+// Do runs f with the calling thread inside the namespace and returns its error. The thread is
+// locked for the time of f. A nil namespace is the one that the thread is in.
 func (n *Namespace) Do(f func() error) error {
 	if n == nil {
 		return f()
@@ -212,7 +219,8 @@ func (n *Namespace) Do(f func() error) error {
 		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
 	}
 	defer func() {
-		// A thread that cannot go back must not serve other goroutines: left locked, it ends with its goroutine.
+		// A thread that cannot go back must not serve other goroutines: left locked, it ends with
+		// its goroutine.
 		if unix.Setns(before.FD(), unix.CLONE_NEWNET) == nil {
 			runtime.UnlockOSThread()
 		}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -55,7 +57,8 @@ type how struct {
 	text func([]byte) string
 }
 
-// describe makes fields of attributes. What is not in known is kept in hexadecimal under its number.
+// describe makes fields of attributes. What is not in known is kept in hexadecimal under its
+// number.
 func describe(all []attribute, known map[uint16]how) map[string]string {
 	fields := map[string]string{}
 	for _, a := range all {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -13,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Messages of nftables (linux/netfilter/nf_tables.h) and of the old iptables (linux/netfilter_ipv4/ip_tables.h).
+// Messages of nftables (linux/netfilter/nf_tables.h) and of the old iptables
+// (linux/netfilter_ipv4/ip_tables.h).
 const (
 	nftGetGeneration = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
 	nftGenerationID  = 1 // NFTA_GEN_ID
@@ -24,7 +27,8 @@ const (
 	entriesHead  = 40 // name, size and padding
 )
 
-// filters reads the generation of the nftables rules, which counts their changes, and the rules of the old iptables.
+// filters reads the generation of the nftables rules, which counts their changes, and the rules of
+// the old iptables.
 func (r *reader) filters() error {
 	generation, err := nftGeneration()
 	if err != nil {
@@ -78,7 +82,8 @@ func nftGeneration() (string, error) {
 	return "", nil
 }
 
-// oldRules describes one table of iptables; "" where it holds no more than the rules that each table begins with.
+// oldRules describes one table of iptables; "" where it holds no more than the rules that each
+// table begins with.
 func oldRules(table string, family, level, fixed int) (string, error) {
 	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {

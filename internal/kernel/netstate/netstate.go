@@ -1,15 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package netstate says how a network namespace is configured, and whether that changed in between.
 //
-// [Take] reads devices with their offloads and queues, addresses, routes, rules, neighbours, traffic control, packet filters,
-// BPF programs on devices and the settings below /proc/sys/net. Messages of the kernel are taken whole, without what counts
-// or ages: an attribute that this package has no name for is compared too. A [Watch] is told by the kernel what changes
-// while it is open, so that a change that is undone is seen as well.
+// [Take] reads devices with their offloads and queues, addresses, routes, rules, neighbours,
+// traffic control, packet filters, BPF programs on devices and the settings below /proc/sys/net.
+// Messages of the kernel are taken whole, without what counts or ages: an attribute that this
+// package has no name for is compared too. A [Watch] is told by the kernel what changes while it is
+// open, so that a change that is undone is seen as well.
 //
 // What bites:
 //   - Promiscuous mode is left out: somebody who captures frames changes no configuration.
-//   - Neighbours count where they are permanent, or known by resolution; those of multicast addresses come and go.
-//   - Programs attached to devices by TCX, attributes of queues below /sys, and rules of the old iptables make no event. Of
-//     TCX the kernel counts the changes; the other two are compared before and after only.
+//   - Neighbours count where they are permanent, or known by resolution; those of multicast
+//     addresses come and go.
+//   - Programs attached to devices by TCX, attributes of queues below /sys, and rules of the old
+//     iptables make no event. Of TCX the kernel counts the changes; the other two are compared
+//     before and after only.
 package netstate
 
 import (
@@ -26,14 +31,16 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// State is a namespace's configuration: what is set ("device eth0: MTU", "setting net.ipv4.tcp_sack") to its value.
+// State is a namespace's configuration: what is set ("device eth0: MTU", "setting
+// net.ipv4.tcp_sack") to its value.
 type State map[string]string
 
 // Take reads the configuration of ns; nil is the calling thread's own namespace.
 func Take(ns *netns.Namespace) (State, error) { return take(ns, nil, State{}) }
 
-// Again reads the configuration of a namespace that was watched since it was in the state before. What is reported on each
-// change, and was not reported, is not read again: settings and offloads, which are most of it.
+// Again reads the configuration of a namespace that was watched since it was in the state before.
+// What is reported on each change, and was not reported, is not read again: settings and offloads,
+// which are most of it.
 func Again(ns *netns.Namespace, before State, reports []Change) (State, error) {
 	state, skip := State{}, map[string]bool{settingPrefix: true, offloadPrefix: before[reportsOffloads] != ""}
 	for _, c := range reports {
@@ -109,7 +116,8 @@ func (s State) Digest() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Change is one thing that is not as it was. Before or After is empty where there was or is nothing.
+// Change is one thing that is not as it was. Before or After is empty where there was or is
+// nothing.
 type Change struct {
 	What          string // a key of State
 	Before, After string

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -39,8 +41,8 @@ func (r *reader) offloads() error {
 var queueAttributes = []string{"threaded", "gro_flush_timeout", "napi_defer_hard_irqs",
 	"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt", "queues/tx-*/xps_cpus", "queues/tx-*/tx_maxrate"}
 
-// readAttributes reads them. A sysfs mount shows the devices of the namespace it was mounted in, so it mounts its own, in a
-// mount namespace and on a thread that end with it.
+// readAttributes reads them. A sysfs mount shows the devices of the namespace it was mounted in, so
+// it mounts its own, in a mount namespace and on a thread that end with it.
 func readAttributes(ns *netns.Namespace, state State) error {
 	done := make(chan error)
 	go func() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -71,8 +73,8 @@ func (w *Watch) judge(o object, counts, removed bool) (Change, bool) {
 	return Change{}, false
 }
 
-// netconf reads a report of a setting of a device's IP (linux/netconf.h): family, then attributes, the first of which is the
-// device's index. The setting itself is among the files that are watched.
+// netconf reads a report of a setting of a device's IP (linux/netconf.h): family, then attributes,
+// the first of which is the device's index. The setting itself is among the files that are watched.
 func (w *Watch) netconf(data []byte) (Change, bool) {
 	const index = 1
 	all, err := body(data, 4)
@@ -98,7 +100,8 @@ func filterMessage(_ *Watch, _ unix.NlMsghdr, _ []byte) (Change, bool) {
 var deviceReports = map[byte]string{3: "link settings", 5: "link mode", 10: "wake-on-LAN", 13: "offloads", 15: "private flags",
 	17: "rings", 19: "channels", 21: "interrupt coalescing", 23: "pause frames", 25: "energy saving"}
 
-// deviceMessage judges one message of ethtool: command, version, then attributes, the first of which names the device.
+// deviceMessage judges one message of ethtool: command, version, then attributes, the first of
+// which names the device.
 func (w *Watch) deviceMessage(_ unix.NlMsghdr, data []byte) (Change, bool) {
 	const header, headerName = 1, 2
 	all, err := body(data, 4)

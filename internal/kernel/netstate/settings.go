@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -10,7 +12,8 @@ import (
 
 const settingsRoot = "/proc/sys/net"
 
-// moving are settings that are no settings: what they say changes by itself or belongs to the whole machine.
+// moving are settings that are no settings: what they say changes by itself or belongs to the whole
+// machine.
 var moving = map[string]bool{
 	"netfilter/nf_conntrack_count": true, "nf_conntrack_count": true,
 	"ipv4/tcp_available_congestion_control": true, "ipv4/tcp_allowed_congestion_control": true, "ipv4/tcp_available_ulp": true,

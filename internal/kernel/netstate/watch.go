@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package netstate
 
 import (
@@ -13,8 +15,9 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Watch collects what the kernel reports about one namespace's configuration. Nothing runs meanwhile: the reports wait in
-// sockets until Changes reads them. It is not safe for concurrent use.
+// Watch collects what the kernel reports about one namespace's configuration. Nothing runs
+// meanwhile: the reports wait in sockets until Changes reads them. It is not safe for concurrent
+// use.
 type Watch struct {
 	before  State
 	names   map[int]string
@@ -108,8 +111,8 @@ func (w *Watch) join(protocol int, read func(*Watch, unix.NlMsghdr, []byte) (Cha
 	return nil
 }
 
-// Changes returns what was reported since Open or the last call, each change once. Reports of what is as it was before are
-// left out.
+// Changes returns what was reported since Open or the last call, each change once. Reports of what
+// is as it was before are left out.
 func (w *Watch) Changes() ([]Change, error) {
 	var all []Change
 	buffer := make([]byte, 1<<16)

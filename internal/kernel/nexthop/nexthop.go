@@ -1,7 +1,10 @@
-// Package nexthop finds out how a frame for an address must be addressed: the device's own addresses, and the link-layer
-// address of the neighbour that the route leads to.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nexthop finds out how a frame for an address must be addressed: the device's own
+// addresses, and the link-layer address of the neighbour that the route leads to.
 //
-// A neighbour that is not known yet is asked for by a UDP datagram without payload to the discard port, bound to the device.
+// A neighbour that is not known yet is asked for by a UDP datagram without payload to the discard
+// port, bound to the device.
 package nexthop
 
 import (
@@ -36,7 +39,8 @@ func inside(ns *netns.Namespace, f func(*netlink.Handle) error) error {
 	})
 }
 
-// Address returns the device's first global address of the family (4 or 6); the zero address where it has none.
+// Address returns the device's first global address of the family (4 or 6); the zero address where
+// it has none.
 func Address(ns *netns.Namespace, device string, family int) (netip.Addr, error) {
 	var found netip.Addr
 	err := inside(ns, func(handle *netlink.Handle) error {
@@ -67,8 +71,9 @@ func Address(ns *netns.Namespace, device string, family int) (netip.Addr, error)
 	return found, nil
 }
 
-// Resolve returns the link-layer address that a frame for to must carry when it leaves through the device. Errors wrap
-// [ErrNone] or [ErrSilent]. It waits for an answer for as long as ctx allows, at most two seconds.
+// Resolve returns the link-layer address that a frame for to must carry when it leaves through the
+// device. Errors wrap [ErrNone] or [ErrSilent]. It waits for an answer for as long as ctx allows,
+// at most two seconds.
 func Resolve(ctx context.Context, ns *netns.Namespace, device string, to netip.Addr) (net.HardwareAddr, error) {
 	var mac net.HardwareAddr
 	err := inside(ns, func(handle *netlink.Handle) error {
@@ -120,7 +125,8 @@ func gateway(handle *netlink.Handle, index int, device string, to netip.Addr) (n
 	if hop, ok := netip.AddrFromSlice(route.Gw); ok {
 		return hop.Unmap(), nil
 	}
-	// Asked for a device, the kernel invents a direct route where the table has none: believe it only if a route covers to.
+	// Asked for a device, the kernel invents a direct route where the table has none: believe it
+	// only if a route covers to.
 	covered, err := handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: index}, netlink.RT_FILTER_OIF)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return netip.Addr{}, err
@@ -152,7 +158,8 @@ func known(handle *netlink.Handle, index int, hop netip.Addr) net.HardwareAddr {
 	return nil
 }
 
-// provoke makes the kernel resolve hop: a datagram that waits for the answer. Run inside the namespace.
+// provoke makes the kernel resolve hop: a datagram that waits for the answer. Run inside the
+// namespace.
 func provoke(device string, hop netip.Addr, index int) error {
 	domain, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: 9, Addr: as4(hop)})
 	if hop.Is6() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -13,7 +15,8 @@ func AFXDP() error {
 	return need{capabilities, "CONFIG_XDP_SOCKETS (Linux 4.18)"}.explain("AF_XDP on veth", onVeth(bindXDP))
 }
 
-// bindXDP makes the smallest AF_XDP socket on queue 0 of a device. The receive ring gets nothing: no program redirects to it.
+// bindXDP makes the smallest AF_XDP socket on queue 0 of a device. The receive ring gets nothing:
+// no program redirects to it.
 func bindXDP(index int) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -53,8 +55,8 @@ func TCPIterator() error {
 	}())
 }
 
-// CongestionOps probes congestion controls in BPF that end with their link: it makes the map that describes one, and
-// registers nothing.
+// CongestionOps probes congestion controls in BPF that end with their link: it makes the map that
+// describes one, and registers nothing.
 func CongestionOps() error {
 	return need{bpfCapabilities, "CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF (Linux 6.4)"}.explain("congestion control in BPF", func() error {
 		if err := rlimit.RemoveMemlock(); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -21,8 +23,9 @@ func Release() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// Config returns the options that the running kernel was built with ("CONFIG_NET_SCH_NETEM": "m"), from where kernels and
-// distributions put them. It needs no privilege, so that it can say what may be expected where nothing can be tried.
+// Config returns the options that the running kernel was built with ("CONFIG_NET_SCH_NETEM": "m"),
+// from where kernels and distributions put them. It needs no privilege, so that it can say what may
+// be expected where nothing can be tried.
 func Config() (map[string]string, error) {
 	release, err := Release()
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -15,7 +17,8 @@ const (
 	tcxNext = -1
 )
 
-// XDPNative probes XDP programs in a veth driver, where they see single frames before any super-packet is made of them.
+// XDPNative probes XDP programs in a veth driver, where they see single frames before any
+// super-packet is made of them.
 func XDPNative() error {
 	return need{bpfCapabilities, "CONFIG_BPF_SYSCALL and CONFIG_VETH (Linux 4.19)"}.explain("native XDP on veth",
 		onVeth(func(index int) error { return attachXDP(index, link.XDPDriverMode) }))
@@ -65,7 +68,8 @@ func DeviceHook() error {
 	return err
 }
 
-// LiveFrames probes BPF_F_TEST_XDP_LIVE_FRAMES, by which an XDP program makes frames from nothing: the fast generator.
+// LiveFrames probes BPF_F_TEST_XDP_LIVE_FRAMES, by which an XDP program makes frames from nothing:
+// the fast generator.
 func LiveFrames() error {
 	return need{bpfCapabilities, "BPF_F_TEST_XDP_LIVE_FRAMES (CONFIG_PAGE_POOL, Linux 5.18)"}.explain("XDP live frames", onVeth(runLive))
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -14,8 +16,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// CongestionControls returns the TCP congestion controls that the kernel has loaded, sorted. Others may exist as modules:
-// [CongestionControl] asks for one by name.
+// CongestionControls returns the TCP congestion controls that the kernel has loaded, sorted. Others
+// may exist as modules: [CongestionControl] asks for one by name.
 func CongestionControls() ([]string, error) {
 	content, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
 	if err != nil {
@@ -26,7 +28,8 @@ func CongestionControls() ([]string, error) {
 	return names, nil
 }
 
-// CongestionControl probes one TCP congestion control by setting it on a socket that is then closed.
+// CongestionControl probes one TCP congestion control by setting it on a socket that is then
+// closed.
 func CongestionControl(name string) error {
 	return need{[]string{"CAP_NET_ADMIN"}, congestionOption(name)}.explain("congestion control "+name, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -60,7 +63,8 @@ func IPv6() error {
 	return need{namespaceCapabilities, "CONFIG_IPV6"}.explain("IPv6", err)
 }
 
-// IOAM6 probes whether the kernel's IPv6 stack fills in in-band telemetry (RFC 9486) as a node on the way.
+// IOAM6 probes whether the kernel's IPv6 stack fills in in-band telemetry (RFC 9486) as a node on
+// the way.
 func IOAM6() error {
 	_, err := os.Stat("/proc/sys/net/ipv6/ioam6_id")
 	return need{nil, "CONFIG_IPV6 (Linux 5.15)"}.explain("IOAM node", err)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import "github.com/cilium/ebpf"
@@ -6,12 +8,14 @@ import "github.com/cilium/ebpf"
 type Feature struct {
 	Group string // "namespaces", "bpf", "hooks", "qdiscs" and so on: how the list is headed
 	Name  string
-	// Option is what brings the feature: kernel options, and the version where it matters ("CONFIG_X (Linux 5.6)").
+	// Option is what brings the feature: kernel options, and the version where it matters
+	// ("CONFIG_X (Linux 5.6)").
 	Option string
 	Probe  func() error
 }
 
-// Features lists all probes, in the order in which people read them. Group and Name together are unique.
+// Features lists all probes, in the order in which people read them. Group and Name together are
+// unique.
 func Features() []Feature {
 	list := []Feature{
 		{"namespaces", "network namespaces", "CONFIG_NET_NS", Namespaces},

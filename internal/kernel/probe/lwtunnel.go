@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -29,8 +31,8 @@ func Seg6Tunnel() error { return tunnel("SRv6 encapsulation", encapSeg6, "CONFIG
 // BPFTunnel probes routes that run a BPF program on the packets that they carry.
 func BPFTunnel() error { return tunnel("BPF encapsulation", encapBPF, "CONFIG_LWTUNNEL_BPF") }
 
-// tunnel asks for a route with an encapsulation but without its options. The kernel looks for the type first: EOPNOTSUPP
-// means that it has none, any other answer that it has.
+// tunnel asks for a route with an encapsulation but without its options. The kernel looks for the
+// type first: EOPNOTSUPP means that it has none, any other answer that it has.
 func tunnel(name string, encap uint16, option string) error {
 	return need{namespaceCapabilities, option}.explain(name, inNamespace(func(conn *rtnl.Conn) error {
 		if err := conn.SetUp("lo"); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -13,7 +15,8 @@ var capabilityBits = map[string]uint{
 	"CAP_SYS_RESOURCE": 24, "CAP_PERFMON": 38, "CAP_BPF": 39,
 }
 
-// Capabilities returns which of the capabilities that Weir uses this process has in effect, by name.
+// Capabilities returns which of the capabilities that Weir uses this process has in effect, by
+// name.
 func Capabilities() map[string]bool {
 	set, _ := strconv.ParseUint(status("CapEff"), 16, 64)
 	held := map[string]bool{}
@@ -23,8 +26,8 @@ func Capabilities() map[string]bool {
 	return held
 }
 
-// lacking returns the capabilities of want that this process does not have, sorted. CAP_SYS_ADMIN includes CAP_BPF, which
-// Linux split from it in 5.8.
+// lacking returns the capabilities of want that this process does not have, sorted. CAP_SYS_ADMIN
+// includes CAP_BPF, which Linux split from it in 5.8.
 func lacking(want []string) []string {
 	held := Capabilities()
 	var missing []string

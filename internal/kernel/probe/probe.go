@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package probe finds out what the running kernel can do, by really trying.
 //
-// Each probe returns nil where the feature is available. Its error is a fault: with status Testbed where the kernel lacks the
-// feature, and then the advice names the kernel option or version that has it; with status Permission where this process may
-// not try, which says nothing about the kernel. Probes work in network namespaces of their own that end with the probe,
-// take a few milliseconds and leave nothing behind, but for modules that the kernel loads when a feature is asked for.
+// Each probe returns nil where the feature is available. Its error is a fault: with status Testbed
+// where the kernel lacks the feature, and then the advice names the kernel option or version that
+// has it; with status Permission where this process may not try, which says nothing about the
+// kernel. Probes work in network namespaces of their own that end with the probe, take a few
+// milliseconds and leave nothing behind, but for modules that the kernel loads when a feature is
+// asked for.
 package probe
 
 import (
@@ -18,7 +22,8 @@ import (
 	"weir/internal/kernel/rtnl"
 )
 
-// need says what it takes to have a feature: the capabilities to try and to use it, and the kernel that has it.
+// need says what it takes to have a feature: the capabilities to try and to use it, and the kernel
+// that has it.
 type need struct {
 	capabilities []string
 	option       string // "CONFIG_X", with the version it came with: "CONFIG_X (Linux 6.6)"
@@ -62,7 +67,8 @@ func inNamespace(f func(*rtnl.Conn) error) error {
 	})
 }
 
-// onVeth runs a probe in a fresh namespace with the veth pair a-b, both ends up, and gives it a's index.
+// onVeth runs a probe in a fresh namespace with the veth pair a-b, both ends up, and gives it a's
+// index.
 func onVeth(f func(index int) error) error {
 	return inNamespace(func(conn *rtnl.Conn) error {
 		if err := conn.AddVeth("a", nil, "b", 0); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe_test
 
 import (
@@ -17,7 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testKernelNames are the features' names in testutil's table of what the test kernels lack, where they differ.
+// testKernelNames are the features' names in testutil's table of what the test kernels lack, where
+// they differ.
 var testKernelNames = map[string]string{"qdiscs/bpf": "sch_bpf", "hooks/iter/tcp": "tracing", "hooks/congestion control in bpf": "struct_ops-links",
 	"ipv6/ioam encapsulation": "ioam-encapsulation"}
 
@@ -40,7 +43,8 @@ func TestEveryProbeAnswersAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestProbesAgreeWithTheConfiguration compares what was tried with what the kernel says it was built from.
+// TestProbesAgreeWithTheConfiguration compares what was tried with what the kernel says it was
+// built from.
 func TestProbesAgreeWithTheConfiguration(t *testing.T) {
 	testutil.NeedRoot(t)
 	config, err := probe.Config()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe_test
 
 import (
@@ -53,7 +55,8 @@ func answers(out io.Writer) error {
 	return json.NewEncoder(out).Encode(all)
 }
 
-// ask runs this test binary again as the named child, started through a command that takes rights away.
+// ask runs this test binary again as the named child, started through a command that takes rights
+// away.
 func ask(t *testing.T, name string, through ...string) map[string]answer {
 	t.Helper()
 	self, err := os.Executable()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package probe
 
 import (
@@ -21,8 +23,8 @@ var classifiers = []string{"flower", "bpf", "u32", "matchall"}
 // Netem probes the kernel's network emulator.
 func Netem() error { return Qdisc("netem") }
 
-// Qdisc probes a queueing discipline, by asking for one without options in a fresh namespace. "bpf" stands for qdiscs written
-// in BPF, which are struct_ops.
+// Qdisc probes a queueing discipline, by asking for one without options in a fresh namespace. "bpf"
+// stands for qdiscs written in BPF, which are struct_ops.
 func Qdisc(kind string) error {
 	if kind == "bpf" {
 		return schBPF()
@@ -58,8 +60,8 @@ func Classifier(kind string) error {
 
 func classifierOption(kind string) string { return "CONFIG_NET_CLS_" + strings.ToUpper(kind) }
 
-// dryTC makes a request that carries no options. The kernel looks for the kind first, so that any answer but ENOENT means
-// that it has the kind: EINVAL, where the kind insists on options.
+// dryTC makes a request that carries no options. The kernel looks for the kind first, so that any
+// answer but ENOENT means that it has the kind: EINVAL, where the kind insists on options.
 func dryTC(request func(*tc.Conn) error) error {
 	return netns.Fresh(func() error {
 		conn, err := tc.Open(nil)

@@ -1,4 +1,7 @@
-// Package protocols reads what the protocols of a network namespace have counted: IP, TCP, UDP and ICMP (proc_pid_net(5)).
+// SPDX-License-Identifier: Apache-2.0
+
+// Package protocols reads what the protocols of a network namespace have counted: IP, TCP, UDP and
+// ICMP (proc_pid_net(5)).
 package protocols
 
 import (
@@ -12,8 +15,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Counters are totals since the namespace was made, by the kernel's names: "Ip.OutRequests", "TcpExt.TCPBacklogDrop",
-// "Ip6.InReceives". A name that the kernel does not have reads as 0.
+// Counters are totals since the namespace was made, by the kernel's names: "Ip.OutRequests",
+// "TcpExt.TCPBacklogDrop", "Ip6.InReceives". A name that the kernel does not have reads as 0.
 type Counters map[string]uint64
 
 // Read reads all counters of ns; nil is the calling thread's own namespace.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl
 
 import (
@@ -17,8 +19,8 @@ type Neighbor struct {
 	MAC     net.HardwareAddr
 }
 
-// AddNeighbor tells the link-layer address of a neighbour for good, so that no ARP or neighbour discovery is needed.
-// An entry for the same address is replaced.
+// AddNeighbor tells the link-layer address of a neighbour for good, so that no ARP or neighbour
+// discovery is needed. An entry for the same address is replaced.
 func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		return c.handle.NeighSet(&netlink.Neigh{
@@ -52,7 +54,8 @@ func (c *Conn) Neighbors() ([]Neighbor, error) {
 	return all, nil
 }
 
-// RemoveNeighbor forgets a neighbour; one that is not there is no error, and neither is a device that has gone.
+// RemoveNeighbor forgets a neighbour; one that is not there is no error, and neither is a device
+// that has gone.
 func (c *Conn) RemoveNeighbor(dev string, a netip.Addr) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		return c.handle.NeighDel(&netlink.Neigh{LinkIndex: link.Attrs().Index, IP: a.AsSlice()})

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl_test
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/internal/kernel/rtnl"
 )
 
-// What was added to a device is listed, used with the source that was asked for, and removed; removing it twice is no error.
+// What was added to a device is listed, used with the source that was asked for, and removed;
+// removing it twice is no error.
 func TestRoutesAndNeighborsAreRemoved(t *testing.T) {
 	left, a, _ := pair(t)
 	must(t, a.AddAddress("a", netip.MustParsePrefix("192.0.2.1/24")))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl
 
 import (
@@ -9,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Overlap says in words which address or route of the namespace overlaps with a prefix: of all tables, default routes left
-// out. It returns "" where there is none.
+// Overlap says in words which address or route of the namespace overlaps with a prefix: of all
+// tables, default routes left out. It returns "" where there is none.
 func (c *Conn) Overlap(p netip.Prefix) (string, error) {
 	family := netlink.FAMILY_V4
 	if p.Addr().Is6() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl
 
 import (
@@ -23,8 +25,8 @@ type Route struct {
 	InitCwnd   uint32       // initial congestion window in segments; 0 for the kernel's default
 }
 
-// AddAddress gives a device an address and the route to its prefix. IPv6 addresses are usable at once: duplicate address
-// detection, which would hold them back for a second or two, is left out.
+// AddAddress gives a device an address and the route to its prefix. IPv6 addresses are usable at
+// once: duplicate address detection, which would hold them back for a second or two, is left out.
 func (c *Conn) AddAddress(dev string, p netip.Prefix) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		address := &netlink.Addr{IPNet: ipnet(p)}
@@ -78,8 +80,8 @@ func (c *Conn) addRoute(r Route) error {
 	return c.handle.RouteAdd(route)
 }
 
-// RoutesOf returns the routes of a protocol over one device each, of all tables and both families: To, Device, Source, Protocol
-// and Metric of them.
+// RoutesOf returns the routes of a protocol over one device each, of all tables and both families:
+// To, Device, Source, Protocol and Metric of them.
 func (c *Conn) RoutesOf(protocol uint8) ([]Route, error) {
 	names, err := c.names()
 	if err != nil {
@@ -117,8 +119,8 @@ func (c *Conn) names() (map[int]string, error) {
 	return names, nil
 }
 
-// RemoveRoute removes the route to a prefix over a device; one that is not there is no error, and neither is a device that
-// has gone.
+// RemoveRoute removes the route to a prefix over a device; one that is not there is no error, and
+// neither is a device that has gone.
 func (c *Conn) RemoveRoute(r Route) error {
 	err := c.change("find", r.Device, func(link netlink.Link) error {
 		// That scope stands for any.
@@ -146,7 +148,8 @@ func (c *Conn) DeviceTo(a netip.Addr) (string, error) {
 	return link.Attrs().Name, nil
 }
 
-// DefaultRouteDevices returns the names of the devices that a default route of either family leaves through, sorted.
+// DefaultRouteDevices returns the names of the devices that a default route of either family leaves
+// through, sorted.
 func (c *Conn) DefaultRouteDevices() ([]string, error) {
 	filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
 	routes, err := dump(func() ([]netlink.Route, error) {

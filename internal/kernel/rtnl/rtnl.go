@@ -1,7 +1,11 @@
-// Package rtnl changes the devices, addresses, routes and neighbours of one network namespace through rtnetlink.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rtnl changes the devices, addresses, routes and neighbours of one network namespace
+// through rtnetlink.
 //
-// A [Conn]'s socket is opened inside its namespace and stays there, so a Conn works from any goroutine and any thread.
-// Nothing is undone: whoever removes the namespace removes what was added.
+// A [Conn]'s socket is opened inside its namespace and stays there, so a Conn works from any
+// goroutine and any thread. Nothing is undone: whoever removes the namespace removes what was
+// added.
 package rtnl
 
 import (
@@ -15,7 +19,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Make one with [Open].
+// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Make one with
+// [Open].
 type Conn struct {
 	handle *netlink.Handle
 }
@@ -49,8 +54,8 @@ func Open(ns *netns.Namespace) (*Conn, error) {
 // Close releases the socket.
 func (c *Conn) Close() { c.handle.Close() }
 
-// AddVeth makes a pair of connected virtual Ethernet devices, name here and peerName in peer (nil: here too), both down.
-// An MTU of 0 means 1500.
+// AddVeth makes a pair of connected virtual Ethernet devices, name here and peerName in peer (nil:
+// here too), both down. An MTU of 0 means 1500.
 func (c *Conn) AddVeth(name string, peer *netns.Namespace, peerName string, mtu int) error {
 	if mtu == 0 {
 		mtu = 1500

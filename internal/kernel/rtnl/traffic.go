@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl
 
 import (
@@ -6,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Traffic is what a device has counted. Whether octets include the link layer's header is the driver's choice; those that a
-// veth has received by XDP or NAPI do.
+// Traffic is what a device has counted. Whether octets include the link layer's header is the
+// driver's choice; those that a veth has received by XDP or NAPI do.
 type Traffic struct {
 	SentPackets, SentOctets, ReceivedPackets, ReceivedOctets uint64
 	SentDropped, ReceivedDropped                             uint64 // packets

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package rtnl
 
 import (
@@ -21,7 +23,8 @@ const (
 // ErrNoTunnel says that the kernel has no tunnels of this kind.
 var ErrNoTunnel = errors.New("the kernel has no tunnels of this kind")
 
-// AddTunnel makes a tunnel device between two addresses, down: IPv4 ones, or for VXLAN either. Its error is ErrNoTunnel where the kernel has none.
+// AddTunnel makes a tunnel device between two addresses, down: IPv4 ones, or for VXLAN either. Its
+// error is ErrNoTunnel where the kernel has none.
 func (c *Conn) AddTunnel(kind Tunnel, name string, local, remote netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name

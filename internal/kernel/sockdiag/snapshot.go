@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sockdiag
 
 import (
@@ -15,7 +17,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Escape is a socket that a process of a cgroup uses and that belongs to another: limits of the cgroup do not reach it.
+// Escape is a socket that a process of a cgroup uses and that belongs to another: limits of the
+// cgroup do not reach it.
 type Escape struct {
 	PID     int    `json:"pid"`     // of one process that holds it
 	Command string `json:"command"` // the process's name (comm)
@@ -23,8 +26,9 @@ type Escape struct {
 	Cgroup  uint64 `json:"cgroup"`  // the id of the cgroup that it belongs to
 }
 
-// Snapshot looks at the sockets of the host's processes at one time. It asks each network namespace once, when a process of
-// it is first met, whatever the number of processes and cgroups. It is not safe for concurrent use.
+// Snapshot looks at the sockets of the host's processes at one time. It asks each network namespace
+// once, when a process of it is first met, whatever the number of processes and cgroups. It is not
+// safe for concurrent use.
 type Snapshot struct {
 	root  string
 	paths map[uint64]string            // of cgroups, by id
@@ -63,10 +67,11 @@ func below(path string) (map[uint64]string, error) {
 	return paths, nil
 }
 
-// Escaped lists the TCP and UDP sockets that processes of the cgroup with this id, or of one below it, use and that belong
-// to a cgroup outside, ordered by inode: sockets that were open before their process moved, that a process outside has
-// passed on, or that such a listening socket has accepted. The way out is to restart the process inside the cgroup. A
-// cgroup that does not exist has none. The error is ErrNoCgroups where the kernel does not tell.
+// Escaped lists the TCP and UDP sockets that processes of the cgroup with this id, or of one below
+// it, use and that belong to a cgroup outside, ordered by inode: sockets that were open before
+// their process moved, that a process outside has passed on, or that such a listening socket has
+// accepted. The way out is to restart the process inside the cgroup. A cgroup that does not exist
+// has none. The error is ErrNoCgroups where the kernel does not tell.
 func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
 	path, exists := s.paths[id]
 	if !exists || path == s.root {
@@ -91,7 +96,8 @@ func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b Escape) int { return int(a.Inode) - int(b.Inode) }), nil
 }
 
-// look adds the process's sockets that belong to none of the cgroups. A process that ends meanwhile has none.
+// look adds the process's sockets that belong to none of the cgroups. A process that ends meanwhile
+// has none.
 func (s *Snapshot) look(pid int, inside map[uint64]string, found map[uint64]Escape) error {
 	inodes := socketsOf(pid)
 	if len(inodes) == 0 {
@@ -133,7 +139,8 @@ func socketsOf(pid int) (inodes []uint64) {
 	return inodes
 }
 
-// namespaceOf returns the sockets of the process's network namespace. Sockets that it has open in others are not seen.
+// namespaceOf returns the sockets of the process's network namespace. Sockets that it has open in
+// others are not seen.
 func (s *Snapshot) namespaceOf(pid int) (map[uint64]uint64, error) {
 	ns, err := netns.OpenPath(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {

@@ -1,7 +1,11 @@
-// Package sockdiag reads what the kernel says of open sockets (sock_diag(7)): which cgroup each belongs to.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sockdiag reads what the kernel says of open sockets (sock_diag(7)): which cgroup each
+// belongs to.
 //
-// A socket keeps the cgroup of the process that opened it, wherever that process moves afterwards, and so do the sockets
-// that it accepts. [Snapshot] finds those that a cgroup's processes use and that belong elsewhere.
+// A socket keeps the cgroup of the process that opened it, wherever that process moves afterwards,
+// and so do the sockets that it accepts. [Snapshot] finds those that a cgroup's processes use and
+// that belong elsewhere.
 package sockdiag
 
 import (
@@ -27,7 +31,8 @@ const (
 	cgroupID      = 21 // INET_DIAG_CGROUP_ID
 )
 
-// states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps without a socket of a process.
+// states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps
+// without a socket of a process.
 const states = (1<<12 - 1) &^ (1 << 3) &^ (1 << 6)
 
 // request is struct inet_diag_req_v2 for all sockets of a family and protocol.
@@ -42,8 +47,8 @@ func (r request) Serialize() []byte {
 	return out
 }
 
-// Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup that it belongs to.
-// The error is ErrNoCgroups where the kernel does not tell.
+// Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup
+// that it belongs to. The error is ErrNoCgroups where the kernel does not tell.
 func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 	sockets := map[uint64]uint64{}
 	return sockets, ns.Do(func() error {
@@ -82,7 +87,8 @@ func dump(r request, sockets map[uint64]uint64) error {
 	return nil
 }
 
-// parse reads one struct inet_diag_msg and the attributes behind it. The inode is 0 for a socket that no process holds.
+// parse reads one struct inet_diag_msg and the attributes behind it. The inode is 0 for a socket
+// that no process holds.
 func parse(message []byte) (inode, cgroup uint64, err error) {
 	if len(message) < messageLength {
 		return 0, 0, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sockdiag
 
 import (
@@ -42,7 +44,8 @@ func listen(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// Sockets opened before a process moves belong elsewhere; those opened afterwards do not, also where it moves further down.
+// Sockets opened before a process moves belong elsewhere; those opened afterwards do not, also
+// where it moves further down.
 func TestEscapedAreSocketsFromBeforeTheMove(t *testing.T) {
 	outer := testutil.Cgroup(t)
 	inner, err := cgroup.Create(outer.Path, "inner")

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sysctl reads and writes the network settings (/proc/sys/net) of one namespace.
 //
-// Many keys under net. are not per namespace but the whole machine's, net.core.netdev_budget for one. Such a key is refused:
-// inside a namespace the kernel hides it or makes it read-only, and for the machine's first namespace, where all keys can be
-// written, this package asks a fresh namespace first.
+// Many keys under net. are not per namespace but the whole machine's, net.core.netdev_budget for
+// one. Such a key is refused: inside a namespace the kernel hides it or makes it read-only, and for
+// the machine's first namespace, where all keys can be written, this package asks a fresh namespace
+// first.
 package sysctl
 
 import (
@@ -21,8 +24,8 @@ const root = "/proc/sys/"
 // machineOnly is a key that exists in the machine's first namespace alone.
 const machineOnly = root + "net/core/netdev_budget"
 
-// Set writes value to key inside ns; nil means the calling thread's own namespace. A key is written with dots, or with
-// slashes where a device's name contains a dot.
+// Set writes value to key inside ns; nil means the calling thread's own namespace. A key is written
+// with dots, or with slashes where a device's name contains a dot.
 func Set(ns *netns.Namespace, key, value string) error {
 	err := within(ns, key, func(file string) error {
 		if err := perNamespace(file); err != nil {
@@ -49,7 +52,8 @@ func Get(ns *netns.Namespace, key string) (string, error) {
 	return strings.TrimRight(string(content), "\n"), nil
 }
 
-// within calls f with key's file, which stands for ns while f runs: the kernel looks at the thread that opens it.
+// within calls f with key's file, which stands for ns while f runs: the kernel looks at the thread
+// that opens it.
 func within(ns *netns.Namespace, key string, f func(file string) error) error {
 	file, err := fileOf(key)
 	if err != nil {

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sysfs writes the attributes of a namespace's devices that have no netlink message.
 //
-// A sysfs mount shows the devices of the network namespace it was mounted in, so each call mounts its own, in a mount
-// namespace and on a thread of its own that end with it.
+// A sysfs mount shows the devices of the network namespace it was mounted in, so each call mounts
+// its own, in a mount namespace and on a thread of its own that end with it.
 package sysfs
 
 import (
@@ -20,7 +22,8 @@ type Attribute struct {
 	Device, Name, Value string
 }
 
-// Set writes the attributes in the namespace. A kernel without an attribute gives an error that is os.ErrNotExist.
+// Set writes the attributes in the namespace. A kernel without an attribute gives an error that is
+// os.ErrNotExist.
 func Set(ns *netns.Namespace, attributes ...Attribute) error {
 	done := make(chan error)
 	go func() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -50,7 +52,8 @@ func flagged(flags uint16, counters ...uint16) func(uint16, []byte) ([]byte, boo
 	}
 }
 
-// HashTable says whether a u32 filter is a table of filters, and whether it is the one that comes with its priority.
+// HashTable says whether a u32 filter is a table of filters, and whether it is the one that comes
+// with its priority.
 func (r Raw) HashTable() (table, root bool) {
 	_ = attributes(r.Options, func(kind uint16, _ []byte) error {
 		table = table || r.Kind == "u32" && kind == u32Divisor

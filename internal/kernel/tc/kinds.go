@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -7,8 +9,8 @@ import (
 	"slices"
 )
 
-// What a kernel dumps is not what it takes. This is what differs, by kind; all other options of the kinds below come back octet
-// by octet, which the tests of internal/kernel/device show for each.
+// What a kernel dumps is not what it takes. This is what differs, by kind; all other options of the
+// kinds below come back octet by octet, which the tests of internal/kernel/device show for each.
 //
 //	htb                counts packets in its options, and dumps a version that it does not take
 //	fq_codel, codel    time is kept in units of 1.024 µs and dumped rounded down: what is given back as dumped drifts
@@ -54,10 +56,12 @@ var qdiscKinds = map[string]kind{
 	"choke":    {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
 }
 
-// HasClasses says whether a qdisc's classes are made one by one; those of others come with the qdisc.
+// HasClasses says whether a qdisc's classes are made one by one; those of others come with the
+// qdisc.
 func HasClasses(qdisc string) bool { return qdiscKinds[qdisc].class != nil }
 
-// Creatable changes what was dumped into what a create takes, with no counter in it; of kinds that are not known it is as it was.
+// Creatable changes what was dumped into what a create takes, with no counter in it; of kinds that
+// are not known it is as it was.
 func (r Raw) Creatable(sort Message) Raw {
 	known := qdiscKinds[r.Kind]
 	change := known.create
@@ -78,8 +82,8 @@ func (r Raw) Creatable(sort Message) Raw {
 	return r
 }
 
-// Hidden is what keeps an object from being made again as it is: a kind that is not known, or state that the kernel does not
-// tell. "" means nothing.
+// Hidden is what keeps an object from being made again as it is: a kind that is not known, or state
+// that the kernel does not tell. "" means nothing.
 func (r Raw) Hidden(sort Message) string {
 	table := qdiscKinds
 	if sort == FilterMessage {
@@ -111,7 +115,8 @@ func stabHasTable(stab []byte) (found bool) {
 	return found
 }
 
-// rebuild changes attribute by attribute and keeps the flags in their types; what is not made of attributes stays as it is.
+// rebuild changes attribute by attribute and keeps the flags in their types; what is not made of
+// attributes stays as it is.
 func rebuild(options []byte, change func(uint16, []byte) ([]byte, bool)) []byte {
 	built, rest := []byte{}, options
 	for len(rest) >= 4 {
@@ -165,7 +170,8 @@ func codelTime(dumped uint32) uint32 {
 	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
 }
 
-// createFq leaves out a threshold that is off: all ones in nanoseconds, of which the dump has the lower half in microseconds.
+// createFq leaves out a threshold that is off: all ones in nanoseconds, of which the dump has the
+// lower half in microseconds.
 func createFq(kind uint16, value []byte) ([]byte, bool) {
 	const ceThreshold = 12
 	off := words(uint32(uint64(math.MaxUint64) / 1000 & math.MaxUint32))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -18,8 +20,9 @@ const (
 	Pareto  Distribution = "pareto" // Pareto with shape 3 from -0.67 to 4 times Jitter, as in iproute2
 )
 
-// Loss is how netem loses packets: with Probability each, or by the two-state Gilbert-Elliott chain if GE is set.
-// The chain steps once per packet, good to bad with P and bad to good with R, and loses with GoodLoss and BadLoss.
+// Loss is how netem loses packets: with Probability each, or by the two-state Gilbert-Elliott chain
+// if GE is set. The chain steps once per packet, good to bad with P and bad to good with R, and
+// loses with GoodLoss and BadLoss.
 type Loss struct {
 	Probability       float64
 	GE                bool
@@ -40,7 +43,8 @@ type NetemSpec struct {
 	Corrupt      float64 // one bit inverted
 	Reorder      float64 // sent at once instead of delayed; needs a Delay
 	ECN          bool    // lose ECN-capable packets by marking them
-	// Seed makes the choices repeatable (Linux 6.6 or newer; older kernels ignore it). 0 lets the kernel choose.
+	// Seed makes the choices repeatable (Linux 6.6 or newer; older kernels ignore it). 0 lets the
+	// kernel choose.
 	Seed uint64
 }
 
@@ -60,8 +64,9 @@ const (
 	netemLossGE = 2
 )
 
-// AddNetem makes a netem qdisc. Its rate and delay are exact to the kernel's clock and hold for single packets: the devices
-// that feed it must not send super-packets. Jitter without a Rate lets packets overtake each other.
+// AddNetem makes a netem qdisc. Its rate and delay are exact to the kernel's clock and hold for
+// single packets: the devices that feed it must not send super-packets. Jitter without a Rate lets
+// packets overtake each other.
 func (c *Conn) AddNetem(dev string, at Place, spec NetemSpec) error {
 	options, err := spec.encode()
 	if err != nil {
@@ -82,7 +87,8 @@ func (s NetemSpec) encode() ([]byte, error) {
 	if s.Reorder > 0 {
 		gap = 1 // netem chooses by chance only among every gap-th packet
 	}
-	// Latency and jitter in this structure are in ticks of 64 ns; the 64-bit attributes below overrule them.
+	// Latency and jitter in this structure are in ticks of 64 ns; the 64-bit attributes below
+	// overrule them.
 	b := words(0, limit, share(s.Loss.Probability), gap, share(s.Duplicate), 0)
 	b = attribute(b, netemLatency64, long(uint64(s.Delay)))
 	b = attribute(b, netemJitter64, long(uint64(s.Jitter)))
@@ -96,7 +102,8 @@ func (s NetemSpec) encode() ([]byte, error) {
 		b = attribute(b, netemCorrupt, words(share(s.Corrupt), 0))
 	}
 	if s.Loss.GE {
-		// The kernel takes h, the chance to survive the bad state, but 1-k, the chance to be lost in the good one.
+		// The kernel takes h, the chance to survive the bad state, but 1-k, the chance to be lost
+		// in the good one.
 		chain := words(share(s.Loss.P), share(s.Loss.R), share(1-s.Loss.BadLoss), share(s.Loss.GoodLoss))
 		b = attribute(b, netemLoss|nested, attribute(nil, netemLossGE, chain))
 	}

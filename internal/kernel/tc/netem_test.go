@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc_test
 
 import (
@@ -69,7 +71,8 @@ func TestNetemLosesItsShareAndRepeatsIt(t *testing.T) {
 			spec := tc.NetemSpec{Limit: count, Loss: loss, Seed: 42}
 			first, q := netemSent(t, spec, count)
 			second, _ := netemSent(t, spec, count)
-			// Deviation of independent loss: sqrt(n p q); bursts of mean 1/R widen it by about sqrt((1+c)/(1-c)), c = 1-P-R.
+			// Deviation of independent loss: sqrt(n p q); bursts of mean 1/R widen it by about
+			// sqrt((1+c)/(1-c)), c = 1-P-R.
 			sigma := math.Sqrt(count*.1*.9) * math.Sqrt(1.5/.5)
 			if lost := float64(count - len(first)); math.Abs(lost-.1*count) > 5*sigma {
 				t.Errorf("lost %v of %d, want 10 %% within %v", lost, count, 5*sigma)
@@ -103,7 +106,8 @@ func TestNetemDelaysDuplicatesAndDropsAtItsLimit(t *testing.T) {
 func TestNetemRateCountsTheOverhead(t *testing.T) {
 	needNetem(t)
 	b := newBench(t)
-	// 1 Mbit/s carries a frame of 142 + 24 octets in 1.328 ms: 100 of them need 131 ms at least, 113 ms without overhead.
+	// 1 Mbit/s carries a frame of 142 + 24 octets in 1.328 ms: 100 of them need 131 ms at least,
+	// 113 ms without overhead.
 	must(t, b.tc.AddNetem("a", tc.Place{}, tc.NetemSpec{Rate: 1_000_000, Overhead: 24}))
 	started := time.Now()
 	arrived := b.send(t, 100, 100, 300*time.Millisecond)

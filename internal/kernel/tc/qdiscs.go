@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -56,8 +58,8 @@ func (c *Conn) AddTBF(dev string, at Place, spec TBFSpec) error {
 	return c.Add("tbf", dev, at, b)
 }
 
-// AddHTB makes a hierarchical token bucket without classes. Packets that no filter and no priority puts into a class go to
-// the class with the minor number fallback; 0 lets them pass unlimited.
+// AddHTB makes a hierarchical token bucket without classes. Packets that no filter and no priority
+// puts into a class go to the class with the minor number fallback; 0 lets them pass unlimited.
 func (c *Conn) AddHTB(dev string, at Place, fallback uint16) error {
 	return c.Add("htb", dev, at, HTBRaw(at, fallback).Options)
 }
@@ -79,7 +81,8 @@ type HTBClass struct {
 	Overhead uint16         // octets that each packet uses beyond its own
 }
 
-// AddHTBClass makes the class called class below parent, which is the htb qdisc or another class of it.
+// AddHTBClass makes the class called class below parent, which is the htb qdisc or another class of
+// it.
 func (c *Conn) AddHTBClass(dev string, parent, class Handle, spec HTBClass) error {
 	if spec.Rate < 8 {
 		return fault.New(fault.Usage, "give the class a rate", "add htb class %s to %s: no rate", class, dev)
@@ -158,7 +161,8 @@ func ratespec(octets uint64, overhead uint16) []byte {
 	return binary.NativeEndian.AppendUint32(b, clamp(octets))
 }
 
-// ticks is the time in which a rate (octets per second) sends size octets, in the kernel's scheduler ticks of 64 ns.
+// ticks is the time in which a rate (octets per second) sends size octets, in the kernel's
+// scheduler ticks of 64 ns.
 func ticks(size, rate uint64) uint32 {
 	return clamp(uint64(float64(size) / float64(rate) * 1e9 / 64))
 }

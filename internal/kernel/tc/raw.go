@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -10,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw is a qdisc, class or filter with its options as the kernel encodes them. [Raw.Creatable] makes of what the kernel dumps
-// what it takes to make the same again.
+// Raw is a qdisc, class or filter with its options as the kernel encodes them. [Raw.Creatable]
+// makes of what the kernel dumps what it takes to make the same again.
 type Raw struct {
 	Kind     string `json:"kind"`
 	Handle   Handle `json:"handle,omitempty"`
@@ -46,8 +48,8 @@ const (
 	FilterMessage Message = unix.RTM_NEWTFILTER
 )
 
-// Dump lists a device's objects of one sort, as they are; filters are those of one parent. Entries for a priority without a
-// filter are left out.
+// Dump lists a device's objects of one sort, as they are; filters are those of one parent. Entries
+// for a priority without a filter are left out.
 func (c *Conn) Dump(sort Message, index int, parent Handle) ([]Raw, error) {
 	for attempt := 1; ; attempt++ {
 		all, err := c.dumpRaw(sort, index, parent)
@@ -137,7 +139,8 @@ const (
 	Replace = unix.NLM_F_REPLACE
 )
 
-// Put makes or changes an object of the device with this index. Without Create only what is there is changed.
+// Put makes or changes an object of the device with this index. Without Create only what is there
+// is changed.
 func (c *Conn) Put(sort Message, flags, index int, raw Raw) error {
 	if err := c.sendRaw(int(sort), flags, index, raw); err != nil {
 		return fmt.Errorf("put %s %s at %s: %w", raw.Kind, raw.Handle, raw.Parent, err)

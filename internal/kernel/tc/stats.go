@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc
 
 import (
@@ -36,7 +38,8 @@ const (
 
 var errShort = errors.New("message ends early")
 
-// decodeQdisc reads an RTM_NEWQDISC message without its netlink header; owner is the index of its device.
+// decodeQdisc reads an RTM_NEWQDISC message without its netlink header; owner is the index of its
+// device.
 func decodeQdisc(message []byte) (qdisc Qdisc, owner int, err error) {
 	if len(message) < sizeofTcMsg {
 		return Qdisc{}, 0, fmt.Errorf("decode qdisc: %w", errShort)
@@ -60,7 +63,8 @@ func decodeQdisc(message []byte) (qdisc Qdisc, owner int, err error) {
 	return qdisc, owner, nil
 }
 
-// statistic reads one attribute of TCA_STATS2. Kernels append fields; what is longer than known is read as far as known.
+// statistic reads one attribute of TCA_STATS2. Kernels append fields; what is longer than known is
+// read as far as known.
 func (q *Qdisc) statistic(kind uint16, value []byte) error {
 	order := binary.NativeEndian
 	switch {

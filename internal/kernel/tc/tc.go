@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tc adds, lists and deletes queueing disciplines (qdiscs) through rtnetlink.
 //
-// The requests are encoded here and not by the netlink library's qdisc types, which lack netem's seed, delay tables and
-// per-frame overhead, and count TBF bursts in a way that needs rate tables. Frames are counted as the kernel counts them:
-// with the Ethernet header, without preamble, FCS and gap; an Overhead adds those where a qdisc has it. A super-packet
-// (GSO) is one packet to every qdisc but tbf and cake: see the lab's notes on offloads before adding netem.
+// The requests are encoded here and not by the netlink library's qdisc types, which lack netem's
+// seed, delay tables and per-frame overhead, and count TBF bursts in a way that needs rate tables.
+// Frames are counted as the kernel counts them: with the Ethernet header, without preamble, FCS and
+// gap; an Overhead adds those where a qdisc has it. A super-packet (GSO) is one packet to every
+// qdisc but tbf and cake: see the lab's notes on offloads before adding netem.
 package tc
 
 import (
@@ -51,13 +54,15 @@ func (h Handle) String() string {
 	return text
 }
 
-// Place says where a qdisc goes. The zero Place is the device's root, with a handle that the kernel chooses.
+// Place says where a qdisc goes. The zero Place is the device's root, with a handle that the kernel
+// chooses.
 type Place struct {
 	Parent Handle // 0 means Root
 	Handle Handle // 0 lets the kernel choose
 }
 
-// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Make one with [Open].
+// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Make one with
+// [Open].
 type Conn struct {
 	devices *rtnl.Conn
 	sockets map[int]*nl.SocketHandle
@@ -98,8 +103,8 @@ func (c *Conn) Delete(dev string, at Place) error {
 	return nil
 }
 
-// Add makes a qdisc of any kind from its encoded TCA_OPTIONS. One at the place already is an error, and so is a kind that the
-// kernel lacks, with advice.
+// Add makes a qdisc of any kind from its encoded TCA_OPTIONS. One at the place already is an error,
+// and so is a kind that the kernel lacks, with advice.
 func (c *Conn) Add(kind, dev string, at Place, options []byte) error {
 	err := c.request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, dev, at, kind, options)
 	if err == nil {
@@ -118,7 +123,8 @@ func (c *Conn) Add(kind, dev string, at Place, options []byte) error {
 
 const allProtocols = 0x0300 // ETH_P_ALL in network order
 
-// AddFilter adds a classifier for all protocols from its encoded TCA_OPTIONS; the lowest priority number is asked first.
+// AddFilter adds a classifier for all protocols from its encoded TCA_OPTIONS; the lowest priority
+// number is asked first.
 func (c *Conn) AddFilter(dev string, parent Handle, priority uint16, kind string, options []byte) error {
 	info := uint32(priority)<<16 | allProtocols
 	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
@@ -139,7 +145,8 @@ func (c *Conn) request(message, flags int, dev string, at Place, kind string, op
 	return c.requestInfo(message, flags, dev, at, 0, kind, options)
 }
 
-// requestInfo sends one change and waits for the kernel's answer. The kind and the options are left out where empty.
+// requestInfo sends one change and waits for the kernel's answer. The kind and the options are left
+// out where empty.
 func (c *Conn) requestInfo(message, flags int, dev string, at Place, info uint32, kind string, options []byte) error {
 	device, err := c.devices.Device(dev)
 	if err != nil {
@@ -158,8 +165,8 @@ func (c *Conn) requestInfo(message, flags int, dev string, at Place, info uint32
 	return err
 }
 
-// List returns a device's qdiscs with their counters, outermost first. Qdiscs that the kernel chose by itself (noqueue,
-// pfifo_fast) have handle 0.
+// List returns a device's qdiscs with their counters, outermost first. Qdiscs that the kernel chose
+// by itself (noqueue, pfifo_fast) have handle 0.
 func (c *Conn) List(dev string) ([]Qdisc, error) {
 	device, err := c.devices.Device(dev)
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tc_test
 
 import (
@@ -59,7 +61,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// send sends count datagrams of size octets from left to right and returns those that arrived before a silence.
+// send sends count datagrams of size octets from left to right and returns those that arrived
+// before a silence.
 func (b bench) send(t *testing.T, count, size int, silence time.Duration) (arrived [][]byte) {
 	t.Helper()
 	var sender, receiver net.Conn
@@ -140,7 +143,8 @@ func TestPfifoCountsWhatPasses(t *testing.T) {
 	}
 }
 
-// trickle is a rate at which a frame of 142 octets takes 18 s: nothing leaves a queue during a test but what the bucket allows.
+// trickle is a rate at which a frame of 142 octets takes 18 s: nothing leaves a queue during a test
+// but what the bucket allows.
 const trickle = 64
 
 func TestTBFDropsBeyondItsLimit(t *testing.T) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package xsk
 
 import (
@@ -7,14 +9,16 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Redirect is the XDP program on a device that brings its frames to sockets. It holds the device for itself.
+// Redirect is the XDP program on a device that brings its frames to sockets. It holds the device
+// for itself.
 type Redirect struct {
 	objects redirectObjects
 	link    link.Link
 }
 
-// Attach loads the program and attaches it, in native mode, to a device of the calling thread's namespace. Frames of queues
-// without a socket are dropped from then on. multiBuffer accepts frames that span several buffers.
+// Attach loads the program and attaches it, in native mode, to a device of the calling thread's
+// namespace. Frames of queues without a socket are dropped from then on. multiBuffer accepts frames
+// that span several buffers.
 func Attach(ifindex int, multiBuffer bool) (*Redirect, error) {
 	r := &Redirect{}
 	if err := loadRedirectObjects(&r.objects, nil); err != nil {

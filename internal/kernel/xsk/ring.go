@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package xsk
 
 import (
@@ -8,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring is one of a socket's four rings, shared with the kernel: one side produces, the other consumes, each publishing its
-// own index. own is this side's index, ahead of what is published.
+// ring is one of a socket's four rings, shared with the kernel: one side produces, the other
+// consumes, each publishing its own index. own is this side's index, ahead of what is published.
 type ring struct {
 	producer, consumer, flags *uint32
 	entries                   unsafe.Pointer

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package xsk
 
 import (
@@ -11,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What [Socket.Kick] says when not all is well. They are values, so that the data path allocates nothing.
+// What [Socket.Kick] says when not all is well. They are values, so that the data path allocates
+// nothing.
 var (
 	ErrAgain   = errors.New("transmit: the device or the budget is full, kick again")      // EAGAIN, ENOBUFS
 	ErrDropped = errors.New("transmit: the device dropped a frame, kick again")            // EBUSY
@@ -29,12 +32,14 @@ const (
 type Options struct {
 	Receive  int // entries of the receive and fill rings; 0 makes a socket that only sends
 	Transmit int // entries of the transmit and completion rings; 0 makes a socket that only receives
-	// MultiBuffer lets a frame span several buffers (XDP_USE_SG, Linux 6.6). The first socket of a Umem decides for all.
+	// MultiBuffer lets a frame span several buffers (XDP_USE_SG, Linux 6.6). The first socket of a
+	// Umem decides for all.
 	MultiBuffer bool
 	ZeroCopy    bool // ask for zero-copy mode, which veth does not have; otherwise copy mode, which every device has
 }
 
-// Socket is an AF_XDP socket on one queue of one device. One thread owns it, together with its Umem.
+// Socket is an AF_XDP socket on one queue of one device. One thread owns it, together with its
+// Umem.
 type Socket struct {
 	umem                               *Umem
 	fd                                 int
@@ -42,8 +47,8 @@ type Socket struct {
 	outstanding                        uint32 // produced into transmit, not yet back from completed
 }
 
-// Open makes a socket on a device's queue in the calling thread's namespace. EBUSY, after two seconds, means that the queue
-// has one already.
+// Open makes a socket on a device's queue in the calling thread's namespace. EBUSY, after two
+// seconds, means that the queue has one already.
 func Open(umem *Umem, ifindex, queue int, options Options) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -90,7 +95,8 @@ func (s *Socket) setup(ifindex, queue int, options Options) error {
 	return nil
 }
 
-// bind waits for a queue that is still being released: the kernel lets go of it some time after its socket was closed.
+// bind waits for a queue that is still being released: the kernel lets go of it some time after its
+// socket was closed.
 func (s *Socket) bind(address *unix.SockaddrXDP) error {
 	const patience, pause = 2 * time.Second, 5 * time.Millisecond
 	for begin := time.Now(); ; time.Sleep(pause) {
@@ -108,7 +114,8 @@ func pick(condition bool, yes, no uint16) uint16 {
 	return no
 }
 
-// makeRings sizes and maps the rings. The kernel wants a fill and a completion ring even where they are not used.
+// makeRings sizes and maps the rings. The kernel wants a fill and a completion ring even where they
+// are not used.
 func (s *Socket) makeRings(options Options) error {
 	var offsets unix.XDPMmapOffsets
 	rings := []struct {
@@ -177,7 +184,8 @@ func (s *Socket) Close() error {
 	return nil
 }
 
-// Fill gives the kernel unused buffers to receive into, as many as fit the ring, and returns how many it has now.
+// Fill gives the kernel unused buffers to receive into, as many as fit the ring, and returns how
+// many it has now.
 func (s *Socket) Fill() int {
 	room := s.fill.room()
 	for ; room > 0; room-- {
@@ -195,8 +203,8 @@ func (s *Socket) Fill() int {
 // Filled is how many buffers the kernel has left to receive into.
 func (s *Socket) Filled() int { return int(s.fill.size - s.fill.room()) }
 
-// Receive moves descriptors of arrived frames into into and returns how many. Their buffers now belong to the caller, who
-// gives each back to the Umem or transmits it.
+// Receive moves descriptors of arrived frames into into and returns how many. Their buffers now
+// belong to the caller, who gives each back to the Umem or transmits it.
 func (s *Socket) Receive(into []Desc) int {
 	n := min(s.receive.ready(), uint32(len(into)))
 	if n == 0 {
@@ -210,8 +218,8 @@ func (s *Socket) Receive(into []Desc) int {
 	return int(n)
 }
 
-// Transmit queues a frame, or a part of one (Desc.Flags Continues), without sending it yet; false means the ring is full.
-// The buffer belongs to the kernel until Reap has returned it to the Umem.
+// Transmit queues a frame, or a part of one (Desc.Flags Continues), without sending it yet; false
+// means the ring is full. The buffer belongs to the kernel until Reap has returned it to the Umem.
 func (s *Socket) Transmit(d Desc) bool {
 	if s.outstanding >= s.completed.size || s.transmit.room() == 0 {
 		return false
@@ -231,8 +239,9 @@ func (s *Socket) Unsent() int { return int(s.transmit.own - atomic.LoadUint32(s.
 // Outstanding is how many transmitted buffers have not come back yet.
 func (s *Socket) Outstanding() int { return int(s.outstanding) }
 
-// Kick publishes what Transmit queued and has the kernel send it now. It returns nil, ErrAgain, ErrDropped, ErrDown or
-// ErrInvalid. It is a plain, non-blocking system call: the calling thread keeps its processor.
+// Kick publishes what Transmit queued and has the kernel send it now. It returns nil, ErrAgain,
+// ErrDropped, ErrDown or ErrInvalid. It is a plain, non-blocking system call: the calling thread
+// keeps its processor.
 func (s *Socket) Kick() error {
 	s.transmit.publishProduced()
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
@@ -264,7 +273,8 @@ func (s *Socket) Reap() int {
 	return int(n)
 }
 
-// Statistics are the kernel's counts of what went wrong on a socket (XDP_STATISTICS), in frames or descriptors.
+// Statistics are the kernel's counts of what went wrong on a socket (XDP_STATISTICS), in frames or
+// descriptors.
 type Statistics struct {
 	RxDropped, RxInvalid, TxInvalid uint64
 	RxRingFull                      uint64 // frames lost because Receive was not called in time

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package xsk
 
 import (
@@ -20,7 +22,8 @@ type Desc struct {
 // Continues is the flag of a descriptor whose frame goes on in the next one (XDP_PKT_CONTD).
 const Continues = 1
 
-// Umem is memory divided into buffers of equal size, and the list of those that nobody uses. One thread owns it.
+// Umem is memory divided into buffers of equal size, and the list of those that nobody uses. One
+// thread owns it.
 type Umem struct {
 	mem   []byte
 	size  uint64
@@ -29,8 +32,9 @@ type Umem struct {
 	owner int // descriptor of the socket that registered it; -1 before the first
 }
 
-// NewUmem makes a Umem of count buffers of size octets each; size is 2048 or 4096. A frame of up to size - Headroom octets
-// fits one buffer. The memory is touched at once, so that no page fault disturbs later work.
+// NewUmem makes a Umem of count buffers of size octets each; size is 2048 or 4096. A frame of up to
+// size - Headroom octets fits one buffer. The memory is touched at once, so that no page fault
+// disturbs later work.
 func NewUmem(count, size int) (*Umem, error) {
 	if size != 2048 && size != 4096 {
 		return nil, fmt.Errorf("make frame memory: buffers of %d octets; 2048 and 4096 are possible", size)

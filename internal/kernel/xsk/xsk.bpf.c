@@ -4,10 +4,13 @@
 //
 // Redirect to AF_XDP:
 //
-//   frame arrives -> write the time into 8 octets of metadata in front of it -> hand it to the socket of its receive queue
+//   frame arrives -> write the time into 8 octets of metadata in front of it
+//                 -> hand it to the socket of its receive queue
 //
-// A queue without a socket drops its frames: the device counts them (rx_queue_N_xdp_drops), nothing is lost unseen.
-// Stamping on arrival keeps the receiver's own lateness out of everything that is computed from the time.
+// A queue without a socket drops its frames: the device counts them (rx_queue_N_xdp_drops),
+// nothing is lost unseen.
+// Stamping on arrival keeps the receiver's own lateness out of everything that is computed from
+// the time.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

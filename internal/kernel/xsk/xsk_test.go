@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package xsk_test
 
 import (
@@ -69,7 +71,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// frame builds the i-th frame of the local experimental EtherType; its length and octets depend on i.
+// frame builds the i-th frame of the local experimental EtherType; its length and octets depend on
+// i.
 func frame(i, length int) []byte {
 	f := make([]byte, length)
 	copy(f, []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5})
@@ -101,7 +104,8 @@ func send(t *testing.T, s *xsk.Socket) {
 	})
 }
 
-// ours says whether a received frame is one of the test's: the kernel may send its own on a device that has come up.
+// ours says whether a received frame is one of the test's: the kernel may send its own on a device
+// that has come up.
 func ours(b []byte) bool { return len(b) >= 18 && b[12] == 0x88 && b[13] == 0xb5 }
 
 func TestFramesPassExactly(t *testing.T) {
@@ -151,7 +155,8 @@ func TestFramesPassExactly(t *testing.T) {
 			}
 		}
 	}
-	// The kernel's own frames, such as a router solicitation, may have come after the last of the test's.
+	// The kernel's own frames, such as a router solicitation, may have come after the last of the
+	// test's.
 	testutil.Eventually(t, 5*time.Second, "all buffers accounted for", func() bool {
 		have := umem.Available()
 		for _, s := range []*xsk.Socket{a.socket, b.socket} {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -20,7 +22,8 @@ import (
 
 // Place is where a near station lives.
 type Place struct {
-	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May be nil.
+	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May
+	// be nil.
 	Enter func(*syscall.SysProcAttr) error
 	User  *uint32 // who it becomes; nil leaves it
 	Mark  uint32  // of its sockets (SO_MARK); 0 is none
@@ -152,8 +155,8 @@ type Measured struct {
 // settle is for what is still under way when the sender has stopped.
 const settle = 50 * time.Millisecond
 
-// Measure lets the sender send and measures at the receiver for the duration that follows the warm-up. Edge is called when
-// that begins and when it ends.
+// Measure lets the sender send and measures at the receiver for the duration that follows the
+// warm-up. Edge is called when that begins and when it ends.
 func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
 	sender, receiver := p.ends()
 	if err := errors.Join(sender.to.Encode(command{Do: "send"}),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -18,7 +20,8 @@ const (
 type Flow struct {
 	Protocol    Protocol `json:"protocol"`
 	Connections int      `json:"connections"` // of TCP; a UDP flow is one socket pair
-	// Rate is what is offered, in bit/s of payload; 0 lets TCP send as fast as it can. UDP needs one.
+	// Rate is what is offered, in bit/s of payload; 0 lets TCP send as fast as it can. UDP needs
+	// one.
 	Rate units.BitRate `json:"rate,omitempty"`
 	// Reverse makes the far station send to the near one.
 	Reverse bool `json:"reverse,omitempty"`
@@ -34,7 +37,8 @@ func (f Flow) possible() bool {
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
 const Payload = 1200
 
-// Ethernet is what a packet has beyond IP in this package's wire octets, as in an interface's counters.
+// Ethernet is what a packet has beyond IP in this package's wire octets, as in an interface's
+// counters.
 const Ethernet = 14
 
 // Tally is what a station has counted since it was opened.
@@ -43,8 +47,8 @@ type Tally struct {
 	Octets   uint64        `json:"octets"`   // payload received
 	Wire     uint64        `json:"wire"`     // received, with IP, transport and Ethernet headers
 	Segments uint64        `json:"segments"` // received
-	// Drops are datagrams that the socket did not take: its buffer was full, or a limit has refused them. They are in no other
-	// figure.
+	// Drops are datagrams that the socket did not take: its buffer was full, or a limit has refused
+	// them. They are in no other figure.
 	Drops uint64 `json:"drops"`
 	Sent  uint64 `json:"sent"` // payload handed to the kernel
 }
@@ -68,7 +72,8 @@ type command struct {
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
-// Event is what a station says: ready, begin and end of a measurement, stopped, or a problem that ends it.
+// Event is what a station says: ready, begin and end of a measurement, stopped, or a problem that
+// ends it.
 type Event struct {
 	Event   string `json:"event"`
 	Session string `json:"session,omitempty"`

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -49,8 +51,8 @@ func Near(in io.Reader, out io.Writer) error {
 	return operate(commands, out, c)
 }
 
-// near opens the sockets. Marking them takes privilege: then the process becomes the user afterwards, and its sockets are given
-// to that user before they connect.
+// near opens the sockets. Marking them takes privilege: then the process becomes the user
+// afterwards, and its sockets are given to that user before they connect.
 func near(task Task) (carrier, error) {
 	first := task.User != nil && !task.Late && task.Mark == 0
 	if first {
@@ -69,7 +71,8 @@ func near(task Task) (carrier, error) {
 	return c, err
 }
 
-// become gives this process another user for good. The death signal, which that takes away, is asked for again.
+// become gives this process another user for good. The death signal, which that takes away, is
+// asked for again.
 func become(user int) error {
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(user, user, user), syscall.Setresuid(user, user, user)); err != nil {
 		return fmt.Errorf("become user %d: %w", user, err)
@@ -96,7 +99,8 @@ func nearTCP(task Task) (carrier, error) {
 	return newStreams(task.Flow, conns), nil
 }
 
-// open connects a socket to the far station; it is marked and given to its user before that, or marked afterwards.
+// open connects a socket to the far station; it is marked and given to its user before that, or
+// marked afterwards.
 func (t Task) open(network string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
@@ -207,7 +211,8 @@ func nearUDP(task Task) (carrier, error) {
 	return d, nil
 }
 
-// socketDrops is how many datagrams found the receive buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in linux/sock_diag.h).
+// socketDrops is how many datagrams found the receive buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in
+// linux/sock_diag.h).
 func socketDrops(c *net.UDPConn) uint64 {
 	const drops = 8
 	var info [9]uint32
@@ -233,7 +238,8 @@ type FarTask struct {
 	User   *uint32 `json:"user,omitempty"` // who owns its sockets
 }
 
-// Far serves far stations in a process of its own until its input ends. It says the address that it listens on.
+// Far serves far stations in a process of its own until its input ends. It says the address that it
+// listens on.
 func Far(in io.Reader, out io.Writer) error {
 	commands := json.NewDecoder(in)
 	var task FarTask

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -9,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// belongTo gives the server's sockets, and those that it accepts, another owner: limits of users go by a socket's owner,
-// which need not be its process's (fchown(2) on a socket).
+// belongTo gives the server's sockets, and those that it accepts, another owner: limits of users go
+// by a socket's owner, which need not be its process's (fchown(2) on a socket).
 func (s *Server) belongTo(user int) error {
 	s.owner = user
 	return errors.Join(chown(s.tcp, user), chown(s.udp, user))

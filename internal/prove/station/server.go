@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -31,12 +33,14 @@ const (
 	helloTime = 10 * time.Second
 	// idleTime ends a session whose client says nothing: no measurement is longer.
 	idleTime = time.Hour
-	// maxSessions bounds what strangers without the token could not reach and a client that leaks could.
+	// maxSessions bounds what strangers without the token could not reach and a client that leaks
+	// could.
 	maxSessions    = 32
 	maxConnections = 64
 )
 
-// hello is the first thing on every TCP connection: control names the flow and knows the token, data the session.
+// hello is the first thing on every TCP connection: control names the flow and knows the token,
+// data the session.
 type hello struct {
 	Format  string `json:"format"`
 	Kind    string `json:"kind"`
@@ -45,9 +49,10 @@ type hello struct {
 	Flow    Flow   `json:"flow,omitzero"`
 }
 
-// Server makes far stations for clients that know its token. It sends to nobody but the other end of a connection that names a
-// session, which only such a client is told, or of a UDP announcement that repeats the nonce which was sent to its address: who
-// writes another's address into an announcement has a single datagram sent there, no longer than the announcement. It is safe for
+// Server makes far stations for clients that know its token. It sends to nobody but the other end
+// of a connection that names a session, which only such a client is told, or of a UDP announcement
+// that repeats the nonce which was sent to its address: who writes another's address into an
+// announcement has a single datagram sent there, no longer than the announcement. It is safe for
 // concurrent use.
 type Server struct {
 	token string
@@ -270,8 +275,9 @@ func (s *Server) receive() error {
 	}
 }
 
-// join makes the sender of an announcement the near end of its session, and answers. Packet information (ip(7)) says which of
-// the host's addresses the announcement came to; given back when sending, it makes that the source.
+// join makes the sender of an announcement the near end of its session, and answers. Packet
+// information (ip(7)) says which of the host's addresses the announcement came to; given back when
+// sending, it makes that the source.
 func (s *Server) join(announced string, from netip.AddrPort, information []byte) {
 	id, nonce, repeated := strings.Cut(announced, " ")
 	s.mu.Lock()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -34,7 +36,8 @@ type station struct {
 	out *json.Encoder
 }
 
-// operate says ready and executes commands until stop, the end of the commands or a problem. It closes the carrier.
+// operate says ready and executes commands until stop, the end of the commands or a problem. It
+// closes the carrier.
 func operate(commands *json.Decoder, out io.Writer, c carrier) error {
 	s := &station{carrier: c, opened: time.Now(), stop: make(chan struct{}), out: json.NewEncoder(out)}
 	defer c.close()
@@ -116,8 +119,9 @@ func (s *station) say(e Event) error {
 	return nil
 }
 
-// pace calls write for every octets of payload, at rate bit/s, until stop is closed or it fails. A rate of 0 does not wait. A
-// writer that was held up does not catch up by more than a few milliseconds.
+// pace calls write for every octets of payload, at rate bit/s, until stop is closed or it fails. A
+// rate of 0 does not wait. A writer that was held up does not catch up by more than a few
+// milliseconds.
 func pace(rate float64, octets int, stop <-chan struct{}, write func() error) error {
 	const behind, ahead = 5 * time.Millisecond, time.Millisecond
 	due := time.Now()

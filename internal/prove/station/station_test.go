@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -254,7 +256,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Who writes another's address into an announcement, even one of a session, has no traffic sent there.
+// Who writes another's address into an announcement, even one of a session, has no traffic sent
+// there.
 func TestASpoofedAnnouncementIsAnsweredByANonceAlone(t *testing.T) {
 	server := serve(t, "127.0.0.1:0", "secret")
 	id, one, err := server.open(Flow{Protocol: UDP, Connections: 1, Rate: 20e6, Reverse: true})

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -22,8 +24,8 @@ import (
 const (
 	writeSize   = 128 << 10 // octets that one unpaced write hands over
 	samplePause = 20 * time.Millisecond
-	// timestamps are the octets of TCP's timestamp option with its padding (RFC 7323); TCP_INFO's first option flag
-	// (TCPI_OPT_TIMESTAMPS in linux/tcp.h) says whether the connection has it.
+	// timestamps are the octets of TCP's timestamp option with its padding (RFC 7323); TCP_INFO's
+	// first option flag (TCPI_OPT_TIMESTAMPS in linux/tcp.h) says whether the connection has it.
 	timestamps, hasTimestamps = 12, 1
 )
 
@@ -142,7 +144,8 @@ func (s *streams) congestion() string {
 	return strings.Join(names, ", ")
 }
 
-// tally counts wire octets by the kernel's count of segments: a super-packet counts as the segments it was made of.
+// tally counts wire octets by the kernel's count of segments: a super-packet counts as the segments
+// it was made of.
 func (s *streams) tally() (Tally, error) {
 	t := Tally{Sent: s.sent.Load()}
 	for _, c := range s.conns {

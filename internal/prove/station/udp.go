@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package station
 
 import (
@@ -10,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiveBuffer of a UDP socket, in octets. It is small on purpose: what waits in it has arrived and is not counted yet, while
-// what it has no room for is counted by the kernel at once.
+// receiveBuffer of a UDP socket, in octets. It is small on purpose: what waits in it has arrived
+// and is not counted yet, while what it has no room for is counted by the kernel at once.
 const receiveBuffer = 16 << 10
 
-// Datagram is the octets on the wire of one datagram of a flow to an address, as in an interface's counters.
+// Datagram is the octets on the wire of one datagram of a flow to an address, as in an interface's
+// counters.
 func Datagram(to netip.Addr) uint64 { return Payload + headersTo(netip.AddrPortFrom(to, 0)) }
 
 // datagrams is one end of a UDP flow: a socket, what it sends by, and who it sends to.
@@ -45,7 +48,8 @@ func (d *datagrams) arrived(n int) {
 func (d *datagrams) send(stop <-chan struct{}) error {
 	return pace(float64(d.flow.Rate), Payload, stop, func() error {
 		err := d.write(blank[:Payload])
-		// A limit may refuse datagrams with an error, and queues may be full; both are what is to be measured.
+		// A limit may refuse datagrams with an error, and queues may be full; both are what is to
+		// be measured.
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EAGAIN) {
 			return nil
 		}
@@ -67,7 +71,8 @@ func (d *datagrams) congestion() string { return "" }
 
 func (d *datagrams) close() { d.shut() }
 
-// wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the option of IPv6.
+// wantInformation asks for the address that each datagram came to. A socket of IPv4 refuses the
+// option of IPv6.
 func wantInformation(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

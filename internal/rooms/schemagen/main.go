@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Schemagen writes the JSON Schema of policy files to the path it is given.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import (
@@ -119,7 +121,8 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 	return all, nil
 }
 
-// consequence ranks what is said of a namespace: addresses, routes and settings that come and go with a device come last.
+// consequence ranks what is said of a namespace: addresses, routes and settings that come and go
+// with a device come last.
 func consequence(text string) int {
 	_, what, _ := strings.Cut(text, ": ")
 	rank := 1
@@ -134,7 +137,8 @@ func consequence(text string) int {
 	return rank
 }
 
-// testers says whether a frame tester changes this where it works: its devices, their queues and programs.
+// testers says whether a frame tester changes this where it works: its devices, their queues and
+// programs.
 func testers(what string) bool {
 	for _, prefix := range []string{"device ", "offload", "qdisc ", "TCX ", "channels ", "rings ", "neighbour ", "setting net/"} {
 		if strings.HasPrefix(what, prefix) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import (
@@ -12,7 +14,8 @@ import (
 type Flow struct {
 	Name, From, To string
 	TCP            bool
-	// Connections that it opened, and Datagrams that it sent. Approximate says that the generator does more by itself.
+	// Connections that it opened, and Datagrams that it sent. Approximate says that the generator
+	// does more by itself.
 	Connections, Datagrams uint64
 	Approximate            bool
 	Responses              bool          // data run from To to From
@@ -69,7 +72,8 @@ func (b *balancing) opened(flows []Flow) {
 	}
 }
 
-// judgeFlows says which flows got more than their path can carry, crossed links that are not theirs, or stopped.
+// judgeFlows says which flows got more than their path can carry, crossed links that are not
+// theirs, or stopped.
 func judgeFlows(bed Testbed, flows []Flow, links []Balance) (reasons []string) {
 	reasons = append(reasons, detours(bed, flows, links)...)
 	for _, f := range flows {
@@ -83,7 +87,8 @@ func judgeFlows(bed Testbed, flows []Flow, links []Balance) (reasons []string) {
 	return reasons
 }
 
-// detours finds links that carried frames which no flow sends over them, and links that carried less than their flows got.
+// detours finds links that carried frames which no flow sends over them, and links that carried
+// less than their flows got.
 func detours(bed Testbed, flows []Flow, links []Balance) (reasons []string) {
 	if len(flows) == 0 {
 		return nil // a frame tester's run
@@ -152,8 +157,9 @@ func (t Testbed) direction(h Hop) link.Direction {
 // boundShare is how much more than its path carries a flow may get by the grain of its intervals.
 const boundShare = 0.005
 
-// bounded says whether a flow got more, behind its settle time, than the slowest link of its path carries in that time. A
-// receiver that had been waiting for one lost segment is handed a round trip's worth at once, so that much more may come.
+// bounded says whether a flow got more, behind its settle time, than the slowest link of its path
+// carries in that time. A receiver that had been waiting for one lost segment is handed a round
+// trip's worth at once, so that much more may come.
 func bounded(bed Testbed, f Flow) string {
 	var slowest units.BitRate
 	for _, h := range f.There {
@@ -196,13 +202,15 @@ func roundTrip(bed Testbed, f Flow) (sum time.Duration) {
 	return sum
 }
 
-// A flow stands still where nothing arrives for longer than stallTrips of its round trips with a retransmission timeout.
+// A flow stands still where nothing arrives for longer than stallTrips of its round trips with a
+// retransmission timeout.
 const (
 	stallTrips = 3
 	leastRTO   = 200 * time.Millisecond // Linux
 )
 
-// stalled says whether a flow stopped without a cause: nothing arrived for long, and no link of its path lost a frame.
+// stalled says whether a flow stopped without a cause: nothing arrived for long, and no link of its
+// path lost a frame.
 func stalled(bed Testbed, f Flow, links []Balance) string {
 	if !f.Concurrent || f.Octets > 0 || lossy(bed, f, links) {
 		return ""

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import "weir/internal/kernel/protocols"
 
-// The kernel counts a super-packet that it has put together, or will take apart, as its segments in these, and as one packet
-// in the others.
+// The kernel counts a super-packet that it has put together, or will take apart, as its segments in
+// these, and as one packet in the others.
 var (
 	inSegments = []string{"IpExt.InNoECTPkts", "IpExt.InECT0Pkts", "IpExt.InECT1Pkts", "IpExt.InCEPkts",
 		"Ip6.InNoECTPkts", "Ip6.InECT0Pkts", "Ip6.InECT1Pkts", "Ip6.InCEPkts"}
@@ -82,7 +84,8 @@ func (b *balancing) in(d delta) {
 	}
 }
 
-// mixed says that there are devices of emulated links beside those of plain ones, which count differently.
+// mixed says that there are devices of emulated links beside those of plain ones, which count
+// differently.
 func (d delta) mixed() bool {
 	for _, dev := range d.devices {
 		if dev.emulated {
@@ -119,7 +122,8 @@ func (b *balancing) out(d delta) {
 	}
 }
 
-// network balances all hosts with all links, in segments: where links are plain there is nothing else that is exact.
+// network balances all hosts with all links, in segments: where links are plain there is nothing
+// else that is exact.
 func (b *balancing) network() {
 	var sent, arrived, in, out uint64
 	plain := false

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import (
@@ -9,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulse is a thread of the measuring process that wakes up every beat and notes when it was kept from it, and compares the
-// machine's clocks.
+// pulse is a thread of the measuring process that wakes up every beat and notes when it was kept
+// from it, and compares the machine's clocks.
 type pulse struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
@@ -108,7 +110,8 @@ func clock(id int32) time.Duration {
 }
 
 const (
-	// clockShare is how much faster or slower a clock may be than the hardware's: NTP changes it by 500 ppm at most.
+	// clockShare is how much faster or slower a clock may be than the hardware's: NTP changes it by
+	// 500 ppm at most.
 	clockShare = 0.001
 	clockStep  = 10 * time.Millisecond
 )

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import (
@@ -71,7 +73,8 @@ const (
 	drainMore = 2 * time.Second
 )
 
-// Drain waits until the links are empty: at most as long as their queues and delays hold frames, and drainMore.
+// Drain waits until the links are empty: at most as long as their queues and delays hold frames,
+// and drainMore.
 func (w *Witness) Drain(ctx context.Context) (empty bool, err error) {
 	if w.bed.Carrying == nil {
 		return true, wait.For(ctx, drainLook) // a veth hands over at once

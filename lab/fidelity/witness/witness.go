@@ -1,14 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package witness sees to it that nothing but the experiment has made a run's figures.
 //
 // It compares four things, and says in words what does not fit:
 //
-//   - The configuration of every namespace is the one that was built: compared before and after, and the kernel's reports of
-//     changes in between, so that a change that was undone is seen too (package netstate).
-//   - Frames and octets are conserved: what a host's TCP, UDP and ICMP sent left its devices, reached the link, was lost or
-//     dropped there on purpose or came out, arrived at the other device and was taken by its IP. These are counters that
-//     run anyway, read when all links are empty, so they are compared without tolerance.
-//   - Hosts opened the connections and sent the datagrams of the run's flows and no others; no flow carried more than its
-//     path can; none stopped without a cause.
+//   - The configuration of every namespace is the one that was built: compared before and after,
+//     and the kernel's reports of changes in between, so that a change that was undone is seen too
+//     (package netstate).
+//   - Frames and octets are conserved: what a host's TCP, UDP and ICMP sent left its devices,
+//     reached the link, was lost or dropped there on purpose or came out, arrived at the other
+//     device and was taken by its IP. These are counters that run anyway, read when all links are
+//     empty, so they are compared without tolerance.
+//   - Hosts opened the connections and sent the datagrams of the run's flows and no others; no flow
+//     carried more than its path can; none stopped without a cause.
 //   - The process that measures was not kept from running, and the machine's clocks agree.
 //
 // A [Witness] works between Open and Close: Start begins the span that is judged, Finish ends it.
@@ -33,7 +37,8 @@ type Testbed struct {
 	Carrying link.Carrying // nil without emulated links
 	// Limited says that bandwidth limits refuse packets inside the hosts.
 	Limited bool
-	// Busy says that a benchmark takes all processors on purpose, and judges by itself whether it got them.
+	// Busy says that a benchmark takes all processors on purpose, and judges by itself whether it
+	// got them.
 	Busy bool
 }
 
@@ -41,7 +46,8 @@ type Testbed struct {
 type Place struct {
 	Name      string
 	Namespace *netns.Namespace
-	// Tested says that a frame tester sends or takes frames at the devices, past the host's IP, and configures them.
+	// Tested says that a frame tester sends or takes frames at the devices, past the host's IP, and
+	// configures them.
 	Tested bool
 }
 

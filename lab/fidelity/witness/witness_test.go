@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package witness
 
 import (
@@ -11,8 +13,8 @@ import (
 	"weir/lab/link"
 )
 
-// quiet is a testbed of one link and what it counts when a sends 100 frames of 1000 octets to b, 3 of which are lost on
-// purpose, 2 dropped by the queue and one is sent twice.
+// quiet is a testbed of one link and what it counts when a sends 100 frames of 1000 octets to b, 3
+// of which are lost on purpose, 2 dropped by the queue and one is sent twice.
 func quiet() (*Witness, reading) {
 	w := &Witness{bed: Testbed{
 		Places: []Place{{Name: "a"}, {Name: "b"}},

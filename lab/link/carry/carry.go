@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package carry chooses the mechanism that carries a lab's links on this kernel, and says why.
 //
-// netem comes first where the kernel has it; otherwise the AF_XDP emulator. A scenario that the chosen one cannot carry
-// goes to the other, unless a mechanism was asked for by name.
+// netem comes first where the kernel has it; otherwise the AF_XDP emulator. A scenario that the
+// chosen one cannot carry goes to the other, unless a mechanism was asked for by name.
 package carry
 
 import (
@@ -32,8 +34,9 @@ type Choice struct {
 	Reason  string
 }
 
-// Choose returns the carrier for the cables, which may be none yet. name is one of Names; "" is Auto. A mechanism that was
-// asked for by name and cannot do it is an error that says what is missing. It needs root, to probe.
+// Choose returns the carrier for the cables, which may be none yet. name is one of Names; "" is
+// Auto. A mechanism that was asked for by name and cannot do it is an error that says what is
+// missing. It needs root, to probe.
 func Choose(name string, cables ...link.Cable) (Choice, error) {
 	switch name {
 	case "", Auto:

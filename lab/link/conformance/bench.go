@@ -1,8 +1,10 @@
-// Package conformance is the suite that every link carrier passes: it holds netem and the AF_XDP emulator to the same
-// semantics, frame by frame.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conformance is the suite that every link carrier passes: it holds netem and the AF_XDP
+// emulator to the same semantics, frame by frame.
 //
-// It counts frames, compares their octets and asks for delays of at least what was configured. It never asks that
-// something be fast, so it holds on a busy machine and under an emulated kernel.
+// It counts frames, compares their octets and asks for delays of at least what was configured. It
+// never asks that something be fast, so it holds on a busy machine and under an emulated kernel.
 package conformance
 
 import (
@@ -98,8 +100,8 @@ type arrival struct {
 	at    time.Duration
 }
 
-// exchange sends frames from one side and returns when each was sent, and what arrives at the other side until all have,
-// or nothing comes any more for the quiet time.
+// exchange sends frames from one side and returns when each was sent, and what arrives at the other
+// side until all have, or nothing comes any more for the quiet time.
 func exchange(t *testing.T, from, to *rawsock.Socket, frames [][]byte, want int, quiet time.Duration) (sent []time.Duration, got []arrival) {
 	t.Helper()
 	for _, frame := range frames {
@@ -132,7 +134,8 @@ var addresses = []byte{0x02, 0x57, 0, 0, 0, 0xb, 0x02, 0x57, 0, 0, 0, 0xa}
 
 func ours(frame []byte) bool { return len(frame) >= 14 && bytes.Equal(frame[6:8], addresses[6:8]) }
 
-// numbered makes count frames of the second local experimental EtherType, each with its number behind the header.
+// numbered makes count frames of the second local experimental EtherType, each with its number
+// behind the header.
 func numbered(count, length int) [][]byte {
 	frames := make([][]byte, count)
 	for i := range frames {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package conformance
 
 import (
@@ -13,8 +15,8 @@ import (
 
 const many = 3000 // frames from which shares are counted
 
-// lossy sends many frames and returns which of them arrived, and how many frames of the hosts' own were lost, having checked the
-// counters.
+// lossy sends many frames and returns which of them arrived, and how many frames of the hosts' own
+// were lost, having checked the counters.
 func lossy(t *testing.T, b *bench, d link.Direction) (arrived []bool, lost, others int) {
 	t.Helper()
 	carrying := b.carry(t, d, link.Direction{})
@@ -59,8 +61,8 @@ func gilbert(t *testing.T, b *bench, d link.Direction) {
 
 func everyNth(t *testing.T, b *bench, d link.Direction) {
 	arrived, lost, others := lossy(t, b, d)
-	// A frame of a host's own may have come between: the pattern may start anywhere, and shift, but keeps its distance. It may be
-	// what is lost.
+	// A frame of a host's own may have come between: the pattern may start anywhere, and shift, but
+	// keeps its distance. It may be what is lost.
 	if want := many / d.Loss.Nth; lost+others < want-1 || lost > want+1 {
 		t.Errorf("%d frames were lost, want %d", lost, want)
 	}
@@ -134,7 +136,8 @@ func corrupt(t *testing.T, b *bench, d link.Direction) {
 		}
 		got++
 	}
-	// A damaged header may make the kernel take a VLAN tag out or the frame for one of 802.2; it is then another length.
+	// A damaged header may make the kernel take a VLAN tag out or the frame for one of 802.2; it is
+	// then another length.
 	if got < count*9/10 {
 		t.Errorf("%d frames arrived of %d", got, count)
 	}
@@ -186,7 +189,8 @@ func overload(t *testing.T, b *bench, d link.Direction, limit int) {
 	const count = 60
 	sent, got := exchange(t, b.a, b.b, numbered(count, 1000), count, quietLoss)
 	each := time.Duration(1000+link.FrameOverhead) * 8 * time.Second / time.Duration(d.Rate)
-	// One frame is on the wire, and a token bucket has sent one before; others leave while the burst comes in.
+	// One frame is on the wire, and a token bucket has sent one before; others leave while the
+	// burst comes in.
 	most := limit + 3 + int((sent[count-1]-sent[0])/each)
 	if len(got) < limit || len(got) > most {
 		t.Errorf("%d frames passed, want %d to %d", len(got), limit, most)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package conformance
 
 import (
@@ -41,7 +43,8 @@ const (
 	quietLoss = 400 * time.Millisecond // where frames are missing by design and nothing is delayed
 )
 
-// Run holds a carrier to the suite. refused are the cases that its Check says it cannot do: it must say so.
+// Run holds a carrier to the suite. refused are the cases that its Check says it cannot do: it must
+// say so.
 func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 	testutil.NeedRoot(t)
 	b := newBench(t, carrier, 1500)
@@ -194,7 +197,8 @@ func keepOrder(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// within checks a count against its expectation, with 4 standard deviations and one frame of tolerance.
+// within checks a count against its expectation, with 4 standard deviations and one frame of
+// tolerance.
 func within(t *testing.T, what string, got int, want, deviation float64) {
 	t.Helper()
 	if math.Abs(float64(got)-want) > 4*deviation+1 {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package conformance
 
 import (
@@ -5,7 +7,8 @@ import (
 	"encoding/binary"
 )
 
-// samples are frames that a link must not touch: IPv4, IPv6, ARP, tagged once and twice, of unknown type, short and long.
+// samples are frames that a link must not touch: IPv4, IPv6, ARP, tagged once and twice, of unknown
+// type, short and long.
 func samples() [][]byte {
 	return [][]byte{
 		udp4(0, 1, 60), udp4(3, 2, 1514), udp6(0, 100), udp6(2, 1514),
@@ -16,7 +19,8 @@ func samples() [][]byte {
 	}
 }
 
-// udp4 is an IPv4 frame of the given length with a correct header checksum and payload without meaning.
+// udp4 is an IPv4 frame of the given length with a correct header checksum and payload without
+// meaning.
 func udp4(ecn byte, id uint16, length int) []byte {
 	f := make([]byte, length)
 	copy(f, addresses)

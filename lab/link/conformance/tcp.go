@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package conformance
 
 import (
@@ -12,7 +14,8 @@ import (
 	"weir/lab/link"
 )
 
-// tcpSegments sends TCP through the link: the hosts' super-packets must arrive at the link as single frames.
+// tcpSegments sends TCP through the link: the hosts' super-packets must arrive at the link as
+// single frames.
 func tcpSegments(t *testing.T, b *bench, d link.Direction) {
 	carrying := b.carry(t, d, d)
 	for _, host := range []struct {
@@ -63,7 +66,8 @@ func tcpSegments(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// qdiscs lists the kinds of queueing disciplines on one of the cable's ends, but for the kernel's own default.
+// qdiscs lists the kinds of queueing disciplines on one of the cable's ends, but for the kernel's
+// own default.
 func qdiscs(t *testing.T, b *bench, dev string) (kinds []string) {
 	t.Helper()
 	conn, err := tc.Open(b.ns)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -5,7 +7,8 @@ import (
 	"weir/record/hist"
 )
 
-// behind adds up the time in which one direction stood still: a frame was due, or had arrived, and nothing was done.
+// behind adds up the time in which one direction stood still: a frame was due, or had arrived, and
+// nothing was done.
 type behind struct {
 	from, until int64 // the span that is still open, CLOCK_MONOTONIC in ns
 	stalls      hist.Histogram

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -25,7 +27,8 @@ const (
 	slowRate  = 100e6
 )
 
-// cable moves the frames of one cable. Its run method owns everything but the fields under "control".
+// cable moves the frames of one cable. Its run method owns everything but the fields under
+// "control".
 type cable struct {
 	name      string
 	umem      *xsk.Umem
@@ -45,7 +48,8 @@ type cable struct {
 	published [2]link.Counters
 }
 
-// openCable makes sockets on the cable's two ends and brings their frames there. ns is the carrier's namespace.
+// openCable makes sockets on the cable's two ends and brings their frames there. ns is the
+// carrier's namespace.
 func openCable(ns *netns.Namespace, order cableOrder, spin time.Duration) (*cable, error) {
 	c := &cable{name: order.Name, spin: int64(spin), wake: -1, answer: make(chan struct{}, 1)}
 	if err := ns.Do(func() error { return c.open(ns, order) }); err != nil {
@@ -101,7 +105,8 @@ func (c *cable) open(ns *netns.Namespace, order cableOrder) (err error) {
 	return nil
 }
 
-// run moves frames until stop is set. It keeps its thread for itself, and has the kernel wake it precisely.
+// run moves frames until stop is set. It keeps its thread for itself, and has the kernel wake it
+// precisely.
 func (c *cable) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -131,8 +136,8 @@ func (c *cable) step() bool {
 	return busy
 }
 
-// wait sleeps until a frame arrives, one is nearly due, or control wants something. Near a departure it returns at once:
-// that is what spinning is.
+// wait sleeps until a frame arrives, one is nearly due, or control wants something. Near a
+// departure it returns at once: that is what spinning is.
 func (c *cable) wait() {
 	until := int64(math.MaxInt64)
 	now := monotonic()
@@ -157,7 +162,8 @@ func (c *cable) wait() {
 	}
 }
 
-// publish copies one direction's counters to where control reads them, without allocating after the first time.
+// publish copies one direction's counters to where control reads them, without allocating after the
+// first time.
 func (c *cable) publish(i int) {
 	w, to := c.ways[i], &c.published[i]
 	lateness, stalls := to.Lateness, to.Stalls

@@ -1,19 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package emulator is a link carrier that needs nothing of the kernel but veth, XDP and AF_XDP.
 //
-// A child process holds AF_XDP sockets on the two ends of every cable. One thread per cable takes each frame as it
-// arrives, asks the model when it leaves, keeps it until then and sends it from the other end, without copying it:
+// A child process holds AF_XDP sockets on the two ends of every cable. One thread per cable takes
+// each frame as it arrives, asks the model when it leaves, keeps it until then and sends it from
+// the other end, without copying it:
 //
 //	host A -- veth == XDP stamps and redirects --> socket A --> model --> hold --> socket B == veth -- host B
 //
-// The thread sleeps in ppoll with nanosecond timeouts until shortly before a departure and spins the rest of the time.
-// The child runs without garbage collection, the frame path allocates nothing, and the child dies with its parent.
+// The thread sleeps in ppoll with nanosecond timeouts until shortly before a departure and spins
+// the rest of the time. The child runs without garbage collection, the frame path allocates
+// nothing, and the child dies with its parent.
 //
 // What bites:
-//   - Register [Part] under [PartName] with child.Main in main and TestMain: otherwise Carry starts the wrong program.
-//   - The hosts' ends need [link.Prepare]: partial checksums would be broken for good, and super-packets be lost.
-//   - A frame that finds no buffer, no room or no taker is counted in Overruns, never lost in silence; frames larger than
-//     the device's MTU are such frames.
-//   - Lateness is counted from the departure to the return of the system call that sent the frame, so it is an upper bound.
+//   - Register [Part] under [PartName] with child.Main in main and TestMain: otherwise Carry starts
+//     the wrong program.
+//   - The hosts' ends need [link.Prepare]: partial checksums would be broken for good, and
+//     super-packets be lost.
+//   - A frame that finds no buffer, no room or no taker is counted in Overruns, never lost in
+//     silence; frames larger than the device's MTU are such frames.
+//   - Lateness is counted from the departure to the return of the system call that sent the frame,
+//     so it is an upper bound.
 package emulator
 
 import (
@@ -37,15 +44,16 @@ import (
 // Mechanism is the emulator's name in manifests.
 const Mechanism = "AF_XDP emulator"
 
-// DefaultSpin is how long before a departure the thread stops sleeping, where there are processors for it: the time that
-// a sleeping thread takes to wake up at worst.
+// DefaultSpin is how long before a departure the thread stops sleeping, where there are processors
+// for it: the time that a sleeping thread takes to wake up at worst.
 const DefaultSpin = 60 * time.Microsecond
 
 const graceToStop = 5 * time.Second
 
 // Options of the carrier. The zero value is what everyone wants.
 type Options struct {
-	// Spin overrides DefaultSpin; negative never spins. 0 spins if the machine has a processor more than there are cables.
+	// Spin overrides DefaultSpin; negative never spins. 0 spins if the machine has a processor more
+	// than there are cables.
 	Spin time.Duration
 }
 
@@ -58,7 +66,8 @@ func New(options Options) *Carrier { return &Carrier{options: options} }
 // Mechanism returns "AF_XDP emulator".
 func (*Carrier) Mechanism() string { return Mechanism }
 
-// Check refuses what the model cannot do: nothing that a scenario can say, but values outside their range.
+// Check refuses what the model cannot do: nothing that a scenario can say, but values outside their
+// range.
 func (*Carrier) Check(cable link.Cable) error {
 	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
 		if err := link.CheckDirection(d); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -16,8 +18,8 @@ type held struct {
 
 func (a *held) before(b *held) bool { return a.at < b.at || a.at == b.at && a.number < b.number }
 
-// hold keeps frames until they are due: a ring where frames leave in the order in which they came, else a binary heap.
-// Its memory is bounded and taken at the start.
+// hold keeps frames until they are due: a ring where frames leave in the order in which they came,
+// else a binary heap. Its memory is bounded and taken at the start.
 type hold struct {
 	ring        []held // nil for a heap
 	head, count uint32

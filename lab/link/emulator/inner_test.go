@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -28,7 +30,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Both holds give frames back sorted by departure, and in order of arrival where departures are equal.
+// Both holds give frames back sorted by departure, and in order of arrival where departures are
+// equal.
 func TestHoldAgainstSorting(t *testing.T) {
 	random := testutil.Rand(t)
 	for _, ordered := range []bool{false, true} {

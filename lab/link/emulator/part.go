@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -20,14 +22,14 @@ import (
 // PartName is the name under which main and TestMain register [Part] with child.Main.
 const PartName = "emulator"
 
-// memoryLimit bounds the child's heap: without garbage collection it grows by some KB with each status, and is collected
-// only when it comes near the limit.
+// memoryLimit bounds the child's heap: without garbage collection it grows by some KB with each
+// status, and is collected only when it comes near the limit.
 const memoryLimit = 1 << 30
 
 const openAtOnce = 8 // cables
 
-// Part is the emulator's child process. It ends with its input, and whatever happens to it, the kernel detaches its
-// programs and sockets.
+// Part is the emulator's child process. It ends with its input, and whatever happens to it, the
+// kernel detaches its programs and sockets.
 func Part(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(memoryLimit)
@@ -76,7 +78,8 @@ func start(o order) (*workers, error) {
 		return nil, err
 	}
 	w := &workers{ns: ns}
-	// Every cable's thread finds a processor of the scheduler free when it wakes, and control has one left.
+	// Every cable's thread finds a processor of the scheduler free when it wakes, and control has
+	// one left.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), len(o.Cables)+2))
 	if err := w.open(o); err != nil {
 		w.close()
@@ -88,7 +91,8 @@ func start(o order) (*workers, error) {
 	return w, nil
 }
 
-// open opens the cables side by side: most of the time goes into the kernel's waiting for its own grace periods.
+// open opens the cables side by side: most of the time goes into the kernel's waiting for its own
+// grace periods.
 func (w *workers) open(o order) error {
 	w.cables, w.ends = make([]*cable, len(o.Cables)), make([][2]string, len(o.Cables))
 	w.before = make([][2]link.Drops, len(o.Cables))
@@ -157,8 +161,8 @@ func (w *workers) report(forget bool) report {
 	return r
 }
 
-// addOverruns adds what the devices lost: frames that did not get into the sending side's socket, and frames that the
-// receiving side's veth did not take.
+// addOverruns adds what the devices lost: frames that did not get into the sending side's socket,
+// and frames that the receiving side's veth did not take.
 func (w *workers) addOverruns(i int, s *link.Status) error {
 	now, err := w.drops(w.ends[i])
 	if err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -67,8 +69,8 @@ type budget struct {
 	ring  int // entries
 }
 
-// sizeOf sizes a cable's memory. Full-sized frames must fit; beyond them there is room for as many small ones as the
-// budget allows.
+// sizeOf sizes a cable's memory. Full-sized frames must fit; beyond them there is room for as many
+// small ones as the budget allows.
 func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 	most := limits.most
 	s := size{size: 2048, ring: limits.ring}
@@ -108,8 +110,8 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 	return s, nil
 }
 
-// bounded gives a queue without a limit the limit that memory sets: a second's worth, at most longestQueue. Beyond it frames
-// are dropped at the tail, as from any queue.
+// bounded gives a queue without a limit the limit that memory sets: a second's worth, at most
+// longestQueue. Beyond it frames are dropped at the tail, as from any queue.
 func bounded(d link.Direction) link.Direction {
 	if d.Rate > 0 && d.Queue.Bytes == 0 && d.Queue.Packets == 0 {
 		d.Queue.Bytes = units.ByteSize(min(float64(d.Rate)/8, longestQueue))

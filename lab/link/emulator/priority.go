@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -13,15 +15,16 @@ const (
 	shortSlice = 100 * time.Microsecond
 )
 
-// raisePriority has all threads of the process run soon after they wake, before the traffic that the emulator carries: the highest
-// priority of the normal class and, from Linux 6.12 on, the shortest slice. Threads that are started later inherit both.
+// raisePriority has all threads of the process run soon after they wake, before the traffic that
+// the emulator carries: the highest priority of the normal class and, from Linux 6.12 on, the
+// shortest slice. Threads that are started later inherit both.
 //
-// Where the scheduler groups processes by session (autogroups, sched(7)), a thread's priority counts only within its
-// session; the child has one of its own, whose priority is raised too.
+// Where the scheduler groups processes by session (autogroups, sched(7)), a thread's priority
+// counts only within its session; the child has one of its own, whose priority is raised too.
 //
-// All threads, because Go interrupts a goroutine every 10 ms and has another thread put it back to work: a cable would wait
-// for that one. They are not real-time threads, since throttling stalls those for 50 ms at a time on a full machine.
-// A process that may not do this runs on as before.
+// All threads, because Go interrupts a goroutine every 10 ms and has another thread put it back to
+// work: a cable would wait for that one. They are not real-time threads, since throttling stalls
+// those for 50 ms at a time on a full machine. A process that may not do this runs on as before.
 func raisePriority() {
 	if session, err := unix.Getsid(0); err == nil && session == os.Getpid() { // only a session of its own
 		_ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(highest)), 0)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -7,7 +9,8 @@ import (
 	"weir/lab/link"
 )
 
-// The parent writes one order a line to the child's standard input and reads one report a line; the first order starts.
+// The parent writes one order a line to the child's standard input and reads one report a line; the
+// first order starts.
 type order struct {
 	Do        string       `json:"do"` // "start", "status", "begin", "stop"
 	Namespace string       `json:"namespace,omitempty"`

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -5,8 +7,8 @@ import (
 	"weir/lab/link/model"
 )
 
-// store knows which buffers a frame consists of. Frames up to MTU size fit one buffer; jumbo frames are chains, whose
-// later parts next remembers by the number of the buffer before.
+// store knows which buffers a frame consists of. Frames up to MTU size fit one buffer; jumbo frames
+// are chains, whose later parts next remembers by the number of the buffer before.
 type store struct {
 	umem *xsk.Umem
 	next []xsk.Desc

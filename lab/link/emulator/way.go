@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package emulator
 
 import (
@@ -136,7 +138,8 @@ func (w *way) send(now int64) bool {
 		w.blocked = w.hold.next() <= now // due, and no room: the receiver has not consumed what it was sent
 		return false
 	}
-	// A frame that the device drops (ErrDropped) is in the device's own account, which Overruns includes.
+	// A frame that the device drops (ErrDropped) is in the device's own account, which Overruns
+	// includes.
 	err := w.to.Kick()
 	w.blocked = err == xsk.ErrAgain || err == xsk.ErrDown
 	if n > 0 {

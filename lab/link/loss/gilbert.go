@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package loss
 
 import (
@@ -9,8 +11,9 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Gilbert is the Gilbert-Elliott model: P good to bad, R bad to good, per frame; a frame is lost with probability 1-K in the good
-// state and 1-H in the bad one (Hasslinger and Hohlfeld 2008); K 1 and H 0 is the simple Gilbert model.
+// Gilbert is the Gilbert-Elliott model: P good to bad, R bad to good, per frame; a frame is lost
+// with probability 1-K in the good state and 1-H in the bad one (Hasslinger and Hohlfeld 2008); K 1
+// and H 0 is the simple Gilbert model.
 type Gilbert struct{ P, R, H, K float64 }
 
 type gilbertKeys struct {
@@ -64,8 +67,9 @@ func (g Gilbert) Check() error {
 // Words gives the transitions.
 func (g Gilbert) Words() string { return fmt.Sprintf("bursts (p %g, r %g)", g.P, g.R) }
 
-// Expect is that of a chain in equilibrium. Losses come in bursts: their variance is larger than that of independent ones by
-// (1+c)/(1-c), c = 1-p-r being the correlation of the state from frame to frame.
+// Expect is that of a chain in equilibrium. Losses come in bursts: their variance is larger than
+// that of independent ones by (1+c)/(1-c), c = 1-p-r being the correlation of the state from frame
+// to frame.
 func (g Gilbert) Expect(frames float64) Expected {
 	lost := 1 - g.K
 	if g.P+g.R > 0 {

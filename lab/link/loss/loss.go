@@ -1,7 +1,11 @@
-// Package loss knows the ways in which a link loses frames: one file per model, and one list of them in models.go.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package loss knows the ways in which a link loses frames: one file per model, and one list of
+// them in models.go.
 //
-// A model's file holds everything about it: its keys in a scenario, its parameters and their bounds, the decision for each frame,
-// the losses to expect of it, what netem makes of it and its words for people.
+// A model's file holds everything about it: its keys in a scenario, its parameters and their
+// bounds, the decision for each frame, the losses to expect of it, what netem makes of it and its
+// words for people.
 package loss
 
 import (
@@ -40,8 +44,8 @@ type Process interface {
 	Lost(random *rand.Rand) bool
 }
 
-// Expected are the losses among a number of frames: the share that is lost, the variance of this share, and Slack, by which it may
-// be off beside chance.
+// Expected are the losses among a number of frames: the share that is lost, the variance of this
+// share, and Slack, by which it may be off beside chance.
 type Expected struct{ Share, Variance, Slack float64 }
 
 // Of puts a model to use.
@@ -108,7 +112,8 @@ func (l Loss) Start() Process {
 	return nil
 }
 
-// chance draws only where there is something to decide, so that one impairment's seed does not move another's choices.
+// chance draws only where there is something to decide, so that one impairment's seed does not move
+// another's choices.
 func chance(random *rand.Rand, p float64) bool { return p > 0 && random.Float64() < p }
 
 func usage(format string, args ...any) error {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package loss
 
 import (
@@ -14,7 +16,8 @@ import (
 // samples have a model each, with parameters that mean something.
 var samples = []Loss{Of(Independent{0.25}), Of(Gilbert{P: 0.1, R: 0.5, H: 0.25, K: 0.875}), Of(EveryNth{4})}
 
-// The list holds every model once with its keys, and parameters under names of their own: those that collide are missing in JSON.
+// The list holds every model once with its keys, and parameters under names of their own: those
+// that collide are missing in JSON.
 func TestModelsAreListedWhole(t *testing.T) {
 	var keys Keys
 	if models, listed := reflect.TypeFor[Loss]().NumField()-1, len(Loss{}.each()); models != listed {

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package loss
 
-// Loss says how a direction loses frames: the name of a model, and the parameters of all models, of which those of the named one
-// count. The zero value loses nothing. It can be compared, and written as JSON; parameters of two models need different names.
+// Loss says how a direction loses frames: the name of a model, and the parameters of all models, of
+// which those of the named one count. The zero value loses nothing. It can be compared, and written
+// as JSON; parameters of two models need different names.
 type Loss struct {
 	Model string
 	Independent

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model
 
 import "encoding/binary"
@@ -11,9 +13,9 @@ const (
 	tagLength = 4
 )
 
-// MarkCE sets Congestion Experienced in an ECN-capable IPv4 or IPv6 frame, VLAN-tagged or not, and keeps the IPv4 header
-// checksum right (RFC 3168 section 5, RFC 1624 equation 3). It returns false, and changes nothing, for any other frame.
-// A frame that carries the mark already counts as marked.
+// MarkCE sets Congestion Experienced in an ECN-capable IPv4 or IPv6 frame, VLAN-tagged or not, and
+// keeps the IPv4 header checksum right (RFC 3168 section 5, RFC 1624 equation 3). It returns false,
+// and changes nothing, for any other frame. A frame that carries the mark already counts as marked.
 func MarkCE(frame []byte) bool {
 	packet, kind := frame, uint16(0)
 	for offset := 12; ; offset += tagLength {

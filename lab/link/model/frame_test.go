@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model_test
 
 import (
@@ -9,7 +11,8 @@ import (
 	"weir/lab/link/model"
 )
 
-// ip builds an Ethernet frame with an IPv4 or IPv6 header whose ECN field is ecn, behind the given number of VLAN tags.
+// ip builds an Ethernet frame with an IPv4 or IPv6 header whose ECN field is ecn, behind the given
+// number of VLAN tags.
 func ip(version int, ecn byte, tags int) []byte {
 	frame := make([]byte, 12)
 	for range tags {

@@ -1,13 +1,17 @@
-// Package model decides what happens to each frame of an emulated link: when it leaves, whether it is lost, marked,
-// duplicated or damaged. It is pure: time comes in as numbers, chance from a seeded generator, nothing is allocated.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model decides what happens to each frame of an emulated link: when it leaves, whether it
+// is lost, marked, duplicated or damaged. It is pure: time comes in as numbers, chance from a
+// seeded generator, nothing is allocated.
 //
 // A frame's departure is known when it arrives, so that a link needs no events of its own:
 //
 //	frame -> bottleneck queue (drop at the tail, mark) -> wire at the rate -> loss -> damage -> delay, jitter -> departure
 //	                                                                              \-> a duplicate, with the same departure
 //
-// The queue is virtual. Because it is served at a constant rate in order of arrival, one number describes it: the time at
-// which the wire will be free. A small ring of the waiting frames' sizes makes the limits exact in octets and packets.
+// The queue is virtual. Because it is served at a constant rate in order of arrival, one number
+// describes it: the time at which the wire will be free. A small ring of the waiting frames' sizes
+// makes the limits exact in octets and packets.
 package model
 
 import (
@@ -52,8 +56,9 @@ type Link struct {
 	delay, jitter float64
 }
 
-// New makes a direction's model. most is the largest number of frames that can wait in its queue: where the direction's
-// own limits allow more, further frames are dropped as if the queue were full.
+// New makes a direction's model. most is the largest number of frames that can wait in its queue:
+// where the direction's own limits allow more, further frames are dropped as if the queue were
+// full.
 func New(d link.Direction, most int) *Link {
 	return &Link{
 		direction: d,
@@ -72,8 +77,8 @@ func (l *Link) Backlog(now int64) int64 {
 	return l.wire.octets
 }
 
-// Decide says what happens to a frame of length octets (Ethernet header included, FCS not) that arrives at now.
-// Arrivals must not run backwards.
+// Decide says what happens to a frame of length octets (Ethernet header included, FCS not) that
+// arrives at now. Arrivals must not run backwards.
 func (l *Link) Decide(now int64, length int) Decision {
 	free, mark, queued := l.wire.accept(now, length)
 	if !queued {
@@ -99,7 +104,8 @@ func (l *Link) Decide(now int64, length int) Decision {
 	return d
 }
 
-// chance draws only where there is something to decide, so that one impairment's seed does not move another's choices.
+// chance draws only where there is something to decide, so that one impairment's seed does not move
+// another's choices.
 func (l *Link) chance(p float64) bool { return p > 0 && l.random.Float64() < p }
 
 // propagation draws the delay behind the wire, in ns; never negative.
@@ -111,7 +117,8 @@ func (l *Link) propagation() int64 {
 	return int64(max(0, delay))
 }
 
-// deviation draws from the jitter's shape: uniform over ±1, or with mean 0 and standard deviation 1.
+// deviation draws from the jitter's shape: uniform over ±1, or with mean 0 and standard deviation
+// 1.
 func (l *Link) deviation() float64 {
 	switch l.direction.Shape {
 	case link.Normal:
@@ -122,8 +129,9 @@ func (l *Link) deviation() float64 {
 	return 2*l.random.Float64() - 1
 }
 
-// pareto turns a uniform number in (0, 1] into a Pareto variable of shape 3, moved and scaled to mean 0 and standard
-// deviation 1: for scale 1 its mean is 3/2 and its variance 3/4. Like netem's table it ends at 4 standard deviations.
+// pareto turns a uniform number in (0, 1] into a Pareto variable of shape 3, moved and scaled to
+// mean 0 and standard deviation 1: for scale 1 its mean is 3/2 and its variance 3/4. Like netem's
+// table it ends at 4 standard deviations.
 func pareto(uniform float64) float64 {
 	x := 1 / math.Cbrt(uniform)
 	return min(4, (x-1.5)/math.Sqrt(0.75))

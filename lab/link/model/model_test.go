@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model_test
 
 import (
@@ -101,7 +103,8 @@ func TestJitterHasItsMomentsAndBounds(t *testing.T) {
 		{link.Uniform, jitter / math.Sqrt(3), 1.8, delay - jitter, delay + jitter},
 		{"", jitter / math.Sqrt(3), 1.8, delay - jitter, delay + jitter},
 		{link.Normal, jitter, 3, 0, math.MaxInt64},
-		// Cut at 4 deviations: mean and deviation of the cut variable, by integration over its tail.
+		// Cut at 4 deviations: mean and deviation of the cut variable, by integration over its
+		// tail.
 		{link.Pareto, jitter, 10, delay - jitter/math.Sqrt(3)*(1+1e-9), delay + 4*jitter},
 	} {
 		l := model.New(link.Direction{Delay: delay, Jitter: jitter, Shape: c.shape, Seed: 11}, 16)
@@ -125,7 +128,8 @@ func TestJitterHasItsMomentsAndBounds(t *testing.T) {
 	}
 }
 
-// cutPareto integrates numerically the mean, and the mean square, of the standard Pareto of shape 3 cut at 4.
+// cutPareto integrates numerically the mean, and the mean square, of the standard Pareto of shape 3
+// cut at 4.
 func cutPareto() (mean, square float64) {
 	const steps = 2000000
 	for i := range steps {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model_test
 
 import (
@@ -11,8 +13,8 @@ import (
 	"weir/lab/link/model"
 )
 
-// oracle is the slow, obvious link: a list of waiting frames and a wire, moved on event by event. It counts in whole
-// nanoseconds, so it takes only rates whose octet time is one.
+// oracle is the slow, obvious link: a list of waiting frames and a wire, moved on event by event.
+// It counts in whole nanoseconds, so it takes only rates whose octet time is one.
 type oracle struct {
 	direction link.Direction
 	octet     int64 // ns

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package model
 
 import (
@@ -8,8 +10,8 @@ import (
 
 // wire is the bottleneck: a queue in front of a wire of constant rate.
 //
-// The frame on the wire does not wait: limits and the marking threshold count the frames behind it. waiting is a ring of
-// their start times and lengths, oldest first.
+// The frame on the wire does not wait: limits and the marking threshold count the frames behind it.
+// waiting is a ring of their start times and lengths, oldest first.
 type wire struct {
 	octetTime float64 // ns per octet; 0 is an unlimited rate
 	limit     link.Queue
@@ -57,7 +59,8 @@ func (w *wire) accept(now int64, length int) (free int64, mark, queued bool) {
 		if w.full(length) {
 			return 0, false, false
 		}
-		// RFC 3168 leaves the threshold to the queue: it is compared with what waits in front of the frame.
+		// RFC 3168 leaves the threshold to the queue: it is compared with what waits in front of
+		// the frame.
 		mark = w.limit.ECN > 0 && w.octets > int64(w.limit.ECN)
 		mask := uint32(len(w.waiting) - 1)
 		w.waiting[(w.head+w.count)&mask] = waiter{start: int64(start), length: int32(length)}

@@ -1,22 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package netem is a link carrier made of the kernel's own queueing disciplines.
 //
-// Every direction of a cable is a chain inside the carrier's namespace; a small BPF program at a device's ingress moves
-// its frames to the next device's egress, without a bridge and so without addresses being learned or frames eaten:
+// Every direction of a cable is a chain inside the carrier's namespace; a small BPF program at a
+// device's ingress moves its frames to the next device's egress, without a bridge and so without
+// addresses being learned or frames eaten:
 //
 //	end A ingress -> [ spare veth egress: rate and queue ] -> [ its peer's ingress ] -> end B egress: netem
 //
-// The first stage is there only if the direction has a rate: netem's rate where the queue is counted in packets, TBF
-// where it is counted in octets. The second is netem with loss, damage, duplication, delay and jitter, so that a lost
-// frame has used the bottleneck. Two stages, because one netem counts the frames on their way into its limit, and because
-// one with a rate and jitter never lets frames overtake each other.
+// The first stage is there only if the direction has a rate: netem's rate where the queue is
+// counted in packets, TBF where it is counted in octets. The second is netem with loss, damage,
+// duplication, delay and jitter, so that a lost frame has used the bottleneck. Two stages, because
+// one netem counts the frames on their way into its limit, and because one with a rate and jitter
+// never lets frames overtake each other.
 //
 // What bites:
-//   - netem cannot lose every n-th frame, mark by octets that wait, or limit a queue in octets and packets at once: Check
-//     says so.
+//   - netem cannot lose every n-th frame, mark by octets that wait, or limit a queue in octets and
+//     packets at once: Check says so.
 //   - netem may damage the Ethernet header too; the emulator never does.
 //   - TBF lets a burst of 100 µs, or one frame, pass at once; netem's rate does not.
-//   - Frames that netem marked, reordered or damaged are not counted by the kernel: these counters stay 0, and Lateness nil.
-//   - Seeds are honoured from Linux 6.6 on, and repeat choices only for the same sequence of frames.
+//   - Frames that netem marked, reordered or damaged are not counted by the kernel: these counters
+//     stay 0, and Lateness nil.
+//   - Seeds are honoured from Linux 6.6 on, and repeat choices only for the same sequence of
+//     frames.
 package netem
 
 import (

@@ -6,7 +6,8 @@
 //
 //   ingress of one device -> count -> egress of the other, through its queueing disciplines
 //
-// The frame is not looked at: no addresses are learned, none are filtered, tags and types do not matter.
+// The frame is not looked at: no addresses are learned, none are filtered, tags and types do not
+// matter.
 
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -1,8 +1,12 @@
-// Package rawsock sends and receives whole Ethernet frames through AF_PACKET sockets (packet(7)), with the kernel's time of
-// arrival. Calibration and the carriers' tests speak to the ends of links with it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rawsock sends and receives whole Ethernet frames through AF_PACKET sockets (packet(7)),
+// with the kernel's time of arrival. Calibration and the carriers' tests speak to the ends of links
+// with it.
 //
-// What bites: the kernel takes VLAN tags out of arriving frames; Receive puts the outermost one back. Arrivals are stamped
-// with CLOCK_REALTIME, and the very first ones perhaps only when they are read: send something first and wait for it.
+// What bites: the kernel takes VLAN tags out of arriving frames; Receive puts the outermost one
+// back. Arrivals are stamped with CLOCK_REALTIME, and the very first ones perhaps only when they
+// are read: send something first and wait for it.
 package rawsock
 
 import (
@@ -35,7 +39,8 @@ type Socket struct {
 	control []byte
 }
 
-// Open opens a socket on a device that receives frames of one EtherType, whatever their destination address.
+// Open opens a socket on a device that receives frames of one EtherType, whatever their destination
+// address.
 func Open(ns *netns.Namespace, dev string, etherType uint16) (*Socket, error) {
 	s := &Socket{fd: -1, control: make([]byte, 256)}
 	if err := s.open(ns, dev, etherType); err != nil {
@@ -102,7 +107,8 @@ func (s *Socket) Send(ctx context.Context, frame []byte) error {
 	}
 }
 
-// Pause sleeps more precisely than time.Sleep, whose timers are a millisecond late on many machines.
+// Pause sleeps more precisely than time.Sleep, whose timers are a millisecond late on many
+// machines.
 func Pause(d time.Duration) {
 	pause := unix.NsecToTimespec(int64(d))
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
@@ -119,8 +125,8 @@ func (s *Socket) Wait(limit time.Duration) (bool, error) {
 	return n > 0 || errors.Is(err, unix.EINTR), nil
 }
 
-// Receive reads one frame into buffer, without waiting, and returns its length and arrival (CLOCK_REALTIME).
-// ok is false when there is none.
+// Receive reads one frame into buffer, without waiting, and returns its length and arrival
+// (CLOCK_REALTIME). ok is false when there is none.
 func (s *Socket) Receive(buffer []byte) (n int, at time.Duration, ok bool, err error) {
 	n, controls, _, _, err := unix.Recvmsg(s.fd, buffer, s.control, unix.MSG_DONTWAIT)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {

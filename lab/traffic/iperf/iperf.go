@@ -1,14 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package iperf generates flows with iperf3, as a check on Weir's own generator.
 //
-// iperf3 has a control connection between client and server that takes the same path as the data: at a loss of 10 % it may
-// fail or take many seconds, and the flow is then reported as failed. Its durations are whole seconds, it has no
-// request/response traffic, and it tells neither segments sent nor loss events.
+// iperf3 has a control connection between client and server that takes the same path as the data:
+// at a loss of 10 % it may fail or take many seconds, and the flow is then reported as failed. Its
+// durations are whole seconds, it has no request/response traffic, and it tells neither segments
+// sent nor loss events.
 //
-// It sets the congestion control behind connect, so each connection begins with its host's default. Where that is BBR, the
-// kernel has marked the socket as paced by then (bbr_init, sk_pacing_status), and does not take that back: a flow that asks
-// for CUBIC is a paced CUBIC, which at 0.4 ms and 1 % loss cost about 15 % of the goodput (docs/results/generators.md). A caller
-// who wants what the flow names gives the sender's namespace a default that does not pace (net.ipv4.tcp_congestion_control),
-// as package run does; reno is allowed in every namespace.
+// It sets the congestion control behind connect, so each connection begins with its host's default.
+// Where that is BBR, the kernel has marked the socket as paced by then (bbr_init,
+// sk_pacing_status), and does not take that back: a flow that asks for CUBIC is a paced CUBIC,
+// which at 0.4 ms and 1 % loss cost about 15 % of the goodput (docs/results/generators.md). A
+// caller who wants what the flow names gives the sender's namespace a default that does not pace
+// (net.ipv4.tcp_congestion_control), as package run does; reno is allowed in every namespace.
 package iperf
 
 import (
@@ -26,11 +30,13 @@ import (
 
 const (
 	program = "iperf3"
-	// patience is how much longer than the flow iperf3 may take: its control connection repeats what a lossy path loses.
+	// patience is how much longer than the flow iperf3 may take: its control connection repeats
+	// what a lossy path loses.
 	patience = 20 * time.Second
 	// maxStreams is iperf3's own limit (MAX_STREAMS).
 	maxStreams = 128
-	// portTries is how often another port is tried after one was taken between choosing and using it.
+	// portTries is how often another port is tried after one was taken between choosing and using
+	// it.
 	portTries = 3
 )
 
@@ -77,8 +83,8 @@ func able(f traffic.Flow) error {
 	return nil
 }
 
-// Run runs an iperf3 server and client for one flow. An error means that it could not begin, or that ctx has ended it;
-// what iperf3 itself reports as broken is in Result.Failed.
+// Run runs an iperf3 server and client for one flow. An error means that it could not begin, or
+// that ctx has ended it; what iperf3 itself reports as broken is in Result.Failed.
 func (g Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
 	result := traffic.Result{Flow: f, Generator: g.Name()}
 	err := g.Check(f)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package iperf
 
 import (
@@ -19,7 +21,8 @@ import (
 )
 
 const (
-	// socketBuffer is asked for at UDP sockets, in octets: with iperf3's default, receiver drops look like loss.
+	// socketBuffer is asked for at UDP sockets, in octets: with iperf3's default, receiver drops
+	// look like loss.
 	socketBuffer = 4 << 20
 	interval     = "0.1" // seconds, traffic.RateInterval
 	listenWait   = 5 * time.Second
@@ -47,7 +50,8 @@ func clientArguments(f traffic.Flow, from, to traffic.Endpoint, port int) []stri
 	return args
 }
 
-// allowedBuffer is socketBuffer, or what the host lets sockets have: iperf3 gives up where it gets less than it asks for.
+// allowedBuffer is socketBuffer, or what the host lets sockets have: iperf3 gives up where it gets
+// less than it asks for.
 func allowedBuffer() int {
 	size := socketBuffer
 	for _, name := range []string{"rmem_max", "wmem_max"} {
@@ -102,8 +106,9 @@ type process struct {
 	report         *report
 }
 
-// start runs iperf3 at an endpoint, in its cgroup if it has one. It is interrupted when ctx ends, and killed when this process dies: the death signal follows
-// the thread that started it, which stays in ns until then.
+// start runs iperf3 at an endpoint, in its cgroup if it has one. It is interrupted when ctx ends,
+// and killed when this process dies: the death signal follows the thread that started it, which
+// stays in ns until then.
 func start(ctx context.Context, at traffic.Endpoint, args ...string) *process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{name: strings.TrimPrefix(args[0], "--"), done: make(chan struct{}), cancel: cancel}
@@ -133,7 +138,8 @@ func runInside(cmd *exec.Cmd, group traffic.Group) error {
 	return cmd.Run()
 }
 
-// wait waits for the end. That iperf3 ended with an error of its own is no error here: its report says more.
+// wait waits for the end. That iperf3 ended with an error of its own is no error here: its report
+// says more.
 func (p *process) wait() error {
 	<-p.done
 	var exit *exec.ExitError
@@ -182,7 +188,8 @@ func (p *process) awaitListening(to traffic.Endpoint, port int) error {
 	return nil
 }
 
-// listening looks for a listening socket in the kernel's list (proc_net_tcp): local address:port in hexadecimal, state 0A.
+// listening looks for a listening socket in the kernel's list (proc_net_tcp): local address:port in
+// hexadecimal, state 0A.
 func listening(to traffic.Endpoint, port int) bool {
 	file := "/proc/thread-self/net/tcp6"
 	if to.Address.Is4() {

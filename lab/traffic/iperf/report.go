@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package iperf
 
 import (
@@ -11,8 +13,8 @@ import (
 	"weir/record/hist"
 )
 
-// report is the JSON document of an iperf3 client or server, as far as it is used. Numbers are floats because iperf3
-// writes large counts with an exponent.
+// report is the JSON document of an iperf3 client or server, as far as it is used. Numbers are
+// floats because iperf3 writes large counts with an exponent.
 type report struct {
 	Start struct {
 		Connected []struct {
@@ -35,7 +37,8 @@ type report struct {
 	Error string `json:"error"`
 }
 
-// interim is what one stream did in one interval: octets, times in s, and at the client the TCP state, RTTs in µs.
+// interim is what one stream did in one interval: octets, times in s, and at the client the TCP
+// state, RTTs in µs.
 type interim struct {
 	Socket      int     `json:"socket"`
 	Start       float64 `json:"start"`
@@ -74,8 +77,8 @@ func (p *process) read() (err error) {
 	return err
 }
 
-// fill takes over both reports, either of which may be missing. Streams are in the order in which the client opened them;
-// the server's are matched by the client's ports.
+// fill takes over both reports, either of which may be missing. Streams are in the order in which
+// the client opened them; the server's are matched by the client's ports.
 func fill(result *traffic.Result, client, server *report) {
 	if client == nil {
 		client = new(report)
@@ -127,7 +130,8 @@ func fillTCP(result *traffic.Result, client, server *report, sockets, accepted m
 	}
 }
 
-// fillDatagrams takes octets from the server's intervals: iperf3 3.12 reports none in its UDP totals.
+// fillDatagrams takes octets from the server's intervals: iperf3 3.12 reports none in its UDP
+// totals.
 func fillDatagrams(result *traffic.Result, client, server *report, sockets, accepted map[int]int) {
 	for _, s := range client.End.Streams {
 		if i, known := sockets[s.UDP.Socket]; known {
@@ -168,7 +172,8 @@ func addReading(s *traffic.Stream, in interim, mss float64, rtt *hist.Histogram)
 	}
 }
 
-// addReceived counts an interval's octets in the bin it began in. iperf3's last interval may lie behind the flow's end.
+// addReceived counts an interval's octets in the bin it began in. iperf3's last interval may lie
+// behind the flow's end.
 func addReceived(s *traffic.Stream, in interim, duration time.Duration) {
 	bins := int((duration + traffic.RateInterval - 1) / traffic.RateInterval)
 	if s.Received == nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -9,8 +11,8 @@ import (
 	"weir/record/hist"
 )
 
-// Every datagram begins with a stamp, big-endian: magic (4 octets), zero (4), sequence number (8) from 0, and the time of
-// its send call in ns since the flow began (8).
+// Every datagram begins with a stamp, big-endian: magic (4 octets), zero (4), sequence number (8)
+// from 0, and the time of its send call in ns since the flow began (8).
 const (
 	stampSize  = traffic.MinPayload
 	stampMagic = 0x57656972
@@ -39,7 +41,8 @@ func readStamp(b []byte) (s stamp, ok bool) {
 	return s, s.sent >= 0
 }
 
-// arrivals tells datagrams apart by their sequence numbers. One goroutine owns it; the atomic fields may be read by others.
+// arrivals tells datagrams apart by their sequence numbers. One goroutine owns it; the atomic
+// fields may be read by others.
 type arrivals struct {
 	seen       []uint64 // a bit per sequence number
 	limit      uint64   // sequence numbers lie below
@@ -55,8 +58,9 @@ func newArrivals(limit uint64) arrivals {
 	return arrivals{seen: make([]uint64, (limit+63)/64), limit: limit}
 }
 
-// add takes in a datagram that was read at the time at since the flow began, and says whether it is a new one. A datagram
-// is out of order if a later one came before it (RFC 4737, section 3.3); a copy of one already seen only counts as such.
+// add takes in a datagram that was read at the time at since the flow began, and says whether it is
+// a new one. A datagram is out of order if a later one came before it (RFC 4737, section 3.3); a
+// copy of one already seen only counts as such.
 func (a *arrivals) add(s stamp, at time.Duration) bool {
 	if s.sequence >= a.limit {
 		return false

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -14,7 +16,8 @@ import (
 const (
 	// batchSize is how many datagrams one system call moves at most.
 	batchSize = 64
-	// shortestNap keeps a fast sender from waking for every datagram: those due meanwhile go out together.
+	// shortestNap keeps a fast sender from waking for every datagram: those due meanwhile go out
+	// together.
 	shortestNap = 100 * time.Microsecond
 	// longestNap bounds how late a slow sender notices that the flow is over.
 	longestNap = 20 * time.Millisecond
@@ -59,8 +62,9 @@ func (b *batch) call(trap uintptr, fd, n, flags int) (int, error) {
 	return int(moved), nil
 }
 
-// transmit sends by the schedule until it or the flow ends and returns how many datagrams the kernel took. It sleeps in
-// the kernel on a thread of its own with the finest timer slack: Go's timers are a millisecond late.
+// transmit sends by the schedule until it or the flow ends and returns how many datagrams the
+// kernel took. It sleeps in the kernel on a thread of its own with the finest timer slack: Go's
+// timers are a millisecond late.
 func (d *datagrams) transmit(during context.Context, plan schedule, payload int, begin time.Time) (sent uint64, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -115,7 +119,8 @@ func awaitRoom(fd int) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(longestNap/time.Millisecond))
 }
 
-// receive counts datagrams until the socket is interrupted. Only their stamps are copied out of the kernel.
+// receive counts datagrams until the socket is interrupted. Only their stamps are copied out of the
+// kernel.
 func (d *datagrams) receive(begin time.Time) error {
 	in := newBatch(stampSize)
 	var (

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -19,9 +21,11 @@ import (
 )
 
 const (
-	// receiveBuffer is asked for at datagram receivers, in octets, so that a busy processor does not look like a lossy path.
+	// receiveBuffer is asked for at datagram receivers, in octets, so that a busy processor does
+	// not look like a lossy path.
 	receiveBuffer = 8 << 20
-	// drainLeast and drainMost bound how long receivers wait for datagrams still under way after the last was sent.
+	// drainLeast and drainMost bound how long receivers wait for datagrams still under way after
+	// the last was sent.
 	drainLeast = 250 * time.Millisecond
 	drainMost  = 2 * time.Second
 )
@@ -154,7 +158,8 @@ func (d *datagrams) run(ctx, during context.Context, f traffic.Flow, begin time.
 	return err
 }
 
-// drain lets the receiver go on until all has arrived, or twice the longest delay seen has passed, and ends it.
+// drain lets the receiver go on until all has arrived, or twice the longest delay seen has passed,
+// and ends it.
 func (d *datagrams) drain(ctx context.Context, received <-chan error) error {
 	end := time.Now()
 	for ctx.Err() == nil && d.arrivals.count.Load() < d.sent {
@@ -171,7 +176,8 @@ func (d *datagrams) drain(ctx context.Context, received <-chan error) error {
 	return nil
 }
 
-// socketDrops is how many datagrams found the socket's buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in linux/sock_diag.h).
+// socketDrops is how many datagrams found the socket's buffer full (SO_MEMINFO, SK_MEMINFO_DROPS in
+// linux/sock_diag.h).
 func socketDrops(s *socket) uint64 {
 	var drops uint64
 	_ = s.control(func(fd int) error {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -25,7 +27,8 @@ func TestDatagramsAddUp(t *testing.T) {
 			f := datagramFlow(2)
 			r := p.run(t, family, f)
 			for i, s := range r.Streams {
-				// 4 Mbit/s of 4000 bits each for 0.2 s are 200 datagrams; a busy machine may send fewer, never more.
+				// 4 Mbit/s of 4000 bits each for 0.2 s are 200 datagrams; a busy machine may send
+				// fewer, never more.
 				if s.Sent == 0 || s.Sent > 200 || s.Arrived != s.Sent || s.Duplicates+s.OutOfOrder+s.ReceiverDrops != 0 {
 					t.Errorf("stream %d: sent %d, arrived %d, duplicates %d, out of order %d, dropped %d",
 						i, s.Sent, s.Arrived, s.Duplicates, s.OutOfOrder, s.ReceiverDrops)
@@ -73,7 +76,8 @@ func TestLossEqualsTheQueuesDrops(t *testing.T) {
 	must(t, json.Unmarshal([]byte(text), &qdiscs))
 	s := r.Streams[0]
 	lost := s.Sent - s.Arrived
-	// Multicast reports of the host itself, a handful after its device has come up, may be dropped there too.
+	// Multicast reports of the host itself, a handful after its device has come up, may be dropped
+	// there too.
 	if len(qdiscs) != 1 || lost == 0 || lost > qdiscs[0].Drops || qdiscs[0].Drops-lost > 5 || s.Duplicates+s.OutOfOrder != 0 {
 		t.Errorf("sent %d, arrived %d, duplicates %d, out of order %d: tc has %+v", s.Sent, s.Arrived, s.Duplicates, s.OutOfOrder, qdiscs)
 	}
@@ -86,7 +90,8 @@ func TestLostDatagramsAreMissed(t *testing.T) {
 	must(t, err)
 	defer d.close()
 	plan := newSchedule(f.Rate, f.Payload, f.Duration)
-	// The receiver waits for sequence numbers that are never sent: as many as the schedule has, less those sent here.
+	// The receiver waits for sequence numbers that are never sent: as many as the schedule has,
+	// less those sent here.
 	d.arrivals, d.meter = newArrivals(plan.total), newMeter(time.Now(), time.Minute)
 	received := make(chan error, 1)
 	go func() { received <- d.receive(d.meter.begin) }()
@@ -101,7 +106,8 @@ func TestLostDatagramsAreMissed(t *testing.T) {
 	}
 }
 
-// TestArrivalsAgainstAnOracle shuffles, drops and copies datagrams and compares with counts made from the whole list.
+// TestArrivalsAgainstAnOracle shuffles, drops and copies datagrams and compares with counts made
+// from the whole list.
 func TestArrivalsAgainstAnOracle(t *testing.T) {
 	random := testutil.Rand(t)
 	const total = 1000

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -11,7 +13,8 @@ import (
 	"weir/lab/traffic/tcpinfo"
 )
 
-// TestLossEventsAreTheKernels sends through a short queue that overflows and compares with what iproute2's nstat reads.
+// TestLossEventsAreTheKernels sends through a short queue that overflows and compares with what
+// iproute2's nstat reads.
 func TestLossEventsAreTheKernels(t *testing.T) {
 	tc, nstat := testutil.Command(t, "tc"), testutil.Command(t, "nstat")
 	p := newPath(t)

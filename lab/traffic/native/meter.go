@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -7,7 +9,8 @@ import (
 	"weir/lab/traffic"
 )
 
-// meter counts what a receiver gets, by intervals of traffic.RateInterval since the flow began. One goroutine owns it.
+// meter counts what a receiver gets, by intervals of traffic.RateInterval since the flow began. One
+// goroutine owns it.
 type meter struct {
 	begin  time.Time
 	length time.Duration // what arrives later is not counted; 0: everything is

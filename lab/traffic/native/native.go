@@ -1,12 +1,19 @@
-// Package native is Weir's own traffic generator. Both ends of a flow live in this process, so they need no control
-// connection: the receiver's counts are read directly, and a lossy path delays nothing but the flow itself.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package native is Weir's own traffic generator. Both ends of a flow live in this process, so they
+// need no control connection: the receiver's counts are read directly, and a lossy path delays
+// nothing but the flow itself.
 //
-// A socket stays in the namespace it was made in, so ordinary goroutines do the work. Three things that bite:
+// A socket stays in the namespace it was made in, so ordinary goroutines do the work. Three things
+// that bite:
 //
-//   - Everything ends at the flow's duration, in whatever state. TCP connections are closed with a RST, so that the next run
-//     finds no retransmissions of this one; frames that a link still holds arrive and are refused.
-//   - The handshake is part of the flow. Where SYNs are lost, a second or more of the duration passes before data flow.
-//   - Both ends share the processor with the emulator. Receivers throw payload away inside the kernel (MSG_TRUNC).
+//   - Everything ends at the flow's duration, in whatever state. TCP connections are closed with a
+//     RST, so that the next run finds no retransmissions of this one; frames that a link still
+//     holds arrive and are refused.
+//   - The handshake is part of the flow. Where SYNs are lost, a second or more of the duration
+//     passes before data flow.
+//   - Both ends share the processor with the emulator. Receivers throw payload away inside the
+//     kernel (MSG_TRUNC).
 package native
 
 import (
@@ -19,8 +26,9 @@ import (
 	"weir/lab/traffic"
 )
 
-// Generator generates flows. Make one with New and use it for all flows of a run: it notices which flows send from one
-// namespace at the same time, on which exact loss events depend. It is safe for concurrent use.
+// Generator generates flows. Make one with New and use it for all flows of a run: it notices which
+// flows send from one namespace at the same time, on which exact loss events depend. It is safe for
+// concurrent use.
 type Generator struct {
 	senders senders
 }
@@ -44,8 +52,8 @@ func (g *Generator) Check(f traffic.Flow) error {
 	return nil
 }
 
-// Run generates one flow. An error means that it could not begin or, with the result so far, that ctx has ended it; what
-// breaks while it runs is in Result.Failed.
+// Run generates one flow. An error means that it could not begin or, with the result so far, that
+// ctx has ended it; what breaks while it runs is in Result.Failed.
 func (g *Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.Endpoint) (traffic.Result, error) {
 	result := traffic.Result{Flow: f, Generator: g.Name()}
 	if err := f.Validate(); err != nil {

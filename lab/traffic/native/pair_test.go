@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -43,7 +45,8 @@ func newPath(t *testing.T) path {
 	return p
 }
 
-// awaitLink waits until the kernel has noticed that both ends are up: until then it drops what is sent.
+// awaitLink waits until the kernel has noticed that both ends are up: until then it drops what is
+// sent.
 func awaitLink(t *testing.T, conn *rtnl.Conn, device string) {
 	t.Helper()
 	testutil.Eventually(t, 5*time.Second, device+" running", func() bool {
@@ -77,7 +80,8 @@ func inside(ns *netns.Namespace, name string, args ...string) (text string, err 
 	return text, err
 }
 
-// run runs a flow that must succeed, and checks that it leaves no goroutine and no descriptor behind.
+// run runs a flow that must succeed, and checks that it leaves no goroutine and no descriptor
+// behind.
 func (p path) run(t *testing.T, family int, f traffic.Flow) traffic.Result {
 	t.Helper()
 	g := New()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -11,13 +13,15 @@ import (
 	"weir/lab/traffic"
 )
 
-// The kernel counts entries into fast recovery per namespace, not per connection (TcpExt in /proc/net/netstat). A flow
-// that sends alone in its namespace may thus have exact counts; presence finds out whether it did.
+// The kernel counts entries into fast recovery per namespace, not per connection (TcpExt in
+// /proc/net/netstat). A flow that sends alone in its namespace may thus have exact counts; presence
+// finds out whether it did.
 
 // presence is one flow's time as a sender in a namespace.
 type presence struct{ shared bool }
 
-// senders knows which flows send from which namespace. The zero value is ready and safe for concurrent use.
+// senders knows which flows send from which namespace. The zero value is ready and safe for
+// concurrent use.
 type senders struct {
 	mu     sync.Mutex
 	active map[uint64][]*presence // by the namespace's inode; guarded by mu
@@ -68,7 +72,8 @@ func recoveriesIn(ns *netns.Namespace) (count uint64, err error) {
 	return count, err
 }
 
-// parseRecoveries adds TCPRenoRecovery and TCPSackRecovery of a netstat file: lines in pairs, names then values.
+// parseRecoveries adds TCPRenoRecovery and TCPSackRecovery of a netstat file: lines in pairs, names
+// then values.
 func parseRecoveries(text []byte) (uint64, error) {
 	var names [][]byte
 	for line := range bytes.Lines(text) {
@@ -105,8 +110,8 @@ func sumRecoveries(names, values [][]byte) (uint64, error) {
 	return sum, nil
 }
 
-// apportion spreads an exact count of recoveries over streams by their retransmissions, so that it adds up, and adds each
-// stream's own timeouts.
+// apportion spreads an exact count of recoveries over streams by their retransmissions, so that it
+// adds up, and adds each stream's own timeouts.
 func apportion(streams []traffic.Stream, recoveries uint64, timeouts []uint64) {
 	var weights, given, seen uint64
 	for i := range streams {

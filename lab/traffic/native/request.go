@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -6,7 +8,8 @@ import (
 	"time"
 )
 
-// ask sends requests and records how long each exchange takes, from the first octet written to the last one read.
+// ask sends requests and records how long each exchange takes, from the first octet written to the
+// last one read.
 func (s *session) ask(c *connection) error {
 	var count func(time.Time, int) bool
 	if answers(s.flow) {

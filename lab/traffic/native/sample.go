@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -7,10 +9,12 @@ import (
 	"weir/lab/traffic"
 )
 
-// manyConnections is how many connections one sampling round reads at the full rate; more stretch the period.
+// manyConnections is how many connections one sampling round reads at the full rate; more stretch
+// the period.
 const manyConnections = 64
 
-// answers says that the flow's data run from its To to its From: a request flow with answers no smaller than the requests.
+// answers says that the flow's data run from its To to its From: a request flow with answers no
+// smaller than the requests.
 func answers(f traffic.Flow) bool { return f.Kind == traffic.Request && f.Response >= f.Request }
 
 // sender returns the end of c that sends the flow's data, nil while there is none.
@@ -105,7 +109,8 @@ func (s *session) fill(result *traffic.Result, recoveries uint64, exact bool) {
 	}
 }
 
-// watch follows a flow's presence in its namespaces and the kernel's count of recoveries where its data come from.
+// watch follows a flow's presence in its namespaces and the kernel's count of recoveries where its
+// data come from.
 type watch struct {
 	senders   *senders
 	source    *netns.Namespace

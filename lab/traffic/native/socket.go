@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -14,12 +16,14 @@ import (
 	"weir/lab/traffic/tcpinfo"
 )
 
-// socket is a non-blocking socket that waits in Go's poller. It belongs to the namespace it was made in, whichever thread
-// uses it. One goroutine may read, one write and others interrupt or sample it at the same time.
+// socket is a non-blocking socket that waits in Go's poller. It belongs to the namespace it was
+// made in, whichever thread uses it. One goroutine may read, one write and others interrupt or
+// sample it at the same time.
 type socket struct {
 	file *os.File
 	raw  syscall.RawConn
-	// What discard asks of the kernel and what it got; take is made once, so that reading allocates nothing.
+	// What discard asks of the kernel and what it got; take is made once, so that reading allocates
+	// nothing.
 	want, got uintptr
 	failed    unix.Errno
 	take      func(fd uintptr) bool
@@ -102,7 +106,8 @@ func (o options) set(fd, family int) error {
 	return traffic.SetCongestion(fd, o.congestion)
 }
 
-// setDSCP sets the upper six bits of the TOS octet or traffic class; TCP keeps the ECN bits below them to itself.
+// setDSCP sets the upper six bits of the TOS octet or traffic class; TCP keeps the ECN bits below
+// them to itself.
 func setDSCP(fd, family int, dscp uint8) error {
 	level, option := unix.IPPROTO_IP, unix.IP_TOS
 	if family == unix.AF_INET6 {
@@ -196,7 +201,8 @@ func (s *socket) accept() (*socket, netip.AddrPort, error) {
 	return accepted, addrPort(sa), err
 }
 
-// discard takes up to limit octets of a TCP socket without copying them (MSG_TRUNC, tcp(7)); 0 is the end of the stream.
+// discard takes up to limit octets of a TCP socket without copying them (MSG_TRUNC, tcp(7)); 0 is
+// the end of the stream.
 func (s *socket) discard(limit int) (int, error) {
 	s.want = uintptr(limit)
 	err := s.raw.Read(s.take)

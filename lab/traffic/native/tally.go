@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -19,8 +21,8 @@ const (
 type tally struct {
 	latest    tcpinfo.Info
 	repairing bool
-	// recoveries counts fast recoveries as far as the samples show them: an entry into the state seen, or segments
-	// retransmitted between two samples that both lie outside it.
+	// recoveries counts fast recoveries as far as the samples show them: an entry into the state
+	// seen, or segments retransmitted between two samples that both lie outside it.
 	recoveries uint64
 	srtt       time.Duration // sum of the readings'
 	count      uint64
@@ -70,7 +72,8 @@ func (t *tally) keep(at time.Duration, rtt *hist.Histogram) {
 // timeouts counts retransmission timeouts that began a repair; kernels before 6.7 do not tell.
 func (t *tally) timeouts() uint64 { return uint64(t.latest.Total_rto_recoveries) }
 
-// bits turns octets per second into bit/s. The kernel writes all ones for "no limit", which becomes 0.
+// bits turns octets per second into bit/s. The kernel writes all ones for "no limit", which becomes
+// 0.
 func bits(octets uint64) units.BitRate {
 	if octets >= ^uint64(0)>>3 {
 		return 0
@@ -78,7 +81,8 @@ func bits(octets uint64) units.BitRate {
 	return units.BitRate(octets * 8)
 }
 
-// into adds the connection's figures to its stream's, whose time series is that of its first connection.
+// into adds the connection's figures to its stream's, whose time series is that of its first
+// connection.
 func (t *tally) into(s *traffic.Stream) {
 	s.SentSegments += uint64(t.latest.Data_segs_out)
 	s.Retransmits += uint64(t.latest.Total_retrans)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -35,7 +37,8 @@ type connection struct {
 	client   *socket
 	server   *socket       // set before accepted is closed
 	accepted chan struct{} // closed once the listener has the connection
-	// over ends every wait on the connection: with the flow, or by stop when one of its ends has broken off.
+	// over ends every wait on the connection: with the flow, or by stop when one of its ends has
+	// broken off.
 	over  context.Context
 	stop  context.CancelFunc
 	meter meter // the receiving goroutine's
@@ -135,8 +138,8 @@ func (s *session) run(ctx context.Context) []error {
 	return errs
 }
 
-// work connects and moves data in both ends' goroutines. An end that breaks off stops the other; the error returned is
-// the one that came of itself.
+// work connects and moves data in both ends' goroutines. An end that breaks off stops the other;
+// the error returned is the one that came of itself.
 func (s *session) work(c *connection) error {
 	defer c.stop()
 	if err := c.client.connect(s.target); err != nil {
@@ -170,7 +173,8 @@ func (s *session) work(c *connection) error {
 	return farErr
 }
 
-// awaitAccept waits until the receiving host has the connection too: its part of the handshake may be lost.
+// awaitAccept waits until the receiving host has the connection too: its part of the handshake may
+// be lost.
 func awaitAccept(c *connection) error {
 	select {
 	case <-c.accepted:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package native
 
 import (
@@ -65,7 +67,8 @@ func TestByteLimitArrivesWhole(t *testing.T) {
 		if s.ReceivedBytes != uint64(f.Bytes) || s.Finished <= 0 || sum(s.Received) != s.ReceivedBytes {
 			t.Errorf("stream %d: %d octets received of %d, finished after %s", i, s.ReceivedBytes, f.Bytes, s.Finished)
 		}
-		// The sender's count of acknowledged octets includes SYN and FIN; the last reading may be earlier than the end.
+		// The sender's count of acknowledged octets includes SYN and FIN; the last reading may be
+		// earlier than the end.
 		if n := len(s.Readings); n == 0 || s.Readings[n-1].BytesAcked > uint64(f.Bytes)+2 {
 			t.Errorf("stream %d: %d readings; acknowledged more than was sent", i, n)
 		}

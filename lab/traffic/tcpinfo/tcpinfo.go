@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tcpinfo reads the state of a TCP connection from the kernel (TCP_INFO, linux/tcp.h).
 //
-// The structure grows with the kernel: an older one fills less of it. Fields it does not have are zero, and [Info.Has]
-// tells that zero from a measured one.
+// The structure grows with the kernel: an older one fills less of it. Fields it does not have are
+// zero, and [Info.Has] tells that zero from a measured one.
 package tcpinfo
 
 import (
@@ -21,7 +23,8 @@ const (
 	Loss     = 4 // after a retransmission timeout
 )
 
-// Size is how many octets of the structure this package knows. A shorter answer leaves the rest zero.
+// Size is how many octets of the structure this package knows. A shorter answer leaves the rest
+// zero.
 const Size = int(unsafe.Sizeof(unix.TCPInfo{}))
 
 // minimum reaches through tcpi_total_retrans, which every supported kernel has.
@@ -46,7 +49,8 @@ const (
 // Has says whether the kernel filled the field.
 func (i *Info) Has(f Field) bool { return i.length >= int(f) }
 
-// Parse reads the structure as getsockopt wrote it, in the machine's byte order. What is longer than Size is ignored.
+// Parse reads the structure as getsockopt wrote it, in the machine's byte order. What is longer
+// than Size is ignored.
 func Parse(b []byte) (Info, error) {
 	var info Info
 	if len(b) < minimum {
@@ -85,8 +89,8 @@ func (i *Info) MinRTT() time.Duration {
 // Busy is how long the sender had data to send or to be acknowledged; 0 before Linux 4.10.
 func (i *Info) Busy() time.Duration { return time.Duration(i.Busy_time) * time.Microsecond }
 
-// WindowLimited is the part of Busy in which the receiver's window or the send buffer, not congestion control, held the
-// sender back.
+// WindowLimited is the part of Busy in which the receiver's window or the send buffer, not
+// congestion control, held the sender back.
 func (i *Info) WindowLimited() time.Duration {
 	return time.Duration(i.Rwnd_limited+i.Sndbuf_limited) * time.Microsecond
 }

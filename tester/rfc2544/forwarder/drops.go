@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package forwarder
 
 import (
@@ -10,7 +12,8 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// transmitDrops reads how many frames a device was given to send and did not (tx_dropped, from proc_pid_net(5)'s dev).
+// transmitDrops reads how many frames a device was given to send and did not (tx_dropped, from
+// proc_pid_net(5)'s dev).
 func transmitDrops(ns *netns.Namespace, device string) (dropped uint64, err error) {
 	err = ns.Do(func() error {
 		file, err := os.Open("/proc/thread-self/net/dev")

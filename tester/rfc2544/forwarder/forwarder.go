@@ -1,13 +1,18 @@
-// Package forwarder makes the kernel's own forwarding between two devices of this machine a device under test that can be
-// measured on a machine shared with others: its work is done by one thread, on one processor, before all other programs.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package forwarder makes the kernel's own forwarding between two devices of this machine a device
+// under test that can be measured on a machine shared with others: its work is done by one thread,
+// on one processor, before all other programs.
 //
-// Without that the work is done by whichever processor a frame is sent from: a generator that shares its processor with the
-// device throttles itself, and never loses a frame. And a thread without real-time priority waits some milliseconds for
-// whatever else runs, while the receive ring of a veth device holds 256 frames: the losses would say how busy the machine is.
+// Without that the work is done by whichever processor a frame is sent from: a generator that
+// shares its processor with the device throttles itself, and never loses a frame. And a thread
+// without real-time priority waits some milliseconds for whatever else runs, while the receive ring
+// of a veth device holds 256 frames: the losses would say how busy the machine is.
 //
-// What will bite you: frames that the device sends over a veth pair are received in the same thread, so an analyzer at the
-// far end is part of what is measured. A device whose thread never sleeps is stopped for 5 % of each second where other
-// programs wait for its processor (sched_rt_runtime_us, and the fair server since Linux 6.12).
+// What will bite you: frames that the device sends over a veth pair are received in the same
+// thread, so an analyzer at the far end is part of what is measured. A device whose thread never
+// sleeps is stopped for 5 % of each second where other programs wait for its processor
+// (sched_rt_runtime_us, and the fair server since Linux 6.12).
 package forwarder
 
 import (
@@ -24,14 +29,15 @@ import (
 	"weir/tester/rfc2544"
 )
 
-// priority is above the generator's (session.Realtime) and below that of the kernel's own real-time threads (50).
+// priority is above the generator's (session.Realtime) and below that of the kernel's own real-time
+// threads (50).
 const priority = 30
 
 // vethRing is VETH_RING_SIZE of the kernel's drivers/net/veth.c, in frames.
 const vethRing = 256
 
-// Forwarder is a prepared device under test. It implements rfc2544.Device. Close one that was borrowed; of one that was made
-// for the benchmark, threads and settings go with the devices.
+// Forwarder is a prepared device under test. It implements rfc2544.Device. Close one that was
+// borrowed; of one that was made for the benchmark, threads and settings go with the devices.
 type Forwarder struct {
 	ns      *netns.Namespace
 	in, out string
@@ -40,11 +46,12 @@ type Forwarder struct {
 	keeper  *child.Process // of a borrowed device
 }
 
-// Prepare sets up a namespace that forwards from the veth device in to the veth device out: GRO at in, so that it has a
-// queue of its own and no frame is handled by the generator; a thread for it on the processor cpu; real-time priority.
+// Prepare sets up a namespace that forwards from the veth device in to the veth device out: GRO at
+// in, so that it has a queue of its own and no frame is handled by the generator; a thread for it
+// on the processor cpu; real-time priority.
 //
-// GRO leaves frames of different UDP streams and of one UDP stream alone, unless the namespace forwards UDP in groups
-// (rx-udp-gro-forwarding, off by default): every frame is routed by itself.
+// GRO leaves frames of different UDP streams and of one UDP stream alone, unless the namespace
+// forwards UDP in groups (rx-udp-gro-forwarding, off by default): every frame is routed by itself.
 func Prepare(ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
 	if cpu >= runtime.NumCPU() {
 		return nil, fault.New(fault.Testbed, "use a machine with a processor for the generator and one for the device", "there is no processor %d for the device under test", cpu)

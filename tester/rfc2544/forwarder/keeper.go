@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package forwarder
 
 import (
@@ -32,8 +34,8 @@ type before struct {
 	CPUs     map[int]unix.CPUSet
 }
 
-// Borrow is Prepare for devices that go on after the benchmark. Close gives them back as they were; so does the end of this
-// process, kill -9 included: a process beside it waits for that.
+// Borrow is Prepare for devices that go on after the benchmark. Close gives them back as they were;
+// so does the end of this process, kill -9 included: a process beside it waits for that.
 func Borrow(ctx context.Context, ns *netns.Namespace, in, out string, cpu int) (*Forwarder, error) {
 	state, err := look(ns, in)
 	if err != nil {
@@ -96,8 +98,8 @@ func look(ns *netns.Namespace, device string) (before, error) {
 	return state, nil
 }
 
-// Keeper reads what a device was like, waits for the end of its input, and makes the device so again. It runs in the device's
-// namespace.
+// Keeper reads what a device was like, waits for the end of its input, and makes the device so
+// again. It runs in the device's namespace.
 func Keeper(in io.Reader, _ io.Writer) error {
 	reader := json.NewDecoder(in)
 	var state before

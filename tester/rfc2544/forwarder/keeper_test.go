@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package forwarder
 
 import (
@@ -20,7 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// borrow borrows the device "in" of the namespace that its first line names, and holds it until it is killed.
+// borrow borrows the device "in" of the namespace that its first line names, and holds it until it
+// is killed.
 func borrow(in io.Reader, out io.Writer) error {
 	var name string
 	if _, err := fmt.Fscanln(in, &name); err != nil {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command schema writes the JSON Schema of scenario files to the file that its argument names.
 package main
 
