@@ -14,6 +14,9 @@ import (
 	"weir/record"
 )
 
+// ccPins is where controls are pinned that outlive their command.
+const ccPins = cc.Pins
+
 func newCCCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cc",

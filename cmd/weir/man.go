@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"weir/cc"
 	"weir/internal/fault"
 	"weir/internal/version"
 )
@@ -138,7 +137,7 @@ func filesOf(command *cobra.Command) (all []entry) {
 			entry{"weir-out", "Evidence bundles, below the current folder unless --out names another."})
 	}
 	if root || under(command, "cc") {
-		all = append(all, entry{cc.Pins, "Congestion controls that were installed with --pin."})
+		all = append(all, entry{ccPins, "Congestion controls that were installed with --pin."})
 	}
 	if len(all) == 0 {
 		all = []entry{{"none", "It keeps nothing between two calls."}}

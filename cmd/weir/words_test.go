@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/internal/fault"
-	"weir/limit"
-	"weir/limit/scoped"
 )
 
 // With --format json an error is the one document on standard output, and a result is never
@@ -35,20 +32,6 @@ func TestAnErrorIsAJSONDocument(t *testing.T) {
 	a.report(fault.New(fault.Failed, "", "too late"))
 	if out.String() != "1\n" {
 		t.Errorf("after a result: %q", out.String())
-	}
-}
-
-// What only a shadow limit counted was not done.
-func TestTheSummaryOfARun(t *testing.T) {
-	counted := limit.Counters{}
-	counted.Bytes, counted.Marked = 1000, 7
-	outcome := scoped.Outcome{Elapsed: time.Second, Counted: map[limit.Direction]limit.Counters{limit.Egress: counted}}
-	for want, a := range map[string]*app{"7 packets would have been marked": {format: "text"}, `"format": "weir-run/1"`: {format: "json"}} {
-		var stdout, stderr strings.Builder
-		a.stdout, a.stderr = &stdout, &stderr
-		if err := a.summarize(outcome, true, ""); err != nil || !strings.Contains(stderr.String(), want) || stdout.Len() != 0 {
-			t.Errorf("%v; printed %q and %q, want %q", err, stdout.String(), stderr.String(), want)
-		}
 	}
 }
 
