@@ -66,13 +66,17 @@ lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/build testkernel/test)
+	shellcheck .ci/run scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
 
 .PHONY: test-kernels
-test-kernels: ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
+test-kernels: build ## Run the privileged tests under uml, what needs the JIT under x86, and what needs a clock of its own
 	testkernel/test -f uml
 	testkernel/test -f x86 ./internal/kernel/bpfcheck ./cc
 	testkernel/test -f x86 -i
+	testkernel/test -f debian-6.12
+	testkernel/test -f debian-6.1 ./internal/kernel/probe
+	testkernel/run -f debian-6.1 -c 2 -m 2G -- testkernel/smoke
+	testkernel/run -f debian-6.12 -c 2 -m 2G -- testkernel/smoke
 
 .PHONY: bench
 bench: peers ## Run every benchmark, peers beside; use a quiet machine
