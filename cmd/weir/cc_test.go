@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"weir/cc"
 	"weir/internal/fault"
+	"weir/internal/match"
+	"weir/internal/testutil"
 )
 
 func TestCCListNamesTheKernelsControls(t *testing.T) {
@@ -51,6 +55,7 @@ func TestCCWrongUsage(t *testing.T) {
 // A control of the kernel's is planned, given, shown, proven and ended by the commands that know no
 // room.
 func TestCongestionControlOfAScope(t *testing.T) {
+	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
 	g, file := newGround(t)
 	save(t, file, "a: {cgroup: /a, congestion: never-made}")
 	g.weir(t, fault.Testbed, "apply", file)

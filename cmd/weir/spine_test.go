@@ -184,7 +184,7 @@ func (g ground) nothingLeft(t *testing.T) {
 	if _, err := os.Stat(g.Pins); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("pins left: %v", err)
 	}
-	testutil.Eventually(t, 10*time.Second, "the end of the programs", func() bool {
+	testutil.Eventually(t, time.Minute, "the end of the programs", func() bool {
 		return testutil.CountPrograms(t, g.Root) == [3]int{} && testutil.CountPrograms(t, filepath.Join(g.Root, "a")) == [3]int{}
 	})
 	left, err := os.ReadDir(g.State)
@@ -280,19 +280,19 @@ func TestARoomIsFollowedAndServed(t *testing.T) {
 		text, _ := io.ReadAll(conn)
 		return string(text)
 	}
-	testutil.Eventually(t, 10*time.Second, "the API", func() bool { return strings.Contains(status(), `"treatments":{"toy":{"Each":1}}`) })
+	testutil.Eventually(t, time.Minute, "the API", func() bool { return strings.Contains(status(), `"treatments":{"toy":{"Each":1}}`) })
 	save(t, file, "a: {cgroup: /a, tally: 9}")
-	testutil.Eventually(t, 10*time.Second, "the edit", func() bool { return strings.Contains(status(), `"treatments":{"toy":{"Each":9}}`) })
+	testutil.Eventually(t, time.Minute, "the edit", func() bool { return strings.Contains(status(), `"treatments":{"toy":{"Each":9}}`) })
 	if err := os.Remove(filepath.Join(g.Root, "a")); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, 10*time.Second, "the cgroup's end", func() bool { return strings.Contains(status(), "waiting: there is no cgroup") })
+	testutil.Eventually(t, time.Minute, "the cgroup's end", func() bool { return strings.Contains(status(), "waiting: there is no cgroup") })
 	if err := os.Mkdir(filepath.Join(g.Root, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, 10*time.Second, "the new cgroup", func() bool { return strings.Contains(status(), `"state":"enforced"`) })
+	testutil.Eventually(t, time.Minute, "the new cgroup", func() bool { return strings.Contains(status(), `"state":"enforced"`) })
 	g.send(t, "a", 1)
-	testutil.Eventually(t, 10*time.Second, "the count", func() bool { return strings.Contains(status(), `"counted":9`) })
+	testutil.Eventually(t, time.Minute, "the count", func() bool { return strings.Contains(status(), `"counted":9`) })
 	cancel()
 	if got := <-ended; got != fault.OK {
 		t.Errorf("the controller ended with %d: %s", got, log.String())

@@ -24,7 +24,7 @@ import (
 	"weir/internal/testutil"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // service prepares one that looks by itself once an hour: what it follows, it follows by events.
 func service(t *testing.T, e *Engine, text string) *Service {
