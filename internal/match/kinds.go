@@ -58,7 +58,7 @@ var kinds = map[Kind]kind{
 			ebpf.SockOps:   {asm.FnGetNetnsCookie, false, "Linux 5.15"},
 		},
 		words: func(k Key) string { return fmt.Sprintf("network namespace cookie %d", k.Number) }},
-	Mark: {entries: matchMapScopeMarks, bit: matchMatchKindMATCH_MARKS, narrow: true, form: narrow,
+	Mark: {entries: matchMapScopeMarks, bit: matchMatchKindMATCH_MARKS, narrow: true, form: narrow, needs: structures,
 		words: func(k Key) string { return fmt.Sprintf("socket mark %#x", k.Number) }},
 }
 

@@ -102,8 +102,10 @@ func TestARoomAddsACheckInAFewLines(t *testing.T) {
 	}
 	if err := with(elsewhere, func(conn *rtnl.Conn) error {
 		devices, err := conn.Devices()
-		if len(devices) != 1 {
-			t.Errorf("left in the namespace: %+v", devices)
+		for _, d := range devices {
+			if strings.HasPrefix(d.Name, "weir") { // kernels make some of their own in every namespace
+				t.Errorf("left in the namespace: %+v", d)
+			}
 		}
 		return err
 	}); err != nil {

@@ -44,6 +44,14 @@ func NeedInstructionClock(t testing.TB) {
 	}
 }
 
+// NeedSpeed skips a test that loads whole testbeds under the test kernels, which are too slow for it.
+func NeedSpeed(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TEST_KERNEL") != "" {
+		Need(t, "speed", errors.New("a guest of software emulation carries no testbed's load"))
+	}
+}
+
 // KnownAbsent says whether the test kernel lacks the feature; see testkernel/README.md.
 func KnownAbsent(kernel, feature string) bool {
 	return slices.Contains(strings.Fields(absent[kernel]), feature)

@@ -52,6 +52,7 @@ phases:
 var byTheMachine = []string{"stood still", "late; ", "every processor", "other virtual machines", "link path"}
 
 func TestCleanRunsAreNotRefusedForWhatTheWitnessSees(t *testing.T) {
+	testutil.NeedSpeed(t)
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
 	times := 1

@@ -186,6 +186,7 @@ func (patient) Capacity(context.Context, link.Carrier, *scenario.Cell) (string, 
 }
 
 func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
+	testutil.NeedSpeed(t)
 	for _, c := range sabotages {
 		t.Run(c.name, func(t *testing.T) {
 			outcome := spoil(t, spoiled, Options{}, c.do)
