@@ -44,7 +44,8 @@ func NeedInstructionClock(t testing.TB) {
 	}
 }
 
-// NeedSpeed skips a test that loads whole testbeds under the test kernels, which are too slow for it.
+// NeedSpeed skips a test that loads whole testbeds under the test kernels, which are too slow for
+// it.
 func NeedSpeed(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TEST_KERNEL") != "" {
