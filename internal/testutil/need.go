@@ -14,8 +14,8 @@ import (
 // (Linux 7.2), and Debian's. All other features that a test names are there, and a probe that says
 // otherwise is wrong.
 var absent = map[string]string{
-	"uml": "hfsc jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
-	"x86": "hfsc seccomp speed instruction-clock",
+	"uml": "hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
+	"x86": "hfsc ip_tables seccomp speed instruction-clock",
 	// Debian's own. 6.1 came before TCX (6.6) and struct_ops links (6.4).
 	"debian-6.1":  "cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
 	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",

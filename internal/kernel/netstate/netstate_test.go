@@ -3,6 +3,7 @@
 package netstate_test
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -24,6 +25,16 @@ func inside(t *testing.T, ns *netns.Namespace, lines string) {
 			t.Fatalf("%s: %v\n%s", line, err, text)
 		}
 	}
+}
+
+// needLegacyTables skips what takes the tables of before nftables, where a kernel has them no more.
+func needLegacyTables(t *testing.T, ns *netns.Namespace) {
+	t.Helper()
+	text, err := exec.Command("ip", "netns", "exec", ns.Name, "iptables-legacy", "-S").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	testutil.Need(t, "ip_tables", err)
 }
 
 // host is a namespace with one device that has an address, a route and a neighbour.
@@ -111,6 +122,9 @@ func TestEveryKindOfChangeIsSeen(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ns := host(t)
+			if strings.HasPrefix(c.name, "old iptables") {
+				needLegacyTables(t, ns)
+			}
 			before := take(t, ns)
 			watch, err := netstate.Open(ns, before)
 			if err != nil {
