@@ -40,7 +40,9 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 func TestShellsAreOfferedDevicesOfNamespaces(t *testing.T) {
 	ns := testutil.Namespace(t, "complete")
 	ip := testutil.Command(t, "ip")
-	if err := ns.Do(func() error { return exec.Command(ip, "link", "add", "port0", "type", "veth", "peer", "name", "port1").Run() }); err != nil {
+	if err := ns.Do(func() error {
+		return exec.Command(ip, "link", "add", "port0", "type", "veth", "peer", "name", "port1").Run()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var name string
