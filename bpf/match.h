@@ -5,14 +5,15 @@
  *
  *   kind        map                a packet (cgroup_skb)                  a TCP socket (sockops)
  *   cgroup      scope_cgroups      of its socket, and all above           the same
- *   user        scope_users        of its socket, as its namespace's      of the socket, as the host's
- *                                  user namespace numbers it              user namespace numbers it
+ *   user        scope_users        of its socket, as the host numbers it  the same
  *   mark        scope_marks        SO_MARK of its socket                  SO_MARK
  *   netns       scope_netspaces    of its socket                          of the socket
  *   prefix      scope_prefixes     the other end's address                the other end's address
  *   interface   scope_interfaces   that it leaves or has come by          that its route leaves by, now
  *
- * A packet's socket is its sender's at egress and its receiver's at ingress. Sizes of 1 are set
+ * A packet's socket is its sender's at egress and its receiver's at ingress. Marks, prefixes,
+ * interfaces and the host, which is the cgroup at the root, are of network namespaces that belong
+ * to the host's user namespace: in others whoever has made one chooses them. Sizes of 1 are set
  * when the maps are loaded.
  *
  * The look-ups are in match_packet.h and match_socket.h. Include one after linux/bpf.h,
@@ -53,6 +54,9 @@ struct match_scopes {
  * packet's.
  */
 const volatile __u64 scope_netns = 0;
+
+/* Whether these programs may read the kernel's memory, by bpf_probe_read_kernel(). */
+const volatile __u32 scope_reads = 0;
 
 /* Cgroup id to scope. */
 struct {

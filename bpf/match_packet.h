@@ -6,7 +6,13 @@
 #ifndef WEIR_MATCH_PACKET_H
 #define WEIR_MATCH_PACKET_H
 
+#include <bpf/bpf_core_read.h>
+#include <stdbool.h>
+
 #include "match.h"
+
+#define MATCH_TCP 6
+#define MATCH_STREAM 1
 
 /* The level of the cgroup of a packet's socket, by bisection: beyond it there are no ids. */
 __attribute__((noinline)) int match_level(struct __sk_buff *skb)
@@ -28,6 +34,132 @@ static __always_inline __u32 match_mark(struct __sk_buff *skb)
 	return sk ? sk->mark : 0;
 }
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kuid___packet {
+	__u32 val;
+};
+
+struct user_namespace___packet {
+	int level;
+};
+
+struct net___packet {
+	struct user_namespace___packet *user_ns;
+};
+
+typedef struct {
+	struct net___packet *net;
+} possible_net_t___packet;
+
+struct sock_common___packet {
+	possible_net_t___packet skc_net;
+};
+
+struct sock___packet {
+	struct sock_common___packet __sk_common;
+	struct kuid___packet sk_uid;
+};
+
+struct inet_connection_sock___packet {
+	void *icsk_ulp_data;
+};
+
+struct tcp_sock___packet {
+	bool is_mptcp;
+};
+
+struct mptcp_subflow_context___packet {
+	struct sock___packet *conn;
+};
+#pragma clang attribute pop
+
+/*
+ * The socket whose user a TCP socket has: a later subflow of multipath TCP is the kernel's own
+ * until it is connected, and carries what its connection sends.
+ */
+static __always_inline struct sock___packet *match_owner(void *sk)
+{
+	struct inet_connection_sock___packet *connection = sk;
+	struct mptcp_subflow_context___packet *subflow = 0;
+	struct tcp_sock___packet *tcp = sk;
+	struct sock___packet *owner = 0;
+	bool is = false;
+
+	if (!bpf_core_field_exists(tcp->is_mptcp) || !bpf_core_field_exists(subflow->conn))
+		return sk;
+	bpf_probe_read_kernel(&is, sizeof(is), &tcp->is_mptcp);
+	if (!is)
+		return sk;
+	bpf_probe_read_kernel(&subflow, sizeof(subflow), &connection->icsk_ulp_data);
+	if (subflow)
+		bpf_probe_read_kernel(&owner, sizeof(owner), &subflow->conn);
+	return owner ? owner : sk;
+}
+
+/*
+ * The kernel's own structure of a socket; programs at cgroups may not look into it: its address is
+ * read from here as a number.
+ */
+static __always_inline struct sock___packet *match_address(struct bpf_sock *sk)
+{
+	struct bpf_sock *volatile here = sk;
+	struct sock___packet *there = 0;
+
+	bpf_probe_read_kernel(&there, sizeof(there), (void *)&here);
+	return there;
+}
+
+/*
+ * Whether a packet's socket is in a network namespace of another user namespace than the host's:
+ * whoever has made it sets marks, addresses and indices of devices there as he likes, and what he
+ * sends need not leave it. Not where programs may not read memory. Global, to be verified once.
+ */
+__attribute__((noinline)) int match_foreign(struct __sk_buff *skb)
+{
+	struct user_namespace___packet *owner = 0;
+	struct net___packet *net = 0;
+	struct sock___packet *there = 0;
+	int level = 0;
+
+	if (!scope_reads || !skb->sk || !bpf_core_field_exists(there->__sk_common.skc_net.net))
+		return 0;
+	there = match_address(skb->sk);
+	bpf_probe_read_kernel(&net, sizeof(net), &there->__sk_common.skc_net.net);
+	bpf_probe_read_kernel(&owner, sizeof(owner), &net->user_ns);
+	bpf_probe_read_kernel(&level, sizeof(level), &owner->level);
+	return level;
+}
+
+/* Adds a scope that does not apply in foreign network namespaces. */
+static __always_inline void match_add_here(struct __sk_buff *skb, struct match_scopes *found, const __u32 *scope)
+{
+	if (scope && !match_foreign(skb))
+		match_add(found, scope);
+}
+
+/*
+ * The user of a packet's socket as the host numbers it; ~0 for none, which is nobody's. Kernels
+ * whose memory programs may not read have it by bpf_get_socket_uid() alone: as the owner of the
+ * network namespace does, who may number his users as he likes.
+ */
+static __always_inline __u32 match_user(struct __sk_buff *skb)
+{
+	__u32 user = ~0U;
+	struct bpf_sock *sk = skb->sk;
+
+	sk = sk ? bpf_sk_fullsock(sk) : 0;
+	if (!sk)
+		return user;
+	if (!scope_reads)
+		return bpf_get_socket_uid(skb);
+	struct sock___packet *there = match_address(sk);
+
+	if (sk->protocol == MATCH_TCP && sk->type == MATCH_STREAM)
+		there = match_owner(there);
+	bpf_probe_read_kernel(&user, sizeof(user), &there->sk_uid.val);
+	return user;
+}
+
 /* Adds the scopes of a packet's socket, which change with SO_MARK alone. */
 __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, struct match_scopes *found)
 {
@@ -38,19 +170,23 @@ __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, stru
 
 		for (int i = 0; i < MATCH_CGROUP_LEVELS && level >= 0; i++, level--) {
 			__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+			__u32 *scope = bpf_map_lookup_elem(&scope_cgroups, &id);
 
-			match_add(found, bpf_map_lookup_elem(&scope_cgroups, &id));
+			if (level)
+				match_add(found, scope);
+			else /* the host */
+				match_add_here(skb, found, scope);
 		}
 	}
 	if (kinds & MATCH_USERS) {
-		__u32 user = bpf_get_socket_uid(skb);
+		__u32 user = match_user(skb);
 
 		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
 	}
 	if (kinds & MATCH_MARKS) {
 		__u32 mark = match_mark(skb);
 
-		match_add(found, bpf_map_lookup_elem(&scope_marks, &mark));
+		match_add_here(skb, found, bpf_map_lookup_elem(&scope_marks, &mark));
 	}
 	if (scope_netns && kinds & MATCH_NETNS) {
 		__u64 cookie = bpf_get_netns_cookie(skb);
@@ -66,13 +202,13 @@ static __always_inline void match_path(struct __sk_buff *skb, const struct match
 	if (kinds & MATCH_PREFIXES) {
 		struct match_prefix key = *remote;
 
-		match_add(found, bpf_map_lookup_elem(&scope_prefixes, &key));
+		match_add_here(skb, found, bpf_map_lookup_elem(&scope_prefixes, &key));
 	}
 	/* Indices repeat in other network namespaces. */
 	if (kinds & MATCH_INTERFACES && !(scope_netns && bpf_get_netns_cookie(skb) != scope_netns)) {
 		__u32 index = skb->ifindex;
 
-		match_add(found, bpf_map_lookup_elem(&scope_interfaces, &index));
+		match_add_here(skb, found, bpf_map_lookup_elem(&scope_interfaces, &index));
 	}
 }
 

@@ -10,6 +10,9 @@
 #ifndef WEIR_MATCH_SOCKET_H
 #define WEIR_MATCH_SOCKET_H
 
+#include <bpf/bpf_core_read.h>
+#include <stdbool.h>
+
 #include "match.h"
 
 #define MATCH_AF_INET 2
@@ -46,19 +49,83 @@ struct kuid___match {
 	__u32 val;
 };
 
+struct user_namespace___match {
+	int level;
+};
+
+struct net___match {
+	struct user_namespace___match *user_ns;
+};
+
+typedef struct {
+	struct net___match *net;
+} possible_net_t___match;
+
+struct sock_common___match {
+	possible_net_t___match skc_net;
+};
+
 struct sock___match {
+	struct sock_common___match __sk_common;
 	struct sock_cgroup_data___match sk_cgrp_data;
 	struct dst_entry___match *sk_dst_cache;
 	struct kuid___match sk_uid;
 	__u32 sk_mark;
 };
+
+struct inet_connection_sock___match {
+	void *icsk_ulp_data;
+};
+
+struct tcp_sock___match {
+	bool is_mptcp;
+};
+
+struct mptcp_subflow_context___match {
+	struct sock___match *conn;
+};
 #pragma clang attribute pop
+
+/* What match_foreign() tells of a packet. */
+static __always_inline int match_socket_foreign(const struct sock___match *sk)
+{
+	if (!bpf_core_field_exists(sk->__sk_common.skc_net.net))
+		return 0;
+	return sk->__sk_common.skc_net.net->user_ns->level;
+}
+
+/*
+ * The user of a socket; of a subflow of multipath TCP, which is the kernel's own at first, that of
+ * its connection.
+ */
+static __always_inline __u32 match_socket_user(const struct sock___match *sk)
+{
+	const struct inet_connection_sock___match *connection = (const void *)sk;
+	const struct tcp_sock___match *tcp = (const void *)sk;
+	struct mptcp_subflow_context___match *subflow = 0;
+	struct sock___match *owner = 0;
+	__u32 user = sk->sk_uid.val;
+	bool is = false;
+
+	if (!scope_reads || !bpf_core_field_exists(tcp->is_mptcp) || !bpf_core_field_exists(subflow->conn))
+		return user;
+	/* Some callers have a socket of which no more is known than that it is one. */
+	bpf_probe_read_kernel(&is, sizeof(is), &tcp->is_mptcp);
+	if (!is)
+		return user;
+	bpf_probe_read_kernel(&subflow, sizeof(subflow), &connection->icsk_ulp_data);
+	if (subflow)
+		bpf_probe_read_kernel(&owner, sizeof(owner), &subflow->conn);
+	if (owner)
+		bpf_probe_read_kernel(&user, sizeof(user), &owner->sk_uid.val);
+	return user;
+}
 
 /*
  * Adds the scopes of the cgroup and of those above it, as many levels below the socket's own as are
  * told of a packet.
  */
-static __always_inline void match_socket_cgroups(const struct sock___match *sk, struct match_scopes *found)
+static __always_inline void match_socket_cgroups(const struct sock___match *sk, int foreign, struct match_scopes *found)
 {
 	struct cgroup___match *group = sk->sk_cgrp_data.cgroup;
 
@@ -66,7 +133,8 @@ static __always_inline void match_socket_cgroups(const struct sock___match *sk, 
 		__u64 id = group->kn->id;
 		struct cgroup_subsys_state___match *above = group->self.parent;
 
-		match_add(found, bpf_map_lookup_elem(&scope_cgroups, &id));
+		if (above || !foreign) /* else the host */
+			match_add(found, bpf_map_lookup_elem(&scope_cgroups, &id));
 		group = above ? above->cgroup : 0;
 	}
 }
@@ -96,14 +164,16 @@ static __always_inline void match_socket_prefix(const volatile struct bpf_sock_o
  */
 static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const struct sock___match *sk, __u32 kinds, struct match_scopes *found)
 {
+	int foreign = match_socket_foreign(sk);
+
 	if (kinds & MATCH_CGROUPS)
-		match_socket_cgroups(sk, found);
+		match_socket_cgroups(sk, foreign, found);
 	if (kinds & MATCH_USERS) {
-		__u32 user = sk->sk_uid.val;
+		__u32 user = match_socket_user(sk);
 
 		match_add(found, bpf_map_lookup_elem(&scope_users, &user));
 	}
-	if (kinds & MATCH_MARKS) {
+	if (kinds & MATCH_MARKS && !foreign) {
 		__u32 mark = sk->sk_mark;
 
 		match_add(found, bpf_map_lookup_elem(&scope_marks, &mark));
@@ -113,7 +183,7 @@ static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const str
 
 		match_add(found, bpf_map_lookup_elem(&scope_netspaces, &cookie));
 	}
-	if (kinds & MATCH_PREFIXES)
+	if (kinds & MATCH_PREFIXES && !foreign)
 		match_socket_prefix(ops, found);
 }
 
@@ -129,7 +199,7 @@ __attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds
 	if (!full || !found)
 		return 0;
 	match_socket_own(ops, full, kinds, found);
-	if (kinds & MATCH_INTERFACES && !(scope_netns && bpf_get_netns_cookie(ops) != scope_netns)) {
+	if (kinds & MATCH_INTERFACES && !match_socket_foreign(full) && !(scope_netns && bpf_get_netns_cookie(ops) != scope_netns)) {
 		__u32 index = full->sk_dst_cache->dev->ifindex;
 
 		match_add(found, bpf_map_lookup_elem(&scope_interfaces, &index));

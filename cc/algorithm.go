@@ -22,6 +22,7 @@ type algorithm struct {
 	// there.
 	needsECN bool
 	traces   traced
+	tune     func(*ebpf.CollectionSpec) error // sets what distinguishes it from others of its object; nil for nothing
 }
 
 // traced is what a control tells of its steps.
@@ -32,7 +33,7 @@ type traced struct {
 }
 
 // algorithms lists the congestion controls that come with Weir.
-func algorithms() []algorithm { return []algorithm{dctcp()} }
+func algorithms() []algorithm { return []algorithm{dctcp(), ledbat(), scavenger()} }
 
 // algorithmOf finds one by its name.
 func algorithmOf(name string) (algorithm, bool) {

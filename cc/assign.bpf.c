@@ -7,9 +7,7 @@
  *     SYN or SYN-ACK            ask for ECN, if the scope's control needs it: the control is not there yet to do so
  *     handshake complete        set the control, unless the application has chosen one, or the peer refused ECN that it needs
  *
- * Of a socket's scopes the innermost decides: a child before its parents, what names more before
- * the whole host, and otherwise in the order of bpf/match.h. A scope in shadow counts what it would
- * decide, and leaves the decision to the next one.
+ * Which of a socket's scopes decides is in bpf/match_decide.h.
  *
  * Setting a control from here needs neither the application's cooperation nor its permission, also
  * in other network namespaces.
@@ -20,6 +18,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../bpf/match_socket.h"
+#include "../bpf/match_decide.h"
 #include "cc.h"
 #include "kernel.h"
 #include "request.h"
@@ -28,10 +27,6 @@ char assign_license[] SEC("license") = "Dual BSD/GPL";
 
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
-#define NONE MATCH_SCOPES
-
-/* Used here, so that BTF has the type. */
-const volatile enum cc_bounds assign_depth = CC_MAX_DEPTH;
 
 /* One entry. */
 struct {
@@ -63,46 +58,6 @@ static __always_inline struct cc_scope *scope_of(const struct match_scopes *foun
 }
 
 /*
- * Whether one scope decides before another one that was found before it. Global, to be verified
- * once.
- */
-__attribute__((noinline)) int assign_before(__u32 one, __u32 other)
-{
-	struct cc_scope *scope = bpf_map_lookup_elem(&assign_scopes, &other);
-
-	if (scope && scope->flags & CC_SCOPE_HOST)
-		return 1;
-	for (int i = 0; i < CC_MAX_DEPTH; i++) {
-		scope = bpf_map_lookup_elem(&assign_scopes, &one);
-		if (!scope || !scope->parent)
-			return 0;
-		one = scope->parent - 1;
-		if (one == other)
-			return 1;
-	}
-	return 0;
-}
-
-/*
- * Which of the scopes decides; NONE if none has a control. Scopes in shadow take part only if they
- * are to.
- */
-static __always_inline __u32 decides(const struct match_scopes *found, int shadow)
-{
-	__u32 best = NONE;
-
-	for (__u32 i = 0; i < MATCH_SCOPES && i < found->count; i++) {
-		struct cc_scope *scope = scope_of(found, i);
-
-		if (!scope || !scope->control[0] || (!shadow && scope->flags & CC_SCOPE_SHADOW))
-			continue;
-		if (best == NONE || assign_before(found->scope[i], found->scope[best & (MATCH_SCOPES - 1)]))
-			best = i;
-	}
-	return best;
-}
-
-/*
  * Gives a complete connection the control of a scope. In shadow nobody has asked for ECN, so its
  * absence says nothing.
  */
@@ -111,16 +66,17 @@ static __always_inline void assign(struct bpf_sock_ops *ops, const struct match_
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 	struct cc_scope *scope = scope_of(found, at);
+	struct match_order *order = match_order_of(found, at);
 	struct cc_scope_counts *counts = bpf_map_lookup_elem(&assign_counts, &found->scope[at & (MATCH_SCOPES - 1)]);
 	char name[CC_NAME];
 
-	if (!tp || !scope || !counts)
+	if (!tp || !scope || !order || !counts)
 		return;
 	if (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt)) {
 		counts->chosen++;
 		return;
 	}
-	if (scope->flags & CC_SCOPE_SHADOW) {
+	if (order->flags & MATCH_ORDER_SHADOW) {
 		counts->assigned++;
 		return;
 	}
@@ -137,17 +93,14 @@ static __always_inline void assign(struct bpf_sock_ops *ops, const struct match_
 
 static __always_inline void established(struct bpf_sock_ops *ops, const struct match_scopes *found)
 {
-	__u32 at = decides(found, 1);
-	struct cc_scope *scope = at < NONE ? scope_of(found, at) : 0;
+	__u32 at = match_decides(found, 1), real;
 
-	if (!scope)
+	if (at >= MATCH_NONE)
 		return;
 	assign(ops, found, at);
-	if (!(scope->flags & CC_SCOPE_SHADOW))
-		return;
-	at = decides(found, 0);
-	if (at < NONE)
-		assign(ops, found, at);
+	real = match_decides(found, 0);
+	if (real < MATCH_NONE && real != at)
+		assign(ops, found, real);
 }
 
 static __always_inline int has_chosen(struct bpf_sock_ops *ops)
@@ -161,8 +114,8 @@ static __always_inline int has_chosen(struct bpf_sock_ops *ops)
 /* The program is one of several: what it does not ask for is left as others have left it. */
 static __always_inline void ask(struct bpf_sock_ops *ops, const struct match_scopes *found)
 {
-	__u32 at = decides(found, 0);
-	struct cc_scope *scope = at < NONE ? scope_of(found, at) : 0;
+	__u32 at = match_decides(found, 0);
+	struct cc_scope *scope = at < MATCH_NONE ? scope_of(found, at) : 0;
 
 	if (scope && scope->flags & CC_SCOPE_ECN && !has_chosen(ops))
 		ops->reply = 1;

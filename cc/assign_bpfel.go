@@ -13,17 +13,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type assignCcBounds uint32
-
-const (
-	assignCcBoundsCC_MAX_DEPTH assignCcBounds = 16
-)
-
 type assignCcScope struct {
 	_       structs.HostLayout
 	Control [16]uint8
 	Flags   assignCcScopeFlags
-	Parent  uint32
 }
 
 type assignCcScopeCounts struct {
@@ -37,15 +30,25 @@ type assignCcScopeCounts struct {
 type assignCcScopeFlags uint32
 
 const (
-	assignCcScopeFlagsCC_SCOPE_ECN    assignCcScopeFlags = 1
-	assignCcScopeFlagsCC_SCOPE_SHADOW assignCcScopeFlags = 2
-	assignCcScopeFlagsCC_SCOPE_HOST   assignCcScopeFlags = 4
+	assignCcScopeFlagsCC_SCOPE_ECN assignCcScopeFlags = 1
 )
 
 type assignCcSettings struct {
 	_      structs.HostLayout
 	Kinds  uint32
 	Filled uint32
+}
+
+type assignMatchDepth uint32
+
+const (
+	assignMatchDepthMATCH_MAX_DEPTH assignMatchDepth = 16
+)
+
+type assignMatchOrder struct {
+	_      structs.HostLayout
+	Parent uint32
+	Flags  uint32
 }
 
 type assignMatchPrefix struct {
@@ -65,11 +68,13 @@ const (
 	assignMapScopeInterfaces = "scope_interfaces"
 	assignMapScopeMarks      = "scope_marks"
 	assignMapScopeNetspaces  = "scope_netspaces"
+	assignMapScopeOrders     = "scope_orders"
 	assignMapScopePrefixes   = "scope_prefixes"
 	assignMapScopeUsers      = "scope_users"
 	assignProgAssignSockops  = "assign_sockops"
-	assignVarAssignDepth     = "assign_depth"
+	assignVarScopeDepth      = "scope_depth"
 	assignVarScopeNetns      = "scope_netns"
+	assignVarScopeReads      = "scope_reads"
 )
 
 // loadAssign returns the embedded CollectionSpec for assign.
@@ -128,6 +133,7 @@ type assignMapSpecs struct {
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
 	ScopeNetspaces  *ebpf.MapSpec `ebpf:"scope_netspaces"`
+	ScopeOrders     *ebpf.MapSpec `ebpf:"scope_orders"`
 	ScopePrefixes   *ebpf.MapSpec `ebpf:"scope_prefixes"`
 	ScopeUsers      *ebpf.MapSpec `ebpf:"scope_users"`
 }
@@ -136,8 +142,9 @@ type assignMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type assignVariableSpecs struct {
-	AssignDepth *ebpf.VariableSpec `ebpf:"assign_depth"`
-	ScopeNetns  *ebpf.VariableSpec `ebpf:"scope_netns"`
+	ScopeDepth *ebpf.VariableSpec `ebpf:"scope_depth"`
+	ScopeNetns *ebpf.VariableSpec `ebpf:"scope_netns"`
+	ScopeReads *ebpf.VariableSpec `ebpf:"scope_reads"`
 }
 
 // assignObjects contains all objects after they have been loaded into the kernel.
@@ -167,6 +174,7 @@ type assignMaps struct {
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
 	ScopeNetspaces  *ebpf.Map `ebpf:"scope_netspaces"`
+	ScopeOrders     *ebpf.Map `ebpf:"scope_orders"`
 	ScopePrefixes   *ebpf.Map `ebpf:"scope_prefixes"`
 	ScopeUsers      *ebpf.Map `ebpf:"scope_users"`
 }
@@ -180,6 +188,7 @@ func (m *assignMaps) Close() error {
 		m.ScopeInterfaces,
 		m.ScopeMarks,
 		m.ScopeNetspaces,
+		m.ScopeOrders,
 		m.ScopePrefixes,
 		m.ScopeUsers,
 	)
@@ -189,8 +198,9 @@ func (m *assignMaps) Close() error {
 //
 // It can be passed to loadAssignObjects or ebpf.CollectionSpec.LoadAndAssign.
 type assignVariables struct {
-	AssignDepth *ebpf.Variable `ebpf:"assign_depth"`
-	ScopeNetns  *ebpf.Variable `ebpf:"scope_netns"`
+	ScopeDepth *ebpf.Variable `ebpf:"scope_depth"`
+	ScopeNetns *ebpf.Variable `ebpf:"scope_netns"`
+	ScopeReads *ebpf.Variable `ebpf:"scope_reads"`
 }
 
 // assignPrograms contains all programs after they have been loaded into the kernel.

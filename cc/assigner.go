@@ -6,15 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 
+	"weir/internal/kernel/bpffs"
 	"weir/internal/match"
+	"weir/internal/room"
 )
 
 // assigner is the program that gives controls to the connections of scopes, and its maps.
@@ -23,8 +23,12 @@ type assigner struct {
 	link    link.Link // nil before attach
 }
 
+// policyProgram is the kernel's name of a policy's program, by which a release finds one that has
+// lost its pin. Those of weir cc install have another.
+const policyProgram = "assign_policy"
+
 // loadAssigner loads the program for so many scopes. It does nothing before reassign.
-func loadAssigner(scopes int) (*assigner, error) {
+func loadAssigner(scopes int, name string) (*assigner, error) {
 	spec, err := loadAssign()
 	if err != nil {
 		return nil, fmt.Errorf("read scope program: %w", err)
@@ -32,6 +36,7 @@ func loadAssigner(scopes int) (*assigner, error) {
 	for _, name := range []string{assignMapAssignScopes, assignMapAssignCounts} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
 	}
+	spec.Programs[assignProgAssignSockops].Name = name
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, refused("lift memory lock limit", err)
 	}
@@ -75,13 +80,18 @@ func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
 	return nil
 }
 
-// reassign ends the assignments that are gone and makes those of now, which are all that there are.
-func (a *assigner) reassign(gone, now match.Assignments) error {
-	kinds, err := match.Maps{Program: ebpf.SockOps, Entries: match.Fields(&a.objects.assignMaps)}.Reassign(gone, now)
+// reassign leads the assignments from one state's to another's, which are all that there are but
+// for those of kinds that are to come.
+func (a *assigner) reassign(have, want room.State, host match.Key, later uint32) error {
+	maps := match.Maps{Program: ebpf.SockOps, Entries: match.Fields(&a.objects.assignMaps)}
+	if err := maps.SetOrders(have.Orders(host), want.Orders(host)); err != nil {
+		return err
+	}
+	kinds, err := maps.Reassign(have.Assignments(), want.Assignments())
 	if err != nil {
 		return err
 	}
-	if err := a.objects.AssignSettings.Put(uint32(0), assignCcSettings{Kinds: kinds, Filled: 1}); err != nil {
+	if err := a.objects.AssignSettings.Put(uint32(0), assignCcSettings{Kinds: kinds | later, Filled: 1}); err != nil {
 		return fmt.Errorf("set scope program: %w", err)
 	}
 	return nil
@@ -125,17 +135,13 @@ func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
 // linkPin is pinned last: where it is, everything is.
 const linkPin = "link"
 
-func mapPin(name string) string { return strings.TrimPrefix(name, "assign_") }
-
 // pin keeps the program and its maps under dir.
 func (a *assigner) pin(dir string) error {
-	for name, m := range match.Fields(&a.objects.assignMaps) {
-		if err := (*m).Pin(filepath.Join(dir, mapPin(name))); err != nil {
-			return pinFault(fmt.Errorf("pin map %s: %w", name, err))
-		}
+	if err := a.maps().Pin(dir); err != nil {
+		return err
 	}
 	if err := a.link.Pin(filepath.Join(dir, linkPin)); err != nil {
-		return pinFault(fmt.Errorf("pin scope program: %w", err))
+		return bpffs.Fault(fmt.Errorf("pin scope program: %w", err))
 	}
 	return nil
 }
@@ -156,7 +162,7 @@ func openAssigner(dir string) (a *assigner, err error) {
 		}
 	}()
 	if a.link, err = link.LoadPinnedLink(filepath.Join(dir, linkPin), nil); err != nil {
-		return a, openFault(err)
+		return a, bpffs.Opening(err)
 	}
 	info, err := a.link.Info()
 	if err != nil {
@@ -165,20 +171,7 @@ func openAssigner(dir string) (a *assigner, err error) {
 	if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
 		return a, fs.ErrNotExist
 	}
-	for name, m := range match.Fields(&a.objects.assignMaps) {
-		if *m, err = ebpf.LoadPinnedMap(filepath.Join(dir, mapPin(name)), nil); err != nil {
-			return a, openFault(err)
-		}
-		if own := spec.Maps[name]; (*m).ValueSize() != own.ValueSize || (*m).KeySize() != own.KeySize {
-			return a, fs.ErrNotExist
-		}
-	}
-	return a, nil
+	return a, a.maps().Open(dir, spec)
 }
 
-func openFault(err error) error {
-	if errors.Is(err, os.ErrPermission) {
-		return pinFault(fmt.Errorf("open scope program: %w", err))
-	}
-	return err
-}
+func (a *assigner) maps() bpffs.Maps { return match.Fields(&a.objects.assignMaps) }

@@ -32,21 +32,14 @@ struct cc_event {
 
 #define CC_NAME 16 /* octets of a control's name, filled up with zeros */
 
-enum cc_bounds {
-	CC_MAX_DEPTH = 16, /* scopes above a scope that are told to be its parents */
-};
-
 enum cc_scope_flags {
-	CC_SCOPE_ECN = 1,    /* the control needs ECN from the handshake on */
-	CC_SCOPE_SHADOW = 2, /* count, and do nothing */
-	CC_SCOPE_HOST = 4,   /* it is the whole host: every other scope decides before it */
+	CC_SCOPE_ECN = 1, /* the control needs ECN from the handshake on */
 };
 
 /* What a scope's connections are given. All zeros: nothing. */
 struct cc_scope {
 	__u8 control[CC_NAME];
 	enum cc_scope_flags flags;
-	__u32 parent; /* number of a scope and 1; 0 for none */
 };
 
 /* What the program is told beside its scopes. */

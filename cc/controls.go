@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/probe"
 )
 
@@ -52,7 +53,7 @@ func hold(dir, name string, kind algorithm) (note string, err error) {
 	}
 	defer func() { _ = installed.Close() }()
 	if err := installed.link.Pin(filepath.Join(dir, inForceFolder, ownPin+name)); err != nil {
-		return "", pinFault(fmt.Errorf("pin congestion control: %w", err))
+		return "", bpffs.Fault(fmt.Errorf("pin congestion control: %w", err))
 	}
 	return "", nil
 }
@@ -61,7 +62,7 @@ func hold(dir, name string, kind algorithm) (note string, err error) {
 func share(from, to string) error {
 	pinned, err := link.LoadPinnedLink(from, nil)
 	if err != nil {
-		return pinFault(fmt.Errorf("open congestion control: %w", err))
+		return bpffs.Fault(fmt.Errorf("open congestion control: %w", err))
 	}
 	defer func() { _ = pinned.Close() }()
 	info, err := pinned.Info()
@@ -74,7 +75,7 @@ func share(from, to string) error {
 	}
 	defer func() { _ = again.Close() }()
 	if err := again.Pin(to); err != nil {
-		return pinFault(fmt.Errorf("pin congestion control: %w", err))
+		return bpffs.Fault(fmt.Errorf("pin congestion control: %w", err))
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func letGo(dir string, needed map[string]algorithm) error {
 				continue
 			}
 			if err := os.Remove(path); err != nil {
-				return pinFault(fmt.Errorf("release congestion control %s: %w", name, err))
+				return bpffs.Fault(fmt.Errorf("release congestion control %s: %w", name, err))
 			}
 			if prefix == sharedPin {
 				continue

@@ -69,7 +69,11 @@ func Install(name string, o Options) (*Installed, error) {
 
 // supported says what this kernel lacks for congestion controls in BPF.
 func supported() error {
-	if err := errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps)); err != nil {
+	err := errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps))
+	if err == nil {
+		err = probe.CongestionOps() // a link registers them, which came later than the programs
+	}
+	if err != nil {
 		return fault.New(fault.Of(err), advice(err), "congestion controls in BPF: %w", err)
 	}
 	return nil
@@ -145,6 +149,11 @@ func prepare(spec *ebpf.CollectionSpec, chosen algorithm, o Options) error {
 			copy(name, o.Name)
 		case "flags":
 			binary.NativeEndian.PutUint32(value[at:], chosen.flags(o))
+		}
+	}
+	if chosen.tune != nil {
+		if err := chosen.tune(spec); err != nil {
+			return fmt.Errorf("set tunables: %w", err)
 		}
 	}
 	if !o.Trace {

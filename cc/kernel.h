@@ -24,6 +24,8 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate; /* octets a second */
+	__u32 sk_pacing_status;
 } KERNEL;
 
 struct inet_connection_sock {
@@ -44,7 +46,25 @@ struct tcp_sock {
 	__u32 snd_ssthresh;
 	__u64 bytes_acked;
 	__u8 ecn_flags;
+	__u8 is_cwnd_limited : 1;
+	__u32 snd_cwnd_clamp;
+	__u32 max_packets_out; /* most segments in flight of late */
+	__u32 delivered;       /* segments acknowledged or selectively acknowledged so far, with those sent again */
+	__u32 lost;            /* segments that were taken for lost so far */
+	__u32 srtt_us;         /* smoothed round-trip time, 1/8 us */
+	__u32 mss_cache;
+	__u32 packets_out;      /* segments that are sent and not acknowledged */
+	__u32 rate_delivered;   /* segments that were delivered in rate_interval_us */
+	__u32 rate_interval_us;
 } KERNEL;
+
+/* What one acknowledgment tells of the round trip. */
+struct ack_sample {
+	__u32 pkts_acked;
+	__s32 rtt_us; /* -1 if there is none */
+} KERNEL;
+
+enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 
 enum tcp_ca_event { CA_EVENT_LOSS, CA_EVENT_ECN_NO_CE, CA_EVENT_ECN_IS_CE };
 enum tcp_ca_ack_event_flags { CA_ACK_ECE = 4 };
@@ -59,6 +79,8 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	void (*cong_control)(struct sock *sk);
 	char name[16];
 	__u32 flags;
 	void (*init)(struct sock *sk);

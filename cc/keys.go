@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/match"
 	"weir/internal/nearest"
 	"weir/policy"
 )
@@ -37,33 +38,18 @@ func grammar() policy.Grammar {
 	return policy.Grammar{Room: roomName, Scope: scopeKeys{}, Treats: []string{key}, Read: read, Warn: warn}
 }
 
-// MaxDepth is how many scopes may be above one that has a control.
-const MaxDepth = int(assignCcBoundsCC_MAX_DEPTH)
-
 // read makes treatments of a file's keys. A scope without a control of its own has that of the
 // nearest scope above it.
 func read(d *policy.Draft) {
 	for i := range d.Scopes {
 		check(d, &d.Scopes[i])
 	}
-	if !d.Sound() {
-		return // parents may be missing
-	}
-	for i := range d.Scopes {
-		at := i
-		for at >= 0 && own(&d.Scopes[at]) == "" {
-			at = d.Scopes[at].Above
+	d.Inherit("a congestion control", match.MaxDepth, func(s *policy.DraftScope) policy.Treatment {
+		if name := own(s); name != "" {
+			return &Treatment{Control: name}
 		}
-		if at < 0 {
-			continue
-		}
-		s := &d.Scopes[i]
-		if s.Depth > MaxDepth {
-			d.Complain(s, "parent", "it has %d scopes above it, and %d at most may be above one with a congestion control: leave a level out", s.Depth, MaxDepth)
-			return
-		}
-		d.Treat(s, &Treatment{Control: own(&d.Scopes[at])})
-	}
+		return nil
+	})
 }
 
 // own is the control that the file gives the scope itself.

@@ -38,14 +38,20 @@ func TestMain(m *testing.M) {
 
 var installs atomic.Uint32
 
-// install registers DCTCP under a name of the test's own, since names are global, and sees that no
-// trace of it stays.
+// install registers DCTCP.
 func install(t *testing.T, o Options) *Installed {
+	t.Helper()
+	return installAs(t, "dctcp", o)
+}
+
+// installAs registers an algorithm under a name of the test's own, since names are global, and sees
+// that no trace of it stays.
+func installAs(t *testing.T, algorithm string, o Options) *Installed {
 	t.Helper()
 	testutil.NeedRoot(t)
 	testutil.Need(t, "struct_ops", probe.ProgramType(ebpf.StructOps))
 	o.Name = fmt.Sprintf("wt%d_%d", os.Getpid(), installs.Add(1))
-	i, err := Install("dctcp", o)
+	i, err := Install(algorithm, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,10 +239,16 @@ func transfer(t *testing.T, random *rand.Rand, sender, receiver net.Conn, octets
 	})
 }
 
-// events reads what a trace has of the connection with this local port.
-func events(t *testing.T, trace *Trace[Event], conn net.Conn) (list []Event) {
+// events reads what a trace of DCTCP has of a connection.
+func events(t *testing.T, trace *Trace[Event], conn net.Conn) []Event {
 	t.Helper()
-	port := uint16(conn.LocalAddr().(*net.TCPAddr).Port)
+	return eventsOf(t, trace, conn, func(e Event) (uint16, Kind) { return e.LocalPort, e.Kind })
+}
+
+// eventsOf reads what a trace has of the connection, by the local port and the kind of its events.
+func eventsOf[E any](t *testing.T, trace *Trace[E], conn net.Conn, of func(E) (port uint16, kind Kind)) (list []E) {
+	t.Helper()
+	local := uint16(conn.LocalAddr().(*net.TCPAddr).Port)
 	for {
 		event, err := trace.Next(time.Now())
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -245,10 +257,11 @@ func events(t *testing.T, trace *Trace[Event], conn net.Conn) (list []Event) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if event.LocalPort != port {
+		port, kind := of(event)
+		if port != local {
 			continue
 		}
-		if event.Kind == Start {
+		if kind == Start {
 			list = nil // what came before was the handshake
 		}
 		list = append(list, event)

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/probe"
 )
 
@@ -25,8 +26,11 @@ const Pins = "/sys/fs/bpf/weir/cc"
 // a BPF file system. Use [Remove] to end it. A pin that fails half-way leaves nothing.
 func (i *Installed) Pin(dir string) error {
 	folder := filepath.Join(dir, i.name)
+	if err := bpffs.Safe(folder); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return pinFault(fmt.Errorf("pin congestion control: %w", err))
+		return bpffs.Fault(fmt.Errorf("pin congestion control: %w", err))
 	}
 	err := i.link.Pin(filepath.Join(folder, "control"))
 	for n, s := range i.scopes {
@@ -39,16 +43,9 @@ func (i *Installed) Pin(dir string) error {
 	}
 	if err != nil {
 		_ = unpin(folder)
-		return pinFault(fmt.Errorf("pin congestion control: %w", err))
+		return bpffs.Fault(fmt.Errorf("pin congestion control: %w", err))
 	}
 	return nil
-}
-
-func pinFault(err error) error {
-	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root")
-	}
-	return fault.Wrap(err, fault.Failed, "mount a BPF file system: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
 }
 
 // unpin removes a folder of pins, scopes first, so that none sets a control that has gone.
@@ -135,7 +132,7 @@ func (c *Control) readPins(dir string) error {
 	for _, path := range paths {
 		counts, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
 		if err != nil {
-			return pinFault(fmt.Errorf("open scope's counters: %w", err))
+			return bpffs.Fault(fmt.Errorf("open scope's counters: %w", err))
 		}
 		read, err := readCounts(counts, 0)
 		_ = counts.Close()

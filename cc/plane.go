@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/probe"
 	"weir/internal/match"
@@ -71,11 +74,14 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 // one that is not there, and what is not needed any more last. All of what is wanted is written,
 // whatever was there.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
-	a, err := p.open()
+	a, smaller, err := p.open(room.RoomFor(have, want))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = a.close() }()
+	if smaller != nil { // it goes on until the other is filled
+		defer func() { _ = smaller.close() }()
+	}
 	needed := p.ours(want)
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
 		note, err := hold(p.host.Pins, name, needed[name])
@@ -88,6 +94,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	}
 	if err := p.fill(a, have, want); err != nil {
 		return nil, err
+	}
+	if err := match.Rebind(p.folder(), a.objects.ScopeCgroups, want.Places()); err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
+		notes = append(notes, "cgroups that are made again get their congestion control once somebody has looked: "+err.Error())
 	}
 	if err := letGo(p.host.Pins, needed); err != nil {
 		return nil, err
@@ -104,20 +113,20 @@ func (p *hostPlane) fill(a *assigner, have, want room.State) error {
 	if err != nil {
 		return err
 	}
-	named, stays := want.ByName(), want.ByIndex()
+	stays := want.ByIndex()
 	var indices, gone []uint32
 	var scopes []assignCcScope
 	for _, b := range want.Scopes {
-		scope := p.scope(b, match.OfCgroup(root))
-		if above, treated := named[b.Parent]; treated {
-			scope.Parent = uint32(above.Index) + 1
-		}
-		indices, scopes = append(indices, uint32(b.Index)), append(scopes, scope)
+		indices, scopes = append(indices, uint32(b.Index)), append(scopes, p.scope(b))
 	}
 	if err := a.set(indices, scopes); err != nil {
 		return err
 	}
-	if err := a.reassign(assignments(have), assignments(want)); err != nil {
+	later := uint32(0)
+	if len(want.Places()) > 0 {
+		later = match.Cgroups
+	}
+	if err := a.reassign(have, want, match.OfCgroup(root), later); err != nil {
 		return err
 	}
 	for _, b := range have.Scopes {
@@ -128,29 +137,27 @@ func (p *hostPlane) fill(a *assigner, have, want room.State) error {
 	return a.forget(gone)
 }
 
-// scope is what the program is told of a scope.
-func (p *hostPlane) scope(b room.Bound, host match.Key) (scope assignCcScope) {
-	name, kind, _ := p.room.controlName(treatmentOf(b.Scope).Control)
-	copy(scope.Control[:], name)
-	for flag, set := range map[assignCcScopeFlags]bool{assignCcScopeFlagsCC_SCOPE_ECN: kind.needsECN,
-		assignCcScopeFlagsCC_SCOPE_SHADOW: b.Shadow, assignCcScopeFlagsCC_SCOPE_HOST: b.Binding.Key == host} {
-		if set {
-			scope.Flags |= flag
-		}
+// Holds says whether traffic of a key is a scope's, whoever has bound it.
+func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
+	a, err := openAssigner(p.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return scope
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = a.close() }()
+	return match.Holds(a.objects.ScopeCgroups, key, scope)
 }
 
-// assignments are what scopes stand for; those that wait, and groups, stand for nothing. Of two
-// that stand for the same the later one counts.
-func assignments(s room.State) match.Assignments {
-	all := match.Assignments{}
-	for _, b := range s.Scopes {
-		if b.Binding.Kind != "" && b.Binding.Missing == "" {
-			all[b.Binding.Key] = b.Index
-		}
+// scope is what the program is told of a scope.
+func (p *hostPlane) scope(b room.Bound) (scope assignCcScope) {
+	name, kind, _ := p.room.controlName(treatmentOf(b.Scope).Control)
+	copy(scope.Control[:], name)
+	if kind.needsECN {
+		scope.Flags = assignCcScopeFlagsCC_SCOPE_ECN
 	}
-	return all
+	return scope
 }
 
 // changes says whether some scope has another control than before.
@@ -162,29 +169,54 @@ func changes(have, want room.State) bool {
 	})
 }
 
-// open opens the pinned program, or loads, attaches and pins one.
-func (p *hostPlane) open() (*assigner, error) {
-	a, err := openAssigner(p.folder())
-	if !errors.Is(err, fs.ErrNotExist) {
-		return a, err
+// open opens the pinned program, or loads, attaches and pins one. Where the pinned one has no room
+// for so many scopes another, with its counts, takes its place: smaller is then the former, which
+// is attached until it is closed.
+func (p *hostPlane) open(scopes int) (a, smaller *assigner, err error) {
+	a, err = openAssigner(p.folder())
+	switch {
+	case err == nil && a.objects.AssignScopes.MaxEntries() >= uint32(scopes):
+		return a, nil, nil
+	case err == nil:
+		smaller = a
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, err
+	}
+	a, err = p.load(scopes, smaller)
+	if err != nil && smaller != nil {
+		_ = smaller.close()
+	}
+	return a, smaller, err
+}
+
+// load loads a program in the place of a smaller one, if there is one.
+func (p *hostPlane) load(scopes int, smaller *assigner) (*assigner, error) {
+	a, err := loadAssigner(scopes, policyProgram)
+	if err != nil {
+		return nil, err
+	}
+	if smaller != nil {
+		err = bpffs.CopyEach[assignCcScopeCounts](smaller.objects.AssignCounts, a.objects.AssignCounts)
 	}
 	// What a crash between two pins has left, or another version of Weir, or a hand, is of no use.
 	// The controls are.
-	if err := p.unpinAssigner(); err != nil {
-		return nil, err
+	if err == nil {
+		err = p.unpinAssigner()
 	}
-	if err := os.MkdirAll(p.folder(), 0o700); err != nil {
-		return nil, pinFault(fmt.Errorf("pin scope program: %w", err))
+	if err == nil && smaller == nil {
+		err = p.noStrays()
 	}
-	if a, err = loadAssigner(room.MaxScopes); err != nil {
-		return nil, err
+	if err == nil {
+		err = bpffs.Make(p.folder())
 	}
-	if err = a.attach(p.host.CgroupRoot); err == nil {
+	if err == nil {
+		err = a.attach(p.host.CgroupRoot)
+	}
+	if err == nil {
 		err = a.pin(p.folder())
 	}
 	if err != nil {
-		_ = a.close()
-		return nil, err
+		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
 }
@@ -200,10 +232,16 @@ func (p *hostPlane) unpinAssigner() error {
 			continue
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return pinFault(fmt.Errorf("unpin scope program: %w", err))
+			return bpffs.Fault(fmt.Errorf("unpin scope program: %w", err))
 		}
 	}
 	return nil
+}
+
+// noStrays says that a policy's program is in force of which no pin is here: it still gives
+// connections its controls.
+func (p *hostPlane) noStrays() error {
+	return bpffs.NoStrays(p.host.CgroupRoot, "congestion controls", []ebpf.AttachType{ebpf.AttachCGroupSockOps}, policyProgram)
 }
 
 // Release ends everything that the policy holds; what weir cc install has pinned stays.
@@ -216,8 +254,8 @@ func (p *hostPlane) Release() (released bool, err error) {
 		return false, err
 	}
 	if err := os.Remove(p.folder()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, pinFault(fmt.Errorf("release congestion controls: %w", err))
+		return false, bpffs.Fault(fmt.Errorf("release congestion controls: %w", err))
 	}
 	_ = os.Remove(p.host.Pins) // unless weir cc install has pins in it
-	return released, nil
+	return released, p.noStrays()
 }

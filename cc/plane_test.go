@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -255,4 +256,62 @@ func TestWhatThisHostLacksIsRefused(t *testing.T) {
 	if err := elsewhere.Ready(room.State{}); fault.Of(err) != fault.Testbed {
 		t.Errorf("a folder that is no bpf file system: %v", err)
 	}
+}
+
+// A policy's controls whose pins somebody has moved away have not ended: neither does a release say
+// so, nor are others attached beside them.
+func TestControlsWhosePinsWereMovedAreTold(t *testing.T) {
+	testutil.Need(t, "struct_ops", probe.ProgramType(ebpf.StructOps))
+	pins := filepath.Join(testutil.BPFFS(t), "cc")
+	p := &hostPlane{room.Host{Pins: pins, CgroupRoot: testutil.Cgroup(t).Path}, Room{}}
+	want := p.state(t, "  a: {user: 4711, congestion: reno}\n")
+	if _, err := p.Apply(room.State{}, want); err != nil {
+		t.Fatal(err)
+	}
+	stolen := pins + "-stolen"
+	if err := os.Rename(pins, stolen); err != nil {
+		t.Fatal(err)
+	}
+	_, released := p.Release()
+	_, applied := p.Apply(want, want)
+	for what, err := range map[string]error{"release": released, "apply": applied} {
+		if err == nil || !errors.Is(err, room.ErrElsewhere) || !strings.Contains(err.Error(), policyProgram+" (link ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if found := testutil.ProgramsAt(t, p.host.CgroupRoot, ebpf.AttachCGroupSockOps); len(found) != 1 {
+		t.Errorf("%d programs are attached, want that of before", len(found))
+	}
+	if err := os.Rename(stolen, pins); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A policy that outgrows the data plane keeps its counters, and one program gives the controls.
+func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
+	s := newStage(t)
+	connect := func(want string) {
+		t.Helper()
+		s.send(task{Namespace: s.client.Name, Address: s.listen(t, "").Addr().String()})
+		if got := s.answer(); got != want {
+			t.Errorf("a connection has %s, not %s", got, want)
+		}
+	}
+	first := s.plane.state(t, "  a: {cgroup: /inner, congestion: cubic}\n")
+	s.plane.apply(t, room.State{}, first)
+	connect("cubic")
+	var users strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&users, "  user%d: {user: %d, congestion: reno}\n", i, 5000+i)
+	}
+	second := s.plane.state(t, "  a: {cgroup: /inner, congestion: cubic}\n"+users.String())
+	s.plane.apply(t, first, second)
+	connect("cubic")
+	if got := s.plane.counts(t, second)["a"]; got != [4]uint64{2, 0, 0, 0} {
+		t.Errorf("counted %v, want 2 connections", got)
+	}
+	testutil.Eventually(t, 10*time.Second, "one program is attached", func() bool { return testutil.CountPrograms(t, s.group.Path)[2] == 1 })
 }

@@ -15,8 +15,12 @@ const roomName = "cc"
 // Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero
 // value is ready to use.
 type Room struct {
-	prefix string // of the names of Weir's own controls; tests have others, since names are global
+	prefix string // of the names of Weir's own controls; "" is weir_
 }
+
+// Named is the room with a prefix of one's own for the names of Weir's controls, at most 6 of a-z,
+// 0-9 and _. They are global: two engines on a host share those that are called alike.
+func Named(prefix string) Room { return Room{prefix} }
 
 // Name is "cc".
 func (Room) Name() string { return roomName }

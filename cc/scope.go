@@ -9,6 +9,8 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/match"
+	"weir/internal/room"
+	"weir/internal/selector"
 )
 
 // Counts says what was done with the connections of scopes.
@@ -35,7 +37,7 @@ func (i *Installed) Attach(path string) error {
 	if err != nil {
 		return fault.Wrap(fmt.Errorf("attach to cgroup: %w", err), fault.Usage, "name a folder of the cgroup v2 tree")
 	}
-	a, err := loadAssigner(1)
+	a, err := loadAssigner(1, assignProgAssignSockops)
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,8 @@ func (i *Installed) Attach(path string) error {
 		scope.Flags |= assignCcScopeFlagsCC_SCOPE_ECN
 	}
 	if err = a.set([]uint32{0}, []assignCcScope{scope}); err == nil {
-		err = a.reassign(nil, match.Assignments{match.OfCgroup(id): 0})
+		alone := room.Bound{Index: 0, Binding: selector.Binding{Key: match.OfCgroup(id)}}
+		err = a.reassign(room.State{}, room.State{Scopes: []room.Bound{alone}}, match.Key{}, 0)
 	}
 	if err == nil {
 		err = a.attach(path)

@@ -182,7 +182,9 @@ func TestFullDiskIsSaidAndLeavesNoHalfBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(disk, 0) })
-	got := weir(t, "lab", "run", "tiny", "--out", filepath.Join(disk, "bundle"))
+	cmd, stdout, stderr := command(t, "lab", "run", "tiny", "--out", filepath.Join(disk, "bundle"))
+	cmd.Dir = t.TempDir() // where the bundle is kept instead
+	got := finish(t, cmd, cmd.Run(), stdout, stderr)
 	got.want(t, 1)
 	if !strings.Contains(got.stderr, "no space left") {
 		t.Errorf("stderr does not say that the disk is full:\n%s", got.stderr)
@@ -212,6 +214,11 @@ func TestExecRunsInsideAHostOfARunningLab(t *testing.T) {
 	got.want(t, 0)
 	if !strings.Contains(got.stdout, "10.") {
 		t.Errorf("no address inside the host:\n%s", got.stdout)
+	}
+	got = weir(t, "lab", "exec", "client", "--", "cat", "/etc/hosts")
+	got.want(t, 0)
+	if !strings.Contains(got.stdout, " server\n") || !strings.Contains(got.stdout, " client\n") {
+		t.Errorf("hosts do not know each other by name:\n%s", got.stdout)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

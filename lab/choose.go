@@ -12,6 +12,7 @@ import (
 	"weir/lab/run"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
+	"weir/lab/traffic/command"
 	"weir/lab/traffic/iperf"
 	"weir/lab/traffic/native"
 )
@@ -47,7 +48,10 @@ func Generator(name string) (traffic.Generator, error) {
 type perFlow struct{ traffic.Generator }
 
 func (p perFlow) of(flow traffic.Flow) (traffic.Generator, error) {
-	if flow.Generator == "" {
+	switch {
+	case flow.Kind == traffic.Program:
+		return command.Generator{}, nil
+	case flow.Generator == "":
 		return p.Generator, nil
 	}
 	return generator(flow.Generator)
@@ -69,6 +73,18 @@ func (p perFlow) Run(ctx context.Context, flow traffic.Flow, from, to traffic.En
 		return traffic.Result{}, err
 	}
 	return chosen.Run(ctx, flow, from, to)
+}
+
+// Prepare implements [traffic.Preparer].
+func (p perFlow) Prepare(ctx context.Context, flow traffic.Flow, from, to traffic.Endpoint) (traffic.Ready, error) {
+	chosen, err := p.of(flow)
+	if err != nil {
+		return nil, err
+	}
+	if preparer, able := chosen.(traffic.Preparer); able {
+		return preparer.Prepare(ctx, flow, from, to)
+	}
+	return traffic.Unprepared(chosen, flow, from, to), nil
 }
 
 func generator(name string) (traffic.Generator, error) {

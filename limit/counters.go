@@ -4,10 +4,13 @@ package limit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"unsafe"
+
+	"github.com/cilium/ebpf"
 )
 
 // Counters are one direction's totals of a scope since it was loaded: what struct limit_counters in
@@ -62,6 +65,25 @@ func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 	return Counters{sum(counts), rtt.Count, rtt.SumUs}, nil
 }
 
+// forget makes a number that no scope has what it was before the first one: its counters are zero,
+// its queue is empty, and its fair rate begins anew.
+func (p *DataPlane) forget(scope int) error {
+	if err := p.known(scope); err != nil {
+		return err
+	}
+	each := ebpf.MustPossibleCPU()
+	err := p.objects.LimitRtts.Put(uint32(scope), make([]limitLimitRtt, each))
+	for _, d := range Directions {
+		index := uint32(2*scope) + uint32(d)
+		err = errors.Join(err, p.objects.LimitCounts.Put(index, make([]limitLimitCounters, each)),
+			p.objects.LimitStates.Put(index, &limitLimitState{}), p.objects.LimitShares.Put(index, &limitLimitFairShare{}))
+	}
+	if err != nil {
+		return fmt.Errorf("forget scope %d: %w", scope, err)
+	}
+	return nil
+}
+
 // Since is what was counted after an earlier reading.
 func (c Counters) Since(before Counters) Counters {
 	subtract(words(&c.limitLimitCounters), words(&before.limitLimitCounters))
@@ -105,4 +127,32 @@ func Percentile(counts [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64, p float64) f
 		}
 	}
 	return float64(uint64(2) << (len(counts) - 1))
+}
+
+// CountsID is the id of the map of counters, for another process to read while this one lives.
+func (p *DataPlane) CountsID() (ebpf.MapID, error) {
+	info, err := p.objects.LimitCounts.Info()
+	if err != nil {
+		return 0, fmt.Errorf("look at counters: %w", err)
+	}
+	id, _ := info.ID()
+	return id, nil
+}
+
+// ReadCounts reads the counters of another process's data plane, without round-trip times.
+func ReadCounts(id ebpf.MapID, scope int, direction Direction) (c Counters, err error) {
+	counts, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return c, permission(fmt.Errorf("open counters: %w", err))
+	}
+	defer func() { _ = counts.Close() }()
+	var each []limitLimitCounters
+	if counts.ValueSize() != uint32(unsafe.Sizeof(limitLimitCounters{})) {
+		return c, fmt.Errorf("open counters: %w", ErrOtherVersion)
+	}
+	if err := counts.Lookup(uint32(2*scope)+uint32(direction), &each); err != nil {
+		return c, fmt.Errorf("read counters of scope %d: %w", scope, err)
+	}
+	c.limitLimitCounters = sum(each)
+	return c, nil
 }

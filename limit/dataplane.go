@@ -37,7 +37,10 @@ type DataPlane struct {
 const MaxScopes = 1 << limitLimitFormatLIMIT_SCOPE_BITS
 
 // Load loads the data plane for up to scopes scopes, MaxScopes at most, numbered from 0.
-func Load(scopes int) (*DataPlane, error) {
+func Load(scopes int) (*DataPlane, error) { return loadWith(scopes, nil) }
+
+// loadWith has some maps, by name, in place of its own.
+func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 	if scopes > MaxScopes {
 		return nil, fmt.Errorf("load limit programs: %d scopes are more than %d", scopes, MaxScopes)
 	}
@@ -61,7 +64,8 @@ func Load(scopes int) (*DataPlane, error) {
 	if err := match.Prepare(spec, ebpf.CGroupSKB, scopes); err != nil {
 		return nil, err
 	}
-	if err := spec.LoadAndAssign(&plane.objects, nil); err == nil {
+	options := &ebpf.CollectionOptions{MapReplacements: given}
+	if err := spec.LoadAndAssign(&plane.objects, options); err == nil {
 		return plane, nil
 	}
 	// The iterators are a comfort that older kernels lack; limits hold without them.
@@ -71,7 +75,7 @@ func Load(scopes int) (*DataPlane, error) {
 		LimitSockops *ebpf.Program `ebpf:"limit_sockops"`
 		limitMaps
 	}
-	if err := spec.LoadAndAssign(&programs, nil); err != nil {
+	if err := spec.LoadAndAssign(&programs, options); err != nil {
 		return nil, permission(fmt.Errorf("load limit programs: %w", err))
 	}
 	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress

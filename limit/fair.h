@@ -225,7 +225,8 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 
 	if (standing > terms.drop_ns)
 		rate = at_most_equal(rate, equal_part(share, target));
-	__u64 interval = interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before);
+	/* Where no TCP sender was heard of there is none whose time must fit into the next. */
+	__u64 interval = state->interval_largest | senders ? interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before) : 0;
 
 	state->interval_largest = 0;
 	state->interval_least_ns = interval;

@@ -14,6 +14,9 @@ import (
 
 // needIngress attaches the program for ingress where the others are attached and it is not.
 func (p *DataPlane) needIngress() error {
+	if err := p.askHeaders(1); err != nil {
+		return err
+	}
 	if p.ingress || p.path == "" && p.dir == "" {
 		p.ingress = true
 		return nil
@@ -22,6 +25,19 @@ func (p *DataPlane) needIngress() error {
 		return fmt.Errorf("attach %s: it is not known where the pinned limits are attached", ebpf.AttachCGroupInetIngress)
 	}
 	return p.attachIngress()
+}
+
+// askHeaders says whether sockets are to be asked for the callback by which receive windows are
+// set; those that are open are only asked by Adopt.
+func (p *DataPlane) askHeaders(ask uint32) error {
+	if p.settings.Ingress == ask {
+		return nil
+	}
+	p.settings.Ingress = ask
+	if err := p.objects.LimitCurrent.Put(uint32(0), p.settings); err != nil {
+		return fmt.Errorf("set receive windows: %w", err)
+	}
+	return nil
 }
 
 func (p *DataPlane) attachIngress() (err error) {
@@ -47,6 +63,9 @@ func (p *DataPlane) EndIngress() error {
 		return nil
 	}
 	if limited, err := p.limitsIngress(); err != nil || limited {
+		return err
+	}
+	if err := p.askHeaders(0); err != nil {
 		return err
 	}
 	attached, err := p.takeIngress()

@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_ITERATOR_H
 #define WEIR_LIMIT_ITERATOR_H
 
-#include "maps.h"
+#include "sockops.h"
 
 /*
  * The iterator goes through one network namespace at a time. The declarations stand in for the
@@ -18,18 +18,6 @@ struct bpf_iter__tcp {
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
 #define DELACK_DEFAULT_US 200000 /* the kernel's TCP_DELACK_MAX */
 
-/* Sets and clears callback flags and leaves those of other programs alone. */
-static __always_inline void set_callbacks(struct tcp_sock *tcp, int set, int clear)
-{
-	int flags = 0;
-
-	/* Kernels before 6.12 do not report the flags; to clear one there would clear them all. */
-	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)) && clear)
-		return;
-	flags = (flags | set) & ~clear;
-	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
-}
-
 /* Asks for the callbacks of a socket, which pace it and set its receive window. */
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
@@ -39,9 +27,15 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 	if (!common)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+	__u32 first = 0;
+	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
+	int flags = 0;
 
-	if (tcp)
-		set_callbacks(tcp, CALLBACKS, 0);
+	/* Kernels before 6.12 do not report the flags, nor take them. */
+	if (!tcp || !settings || bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		return 0;
+	flags |= callbacks(settings);
+	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 	return 0;
 }
 
@@ -89,8 +83,6 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
 		known->prompt = 0;
 	}
-	if (known)
-		set_callbacks(tcp, 0, CALLBACKS);
 	return 0;
 }
 

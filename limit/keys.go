@@ -23,6 +23,7 @@ type rateKeys struct {
 	Rate            *units.BitRate `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent; with one, its rate if left out."`
 	Min             *units.BitRate `yaml:"min" doc:"What the parent keeps for it, whatever its siblings do. Only with a parent."`
 	Weight          *int           `yaml:"weight" doc:"Its part of the parent against its siblings' weights, 1 to 10000; 1 if left out. Only with a parent."`
+	By              string         `yaml:"by" enum:"refusal,delay" doc:"What becomes of packets beyond the rate: refusal rejects or drops them, delay has them wait at the device and is for scopes of interfaces; refusal if left out."`
 	thresholdKeys
 }
 
@@ -46,8 +47,12 @@ func read(d *policy.Draft) {
 	for i := range d.Scopes {
 		own[i] = readScope(d, &d.Scopes[i])
 	}
+	refuseDelays(d, own)
 	if d.Sound() {
 		share(d, own)
+	}
+	if d.Sound() {
+		refuseCrowds(d, own)
 	}
 	sound := d.Sound()
 	for i, t := range own {
@@ -90,7 +95,7 @@ func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) 
 	if f == nil {
 		return nil
 	}
-	r, child, key := &Limit{}, s.Parent != "", of.String()
+	r, child, key := &Limit{By: f.By}, s.Parent != "", of.String()
 	switch {
 	case f.Rate != nil && (*f.Rate < MinRate || *f.Rate > MaxRate):
 		d.Complain(s, key, "%s: rate %s is outside %s to %s", key, *f.Rate, MinRate, MaxRate)
@@ -112,6 +117,9 @@ func readRate(d *policy.Draft, s *policy.DraftScope, of Direction, f *rateKeys) 
 	}
 	for _, t := range thresholds() {
 		if given := t.given(&f.thresholdKeys); given != nil {
+			if *given == 0 {
+				d.Complain(s, key, "%s: %s 0s is no threshold: leave it out for the default", key, t.name)
+			}
 			*t.of(r) = time.Duration(*given)
 		}
 	}

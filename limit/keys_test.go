@@ -202,6 +202,9 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 			"p.yaml:3:37: scopes.a: ingress: it has a part in g, which does not limit this direction"},
 		{"no rate where the parent has none", scopes("a: {user: 7, parent: g, ingress: {mark: 2ms}}", group), "ingress: no rate is given, and g has none"},
 		{"a weight without a parent", scopes("a: {user: 7, egress: {rate: 1Mbit, weight: 2}}"), "p.yaml:3:25: scopes.a: egress: min and weight speak of a part in a parent"},
+		{"no burst", scopes("a: {user: 7, egress: {rate: 1Mbit, burst: 0s}}"), "egress: burst 0s is no threshold: leave it out for the default"},
+		{"no mark", scopes("a: {user: 7, egress: {rate: 1Mbit, mark: 0s}}"), "egress: mark 0s is no threshold"},
+		{"no drop", scopes("a: {user: 7, ingress: {rate: 1Mbit, drop: 0ms}}"), "ingress: drop 0s is no threshold"},
 		{"no rate without a parent", scopes("a: {user: 7, egress: {mark: 2ms}}"), "egress: no rate is given: only a scope with a parent may leave it out"},
 	})
 }

@@ -141,9 +141,12 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
 			look_up(skb, &p, is_stream(sk, &p), settings, known);
 	}
+	if (known && known->loopback != (skb->ifindex == LOOPBACK))
+		known->loopback = skb->ifindex == LOOPBACK;
 	list = known && known->stream ? known->list : find_all(skb, &p, settings, known);
 	if (!count_of(list))
 		return 1;
+	count_overflow(list);
 	if (parsed && known && direction == LIMIT_INGRESS)
 		judge_probe(known, &p);
 	/* Not 2, by which the kernel would reduce the socket's own congestion window. */

@@ -163,7 +163,7 @@ struct limit_settings {
 	__u32 generation; /* of the assignment of scopes; sockets look theirs up again when it changes */
 	__u32 kinds;      /* enum match_kind: those that have scopes */
 	__u32 parents;    /* whether a scope has a parent */
-	__u32 unused;
+	__u32 ingress;    /* whether a scope has a limit of ingress */
 };
 
 #endif

@@ -104,7 +104,7 @@ type limitLimitSettings struct {
 	Generation uint32
 	Kinds      uint32
 	Parents    uint32
-	Unused     uint32
+	Ingress    uint32
 }
 
 type limitLimitState struct {
@@ -215,7 +215,8 @@ type limitSocketState struct {
 	Repeats      uint8
 	Crowded      uint8
 	Prompt       uint8
-	_            [5]byte
+	Loopback     uint8
+	_            [4]byte
 	Acked        uint64
 	AckedNs      int64
 	BehindNs     int64
@@ -263,6 +264,7 @@ const (
 	limitVarLimitDirections = "limit_directions"
 	limitVarLimitFormats    = "limit_formats"
 	limitVarScopeNetns      = "scope_netns"
+	limitVarScopeReads      = "scope_reads"
 	limitVarTuned           = "tuned"
 )
 
@@ -343,6 +345,7 @@ type limitVariableSpecs struct {
 	LimitDirections *ebpf.VariableSpec `ebpf:"limit_directions"`
 	LimitFormats    *ebpf.VariableSpec `ebpf:"limit_formats"`
 	ScopeNetns      *ebpf.VariableSpec `ebpf:"scope_netns"`
+	ScopeReads      *ebpf.VariableSpec `ebpf:"scope_reads"`
 	Tuned           *ebpf.VariableSpec `ebpf:"tuned"`
 }
 
@@ -410,6 +413,7 @@ type limitVariables struct {
 	LimitDirections *ebpf.Variable `ebpf:"limit_directions"`
 	LimitFormats    *ebpf.Variable `ebpf:"limit_formats"`
 	ScopeNetns      *ebpf.Variable `ebpf:"scope_netns"`
+	ScopeReads      *ebpf.Variable `ebpf:"scope_reads"`
 	Tuned           *ebpf.Variable `ebpf:"tuned"`
 }
 

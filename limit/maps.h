@@ -67,6 +67,7 @@ struct socket_state {
 	__u8 repeats;               /* how often its sender has sent again what was there, rather than continue */
 	__u8 crowded;               /* a segment that was sent again was dropped too */
 	__u8 prompt;                /* delayed acknowledgements wait no longer than they must */
+	__u8 loopback;              /* its last packet went over lo */
 	__u64 acked;                /* octets at the last RTT sample (pause.h) */
 	__s64 acked_ns;             /* when that was, CLOCK_MONOTONIC */
 	__s64 behind_ns;            /* for how long the socket was behind the fair rate then; below 0 it was ahead */

@@ -65,6 +65,8 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 
 		if (!config || !state || (config->flags & (LIMIT_ENFORCED | LIMIT_SHADOW | LIMIT_CLASSIC)) != LIMIT_ENFORCED)
 			continue;
+		if (known->loopback && !(config->flags & LIMIT_LOOPBACK))
+			continue;
 		if (direction == LIMIT_EGRESS)
 			count_flow(&known->counted[i], index, state, rtt_us);
 		__u32 skip = 0;

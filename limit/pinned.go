@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
+	"weir/internal/kernel/storage"
 	"weir/internal/match"
 )
 
@@ -44,7 +46,7 @@ func filePermission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, ForFiles)
 	}
-	return permission(err)
+	return permission(storage.Fault(err))
 }
 
 // CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is
@@ -62,7 +64,7 @@ func CanPin(dir string) error {
 		if found.Type != unix.BPF_FS_MAGIC {
 			return fault.New(fault.Testbed, "mount one: mount -t bpf -o mode=700 bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
 		}
-		return nil
+		return bpffs.Writable(dir, found)
 	}
 }
 
@@ -138,7 +140,9 @@ func LoadPinned(dir string) (*DataPlane, error) {
 		return nil, err
 	}
 	p.ingress = hooks[ebpf.AttachCGroupInetIngress]
-	p.scopes = int(p.objects.LimitConfigs.MaxEntries() / 2)
+	// While a larger data plane takes the place of this one, some pins are of either.
+	p.scopes = int(min(p.objects.LimitConfigs.MaxEntries()/2, p.objects.LimitStates.MaxEntries()/2, p.objects.LimitShares.MaxEntries()/2,
+		p.objects.LimitCounts.MaxEntries()/2, p.objects.LimitTree.MaxEntries(), p.objects.LimitRtts.MaxEntries()))
 	if err := p.objects.LimitCurrent.Lookup(uint32(0), &p.settings); err != nil {
 		_ = p.Close()
 		return nil, fmt.Errorf("read settings: %w", err)
@@ -198,8 +202,11 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 
 // Attached says whether all attachments that the limits pinned under dir need are in place: a
 // cgroup that was removed takes them with it, and a process killed between two pins, or two
-// removals of pins, leaves some of them.
+// removals of pins, leaves some of them; and while one data plane takes another's place neither is.
 func Attached(dir string) (bool, error) {
+	if _, err := os.Lstat(filepath.Join(dir, growing)); err == nil {
+		return false, nil
+	}
 	hooks, err := pinnedHooks(dir)
 	if err != nil || !hooks[ebpf.AttachCGroupInetEgress] || !hooks[ebpf.AttachCGroupSockOps] {
 		return false, err
@@ -266,7 +273,37 @@ func pinnedIngress(dir string) bool {
 
 // Detach ends the attachments that are pinned under dir, and with them all effect on packets; the
 // rest stays for Free.
-func Detach(dir string) error { return unpin(dir, "link-*") }
+//
+// They are detached one by one, not by their last reference alone, which the kernel would see to in
+// its own time: a socket that is set free meanwhile would be paced again, for good.
+func Detach(dir string) error {
+	pins, err := filepath.Glob(filepath.Join(dir, "link-*"))
+	if err != nil {
+		return fmt.Errorf("unpin limit: %w", err)
+	}
+	var all []error
+	for _, pin := range pins {
+		all = append(all, detachPin(pin))
+	}
+	return errors.Join(append(all, unpin(dir, "link-*"))...)
+}
+
+// detachPin ends a pinned attachment. What has gone meanwhile has ended; Linux before 5.10 knows no
+// other way than its last reference.
+func detachPin(pin string) error {
+	attached, err := link.LoadPinnedLink(pin, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return filePermission(fmt.Errorf("open attachment: %w", err))
+	}
+	defer func() { _ = attached.Close() }()
+	if err := attached.Detach(); err != nil && !errors.Is(err, link.ErrNotSupported) {
+		return permission(fmt.Errorf("detach limit: %w", err))
+	}
+	return nil
+}
 
 // Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half
 // a data plane. A missing folder is no error.

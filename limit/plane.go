@@ -8,15 +8,29 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/match"
 	"weir/internal/room"
 )
 
 // hostPlane is the data plane that the spine leads, pinned.
 type hostPlane struct{ host room.Host }
 
-// Ready refuses a host without a bpf file system.
-func (p *hostPlane) Ready(room.State) error { return CanPin(p.host.Pins) }
+// Ready refuses a host without a bpf file system, and one that somebody else's limits are in force
+// on: both would charge the same packets.
+func (p *hostPlane) Ready(room.State) error {
+	if err := CanPin(p.host.Pins); err != nil {
+		return err
+	}
+	if attachmentsPinned(p.host.Pins) {
+		return nil
+	}
+	return noStrays(p.host.CgroupRoot)
+}
 
 // InPlace says whether the programs are attached, with all that they need, and filled.
 func (p *hostPlane) InPlace(room.State) (bool, error) {
@@ -35,7 +49,7 @@ func (p *hostPlane) InPlace(room.State) (bool, error) {
 // alone, unless the data plane has never been filled: then everything is set, and nothing takes
 // effect before the end.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
-	plane, fresh, err := p.open()
+	plane, fresh, err := p.open(room.RoomFor(want))
 	if err != nil {
 		return nil, err
 	}
@@ -43,16 +57,27 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err := bring(plane, have, want); err != nil {
 		return nil, err
 	}
+	notes = p.rebind(plane, want)
 	if err := plane.EndIngress(); err != nil {
 		return nil, err
 	}
-	if !fresh {
-		return nil, nil
+	if !fresh && (limitsIngress(have) || !limitsIngress(want)) {
+		return notes, nil
 	}
-	if err := p.host.Namespaces(plane.Adopt); err != nil {
+	err = probe.OpenSockets()
+	if err == nil {
+		err = p.host.Namespaces(plane.Adopt)
+	}
+	if err != nil {
 		notes = append(notes, "connections that were open are limited but not paced: "+err.Error())
 	}
 	return notes, nil
+}
+
+// limitsIngress says whether a scope of a state has a limit of ingress, for which sockets have a
+// callback more.
+func limitsIngress(s room.State) bool {
+	return slices.ContainsFunc(s.Scopes, func(b room.Bound) bool { return treatmentOf(b.Scope).of(Ingress) != nil })
 }
 
 // bring leads limits, tree and assignments from one state to another.
@@ -81,8 +106,14 @@ func bring(plane *DataPlane, have, want room.State) error {
 		}
 	}
 	for _, b := range want.Scopes {
-		if before, there := had[b.Index]; there && before.Same(b) && plane.Active() {
+		before, there := had[b.Index]
+		if there && before.Same(b) && plane.Active() {
 			continue
+		}
+		if !there { // what a scope has left whose number this was
+			if err := plane.forget(b.Index); err != nil {
+				return err
+			}
 		}
 		if err := put(plane, b); err != nil {
 			return fmt.Errorf("scope %s: %w", b.Name, err)
@@ -91,6 +122,9 @@ func bring(plane *DataPlane, have, want room.State) error {
 	}
 	if err := arrange(plane, have, want); err != nil {
 		return err
+	}
+	if len(want.Places()) > 0 {
+		plane.settings.Kinds |= match.Cgroups // of those that are to come too
 	}
 	return plane.Reassign(gone.Assignments, now.Assignments)
 }
@@ -145,22 +179,28 @@ func arrange(plane *DataPlane, have, want room.State) error {
 	return nil
 }
 
-// open opens the pinned data plane, or loads, attaches and pins one; fresh says that it was the
-// latter.
-func (p *hostPlane) open() (opened *DataPlane, fresh bool, err error) {
+// open opens the pinned data plane with room for so many scopes, or loads, attaches and pins one;
+// fresh says that it was the latter.
+func (p *hostPlane) open(scopes int) (opened *DataPlane, fresh bool, err error) {
 	in, err := Attached(p.host.Pins)
 	if err == nil && in {
-		if opened, err = LoadPinned(p.host.Pins); err == nil {
-			opened.AttachedTo(p.host.CgroupRoot)
+		if opened, err = LoadPinned(p.host.Pins); err != nil {
+			return nil, false, err
 		}
+		opened.AttachedTo(p.host.CgroupRoot)
+		if opened.scopes >= scopes {
+			return opened, false, nil
+		}
+		defer func(small *DataPlane) { _ = small.Close() }(opened)
+		opened, err = opened.grow(scopes)
 		return opened, false, err
 	}
 	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no
-	// use.
-	if err := Unpin(p.host.Pins); err != nil {
+	// use, but sockets that it has paced are.
+	if _, err := p.end(); err != nil {
 		return nil, false, err
 	}
-	if opened, err = Load(room.MaxScopes); err != nil {
+	if opened, err = Load(scopes); err != nil {
 		return nil, false, err
 	}
 	if err := opened.Attach(p.host.CgroupRoot); err != nil {
@@ -189,7 +229,11 @@ func (p *hostPlane) Follow(ns *netns.Namespace) error {
 }
 
 // Release ends all limits and gives open sockets the pace back that they had.
-func (p *hostPlane) Release() (released bool, err error) {
+func (p *hostPlane) Release() (released bool, err error) { return p.end() }
+
+// end ends what is pinned, or what is left of it. The programs that set sockets free are unpinned
+// last, so that whoever comes after a crash can do it.
+func (p *hostPlane) end() (released bool, err error) {
 	opened, err := LoadForRelease(p.host.Pins)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -204,5 +248,14 @@ func (p *hostPlane) Release() (released bool, err error) {
 			return false, err
 		}
 	}
-	return released, Unpin(p.host.Pins)
+	if err := Unpin(p.host.Pins); err != nil {
+		return released, err
+	}
+	return released, noStrays(p.host.CgroupRoot)
+}
+
+// noStrays says that limits are in force of which no pin is here.
+func noStrays(root string) error {
+	return bpffs.NoStrays(root, "limits", []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps},
+		limitProgLimitEgress, limitProgLimitIngress, limitProgLimitSockops)
 }

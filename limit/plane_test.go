@@ -3,10 +3,16 @@
 package limit
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 	"weir/internal/room"
 	"weir/internal/selector"
@@ -125,7 +131,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	plane := &hostPlane{h}
 	want := bound(t, h, map[string]int{}, "  a: {cgroup: /a, egress: 1Mbit}\n")
 	// As Apply begins, and is then cut off.
-	empty, _, err := plane.open()
+	empty, _, err := plane.open(room.RoomFor())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,5 +150,112 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	now, err := opened.State(0, Egress)
 	if err != nil || !opened.Active() || now.FairRate == 0 {
 		t.Errorf("active %t, state %+v, %v", opened.Active(), now, err)
+	}
+}
+
+// What a release that was killed after its first step has left is ended with the sockets set free:
+// they would keep the pace as if their applications had set it.
+func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
+	h := spineHost(t)
+	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	client, server, address := path(t)
+	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(client) }
+	plane, index := &hostPlane{h}, map[string]int{}
+	slow, fast := bound(t, h, index, "  a: {cgroup: /a, egress: 10Mbit}\n"), bound(t, h, index, "  a: {cgroup: /a, egress: 1Gbit}\n")
+	if _, err := plane.Apply(room.State{}, slow); err != nil {
+		t.Fatal(err)
+	}
+	process, answers := talker(t, cgroup.Cgroup{Path: filepath.Join(h.CgroupRoot, "a")}, client, echo(t, server, address))
+	exchange := func() (rate uint32) {
+		t.Helper()
+		if _, err := fmt.Fprintln(process.In); err != nil || !answers.Scan() {
+			t.Fatalf("the talker has ended: %v", err)
+		}
+		if _, err := fmt.Sscan(answers.Text(), &rate); err != nil {
+			t.Fatal(err)
+		}
+		return rate
+	}
+	answers.Scan()
+	if got := exchange(); got > 10_000_000 {
+		testutil.Need(t, "sk_storage-updates", fmt.Errorf("paced at %d octet/s", got))
+	}
+	if err := Detach(h.Pins); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plane.Apply(slow, fast); err != nil {
+		t.Fatal(err)
+	}
+	if released, err := plane.Release(); err != nil || !released {
+		t.Fatalf("released: %t, %v", released, err)
+	}
+	if got := exchange(); got != 1<<32-1 {
+		t.Errorf("the socket is paced at %d octet/s after all limits have ended", got)
+	}
+}
+
+// A release sets sockets free once nothing paces them any more: the programs end with Detach, not
+// some time after it.
+func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
+	dir := pins(t)
+	for range 8 {
+		p, outer, _ := innerScope(t)
+		if err := errors.Join(p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), Detach(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.CountPrograms(t, outer.Path); got != [3]int{} {
+			t.Errorf("%v programs are attached after their end", got)
+		}
+		if err := Unpin(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A scope that takes the number of one that went counts from zero, in both directions, and neither
+// pays for its queue nor keeps its fair rate; those that stay keep all of it.
+func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
+	h := spineHost(t)
+	plane, have := &hostPlane{h}, room.State{}
+	lead := func(second, text string) *DataPlane {
+		t.Helper()
+		want := bound(t, h, map[string]int{"one": 0, second: 1}, "  one: {user: 7, egress: 1Mbit}\n"+text)
+		if _, err := plane.Apply(have, want); err != nil {
+			t.Fatal(err)
+		}
+		have = want
+		opened, err := LoadPinned(h.Pins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = opened.Close() })
+		return opened
+	}
+	opened := lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
+	used := limitLimitState{FairRate: 8, FinishNs: monotonic(t) + int64(time.Hour)}
+	counts := make([]limitLimitCounters, ebpf.MustPossibleCPU())
+	counts[0] = limitLimitCounters{Packets: 5, Refused: 2}
+	times := make([]limitLimitRtt, len(counts))
+	times[0].SumUs = 9
+	for index := range uint32(4) {
+		if err := errors.Join(opened.objects.LimitStates.Put(index, &used), opened.objects.LimitCounts.Put(index, counts),
+			opened.objects.LimitRtts.Put(index/2, times)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead("two", "")
+	opened = lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
+	for _, d := range Directions {
+		for scope, want := range []uint64{5, 0} {
+			got, err := opened.Counters(scope, d)
+			if err != nil || got.Packets != want || got.RTTSum != want/5*9 {
+				t.Errorf("scope %d %s: %d packets, round trips %d us, %v", scope, d, got.Packets, got.RTTSum, err)
+			}
+		}
+		if got, err := opened.State(1, d); err != nil || got.Queue != 0 || got.FairRate != 2_000_000 {
+			t.Errorf("the new scope begins with %+v, %v", got, err)
+		}
 	}
 }

@@ -16,10 +16,11 @@ const (
 	// one, whose packets are far apart.
 	proofFlows  = 4
 	severalFrom = 10_000_000
-	// offeredUDP is what a UDP flow sends, as a multiple of the promise.
-	offeredUDP = 1.25
+	// offeredUDP is what a UDP flow sends, as a multiple of the promise; offeredSlow at rates below
+	// severalFrom, where a virtual queue takes long to fill, and more costs nothing.
+	offeredUDP, offeredSlow = 1.25, 2
 	// fewestPackets keeps one packet more or less from deciding: a measurement must hold so many.
-	fewestPackets = 100
+	fewestPackets = 330
 )
 
 // Checks are the rates that a scope was promised.
@@ -39,15 +40,19 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 		Name: "rate", Part: d.String(), Direction: d, Promise: promise, Words: fmt.Sprintf("%+.0f %% to %+.0f %%", -100*below, 100*above),
 		Needs:  units.BitRate(float64(promise) * (1 + above)),
 		Flow:   func(p room.Path) room.Flow { return proofFlow(p, promise) },
-		Warmup: proofWarmup(promise), Shortest: shortest(promise),
+		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),
 		Charged:  room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
-		Counters: []string{"marked", "reduced", "refused"},
-		Value:    valueOf,
+		Counters: []string{"marked", "reduced", "refused"}, Queued: d == Egress && delays(s, d),
+		Value: valueOf,
 		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
 			return judge(promise, samples, c, tighter(s, d, c.Around))
 		},
 	}
-	if d == Ingress {
+	switch {
+	case check.Queued:
+		check.Charged = room.Charge{} // no bypass can be told from the detour
+		return check
+	case d == Ingress && !delays(s, d):
 		check.Charged.Dropped = "refused"
 	}
 	if !treatmentOf(s).Loopback {
@@ -59,16 +64,32 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 func proofFlow(p room.Path, promise units.BitRate) room.Flow {
 	switch {
 	case p.Protocol == room.UDP:
-		return room.Flow{Rate: units.BitRate(offeredUDP * float64(promise))}
+		return room.Flow{Rate: units.BitRate(proofExcess(promise) * float64(promise))}
 	case promise >= severalFrom:
 		return room.Flow{Connections: proofFlows}
 	}
 	return room.Flow{Connections: 1}
 }
 
-// proofWarmup lets a scope that was idle use its burst and fill its virtual queue.
-func proofWarmup(promise units.BitRate) time.Duration {
-	return 300*time.Millisecond + time.Duration(2*44*float64(frameOctets)*8e9/float64(promise))
+// proofExcess is what a UDP flow sends, as a multiple of the promise.
+func proofExcess(promise units.BitRate) float64 {
+	if promise < severalFrom {
+		return offeredSlow
+	}
+	return offeredUDP
+}
+
+// filling is how long a UDP flow takes to use the burst of a scope that was idle and to fill its
+// virtual queue: until then more than the rate passes.
+func filling(l Limit) time.Duration {
+	l = l.WithDefaults()
+	return time.Duration(float64(l.Burst+l.Drop) / (proofExcess(l.Rate) - 1))
+}
+
+// proofWarmup is longer than that, for TCP to grow as well; at a queue of a minute it is as long as
+// the longest measurement.
+func proofWarmup(l Limit) time.Duration {
+	return 300*time.Millisecond + min(filling(l)*3/2+l.WithDefaults().Drop/2, 10*time.Minute)
 }
 
 // shortest is the least duration of a measurement that says something about a rate.

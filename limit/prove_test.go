@@ -66,9 +66,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestShortestMeasurementHoldsAHundredPackets(t *testing.T) {
-	if got := shortest(1_211_200); got != time.Second {
-		t.Errorf("a hundred full packets at 1.2112 Mbit/s take %s, want 1s", got)
+func TestShortestMeasurementHoldsEnoughPackets(t *testing.T) {
+	if got := shortest(1_211_200); got != 3300*time.Millisecond {
+		t.Errorf("330 full packets at 1.2112 Mbit/s take %s, want 3.3s", got)
+	}
+}
+
+// What passes before the burst is used and the queue full is more than the rate: measured with it,
+// a limit of 1 Mbit/s leaked.
+func TestWarmupIsLongerThanTheQueueTakesToFill(t *testing.T) {
+	for _, l := range []Limit{{Rate: MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
+		{Rate: 1e6, Burst: 5 * time.Second}} {
+		check := rateCheck(limitedScope("a", "", Treatment{Egress: &l}), Egress, l.Rate)
+		sent, passes := float64(check.Flow(room.Path{Protocol: room.UDP}).Rate), float64(l.Rate)
+		filled := l.WithDefaults()
+		ahead := (filled.Burst + filled.Drop).Seconds() * passes // bits that the scope admits beyond its rate
+		if full := ahead / (sent - passes); check.Warmup.Seconds() <= full {
+			t.Errorf("%s: the queue is full after %.2f s, and the warm-up is %s", l, full, check.Warmup)
+		}
 	}
 }
 

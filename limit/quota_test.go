@@ -30,6 +30,15 @@ func generous() Limit {
 	return l
 }
 
+// lasting is a plane whose quotas outlive the test, which may be kept waiting between two packets.
+func lasting(t *testing.T, scopes int) *DataPlane {
+	t.Helper()
+	former := tunables.QuotaTicks
+	tunables.QuotaTicks = 1 << 30
+	defer func() { tunables.QuotaTicks = former }()
+	return plane(t, scopes)
+}
+
 // lavish puts a limit on a scope, with a queue that is empty but for so many packets and a fair
 // rate at its highest, or at the rate.
 func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
@@ -96,7 +105,7 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 		{"with a weight among siblings", 1, 0, false, generous().below(1, 0), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := plane(t, 2)
+			p := lasting(t, 2)
 			needStorage(t, p)
 			if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {
 				t.Fatal(err)

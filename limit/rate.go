@@ -46,6 +46,7 @@ type Limit struct {
 	Burst    time.Duration `json:"burst,omitempty"`
 	Mark     time.Duration `json:"mark,omitempty"`
 	Drop     time.Duration `json:"drop,omitempty"`
+	By       string        `json:"by,omitempty"` // ByDelay, or ByRefusal, as is ""; only a policy's limits (wholePlane) have it
 	Reserve  time.Duration `json:"-"`
 	Overhead int           `json:"-"` // octets per wire packet beyond the IP packet; 0 is EthernetHeader
 	Shadow   bool          `json:"-"` // count what would be done, do nothing
@@ -59,6 +60,9 @@ type thresholdKeys struct {
 	Mark  *units.Duration `yaml:"mark" doc:"Virtual queue from which packets are marked and senders slowed down."`
 	Drop  *units.Duration `yaml:"drop" doc:"Virtual queue from which packets are rejected or dropped."`
 }
+
+// maxBurst is a hundred times what the least rate needs, and bounds what goes without a limit.
+const maxBurst = time.Minute
 
 // threshold is one of the virtual queue's: its name, where it is written and kept, and its default:
 // so long, and so many frames' time at least.
@@ -89,6 +93,9 @@ func (l Limit) String() string {
 	if l.Weight != 0 {
 		text += fmt.Sprintf(" (weight %d)", l.Weight)
 	}
+	if l.By == ByDelay {
+		text += " (by delay)"
+	}
 	for _, t := range thresholds() {
 		if value := *t.of(&l); value != 0 {
 			text += fmt.Sprintf(" (%s %s)", t.name, value)
@@ -108,7 +115,11 @@ func (l Limit) duration(octets int) time.Duration {
 func (l Limit) WithDefaults() Limit {
 	for _, t := range thresholds() {
 		if value := t.of(&l); *value == 0 {
-			*value = max(t.least, l.duration(int(t.frames)*frameOctets))
+			least := t.least
+			if l.By == ByDelay && value == &l.Drop {
+				least = leastHorizon
+			}
+			*value = max(least, l.duration(int(t.frames)*frameOctets))
 		}
 	}
 	if l.Overhead == 0 {
@@ -131,6 +142,8 @@ func (l Limit) Check() error {
 		return fmt.Errorf("minimum %s is above the rate %s", l.Min, l.Rate)
 	case l.Burst < 0 || l.Mark < 0 || l.Reserve < 0 || l.Overhead < 0:
 		return fmt.Errorf("a threshold is negative")
+	case l.Burst > maxBurst:
+		return fmt.Errorf("burst %s is above a minute: an idle scope would send as long without a limit", l.Burst)
 	case l.Drop > time.Minute:
 		return fmt.Errorf("drop threshold %s is above a minute", l.Drop)
 	case l.Mark >= l.Drop-l.Reserve:

@@ -101,20 +101,16 @@ static __always_inline void set_rwnd(struct bpf_sock_ops *ops, struct socket_sta
 }
 
 /*
- * Keeps the window; a socket without an ingress limit is not looked at again. It is called before a
- * segment or an acknowledgement is written, which then has the new window; the callback for
- * incoming segments (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out those that header prediction takes,
- * which are nearly all.
+ * Keeps the window. It is called before a segment or an acknowledgement is written, which then has
+ * the new window; the callback for incoming segments (BPF_SOCK_OPS_PARSE_HDR_OPT_CB) leaves out
+ * those that header prediction takes, which are nearly all.
  */
 static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
 {
 	struct allowance allowed = allowance_of(known, LIMIT_INGRESS, UNBOUND);
 
-	if (allowed.rate == UNLIMITED && !known->rwnd) {
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
-		return;
-	}
-	set_rwnd(ops, known, allowed);
+	if (allowed.rate < UNLIMITED || known->rwnd)
+		set_rwnd(ops, known, allowed);
 }
 
 #endif

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 
 	"weir/internal/room"
+	"weir/internal/selector"
 	"weir/internal/units"
+	"weir/limit/delay"
 )
 
 // reading is what is read of one direction of a scope.
@@ -16,6 +18,7 @@ type reading struct {
 	rate  *Limit
 	count Counters
 	now   State
+	delay *delay.Counters // of a limit by delay; nil otherwise
 }
 
 func bits(of func(reading) units.BitRate) func(reading) room.Value {
@@ -36,6 +39,25 @@ func counted(of func(*Counters) uint64) func(reading) room.Value {
 	return func(r reading) room.Value { return room.Counted(of(&r.count)) }
 }
 
+// byDelay is a value that only limits by delay have, byRefusal one that only the others have.
+func byDelay(of func(*delay.Counters) uint64) func(reading) room.Value {
+	return func(r reading) room.Value {
+		if r.delay == nil {
+			return room.Value{}
+		}
+		return room.Counted(of(r.delay))
+	}
+}
+
+func byRefusal(of func(reading) room.Value) func(reading) room.Value {
+	return func(r reading) room.Value {
+		if r.delay != nil {
+			return room.Value{}
+		}
+		return of(r)
+	}
+}
+
 // fields declares what is told of each direction of a scope, once for status, top, JSON, API and
 // metrics.
 func fields() []room.Field[reading] {
@@ -51,26 +73,31 @@ func fields() []room.Field[reading] {
 			Value: counted(func(c *Counters) uint64 { return c.Packets })},
 		{Column: room.Column{Name: "segments", Unit: room.Packets, Kind: room.Counter, Help: "Packets admitted, as the wire carries them.", Metric: "segments_total"},
 			Value: counted(func(c *Counters) uint64 { return c.Segments })},
-		{Column: room.Column{Name: "queue", Title: "queue", NoStatus: true, Unit: room.Seconds, Kind: room.Gauge, Help: "Length of the virtual queue now."},
+		{Column: room.Column{Name: "queue", Title: "queue", NoStatus: true, Unit: room.Seconds, Kind: room.Gauge, Help: "Length of the virtual queue now, which by delay is what the next packet waits."},
 			Value: func(r reading) room.Value { return room.Measured(r.now.Queue.Seconds()) }},
 		{Column: room.Column{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: room.Seconds, Kind: room.Histogram,
 			Help: "Round-trip times that the scope's TCP senders have measured."},
-			Value: func(r reading) room.Value {
+			Value: byRefusal(func(r reading) room.Value {
 				return room.Spread(room.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
-			}},
+			})},
 		{Column: room.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge, Help: "The rate that one TCP flow is paced at."},
-			Value: bits(func(r reading) units.BitRate { return r.now.FairRate })},
+			Value: byRefusal(bits(func(r reading) units.BitRate { return r.now.FairRate }))},
 		{Column: room.Column{Name: "marked", Title: "marked", Unit: room.Packets, Kind: room.Counter, Help: "Packets marked with congestion experienced."},
 			Value: counted(func(c *Counters) uint64 { return c.Marked })},
 		{Column: room.Column{Name: "reduced", Title: "reduced", Unit: room.Events, Kind: room.Counter, Help: "Reductions of a congestion window asked for.", Metric: "reductions_total"},
 			Value: counted(func(c *Counters) uint64 { return c.Reduced })},
 		{Column: room.Column{Name: "refused", Title: "refused", Alarm: true, Unit: room.Packets, Kind: room.Counter,
-			Help: "Packets not admitted: egress rejects them with congestion notification, ingress drops them."},
+			Help: "Packets not admitted: egress rejects them with congestion notification, ingress and limits by delay drop them."},
 			Value: counted(func(c *Counters) uint64 { return c.Refused })},
 		{Column: room.Column{Name: "forced", Unit: room.Packets, Kind: room.Counter, Help: "Packets admitted beyond the threshold because their sender had nothing in flight."},
-			Value: counted(func(c *Counters) uint64 { return c.Forced })},
+			Value: byRefusal(counted(func(c *Counters) uint64 { return c.Forced }))},
+		{Column: room.Column{Name: "delayed", Unit: room.Packets, Kind: room.Counter, Help: "Packets that had to wait for their time; of limits by delay."},
+			Value: byDelay(func(c *delay.Counters) uint64 { return c.Delayed })},
+		{Column: room.Column{Name: "early_drops", Unit: room.Packets, Kind: room.Counter,
+			Help: "Packets, among the refused, that were dropped by chance before the horizon since they could not be marked; of limits by delay."},
+			Value: byDelay(func(c *delay.Counters) uint64 { return c.Early })},
 		{Column: room.Column{Name: "receive_windows", Unit: room.Events, Kind: room.Counter, Help: "Receive windows of TCP sockets set, at ingress."},
-			Value: counted(func(c *Counters) uint64 { return c.Windows })},
+			Value: byRefusal(counted(func(c *Counters) uint64 { return c.Windows }))},
 		{Column: room.Column{Name: "retries", Unit: room.Events, Kind: room.Counter, Help: "Retries of an update that another processor was ahead of."},
 			Value: counted(func(c *Counters) uint64 { return c.Retries })},
 		{Column: room.Column{Name: "queue_time", Unit: room.Seconds, Kind: room.Histogram,
@@ -86,7 +113,8 @@ func fields() []room.Field[reading] {
 // Columns declares what Report tells.
 func (Room) Columns() room.Columns {
 	return room.Columns{Rows: room.ColumnsOf(fields()), Part: "direction", Promise: "rate", Prefix: "scope", Host: []room.Column{
-		{Name: "overflow", Unit: room.Packets, Kind: room.Counter, Help: "Packets of more scopes than one packet can be charged to."},
+		{Name: "overflow", Unit: room.Packets, Kind: room.Counter, Help: "Packets of more scopes than one packet can be charged to.",
+			Bypass: "more than four scopes"},
 	}}
 }
 
@@ -104,6 +132,7 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	} else {
 		opened = nil
 	}
+	report.Note = append(report.Note, remarks(have)...)
 	declared := fields()
 	for _, b := range have.Scopes {
 		for _, d := range Directions {
@@ -128,6 +157,16 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		}
 	}
 	return report, nil
+}
+
+// remarks say what scopes that are in force do not reach, as far as counters cannot.
+func remarks(have room.State) (notes []string) {
+	for _, b := range have.Scopes {
+		if b.Selector.Kind == kindInterface && !selector.IsLoopback(b.Selector) && refuses(b.Scope) {
+			notes = append(notes, fmt.Sprintf("%s: what this host forwards or bridges over %s is not limited.", b.Name, b.Selector.Text))
+		}
+	}
+	return notes
 }
 
 func overflow(opened *DataPlane, report *room.Report) error {

@@ -5,9 +5,11 @@ package limit
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"weir/internal/match"
 	"weir/internal/room"
+	"weir/limit/delay"
 	"weir/policy"
 )
 
@@ -34,30 +36,49 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 
 // Mechanism says by what a scope is held to its limits.
 func (Room) Mechanism(b room.Bound) string {
-	switch t := treatmentOf(b.Scope); {
-	case b.Shadow:
+	t := treatmentOf(b.Scope)
+	if b.Shadow {
 		return "cgroup_skb, only counting"
-	case t.Egress != nil:
-		return "cgroup_skb, TCP paced by sock_ops"
 	}
-	return "cgroup_skb"
+	var all []string
+	for _, of := range Directions {
+		switch by, err := delay.Available(of); {
+		case t.of(of) == nil:
+		case delays(b.Scope, of) && err == nil:
+			all = append(all, fmt.Sprintf("%s delayed at the device, in %s", of, by))
+		case delays(b.Scope, of):
+			all = append(all, fmt.Sprintf("%s cannot be delayed here", of))
+		case of == Egress:
+			all = append(all, "cgroup_skb, TCP paced by sock_ops")
+		case len(all) == 0 || delays(b.Scope, Egress):
+			all = append(all, "cgroup_skb")
+		}
+	}
+	return strings.Join(all, "; ")
 }
-
-// Plane is the pinned data plane of a host.
-func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
 
 // Capabilities are what weir doctor tells of limits.
 func (Room) Capabilities() []room.Capability {
 	both := []string{"cgroups/cgroup v2", "bpf programs/cgroup_skb", "bpf maps/sk_storage", "bpf maps/lpm_trie"}
+	devices := []string{"bpf programs/sched_cls", "qdiscs/clsact", "cgroups/cgroup v2", "cgroups/cgroup_skb egress"}
 	one := func(name, mechanism string, features ...string) room.Capability {
 		return room.Capability{Name: name, Mechanisms: []room.Mechanism{{Name: mechanism, Features: append(append([]string{}, both...), features...)}}}
 	}
-	adoption := one("limit open connections", "an iter/tcp program has them paced", "hooks/iter/tcp")
-	adoption.Optional, adoption.Without = "they are limited, and only not paced, until they close; %s to pace them", "iter/tcp"
+	adoption := one("limit open connections", "an iter/tcp program has them paced", "hooks/callbacks of open sockets")
+	adoption.Optional, adoption.Without = "they are limited, and only not paced, until they close; %s to pace them", "callbacks of open sockets"
 	return []room.Capability{
 		one("limit egress", "cgroup_skb programs that pace TCP through sock_ops", "cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops"),
 		one("limit ingress", "cgroup_skb programs that mark and drop", "cgroups/cgroup_skb ingress"),
 		adoption,
+		{Name: "limit by delay", Mechanisms: []room.Mechanism{
+			{Name: "departure times in fq, of what is received at an ifb", Features: append([]string{"qdiscs/fq", "hooks/ifb"}, devices...)},
+			{Name: "an HTB class at the same rate, of what is received at an ifb; each flow's packets wait behind all others",
+				Features: append([]string{"qdiscs/htb", "hooks/ifb"}, devices...)},
+		}},
+		{Name: "limit new cgroups", Mechanisms: []room.Mechanism{
+			{Name: "a tp_btf program binds them as they are made", Features: append([]string{"hooks/tp_btf cgroup_mkdir"}, both...)},
+			{Name: "the daemon binds them when it sees them", Features: both},
+		}},
 	}
 }
 

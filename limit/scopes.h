@@ -10,6 +10,7 @@
 
 #define SOCK_RAW 3
 #define COUNT_BITS 3
+#define TOO_MANY (LIMIT_SCOPES_PER_SOCKET + 1) /* the count where there are more scopes */
 #define SCOPE_MASK ((1 << LIMIT_SCOPE_BITS) - 1)
 
 static __always_inline __u32 depth_of(__u32 scope)
@@ -49,8 +50,8 @@ static __always_inline void add_parents(struct match_scopes *found)
 }
 
 /*
- * Adds the scopes of where the packet goes or comes from, then the parents of all, and counts where
- * there are too many. Global, to be verified once.
+ * Adds the scopes of where the packet goes or comes from, then the parents of all. Global, to be
+ * verified once.
  */
 __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					struct match_scopes *found)
@@ -60,14 +61,8 @@ __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct pack
 	match_path(skb, &p->remote, settings->kinds, found);
 	if (settings->parents)
 		add_parents(found);
-	if (found->count > LIMIT_SCOPES_PER_SOCKET) {
-		__u32 first = 0;
-		__u64 *overflow = bpf_map_lookup_elem(&limit_overflow, &first);
-
-		if (overflow)
-			*overflow += 1;
-		found->count = LIMIT_SCOPES_PER_SOCKET;
-	}
+	if (found->count > TOO_MANY)
+		found->count = TOO_MANY;
 	return 0;
 }
 
@@ -84,6 +79,19 @@ static __always_inline __u64 pack(const struct match_scopes *found)
 static __always_inline int count_of(__u64 list)
 {
 	return list & ((1 << COUNT_BITS) - 1);
+}
+
+/* Counts a packet of more scopes than it can be charged to. */
+static __always_inline void count_overflow(__u64 list)
+{
+	__u32 first = 0;
+
+	if (count_of(list) < TOO_MANY)
+		return;
+	__u64 *overflow = bpf_map_lookup_elem(&limit_overflow, &first);
+
+	if (overflow)
+		*overflow += 1;
 }
 
 static __always_inline __u32 scope_of(__u64 list, int place)

@@ -7,7 +7,15 @@
 #include "rtt.h"
 #include "receive_window.h"
 
-#define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+/*
+ * The callbacks that sockets are asked for: that for headers, which comes with every segment, only
+ * where a scope limits ingress. They are never cleared: nobody can tell whether another program has
+ * asked for the same.
+ */
+static __always_inline __u32 callbacks(const struct limit_settings *settings)
+{
+	return BPF_SOCK_OPS_RTT_CB_FLAG | (settings->ingress ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0);
+}
 
 /*
  * A number that changes with what the pace of a socket that no scope limits follows from: with the
@@ -38,12 +46,13 @@ SEC("sockops")
 int limit_sockops(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
-	__u32 op = ops->op;
+	__u32 op = ops->op, first = 0;
+	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
-	if (!sk)
+	if (!sk || !settings)
 		return 1;
 	if (op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CALLBACKS);
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | callbacks(settings));
 	else if (op != BPF_SOCK_OPS_TCP_CONNECT_CB && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		return 1;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
@@ -56,7 +65,8 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	if (!known->generation || !known->scopes.count)
 		return 1;
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
-		receive(ops, known);
+		if (settings->ingress || known->rwnd)
+			receive(ops, known);
 		return 1;
 	}
 	__u32 now = version(known);

@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -63,5 +64,37 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 		if err != nil || float64(got.FairRate) < c.least || float64(got.FairRate) > c.most {
 			t.Errorf("%s: fair rate %s (%v), want %.0f to %.0f", name, got.FairRate, err, c.least, c.most)
 		}
+	}
+}
+
+// A second after unresponsive traffic at twice the limit has ended, whose last interval has left
+// the lowest fair rate, the next packet restores it: the interval need not hold super-packets at a
+// rate that no TCP sender has.
+func TestIdleTimeAfterAFloodRestoresTheFairRate(t *testing.T) {
+	p := plane(t, 1)
+	const rate = 10_000_000
+	now := monotonic(t)
+	flood := limitLimitState{FairRate: rate / 8 / 1000, IntervalBytes: rate / 8 * 2, IntervalQueueNs: int64(time.Minute), IntervalStartNs: uint64(now - 1e9),
+		FinishNs: now + int64(time.Minute)}
+	if err := errors.Join(p.Set(0, Egress, Limit{Rate: rate, Loopback: true}), p.objects.LimitStates.Put(uint32(Egress), &flood)); err != nil {
+		t.Fatal(err)
+	}
+	frame := datagram(t, false, 0, payload4)
+	send(t, p.objects.LimitEgress, frame)
+	var state limitLimitState
+	if err := p.objects.LimitStates.Lookup(uint32(Egress), &state); err != nil {
+		t.Fatal(err)
+	}
+	if state.FairRate > rate/8/500 || state.Updates != 1 {
+		t.Fatalf("after the flood the fair rate is %d octet/s, %d intervals", state.FairRate, state.Updates)
+	}
+	state.IntervalStartNs, state.FinishNs, state.IntervalBytes = uint64(monotonic(t)-1e9), 0, 0
+	if err := p.objects.LimitStates.Put(uint32(Egress), &state); err != nil {
+		t.Fatal(err)
+	}
+	send(t, p.objects.LimitEgress, frame)
+	got, err := p.State(0, Egress)
+	if err != nil || float64(got.FairRate) < 0.99*rate {
+		t.Errorf("a second later the fair rate is %s (%v), want that of the limit", got.FairRate, err)
 	}
 }

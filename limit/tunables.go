@@ -58,6 +58,8 @@ const (
 	leastMark    = 2 * time.Millisecond
 	leastDrop    = 10 * time.Millisecond
 	leastReserve = 200 * time.Microsecond
+	// leastHorizon is the drop threshold of a limit by delay.
+	leastHorizon = 200 * time.Millisecond
 	// ackDelayDrops is how many drop thresholds the queue of an ingress limit may have while
 	// senders are stopped by delaying acknowledgements.
 	ackDelayDrops = 3

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/selector"
 	"weir/internal/units"
+	"weir/limit/delay"
 	"weir/policy"
 )
 
@@ -20,7 +21,7 @@ func treatmentOf(s policy.Scope) *Treatment {
 
 // warn names what a policy allows and probably does not mean.
 func warn(p *policy.Policy) []string {
-	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p))
+	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayCrowd(p), uncovered(p))
 }
 
 // neverReached warns of scopes whose rate is above that of a scope around them: the host, or a
@@ -114,9 +115,12 @@ func exempt(p *policy.Policy) (warnings []string) {
 	return warnings
 }
 
-// Doubts warns of rates that no link of this host can carry. A speed of 0 is not known and warns of
+// Doubts warns of limits of ingress that cost their senders, and of rates that no link of this host
+// can carry. A speed of 0 is not known and warns of
 // nothing.
-func (Room) Doubts(p *policy.Policy) []string { return faster(p, selector.Speed) }
+func (Room) Doubts(p *policy.Policy) []string {
+	return append(faster(p, selector.Speed), costly(p, delay.Available)...)
+}
 
 func faster(p *policy.Policy, speed func(policy.Selector) (units.BitRate, string)) (warnings []string) {
 	for _, s := range p.Scopes {

@@ -29,6 +29,7 @@ scopes:
 		"p.yaml:4:33: scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
 		"p.yaml:5:32: scope other: its egress of 20 Mbit/s is never reached, since scope all around it, at p.yaml:7:29, has 18 Mbit/s: lower the one or raise the other",
 		"p.yaml:6:36: scope deep: its egress of 15 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
+		"p.yaml:3:19: traffic may belong to 5 scopes at once (outer, inner, deep, all, rack), and a packet is charged to 4 at most, the outermost left out: leave one out, or see to it that none does ('weir status' counts what did)",
 	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings differ (-want +got):\n%s", diff)
@@ -60,9 +61,11 @@ scopes:
 
 func TestLoopbackIsLimitedOnlyIfAskedFor(t *testing.T) {
 	for text, want := range map[string]string{
-		"interface: lo, egress: 1Mbit":                 "p.yaml:3:18: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
-		"interface: lo, egress: 1Mbit, loopback: true": "",
-		"interface: eth0, egress: 1Mbit":               "",
+		"prefix: 127.0.0.0/8, egress: 1Mbit":                 "p.yaml:3:15: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
+		"prefix: '::1/128', egress: 1Mbit":                   "p.yaml:3:15: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
+		"prefix: 127.0.0.0/8, egress: 1Mbit, loopback: true": "",
+		"interface: lo, egress: 1Mbit":                       "p.yaml:3:18: scope a limits nothing, since loopback traffic is exempt: add loopback: true",
+		"interface: lo, egress: 1Mbit, loopback: true":       "",
 	} {
 		got, err := parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+text+"}\n"))
 		if err != nil {

@@ -45,6 +45,9 @@ func (d *Draft) Complain(s *DraftScope, key, format string, args ...any) {
 	d.problems.Add(s.fields.At(key), "", "scopes.%s: %s", s.Name, fmt.Sprintf(format, args...))
 }
 
+// Enclosing is [Policy.Enclosing].
+func (d *Draft) Enclosing(s Selector) []Selector { return d.policy.Enclosing(s) }
+
 // Place is where the file gives a key of a scope, or else the scope itself.
 func (d *Draft) Place(s *DraftScope, key string) yamlfile.Place { return s.fields.At(key) }
 
@@ -59,6 +62,29 @@ func (d *Draft) Sound() bool { return d.problems.Len() == 0 }
 
 // Treat says what the room does to a scope.
 func (d *Draft) Treat(s *DraftScope, t Treatment) { s.Treatments[d.room] = t }
+
+// Inherit gives each scope a treatment of its own, or else that of the nearest scope above it that
+// has one; own is nil for none. A scope with more than depth above it is a mistake in key.
+func (d *Draft) Inherit(key string, depth int, own func(*DraftScope) Treatment) {
+	if !d.Sound() {
+		return // parents may be missing
+	}
+	for i := range d.Scopes {
+		var t Treatment
+		for at := i; at >= 0 && t == nil; at = d.Scopes[at].Above {
+			t = own(&d.Scopes[at])
+		}
+		if t == nil {
+			continue
+		}
+		s := &d.Scopes[i]
+		if s.Depth > depth {
+			d.Complain(s, "parent", "it has %d scopes above it, and %d at most may be above one with %s: leave a level out", s.Depth, depth, key)
+			return
+		}
+		d.Treat(s, t)
+	}
+}
 
 // Declare says what the room does to something of the host.
 func (d *Draft) Declare(name string, at yamlfile.Fields, t Treatment) {

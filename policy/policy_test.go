@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/rooms"
+	"weir/internal/selector"
 	"weir/internal/units"
 	"weir/policy"
 )
@@ -100,6 +101,17 @@ p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)`
 	}
 }
 
+// What cannot be read is not the same traffic as another scope's that cannot be read.
+func TestSelectorsThatMeanNothingDoNotContradictEachOther(t *testing.T) {
+	for _, two := range [][2]string{{"prefix: 10.0.0.0/40", "prefix: hello"}, {"user: -1", "user: 4294967295"}, {"mark: 0", "mark: blue"},
+		{"unit: a", "unit: b"}, {"netns: ../a", "netns: a/b"}, {"cgroup: /", "cgroup: .."}, {"interface: a b", "interface: c d"}} {
+		_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {"+two[0]+", egress: 1Mbit}\n  b: {"+two[1]+", egress: 2Mbit}\n"))
+		if err == nil || strings.Count(err.Error(), "\n") != 1 || strings.Contains(err.Error(), "already") || strings.HasPrefix(fault.Advice(err), "keep one") {
+			t.Errorf("%v: %v; try %s", two, err, fault.Advice(err))
+		}
+	}
+}
+
 func TestFilesThatCannotBePoliciesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, "long.yaml")
@@ -161,9 +173,13 @@ func TestPublishedSchemaIsCurrent(t *testing.T) {
 
 // A key of a room that this build lacks is named as such, and once.
 func TestKeysOfAbsentRoomsAreNamed(t *testing.T) {
-	_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {cgroup: /a, class: lbe}\nioam: {node: 7}\n"))
-	const want = "p.yaml:3:19: scopes.a.class is of the room class, which this build does not have\n" +
-		"p.yaml:4:1: ioam is of the room ioam, which this build does not have"
+	without, err := policy.NewLanguage(selector.Language(), nil, map[string]string{"dye": "paint"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = without.Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {cgroup: /a, dye: red}\ndye: {node: 7}\n"))
+	const want = "p.yaml:3:19: scopes.a.dye is of the room paint, which this build does not have\n" +
+		"p.yaml:4:1: dye is of the room paint, which this build does not have"
 	if err == nil || err.Error() != want || fault.Advice(err) == "" {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -19,7 +19,7 @@ import (
 // comments beside.
 const MaxFile = 8 << 20
 
-var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000}
+var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000, Line: true}
 
 const tryReference = "correct the file at the places named; docs/formats/policy.md describes the format"
 
@@ -152,12 +152,12 @@ func (l *Language) build(p *Policy, raw []rawScope, sections []any, lacking map[
 		}
 		s := &raw[i]
 		// Whose child cannot be read may be a parent.
-		selector := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
-		if other, twice := first[selector]; twice && selector.Kind != "" && selector.Kind != Group {
+		selector, sound := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
+		if other, twice := first[selector]; twice && sound && selector.Kind != Group {
 			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s, with what is meant", other.Value, s.name.Value),
 				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic contradict each other",
 				s.name.Value, selector, other.Value, other.Place)
-		} else {
+		} else if sound {
 			first[selector] = s.name
 		}
 		place[i] = len(p.Scopes)
@@ -209,9 +209,11 @@ func orList(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// selectorOf reads the one key that says which traffic is meant. A parent may do without.
-func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *yamlfile.Problems) Selector {
+// selectorOf reads the one key that says which traffic is meant; sound says that it means some. A
+// parent may do without.
+func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *yamlfile.Problems) (selector Selector, sound bool) {
 	var given []Selector
+	sound = true
 	values := reflect.ValueOf(s.selectors).Elem()
 	keys := make([]string, len(l.selectors))
 	for i, k := range l.selectors {
@@ -223,6 +225,7 @@ func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *y
 		text, words, err := k.Parse(fmt.Sprint(value.Elem().Interface()))
 		if err != nil {
 			problems.Add(s.fields.At(k.Key), fault.Advice(err), "scopes.%s: %v", s.name.Value, err)
+			sound = false
 		}
 		given = append(given, Selector{k.Key, text, words})
 		if k.Warn == nil {
@@ -234,11 +237,11 @@ func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *y
 	}
 	switch {
 	case len(given) == 1:
-		return given[0]
+		return given[0], sound
 	case len(given) == 0 && isParent:
-		return Selector{Kind: Group, Words: "its children"}
+		return Selector{Kind: Group, Words: "its children"}, true
 	}
 	problems.Add(s.fields.Self, "", "scopes.%s: says %d times which traffic is meant: give exactly one of %s, "+
 		"or none in a group, which other scopes name as their parent", s.name.Value, len(given), strings.Join(keys, ", "))
-	return Selector{}
+	return Selector{}, false
 }

@@ -9,6 +9,9 @@
 package record
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"weir/record/hist"
@@ -178,6 +181,30 @@ type Bundle struct {
 	Tables        []Table
 	Figures       []Figure
 	Proofs        []Proof // of the runs that count
+	Attachments   []Attachment
+}
+
+// Attachment is a file that goes with a bundle as it is: what a program printed, a packet trace. It
+// is written and never read back.
+type Attachment struct {
+	Name    string // relative, with slashes
+	Content []byte
+	Path    string // of a file that has the content, in the place of Content
+}
+
+// Copy writes the attachment's content.
+func (a Attachment) Copy(w io.Writer) error {
+	if a.Path == "" {
+		_, err := w.Write(a.Content)
+		return err
+	}
+	file, err := os.Open(a.Path)
+	if err != nil {
+		return fmt.Errorf("attachment %s: %w", a.Name, err)
+	}
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(w, file)
+	return err
 }
 
 // FormatBundle is the value of Manifest.Format that this package reads and writes.

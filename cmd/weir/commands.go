@@ -19,6 +19,8 @@ func commands(a *app) []*cobra.Command {
 		newRunCommand(a),
 		newTesterCommand(a),
 		newCCCommand(a),
+		newIOAMCommand(a),
+		newOffloadCommand(a),
 		newManCommand(a),
 		newVersionCommand(a),
 	}

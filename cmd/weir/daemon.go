@@ -39,8 +39,8 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(command *cobra.Command, args []string) (err error) {
-			if service.Look <= 0 {
-				return fault.New(fault.Usage, "write --look 5s", "--look %s is no time between two looks", service.Look)
+			if service.Look < leastLook || service.Look > time.Hour {
+				return fault.New(fault.Usage, "write --look 5s", "--look %s is outside %s to 1h", service.Look, leastLook)
 			}
 			if service.Policy, err = filepath.Abs(policyFile(args)); err != nil {
 				return fmt.Errorf("find policy: %w", err)
@@ -65,9 +65,12 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in a folder that is there; empty for none")
 	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
 	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
-	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; above 0")
+	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; 100ms to 1h")
 	return command
 }
+
+// leastLook keeps looks from taking a processor.
+const leastLook = 100 * time.Millisecond
 
 // controllerNote says in words whether a controller follows the policy.
 func controllerNote(c *daemon.Controller) []string {

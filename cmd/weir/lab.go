@@ -28,7 +28,7 @@ removed by the next weir lab command.`,
 		Example: `  weir lab list                              the scenarios that come with Weir
   sudo weir lab run loss-quick               what 1 % packet loss does to TCP here
   sudo weir lab run my.yaml --set loss=0%,1% --out results/one
-  sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 10.0.0.2`,
+  sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 receiver`,
 	}
 	command.AddCommand(
 		newLabListCommand(a), newLabShowCommand(a), newLabRunCommand(a), newLabRerunCommand(a), newLabCompareCommand(a),
@@ -59,7 +59,8 @@ func labScenario(name string, set []string) (*scenario.Scenario, map[string]stri
 			return nil, nil, fault.New(fault.Usage, "write it as in --set loss=0%,1%", "--set %s gives no value", assignment)
 		}
 		if err := s.Set(parameter, splitValues(values)); err != nil {
-			return nil, nil, fault.Wrap(err, fault.Usage, "see the parameters with: weir lab show "+name)
+			show := "weir lab show "
+			return nil, nil, fault.New(fault.Usage, strings.ReplaceAll(fault.Advice(err), show+s.Name, show+name), "%w", err)
 		}
 		chosen[parameter] = values
 	}

@@ -46,6 +46,9 @@ func (a *app) compareBundles(first, second string) error {
 		}
 		both[i] = b
 	}
+	if one, other := both[0].Manifest.Kind, both[1].Manifest.Kind; one != other {
+		return fault.New(fault.Usage, "compare bundles of one command", "%s was measured by weir %s and %s by weir %s: they have no quantity in common", first, one, second, other)
+	}
 	result := compare.Compare(both[0], both[1])
 	if a.format == "json" {
 		return a.json(struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/fault"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -50,6 +51,15 @@ func TestComparisonShowsBothAndWhatDoesNotDiffer(t *testing.T) {
 		if err := bundle.Write(dir, measuredBundle()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	other := filepath.Join(t.TempDir(), "three")
+	proof := measuredBundle()
+	proof.Manifest.Kind = "prove"
+	if err := bundle.Write(other, proof); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := labCommand(t, "compare", first, other); status != fault.Usage || !strings.Contains(stderr, "by weir prove: they have no quantity in common") {
+		t.Errorf("bundles of two commands: status %d, %s", status, stderr)
 	}
 	status, stdout, stderr := labCommand(t, "compare", first, second)
 	for _, want := range []string{first, second, "plots", "What does not differ significantly", "goodput", "1 Mbit/s"} {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/nearest"
 	"weir/lab/instance"
+	"weir/lab/topology"
 )
 
 func newLabExecCommand(a *app) *cobra.Command {
@@ -28,9 +30,10 @@ func newLabExecCommand(a *app) *cobra.Command {
 		Use:   "exec NODE -- COMMAND [ARGUMENT...]",
 		Short: "Run a program inside a host of a lab that is up",
 		Long: `Run a program inside a host of a lab that is up. Only the network namespace is the
-host's: files, users and processes are those of this machine. The exit status is
-the program's own. weir lab up prints the hosts' addresses.`,
-		Example: `  sudo weir lab exec sender -- ping -c 3 10.0.0.2
+host's: files, users and processes are those of this machine, but for /etc/hosts,
+by which the lab's hosts know each other's names. The exit status is the
+program's own. weir lab up prints the hosts' addresses.`,
+		Example: `  sudo weir lab exec sender -- ping -c 3 receiver
   sudo weir lab exec --lab 3fa9c1 receiver -- iperf3 -s`,
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: completeNode,
@@ -42,7 +45,7 @@ the program's own. weir lab up prints the hosts' addresses.`,
 			if len(program) == 0 {
 				return fault.New(fault.Usage, "write it as in: weir lab exec "+args[0]+" -- ip address", "no program is named")
 			}
-			return a.execInside(id, args[0], program)
+			return a.execInside(id, args[0], program, nil)
 		},
 	}
 	command.Flags().StringVar(&id, "lab", "", "id of the lab; not needed if only one is up")
@@ -53,8 +56,10 @@ the program's own. weir lab up prints the hosts' addresses.`,
 func newLabShellCommand(a *app) *cobra.Command {
 	var id string
 	command := &cobra.Command{
-		Use:               "shell NODE",
-		Short:             "Start a shell inside a host of a lab that is up",
+		Use:   "shell NODE",
+		Short: "Start a shell inside a host of a lab that is up",
+		Long: `Start $SHELL inside a host of a lab that is up, as weir lab exec does. The prompt of
+bash and sh says which host it is.`,
 		Example:           "  sudo weir lab shell sender",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNode,
@@ -63,7 +68,7 @@ func newLabShellCommand(a *app) *cobra.Command {
 			if shell == "" {
 				shell = "/bin/sh"
 			}
-			return a.execInside(id, args[0], []string{shell})
+			return a.execInside(id, args[0], []string{shell}, promptOf)
 		},
 	}
 	command.Flags().StringVar(&id, "lab", "", "id of the lab; not needed if only one is up")
@@ -87,8 +92,24 @@ func nodesOf(info instance.Info) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(info.Nodes)), func(name string) bool { return strings.HasPrefix(name, "_") })
 }
 
-// execInside replaces this process by a program in a node's namespace.
-func (a *app) execInside(id, node string, command []string) error {
+// promptOf completes a shell's arguments and environment so that its prompt names the node. bash
+// takes its prompt from its own files, so that it is given one that reads them and comes after.
+func promptOf(info instance.Info, node string, command, environment []string) ([]string, []string) {
+	prompt := "(" + node + ") "
+	if filepath.Base(command[0]) == "bash" {
+		file := filepath.Join(info.Dir, "bashrc-"+node)
+		text := "[ -f ~/.bashrc ] && . ~/.bashrc\nPS1='" + prompt + "'\"$PS1\"\n"
+		if os.WriteFile(file, []byte(text), 0o644) == nil {
+			return append(command, "--rcfile", file), environment
+		}
+	}
+	return command, append(environment, "PS1="+prompt+"# ")
+}
+
+// execInside replaces this process by a program in a node's namespace. Complete, where it is given,
+// completes the program's arguments and environment.
+func (a *app) execInside(id, node string, command []string,
+	complete func(info instance.Info, node string, command, environment []string) ([]string, []string)) error {
 	if err := a.sweepLabs(); err != nil {
 		return err
 	}
@@ -112,11 +133,18 @@ func (a *app) execInside(id, node string, command []string) error {
 		return err
 	}
 	environment := append(os.Environ(), "WEIR_LAB="+info.ID, "WEIR_NODE="+node)
-	// The thread that calls execve becomes the process, so its namespace is the program's. The
-	// mounts stay as they are: a fresh /sys would hide the bpf and cgroup file systems.
+	if complete != nil {
+		command, environment = complete(info, node, command, environment)
+	}
+	// The thread that calls execve becomes the process, so its namespace is the program's. Other
+	// mounts than /etc/hosts stay as they are: a fresh /sys would hide the bpf and cgroup file
+	// systems.
 	runtime.LockOSThread()
 	if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
 		return fault.Wrap(fmt.Errorf("enter %s: %w", name, err), fault.Permission, "run it as root (sudo)")
+	}
+	if err := netns.ReplaceHosts(topology.HostsFile(info.Dir, 0)); err != nil {
+		fmt.Fprintln(os.Stderr, "Note: hosts do not know each other by name:", err)
 	}
 	return fmt.Errorf("run %s in %s: %w", path, node, syscall.Exec(path, command, environment))
 }

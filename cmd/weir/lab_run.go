@@ -35,6 +35,7 @@ type labRunOptions struct {
 	junit       string
 	keepGoing   bool
 	share       bool
+	capture     int // octets of a frame; 0 captures nothing
 }
 
 func (o *labRunOptions) addFlags(command *cobra.Command) {
@@ -44,6 +45,8 @@ func (o *labRunOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")
+	flags.IntVar(&o.capture, "capture", 0, "keep packet traces of the links in the bundle, with so many octets of each frame")
+	flags.Lookup("capture").NoOptDefVal = "128"
 	flags.BoolVar(&o.share, "share", false, "measure even while another lab on this machine measures")
 }
 
@@ -125,6 +128,11 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 	if o.carrier != "auto" {
 		parameters["carrier"] = o.carrier
 	}
+	remove, err := o.captureInto(&options)
+	if err != nil {
+		return "", err
+	}
+	defer remove()
 	experiment := lab.Experiment{Scenario: s, Options: options, Command: a.args, Parameters: parameters}
 	measured, runErr := experiment.Measure(command.Context())
 	show.end()
@@ -147,6 +155,21 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 		return dir, errVerdict
 	}
 	return dir, nil
+}
+
+// captureInto makes a folder for packet traces, where they are kept until they are in the bundle.
+func (o labRunOptions) captureInto(options *labrun.Options) (remove func(), err error) {
+	if o.capture == 0 {
+		return func() {}, nil
+	}
+	if o.capture < 14 || o.capture > 65535 {
+		return nil, fault.New(fault.Usage, "write a number from 14, the Ethernet header, to 65535", "--capture %d octets of a frame", o.capture)
+	}
+	options.CaptureOctets = o.capture
+	if options.Capture, err = os.MkdirTemp("", "weir-capture-"); err != nil {
+		return nil, fmt.Errorf("make a folder for packet traces: %w", err)
+	}
+	return func() { _ = os.RemoveAll(options.Capture) }, nil
 }
 
 // labOptions chooses carrier and generator.

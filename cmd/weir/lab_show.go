@@ -148,8 +148,14 @@ func directionCells(d link.Direction) []string {
 	if d.Queue.Packets > 0 {
 		queue = append(queue, fmt.Sprintf("%d packets", d.Queue.Packets))
 	}
+	if d.Queue.Managed() {
+		queue = append(queue, string(d.Queue.Discipline))
+	}
 	if d.Queue.ECN > 0 {
 		queue = append(queue, "ECN above "+d.Queue.ECN.String())
+	}
+	if len(d.Schedule) > 0 {
+		rate += fmt.Sprintf(", %d steps in %s", len(d.Schedule), d.Cycle())
 	}
 	return []string{rate, delay, d.Loss.Words(), strings.Join(queue, ", ")}
 }
@@ -170,6 +176,9 @@ func trafficTable(cell *scenario.Cell) record.Table {
 
 func flowText(f traffic.Flow) string {
 	parts := []string{string(f.Kind)}
+	if f.IP() == 6 {
+		parts = append(parts, "IPv6")
+	}
 	if f.Congestion != "" {
 		parts = append(parts, f.Congestion)
 	}
@@ -181,6 +190,9 @@ func flowText(f traffic.Flow) string {
 	}
 	if f.Kind == traffic.Request {
 		parts = append(parts, fmt.Sprintf("%s for %s, %d at once", f.Response, f.Request, f.Concurrency))
+	}
+	if f.Command != nil {
+		parts = append(parts, f.Command.Run)
 	}
 	if f.Bytes > 0 {
 		parts = append(parts, f.Bytes.String())

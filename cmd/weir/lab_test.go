@@ -32,6 +32,11 @@ func TestLabMistakesAreExplained(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	mine := filepath.Join(t.TempDir(), "mine.yaml")
+	_, source, _ := labCommand(t, "show", "loss-quick", "--source")
+	if err := os.WriteFile(mine, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args []string
 		want string
@@ -39,9 +44,11 @@ func TestLabMistakesAreExplained(t *testing.T) {
 		{[]string{"run", "los-quick"}, `did you mean "loss-quick"?`},
 		{[]string{"run", "tiny", "--set", "loss"}, "--set loss gives no value"},
 		{[]string{"run", "loss-quick", "--set", "los=1%"}, `unknown parameter "los"`},
+		{[]string{"run", mine, "--set", "los=1%"}, "see the parameters with: weir lab show " + mine},
 		{[]string{"run", "tiny", "--repetitions", "0"}, "write a number from 1 to 1000"},
 		{[]string{"run", "loss-quick", "--set", "loss=101%"}, "write a share from 0 % to 100 %"},
 		{[]string{"run", "tiny", "--out", full}, "is not empty"},
+		{[]string{"run", "tiny", "--capture=5"}, "write a number from 14"},
 		{[]string{"run"}, "weir lab run --help"},
 		{[]string{"show", "nothing"}, "weir lab list"},
 		{[]string{"compare", full, full}, "is not a bundle"},

@@ -38,7 +38,7 @@ weir lab down. Of a sweep the first combination is built; --set chooses another.
 
 With --detach a process of its own keeps the lab.`,
 		Example: `  sudo weir lab up loss-study --set loss=1% --detach
-  sudo weir lab exec sender -- ping -c 3 10.0.0.2
+  sudo weir lab exec sender -- ping -c 3 receiver
   sudo weir lab down`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenario,

@@ -13,6 +13,7 @@ import (
 	"weir/internal/kernel/cgroup"
 	"weir/internal/prove/station"
 	"weir/lab/link/emulator"
+	"weir/limit/scoped"
 	"weir/tester/rfc2544/forwarder"
 )
 
@@ -33,5 +34,6 @@ func parts() child.Parts {
 		cgroup.SocketsPart: cgroup.ServeSockets,
 
 		forwarder.KeeperPart: forwarder.Keeper,
+		scoped.KeeperPart:    scoped.Keeper,
 	}
 }

@@ -148,7 +148,10 @@ func filesOf(command *cobra.Command) (all []entry) {
 func environmentOf(command *cobra.Command) []entry {
 	all := []entry{{"NO_COLOR", "If set, no colour is used, also on a terminal."}}
 	if !command.HasParent() || under(command, "lab") {
-		all = append(all, entry{"WEIR_RUN_DIR", "Folder to keep labs in, in place of /run/weir."})
+		all = append(all, entry{"WEIR_RUN_DIR", "Folder to keep labs and runs in, in place of /run/weir."})
+	}
+	if under(command, "prove") {
+		all = append(all, entry{tokenVariable, "The secret that both ends know, where no option gives one."})
 	}
 	if command.Name() == "shell" {
 		all = append(all, entry{"SHELL", "The shell that is started."})

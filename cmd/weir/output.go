@@ -26,7 +26,20 @@ func (a *app) json(v any) error {
 
 // table prints a table for people.
 func (a *app) table(t record.Table) error {
-	return texttable.Write(a.stdout, t.Title, t.Note, t.Columns, t.Rows)
+	return a.style().Write(a.stdout, t.Title, t.Note, t.Columns, t.Rows)
+}
+
+// style is that of standard output: as wide as its terminal, with colour where people want it.
+func (a *app) style() texttable.Style {
+	file, is := a.stdout.(*os.File)
+	if !is || !term.IsTerminal(int(file.Fd())) {
+		return texttable.Style{}
+	}
+	style := texttable.Style{Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+		style.Width = width
+	}
+	return style
 }
 
 // say prints a message that is not the result, unless --quiet.

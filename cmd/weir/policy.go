@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -45,8 +46,10 @@ name what the policy allows and probably does not mean. Without POLICY the file 
 	})
 }
 
+const applied = "Applied"
+
 func newApplyCommand(a *app) *cobra.Command {
-	command := a.takesPolicy("Applied", (*daemon.Engine).Apply, &cobra.Command{
+	command := a.takesPolicy(applied, (*daemon.Engine).Apply, &cobra.Command{
 		Use:   "apply [POLICY]",
 		Short: "Make the host do what a policy says",
 		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
@@ -62,7 +65,7 @@ nothing. Killed half-way, the next apply completes it. Without POLICY the file i
 		if err := apply(command, args); err != nil {
 			return err
 		}
-		return a.warnOfController(policyFile(args))
+		return errors.Join(a.warnOfController(policyFile(args)), a.warnOfUnkept())
 	}
 	return command
 }
@@ -80,6 +83,17 @@ func (a *app) warnOfController(file string) error {
 	}
 	a.warn(overrides(controller, file))
 	return nil
+}
+
+// warnOfUnkept says what stays in force only while a controller sees to it, and none does.
+func (a *app) warnOfUnkept() error {
+	engine, err := a.engine()
+	if err != nil {
+		return err
+	}
+	words, err := engine.Unkept()
+	a.warn(words)
+	return err
 }
 
 // overrides is the warning that a controller will take back what was done by hand.
@@ -134,11 +148,14 @@ func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) 
 // outcome prints what an apply has done or a plan would do.
 func (a *app) outcome(out daemon.PolicyResult, title string) error {
 	if out.Recovered {
-		a.say("an apply that was interrupted has been completed first")
+		a.say("an apply or a release that was interrupted has been completed first")
 	}
 	a.warn(out.Notes)
 	if a.format == "json" {
 		return a.json(out)
+	}
+	if title == applied && !out.Changed {
+		title = "In force already"
 	}
 	return a.table(outcomeTable(out, title))
 }
@@ -151,8 +168,9 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 	}
 	for _, step := range out.Steps {
 		action, treatment, mechanism := string(step.Action), step.Scope.Summary(), step.Mechanism
+		applies := step.Scope.Selector.String()
 		if step.Before != nil {
-			treatment = step.Before.Summary() + " → " + treatment
+			treatment, applies = change(step.Before.Summary(), treatment), change(step.Before.Selector.String(), applies)
 		}
 		if step.Rebound && step.Action == policy.Keep {
 			action = "rebind"
@@ -160,7 +178,7 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 		if text, waits := waiting[step.Scope.Name]; waits {
 			mechanism = text
 		}
-		table.Rows = append(table.Rows, []string{action, step.Scope.Name, step.Scope.Selector.String(), treatment, mechanism})
+		table.Rows = append(table.Rows, []string{action, step.Scope.Name, applies, treatment, mechanism})
 	}
 	for _, step := range out.Host {
 		treatment := step.Item.Treatment.Summary()
@@ -183,11 +201,19 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 	return table
 }
 
+// change shows what was and what will be, or the one where they are the same.
+func change(before, after string) string {
+	if before == after {
+		return after
+	}
+	return before + " → " + after
+}
+
 func newReleaseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "release",
-		Short:   "End all limits and restore what was there",
-		Long:    "End all limits: detach the programs, remove their pins and the state, and give open\nconnections back the pacing rates that their applications had set.",
+		Short:   "End what is in force and restore what was there",
+		Long:    "End what is in force: detach the programs, remove their pins and the state, and give open\nconnections back the pacing rates that their applications had set.",
 		Example: "  weir release",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -196,13 +222,14 @@ func newReleaseCommand(a *app) *cobra.Command {
 				return err
 			}
 			released, err := engine.Release()
+			if released {
+				a.say("what was in force has ended")
+			}
 			if err != nil {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
 			}
-			if released {
-				a.say("all limits have ended")
-			} else {
-				a.say("no limits were in force")
+			if !released {
+				a.say("nothing was in force")
 			}
 			return a.warnOfController("")
 		},

@@ -26,7 +26,11 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 	scope := func(name string) policy.Scope { return treated(name, "egress 1 Mbit/s") }
 	before, grown := scope("grows"), treated("grows", "egress 2 Mbit/s")
 	out := daemon.PolicyResult{Outcome: daemon.Outcome{Changed: true, Waiting: []daemon.Waiting{{Scope: "later", For: "there is no cgroup /later", Place: "p.yaml:4:5"}}}}
+	moved := scope("moves")
+	moved.Selector.Words = "cgroup /elsewhere"
+	was := scope("moves")
 	out.Steps = []daemon.Step{
+		{Step: policy.Step{Action: policy.Change, Scope: moved, Before: &was}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Change, Scope: grown, Before: &before}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Add, Scope: scope("later")}},
 		{Step: policy.Step{Action: policy.Keep, Scope: scope("back")}, Mechanism: "cgroup_skb", Rebound: true},
@@ -35,7 +39,8 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"change  grows  cgroup /grows  egress 1 Mbit/s → egress 2 Mbit/s  cgroup_skb",
+		"change  grows  cgroup /grows                      egress 1 Mbit/s → egress 2 Mbit/s  cgroup_skb",
+		"change  moves  cgroup /moves → cgroup /elsewhere  egress 1 Mbit/s  ",
 		"waits: there is no cgroup /later (p.yaml:4:5)",
 		"rebind  back ",
 		"takes effect when what it names appears",
@@ -43,6 +48,17 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the plan lacks %q:\n%s", want, stdout.String())
 		}
+	}
+}
+
+func TestAnApplyThatChangesNothingSaysThatItIsInForce(t *testing.T) {
+	var stdout strings.Builder
+	a := &app{stdout: &stdout, format: "text"}
+	if err := a.outcome(daemon.PolicyResult{}, applied); err != nil {
+		t.Fatal(err)
+	}
+	if text := stdout.String(); !strings.HasPrefix(text, "In force already\n") || !strings.Contains(text, "Nothing changes.") {
+		t.Error(text)
 	}
 }
 
@@ -89,7 +105,7 @@ func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
 	if err := a.outcome(daemon.PolicyResult{Outcome: out}, "Plan"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"run 'weir apply' or 'weir daemon'", "all of it is put in place again"} {
+	for _, want := range []string{"run 'weir apply' or 'weir daemon', or end it with 'weir release'", "all of it is put in place again"} {
 		if strings.Count(stdout.String(), want) != 1 {
 			t.Errorf("%q is not said once:\n%s", want, stdout.String())
 		}

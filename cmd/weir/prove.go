@@ -7,12 +7,14 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
+	"weir/internal/kernel/probe"
 	"weir/internal/prove"
 	"weir/internal/prove/station"
 	"weir/policy"
@@ -20,13 +22,18 @@ import (
 
 // proveOptions are the flags of weir prove.
 type proveOptions struct {
-	scope, peer, listen, token, congestion string
-	duration                               time.Duration
-	repetitions                            int
-	seed                                   uint64
-	dryRun                                 bool
-	out, junit                             string
+	scope, peer, listen, congestion string
+	token, tokenFile                string
+	duration, lengthen              time.Duration
+	repetitions                     int
+	seed                            uint64
+	dryRun                          bool
+	out, junit                      string
 }
+
+// longestProof is how long a measurement gets by itself, where its rate is so low that the default
+// says nothing of it.
+const longestProof = 10 * time.Second
 
 func newProveCommand(a *app) *cobra.Command {
 	o := proveOptions{duration: 2 * time.Second, repetitions: 5}
@@ -56,24 +63,28 @@ if something cannot be told.`,
   sudo weir prove --scope backups --duration 5s --out proof
   sudo weir prove --dry-run                what would be sent, and where
   weir prove --listen 192.0.2.9:5201       at the far end
-  sudo weir prove --peer 192.0.2.9:5201 --token SECRET`,
+  sudo weir prove --peer 192.0.2.9:5201 --token-file FILE`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(command *cobra.Command, args []string) error {
 			if o.listen != "" {
 				return a.proveListen(command, args, o)
+			}
+			if !command.Flags().Changed("duration") {
+				o.lengthen = longestProof
 			}
 			return a.prove(command.Context(), args, o)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.scope, "scope", "", "prove this scope alone")
-	flags.DurationVar(&o.duration, "duration", o.duration, "how long each measurement is")
+	flags.DurationVar(&o.duration, "duration", o.duration, "how long each measurement is; without it those of low rates are longer")
 	flags.IntVar(&o.repetitions, "repetitions", o.repetitions, "measurements of each check and path")
 	flags.StringVar(&o.congestion, "congestion", "", "congestion control of TCP (default: the host's, towards a peer of its own a loss-based one)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order")
 	flags.StringVar(&o.peer, "peer", "", "address and port of a 'weir prove --listen' elsewhere")
 	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
-	flags.StringVar(&o.token, "token", "", "secret that both ends know; --listen makes one where none is given, and prints it")
+	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be sent where, and send nothing")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
@@ -86,8 +97,17 @@ func (o proveOptions) check() error {
 		return fault.New(fault.Usage, "write --duration 2s", "--duration %s is outside 100ms to 10m", o.duration)
 	case o.repetitions < 1 || o.repetitions > 1000:
 		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
+	case o.token != "" && o.tokenFile != "":
+		return fault.New(fault.Usage, "give one of them", "--token and --token-file are two secrets")
 	case o.token != "" && o.peer == "" && o.listen == "":
 		return fault.New(fault.Usage, "give it with --peer or --listen", "--token alone")
+	case o.tokenFile != "" && o.peer == "" && o.listen == "":
+		return fault.New(fault.Usage, "give it with --peer or --listen", "--token-file alone")
+	}
+	if o.congestion != "" && o.listen == "" {
+		if err := probe.CongestionControl(o.congestion); err != nil {
+			return fault.New(fault.Usage, "name one that 'weir cc list' shows", "--congestion %s: %w", o.congestion, err)
+		}
 	}
 	if o.out != "" {
 		if err := checkOut(o.out); err != nil {
@@ -104,17 +124,26 @@ func (o proveOptions) check() error {
 func (a *app) proveListen(command *cobra.Command, args []string, o proveOptions) error {
 	for _, other := range []string{"peer", "scope", "dry-run", "out", "junit", "duration", "repetitions", "seed", "congestion"} {
 		if command.Flags().Changed(other) || len(args) > 0 {
-			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token SECRET]", "--listen is told nothing else: the other end says what is sent")
+			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token-file FILE]", "--listen is told nothing else: the other end says what is sent")
 		}
 	}
-	if o.token == "" {
-		o.token = rand.Text()
+	if o.token != "" && o.tokenFile != "" {
+		return o.check()
 	}
-	server, err := station.Listen(o.listen, o.token)
+	token, err := o.secret()
 	if err != nil {
 		return err
 	}
-	a.say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s --token %s", server.Addr(), server.Addr(), o.token)
+	made := ""
+	if token == "" {
+		token = rand.Text()
+		made = ", which holds " + token
+	}
+	server, err := station.Listen(o.listen, token)
+	if err != nil {
+		return err
+	}
+	a.say("peer at %s, TCP and UDP; at the other end: weir prove --peer %s --token-file FILE%s", server.Addr(), server.Addr(), made)
 	return server.Serve(command.Context())
 }
 
@@ -130,6 +159,9 @@ func (a *app) prove(ctx context.Context, args []string, o proveOptions) error {
 	if err := prove.Sweep(options.Engine.CgroupRoot); err != nil {
 		return err
 	}
+	if err := a.warnOfSkipped(options); err != nil {
+		return err
+	}
 	result, err := prove.Run(ctx, options)
 	if err != nil {
 		return stopped(ctx, err)
@@ -138,6 +170,22 @@ func (a *app) prove(ctx context.Context, args []string, o proveOptions) error {
 		return err
 	}
 	return proven(result)
+}
+
+// warnOfSkipped says before the first measurement what will not be told, each reason once.
+func (a *app) warnOfSkipped(options prove.Options) error {
+	tests, err := options.Plan(prove.IPv6())
+	if err != nil {
+		return err
+	}
+	var reasons []string
+	for _, t := range tests {
+		if text := fmt.Sprintf("scope %s cannot be told: %s", t.Scope.Name, t.Reason); t.Skip == prove.CannotSay && !slices.Contains(reasons, text) {
+			reasons = append(reasons, text)
+		}
+	}
+	a.warn(reasons)
+	return nil
 }
 
 // proveOptions checks flags, privilege, policy and peer.
@@ -153,12 +201,16 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 	if err != nil {
 		return options, err
 	}
-	options = prove.Options{Engine: engine, Scope: o.scope, Duration: o.duration, Repetitions: o.repetitions, Seed: o.seed,
+	options = prove.Options{Engine: engine, Scope: o.scope, Duration: o.duration, Lengthen: o.lengthen, Repetitions: o.repetitions, Seed: o.seed,
 		Congestion: o.congestion, Report: func(what string, left time.Duration) {
 			a.say("%s: all ends in about %s, at %s", what, left.Round(time.Second), time.Now().Add(left).Format(time.TimeOnly))
 		}}
+	token, err := o.secret()
+	if err != nil {
+		return options, err
+	}
 	if o.peer != "" {
-		if options.Peer, err = station.Resolve(ctx, o.peer, o.token); err != nil {
+		if options.Peer, err = station.Resolve(ctx, o.peer, token); err != nil {
 			return options, err
 		}
 	}

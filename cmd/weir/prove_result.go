@@ -37,9 +37,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	if a.format == "json" {
 		return a.json(proveResult{r, o.out})
 	}
-	// The tables hold the verdicts; what needs more words comes below them.
-	verdicts := b.Verdicts
-	b.Verdicts = nil
+	b.Verdicts = nil // they are in the tables; what needs more words comes below them
 	for _, row := range r.Rows {
 		if row.Reason != "" {
 			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s: %s: %s", row.Name(), row.Verdict, row.Reason))
@@ -48,12 +46,25 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	if err := a.printBundle(b, o.out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.stdout, "Result: "+inAll(verdicts))
+	_, err := fmt.Fprintln(a.stdout, "Result: "+inAll(r))
 	return err
 }
 
-// inAll counts the verdicts.
-func inAll(verdicts []record.Verdict) string {
+// inAll counts the verdicts: those of promises, and those of what goes around them.
+func inAll(r *prove.Result) string {
+	promises := counted((&prove.Result{Rows: r.Rows}).Bundle().Verdicts, "hold", "fail")
+	bypasses := counted((&prove.Result{Bypasses: r.Bypasses}).Bundle().Verdicts, "closed", "open")
+	if promises = "of promises " + promises; promises == "of promises " {
+		promises = "nothing was promised"
+	}
+	if bypasses != "" {
+		return promises + "; of bypasses " + bypasses
+	}
+	return promises
+}
+
+// counted counts verdicts, with the words for those that hold and those that do not.
+func counted(verdicts []record.Verdict, holds, fails string) string {
 	count := map[record.Outcome]int{}
 	for _, v := range verdicts {
 		count[v.Outcome]++
@@ -61,12 +72,9 @@ func inAll(verdicts []record.Verdict) string {
 	var parts []string
 	for _, outcome := range []record.Outcome{record.Holds, record.Fails, record.NotMeasured} {
 		if n := count[outcome]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, map[record.Outcome]string{record.Holds: "hold", record.Fails: "fail",
+			parts = append(parts, fmt.Sprintf("%d %s", n, map[record.Outcome]string{record.Holds: holds, record.Fails: fails,
 				record.NotMeasured: "cannot be told"}[outcome]))
 		}
-	}
-	if len(parts) == 0 {
-		return "nothing was promised"
 	}
 	return strings.Join(parts, ", ")
 }

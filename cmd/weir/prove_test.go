@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,10 +24,14 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 		{"--repetitions 0", "--repetitions 0"},
 		{"--duration 1h", "outside 100ms to 10m"},
 		{"--token x", "--token alone"},
+		{"--token-file x", "--token-file alone"},
+		{"--listen 127.0.0.1:0 --token x --token-file y", "two secrets"},
+		{"--listen 127.0.0.1:0 --token-file /dev/null", "is no regular file"},
 		{"--listen nowhere", `listen on "nowhere"`},
 		{"--listen 127.0.0.1:0 --scope a", "--listen is told nothing else"},
 		{"--listen 127.0.0.1:0 policy.yaml", "--listen is told nothing else"},
 		{"one.yaml two.yaml", `"two.yaml" is one argument too many`},
+		{"--congestion nope", "--congestion nope: "},
 	} {
 		status, _, stderr := call(t, append([]string{"prove"}, strings.Fields(test.args)...)...)
 		if status != fault.Usage || !strings.Contains(stderr, test.want) {
@@ -79,8 +85,17 @@ func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 			t.Errorf("outcomes %v, want %v", got, want)
 		}
 	}
-	if said := inAll(b.Verdicts); said != "1 hold, 2 fail, 1 cannot be told" {
-		t.Errorf("in all: %q", said)
+	for _, test := range []struct {
+		result prove.Result
+		want   string
+	}{
+		{r, "of promises 1 hold, 1 fail, 1 cannot be told; of bypasses 1 open"},
+		{prove.Result{Rows: []prove.Row{{Verdict: prove.CannotSay}}, Bypasses: []prove.Bypass{{State: prove.Covered}}}, "of promises 1 cannot be told; of bypasses 1 closed"},
+		{prove.Result{}, "nothing was promised"},
+	} {
+		if said := inAll(&test.result); said != test.want {
+			t.Errorf("in all: %q, want %q", said, test.want)
+		}
 	}
 }
 
@@ -99,5 +114,31 @@ func TestAPolicyIsInForceIfNothingOfItWouldChange(t *testing.T) {
 		if got := differs(plan); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A secret need not be on the command line, where every user of the host reads it, nor does a
+// process that is started inherit it.
+func TestATokenComesFromAFileOrTheEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for content, want := range map[string]string{"secret\n": "secret", "": "", "two\nlines\n": ""} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := proveOptions{listen: "x", tokenFile: file}.secret()
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+	}
+	t.Setenv(tokenVariable, "other")
+	if got, err := (proveOptions{token: "given", listen: "x"}).secret(); got != "given" || err != nil {
+		t.Errorf("with --token: %q, %v", got, err)
+	}
+	t.Setenv(tokenVariable, "other")
+	if got, err := (proveOptions{peer: "x"}).secret(); got != "other" || err != nil {
+		t.Errorf("by the environment: %q, %v", got, err)
+	}
+	if left, there := os.LookupEnv(tokenVariable); there {
+		t.Errorf("processes that are started inherit %q", left)
 	}
 }

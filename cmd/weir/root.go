@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -83,6 +87,9 @@ a data path frame by frame, and keep the evidence.`,
 // strict turns cobra's argument errors into faults, and a word that is no command into an error
 // instead of help.
 func strict(command *cobra.Command) {
+	if own, others, found := strings.Cut(command.Use, " -- "); found { // cobra would put flags behind the other command
+		command.Use, command.DisableFlagsInUseLine = own+" [flags] -- "+others, true
+	}
 	if check := command.Args; check != nil {
 		command.Args = func(c *cobra.Command, args []string) error {
 			if check(c, args) == nil {
@@ -155,8 +162,22 @@ func (a *app) report(err error) {
 	}
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	if try := fault.Advice(err); try != "" {
-		fmt.Fprintf(a.stderr, "Try:   %s\n", try)
+		program, _ := os.Executable()
+		fmt.Fprintf(a.stderr, "Try:   %s\n", installed(try, program))
 	}
+}
+
+var aDocument = regexp.MustCompile(`\bdocs/[a-z]+`)
+
+// installed names documents where they were installed with a program, if they were.
+func installed(try, program string) string {
+	docs := filepath.Join(filepath.Dir(program), "..", "share", "doc", "weir")
+	return aDocument.ReplaceAllStringFunc(try, func(name string) string {
+		if _, err := os.Stat(filepath.Join(docs, name)); err != nil {
+			return name
+		}
+		return filepath.Join(docs, name)
+	})
 }
 
 // errorDocument is what a command with --format json prints in place of its result.

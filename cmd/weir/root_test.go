@@ -17,6 +17,32 @@ import (
 	"weir/internal/fault"
 )
 
+func TestFlagsComeBeforeTheOtherCommand(t *testing.T) {
+	for _, args := range [][]string{{"run", "--help"}, {"lab", "exec", "--help"}} {
+		status, stdout, _ := call(t, args...)
+		if status != fault.OK || !strings.Contains(stdout, " [flags] -- COMMAND [ARGUMENT...]\n") {
+			t.Errorf("%v: status %d\n%s", args, status, stdout)
+		}
+	}
+}
+
+func TestAdviceNamesDocumentsWhereTheyWereInstalled(t *testing.T) {
+	prefix := t.TempDir()
+	formats := filepath.Join(prefix, "share", "doc", "weir", "docs", "formats")
+	if err := os.MkdirAll(formats, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const try = "correct the file; docs/formats/policy.md describes the format"
+	for program, want := range map[string]string{
+		filepath.Join(prefix, "bin", "weir"): "correct the file; " + formats + "/policy.md describes the format",
+		"/nowhere/bin/weir":                  try,
+	} {
+		if got := installed(try, program); got != want {
+			t.Errorf("beside %s: %q, want %q", program, got, want)
+		}
+	}
+}
+
 func TestMain(m *testing.M) {
 	all := parts()
 	all["toy-apply"] = toyApplyPart
@@ -47,8 +73,8 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
 		{"a missing argument", []string{"man"}, []string{"an argument is missing", "write: weir man DIRECTORY", "weir man --help"}},
 		{"too many arguments", []string{"plan", "a.yaml", "b.yaml"}, []string{`"b.yaml" is one argument too many`, "write: weir plan [POLICY]"}},
-		{"no time between looks", []string{"daemon", "--look", "0s", "p.yaml"}, []string{"--look 0s is no time", "write --look 5s"}},
-		{"a negative time between looks", []string{"daemon", "--look", "-5s", "p.yaml"}, []string{"--look -5s is no time", "write --look 5s"}},
+		{"no time between looks", []string{"daemon", "--look", "0s", "p.yaml"}, []string{"--look 0s is outside 100ms to 1h", "write --look 5s"}},
+		{"a negative time between looks", []string{"daemon", "--look", "-5s", "p.yaml"}, []string{"--look -5s is outside 100ms to 1h", "write --look 5s"}},
 		{"an argument where there is none", []string{"status", "p.yaml"}, []string{`"p.yaml" is one argument too many`, "write: weir status"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,31 +24,56 @@ var runFlags = [...]string{limit.Egress: "limit", limit.Ingress: "ingress"}
 type runOptions struct {
 	rates   [len(limit.Directions)]string
 	shadow  bool
+	class   string
 	summary string
+	user    string
+	pid     int
 }
 
 func newRunCommand(a *app) *cobra.Command {
 	var options runOptions
 	command := &cobra.Command{
-		Use:   "run --limit RATE -- COMMAND [ARGUMENT...]",
-		Short: "Run one command under a bandwidth limit, without any file",
+		Use:   "run {--limit RATE | --class CLASS} -- COMMAND [ARGUMENT...]",
+		Short: "Run one command under a bandwidth limit or in a class of service, without any file",
 		Long: `Run one command, and everything it starts, under a bandwidth limit that eBPF
 enforces without a queue: TCP is paced below the rate, ECN-capable packets are
 marked, others make their sender slow down, and only what is left is dropped.
 
-With --format json what was counted is printed on standard error, as standard
-output is the command's. The exit status is the command's own. Loopback traffic is not limited. The
-limit ends with this process.`,
+With --class lbe (less than best effort) it takes what others leave: its packets
+are marked with DSCP 1 (RFC 8622), which routers that know classes hold back, and
+its new TCP connections have the congestion control scavenger, which gives way
+without any router's help. Another class only marks. Marked is what leaves by the
+devices that this network namespace has now.
+
+--pid takes the place of a command: a process that runs already, and what descends
+from it. With --format json what was counted is printed on standard error, as
+standard output is the command's. The exit status is the command's own. Loopback
+traffic is not limited. Limit and class end with this process.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
-  weir run --limit 1Gbit --shadow -- ./job     only count what would be done`,
-		Args: cobra.MinimumNArgs(1),
+  weir run --class lbe -- rsync -a /data backup:/data
+  weir run --limit 1Gbit --shadow -- ./job     only count what would be done
+  weir run --limit 50Mbit --user backup -- restic backup /home
+  weir run --limit 5Mbit --pid 4711            until Ctrl-C
+  weir status                                  shows the commands under limits`,
+		Args: func(command *cobra.Command, args []string) error {
+			if (len(args) == 0) == (options.pid == 0) {
+				return fault.New(fault.Usage, "as in: weir run --limit 100Mbit -- rsync -a /data backup:/data", "give either a command or --pid")
+			}
+			if options.pid != 0 && options.user != "" {
+				return fault.New(fault.Usage, "leave one of them out", "--user is for a command, and --pid for a process that runs already")
+			}
+			return nil
+		},
 		RunE: func(command *cobra.Command, args []string) error { return a.runLimited(command, args, options) },
 	}
 	command.Flags().StringVar(&options.rates[limit.Egress], runFlags[limit.Egress], "", "what the command may send, as in 100Mbit")
 	command.Flags().StringVar(&options.rates[limit.Ingress], runFlags[limit.Ingress], "", "what it may receive: marks where ECN allows it, drops otherwise")
+	command.Flags().StringVar(&options.class, "class", "", "class of service of what it sends: lbe, best-effort, premium, network-control, a DSCP's name or its number")
 	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
 	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
+	command.Flags().StringVar(&options.user, "user", "", "run the command as this user, a name or a number")
+	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this id and what descends from it, in place of a command")
 	command.Flags().SetInterspersed(false)
 	return command
 }
@@ -63,20 +89,29 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 			limits[limit.Direction(of)] = l
 		}
 	}
-	if len(limits) == 0 {
-		return fault.New(fault.Usage, "give --limit, --ingress or both, as in --limit 100Mbit", "no limit is given")
+	treatments, err := a.classFlag(options.class)
+	if err != nil {
+		return err
+	}
+	if len(limits) == 0 && len(treatments) == 0 {
+		return fault.New(fault.Usage, "give --limit, --ingress or --class, as in --limit 100Mbit", "neither a limit nor a class is given")
+	}
+	if len(limits) == 0 && options.shadow {
+		return fault.New(fault.Usage, "leave it out, or give --limit too", "--shadow is for limits")
 	}
 	if options.summary != "" {
 		if err := checkFile("--summary", options.summary); err != nil {
 			return err
 		}
 	}
-	outcome, err := scoped.Run(command.Context(), scoped.Command{
-		Args: args, Limits: limits,
-		Waiting: func(n int) {
-			a.say("%s has ended; %d processes that it started have not, and stay limited", args[0], n)
-		},
-	})
+	work := scoped.Command{Args: args, PID: options.pid, Limits: limits, Treatments: treatments, Say: func(what string) { a.say("%s", what) }}
+	if options.user != "" {
+		var err error
+		if work.User, err = findUser(options.user); err != nil {
+			return err
+		}
+	}
+	outcome, err := scoped.Run(command.Context(), work)
 	if err != nil {
 		return err
 	}
@@ -87,6 +122,18 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 		return &exitStatus{outcome.Status}
 	}
 	return nil
+}
+
+// findUser finds a user by name or number.
+func findUser(text string) (*user.User, error) {
+	found, err := user.Lookup(text)
+	if err != nil {
+		found, err = user.LookupId(text)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Usage, "give the name of a user of this host, or its number", "--user: there is no user %q", text)
+	}
+	return found, nil
 }
 
 // limitFlag reads one of the two rates; nil means that it is not given.

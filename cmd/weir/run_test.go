@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"weir/internal/fault"
+	"weir/internal/units"
 	"weir/limit"
 	"weir/limit/scoped"
 )
@@ -21,6 +25,30 @@ func TestTheSummaryOfARun(t *testing.T) {
 		a.stdout, a.stderr = &stdout, &stderr
 		if err := a.summarize(outcome, true, ""); err != nil || !strings.Contains(stderr.String(), want) || stdout.Len() != 0 {
 			t.Errorf("%v; printed %q and %q, want %q", err, stdout.String(), stderr.String(), want)
+		}
+	}
+}
+
+// A command under a limit is no policy, and is shown all the same.
+func TestStatusShowsRuns(t *testing.T) {
+	counted := limit.Counters{}
+	counted.Bytes, counted.Marked = 1000, 7
+	one := scoped.Running{PID: 4711, Command: []string{"rsync", "-a"}, Limits: map[limit.Direction]units.BitRate{limit.Egress: 1e6, limit.Ingress: 2e6},
+		Counted: map[limit.Direction]*limit.Counters{limit.Egress: &counted}}
+	want := [][]string{
+		{"rsync -a", "4711", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "enforced"},
+		{"rsync -a", "4711", "ingress", "2 Mbit/s", "", "", "", "", "enforced"},
+	}
+	if diff := cmp.Diff(want, runsTable([]scoped.Running{one}).Rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARunIsOfACommandOrAProcess(t *testing.T) {
+	for _, args := range [][]string{{"run", "--limit", "1Mbit"}, {"run", "--limit", "1Mbit", "--pid", "1", "true"}, {"run", "--limit", "1Mbit", "--pid", "1", "--user", "root"}} {
+		var stdout, stderr strings.Builder
+		if status := run(t.Context(), args, &stdout, &stderr); status != fault.Usage {
+			t.Errorf("%v: status %d, %s", args, status, stderr.String())
 		}
 	}
 }

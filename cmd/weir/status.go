@@ -14,6 +14,8 @@ import (
 	"weir/internal/kernel/sockdiag"
 	"weir/internal/room"
 	"weir/internal/units"
+	"weir/limit"
+	"weir/limit/scoped"
 	"weir/record"
 )
 
@@ -35,24 +37,69 @@ func newStatusCommand(a *app) *cobra.Command {
 			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
 				return err
 			}
-			if a.format == "json" {
-				return a.json(status)
+			runs, err := scoped.List()
+			if err != nil {
+				return err
 			}
-			return a.statusTables(status)
+			if a.format == "json" {
+				return a.json(statusDocument{status, runs})
+			}
+			if err := a.statusTables(status); err != nil || len(runs) == 0 {
+				return err
+			}
+			fmt.Fprintln(a.stdout)
+			return a.table(runsTable(runs))
 		},
 	}
 }
 
+// statusDocument is what is in force, and beside it the commands that have a limit of their own.
+type statusDocument struct {
+	daemon.Status
+	Runs []scoped.Running `json:"runs,omitempty"`
+}
+
+// runsTable shows the commands under 'weir run'.
+func runsTable(runs []scoped.Running) record.Table {
+	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
+	for _, r := range runs {
+		state := "enforced"
+		if r.Shadow {
+			state = "shadow"
+		}
+		for _, d := range limit.Directions {
+			rate, limited := r.Limits[d]
+			if !limited {
+				continue
+			}
+			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), d.String(), rate.String(), "", "", "", "", state}
+			if c := r.Counted[d]; c != nil {
+				row[4], row[5], row[6], row[7] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Refused)
+			}
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	return table
+}
+
 // notAttached says what to do where what is in force is not, or only in part.
-const notAttached = "What is in force is not attached, or only in part: run 'weir apply' or 'weir daemon'."
+const notAttached = "What is in force is not attached, or only in part: run 'weir apply' or 'weir daemon', or end it with 'weir release'."
+
+// inForceOf says what is in force where there is no scope and nothing of the host.
+func inForceOf(status daemon.Status) string {
+	if status.Lost {
+		return "Limits or other treatments are in force, but the policy that they came from is lost: its state has gone. 'weir release' ends them."
+	}
+	return nothingInForce
+}
 
 func (a *app) statusTables(status daemon.Status) error {
 	notes := controllerNote(status.Controller)
 	if status.Interrupted {
-		notes = append(notes, "An apply or a release was interrupted; the next one completes it.")
+		notes = append(notes, "An apply or a release was interrupted; the next 'weir apply', 'weir daemon' or 'weir release' completes it.")
 	}
 	if len(status.Scopes)+len(status.Rooms) == 0 {
-		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{"No policy is in force."}, notes...), "\n"))
+		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{inForceOf(status)}, notes...), "\n"))
 		return err
 	}
 	if !status.Enforced {

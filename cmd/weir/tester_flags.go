@@ -79,12 +79,17 @@ func (f *testerFlags) specification(args []string, here side) (*spec.Spec, error
 		return spec.Read(args[0])
 	case here.sends && f.from == "":
 		return nil, fault.New(fault.Usage, "give a specification file, or --from", "nothing says which device to send from")
+	case here.sends && !here.receives && f.destination == "" && f.destinationMAC == "":
+		return nil, fault.New(fault.Usage, "give --destination, the address of the receiving device, or --destination-mac, its MAC: then any address will do",
+			"nothing says where to send: the receiver is elsewhere")
 	case here.receives && f.to == "":
 		return nil, fault.New(fault.Usage, "give a specification file, or --to", "nothing says which device to receive on")
 	case here.receives && !here.sends && (f.streams < 1 || f.streams > tester.MaxStreams):
 		return nil, fault.New(fault.Usage, fmt.Sprintf("use 1 to %d", tester.MaxStreams), "--streams %d", f.streams)
 	}
-	return spec.Parse("flags", []byte(f.text(here)))
+	text := f.text(here)
+	s, err := spec.Parse("flags", []byte(text))
+	return s, ofFlags(err, text)
 }
 
 // text is the flags as a specification. An end that is not here is a port with a name alone.

@@ -123,5 +123,8 @@ func judged(account session.Account, verdicts []record.Verdict) error {
 	if account.Stopped {
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
 	}
-	return unmeasured
+	if unmeasured != nil {
+		return unmeasured
+	}
+	return account.Short()
 }

@@ -27,7 +27,8 @@ specification is a YAML file (docs/formats/tester.md); without one, flags
 describe a single stream.
 
 The exit status is 0 if every expectation holds, 1 if one does not or a stream
-never arrived, and 3 if an expectation could not be measured.`,
+never arrived, and 3 if an expectation could not be measured or this machine could
+not send what was asked for.`,
 		Example: `  sudo weir tester run spec.yaml --out results/today
   sudo weir tester run --from left:tg0 --to right:tg1 --rate 100Mbit --size imix --duration 5s
   sudo weir tester run spec.yaml --capture errors.pcapng --format json`,
@@ -94,7 +95,8 @@ func newTesterReceiveCommand(a *app) *cobra.Command {
 		Example: `  sudo weir tester receive spec.yaml --listen 15s --format json > receiver.json
   sudo weir tester receive --to right:tg1 --streams 4
   sudo weir tester receive spec.yaml --clock synchronised`,
-		Long: `Judge the frames that another process sends, until interrupted.
+		Long: `Judge the frames that another process sends, until interrupted. It says when it is
+ready for them.
 
 It takes the device's XDP place while it runs and drops the test frames after
 counting them; all other traffic passes. Delays are one-way delays only if the
@@ -151,6 +153,9 @@ func (a *app) test(ctx context.Context, s *spec.Spec, o testerOptions, here side
 	defer func() { err = errors.Join(err, metrics.close()) }()
 	live := newTesterLive(a)
 	config.IKnow, config.Listen, config.Capture = o.iKnow, listen, o.captured(s)
+	if !here.sends {
+		config.Ready = func() { a.say("ready: frames that arrive from now on are counted") }
+	}
 	config.Progress = func(account session.Account) {
 		live.show(account)
 		metrics.show(account)

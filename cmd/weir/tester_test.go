@@ -122,10 +122,18 @@ func TestTesterRunMeasuresJudgesAndKeepsEvidence(t *testing.T) {
 	}
 }
 
+func TestTesterRefusesProcessorsThatThereAreNot(t *testing.T) {
+	p := newPath(t)
+	status, _, stderr := call(t, "tester", "run", "--from", p.left, "--to", p.right, "--cpus", "1000", "--frames", "1")
+	if status != fault.Usage || !strings.Contains(stderr, "processors [1000]") || !strings.Contains(stderr, "Try:   use some of [") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 func TestTesterTwoProcessesJoinTheirAccounts(t *testing.T) {
 	p := newPath(t)
 	dir := t.TempDir()
-	receiver := start(t, "tester", "receive", p.spec, "--listen", "60s", "--format", "json", "--quiet")
+	receiver := start(t, "tester", "receive", p.spec, "--listen", "60s", "--format", "json")
 	testutil.Eventually(t, 20*time.Second, "the receiver's analyzer", func() bool {
 		d, err := p.r.Device("tg1")
 		return err == nil && d.XDP != 0
@@ -139,6 +147,9 @@ func TestTesterTwoProcessesJoinTheirAccounts(t *testing.T) {
 	}
 	_ = receiver.Wait() // status 1: it was interrupted before its time
 	received := receiver.Stdout.(*strings.Builder).String()
+	if said := receiver.Stderr.(*strings.Builder).String(); !strings.HasPrefix(said, "ready: ") {
+		t.Errorf("the receiver does not say first that it is ready: %s", said)
+	}
 	for name, text := range map[string]string{"sender.json": sent, "receiver.json": received} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -235,10 +246,15 @@ func TestTesterWrongUsage(t *testing.T) {
 	}{
 		{[]string{"tester", "run"}, "nothing says which device to send from"},
 		{[]string{"tester", "run", "nowhere.yaml"}, "nowhere.yaml"},
-		{[]string{"tester", "send", "--from", "tg0", "--rate", "fast"}, `rate "fast" is not understood`},
-		{[]string{"tester", "send", "--from", "tg0", "--size", "60"}, "too short"},
+		{[]string{"tester", "send", "--from", "tg0"}, "nothing says where to send"},
+		{[]string{"tester", "send", "--from", "tg0", "--destination", "198.18.0.2", "--rate", "fast"}, `Error: --rate: rate "fast" is not understood`},
+		{[]string{"tester", "send", "--from", "tg0", "--destination-mac", "02:00:00:00:00:01", "--size", "60"}, "Error: --size: frames of 60 octets are too short"},
+		{[]string{"tester", "run", "--from", "a", "--to", "b", "--rate", "10%"}, "Error: --rate: rate of the line needs --speed\nTry:   add --speed, such as --speed 10Gbit"},
+		{[]string{"tester", "run", "--from", "a", "--to", "b", "--destination", "1.2.3"}, `Error: --destination: "1.2.3" is not an IP address` + "\nTry:   --help describes"},
+		{[]string{"tester", "run", "--from", "a", "--to", "b", "--vlan", "9999"}, "Error: --vlan: VLAN 9999"},
+		{[]string{"tester", "run", "--from", "lo", "--to", "lo", "--policy", "x"}, `Error: --policy: "x" is not one of`},
 		{[]string{"tester", "run", "--from", "a", "--to", "b", "--metrics", "0.0.0.0:9465"}, "no loopback address"},
-		{[]string{"tester", "send", "--from", "tg0", "--rate", "1000Gpps"}, "1000Gpps"},
+		{[]string{"tester", "send", "--from", "tg0", "--destination", "198.18.0.2", "--rate", "1000Gpps"}, "1000Gpps"},
 		{[]string{"tester", "receive", "--to", "tg0", "--streams", "0"}, "--streams 0"},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--tests", "speed"}, ""},
 		{[]string{"tester", "rfc2544", "--from", "a", "--to", "b", "--sizes", "small"}, `"small" is not a number`},
@@ -261,7 +277,7 @@ func start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestAsCommand$")
 	command.Env = append(os.Environ(), commandVariable+"="+strings.Join(args, "\n"))
-	command.Stdout, command.Stderr = &strings.Builder{}, os.Stderr
+	command.Stdout, command.Stderr = &strings.Builder{}, &strings.Builder{}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/fault"
-	"weir/internal/texttable"
 )
 
 // topSource reads what is in force, and when it was read.
@@ -83,7 +82,7 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 		return a.json(topDocument{Format: "weir-top/2", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Rooms: all})
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.stdout, nothingInForce)
+		_, err := fmt.Fprintln(a.stdout, inForceOf(after))
 		return err
 	}
 	for i, r := range all {
@@ -98,7 +97,7 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		if err := texttable.Write(a.stdout, title, strings.Join(r.status.Notes, "\n"), topHeader(r.status), cells); err != nil {
+		if err := a.style().Write(a.stdout, title, strings.Join(r.status.Notes, "\n"), topHeader(r.status), cells); err != nil {
 			return err
 		}
 	}

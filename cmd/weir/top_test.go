@@ -166,6 +166,13 @@ func TestLiveViewFitsTheScreen(t *testing.T) {
 	}
 }
 
+// A serial line says that it has 0 rows and columns.
+func TestLiveViewOnATerminalThatDoesNotSayItsSize(t *testing.T) {
+	if screen := live(t, 0, 0, busy(0, 0))[0]; !strings.Contains(screen, "busy") || !strings.Contains(screen, "slow") {
+		t.Errorf("on 0 lines: %q", screen)
+	}
+}
+
 func TestLiveViewEndsWithAnErrorOrItsContext(t *testing.T) {
 	broken := errors.New("broken")
 	view := &topView{out: new(bytes.Buffer), source: func() (daemon.Status, time.Time, error) { return daemon.Status{}, time.Time{}, broken }}
@@ -200,6 +207,7 @@ func TestDaemonAndTopRefuseWhatTheyCannotDo(t *testing.T) {
 		want string
 	}{
 		{[]string{"daemon", "a.yaml", "b.yaml"}, `"b.yaml" is one argument too many`},
+		{[]string{"daemon", "--look", "1ns"}, "--look 1ns is outside 100ms to 1h"},
 		{[]string{"top", "--interval", "1ms"}, "--interval 1ms is outside"},
 	} {
 		status, _, stderr := call(t, test.args...)

@@ -62,9 +62,12 @@ func (v *topView) draw() error {
 	all := topRooms(v.before, status, read.Sub(v.read))
 	v.before, v.read = status, read
 	width, height := v.size()
+	if width < 1 || height < 1 { // a serial line or a container's terminal does not say
+		width, height = 80, 24
+	}
 	lines := v.head(status, read)
 	if len(all) == 0 {
-		lines = append(lines, nothingInForce)
+		lines = append(lines, inForceOf(status))
 	}
 	for i, r := range all {
 		if i > 0 {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -333,5 +334,37 @@ func TestHistogramIsCumulativeInSeconds(t *testing.T) {
 	}
 	if most := 5*2e-6 + 2*4e-6 + 0.002048 + 4294.967296; sum <= 0 || sum > most {
 		t.Errorf("sum %g is above %g", sum, most)
+	}
+}
+
+// What cannot be served is said before anything is applied, with what to do.
+func TestAddressesThatCannotBeServedAreRefusedAtTheStart(t *testing.T) {
+	taken, err := listenLoopback("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, test := range []struct {
+		name    string
+		service *Service
+		status  fault.Status
+		try     string
+	}{
+		{"a port in use", &Service{Metrics: taken.Addr().String()}, fault.Failed, "name another port"},
+		{"a port that is none", &Service{Metrics: "127.0.0.1:99999"}, fault.Usage, "write --listen"},
+		{"a path that is too long", &Service{Socket: filepath.Join(t.TempDir(), strings.Repeat("x", 100))}, fault.Usage, "name a shorter path"},
+		{"a folder for a text file", &Service{Textfile: t.TempDir()}, fault.Usage, "name a file in a folder"},
+		{"a text file in no folder", &Service{Textfile: "/nowhere/weir.prom"}, fault.Usage, "name a file in a folder"},
+	} {
+		s := test.service
+		s.Engine, s.Log = setup(t), slog.New(slog.DiscardHandler)
+		all, err := s.listen()
+		_ = closeAll(all)
+		if fault.Of(err) != test.status || !strings.Contains(fault.Advice(err), test.try) {
+			t.Errorf("%s: %v, status %d, try %q", test.name, err, fault.Of(err), fault.Advice(err))
+		}
+		if other := s.writeMetrics(); test.service.Textfile != "" && other.Error() != s.writeMetrics().Error() {
+			t.Errorf("%s: each time it is another error: %v", test.name, other)
+		}
 	}
 }

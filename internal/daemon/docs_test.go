@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,6 +31,35 @@ func TestExamplesOfTheReferenceAreValid(t *testing.T) {
 		if err != nil || len(p.Warnings) > 0 {
 			t.Errorf("%v\n%s", err, block[1])
 		}
+	}
+}
+
+// TestExamplesOfTheRoomsAreValid tries the policies that READMEs and guides begin with.
+func TestExamplesOfTheRoomsAreValid(t *testing.T) {
+	tried := 0
+	for _, pattern := range []string{"README.md", "*/README.md", "*/*/README.md", "docs/guides/*.md"} {
+		pages, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range regexp.MustCompile("(?s)```yaml\n(version: 1\n.*?)```").FindAllStringSubmatch(string(text), -1) {
+				if !strings.Contains(block[1], "\nscopes:") {
+					continue // a scenario of the lab
+				}
+				tried++
+				if _, err := language.Parse(page, []byte(block[1])); err != nil {
+					t.Errorf("%v\n%s", err, block[1])
+				}
+			}
+		}
+	}
+	if tried < 5 {
+		t.Errorf("%d examples were found", tried)
 	}
 }
 

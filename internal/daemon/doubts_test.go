@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/internal/fault"
 	"weir/policy"
 )
 
@@ -20,6 +21,19 @@ func parse(t *testing.T, text string) *policy.Policy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// What a selector leads to on this host is no mistake of the file, and told with its place as well.
+func TestASelectorOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
+	e := setup(t)
+	p := parse(t, "version: 1\nscopes:\n  file: {cgroup: /cgroup.procs, egress: 1Mbit}\n")
+	for name, do := range map[string]func(*policy.Policy) (Outcome, error){"plan": e.Plan, "apply": e.Apply} {
+		_, err := e.Take(p, do)
+		want := "p.yaml:3:18: scopes.file: cgroup: " + filepath.Join(e.CgroupRoot, "cgroup.procs") + " is a file, and no cgroup"
+		if fault.Of(err) != fault.Usage || err.Error() != want || fault.Advice(err) == "" {
+			t.Errorf("%s: %v, status %d, want the usage error %q", name, err, fault.Of(err), want)
+		}
+	}
 }
 
 // A plan says what is doubtful on this host alone: a unit that is a cgroup of another scope, and a
@@ -45,6 +59,7 @@ scopes:
 		t.Fatal(err)
 	}
 	want := []string{
+		"p.yaml:8:23: scope device limits what sockets of this host send and receive over llo: what it forwards or bridges there is not limited",
 		"p.yaml:4:16: scope unit: unit backup.service is what scope path, at p.yaml:3:18, stands for too, and only the later one counts: keep one of the two",
 		`p.yaml:5:16: scope typo: unit bakcup.service has no cgroup: it does not run (did you mean "backup.service"?): it waits until there is one`,
 		"p.yaml:6:19: scope below: there is no cgroup " + e.CgroupRoot + `/backup.servic/child (did you mean "/backup.service/child"?): it waits until there is one`,

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/storage"
 	"weir/internal/room"
 	"weir/internal/selector"
+	"weir/internal/systemd"
 	"weir/policy"
 )
 
@@ -29,6 +32,8 @@ type Engine struct {
 	// Sockets calls a function for every network namespace whose open sockets are to be adopted and
 	// set free.
 	Sockets func(func(*netns.Namespace) error) error
+	// Manager says where units are; nil where no service manager runs the host.
+	Manager selector.Manager
 }
 
 // New returns the engine of this host, for some rooms and their language.
@@ -37,18 +42,27 @@ func New(rooms []room.Room, language *policy.Language) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{Rooms: rooms, Language: language, StateDir: "/run/weir/policy", PinDir: "/sys/fs/bpf/weir", CgroupRoot: root, Sockets: everywhere}, nil
+	e := &Engine{Rooms: rooms, Language: language, StateDir: "/run/weir/policy", PinDir: "/sys/fs/bpf/weir", CgroupRoot: root, Sockets: everywhere}
+	if manager := systemd.Booted(); manager != nil {
+		e.Manager = manager
+	}
+	return e, nil
 }
 
 // host is where a room's data plane lives.
 func (e *Engine) host(r room.Room) room.Host {
-	return room.Host{Pins: filepath.Join(e.PinDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets}
+	return room.Host{Pins: filepath.Join(e.PinDir, r.Name()), Devices: e.DevicePins(), Files: filepath.Join(e.StateDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets}
 }
+
+// DevicePins is the folder of what rooms attach to devices.
+func (e *Engine) DevicePins() string { return filepath.Join(e.PinDir, "devices") }
 
 func (e *Engine) plane(r room.Room) room.Plane { return r.Plane(e.host(r)) }
 
 // look sees this host for one resync.
-func (e *Engine) look() *selector.Host { return &selector.Host{CgroupRoot: e.CgroupRoot} }
+func (e *Engine) look() *selector.Host {
+	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
+}
 
 // Plan says what Apply would do. It changes nothing and does not complete an interrupted apply.
 func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
@@ -60,12 +74,24 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// What this host cannot do is a mistake already; what an apply lacks beside that, rights for
-	// one, is for it to say.
-	if err := e.ready(next); len(refusals(err)) > 0 {
+	// What this host cannot do is a mistake already; what an apply lacks beside that may be there
+	// when it comes.
+	refused := e.ready(next)
+	if len(refusals(refused)) > 0 {
+		return Outcome{}, refused
+	}
+	out, err := e.outcome(have, next)
+	if err != nil {
 		return Outcome{}, err
 	}
-	return e.outcome(have, next)
+	if text := obstacle(refused); text != "" {
+		out.Notes = append(out.Notes, text)
+	}
+	lost, err := e.lost(have)
+	if lost {
+		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+	}
+	return out, err
 }
 
 // next numbers and binds the wanted scopes; a scope that stays keeps its number.
@@ -73,7 +99,7 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	if len(scopes) > room.MaxScopes {
 		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes, and there is room for %d", len(scopes), room.MaxScopes)
 	}
-	numbers, used := map[string]int{}, map[int]bool{}
+	numbers, used, before := map[string]int{}, map[int]bool{}, have.byName()
 	for _, h := range have.Scopes {
 		numbers[h.Name], used[h.Index] = h.Index, true
 	}
@@ -83,7 +109,10 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
 		if err != nil {
-			return nil, err
+			return nil, &room.Refusal{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
+		}
+		if was := before[scope.Name]; bound.Path == "" && was.Selector == scope.Selector {
+			bound.Path = was.Bound.Path // a unit that does not run comes back where it was
 		}
 		index, known := numbers[scope.Name]
 		if !known {
@@ -152,6 +181,10 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 	if err := s.write(journal, next); err != nil {
 		return Outcome{}, err
 	}
+	lost, err := e.endLost(have)
+	if err != nil {
+		return Outcome{}, err
+	}
 	notes, undone, err := e.enforce(have, next)
 	if err != nil {
 		if undone {
@@ -159,13 +192,16 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 		}
 		return Outcome{}, err
 	}
+	if lost {
+		notes = append(notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+	}
 	out.Notes = notes
 	return out, s.commit()
 }
 
 // ready refuses what this host cannot do before anything changes.
 func (e *Engine) ready(next *state) error {
-	if err := safePins(e.PinDir); err != nil {
+	if err := bpffs.Safe(e.PinDir); err != nil {
 		return err
 	}
 	var all []error
@@ -193,6 +229,11 @@ func (e *Engine) inPlace(have *state) (bool, error) {
 
 // recover completes an apply or a release that was interrupted and returns the state in force.
 func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
+	if bpffs.Safe(e.PinDir) == nil { // else nothing is pinned there
+		if err := bpffs.Clean(e.PinDir); err != nil {
+			return nil, false, err
+		}
+	}
 	if have, err = s.read(current); err != nil {
 		return nil, false, err
 	}
@@ -239,41 +280,51 @@ func (e *Engine) enforceRoom(r room.Room, have, next room.State) (notes []string
 	case !next.Empty():
 		return plane.Apply(have, next)
 	case !have.Empty():
-		_, err = plane.Release()
+		if _, err = plane.Release(); errors.Is(err, room.ErrElsewhere) {
+			err = nil // it is in nobody's way who leads
+		}
 	}
 	return nil, err
 }
 
 // Release ends everything that is in force and removes every trace: attachments, pins, state. It
-// says whether there was any. Killed half-way, whoever comes next completes it.
+// says whether there was any. Killed half-way, whoever comes next completes it, unless no journal
+// could be written: then it is for a second release.
 func (e *Engine) Release() (released bool, err error) {
-	s, err := e.openStore()
+	s, err := e.openToEnd()
 	if err != nil {
 		return false, err
 	}
 	defer s.close()
-	if err := s.write(journal, &state{Format: formatState, Release: true}); err != nil {
+	if err := s.write(journal, &state{Format: formatState, Release: true}); err != nil && !storage.Unwritable(err) {
 		return false, err
 	}
 	return e.end(s)
 }
 
-// end releases all rooms, the last first, and forgets the state.
+// end releases all rooms, the last first, and forgets the state. An error with released is of the
+// state alone, or of what is somebody else's.
 func (e *Engine) end(s *store) (released bool, err error) {
-	for _, r := range slices.Backward(e.Rooms) {
-		ended, err := e.plane(r).Release()
-		if err != nil {
-			return false, err
-		}
-		released = released || ended
-	}
-	if err := errors.Join(s.remove(current), s.remove(journal)); err != nil {
+	released, err = e.endRooms()
+	if err != nil && !errors.Is(err, room.ErrElsewhere) {
 		return false, err
 	}
-	if err := forgetController(e.StateDir); err != nil {
-		return false, err
+	if forgotten := errors.Join(s.remove(current), s.remove(journal), forgetController(e.StateDir)); forgotten != nil {
+		return released, fault.Wrap(fmt.Errorf("nothing is in force any more, but what is written of it stays: %w", forgotten), fault.Of(forgotten), fault.Advice(forgotten))
 	}
 	// The parent folder goes too if nobody else has pins in it.
 	_ = os.Remove(e.PinDir)
-	return released, nil
+	return released, err
+}
+
+// endRooms ends what all rooms have in force. What others have beside it is told afterwards.
+func (e *Engine) endRooms() (released bool, err error) {
+	for _, r := range slices.Backward(e.Rooms) {
+		ended, failed := e.plane(r).Release()
+		if failed != nil && !errors.Is(failed, room.ErrElsewhere) {
+			return false, failed
+		}
+		released, err = released || ended, errors.Join(err, failed)
+	}
+	return released, err
 }

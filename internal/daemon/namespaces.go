@@ -4,9 +4,7 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
@@ -19,34 +17,27 @@ const forNamespaces = "run it as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE 
 // everywhere calls f once for every network namespace that has a process or a name, and returns its
 // first error.
 func everywhere(f func(*netns.Namespace) error) error {
-	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	err := netns.Each(f)
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, forNamespaces)
+	}
+	return err
+}
+
+// FollowDevices has the rooms in force see to the devices that have come to a network namespace, or
+// gone from it; nil is the calling thread's.
+func (e *Engine) FollowDevices(ns *netns.Namespace) error {
+	have, err := e.store().read(current)
 	if err != nil {
-		return fmt.Errorf("list namespaces: %w", err)
+		return err
 	}
-	named, err := filepath.Glob(filepath.Join(netns.Dir, "*"))
-	if err != nil {
-		return fmt.Errorf("list namespaces: %w", err)
-	}
-	seen := map[uint64]bool{}
-	var first error
-	for _, path := range append(processes, named...) {
-		ns, err := netns.OpenPath(path)
-		if err != nil {
-			continue // a process that has ended, or a leftover name
+	var all []error
+	for _, r := range e.Rooms {
+		if follower, follows := e.plane(r).(room.DeviceFollower); follows && !have.of(r).Empty() {
+			all = append(all, follower.FollowDevices(ns))
 		}
-		inode, err := ns.Inode()
-		if err == nil && !seen[inode] {
-			seen[inode] = true
-			if err := f(ns); err != nil && first == nil && !os.IsNotExist(err) {
-				first = err
-			}
-		}
-		_ = ns.Close()
 	}
-	if errors.Is(first, os.ErrPermission) {
-		return fault.Wrap(first, fault.Permission, forNamespaces)
-	}
-	return first
+	return errors.Join(all...)
 }
 
 // followNew has the rooms in force see to the network namespaces that are not among those known,

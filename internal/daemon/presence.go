@@ -94,7 +94,7 @@ func (p *presence) describe(problem string) error {
 	}
 	path := filepath.Join(p.dir, presenceFile)
 	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("describe controller: %w", err)
+		return notPermitted(fmt.Errorf("describe controller: %w", err))
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return fmt.Errorf("describe controller: %w", err)
@@ -127,7 +127,7 @@ func (e *Engine) Controller() (*Controller, error) { return readController(e.Sta
 // readController returns nil where there was no controller.
 func readController(dir string) (*Controller, error) {
 	text, err := os.ReadFile(filepath.Join(dir, presenceFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if none(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -41,11 +42,18 @@ func (s *Service) listen() (all []listener, err error) {
 	metrics := func() http.Handler {
 		return promhttp.HandlerFor(shared, promhttp.HandlerOpts{MaxRequestsInFlight: 16})
 	}
+	if s.Textfile != "" {
+		if err := canReplace(s.Textfile); err != nil {
+			return nil, fault.New(fault.Usage, "name a file in a folder that is there and may be written, as in --textfile /var/lib/prometheus/node-exporter/weir.prom", "--textfile: %w", err)
+		}
+	}
 	if s.Metrics != "" {
 		opened, err := listenLoopback(s.Metrics)
 		if err != nil {
 			return nil, err
 		}
+		// Any user may connect; he must not use up the descriptors of what follows the host.
+		opened = netutil.LimitListener(opened, mostConnections)
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics())
 		mux.Handle("GET /healthz", &s.health)
@@ -62,6 +70,9 @@ func (s *Service) listen() (all []listener, err error) {
 	}
 	return all, nil
 }
+
+// mostConnections is how many connections the metrics' address has at a time.
+const mostConnections = 64
 
 // answerTime is how long a client may take to read an answer.
 const answerTime = 30 * time.Second
@@ -125,6 +136,9 @@ func listenUnix(path string) (net.Listener, error) {
 	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
 	}
+	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
+		return nil, fault.New(fault.Usage, "name a shorter path with --socket", "--socket %s has %d octets, and the path of a socket has %d at most", path, len(path), most)
+	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode().Type() != fs.ModeSocket {
 			return nil, fault.New(fault.Usage, "name another path with --socket", "%s exists and is no socket", path)
@@ -172,13 +186,41 @@ func listenLoopback(address string) (net.Listener, error) {
 	if errors.Is(err, os.ErrPermission) {
 		return nil, fault.New(fault.Permission, "write a port above 1023, or run it with CAP_NET_BIND_SERVICE", "listen: %w", err)
 	}
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fault.New(fault.Failed, "name another port with --listen, or end the process that has this one: ss -ltnp 'sport = "+port+"'", "listen: %w", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fault.New(fault.Usage, try, "listen: %w", err)
 	}
 	return listener, nil
 }
 
-// writeMetrics replaces the text file as a whole.
+// canReplace says why a file cannot be replaced by one that is written beside it.
+func canReplace(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
+	beside, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(beside.Close(), os.Remove(beside.Name()))
+}
+
+// writeMetrics replaces the text file as a whole. Its error names no temporary file, so that it is
+// the same one for as long as it lasts.
 func (s *Service) writeMetrics() error {
-	return prometheus.WriteToTextfile(s.Textfile, s.Engine.Registry())
+	err := prometheus.WriteToTextfile(s.Textfile, s.Engine.Registry())
+	var path *fs.PathError
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &renamed):
+		err = renamed.Err
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Textfile, err)
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
+	"weir/internal/systemd"
 	"weir/policy"
 )
 
@@ -49,8 +50,10 @@ const (
 	beatEvery  = time.Second
 	lookEvery  = 5 * time.Second
 	adoptEvery = 6
-	// serviceLockWait is less than any watchdog's patience.
-	serviceLockWait = 2 * time.Second
+	// serviceLockWait and serviceManagerWait are less than any watchdog's patience. Without an
+	// answer what is in force stays, and the next look asks again.
+	serviceLockWait    = 2 * time.Second
+	serviceManagerWait = 4 * time.Second
 )
 
 // Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that
@@ -73,6 +76,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	files, cgroups, err := s.begin()
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
+	}
+	if manager, is := s.Engine.Manager.(*systemd.Manager); is {
+		manager.Patience = serviceManagerWait
 	}
 	if err := s.presence.announce(); err != nil {
 		return errors.Join(err, closeAll(listeners), files.close(), cgroups.close())
@@ -129,6 +135,8 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 	defer look.Stop()
 	defer beat.Stop()
 	s.look(cgroups, true)
+	work := s.keepers()
+	defer work.stop()
 	s.health.seen(time.Now())
 	s.tell("READY=1")
 	dog := time.NewTicker(max(watchdog(), time.Millisecond))
@@ -137,6 +145,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 		dog.Stop()
 	}
 	for looks := 0; ; {
+		work.see(ctx)
 		select {
 		case <-ctx.Done():
 			s.tell("STOPPING=1")

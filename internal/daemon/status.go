@@ -17,6 +17,7 @@ type Status struct {
 	Format      string        `json:"format"`
 	Enforced    bool          `json:"enforced" doc:"The data planes of all rooms that do something are in place."`
 	Interrupted bool          `json:"interrupted" doc:"An apply or a release was cut off; the next one completes it."`
+	Lost        bool          `json:"lost,omitempty" doc:"Something is in force, and the state that says what has gone: end it with weir release."`
 	Applied     time.Time     `json:"applied,omitzero"`
 	Scopes      []ScopeStatus `json:"scopes"`
 	Rooms       []RoomStatus  `json:"rooms"`
@@ -73,6 +74,9 @@ func (e *Engine) Status() (Status, error) {
 		return status, err
 	}
 	have, err := s.read(current)
+	if err == nil && begun == nil {
+		status.Lost, err = e.lost(have)
+	}
 	if err != nil || have.Applied.IsZero() {
 		return status, err
 	}
@@ -140,9 +144,36 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 		for room := range h.Treatments {
 			in = in && attached[room]
 		}
+		if in && now.Missing == "" && h.Bound.Key != now.Key {
+			rebound, err := e.rebound(h, now)
+			if err != nil {
+				return fmt.Errorf("scope %s: %w", h.Name, err)
+			}
+			if rebound {
+				h.Bound = now
+			}
+		}
 		status.Scopes = append(status.Scopes, ScopeStatus{Scope: h.Scope, State: stateOf(h, now, in)})
 	}
 	return nil
+}
+
+// rebound says whether the kernel has bound a scope to what its selector stands for now, in all
+// rooms that treat it.
+func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
+	for _, r := range e.Rooms {
+		if _, treats := h.of(r); !treats {
+			continue
+		}
+		plane, rebinds := e.plane(r).(room.Rebinder)
+		if !rebinds {
+			return false, nil
+		}
+		if holds, err := plane.Holds(h.Index, now.Key); err != nil || !holds {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // stateOf is the state of a scope whose selector stands for now. What the last apply has bound it
@@ -155,7 +186,7 @@ func stateOf(h held, now selector.Binding, attached bool) string {
 		return "not attached"
 	case h.Bound.Missing != "":
 		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Selector)
-	case h.Bound != now:
+	case h.Bound.Key != now.Key:
 		return fmt.Sprintf("not bound: %s is another one than was treated; apply the policy again", h.Selector)
 	case h.Shadow:
 		return "shadow"

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/storage"
 	"weir/internal/room"
 	"weir/internal/selector"
 	"weir/policy"
@@ -103,7 +104,32 @@ func (e *Engine) openStore() (*store, error) {
 	if err := os.MkdirAll(e.StateDir, 0o755); err != nil {
 		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
 	}
-	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	s, err := e.lockStore(os.O_CREATE | os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.tidy(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openToEnd opens the store for a release, which is the way out whatever has become of the folder:
+// where nothing can be written there it does with a lock that is there already, or with none.
+func (e *Engine) openToEnd() (*store, error) {
+	s, err := e.openStore()
+	if err == nil || !storage.Unwritable(err) {
+		return s, err
+	}
+	if s, err = e.lockStore(os.O_RDONLY); none(err) {
+		return e.store(), nil
+	}
+	return s, err
+}
+
+func (e *Engine) lockStore(flags int) (*store, error) {
+	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), flags, 0o600)
 	if err != nil {
 		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
 	}
@@ -111,12 +137,7 @@ func (e *Engine) openStore() (*store, error) {
 		_ = lock.Close()
 		return nil, err
 	}
-	s := &store{e.StateDir, lock, e}
-	if err := s.tidy(); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	return &store{e.StateDir, lock, e}, nil
 }
 
 // lockWait is how long a command waits for another one that holds the lock. A controller, which
@@ -171,8 +192,11 @@ func notPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, forFiles)
 	}
-	return err
+	return storage.Fault(err)
 }
+
+// none says that a file is not there, nor can be.
+func none(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 func (s *store) close() { _ = s.lock.Close() }
 
@@ -190,7 +214,7 @@ func (s *store) read(name string) (*state, error) {
 // find returns a stored document, or nil where there is none.
 func (s *store) find(name string) (*state, error) {
 	text, err := os.ReadFile(s.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
+	if none(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -232,7 +256,7 @@ func (s *store) write(name string, want *state) error {
 	}
 	if err != nil {
 		_ = os.Remove(file.Name())
-		return fmt.Errorf("write policy state: %w", err)
+		return notPermitted(fmt.Errorf("write policy state: %w", err))
 	}
 	return nil
 }
@@ -240,15 +264,15 @@ func (s *store) write(name string, want *state) error {
 // commit makes what the journal announces the current state, in one step.
 func (s *store) commit() error {
 	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
-		return fmt.Errorf("commit policy state: %w", err)
+		return notPermitted(fmt.Errorf("commit policy state: %w", err))
 	}
 	return nil
 }
 
 // remove removes a stored document; a missing one is no error.
 func (s *store) remove(name string) error {
-	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove policy state: %w", err)
+	if err := os.Remove(s.path(name)); err != nil && !none(err) {
+		return notPermitted(fmt.Errorf("remove policy state: %w", err))
 	}
 	return nil
 }

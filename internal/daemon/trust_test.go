@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,7 +142,7 @@ func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
 		if err := foreign(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Apply(of(limited("a", 1e6))); err == nil || !strings.Contains(fault.Advice(err), "chown root "+e.PinDir) {
+		if _, err := e.Apply(of(limited("a", 1e6))); err == nil || !strings.Contains(fault.Advice(err), "rm -r "+e.PinDir) {
 			t.Errorf("%v; try %q", err, fault.Advice(err))
 		}
 		if status, err := e.Status(); err != nil || status.Interrupted || len(status.Scopes) > 0 {
@@ -152,4 +153,27 @@ func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, e, limited("a", 1e6))
+}
+
+// What a stranger has made in the folder of pins before it was root's is made anew: he could move
+// away what is pinned in it, from a folder that he keeps open.
+func TestRoomsFoldersOfStrangersAreMadeAnew(t *testing.T) {
+	testutil.NeedRoot(t)
+	e := setup(t)
+	pins := limitPins(e)
+	if err := errors.Join(os.MkdirAll(filepath.Join(pins, "his"), 0o700), os.Chown(pins, 4711, 4711), os.Chmod(pins, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(pins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, limited("a", 1e6))
+	now, err := os.Stat(pins)
+	if err != nil || os.SameFile(before, now) || now.Mode().Perm() != 0o700 || now.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+		t.Errorf("%v, %v; the same as before: %t", now, err, os.SameFile(before, now))
+	}
+	if _, err := os.Stat(filepath.Join(pins, "his")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was in it: %v", err)
+	}
 }

@@ -44,9 +44,8 @@ func capabilities(features []Feature, congestionControls []string, rooms []room.
 		list = append(list, have.room(c))
 	}
 	planned := []Capability{
-		have.first("class", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
-		have.first("ioam", way{"BPF programs at TCX", []string{"hooks/tcx"}}, way{"BPF programs at clsact", []string{"qdiscs/clsact", "classifiers/bpf"}}),
-		have.first("offload", way{"tc flower", []string{"classifiers/flower", "qdiscs/clsact"}}, way{"XDP forwarding", []string{"hooks/xdp native on veth"}}),
+		have.first("links", way{"the ets qdisc", []string{"qdiscs/ets"}}, way{"HTB with priorities", []string{"qdiscs/htb"}}),
+		have.first("offload in a NIC", way{"tc flower", []string{"classifiers/flower", "qdiscs/clsact"}}),
 	}
 	for _, c := range planned {
 		if c.State == Available {
@@ -70,6 +69,9 @@ func (f found) room(c room.Capability) Capability {
 		ways = append(ways, way{m.Name, m.Features})
 	}
 	out := f.first(c.Name, ways...)
+	if out.State == Available && out.Try != "" { // a later way does the same
+		out.Try = fmt.Sprintf("nothing needs to be done; %s to have %s", out.Try, strings.Join(out.Missing, ", "))
+	}
 	if out.State == Missing && c.Optional != "" && slices.Equal(out.Missing, []string{c.Without}) {
 		out.Try = "nothing needs to be done: " + fmt.Sprintf(c.Optional, out.Try)
 	}
@@ -133,13 +135,14 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 func (f found) links() Capability {
 	netem := []string{"qdiscs/netem", "hooks/tcx"}
 	if f["hooks/tcx"].State != Available {
-		netem = []string{"qdiscs/netem", "qdiscs/clsact", "classifiers/bpf"}
+		netem = []string{"qdiscs/netem", "qdiscs/clsact", "classifiers/bpf", "bpf programs/sched_cls"}
 	}
 	c := f.first(labLinks,
 		way{"netem", netem},
 		way{emulator, []string{"bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth"}})
 	if c.Mechanism == emulator {
-		c.Try = "nothing needs to be done: the emulator does netem's work (netem itself is CONFIG_NET_SCH_NETEM=m)"
+		_, _, try := f.lacks(netem)
+		c.Try = "nothing needs to be done: the emulator does netem's work; " + try + " to have netem"
 	}
 	return c
 }

@@ -98,15 +98,16 @@ func Examine(rooms []room.Room) Report {
 	if groups, err := probe.CgroupMounts(); err == nil {
 		report.Cgroups = Cgroups{Mode: groups.Mode, Path: groups.Path}
 	}
-	if names, err := probe.CongestionControls(); err == nil && names != nil {
-		report.CongestionControls = names
-	}
 	config, err := probe.Config()
 	if err != nil {
 		config = nil
 	}
 	for _, feature := range probe.Features() {
 		report.Features = append(report.Features, examine(feature, config))
+	}
+	// Probes have loaded the modules of those that were asked for.
+	if names, err := probe.CongestionControls(); err == nil && names != nil {
+		report.CongestionControls = names
 	}
 	report.Capabilities = capabilities(report.Features, report.CongestionControls, capabilitiesOf(rooms))
 	report.Notes = append(report.Notes, notes(report)...)

@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,17 @@ type Kind struct {
 // Read returns the content of the file at path. Errors are faults; one for a file that is not there
 // wraps [fs.ErrNotExist].
 func (k Kind) Read(path string) ([]byte, error) {
+	file, err := k.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return k.read(file, path)
+}
+
+// Open opens the file at path for what is too large to be read at once; whoever reads it keeps to
+// bounds of his own. Its errors are those of [Kind.Read].
+func (k Kind) Open(path string) (*os.File, error) {
 	// A terminal would become ours, a FIFO or a device might wait for ever.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	switch {
@@ -41,24 +53,33 @@ func (k Kind) Read(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fault.New(fault.Usage, k.Name, "read %s: %w", k.What, err)
 	}
-	defer func() { _ = file.Close() }()
-	return k.read(file, path)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = k.notRegular(path, describe(info.Mode()))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	// Some files of /proc have no content until something happens. Others know no deadline.
+	_ = file.SetReadDeadline(time.Now().Add(patience))
+	return file, nil
 }
+
+// patience is how long a file may keep its reader waiting.
+const patience = time.Second
 
 func (k Kind) read(file *os.File, path string) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", k.What, err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, k.notRegular(path, describe(info.Mode()))
-	}
 	if info.Size() > k.Most {
 		return nil, k.tooLarge(path, fmt.Sprintf("%d octets", info.Size()))
 	}
 	text, err := io.ReadAll(io.LimitReader(file, k.Most+1))
 	switch {
-	case errors.Is(err, unix.EAGAIN): // some files of /proc and tracefs wait for events
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fault.New(fault.Usage, k.Name, "read %s: %s has no content now", k.What, path)
 	case err != nil:
 		return nil, fault.New(fault.Failed, k.Name, "read %s: %w", k.What, err)

@@ -43,6 +43,10 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 			t.Errorf("%s: %v (try: %s), want %q", path, err, fault.Advice(err), want)
 		}
 	}
+	// The kernel's log: what is there is read, then it waits for more.
+	if _, err := (Kind{What: "policy", Most: 1 << 30, Name: "name a policy"}).Read("/proc/kmsg"); err == nil {
+		t.Error("/proc/kmsg has an end")
+	}
 	if _, err := kind.Read(at("none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v does not wrap fs.ErrNotExist", err)
 	}

@@ -55,6 +55,7 @@ var kinds = map[Kind]kind{
 	Netns: {entries: matchMapScopeNetspaces, bit: matchMatchKindMATCH_NETNS, form: wide,
 		needs: map[ebpf.ProgramType]need{
 			ebpf.CGroupSKB: {asm.FnGetNetnsCookie, false, "Linux 6.15"},
+			ebpf.SchedCLS:  {asm.FnGetNetnsCookie, false, "Linux 6.15"},
 			ebpf.SockOps:   {asm.FnGetNetnsCookie, false, "Linux 5.15"},
 		},
 		words: func(k Key) string { return fmt.Sprintf("network namespace cookie %d", k.Number) }},
@@ -81,6 +82,15 @@ func (k Kind) Needs(program ebpf.ProgramType) error {
 		return err
 	}
 	return fault.Wrap(err, fault.Testbed, "use "+need.kernel+" or newer, or another selector")
+}
+
+// Reads says what this kernel lacks for programs of a type to read its memory: without it users in
+// user namespaces of their own are told by the numbers there.
+func Reads(program ebpf.ProgramType) error {
+	if _, err := btf.LoadKernelSpec(); err != nil {
+		return err
+	}
+	return features.HaveProgramHelper(program, asm.FnProbeReadKernel)
 }
 
 // readsStructures says what this kernel lacks for programs to read its structures. An interpreter

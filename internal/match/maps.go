@@ -15,12 +15,23 @@ import (
 type Assignments map[Key]int
 
 // Prepare makes room for so many scopes of each kind in the maps of bpf/match.h that spec has, and
-// lets programs of this type tell network namespaces where the kernel can: interface indices are
-// then those of this thread's.
+// lets programs of this type tell network namespaces where the kernel can, and users by the host's
+// numbers: interface indices are then those of this thread's.
 func Prepare(spec *ebpf.CollectionSpec, program ebpf.ProgramType, scopes int) error {
 	for _, kind := range kinds {
 		if entries := spec.Maps[kind.entries]; entries != nil {
 			entries.MaxEntries = uint32(scopes)
+		}
+	}
+	if orders := spec.Maps[matchMapScopeOrders]; orders != nil {
+		orders.MaxEntries = uint32(scopes)
+	}
+	if cgroups := spec.Maps[matchMapScopeCgroups]; cgroups != nil {
+		cgroups.MaxEntries *= 2 // one that has gone stays until somebody looks
+	}
+	if reads := spec.Variables[matchVarScopeReads]; reads != nil && Reads(program) == nil {
+		if err := reads.Set(uint32(1)); err != nil {
+			return fmt.Errorf("let %s programs read users: %w", program, err)
 		}
 	}
 	if Netns.Needs(program) != nil {

@@ -12,6 +12,7 @@
 
 #include "../../bpf/match_packet.h"
 #include "../../bpf/match_socket.h"
+#include "../../bpf/match_decide.h"
 
 char match_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -23,8 +24,11 @@ enum match_kind match_kinds;
 /* Used here, so that BTF has the type. */
 const volatile enum match_bounds match_levels = MATCH_CGROUP_LEVELS;
 
-/* Datagrams that leave, datagrams that come in, ends of connections that are complete, by scope. */
-__u64 match_out[SCOPES], match_in[SCOPES], match_sockets[SCOPES];
+/*
+ * Datagrams that leave, datagrams that come in, ends of connections that are complete, packets of
+ * TCP, by scope.
+ */
+__u64 match_out[SCOPES], match_in[SCOPES], match_sockets[SCOPES], match_segments[SCOPES];
 
 static __always_inline void count(const struct match_scopes *found, __u64 *counts)
 {
@@ -38,7 +42,9 @@ static __always_inline void look(struct __sk_buff *skb, __u64 *counts)
 	struct bpf_sock *sk = skb->sk;
 
 	sk = sk ? bpf_sk_fullsock(sk) : 0;
-	if (!sk || sk->protocol != IPPROTO_UDP)
+	if (sk && sk->protocol == IPPROTO_TCP)
+		counts = match_segments;
+	else if (!sk || sk->protocol != IPPROTO_UDP)
 		return;
 	match_own(skb, match_kinds, &found);
 	match_path(skb, &(struct match_prefix){}, match_kinds & ~MATCH_PREFIXES, &found);

@@ -20,6 +20,12 @@ const (
 	matchMatchBoundsMATCH_CGROUP_LEVELS matchMatchBounds = 32
 )
 
+type matchMatchDepth uint32
+
+const (
+	matchMatchDepthMATCH_MAX_DEPTH matchMatchDepth = 16
+)
+
 type matchMatchKind uint32
 
 const (
@@ -29,6 +35,20 @@ const (
 	matchMatchKindMATCH_PREFIXES   matchMatchKind = 8
 	matchMatchKindMATCH_NETNS      matchMatchKind = 16
 	matchMatchKindMATCH_MARKS      matchMatchKind = 32
+)
+
+type matchMatchOrder struct {
+	_      structs.HostLayout
+	Parent uint32
+	Flags  matchMatchOrderFlags
+}
+
+type matchMatchOrderFlags uint32
+
+const (
+	matchMatchOrderFlagsMATCH_ORDER_DECIDES matchMatchOrderFlags = 1
+	matchMatchOrderFlagsMATCH_ORDER_SHADOW  matchMatchOrderFlags = 2
+	matchMatchOrderFlagsMATCH_ORDER_HOST    matchMatchOrderFlags = 4
 )
 
 type matchMatchPrefix struct {
@@ -45,6 +65,7 @@ const (
 	matchMapScopeInterfaces = "scope_interfaces"
 	matchMapScopeMarks      = "scope_marks"
 	matchMapScopeNetspaces  = "scope_netspaces"
+	matchMapScopeOrders     = "scope_orders"
 	matchMapScopePrefixes   = "scope_prefixes"
 	matchMapScopeUsers      = "scope_users"
 	matchProgMatchEgress    = "match_egress"
@@ -54,8 +75,11 @@ const (
 	matchVarMatchKinds      = "match_kinds"
 	matchVarMatchLevels     = "match_levels"
 	matchVarMatchOut        = "match_out"
+	matchVarMatchSegments   = "match_segments"
 	matchVarMatchSockets    = "match_sockets"
+	matchVarScopeDepth      = "scope_depth"
 	matchVarScopeNetns      = "scope_netns"
+	matchVarScopeReads      = "scope_reads"
 )
 
 // loadMatch returns the embedded CollectionSpec for match.
@@ -113,6 +137,7 @@ type matchMapSpecs struct {
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
 	ScopeNetspaces  *ebpf.MapSpec `ebpf:"scope_netspaces"`
+	ScopeOrders     *ebpf.MapSpec `ebpf:"scope_orders"`
 	ScopePrefixes   *ebpf.MapSpec `ebpf:"scope_prefixes"`
 	ScopeUsers      *ebpf.MapSpec `ebpf:"scope_users"`
 }
@@ -121,12 +146,15 @@ type matchMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type matchVariableSpecs struct {
-	MatchIn      *ebpf.VariableSpec `ebpf:"match_in"`
-	MatchKinds   *ebpf.VariableSpec `ebpf:"match_kinds"`
-	MatchLevels  *ebpf.VariableSpec `ebpf:"match_levels"`
-	MatchOut     *ebpf.VariableSpec `ebpf:"match_out"`
-	MatchSockets *ebpf.VariableSpec `ebpf:"match_sockets"`
-	ScopeNetns   *ebpf.VariableSpec `ebpf:"scope_netns"`
+	MatchIn       *ebpf.VariableSpec `ebpf:"match_in"`
+	MatchKinds    *ebpf.VariableSpec `ebpf:"match_kinds"`
+	MatchLevels   *ebpf.VariableSpec `ebpf:"match_levels"`
+	MatchOut      *ebpf.VariableSpec `ebpf:"match_out"`
+	MatchSegments *ebpf.VariableSpec `ebpf:"match_segments"`
+	MatchSockets  *ebpf.VariableSpec `ebpf:"match_sockets"`
+	ScopeDepth    *ebpf.VariableSpec `ebpf:"scope_depth"`
+	ScopeNetns    *ebpf.VariableSpec `ebpf:"scope_netns"`
+	ScopeReads    *ebpf.VariableSpec `ebpf:"scope_reads"`
 }
 
 // matchObjects contains all objects after they have been loaded into the kernel.
@@ -153,6 +181,7 @@ type matchMaps struct {
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
 	ScopeNetspaces  *ebpf.Map `ebpf:"scope_netspaces"`
+	ScopeOrders     *ebpf.Map `ebpf:"scope_orders"`
 	ScopePrefixes   *ebpf.Map `ebpf:"scope_prefixes"`
 	ScopeUsers      *ebpf.Map `ebpf:"scope_users"`
 }
@@ -163,6 +192,7 @@ func (m *matchMaps) Close() error {
 		m.ScopeInterfaces,
 		m.ScopeMarks,
 		m.ScopeNetspaces,
+		m.ScopeOrders,
 		m.ScopePrefixes,
 		m.ScopeUsers,
 	)
@@ -172,12 +202,15 @@ func (m *matchMaps) Close() error {
 //
 // It can be passed to loadMatchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type matchVariables struct {
-	MatchIn      *ebpf.Variable `ebpf:"match_in"`
-	MatchKinds   *ebpf.Variable `ebpf:"match_kinds"`
-	MatchLevels  *ebpf.Variable `ebpf:"match_levels"`
-	MatchOut     *ebpf.Variable `ebpf:"match_out"`
-	MatchSockets *ebpf.Variable `ebpf:"match_sockets"`
-	ScopeNetns   *ebpf.Variable `ebpf:"scope_netns"`
+	MatchIn       *ebpf.Variable `ebpf:"match_in"`
+	MatchKinds    *ebpf.Variable `ebpf:"match_kinds"`
+	MatchLevels   *ebpf.Variable `ebpf:"match_levels"`
+	MatchOut      *ebpf.Variable `ebpf:"match_out"`
+	MatchSegments *ebpf.Variable `ebpf:"match_segments"`
+	MatchSockets  *ebpf.Variable `ebpf:"match_sockets"`
+	ScopeDepth    *ebpf.Variable `ebpf:"scope_depth"`
+	ScopeNetns    *ebpf.Variable `ebpf:"scope_netns"`
+	ScopeReads    *ebpf.Variable `ebpf:"scope_reads"`
 }
 
 // matchPrograms contains all programs after they have been loaded into the kernel.

@@ -4,9 +4,12 @@ package match
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -50,7 +53,19 @@ func newPlace(t *testing.T, deep int) *place {
 		}
 		p.levels = append(p.levels, below)
 	}
-	conn, err := rtnl.Open(p.ns)
+	up(t, p.ns)
+	var err error
+	if p.sockets, err = p.levels[deep].OpenSockets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.sockets.Close() })
+	return p
+}
+
+// up starts the loopback device.
+func up(t *testing.T, ns *netns.Namespace) {
+	t.Helper()
+	conn, err := rtnl.Open(ns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +73,6 @@ func newPlace(t *testing.T, deep int) *place {
 	if err := conn.SetUp("lo"); err != nil {
 		t.Fatal(err)
 	}
-	if p.sockets, err = p.levels[deep].OpenSockets(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.sockets.Close() })
-	return p
 }
 
 // look loads the programs, prepared inside a namespace, with one key of scope 1, and has them look
@@ -113,7 +123,13 @@ func (p *place) socket(t *testing.T, family, kind int, mark, user int) int {
 // send sends a datagram from the client to the server, or connects the client to it.
 func (p *place) send(t *testing.T, family, kind int) {
 	t.Helper()
-	server, client := p.socket(t, family, kind, serverMark, serverUser), p.socket(t, family, kind, clientMark, clientUser)
+	p.sendAs(t, family, kind, clientUser)
+}
+
+// sendAs sends as another user of the host's than the client.
+func (p *place) sendAs(t *testing.T, family, kind, user int) {
+	t.Helper()
+	server, client := p.socket(t, family, kind, serverMark, serverUser), p.socket(t, family, kind, clientMark, user)
 	var address unix.Sockaddr = &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	if family == unix.AF_INET6 {
 		address = &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
@@ -232,6 +248,52 @@ func TestTrafficIsToldByEveryKind(t *testing.T) {
 				t.Errorf("found for %d ends of a connection, want %d", got[2], test.want[2])
 			}
 		})
+	}
+}
+
+// foreign is a network namespace whose owner numbers a user of the host's as the client.
+func foreign(t *testing.T, user int) *netns.Namespace {
+	t.Helper()
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: user, Size: 1}, {ContainerID: clientUser, HostID: user + 1, Size: 1}}
+	command := exec.Command("cat")
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: ids}
+	input, err := command.StdinPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		testutil.Need(t, "user namespaces", err)
+	}
+	t.Cleanup(func() { _ = errors.Join(input.Close(), command.Wait()) })
+	ns, err := netns.OpenPath(fmt.Sprintf("/proc/%d/ns/net", command.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ns.Close() })
+	return ns
+}
+
+// Whoever makes a user namespace numbers his users in it as he likes.
+func TestUsersAreThoseOfTheHost(t *testing.T) {
+	testutil.NeedRoot(t)
+	if err := Reads(ebpf.CGroupSKB); err != nil {
+		testutil.Need(t, "tracing", err)
+	}
+	const user = 5511
+	p := newPlace(t, 0)
+	p.ns = foreign(t, user)
+	up(t, p.ns)
+	o := p.look(t, p.ns, OfUser(clientUser))
+	for _, test := range []struct {
+		user int
+		want uint64
+	}{{user + 1, 0}, {clientUser, 1}} {
+		before := counted(t, o.MatchOut)
+		p.sendAs(t, unix.AF_INET, unix.SOCK_DGRAM, test.user)
+		if got := counted(t, o.MatchOut) - before; got != test.want {
+			t.Errorf("%d datagrams of user %d of the host, whom the namespace numbers otherwise, were those of %d, want %d",
+				got, test.user, clientUser, test.want)
+		}
 	}
 }
 

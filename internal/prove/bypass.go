@@ -30,6 +30,7 @@ func bypasses() []bypass {
 		{"super-packets", (*runner).superPackets},
 		{"another network namespace", (*runner).anotherNamespace},
 		{"IPv6", (*runner).otherFamily},
+		{"forwarded traffic", (*runner).forwarding},
 	}
 }
 
@@ -77,6 +78,11 @@ func (r *runner) bypasses(ctx context.Context, chosen []daemon.ScopeStatus) erro
 	if len(all) == 0 {
 		return nil
 	}
+	status, err := r.o.Engine.Status()
+	if err != nil {
+		return err
+	}
+	r.result.Bypasses = append(r.result.Bypasses, append(countedAround(r.o.Engine, status), packetSockets("/proc/net/packet"))...)
 	return r.trials(ctx)
 }
 
@@ -171,7 +177,7 @@ func (r *runner) loopback(ctx context.Context, s charged) (Bypass, error) {
 	}
 	b := of(c, "traffic that stays on the host, over lo")
 	if s.check.Charged.Exempt != "" && b.State == CanEscape {
-		b.State, b.Why = NotApplicable, s.check.Charged.Exempt
+		return r.exempt(ctx, s, at)
 	}
 	return b, nil
 }
@@ -223,7 +229,7 @@ func (r *runner) trials(ctx context.Context) error {
 		for _, t := range trier.Trials() {
 			r.report(t.Mechanism)
 			b, err := r.trial(ctx, t)
-			if err := r.found(ctx, b, err, "any", one.Name(), t.Name); err != nil {
+			if err := r.found(ctx, b, err, anyScope, one.Name(), t.Name); err != nil {
 				return err
 			}
 		}

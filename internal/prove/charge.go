@@ -86,7 +86,7 @@ func (r *runner) charge(ctx context.Context, s charged, at route, between func(*
 	}
 	received, err := pair.Transfer(ctx, long)
 	if err != nil {
-		return c, err
+		return c, at.failed(err)
 	}
 	after, err := r.read(s.meter())
 	if err != nil {

@@ -103,7 +103,11 @@ func (t *testbed) pave(d *detour) error {
 	return nil
 }
 
-// turn attaches the programs, before those of others.
+// detourOrder is behind rooms' programs at egress, which do to the packets what is to be proven,
+// and before those of others, which what is sent to the peer is not for.
+const detourOrder hook.Order = 100
+
+// turn attaches the programs.
 func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 	veth, err := here.Device(d.veth)
 	if err != nil {
@@ -132,9 +136,7 @@ func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
 		hook    hook.Hook
 		program *ebpf.Program
 	}{{d.device, hook.Egress, d.objects.DetourOut}, {d.veth, hook.Ingress, d.objects.DetourIn}} {
-		// As far from the wire as there is: what is sent to the peer is not for the programs of
-		// others.
-		attached, err := hook.Attach(nil, at.device, at.hook, hook.MaxOrder, "detour", at.program, hook.Options{})
+		attached, err := hook.Attach(nil, at.device, at.hook, detourOrder, "detour", at.program, hook.Options{Known: t.engine.DevicePins()})
 		if err != nil {
 			return fault.Wrap(fmt.Errorf("attach the detour: %w", err), fault.Testbed, "name a peer behind the interface with --peer")
 		}

@@ -74,7 +74,7 @@ func onHost(t *testing.T, f func(here *rtnl.Conn)) {
 func proved(t *testing.T, e *daemon.Engine, scopes ...string) *Result {
 	t.Helper()
 	apply(t, e, scopes...)
-	result, err := Run(t.Context(), Options{Engine: e, Duration: 100 * time.Millisecond, Repetitions: 1})
+	result, err := Run(t.Context(), Options{Engine: e, Duration: 250 * time.Millisecond, Repetitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestADetourThatFailedIsNotUsed(t *testing.T) {
 	e := setup(t)
 	onHost(t, func(here *rtnl.Conn) {
 		uplink(t, here)
-		bed, err := newTestbed(t.Context(), e.CgroupRoot, true)
+		bed, err := newTestbed(t.Context(), e, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func (r Row) verdict() (record.Verdict, bool) {
 func (b Bypass) verdict() (record.Verdict, bool) {
 	v := record.Verdict{Name: "bypass", Labels: record.Labels{"scope": b.Scope, "room": b.Room, "bypass": b.Name}, Expected: "no bypass that is taken",
 		Measured: string(b.State), Reason: b.Why,
-		Outcome: map[State]record.Outcome{Covered: record.Holds, CanEscape: record.Holds, Escapes: record.Fails,
+		Outcome: map[State]record.Outcome{Covered: record.Holds, CanEscape: record.Holds, Escapes: record.Fails, Slowed: record.Fails,
 			Unknown: record.NotMeasured}[b.State]}
 	return v, v.Outcome != ""
 }

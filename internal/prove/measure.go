@@ -148,7 +148,7 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 		return err
 	})
 	if err != nil {
-		return s, err
+		return s, at.failed(err)
 	}
 	after, err := r.edge(m)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	s.Received = float64(got.Wire+s.Drops*size) * 8 / got.At.Seconds()
 	s.Busy = last.cpu.busySince(first.cpu)
 	s.Delay = max(0, measured.Delay.Mean-measured.Delay.Idle)
-	s.Congestion = measured.Congestion
+	s.Congestion, s.DSCPs = measured.Congestion, measured.DSCPs
 	if m != nil && m.charged.Octets != "" {
 		whole := after.counters.since(before.counters)
 		s.Charged = float64(s.Counters[m.charged.Octets]) * 8 / last.at.Sub(first.at).Seconds()

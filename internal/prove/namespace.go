@@ -52,6 +52,9 @@ func (t *testbed) into(path string) (*door, error) {
 			return t.join(conn, d.veth, d.veth, d.link)
 		})
 	}
+	if err == nil {
+		err = t.engine.FollowDevices(ns)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reach a peer of its own from the network namespace %s: %w", path, err)
 	}

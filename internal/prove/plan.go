@@ -20,9 +20,12 @@ import (
 
 // Options say what to prove and how thoroughly. Duration and Repetitions must be positive.
 type Options struct {
-	Engine      *daemon.Engine
-	Scope       string        // the only one; "" is all
-	Duration    time.Duration // of each measurement
+	Engine   *daemon.Engine
+	Scope    string        // the only one; "" is all
+	Duration time.Duration // of each measurement
+	// Lengthen is how long a measurement is made at most where Duration is too short for it to say
+	// something; 0 makes none longer.
+	Lengthen    time.Duration
 	Repetitions int
 	Seed        uint64        // of the order
 	Peer        *station.Peer // elsewhere; nil for one of its own
@@ -71,7 +74,7 @@ func (o Options) Sends(t Test) string {
 	} else if f.Connections == 1 {
 		what = "1 connection"
 	}
-	return what + ", " + (t.Check.Warmup + o.Duration).Round(100*time.Millisecond).String()
+	return what + ", " + (t.Check.Warmup + o.window(t)).Round(100*time.Millisecond).String()
 }
 
 // Takes is about how long the tests take.
@@ -91,7 +94,15 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 }
 
 // took is how long a test's repetition takes.
-func (o Options) took(t Test) time.Duration { return t.Check.Warmup + o.Duration + overhead }
+func (o Options) took(t Test) time.Duration { return t.Check.Warmup + o.window(t) + overhead }
+
+// window is how long a test measures.
+func (o Options) window(t Test) time.Duration {
+	if t.Check.Shortest <= o.Lengthen {
+		return max(o.Duration, t.Check.Shortest)
+	}
+	return o.Duration
+}
 
 // Chosen returns the scopes in force that the options ask for.
 func (o Options) Chosen() (status daemon.Status, chosen []daemon.ScopeStatus, err error) {
@@ -179,12 +190,14 @@ func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err err
 		cannot("%s", state)
 	case t.Path.IPv6 && ipv6 != nil:
 		cannot("%v", ipv6)
-	case o.Duration < t.Check.Shortest:
+	case o.window(*t) < t.Check.Shortest:
 		cannot("%s is too short to tell %s: give --duration %s", o.Duration, t.Check.Promised(), t.Check.Shortest.Round(time.Second)+time.Second)
 	case missing != "":
 		cannot("%s", missing)
 	case peer.IsValid() && t.inside.Remote.IsValid() && !t.inside.Remote.Contains(peer.Unmap()):
 		cannot("the peer %s is not in %s; without --peer Weir uses an address of its own in it", peer, t.inside.Remote)
+	case t.inside.Device != "" && t.Check.Queued && o.Peer == nil:
+		cannot("it is kept in the queue of %s, where only what leaves by it goes: name a peer behind it with --peer", t.inside.Device)
 	case t.inside.Device != "":
 		why, err := o.barred(t)
 		if err != nil {

@@ -67,7 +67,7 @@ func apply(t *testing.T, e *daemon.Engine, scopes ...string) {
 func run(t *testing.T, e *daemon.Engine, o Options, scopes ...string) *Result {
 	t.Helper()
 	apply(t, e, scopes...)
-	o.Engine, o.Duration, o.Repetitions = e, 100*time.Millisecond, 1
+	o.Engine, o.Duration, o.Lengthen, o.Repetitions = e, 100*time.Millisecond, time.Second, 1
 	var result *Result
 	if err := inNamespace(t, func() (err error) {
 		result, err = Run(t.Context(), o)
@@ -126,11 +126,18 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 		"loopback":                  {NotApplicable},
 		"super-packets":             {Covered, Unknown},
 		"another network namespace": {Covered},
+		"forwarded traffic":         {NotApplicable},
 	} {
 		got := find(t, result, "a", check)
 		if !strings.Contains(fmt.Sprint(want), string(got.State)) {
 			t.Errorf("%s: %s because %s; want %s", check, got.State, got.Why, want)
 		}
+	}
+	if b := find(t, result, anyScope, "more than four scopes"); b.State != Covered {
+		t.Errorf("more than four scopes: %s because %s", b.State, b.Why)
+	}
+	if b := find(t, result, anyScope, "packet sockets"); b.State != CanEscape {
+		t.Errorf("packet sockets: %s because %s", b.State, b.Why)
 	}
 	if e := find(t, result, "any", "sockets open at the attach"); e.State != Covered {
 		t.Errorf("sockets open at the attach: %s because %s", e.State, e.Why)
@@ -171,7 +178,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		verdict room.Verdict
 		why     string
 	}{
-		"slow": {CannotSay, "--duration 20s"}, "shadow": {Shadow, "does nothing"}, "away": {CannotSay, "there is no cgroup"},
+		"slow": {CannotSay, "--duration 1m"}, "shadow": {Shadow, "does nothing"}, "away": {CannotSay, "there is no cgroup"},
 		"device": {CannotSay, "--peer"}, "family": {Members, "one by one"}, "member": {"", ""},
 	}
 	for _, test := range tests {
@@ -241,6 +248,46 @@ func TestAPeerThatDoesNotListenIsNamed(t *testing.T) {
 	})
 	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "--listen") {
 		t.Errorf("got %v, advice %q", err, fault.Advice(err))
+	}
+}
+
+// A scope of the host has no path outside of it to calibrate, and a wrong token is found before its
+// bypasses are tried all the same.
+func TestAWrongTokenIsFoundAtOnce(t *testing.T) {
+	e := setup(t)
+	apply(t, e, "all: {host: true, egress: 50Mbit}")
+	err := inNamespace(t, func() error {
+		server, err := station.Listen("127.0.0.1:0", "right")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error)
+		go func() { served <- server.Serve(ctx) }()
+		defer func() { cancel(); <-served }()
+		peer, err := station.Resolve(t.Context(), server.Addr().String(), "wrong")
+		if err != nil {
+			return err
+		}
+		_, err = Run(t.Context(), Options{Engine: e, Duration: time.Second, Repetitions: 1, Peer: peer})
+		return err
+	})
+	if fault.Of(err) != fault.Testbed || !strings.Contains(fault.Advice(err), "--token") {
+		t.Errorf("got %v, advice %q", err, fault.Advice(err))
+	}
+}
+
+func TestALowRateIsMeasuredForLonger(t *testing.T) {
+	e := setup(t)
+	apply(t, e, "a: {cgroup: /a, egress: 1Mbit}")
+	for lengthen, told := range map[time.Duration]bool{0: false, 10 * time.Second: true} {
+		tests, err := Options{Engine: e, Duration: 2 * time.Second, Lengthen: lengthen, Repetitions: 1}.Plan(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told != (tests[0].Skip == "") {
+			t.Errorf("made longer by up to %s: %q because %q", lengthen, tests[0].Skip, tests[0].Reason)
+		}
 	}
 }
 

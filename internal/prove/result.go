@@ -36,6 +36,7 @@ const (
 	Covered       State = "covered"
 	Escapes       State = "escapes"    // traffic takes it
 	CanEscape     State = "can escape" // it exists; nothing was seen to take it
+	Slowed        State = "slowed"     // traffic that the treatment exempts is held back all the same
 	NotApplicable State = "not applicable"
 	Unknown       State = "cannot say"
 )
@@ -124,7 +125,7 @@ func (r *Result) Failed() bool {
 		}
 	}
 	for _, b := range r.Bypasses {
-		if b.State == Escapes {
+		if b.State == Escapes || b.State == Slowed {
 			return true
 		}
 	}

@@ -4,7 +4,11 @@ package prove
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"path/filepath"
+	"syscall"
 
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
@@ -26,11 +30,24 @@ type route struct {
 
 // connect starts a flow on a route.
 func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*station.Pair, error) {
-	group, err := r.bed.hold(at.group)
-	if err != nil {
-		return nil, err
+	if at.group.Frozen() {
+		return nil, frozen(at.group)
 	}
-	return station.Connect(ctx, at.peer, station.Place{Enter: enter(group, at.ns), User: &at.user, Mark: at.mark, Late: at.late}, f)
+	enter := func(*syscall.SysProcAttr) error { return at.ns.Enter() }
+	pair, err := station.Connect(ctx, at.peer, station.Place{Enter: enter, Join: at.group.Add, User: &at.user, Mark: at.mark, Late: at.late}, f)
+	return pair, at.failed(err)
+}
+
+// failed is what went wrong on a route: the cgroup's owner may have stopped its processes.
+func (at route) failed(err error) error {
+	if err != nil && at.group.Frozen() {
+		return errors.Join(frozen(at.group), err)
+	}
+	return err
+}
+
+func frozen(g cgroup.Cgroup) error {
+	return fmt.Errorf("processes in the cgroup %s are frozen: thaw it, by 'echo 0' to its cgroup.freeze and those above", filepath.Dir(g.Path))
 }
 
 // outside is the route of what belongs to no scope but the host's, from this namespace or from

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/kernel/probe"
+	"weir/internal/prove/station"
 	"weir/internal/room"
 	"weir/record/stats"
 )
@@ -51,10 +52,13 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		}
 	}
 	r.result.Congestion = r.o.Congestion
-	if r.bed, err = newTestbed(ctx, o.Engine.CgroupRoot, ipv6 == nil); err != nil {
+	if r.bed, err = newTestbed(ctx, o.Engine, ipv6 == nil); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.bed.close()) }()
+	defer func() { err = errors.Join(err, r.bed.close(), o.Engine.FollowDevices(nil)) }() // and the devices have gone
+	if err = r.greet(ctx); err != nil {
+		return nil, err
+	}
 	headings := map[string]string{}
 	for _, one := range status.Rooms {
 		headings[one.Room] = one.Part
@@ -68,6 +72,22 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		return r.result, nil
 	}
 	return r.result, err
+}
+
+// greet finds out whether a peer elsewhere answers and knows the token: without it nothing can be
+// told, of bypasses neither.
+func (r *runner) greet(ctx context.Context) error {
+	if r.o.Peer == nil {
+		return nil
+	}
+	at := r.outside(false, r.o.Peer.Target.Addr().Unmap().Is6())
+	at.peer = *r.o.Peer
+	pair, err := r.connect(ctx, at, station.Flow{Protocol: station.TCP, Connections: 1, Rate: calm})
+	if err != nil {
+		return err
+	}
+	pair.Close()
+	return nil
 }
 
 // measured is what one test has come to.
@@ -125,7 +145,7 @@ func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int
 	if err == nil {
 		f := flowOf(t)
 		f.Congestion = r.congestionOf(t)
-		s, err = r.measure(ctx, at, f, t.meter(), t.Check.Warmup, r.o.Duration)
+		s, err = r.measure(ctx, at, f, t.meter(), t.Check.Warmup, r.o.window(t))
 	}
 	if err != nil {
 		if ctx.Err() == nil {

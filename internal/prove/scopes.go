@@ -45,7 +45,7 @@ func look(e *daemon.Engine, status daemon.Status) (*scopes, error) {
 			in.rooms = append(in.rooms, prover{r.Name(), p.Checks})
 		}
 	}
-	host := &selector.Host{CgroupRoot: e.CgroupRoot}
+	host := &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
 	for _, s := range status.Scopes {
 		in.all = append(in.all, s.Scope)
 		if _, own := selector.Of(s.Selector); !own {

@@ -22,7 +22,8 @@ func Sweep(root string) error {
 	return errors.Join(err, sweepDetours(), sweepCgroups(root))
 }
 
-// sweepCgroups removes cgroups named after processes that are gone.
+// sweepCgroups ends cgroups named after processes that are gone, with what runs in them: frozen
+// processes outlive their parent.
 func sweepCgroups(root string) error {
 	var stale []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -42,10 +43,9 @@ func sweepCgroups(root string) error {
 	if err != nil {
 		return fmt.Errorf("look for stale cgroups: %w", err)
 	}
+	var all []error
 	for _, path := range stale {
-		if err := (cgroup.Cgroup{Path: path}).Remove(); err != nil {
-			return err
-		}
+		all = append(all, removeCgroup(cgroup.Cgroup{Path: path}))
 	}
-	return nil
+	return errors.Join(all...)
 }

@@ -18,7 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/child"
+	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
@@ -40,9 +43,8 @@ type testbed struct {
 	lab     *instance.Instance
 	here    *netns.Namespace // the caller's
 	peer    *netns.Namespace
-	near    *netns.Namespace    // of our own: for what must not touch this namespace
-	outside cgroup.Cgroup       // holds what must be in no scope
-	held    map[string]*os.File // folders of cgroups, for starting processes in them
+	near    *netns.Namespace // of our own: for what must not touch this namespace
+	outside cgroup.Cgroup    // holds what must be in no scope
 	server  *child.Process
 	port    uint16
 	token   string
@@ -56,6 +58,7 @@ type testbed struct {
 	pairs   uint16                      // veth pairs made so far, beside those of links
 	root    string                      // of the cgroups
 	ipv6    bool
+	engine  *daemon.Engine // of the rooms in force, which are told of devices that were made
 }
 
 // link is the addresses of a veth pair, by family: 0 is IPv4.
@@ -69,15 +72,15 @@ const (
 const cgroupPrefix = "weir-prove-"
 
 // newTestbed builds it, or refuses where an address is taken.
-func newTestbed(ctx context.Context, root string, ipv6 bool) (*testbed, error) {
-	if err := sweepCgroups(root); err != nil {
+func newTestbed(ctx context.Context, engine *daemon.Engine, ipv6 bool) (*testbed, error) {
+	if err := sweepCgroups(engine.CgroupRoot); err != nil {
 		return nil, err
 	}
 	lab, err := instance.New("prove", instance.Run)
 	if err != nil {
 		return nil, err
 	}
-	t := &testbed{lab: lab, root: root, ipv6: ipv6, token: rand.Text(), device: "weir" + lab.ID, held: map[string]*os.File{},
+	t := &testbed{lab: lab, root: engine.CgroupRoot, ipv6: ipv6, engine: engine, token: rand.Text(), device: "weir" + lab.ID,
 		detours: map[string]*detour{}, entered: map[string]*netns.Namespace{}, doors: map[string]*door{}}
 	if err := t.build(ctx); err != nil {
 		return nil, errors.Join(err, t.close())
@@ -103,6 +106,11 @@ func (t *testbed) build(ctx context.Context) (err error) {
 	}
 	if err := t.wire(); err != nil {
 		return err
+	}
+	for _, ns := range []*netns.Namespace{nil, t.near} {
+		if err := t.engine.FollowDevices(ns); err != nil {
+			return err
+		}
 	}
 	return t.serve(ctx)
 }
@@ -214,12 +222,12 @@ func (t *testbed) join(from *rtnl.Conn, name, there string, l link) (err error) 
 
 // serve starts the peer in its namespace and outside of every scope but the host's.
 func (t *testbed) serve(ctx context.Context) (err error) {
-	group, err := t.hold(t.outside)
-	if err != nil {
+	enter := func(*syscall.SysProcAttr) error { return t.peer.Enter() }
+	// It ends with the testbed, not with ctx, so that its end is in order.
+	if t.server, err = child.StartIn(context.WithoutCancel(ctx), station.FarPart, os.Stderr, enter); err != nil {
 		return err
 	}
-	// It ends with the testbed, not with ctx, so that its end is in order.
-	if t.server, err = child.StartIn(context.WithoutCancel(ctx), station.FarPart, os.Stderr, enter(group, t.peer)); err != nil {
+	if err := t.outside.Add(t.server.PID()); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(t.server.In).Encode(station.FarTask{Listen: "[::]:0", Token: t.token, User: &nobody}); err != nil {
@@ -235,27 +243,6 @@ func (t *testbed) serve(ctx context.Context) (err error) {
 	}
 	t.port = address.Port()
 	return nil
-}
-
-// hold opens a cgroup's folder until the testbed is closed.
-func (t *testbed) hold(g cgroup.Cgroup) (*os.File, error) {
-	if have := t.held[g.Path]; have != nil {
-		return have, nil
-	}
-	folder, err := os.Open(g.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open cgroup: %w", err)
-	}
-	t.held[g.Path] = folder
-	return folder, nil
-}
-
-// enter starts a child in a cgroup and a namespace.
-func enter(group *os.File, ns *netns.Namespace) func(*syscall.SysProcAttr) error {
-	return func(attributes *syscall.SysProcAttr) error {
-		attributes.UseCgroupFD, attributes.CgroupFD = true, int(group.Fd())
-		return ns.Enter()
-	}
 }
 
 // give makes an address the peer's, for the namespace near.
@@ -307,9 +294,6 @@ func (t *testbed) close() error {
 		}
 	}
 	errs = append(errs, t.unplug(), t.lab.Close())
-	for _, folder := range t.held {
-		errs = append(errs, folder.Close())
-	}
 	for _, g := range t.groups {
 		errs = append(errs, removeCgroup(*g))
 	}
@@ -333,12 +317,12 @@ func (t *testbed) unplug() error {
 	return here.Delete(t.device)
 }
 
-// removeCgroup waits a moment for processes that have just ended to leave it.
+// removeCgroup ends a cgroup that is root's own. Who owns the one above may have put another of
+// this name into its place, which is nothing of ours.
 func removeCgroup(g cgroup.Cgroup) error {
-	for deadline := time.Now().Add(2 * time.Second); ; <-time.After(10 * time.Millisecond) {
-		err := g.Remove()
-		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
-			return err
-		}
+	var info unix.Stat_t
+	if err := unix.Stat(g.Path, &info); err == nil && int(info.Uid) != os.Geteuid() {
+		return nil
 	}
+	return g.End()
 }

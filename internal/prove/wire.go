@@ -67,7 +67,7 @@ func (r *runner) tunnel(ctx context.Context, s charged) (Bypass, error) {
 	return worst, nil
 }
 
-var order = map[State]int{NotApplicable: 0, Covered: 1, Unknown: 2, CanEscape: 3, Escapes: 4}
+var order = map[State]int{NotApplicable: 0, Covered: 1, Unknown: 2, CanEscape: 3, Slowed: 4, Escapes: 5}
 
 // tunnelOf sends through one tunnel between near and the peer, and removes it.
 func (r *runner) tunnelOf(ctx context.Context, s charged, kind rtnl.Tunnel) (b Bypass, err error) {

@@ -33,6 +33,9 @@ type Check struct {
 	Needs units.BitRate
 	// Paths says whether a path is to be tested; nil is all.
 	Paths func(Path) bool
+	// Queued says that the promise is kept in the queue of the device, which a detour leaves out:
+	// it takes a peer behind the device.
+	Queued bool
 	// Flow is what is sent on a path; nil is one connection, or datagrams, at 1 Mbit/s.
 	Flow func(Path) Flow
 	// Warmup is how long the flow runs before it is measured, Shortest the least time of a
@@ -112,9 +115,12 @@ type Sample struct {
 	// Counters are what the counters of the room's row grew by while it was measured.
 	Counters   map[string]uint64 `json:"counters,omitempty"`
 	Congestion string            `json:"congestion_control,omitempty"` // of the sending socket at its end, of TCP alone
-	Busy       float64           `json:"busy"`                         // share of this host's processor time that was used
-	Delay      time.Duration     `json:"delay_ns"`                     // beyond the idle round trip, of TCP alone
-	Drops      uint64            `json:"drops"`                        // datagrams that arrived and found the receiver's buffer full
+	// DSCPs counts what came to the far end by its DSCP: datagrams, or TCP connections by the last
+	// packet of their handshake.
+	DSCPs map[uint8]uint64 `json:"dscps,omitempty"`
+	Busy  float64          `json:"busy"`     // share of this host's processor time that was used
+	Delay time.Duration    `json:"delay_ns"` // beyond the idle round trip, of TCP alone
+	Drops uint64           `json:"drops"`    // datagrams that arrived and found the receiver's buffer full
 }
 
 // Circumstances are what may explain a rate that is too low.

@@ -4,7 +4,10 @@ package room
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+
+	"weir/policy"
 )
 
 // Kind says how a column's values move.
@@ -45,6 +48,9 @@ type Column struct {
 	Of string `json:"share_of,omitempty"`
 	// Alarm has what is above 0 stand out in top.
 	Alarm bool `json:"-"`
+	// Bypass names what a counter of the host counts, if it is traffic that went around what scopes
+	// promise; weir prove looks whether it grows.
+	Bypass string `json:"-"`
 	// Metric is the metric's name without its prefix; "" makes it of Name, Unit and Kind.
 	Metric string `json:"metric,omitempty"`
 }
@@ -90,6 +96,11 @@ type Value struct {
 
 // Counted is a counter's value.
 func Counted(n uint64) Value { return Value{Known: true, Count: n, Number: float64(n)} }
+
+// CountedOf is the value of a field that counts.
+func CountedOf[T any](of func(T) uint64) func(T) Value {
+	return func(from T) Value { return Counted(of(from)) }
+}
 
 // Measured is a gauge's value.
 func Measured(x float64) Value { return Value{Known: true, Number: x} }
@@ -163,4 +174,25 @@ func ValuesOf[T any](fields []Field[T], of T) []Value {
 		all[i] = f.Value(of)
 	}
 	return all
+}
+
+// Sums are what was counted of each scope, by name, where one scope alone counts what applies to
+// several: a group's is the sum of its members' that are treated the same.
+func Sums[T any](have State, count func(index int) (T, error), add func(*T, T), same func(a, b Bound) bool) (map[string]T, error) {
+	sums, named := make(map[string]T, len(have.Scopes)), have.ByName()
+	for _, b := range have.Scopes {
+		own, err := count(b.Index)
+		if err != nil {
+			return nil, fmt.Errorf("scope %s: %w", b.Name, err)
+		}
+		for at, is := b, true; is && same(at, b); at, is = named[at.Parent] {
+			if at.Name != b.Name && at.Selector.Kind != policy.Group {
+				break // it has counts of its own
+			}
+			sum := sums[at.Name]
+			add(&sum, own)
+			sums[at.Name] = sum
+		}
+	}
+	return sums, nil
 }

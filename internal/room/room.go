@@ -14,7 +14,14 @@
 package room
 
 import (
+	"context"
+	"errors"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/netns"
+	"weir/internal/match"
 	"weir/internal/selector"
 	"weir/policy"
 )
@@ -40,6 +47,8 @@ type Room interface {
 // Host is where data planes live. Tests have others than the real one.
 type Host struct {
 	Pins       string // folder of a bpf file system for the room alone, which need not exist
+	Devices    string // one for what all rooms attach to devices (internal/kernel/device), so that their order is kept
+	Files      string // folder for the room's files alone, which need not exist, of as long a life as the journal; "" where the room has none to write
 	CgroupRoot string
 	// Namespaces calls a function for every network namespace that has a process or a name.
 	Namespaces func(func(*netns.Namespace) error) error
@@ -68,6 +77,24 @@ type State struct {
 // Empty says that there is nothing to do.
 func (s State) Empty() bool { return len(s.Scopes) == 0 && len(s.Host) == 0 }
 
+// leastScopes is how many scopes a pinned data plane has room for at least: maps take memory for
+// each, and some for each processor too.
+const leastScopes = 16
+
+// RoomFor is how many scopes the data plane of these states is to have room for: it doubles, so
+// that it seldom grows.
+func RoomFor(states ...State) int {
+	scopes := leastScopes
+	for _, s := range states {
+		for _, b := range s.Scopes {
+			for scopes <= b.Index {
+				scopes *= 2
+			}
+		}
+	}
+	return min(scopes, MaxScopes)
+}
+
 // ByIndex are the scopes by their numbers.
 func (s State) ByIndex() map[int]Bound {
 	all := make(map[int]Bound, len(s.Scopes))
@@ -86,6 +113,60 @@ func (s State) ByName() map[string]Bound {
 	return all
 }
 
+// Assignments are what traffic the scopes stand for; those that wait, and groups, stand for none.
+// Of two that stand for the same the later one counts.
+func (s State) Assignments() match.Assignments {
+	all := match.Assignments{}
+	for _, b := range s.Scopes {
+		if b.Binding.Kind != "" && b.Binding.Missing == "" {
+			all[b.Binding.Key] = b.Index
+		}
+	}
+	return all
+}
+
+// Places are where the scopes' cgroups are, or come.
+func (s State) Places() map[string]match.Place {
+	all := map[string]match.Place{}
+	for _, b := range s.Scopes {
+		if path := b.Binding.Path; path != "" {
+			all[path] = match.Place{Scope: b.Index, ID: b.Binding.Number}
+		}
+	}
+	return all
+}
+
+// Orders are the places of the scopes among each other, where one of those that apply to the same
+// traffic has to decide; host is what the whole host is told by.
+func (s State) Orders(host match.Key) match.Orders {
+	all, named := match.Orders{}, s.ByName()
+	for _, b := range s.Scopes {
+		order := match.Order{Parent: -1, Shadow: b.Shadow, Host: b.Binding.Key == host}
+		if above, treated := named[b.Parent]; treated {
+			order.Parent = above.Index
+		}
+		all[b.Index] = order
+	}
+	return all
+}
+
+// Told refuses scopes whose selectors this kernel cannot tell traffic by in programs of a type: a
+// *Refusal for each.
+func (s State) Told(program ebpf.ProgramType) error {
+	var all []error
+	kinds := map[match.Kind]error{}
+	for _, b := range s.Scopes {
+		kind := b.Binding.Kind
+		if _, asked := kinds[kind]; !asked && kind != "" {
+			kinds[kind] = kind.Needs(program)
+		}
+		if err := kinds[kind]; err != nil {
+			all = append(all, &Refusal{Scope: b.Name, Key: b.Selector.Kind, Err: err})
+		}
+	}
+	return errors.Join(all...)
+}
+
 // Same says whether two ask the same of a data plane.
 func (b Bound) Same(other Bound) bool {
 	return b.Index == other.Index && b.Binding == other.Binding && b.Scope.Equal(other.Scope)
@@ -98,7 +179,8 @@ type Plane interface {
 	// and the key.
 	Ready(want State) error
 	// InPlace says whether all of what the plane needs to do have is there; its content is
-	// believed.
+	// believed. Of an empty state it says whether something of the plane's is in force all the
+	// same.
 	InPlace(have State) (bool, error)
 	// Apply leads from one state to another, and returns what a person should know though it is no
 	// error. After an error the spine leads back.
@@ -114,6 +196,30 @@ type Plane interface {
 // force.
 type Follower interface {
 	Follow(*netns.Namespace) error
+}
+
+// DeviceFollower is a Plane that has work to do at each device.
+type DeviceFollower interface {
+	// FollowDevices sees to the devices of a network namespace that have come or gone since; nil is
+	// the calling thread's.
+	FollowDevices(*netns.Namespace) error
+}
+
+// Rebinder is a Plane whose part in the kernel may bind scopes anew by itself.
+type Rebinder interface {
+	// Holds says whether traffic of a key is that of the scope with this number.
+	Holds(scope int, key match.Key) (bool, error)
+}
+
+// Keeper is a Plane with work to do for as long as it is in force, such as to follow what the
+// kernel does.
+type Keeper interface {
+	// Keep works until ctx ends. It is called again some time after it has returned, for as long
+	// as the state is in force, and with the new one when that changes. It holds no lock of the
+	// policy: others may apply meanwhile.
+	Keep(ctx context.Context, have State) error
+	// Unkept says what becomes of it where nobody keeps it, for whom has applied it by hand.
+	Unkept() string
 }
 
 // Doubter is a Room that can tell what of a policy is probably not meant on this host.
@@ -142,6 +248,10 @@ type Mechanism struct {
 	Name     string
 	Features []string
 }
+
+// ErrElsewhere says that all of ours has ended, and that somebody else's of the same kind is in
+// force.
+var ErrElsewhere = bpffs.ErrElsewhere
 
 // Refusal is why a scope cannot be treated on this host.
 type Refusal struct {

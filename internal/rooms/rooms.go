@@ -5,9 +5,13 @@ package rooms
 
 import (
 	"weir/cc"
+	"weir/class"
+	"weir/class/links"
 	"weir/internal/room"
 	"weir/internal/selector"
+	"weir/ioam"
 	"weir/limit"
+	"weir/offload"
 	"weir/policy"
 )
 
@@ -16,12 +20,12 @@ import (
 // All lists the rooms in the order in which a policy is applied; it is released in the reverse
 // order.
 func All() []room.Room {
-	return []room.Room{limit.Room{}, cc.Room{}}
+	return []room.Room{limit.Room{}, cc.Room{}, class.Room{}, links.Room{}, ioam.Room{}, offload.Room{}}
 }
 
 // absent are keys of policies that other builds of Weir have, each with the room that it belongs
 // to.
-var absent = map[string]string{"class": "class", "links": "class", "ioam": "ioam", "offload": "offload"}
+var absent = map[string]string{}
 
 // Language is what the policy files of some rooms may say.
 func Language(all []room.Room) (*policy.Language, error) {

@@ -61,24 +61,28 @@ func room(path string) string {
 // mayImport says for each room which other rooms it may import; internal helpers that know no room
 // are open to all.
 var mayImport = map[string][]string{
-	"cmd":    {"cc", "lab", "limit", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/room", "internal/rooms"},
-	"lab":    {"limit", "cc", "tester", "record", "internal/kernel", "internal/machine"},
-	"tester": {"record", "internal/kernel", "internal/machine"},
-	"limit":  spine("internal/kernel", "record"),
-	"cc":     spine("internal/kernel"),
-	"policy": {},
-	"record": {},
-	"bench":  {"lab", "limit", "policy", "tester", "record", "internal/daemon", "internal/kernel", "internal/machine", "internal/rooms"},
-	"e2e":    {"record", "internal/kernel"},
+	"cmd":     {"cc", "class", "ioam", "lab", "limit", "offload", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/room", "internal/rooms"},
+	"lab":     {"limit", "cc", "tester", "record", "internal/kernel", "internal/machine"},
+	"tester":  {"record", "internal/kernel", "internal/machine"},
+	"limit":   spine("internal/kernel", "record"),
+	"cc":      spine("internal/kernel"),
+	"class":   spine("internal/kernel"),
+	"ioam":    spine("internal/kernel", "record"),
+	"offload": spine("internal/kernel"),
+	"policy":  {},
+	"record":  {},
+	"bench":   {"lab", "limit", "policy", "tester", "record", "internal/daemon", "internal/kernel", "internal/machine", "internal/rooms"},
+	"e2e":     {"record", "internal/kernel"},
 
 	"packaging":         {"internal/rooms"},
 	"internal/room":     {"policy", "internal/match", "internal/selector", "internal/kernel"},
-	"internal/rooms":    {"limit", "cc", "policy", "internal/room", "internal/selector"},
-	"internal/selector": {"policy", "internal/match", "internal/kernel"},
-	"internal/daemon":   {"policy", "record", "internal/match", "internal/room", "internal/selector", "internal/kernel"},
+	"internal/rooms":    {"limit", "cc", "class", "ioam", "offload", "policy", "internal/room", "internal/selector"},
+	"internal/selector": {"policy", "internal/match", "internal/kernel", "internal/systemd"},
+	"internal/daemon":   {"policy", "record", "internal/match", "internal/room", "internal/selector", "internal/kernel", "internal/systemd"},
 	"internal/prove":    {"policy", "lab", "record", "internal/daemon", "internal/match", "internal/room", "internal/selector", "internal/kernel"},
 	"internal/kernel":   {},
 	"internal/match":    {"internal/kernel"},
+	"internal/systemd":  {},
 	"internal/machine":  {"record", "internal/kernel"},
 	"internal/doctor":   {"record", "internal/kernel", "internal/machine", "internal/room"},
 	"internal/testutil": {"internal/kernel"},
@@ -120,7 +124,8 @@ func TestDependenciesPointDown(t *testing.T) {
 // be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/expect", "weir/lab/predict", "weir/lab/link/model",
-	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy",
+	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy", "weir/ioam/codec", "weir/ioam/collect",
+	"weir/offload/state", "weir/offload/plan", "weir/offload/simulate",
 }
 
 // impure are imports that a pure package must not reach.

@@ -55,14 +55,15 @@ func cgroupsAbove(text string) (all []string) {
 }
 
 func bindCgroup(folder string) (Binding, error) {
+	below := cgroup.Below(folder)
 	id, err := cgroup.Cgroup{Path: folder}.ID()
 	if errors.Is(err, fs.ErrNotExist) {
-		return Binding{Missing: "there is no cgroup " + folder}, nil
+		return Binding{Path: below, Missing: "there is no cgroup " + folder}, nil
 	}
 	if err != nil {
 		return Binding{}, err
 	}
-	return Binding{Key: match.OfCgroup(id)}, nil
+	return Binding{Key: match.OfCgroup(id), Path: below}, nil
 }
 
 func insideCgroup(folder, by string) (Inside, string, error) {
@@ -73,6 +74,9 @@ func insideCgroup(folder, by string) (Inside, string, error) {
 // nearCgroup follows the path as far as it is there, and looks for what the next folder was meant
 // to be.
 func nearCgroup(h *Host, text string) string {
+	if below, whole := strings.CutPrefix(text, h.CgroupRoot+"/"); whole {
+		return "/" + below // paths are below the mount point
+	}
 	for parent, rest := "/", strings.TrimPrefix(text, "/"); ; {
 		name, below, _ := strings.Cut(rest, "/")
 		next := path.Join(parent, name)

@@ -5,6 +5,7 @@ package selector
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"weir/internal/kernel/ethtool"
@@ -53,8 +54,11 @@ var device = Kind{
 	Speed: func(text string) (units.BitRate, string) { return linkSpeed(text), text + " carries" },
 }
 
-// IsLoopback says whether a selector means the loopback device alone.
-func IsLoopback(s policy.Selector) bool { return s.Kind == device.Key && s.Text == "lo" }
+// IsLoopback says whether a selector means the loopback device or its addresses alone.
+func IsLoopback(s policy.Selector) bool {
+	to, err := netip.ParsePrefix(s.Text)
+	return s.Kind == device.Key && s.Text == "lo" || s.Kind == prefix.Key && err == nil && to.Addr().IsLoopback()
+}
 
 func noInterface(name string) string { return "there is no interface " + name }
 

@@ -16,7 +16,7 @@ var mark = Kind{
 		Key: "mark", Doc: "Mark of the socket (SO_MARK), as in 16 or 0x10.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			number, err := strconv.ParseUint(text, 0, 32)
-			if err != nil || number == 0 {
+			if err != nil || number == 0 || len(text) > 1 && text[0] == '0' && '0' <= text[1] && text[1] <= '9' {
 				return "", "", fmt.Errorf("%q is no mark: write a number above 0, as in 16 or 0x10", text)
 			}
 			canonical := fmt.Sprintf("%#x", number)

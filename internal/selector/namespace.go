@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/match"
 	"weir/policy"
@@ -30,8 +31,13 @@ var namespace = Kind{
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
 		number, err := cookie(namespacePath(text))
-		if errors.Is(err, fs.ErrNotExist) {
+		other := errors.Is(err, netns.ErrNotNamespace)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), other && !filepath.IsAbs(text): // it is being made, or a file is left of it
 			return Binding{Missing: noNamespace(text)}, nil
+		case other:
+			return Binding{}, fault.New(fault.Usage, "name one that 'ip netns list' prints, or the path of a process's own, as in /proc/1234/ns/net",
+				"%s is no network namespace", text)
 		}
 		return Binding{Key: match.OfNetns(number)}, err
 	},
@@ -73,7 +79,9 @@ func cookie(path string) (number uint64, err error) {
 		return 0, err
 	}
 	defer func() { _ = ns.Close() }()
+	within := false
 	err = ns.Do(func() error {
+		within = true
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("open socket: %w", err)
@@ -82,6 +90,9 @@ func cookie(path string) (number uint64, err error) {
 		number, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 		return err
 	})
+	if !within && errors.Is(err, unix.EINVAL) { // it is of another kind
+		return 0, netns.ErrNotNamespace
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read the cookie of the network namespace %s: %w", path, err)
 	}

@@ -36,6 +36,9 @@ type Kind struct {
 // value.
 type Binding struct {
 	match.Key
+	// Path is where the cgroup is or will be, below the root of the v2 hierarchy; "" where that is
+	// not known.
+	Path string `json:"path,omitempty"`
 	// Missing says what is not there; the scope waits for it.
 	Missing string `json:"missing,omitempty"`
 }
@@ -79,7 +82,17 @@ func Of(s policy.Selector) (Kind, bool) {
 // Host is this host as selectors see it. What was looked up is kept: make one for each resync.
 type Host struct {
 	CgroupRoot string
-	units      map[string][]string // unit to the paths of its cgroups; nil before the walk
+	// Manager says where the service manager has put a unit; nil where there is none.
+	Manager Manager
+	answers map[string]string   // of the manager, by unit
+	silent  bool                // nobody listens
+	units   map[string][]string // unit to the paths of its cgroups; nil before the walk
+}
+
+// Manager is a service manager.
+type Manager interface {
+	// ControlGroup is a unit's cgroup, as a path below the root; "" while it has none.
+	ControlGroup(unit string) (string, error)
 }
 
 // Bind finds out what a selector stands for.

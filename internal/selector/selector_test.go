@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/match"
 	"weir/internal/testutil"
@@ -53,7 +54,7 @@ func TestWhatStandsForNothingIsRefused(t *testing.T) {
 	for kind, texts := range map[string][]string{
 		"cgroup": {"/", "..", "/a/.."}, "unit": {"x", "a/b.service", "a b.service"}, "user": {"-1", "root", "4294967295"},
 		"interface": {"", "sixteen-letters-", "a/b", "a b"}, "prefix": {"10.0.0.0", "x/8", "10.0.0.0/33"},
-		"netns": {"", "a/b", "..", "/run//netns/x"}, "mark": {"0", "-1", "0x1ffffffff", "blue"},
+		"netns": {"", "a/b", "..", "/run//netns/x"}, "mark": {"0", "010", "-1", "0x1ffffffff", "blue"},
 	} {
 		k, _ := Of(policy.Selector{Kind: kind})
 		for _, text := range texts {
@@ -152,6 +153,22 @@ func TestWatchedAreTheFoldersWhereThingsComeAndGo(t *testing.T) {
 	}
 }
 
+// A file would be attached to nothing, and called enforced.
+func TestAFileIsNeitherACgroupNorANamespace(t *testing.T) {
+	h := &Host{CgroupRoot: testutil.Cgroup(t).Path}
+	for _, test := range []struct{ kind, text, want string }{
+		{"cgroup", "/cgroup.procs", "cgroup.procs is a file, and no cgroup"},
+		{"cgroup", "/cgroup.procs/x", "cgroup.procs/x is a file, and no cgroup"},
+		{"netns", "/etc/passwd", "/etc/passwd is no network namespace"},
+		{"netns", "/proc/self/ns/mnt", "/proc/self/ns/mnt is no network namespace"},
+	} {
+		_, err := h.Bind(parse(t, test.kind, test.text))
+		if fault.Of(err) != fault.Usage || fault.Advice(err) == "" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s %s: %v, status %d, try %q, want a usage error with %q", test.kind, test.text, err, fault.Of(err), fault.Advice(err), test.want)
+		}
+	}
+}
+
 func TestNamesThatWereProbablyMeant(t *testing.T) {
 	group := testutil.Cgroup(t)
 	if err := os.MkdirAll(filepath.Join(group.Path, "backup.service", "child"), 0o755); err != nil {
@@ -162,6 +179,7 @@ func TestNamesThatWereProbablyMeant(t *testing.T) {
 		{"unit", "bakcup.service", "backup.service"},
 		{"interface", "llo", "lo"},
 		{"user", "7", ""},
+		{"cgroup", group.Path + "/backup.service", "/backup.service"},
 	} {
 		if got := (&Host{CgroupRoot: group.Path}).Near(parse(t, test.kind, test.text)); got != test.want {
 			t.Errorf("%s %s: %q, want %q", test.kind, test.text, got, test.want)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/systemd"
 	"weir/policy"
 )
 
@@ -33,7 +34,7 @@ var unit = Kind{
 	},
 	Watch: watchUnits,
 	Near: func(h *Host, text string) string {
-		if _, _, err := h.unitFolder(text); err != nil {
+		if h.walk() != nil {
 			return ""
 		}
 		names := make([]string, 0, len(h.units))
@@ -51,24 +52,65 @@ var unit = Kind{
 	},
 }
 
-// unitFolder looks for the unit's cgroup where systemd puts it: in the root and in slices. What is
-// inside a unit is its own affair: a user or a container to which one was delegated can make
-// folders of any name there. A name that is found twice is not taken for either.
+// unitFolder is the cgroup of a unit as the service manager has it. Where none listens it is looked
+// for where systemd puts it: in the root and in slices. What is inside a unit is its own affair: a
+// user or a container to which one was delegated can make folders of any name there. A name that is
+// found twice is not taken for either.
 func (h *Host) unitFolder(unit string) (folder, missing string, err error) {
-	if h.units == nil {
-		h.units = map[string][]string{}
-		if err := h.findUnits(h.CgroupRoot); err != nil {
-			return "", "", fmt.Errorf("look for unit %s: %w", unit, err)
+	idle := "unit " + unit + " has no cgroup: it does not run"
+	group, answered, err := h.ask(unit)
+	if err != nil {
+		return "", "", err // what was in force stays: folders may be anybody's
+	}
+	if answered {
+		if group == "" {
+			return "", idle, nil
 		}
+		return filepath.Join(h.CgroupRoot, group), "", nil
+	}
+	if err := h.walk(); err != nil {
+		return "", "", fmt.Errorf("look for unit %s: %w", unit, err)
 	}
 	switch found := h.units[unit]; len(found) {
 	case 0:
-		return "", "unit " + unit + " has no cgroup: it does not run", nil
+		return "", idle, nil
 	case 1:
 		return found[0], "", nil
 	default:
 		return "", fmt.Sprintf("unit %s is in several slices, %s: name the one that is meant by its path, with cgroup", unit, strings.Join(found, " and ")), nil
 	}
+}
+
+// ask asks the manager, once for each unit, and no more where nobody listens.
+func (h *Host) ask(unit string) (group string, answered bool, err error) {
+	if h.Manager == nil || h.silent || !systemd.Kind(unit) {
+		return "", false, nil
+	}
+	if group, known := h.answers[unit]; known {
+		return group, true, nil
+	}
+	group, err = h.Manager.ControlGroup(unit)
+	if errors.Is(err, systemd.ErrNobody) {
+		h.silent = true
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	if h.answers == nil {
+		h.answers = map[string]string{}
+	}
+	h.answers[unit] = group
+	return group, true, nil
+}
+
+// walk finds the units of all slices, once.
+func (h *Host) walk() error {
+	if h.units != nil {
+		return nil
+	}
+	h.units = map[string][]string{}
+	return h.findUnits(h.CgroupRoot)
 }
 
 // findUnits goes down the slices below a folder.

@@ -4,6 +4,7 @@ package testutil
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -14,11 +15,12 @@ import (
 // (Linux 7.2), and Debian's. All other features that a test names are there, and a probe that says
 // otherwise is wrong.
 var absent = map[string]string{
-	"uml": "hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock",
-	"x86": "hfsc ip_tables seccomp speed instruction-clock",
-	// Debian's own. 6.1 came before TCX (6.6) and struct_ops links (6.4).
-	"debian-6.1":  "cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
-	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock",
+	"uml": "open-sockets hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock systemd",
+	"x86": "hfsc ip_tables seccomp speed instruction-clock systemd",
+	// Debian's own. 6.1 came before TCX (6.6), struct_ops links (6.4) and callbacks of open sockets
+	// (6.12).
+	"debian-6.1":  "open-sockets cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation speed instruction-clock systemd",
+	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock systemd",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where
@@ -31,7 +33,31 @@ func Need(t testing.TB, feature string, err error) {
 	if kernel := os.Getenv("TEST_KERNEL"); kernel != "" && !KnownAbsent(kernel, feature) {
 		t.Fatalf("the %s test kernel is known to have %s, and the probe says: %v", kernel, feature, err)
 	}
+	if err := noteMissed(t.Name()); err != nil {
+		t.Errorf("note that this test is skipped: %v", err)
+	}
 	t.Skipf("needs %s: %v", feature, err)
+}
+
+// noteMissed appends a line with the folder and the name of a test to the file that
+// WEIR_TEST_MISSED names, from which testkernel/test -m knows what this machine's kernel could not
+// run.
+func noteMissed(test string) error {
+	path := os.Getenv("WEIR_TEST_MISSED")
+	if path == "" || os.Getenv("TEST_KERNEL") != "" {
+		return nil
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	test, _, _ = strings.Cut(test, "/")
+	_, err = fmt.Fprintf(file, "%s %s\n", folder, test)
+	return errors.Join(err, file.Close())
 }
 
 // NeedInstructionClock skips a test whose outcome follows from how fast a processor is, and whether

@@ -4,6 +4,8 @@ package testutil
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -66,5 +68,29 @@ func TestSnapshotForgivesWhatIsCleanedUp(t *testing.T) {
 func TestKnownAbsent(t *testing.T) {
 	if !KnownAbsent("uml", "jit") || KnownAbsent("x86", "jit") || KnownAbsent("uml", "netem") {
 		t.Error("the table of what the test kernels lack does not hold")
+	}
+}
+
+// TestMissedTestsAreNoted looks at what testkernel/test -m reads.
+func TestMissedTestsAreNoted(t *testing.T) {
+	list, folder := filepath.Join(t.TempDir(), "missed"), t.TempDir()
+	t.Setenv("WEIR_TEST_MISSED", list)
+	t.Setenv("TEST_KERNEL", "")
+	t.Chdir(folder)
+	for _, test := range []string{"TestA/with_cases/1", "TestB"} {
+		if err := noteMissed(test); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := folder + " TestA\n" + folder + " TestB\n"
+	if got, err := os.ReadFile(list); err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	t.Setenv("TEST_KERNEL", "uml") // there nothing is noted
+	if err := noteMissed("TestC"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(list); err != nil || string(got) != want {
+		t.Errorf("under a test kernel: %q, %v; want %q", got, err, want)
 	}
 }

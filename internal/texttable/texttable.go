@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package texttable prints tables of text for a terminal: columns as wide as their widest cell,
-// numbers to the right.
+// numbers to the right. On a terminal cells of words are broken so that the table fits.
 package texttable
 
 import (
@@ -16,22 +16,36 @@ import (
 // numeric matches a cell that reads as a figure: a number first, or a dash for "none".
 var numeric = regexp.MustCompile(`^([-−+±<>≤≥~]?\s?\d.*|[-–])$`)
 
+// Style is what a terminal is like. The zero value is a file: as wide as need be, without colour.
+type Style struct {
+	Width  int // columns; 0 for no bound
+	Colour bool
+}
+
 // Write prints title, header, rows and note. A row shorter than the header is padded with empty
 // cells.
 func Write(w io.Writer, title, note string, columns []string, rows [][]string) error {
+	return Style{}.Write(w, title, note, columns, rows)
+}
+
+// Write is Write in a style.
+func (s Style) Write(w io.Writer, title, note string, columns []string, rows [][]string) error {
 	widths, right := measure(columns, rows)
+	if s.Width > 0 {
+		fit(widths, right, s.Width)
+	}
 	var out strings.Builder
 	if title != "" {
 		fmt.Fprintf(&out, "%s\n", title)
 	}
-	line(&out, columns, widths, right)
+	s.row(&out, columns, widths, right, func(string) string { return bold })
 	rule := make([]string, len(columns))
 	for i, width := range widths {
 		rule[i] = strings.Repeat("─", width)
 	}
-	line(&out, rule, widths, right)
+	s.row(&out, rule, widths, right, func(string) string { return faint })
 	for _, row := range rows {
-		line(&out, row, widths, right)
+		s.row(&out, row, widths, right, colourOf)
 	}
 	if note != "" {
 		fmt.Fprintf(&out, "%s\n", note)
@@ -57,22 +71,47 @@ func measure(columns []string, rows [][]string) (widths []int, right []bool) {
 	return widths, right
 }
 
-func line(out *strings.Builder, cells []string, widths []int, right []bool) {
-	var text strings.Builder
+// row prints a row in as many lines as its longest cell takes.
+func (s Style) row(out *strings.Builder, cells []string, widths []int, right []bool, colour func(string) string) {
+	wrapped, colours, height := make([][]string, len(widths)), make([]string, len(widths)), 1
+	for i, width := range widths {
+		if i < len(cells) {
+			wrapped[i] = wrap(cells[i], width)
+			if s.Colour {
+				colours[i] = colour(cells[i])
+			}
+		}
+		height = max(height, len(wrapped[i]))
+	}
+	for n := range height {
+		line(out, n, wrapped, colours, widths, right)
+	}
+}
+
+// line prints one line of a row, without spaces at its end.
+func line(out *strings.Builder, n int, wrapped [][]string, colours []string, widths []int, right []bool) {
+	pending := 0 // spaces before the next text
 	for i, width := range widths {
 		cell := ""
-		if i < len(cells) {
-			cell = cells[i]
+		if n < len(wrapped[i]) {
+			cell = wrapped[i][n]
 		}
-		space := strings.Repeat(" ", width-runewidth.StringWidth(cell))
+		space := width - runewidth.StringWidth(cell)
 		if i > 0 {
-			text.WriteString("  ")
+			pending += gap
 		}
 		if right[i] {
-			text.WriteString(space + cell)
-		} else {
-			text.WriteString(cell + space)
+			pending, space = pending+space, 0
 		}
+		if cell != "" {
+			out.WriteString(strings.Repeat(" ", pending))
+			pending = 0
+			if colours[i] != plain {
+				cell = colours[i] + cell + reset
+			}
+			out.WriteString(cell)
+		}
+		pending += space
 	}
-	out.WriteString(strings.TrimRight(text.String(), " ") + "\n")
+	out.WriteString("\n")
 }

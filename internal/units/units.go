@@ -49,6 +49,9 @@ func split(s string) (float64, string, error) {
 	}
 	number, err := strconv.ParseFloat(s[:end], 64)
 	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+		if digits := strings.TrimLeft(s[:end], "+-."); digits != "" {
+			return 0, "", fmt.Errorf("%q is no number, at the start of %q", s[:end], s)
+		}
 		return 0, "", fmt.Errorf("%q does not start with a number", s)
 	}
 	return number, strings.TrimSpace(s[end:]), nil
@@ -172,7 +175,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 
 func (r *BitRate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseBitRate(string(text))
-	return fault.Wrap(err, fault.Usage, "write a rate from 1bit to 1000Tbit, such as 200Mbit")
+	return fault.Wrap(err, fault.Usage, "write a number and bit, kbit, Mbit, Gbit or Tbit, such as 200Mbit")
 }
 func (b *ByteSize) UnmarshalText(text []byte) (err error) {
 	*b, err = ParseByteSize(string(text))

@@ -59,7 +59,8 @@ func TestParseBitRate(t *testing.T) {
 		{"fast", 0, `rate: "fast" does not start with a number`},
 		{"NaNbit", 0, `rate: "NaNbit" does not start with a number`},
 		{"Infbit", 0, `rate: "Infbit" does not start with a number`},
-		{"1..5Mbit", 0, `rate: "1..5Mbit" does not start with a number`},
+		{"1..5Mbit", 0, `rate: "1..5" is no number, at the start of "1..5Mbit"`},
+		{"1.5.5Mbit", 0, `rate: "1.5.5" is no number, at the start of "1.5.5Mbit"`},
 	})
 }
 

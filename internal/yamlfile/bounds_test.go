@@ -74,7 +74,7 @@ func TestTooManyValuesCostNothing(t *testing.T) {
 	const octets = 8 << 20
 	for _, part := range []string{"- ", "-\n", "a:\n"} {
 		text := strings.Repeat(strings.Repeat(part, 1000)+"\n", octets/(1000*len(part)+1))
-		used, _, err := allocated(Limits{octets, 500_000}, text)
+		used, _, err := allocated(Limits{Octets: octets, Values: 500_000}, text)
 		if err == nil || used > 4*octets {
 			t.Errorf("%q: %v, with %d octets of memory", part, err, used)
 		}
@@ -87,14 +87,14 @@ func TestBoundsAreTheFormatsOwn(t *testing.T) {
 		limits Limits
 		want   string
 	}{
-		{Limits{13, 10}, "f.yaml: the file has 14 octets; 13 are allowed"},
-		{Limits{14, 3}, "f.yaml:3:4: the file has more than 3 values once its aliases are expanded"},
+		{Limits{Octets: 13, Values: 10}, "f.yaml: the file has 14 octets; 13 are allowed"},
+		{Limits{Octets: 14, Values: 3}, "f.yaml:3:4: the file has more than 3 values once its aliases are expanded"},
 	} {
 		if _, err := ParseWithin(test.limits, "f.yaml", text); err == nil || err.Error() != test.want {
 			t.Errorf("%+v: got %v, want %s", test.limits, err, test.want)
 		}
 	}
-	if _, err := ParseWithin(Limits{14, 4}, "f.yaml", text); err != nil {
+	if _, err := ParseWithin(Limits{Octets: 14, Values: 4}, "f.yaml", text); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
 )
@@ -67,6 +69,10 @@ func (c *converter) syntaxError(text []byte, err error) {
 		c.problems.Add(c.find(text, "*"+name), "define the anchor before it is used", "no anchor &%s above this line", name)
 		return
 	}
+	if message == "control characters are not allowed" {
+		c.problems.Add(c.find(text, controlIn(text)), "take it out", "not valid YAML: %s", message)
+		return
+	}
 	if strings.HasPrefix(message, "exceeded max depth") {
 		c.problems.Add(place, "", "nested more than %d levels deep", maxDepth)
 		return
@@ -81,6 +87,18 @@ func (c *converter) syntaxError(text []byte, err error) {
 // fromParser says whether the library's parser found the mistake, and not its scanner.
 func fromParser(message string) bool {
 	return strings.HasPrefix(message, "did not find expected") || strings.HasPrefix(message, "found duplicate %") || strings.HasPrefix(message, "found undefined tag")
+}
+
+// controlIn is the first character that YAML does not allow.
+func controlIn(text []byte) string {
+	i := bytes.IndexFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || 0x80 <= r && r < 0xa0 && r != 0x85
+	})
+	if i < 0 {
+		return "\x00"
+	}
+	_, size := utf8.DecodeRune(text[i:])
+	return string(text[i : i+size])
 }
 
 // find returns the place where a word occurs first.
@@ -108,7 +126,7 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 		return c.alias(n)
 	case tagged(n):
 		return c.complain(n, "write the value plainly", "a YAML tag is not supported here")
-	case !c.room(n, 1):
+	case !c.room(n, 1), n.Kind == yaml.ScalarNode && !c.shown(n, !c.limits.Line):
 		return nil
 	}
 	out := &Node{Kind: Scalar, Place: c.at(n), Text: n.Value, size: 1}
@@ -128,6 +146,20 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 		c.anchors[n] = out
 	}
 	return out
+}
+
+// shown complains of characters that a terminal obeys or that change what a reader sees, whatever
+// way they were written: names of one person's file come into another one's tables.
+func (c *converter) shown(n *yaml.Node, lines bool) bool {
+	i := strings.IndexFunc(n.Value, func(r rune) bool {
+		return unicode.IsControl(r) && !(lines && (r == '\n' || r == '\t')) || unicode.Is(unicode.Bidi_Control, r)
+	})
+	if i < 0 {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(n.Value[i:])
+	c.complain(n, "take it out", "%q has the control character %U", n.Value, r)
+	return false
 }
 
 func tagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
@@ -180,6 +212,9 @@ func (c *converter) mapping(out *Node, content []*yaml.Node, depth int) {
 		place := c.at(key)
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || tagged(key) {
 			c.problems.Add(place, "", "a key must be a plain word")
+			continue
+		}
+		if !c.shown(key, false) {
 			continue
 		}
 		if first, twice := seen[key.Value]; twice {

@@ -348,12 +348,18 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 		}
 		out.SetBool(text == "true")
 	case reflect.Int, reflect.Int64, reflect.Int32:
+		if octal(text) {
+			d.complain(n.Place, path, "%q begins with 0, which YAML 1.1 reads as octal: write it without", text)
+		}
 		v, err := strconv.ParseInt(text, 10, out.Type().Bits())
 		if err != nil {
 			d.complain(n.Place, path, "%q is not a whole number", text)
 		}
 		out.SetInt(v)
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if octal(text) {
+			d.complain(n.Place, path, "%q begins with 0, which YAML 1.1 reads as octal: write it without", text)
+		}
 		v, err := strconv.ParseUint(text, 10, out.Type().Bits())
 		if err != nil {
 			d.complain(n.Place, path, "%q is not a whole number from 0 to %d", text, uint64(1)<<(out.Type().Bits()-1)*2-1)
@@ -369,4 +375,10 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	default:
 		d.complain(n.Place, path, "expected %s, found a single value", wanted(out))
 	}
+}
+
+// octal says whether a number means one thing here and another in YAML 1.1.
+func octal(text string) bool {
+	digits := strings.TrimLeft(text, "+-")
+	return len(digits) > 1 && digits[0] == '0' && '0' <= digits[1] && digits[1] <= '9'
 }

@@ -20,8 +20,9 @@ const (
 
 // Limits are the bounds of a format whose files grow with what they describe.
 type Limits struct {
-	Octets int // of text
-	Values int // keys' values and lists' items, once aliases are expanded
+	Octets int  // of text
+	Values int  // keys' values and lists' items, once aliases are expanded
+	Line   bool // whether every value must be one line, as where tables show them
 }
 
 // Kind is what a node holds.
@@ -67,7 +68,7 @@ type Tree struct {
 // Parse reads the text of a file of up to MaxFile octets. Its errors are faults of status Usage
 // with file, line and column.
 func Parse(filename string, text []byte) (*Tree, error) {
-	return ParseWithin(Limits{MaxFile, maxNodes}, filename, text)
+	return ParseWithin(Limits{Octets: MaxFile, Values: maxNodes}, filename, text)
 }
 
 // ParseWithin is Parse with other bounds.

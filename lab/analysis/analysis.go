@@ -31,6 +31,7 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	}
 	for _, result := range representatives(outcome) {
 		addSeries(b, result)
+		addDepths(b, result)
 	}
 	b.Samples = append(b.Samples, harmSamples(outcome)...)
 	b.Samples = append(b.Samples, spreadSamples(outcome)...)
@@ -40,6 +41,7 @@ func Bundle(outcome *run.Outcome, manifest record.Manifest) *record.Bundle {
 	b.Tables = append(procedureTables(outcome, rows), tables(outcome, rows, measured)...)
 	b.Figures = figures(outcome, rows, b)
 	b.Proofs = proofs(outcome)
+	b.Attachments = append(outputs(outcome), traces(outcome)...)
 	b.Manifest.Stopped = outcome.Stopped
 	b.Manifest.Notes = append(b.Manifest.Notes, notes(outcome)...)
 	b.Manifest.Mechanisms = maps.Clone(outcome.Mechanisms)

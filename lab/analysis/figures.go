@@ -24,14 +24,14 @@ func figures(outcome *run.Outcome, rows []summary.Row, b *record.Bundle) []recor
 	var all []record.Figure
 	for _, request := range outcome.Scenario.Figures {
 		if request.X == overTime {
-			all = append(all, timelines(outcome, b, request.Metric, request.Subject, request.Name, request.Title)...)
+			all = append(all, timelines(b, request)...)
 			continue
 		}
 		all = append(all, sweepFigures(outcome, rows, request)...)
 	}
-	for _, metric := range []string{scenario.SeriesRate, scenario.SeriesCwnd, scenario.SeriesSRTT} {
+	for _, metric := range []string{scenario.SeriesRate, scenario.SeriesCwnd, scenario.SeriesSRTT, scenario.SeriesQueue} {
 		if !slices.ContainsFunc(outcome.Scenario.Figures, func(r scenario.FigureRequest) bool { return r.X == overTime && r.Metric == metric }) {
-			all = append(all, timelines(outcome, b, metric, "", metric+"-over-time", timelineTitles[metric])...)
+			all = append(all, timelines(b, scenario.FigureRequest{Metric: metric, Name: metric + "-over-time", Title: timelineTitles[metric]})...)
 		}
 	}
 	return append(all, distributionFigures(b)...)

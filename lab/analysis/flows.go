@@ -59,11 +59,11 @@ func flowOf(result *traffic.Result, settle time.Duration) flow {
 }
 
 // goodput is what the receiver counted in whole rate intervals behind the settle time. A stream
-// that ends by size, or one without intervals, counts as a whole.
+// that has ended by size, or one without intervals, counts as a whole.
 func goodput(stream *traffic.Stream, f traffic.Flow, settle time.Duration) float64 {
 	first := int((settle + traffic.RateInterval - 1) / traffic.RateInterval)
 	last := min(len(stream.Received), int(f.Duration/traffic.RateInterval))
-	if f.Bytes > 0 || first == 0 || last <= first {
+	if stream.Finished > 0 || first == 0 || last <= first {
 		return float64(stream.Goodput)
 	}
 	var octets uint64
@@ -128,11 +128,28 @@ func (f flow) samples(a attempt) []record.Sample {
 		return append(f.requestSamples(a, name), f.tcpSamples(a, name)...)
 	}
 	samples := []record.Sample{a.sample(name, scenario.Goodput, f.goodput)}
+	if took := f.completion(); took > 0 {
+		samples = append(samples, a.sample(name, scenario.Completion, took.Seconds()))
+	}
+	if f.result.Flow.Kind == traffic.Program {
+		return samples
+	}
 	samples = append(samples, f.tcpSamples(a, name)...)
 	if underLimit(a.result.Cell, f.result.Flow) {
 		return samples // the equations know of losses alone
 	}
 	return append(samples, f.predictions(a, name)...)
+}
+
+// completion is when the last stream had ended; 0 if one had not.
+func (f flow) completion() (last time.Duration) {
+	for _, s := range f.result.Streams {
+		if s.Finished == 0 {
+			return 0
+		}
+		last = max(last, s.Finished)
+	}
+	return last
 }
 
 func (f flow) datagramSamples(a attempt, name string) []record.Sample {

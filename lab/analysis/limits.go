@@ -14,12 +14,9 @@ import (
 	"weir/record/summary"
 )
 
-// Octets of headers. A limit counts a packet's IP octets and an Ethernet header; TCP has timestamps
-// on.
+// A limit counts a packet's IP octets and an Ethernet header.
 const (
 	etherHeader   = 14
-	tcpHeaders    = 20 + 20 + 12 // IPv4, TCP, timestamps
-	udpHeaders    = 20 + 8
 	usualMTU      = 1500
 	bucketSeconds = 1e-6 // the unit of a limit's queue histogram
 )
@@ -105,9 +102,9 @@ func underLimit(cell *scenario.Cell, f traffic.Flow) bool {
 // flow's size.
 func payloadShare(f traffic.Flow, mtu int) float64 {
 	if f.Kind == traffic.Datagram {
-		return float64(f.Payload) / float64(f.Payload+udpHeaders+etherHeader)
+		return float64(f.Payload) / float64(f.Payload+f.Headers()+etherHeader)
 	}
-	return float64(mtu-tcpHeaders) / float64(mtu+etherHeader)
+	return float64(mtu-f.Headers()) / float64(mtu+etherHeader)
 }
 
 // mtuOf is the MTU of the link by which flows reach a host.

@@ -34,7 +34,7 @@ func (f flow) measuredFlow(cell *scenario.Cell) predict.Flow {
 		congestion = f.result.Congestion
 	}
 	return predict.Flow{
-		Path:       predict.Path{MSS: segmentSize(cell), RTT: f.meanRTT(), LossEvent: predict.LossEventRate(f.events, f.segments)},
+		Path:       predict.Path{MSS: segmentSize(cell, f.result.Flow), RTT: f.meanRTT(), LossEvent: predict.LossEventRate(f.events, f.segments)},
 		Congestion: congestion, Segments: f.segments, Events: f.events, Marked: f.marked,
 	}
 }
@@ -73,12 +73,9 @@ func (f flow) predictions(a attempt, name string) []record.Sample {
 	return samples
 }
 
-// headers are those of IPv4 and of TCP with timestamps.
-const headers = 20 + 32
-
-// segmentSize is the payload of a full segment: the smallest MTU of the cell's links less the
-// headers.
-func segmentSize(cell *scenario.Cell) int {
+// segmentSize is the payload of a flow's full segment: the smallest MTU of the cell's links less
+// the headers.
+func segmentSize(cell *scenario.Cell, f traffic.Flow) int {
 	mtu := 1500
 	for i, l := range cell.Links {
 		own := l.MTU
@@ -89,7 +86,7 @@ func segmentSize(cell *scenario.Cell) int {
 			mtu = own
 		}
 	}
-	return mtu - headers
+	return mtu - f.Headers()
 }
 
 // allowance is the most goodput that a flow could have without any loss: that of the slowest link
@@ -101,8 +98,8 @@ func allowance(cell *scenario.Cell, f traffic.Flow) float64 {
 			slowest = d.Rate
 		}
 	}
-	mss := segmentSize(cell)
-	allowed := predict.LinkGoodput(float64(slowest), mss, mss+headers)
+	mss := segmentSize(cell, f)
+	allowed := predict.LinkGoodput(float64(slowest), mss, mss+f.Headers())
 	if own := float64(f.Rate); own > 0 && (allowed == 0 || own < allowed) {
 		allowed = own
 	}

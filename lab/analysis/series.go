@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/lab/link"
 	"weir/lab/run"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
@@ -59,6 +60,27 @@ func addSeries(b *record.Bundle, result *run.Result) {
 			series.rates(f.Streams)
 			if len(f.Streams) > 0 {
 				series.readings(f.Streams[0].Readings)
+			}
+		}
+	}
+}
+
+// addDepths adds the lengths of the links' queues, by phase. A queue in which nothing ever waited
+// has none.
+func addDepths(b *record.Bundle, result *run.Result) {
+	for i, both := range result.Depths {
+		for side, bins := range both {
+			if i >= len(result.Links) || slices.Max(append([]uint32{0}, bins...)) == 0 {
+				continue
+			}
+			for _, phase := range result.Phases {
+				w := seriesWriter{bundle: b, template: record.Point{Labels: result.Cell.PhaseLabels(phase.Phase.Name),
+					Subject: scenario.LinkSubject(result.Links[i].Cable, side == 1), Repetition: result.Repetition, Attempt: result.Attempt}}
+				for n, octets := range bins {
+					if at := time.Duration(n+1) * link.DepthInterval; at > phase.Began && at <= phase.Began+phase.Phase.Duration {
+						w.add(scenario.SeriesQueue, at, float64(octets))
+					}
+				}
 			}
 		}
 	}

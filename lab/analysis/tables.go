@@ -38,6 +38,9 @@ func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	if t, any := publishedTable(outcome.Scenario, rows); any {
 		all = append(all, t)
 	}
+	if t := programTable(outcome); len(t.Rows) > 0 {
+		all = append(all, t)
+	}
 	if t := rejectedTable(outcome); len(t.Rows) > 0 {
 		all = append(all, t)
 	}

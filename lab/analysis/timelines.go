@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"weir/lab/run"
 	"weir/lab/scenario"
 	"weir/record"
 	"weir/record/hist"
@@ -15,9 +14,10 @@ import (
 )
 
 var timelineTitles = map[string]string{
-	scenario.SeriesRate: "Goodput over time",
-	scenario.SeriesCwnd: "Congestion window over time",
-	scenario.SeriesSRTT: "Smoothed round-trip time over time",
+	scenario.SeriesRate:  "Goodput over time",
+	scenario.SeriesCwnd:  "Congestion window over time",
+	scenario.SeriesSRTT:  "Smoothed round-trip time over time",
+	scenario.SeriesQueue: "Queues of the links over time",
 }
 
 const (
@@ -27,29 +27,36 @@ const (
 	mostCDFs      = 10
 )
 
-// timelines draws a metric of the flows over time, a figure for each of a few cells spread over the
-// sweep.
-func timelines(outcome *run.Outcome, b *record.Bundle, metric, of, name, title string) []record.Figure {
+// timelines draws a metric of the flows over time: a figure for each of a few cells spread over the
+// sweep, or for each of a few groups of cells that differ in one parameter alone, the series.
+func timelines(b *record.Bundle, request scenario.FigureRequest) []record.Figure {
 	var cells []record.Labels
 	for _, point := range b.Points {
-		if point.Metric == metric && (len(cells) == 0 || summary.CompareLabels(cells[len(cells)-1], point.Labels) != 0) {
+		if point.Metric == request.Metric && (len(cells) == 0 || summary.CompareLabels(cells[len(cells)-1], point.Labels) != 0) {
 			cells = append(cells, point.Labels)
 		}
 	}
-	known, _, _ := scenario.FindMetric(metric)
+	groups := groupsOf(cells, request.Series)
+	rests := make([]record.Labels, len(groups))
+	for i, group := range groups {
+		rests[i] = remove(group[0], seriesOf(request)...)
+	}
+	known, _, _ := scenario.FindMetric(request.Metric)
 	var all []record.Figure
-	for _, i := range spread(len(cells), mostTimelines) {
+	for _, i := range spread(len(groups), mostTimelines) {
 		figure := record.Figure{
-			Name: name, Title: title, Kind: record.TimeLine, XLabel: "time", XUnit: record.Seconds, YLabel: metric, YUnit: known.Unit,
-			Subtitle: "the valid run with the median goodput",
+			Name: request.Name, Title: request.Title, Kind: record.TimeLine, XLabel: "time", XUnit: record.Seconds, YLabel: request.Metric, YUnit: known.Unit,
+			LogY: request.LogY, Subtitle: "the valid run with the median goodput",
 		}
-		if len(cells[i]) > 0 {
-			figure.Title += ": " + summary.Text(cells[i])
+		if len(rests[i]) > 0 {
+			figure.Title += ": " + summary.Text(rests[i])
 		}
-		if differing := distinct(cells[i], cells); len(differing) > 0 {
+		if differing := distinct(rests[i], rests); len(differing) > 0 {
 			figure.Name += "-" + fileName(differing)
 		}
-		figure.Curves = timeCurves(b.Points, cells[i], metric, of)
+		for _, cell := range groups[i] {
+			figure.Curves = append(figure.Curves, timeCurves(b.Points, cell, request)...)
+		}
 		if len(figure.Curves) > 0 {
 			all = append(all, figure)
 		}
@@ -57,10 +64,37 @@ func timelines(outcome *run.Outcome, b *record.Bundle, metric, of, name, title s
 	return all
 }
 
-func timeCurves(points []record.Point, labels record.Labels, metric, of string) []record.Curve {
+// seriesOf is the parameter of which each value is a curve, if there is one.
+func seriesOf(request scenario.FigureRequest) []string {
+	if request.Series == "" || request.Series == bySubject {
+		return nil
+	}
+	return []string{request.Series}
+}
+
+// groupsOf puts cells together that differ in nothing but the series; without one each is a group.
+func groupsOf(cells []record.Labels, series string) (groups [][]record.Labels) {
+	for _, cell := range cells {
+		i := -1
+		if _, varied := cell[series]; varied {
+			i = slices.IndexFunc(groups, func(g []record.Labels) bool { return maps.Equal(remove(g[0], series), remove(cell, series)) })
+		}
+		if i < 0 {
+			groups = append(groups, []record.Labels{cell})
+			continue
+		}
+		groups[i] = append(groups[i], cell)
+	}
+	return groups
+}
+
+// timeCurves are the flows of a cell over time. Where cells are drawn together, each curve has the
+// cell's value of the series, and its flow where there are several.
+func timeCurves(points []record.Point, labels record.Labels, request scenario.FigureRequest) []record.Curve {
 	var curves []record.Curve
 	for _, point := range points {
-		if point.Metric != metric || summary.CompareLabels(point.Labels, labels) != 0 || of != "" && of != scenario.Aggregate && of != point.Subject {
+		if point.Metric != request.Metric || summary.CompareLabels(point.Labels, labels) != 0 ||
+			request.Subject != "" && request.Subject != scenario.Aggregate && request.Subject != point.Subject {
 			continue
 		}
 		i := slices.IndexFunc(curves, func(c record.Curve) bool { return c.Name == point.Subject })
@@ -69,6 +103,15 @@ func timeCurves(points []record.Point, labels record.Labels, metric, of string) 
 			curves = append(curves, record.Curve{Name: point.Subject})
 		}
 		curves[i].X, curves[i].Y = append(curves[i].X, point.At.Seconds()), append(curves[i].Y, point.Value)
+	}
+	value, together := labels[request.Series]
+	for i := range curves {
+		switch {
+		case together && len(curves) > 1:
+			curves[i].Name = value + ", " + curves[i].Name
+		case together:
+			curves[i].Name = value
+		}
 	}
 	return curves
 }

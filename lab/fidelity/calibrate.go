@@ -182,6 +182,13 @@ func busy(asked link.Direction, length int) pace {
 	if asked.Queue.Bytes > 0 {
 		ahead = min(ahead, int(asked.Queue.Bytes)/length/2)
 	}
+	if q := asked.Queue; q.Managed() { // half of what it lets wait
+		target := q.Target
+		if target == 0 {
+			target = q.Discipline.Target()
+		}
+		ahead = min(ahead, int(float64(asked.Rate)*target.Seconds()/16)/length)
+	}
 	if asked.Queue.Packets > 0 {
 		ahead = min(ahead, asked.Queue.Packets/2)
 	}

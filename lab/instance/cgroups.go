@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/kernel/cgroup"
 )
 
@@ -35,10 +33,6 @@ func (i Info) clearCgroup() error {
 	return removeTree(filepath.Join(root, i.cgroup()))
 }
 
-// removalTime is how long processes of a cgroup may take to die: they are killed when their parent
-// dies, but not at once.
-const removalTime = 5 * time.Second
-
 func removeTree(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -49,25 +43,9 @@ func removeTree(path string) error {
 	}
 	var errs []error
 	for _, procs := range inner {
-		errs = append(errs, empty(cgroup.Cgroup{Path: filepath.Dir(procs)}))
+		errs = append(errs, cgroup.Cgroup{Path: filepath.Dir(procs)}.End())
 	}
-	return errors.Join(append(errs, empty(cgroup.Cgroup{Path: path}))...)
-}
-
-// empty kills the cgroup's processes until it can be removed.
-func empty(c cgroup.Cgroup) error {
-	for deadline := time.Now().Add(removalTime); ; time.Sleep(5 * time.Millisecond) {
-		err := c.Remove()
-		if err == nil || !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
-			return err
-		}
-		pids, _ := c.Processes()
-		for _, pid := range pids {
-			if pid != os.Getpid() {
-				_ = unix.Kill(pid, unix.SIGKILL)
-			}
-		}
-	}
+	return errors.Join(append(errs, cgroup.Cgroup{Path: path}.End())...)
 }
 
 var labCgroup = regexp.MustCompile(`^weir-lab-[0-9a-f]{6}$`)

@@ -8,8 +8,8 @@
 //
 //   - The directory exists before the first namespace or cgroup does, so whatever exists can be
 //     found from it.
-//   - The owner holds a lock (flock) on the directory for as long as it lives; the kernel lets go
-//     of it with the process.
+//   - The owner holds a lock (flock) on a file in it for as long as it lives; the kernel lets go of
+//     it with the process. Who may read a file may lock it, so root alone may.
 //   - An instance whose lock is free is stale, and [Sweep] removes it. Every weir lab command
 //     sweeps first.
 //
@@ -31,6 +31,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/storage"
 )
 
 // Purpose says what an instance is for.
@@ -97,7 +98,7 @@ func New(scenario string, purpose Purpose) (*Instance, error) {
 	if info.ID, info.Dir, err = newDirectory(); err != nil {
 		return nil, err
 	}
-	lock, err := os.Open(info.Dir)
+	lock, err := info.openLock(os.O_CREATE | os.O_EXCL)
 	if err != nil {
 		return nil, fmt.Errorf("create lab %s: %w", info.ID, err)
 	}
@@ -124,7 +125,7 @@ func newDirectory() (id, dir string, err error) {
 		}
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("create lab directory: %w", err)
+		return "", "", storage.Fault(fmt.Errorf("create lab directory: %w", err))
 	}
 	return id, dir, nil
 }
@@ -133,11 +134,11 @@ func newDirectory() (id, dir string, err error) {
 // gives it back.
 func openBook() (*os.File, error) {
 	if err := os.MkdirAll(Root(), 0o755); err != nil {
-		return nil, fmt.Errorf("create run directory: %w", err)
+		return nil, storage.Fault(fmt.Errorf("create run directory: %w", err))
 	}
 	book, err := os.OpenFile(filepath.Join(Root(), ".book"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open list of labs: %w", err)
+		return nil, storage.Fault(fmt.Errorf("open list of labs: %w", err))
 	}
 	if err := unix.Flock(int(book.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock list of labs: %w", err), book.Close())
@@ -168,10 +169,10 @@ func (i *Instance) write() error {
 	}
 	path := filepath.Join(i.Dir, "instance.json")
 	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write lab %s: %w", i.ID, err)
+		return storage.Fault(fmt.Errorf("write lab %s: %w", i.ID, err))
 	}
 	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write lab %s: %w", i.ID, err)
+		return storage.Fault(fmt.Errorf("write lab %s: %w", i.ID, err))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold, "hold-handles": holdHandles, "idle": idle})
+	child.Main(child.Parts{"build-for-ever": buildForEver, "hold": hold, "hold-handles": holdHandles, "idle": idle, "snatch": snatch})
 	os.Exit(m.Run())
 }
 

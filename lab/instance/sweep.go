@@ -52,21 +52,37 @@ func read(id string) (Info, error) {
 	return info, nil
 }
 
-// owned says whether the owner lives.
+// openLock opens the file that the owner locks.
+func (i Info) openLock(how int) (*os.File, error) {
+	return os.OpenFile(filepath.Join(i.Dir, "lock"), os.O_RDWR|how, 0o600)
+}
+
+// owned says whether the owner lives; to who may not look at its lock, by its process.
 func (i Info) owned() bool {
 	lock, free, err := i.take(unix.LOCK_SH) // shared, so that two who look do not take each other for the owner
 	if free {
 		_ = lock.Close()
 	}
+	if errors.Is(err, os.ErrPermission) {
+		return i.runs()
+	}
 	return err == nil && !free
+}
+
+// runs says whether the process that has registered the instance lives.
+func (i Info) runs() bool {
+	birth, err := processBirth(i.PID)
+	return err == nil && birth == i.Birth
 }
 
 // take tries to take the lock of an instance. One that has just been removed is neither free nor an
 // error.
 func (i Info) take(how int) (lock *os.File, free bool, err error) {
-	lock, err = os.Open(i.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, false, nil
+	if lock, err = i.openLock(0); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(i.Dir); err != nil || i.runs() { // by a version that locks something else
+			return nil, false, nil
+		}
+		lock, err = i.openLock(os.O_CREATE)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("look at lab %s: %w", i.ID, err)
@@ -171,7 +187,7 @@ func Find(id string) (Info, error) {
 // End asks the owner to take its lab down and waits until it has; then it removes what the owner
 // left.
 func End(ctx context.Context, info Info) error {
-	if birth, err := processBirth(info.PID); err == nil && birth == info.Birth && info.owned() {
+	if info.runs() && info.owned() {
 		if err := unix.Kill(info.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("end lab %s: %w", info.ID, err)
 		}

@@ -34,5 +34,11 @@ func CheckDirection(d Direction) error {
 	default:
 		return usage("jitter shape %q is not known", d.Shape)
 	}
+	if err := checkQueue(d); err != nil {
+		return err
+	}
+	if err := checkSchedule(d); err != nil {
+		return err
+	}
 	return d.Loss.Check()
 }

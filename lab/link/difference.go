@@ -28,4 +28,5 @@ func (c *Counters) subtract(before *Counters) {
 	c.Reordered -= before.Reordered
 	c.Corrupted -= before.Corrupted
 	c.Overruns -= before.Overruns
+	c.Uncaptured -= before.Uncaptured
 }

@@ -23,48 +23,71 @@ type Drops struct {
 // ReadDrops reads a veth device's own account of lost frames. An overloaded emulator's losses
 // appear here and nowhere else, since the frames never reached it.
 func ReadDrops(ns *netns.Namespace, dev string) (Drops, error) {
-	stats, err := ethtool.Stats(ns, dev)
+	drops, err := ReadAllDrops(ns, []string{dev})
 	if err != nil {
 		return Drops{}, err
 	}
-	var drops Drops
+	return drops[0], nil
+}
+
+// ReadAllDrops is [ReadDrops] of several devices of a namespace, in their order.
+func ReadAllDrops(ns *netns.Namespace, devs []string) (all []Drops, err error) {
+	stats, err := ethtool.StatsOf(ns, devs)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := transmitDrops(ns)
+	if err != nil {
+		return nil, fmt.Errorf("read dropped frames: %w", err)
+	}
+	for i, dev := range devs {
+		drops, known := Drops{}, false
+		if drops.Transmit, known = sent[dev]; !known {
+			return nil, fmt.Errorf("read dropped frames of %s: %w", dev, os.ErrNotExist)
+		}
+		drops.addReceived(stats[i])
+		all = append(all, drops)
+	}
+	return all, nil
+}
+
+func (d *Drops) addReceived(stats map[string]uint64) {
 	for name, value := range stats {
 		if !strings.HasPrefix(name, "rx_queue_") {
 			continue
 		}
 		switch {
 		case strings.HasSuffix(name, "_xdp_drops"):
-			drops.XDP += value
+			d.XDP += value
 		case strings.HasSuffix(name, "_drops"):
-			drops.Receive += value
+			d.Receive += value
 		}
 	}
-	if drops.Transmit, err = transmitDrops(ns, dev); err != nil {
-		return Drops{}, fmt.Errorf("read dropped frames of %s: %w", dev, err)
-	}
-	return drops, nil
 }
 
-// transmitDrops reads tx_dropped from /proc/net/dev of the namespace (proc_pid_net(5)).
-func transmitDrops(ns *netns.Namespace, dev string) (value uint64, err error) {
+// transmitDrops reads tx_dropped of all devices from /proc/net/dev of the namespace
+// (proc_pid_net(5)).
+func transmitDrops(ns *netns.Namespace) (all map[string]uint64, err error) {
 	const column = 8 + 3 // behind the eight receive columns: bytes, packets, errs, drop
-	read := func() error {
+	all = map[string]uint64{}
+	err = ns.Do(func() error {
 		file, err := os.Open("/proc/thread-self/net/dev")
 		if err != nil {
 			return err
 		}
 		defer func() { _ = file.Close() }()
-		for lines := bufio.NewScanner(file); lines.Scan(); {
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
 			name, rest, found := strings.Cut(lines.Text(), ":")
 			fields := strings.Fields(rest)
-			if !found || strings.TrimSpace(name) != dev || len(fields) <= column {
+			if !found || len(fields) <= column {
 				continue
 			}
-			value, err = strconv.ParseUint(fields[column], 10, 64)
-			return err
+			if all[strings.TrimSpace(name)], err = strconv.ParseUint(fields[column], 10, 64); err != nil {
+				return err
+			}
 		}
-		return os.ErrNotExist
-	}
-	err = ns.Do(read)
-	return value, err
+		return lines.Err()
+	})
+	return all, err
 }

@@ -47,6 +47,11 @@ type Queue struct {
 	// ECN marks frames that are ECN-capable (RFC 3168) when more octets than this wait; 0 marks
 	// none.
 	ECN units.ByteSize
+	// Discipline manages the queue, at Target and Interval (0: its own). Mark has it mark frames
+	// that are ECN-capable in the place of dropping them.
+	Discipline       Discipline
+	Target, Interval time.Duration
+	Mark             bool
 }
 
 // Direction is what a link does to frames of one direction. The zero value passes them on
@@ -64,7 +69,10 @@ type Direction struct {
 	// Corrupt inverts one bit behind the Ethernet header, with this probability per frame.
 	Corrupt float64
 	Queue   Queue
-	Seed    uint64 // of this direction's random choices
+	// Schedule, if there is one, takes the place of Rate, Delay and Loss once Carrying.Begin is
+	// called. It repeats.
+	Schedule []Step
+	Seed     uint64 // of this direction's random choices
 }
 
 // Cable is one link to be carried. A and B name its two veth ends inside the carrier namespace;
@@ -90,6 +98,7 @@ type Counters struct {
 	Reordered     uint64
 	Corrupted     uint64
 	Overruns      uint64 // frames the mechanism itself lost: any makes a run invalid
+	Uncaptured    uint64 // frames that are missing in the packet trace
 	Held          uint64 // frames inside now: waiting for the wire, or on their way
 	MaxBacklog    uint64 // octets, since the last Begin
 	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the
@@ -109,6 +118,32 @@ const BehindAfter = time.Millisecond
 type Status struct {
 	Cable            string
 	Forward, Reverse Counters
+}
+
+// Capturing is what a carrier at work can do that keeps packet traces.
+type Capturing interface {
+	// Capture begins to write what becomes of each cable's frames to a file named after it in
+	// folder, until Close: at most octets of each frame, and what the link did to it as a comment
+	// (pcapng).
+	Capture(folder string, octets int) error
+}
+
+// Gauging is what a carrier at work can do that looks at its queues over time.
+type Gauging interface {
+	// Depths returns, for every cable and both directions, the most octets that waited in the queue
+	// in each DepthInterval since the last Begin.
+	Depths() ([][2][]uint32, error)
+}
+
+// DepthInterval is the width of the samples of a queue's length.
+const DepthInterval = 100 * time.Millisecond
+
+// DirectionName is how one direction of a link is called: "path forward", "path reverse".
+func DirectionName(link string, reverse bool) string {
+	if reverse {
+		return link + " reverse"
+	}
+	return link + " forward"
 }
 
 // ErrBroken says that a carrier at work has ended by itself.
@@ -131,7 +166,8 @@ type Carrying interface {
 	Mechanism() string
 	// Status returns every cable's counters, in the order they were given.
 	Status() ([]Status, error)
-	// Begin starts a new span of time for what is no sum: the largest backlog.
+	// Begin starts a new span of time for what is no sum, such as the largest backlog, and the
+	// schedules.
 	Begin() error
 	// CPU is the processor time the mechanism has used; zero where the kernel does the work.
 	CPU() time.Duration

@@ -75,6 +75,9 @@ func (e *execution) attempt(ctx context.Context, cell *scenario.Cell, repetition
 			return result, nil
 		}
 	}
+	if result.Traces, err = e.capture(bench, result); err != nil {
+		return result, err
+	}
 	event.Stage = Loading
 	return result, e.load(ctx, bench, result, event)
 }
@@ -138,16 +141,26 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		return err
 	}
 	begin := time.Now()
-	settled := settleAfter(bench.Cell, watch)
-	for _, phase := range bench.Cell.Phases {
+	settled := func() error { return nil }
+	for i, phase := range bench.Cell.Phases {
 		event.Phase = phase.Name
 		e.progress.tell(event)
+		ready := bench.prepare(ctx, phase, e.options.Generator)
 		if err := bench.drain(ctx); err != nil {
+			ready.close()
 			return err
 		}
+		if i == 0 {
+			if err := bench.begin(); err != nil {
+				ready.close()
+				return err
+			}
+			begin, settled = time.Now(), settleAfter(bench.Cell, watch)
+		}
 		done := e.disturb(ctx, bench)
-		measured, err := countedPhase(ctx, bench, phase, e.options.Generator)
+		measured, err := countedPhase(ctx, bench, ready, e.options.Generator)
 		done()
+		ready.close()
 		if err != nil {
 			return err
 		}
@@ -167,6 +180,12 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		return err
 	}
 	result.Links = link.Difference(after, before)
+	e.noteMissing(result)
+	if gauging, able := bench.Carrying.(link.Gauging); able {
+		if result.Depths, err = gauging.Depths(); err != nil {
+			return err
+		}
+	}
 	result.Valid = result.Judgement.Valid && len(result.Reasons) == 0
 	return nil
 }
@@ -185,6 +204,14 @@ func settleAfter(cell *scenario.Cell, watch Watch) func() error {
 		}
 		return <-failed
 	}
+}
+
+// begin starts the links' schedules and series.
+func (b *Bench) begin() error {
+	if b.Carrying == nil {
+		return nil
+	}
+	return b.Carrying.Begin()
 }
 
 func (b *Bench) counters() ([]link.Status, error) {

@@ -85,7 +85,8 @@ func (e *execution) unlimited(ctx context.Context, cell *scenario.Cell, from, to
 	if traffic.CheckCongestion("cubic") == nil {
 		probe.Congestion = "cubic"
 	}
-	result := runFlow(ctx, bench, probe, e.options.Generator)
+	ready, err := bench.prepareFlow(ctx, probe, e.options.Generator)
+	result := preparedFlow{probe, ready, err}.run(ctx, e.options.Generator)
 	if result.Failed != "" && ctx.Err() == nil {
 		return 0, fmt.Errorf("measure the path from %s to %s without limits: %s", from, to, result.Failed)
 	}

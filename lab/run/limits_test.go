@@ -77,7 +77,8 @@ func measure(t *testing.T, text string) PhaseResult {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := countedPhase(t.Context(), bench, cells[0].Phases[0], native.New())
+	generator := native.New()
+	result, err := countedPhase(t.Context(), bench, bench.prepare(t.Context(), cells[0].Phases[0], generator), generator)
 	if err != nil {
 		t.Error(err)
 	}

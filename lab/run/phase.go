@@ -11,7 +11,6 @@ import (
 
 	"weir/internal/wait"
 	"weir/lab/limits"
-	"weir/lab/scenario"
 	"weir/lab/traffic"
 )
 
@@ -19,7 +18,8 @@ import (
 const grace = 30 * time.Second
 
 // countedPhase is runPhase with what the limits count from the end of the settle time on.
-func countedPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) (PhaseResult, error) {
+func countedPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.Generator) (PhaseResult, error) {
+	phase := p.phase
 	settled := make(chan counted, 1)
 	read := func() {
 		status, err := bench.Limits.Read()
@@ -31,7 +31,7 @@ func countedPhase(ctx context.Context, bench *Bench, phase scenario.Phase, gener
 	} else {
 		read() // before the first packet
 	}
-	result := runPhase(ctx, bench, phase, generator)
+	result := runPhase(ctx, bench, p, generator)
 	if brokeOff() {
 		return result, nil
 	}
@@ -50,16 +50,17 @@ type counted struct {
 
 // runPhase generates the phase's traffic, all flows released together, and returns when the last
 // one has reported.
-func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator traffic.Generator) PhaseResult {
+func runPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.Generator) PhaseResult {
+	phase := p.phase
 	result := PhaseResult{Phase: phase, Flows: make([]traffic.Result, len(phase.Flows))}
 	ctx, cancel := context.WithTimeout(ctx, phase.Duration+grace)
 	defer cancel()
 	var running sync.WaitGroup
 	release := make(chan struct{})
-	for i, flow := range phase.Flows {
+	for i, flow := range p.flows {
 		running.Go(func() {
 			<-release
-			result.Flows[i] = runFlow(ctx, bench, flow, generator)
+			result.Flows[i] = flow.run(ctx, generator)
 		})
 	}
 	if len(phase.Streams) > 0 {
@@ -85,32 +86,13 @@ func runPhase(ctx context.Context, bench *Bench, phase scenario.Phase, generator
 	return result
 }
 
-// runFlow generates one flow; what goes wrong is said in the result.
-func runFlow(ctx context.Context, bench *Bench, flow traffic.Flow, generator traffic.Generator) traffic.Result {
-	failed := func(err error) traffic.Result {
-		return traffic.Result{Flow: flow, Generator: generator.Name(), Failed: err.Error()}
-	}
-	from, err := bench.endpoint(flow.From, flow.Name)
-	if err != nil {
-		return failed(err)
-	}
-	to, err := bench.endpoint(flow.To, flow.Name)
-	if err != nil {
-		return failed(err)
-	}
-	result, err := generator.Run(ctx, flow, from, to)
-	if err != nil {
-		return failed(err)
-	}
-	return result
-}
-
-// endpoint is where a flow ends in a node, over IPv4 and in the cgroup of the limit that the flow
-// is under there.
-func (b *Bench) endpoint(node, flow string) (traffic.Endpoint, error) {
-	address, ok := b.Cell.Address(node, 4)
+// endpoint is where a flow ends in a node, over its version of IP and in the cgroup of the limit
+// that the flow is under there.
+func (b *Bench) endpoint(node string, flow traffic.Flow) (traffic.Endpoint, error) {
+	address, ok := b.Cell.Address(node, flow.IP())
 	if !ok {
-		return traffic.Endpoint{}, fmt.Errorf("node %s has no IPv4 address", node)
+		return traffic.Endpoint{}, fmt.Errorf("node %s has no IPv%d address", node, flow.IP())
 	}
-	return traffic.Endpoint{Namespace: b.Topology.Nodes[node], Address: address, Group: b.Limits.Group(node, flow)}, nil
+	return traffic.Endpoint{Namespace: b.Topology.Nodes[node], Address: address,
+		Group: b.Limits.Group(node, flow.Name), Hosts: b.hosts(flow.IP())}, nil
 }

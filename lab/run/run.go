@@ -37,9 +37,13 @@ type Options struct {
 	// KeepGoing goes on to other cells after one that this machine cannot carry.
 	KeepGoing bool
 	// Share measures while another run on this machine measures too, instead of taking turns.
-	Share  bool
-	Report func(Event) // told what happens; nil is told nothing; never called from two goroutines at once
-	Stderr io.Writer   // of child processes
+	Share bool
+	// Capture, if not empty, is a folder for a packet trace of each emulated link and run, with so
+	// many octets of each frame.
+	Capture       string
+	CaptureOctets int
+	Report        func(Event) // told what happens; nil is told nothing; never called from two goroutines at once
+	Stderr        io.Writer   // of child processes
 
 	// during is called beside each phase's traffic: tests spoil runs with it. It must have returned
 	// for the phase to end.
@@ -81,7 +85,14 @@ type Result struct {
 	Links        []link.Status // counted from the first phase's start to the last one's end
 	Calibrations []fidelity.Calibration
 	Judgement    fidelity.Judgement
+	Traces       []Trace
+	// Depths are the lengths of the queues of Links over time, since the first phase's start; nil
+	// where the carrier does not look.
+	Depths [][2][]uint32
 }
+
+// Trace is a file with the frames of one emulated link.
+type Trace struct{ Link, Path string }
 
 // PhaseResult is what the flows and streams of a phase did, in the scenario's order.
 type PhaseResult struct {

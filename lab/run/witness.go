@@ -68,13 +68,15 @@ func (b *Bench) flow(phase PhaseResult, result *traffic.Result) witness.Flow {
 	f := result.Flow
 	from, to := f.Data()
 	w := witness.Flow{
-		Name: f.Name, From: f.From, To: f.To, TCP: f.Kind != traffic.Datagram, Approximate: result.Generator != nativeGenerator,
+		Name: f.Name, From: f.From, To: f.To, TCP: f.Kind != traffic.Datagram, IPv6: f.IP() == 6, Approximate: result.Generator != nativeGenerator,
 		Begin: f.Start, Settle: max(0, phase.Phase.Settle-f.Start), Interval: traffic.RateInterval, Rate: f.Rate, Octets: uint64(f.Bytes), MTU: b.mtu(),
-		There: b.crossed(from, to), Back: b.crossed(to, from), Concurrent: result.Failed == "",
+		There: b.crossed(from, to, f.IP()), Back: b.crossed(to, from, f.IP()), Concurrent: result.Failed == "",
 	}
 	switch f.Kind {
 	case traffic.Datagram:
 		w.Back = nil
+	case traffic.Program:
+		w.TCP, w.Free, w.Concurrent = false, true, false
 	case traffic.Request:
 		w.Connections = uint64(f.Streams * f.Concurrency)
 	default:
@@ -111,9 +113,9 @@ func (b *Bench) mtu() int {
 	return most
 }
 
-// crossed are the links from one node to another, over IPv4; none where there is no way.
-func (b *Bench) crossed(from, to string) (list []witness.Hop) {
-	hops, err := b.hops(from, to, 4)
+// crossed are the links from one node to another, over a version of IP; none where there is no way.
+func (b *Bench) crossed(from, to string, family int) (list []witness.Hop) {
+	hops, err := b.hops(from, to, family)
 	if err != nil {
 		return nil
 	}

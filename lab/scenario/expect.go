@@ -163,7 +163,7 @@ func (j *judge) subjects(m Metric) (all []string) {
 	if m.Of == OfRun {
 		return all
 	}
-	if m.Of == OfLink {
+	if m.Of == OfLink || m.Name == SeriesQueue {
 		for _, l := range j.cell.Links {
 			if !l.Plain {
 				all = append(all, LinkSubject(l.Name, false), LinkSubject(l.Name, true))
@@ -209,7 +209,9 @@ func (m Metric) kinds() []traffic.Kind {
 	case UDPLoss, UDPDuplicates, UDPReordered:
 		return []traffic.Kind{traffic.Datagram}
 	case Goodput, FlowShare, Harm, SeriesRate:
-		return []traffic.Kind{traffic.Bulk, traffic.Datagram}
+		return []traffic.Kind{traffic.Bulk, traffic.Datagram, traffic.Program}
+	case Completion:
+		return []traffic.Kind{traffic.Bulk, traffic.Program}
 	case PredictedMathis, PredictedPFTK, PredictedCUBIC, PredictedRatio, ResidualMathis, ResidualPFTK, ResidualCUBIC,
 		CubicRegion, WindowLimited:
 		return []traffic.Kind{traffic.Bulk}

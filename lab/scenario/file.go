@@ -81,7 +81,17 @@ type directionFile struct {
 	Reorder   *share          `yaml:"reorder" doc:"Share of frames sent at once instead of delayed."`
 	Duplicate *share          `yaml:"duplicate" doc:"Share of frames sent twice."`
 	Corrupt   *share          `yaml:"corrupt" doc:"Share of frames with one bit inverted."`
+	Schedule  *[]stepFile     `yaml:"schedule" doc:"What changes over time: steps that follow each other from the run's first phase on, and repeat."`
+	Trace     *string         `yaml:"trace" doc:"What passes over time, in the format of mahimahi: the trace itself, or its file. It repeats."`
 	Queue     *queueFile      `yaml:"queue" doc:"Drop-tail queue in front of the rate; 1000 packets if left out."`
+}
+
+type stepFile struct {
+	yamlfile.Fields `yaml:"-"`
+	For             units.Duration  `yaml:"for,required" doc:"Length of the step."`
+	Rate            *units.BitRate  `yaml:"rate" doc:"Rate, at most the link's; 0 lets nothing pass. The link's if left out."`
+	Delay           *units.Duration `yaml:"delay" doc:"Delay; the link's if left out."`
+	Loss            *lossFile       `yaml:"loss" doc:"Loss; the link's if left out."`
 }
 
 type jitterFile struct {
@@ -102,6 +112,10 @@ type queueFile struct {
 	Packets         *int            `yaml:"packets" doc:"Frames that may wait."`
 	BDP             *float64        `yaml:"bdp" doc:"Length in bandwidth-delay products of the link's rate and rtt."`
 	RTT             *units.Duration `yaml:"rtt" doc:"Round-trip time of the product; if left out, the longest of any flow over the link, by the delays of its path."`
+	Discipline      string          `yaml:"discipline" enum:"codel,fq_codel,pie" doc:"What manages the queue: CoDel (RFC 8289), FQ-CoDel (RFC 8290) or PIE (RFC 8033); nothing but its end if left out."`
+	Target          *units.Duration `yaml:"target" doc:"Delay that the discipline aims at: 5ms, of PIE 15ms, if left out."`
+	Interval        *units.Duration `yaml:"interval" doc:"CoDel: time for which the delay may be above its target, 100ms if left out; PIE: time between updates, 15ms if left out."`
+	Mark            bool            `yaml:"mark" doc:"The discipline marks ECN-capable frames in the place of dropping them."`
 	ECN             *threshold      `yaml:"ecn" doc:"Mark ECN-capable frames when more than this waits: octets, or time at the link's rate."`
 }
 
@@ -126,9 +140,10 @@ type phaseFile struct {
 type flowFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string          `yaml:"name" doc:"Subject of the flow's figures; its kind if left out."`
-	Kind            string          `yaml:"kind,required" enum:"bulk,request,udp" doc:"bulk: TCP as fast as it goes; request: TCP request and response; udp: datagrams at a rate."`
+	Kind            string          `yaml:"kind,required" enum:"bulk,request,udp,command" doc:"bulk: TCP as fast as it goes; request: TCP request and response; udp: datagrams at a rate; command: what programs send."`
 	From            string          `yaml:"from,required" doc:"Host that sends, or asks."`
 	To              string          `yaml:"to,required" doc:"Host that receives, or answers."`
+	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
 	Generator       string          `yaml:"generator" enum:"weir,iperf3" doc:"What generates the flow; if left out, what the command chooses."`
 	Congestion      string          `yaml:"congestion" doc:"TCP congestion control, such as cubic or bbr; the kernel's default if left out."`
 	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
@@ -142,6 +157,10 @@ type flowFile struct {
 	Rate            *units.BitRate  `yaml:"rate" doc:"udp: payload rate of all streams together; bulk: the application's own limit."`
 	Payload         *int            `yaml:"payload" doc:"udp: octets of payload per datagram; 1200 if left out."`
 	Bytes           *units.ByteSize `yaml:"bytes" doc:"bulk: each stream ends after this much."`
+	Run             string          `yaml:"run" doc:"command: line for /bin/sh; the flow ends when it does."`
+	RunsAt          string          `yaml:"at" enum:"from,to" doc:"command: the end at which run runs, and server at the other; from if left out."`
+	Server          string          `yaml:"server" doc:"command: line for /bin/sh at the other end, started before the phase and ended with the flow."`
+	Port            *int            `yaml:"port" doc:"command: port on which server listens, TCP or UDP; the phase begins when it does."`
 }
 
 type streamFile struct {

@@ -82,7 +82,7 @@ func (b *builder) link(l linkFile, path string) Link {
 
 // plain refuses what a bare cable does not do.
 func (b *builder) plain(l linkFile, path string) {
-	for _, key := range []string{"rate", "delay", "jitter", "loss", "reorder", "duplicate", "corrupt", "queue", "forward", "reverse"} {
+	for _, key := range []string{"rate", "delay", "jitter", "loss", "reorder", "duplicate", "corrupt", "queue", "schedule", "trace", "forward", "reverse"} {
 		if l.Has(key) {
 			b.complain(l.At(key), "remove plain, or this key", "%s.%s: a plain link emulates nothing", path, key)
 		}
@@ -124,6 +124,8 @@ func merged(d directionFile, o *override) directionFile {
 	pick(&d.Duplicate, o.Duplicate)
 	pick(&d.Corrupt, o.Corrupt)
 	pick(&d.Queue, o.Queue)
+	pick(&d.Schedule, o.Schedule)
+	pick(&d.Trace, o.Trace)
 	return d
 }
 
@@ -159,6 +161,7 @@ func (b *builder) direction(d directionFile, common yamlfile.Fields, o *override
 		b.complain(s.at("reorder"), "add a delay", "%s: frames are reordered by leaving out their delay, and the link has none", s.key("reorder"))
 	}
 	b.queue(s, &out, mtu)
+	b.schedule(s, &out)
 	return out
 }
 
@@ -196,7 +199,7 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	}
 	frame := units.ByteSize(mtu + etherHeader)
 	switch {
-	case q.Bytes == nil && q.Packets == nil && q.BDP == nil && q.ECN == nil:
+	case q.Bytes == nil && q.Packets == nil && q.BDP == nil && q.ECN == nil && q.Discipline == "":
 		b.complain(at, "write bytes, packets or bdp", "%s: no length is given", key)
 	case q.Bytes != nil && q.BDP != nil:
 		b.complain(at, "keep one of them", "%s: bytes and bdp are two lengths for one queue", key)
@@ -209,6 +212,7 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 	case q.RTT != nil && q.BDP == nil:
 		b.complain(at, "remove rtt, or give the length in bdp", "%s.rtt: it has a meaning with bdp alone", key)
 	}
+	b.discipline(q, out, key, at)
 	if q.Bytes != nil {
 		out.Queue.Bytes = *q.Bytes
 	}
@@ -222,6 +226,35 @@ func (b *builder) queue(s *sided, out *link.Direction, mtu int) {
 		}
 		if out.Queue.ECN == 0 {
 			b.complain(at, "leave ecn out to mark nothing", "%s.ecn: a threshold of 0", key)
+		}
+	}
+}
+
+// discipline reads what manages a queue.
+func (b *builder) discipline(q *queueFile, out *link.Direction, key string, at yamlfile.Place) {
+	d := link.Discipline(q.Discipline)
+	if d == link.DropTail {
+		if q.Target != nil || q.Interval != nil || q.Mark {
+			b.complain(at, "add a discipline, such as codel", "%s: target, interval and mark have a meaning with a discipline alone", key)
+		}
+		return
+	}
+	out.Queue.Discipline, out.Queue.Mark = d, q.Mark
+	if q.Bytes == nil && q.Packets == nil && q.BDP == nil {
+		out.Queue.Packets = d.Packets()
+	}
+	if q.ECN != nil {
+		b.complain(at, "write mark: true", "%s.ecn: %s does not mark by what waits", key, d)
+	}
+	for name, given := range map[string]struct {
+		value *units.Duration
+		to    *time.Duration
+	}{"target": {q.Target, &out.Queue.Target}, "interval": {q.Interval, &out.Queue.Interval}} {
+		if given.value == nil {
+			continue
+		}
+		if *given.to = time.Duration(*given.value); *given.to < 100*time.Microsecond || *given.to > 10*time.Second {
+			b.complain(at, "write a time from 100us to 10s", "%s.%s: %s is outside 100µs to 10s", key, name, *given.to)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"weir/internal/nearest"
+	links "weir/lab/link"
 	"weir/record"
 )
 
@@ -48,6 +49,7 @@ const (
 	RetransmitShare    = "retransmit_share"
 	LossEventRate      = "loss_event_rate"
 	MarkedShare        = "ce_share"
+	Completion         = "completion_time"
 	ExchangesPerSecond = "exchanges_per_second"
 	ExchangeGoodput    = "exchange_goodput"
 	ExchangeP50        = "exchange_p50"
@@ -108,6 +110,7 @@ const (
 	SeriesDelivery     = "delivery_rate"
 	SeriesPacing       = "pacing_rate"
 	SeriesCE           = "delivered_ce"
+	SeriesQueue        = "link_queue"
 )
 
 // Metrics lists every metric, in the order of reports.
@@ -132,6 +135,7 @@ func Metrics() []Metric {
 		m(RetransmitShare, record.Share, OfFlow, less, "retransmitted data segments as a part of all data segments sent"),
 		m(LossEventRate, record.Share, OfFlow, less, "times the sender entered recovery or timed out, per data segment sent (the p of the throughput equations)"),
 		m(MarkedShare, record.Share, OfFlow, none, "segments acknowledged with an ECN congestion mark, as a part of all data segments sent"),
+		m(Completion, record.Seconds, OfFlow, less, "time from a flow's start until the last octet of its last stream had arrived, or its command had ended by itself; none if that did not happen"),
 		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second of the whole flow, its settle time included"),
 		m(ExchangeGoodput, record.BitPerSecond, OfFlow, more, "octets of the larger direction, requests or responses, that were received after the settle time, as a rate"),
 		m(ExchangeP50, record.Seconds, OfFlow, less, "median time from a request's first octet sent to its response's last octet read"),
@@ -192,6 +196,7 @@ func Metrics() []Metric {
 		m(SeriesDelivery, record.BitPerSecond, OfSeries, none, "delivery rate that TCP estimates"),
 		m(SeriesPacing, record.BitPerSecond, OfSeries, none, "rate at which TCP paces"),
 		m(SeriesCE, record.Count, OfSeries, none, "segments acknowledged with a congestion mark so far"),
+		m(SeriesQueue, record.Bytes, OfSeries, none, "most octets that waited in a link's queue in each 100 ms; subject: a link's direction. The emulator alone tells"),
 	}
 }
 
@@ -211,8 +216,5 @@ func FindMetric(name string) (m Metric, known bool, near string) {
 // LinkSubject names one direction of a link as a subject of samples: "path forward", "path
 // reverse".
 func LinkSubject(link string, reverse bool) string {
-	if reverse {
-		return link + " reverse"
-	}
-	return link + " forward"
+	return links.DirectionName(link, reverse)
 }

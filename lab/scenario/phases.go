@@ -58,6 +58,7 @@ func (b *builder) phases() {
 			b.subject(subjects, flow.Fields, at, out.Name)
 			phase.Flows = append(phase.Flows, out)
 		}
+		b.aloneAtTheirEnd(f, path, phase)
 		for j, stream := range f.Streams {
 			at := fmt.Sprintf("%s.streams[%d]", path, j)
 			b.subject(subjects, stream.Fields, at, stream.Name)
@@ -130,10 +131,13 @@ func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
 
 // meaning lists the keys that only some kinds of flow have.
 func meaning() map[string][]traffic.Kind {
+	native, program := []traffic.Kind{traffic.Bulk, traffic.Request, traffic.Datagram}, []traffic.Kind{traffic.Program}
 	return map[string][]traffic.Kind{
 		"congestion": {traffic.Bulk, traffic.Request}, "ecn": {traffic.Bulk, traffic.Request},
 		"request": {traffic.Request}, "response": {traffic.Request}, "concurrency": {traffic.Request},
 		"rate": {traffic.Bulk, traffic.Datagram}, "payload": {traffic.Datagram}, "bytes": {traffic.Bulk},
+		"generator": native, "dscp": native, "streams": native,
+		"run": program, "at": program, "server": program, "port": program,
 	}
 }
 
@@ -151,11 +155,25 @@ func (b *builder) flow(f flowFile, path string, phase Phase) traffic.Flow {
 	if f.Congestion != "" && !congestionName.MatchString(f.Congestion) {
 		b.complain(f.At("congestion"), "write a name from /proc/sys/net/ipv4/tcp_available_congestion_control", "%s.congestion: %q is no name of a congestion control: it has small letters, digits and _, 15 at most", path, f.Congestion)
 	}
+	if f.Family != nil {
+		out.Family = b.family(f.Fields, path, f.Family)
+	}
 	out.Streams = b.count(f.Fields, path, "streams", f.Streams, 1, maxStreams)
 	out.Duration = b.span(f.Fields, path, f.Start, f.Duration, phase)
 	mtu := b.way(f.Fields, path, f.From, f.To)
 	b.amounts(f, path, mtu, &out)
 	return out
+}
+
+// family reads the version of IP.
+func (b *builder) family(f yamlfile.Fields, path string, given *int) int {
+	if given == nil {
+		return 4
+	}
+	if *given != 4 && *given != 6 {
+		b.complain(f.At("family"), "write 4 or 6", "%s.family: %d is neither 4 nor 6", path, *given)
+	}
+	return *given
 }
 
 // count checks a number that must be at least 1.
@@ -187,6 +205,8 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 		}
 	}
 	switch out.Kind {
+	case traffic.Program:
+		out.Command = b.command(f, path)
 	case traffic.Bulk:
 		out.Bytes = size("bytes", f.Bytes, 0, 1<<50)
 	case traffic.Request:

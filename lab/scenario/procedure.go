@@ -110,10 +110,7 @@ func (b *builder) tests(f *procedureFile, path string, out *Procedure) {
 
 // frames reads the version of IP and the size of the tester's frames, which must fit a path's MTU.
 func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, givenSize *int) (family, size int) {
-	family, size = 4, 128
-	if givenFamily != nil {
-		family = *givenFamily
-	}
+	family, size = b.family(f, path, givenFamily), 128
 	if givenSize != nil {
 		size = *givenSize
 	}
@@ -122,8 +119,7 @@ func (b *builder) frames(f yamlfile.Fields, path string, mtu int, givenFamily, g
 		least = leastFrame6
 	}
 	switch {
-	case family != 4 && family != 6:
-		b.complain(f.At("family"), "write 4 or 6", "%s.family: %d is neither 4 nor 6", path, family)
+	case family != 4 && family != 6: // told already
 	case size < least || size > most:
 		b.complain(f.At("frame_size"), tryRange(least, most), "%s.frame_size: %d octets is outside %d to %d, what IPv%d takes on this path", path, size, least, most, family)
 	}

@@ -114,7 +114,7 @@ phases: [{duration: 1s, flows: [{name: x, kind: bulk, from: near, to: sink}, {na
 func TestFlows(t *testing.T) {
 	text := strings.Replace(twoHosts(""), "flows: [{kind: bulk, from: a, to: b}]", `settle: 100ms, flows: [
   {kind: bulk, from: a, to: b, start: 250ms, streams: 3, dscp: le, ecn: true, congestion: bbr, bytes: 1MB, rate: 5Mbit},
-  {kind: request, from: b, to: a, duration: 500ms},
+  {kind: request, from: b, to: a, duration: 500ms, family: 6},
   {name: ask, kind: request, from: b, to: a, request: 1B, response: 64KiB, concurrency: 9, dscp: 8},
   {kind: udp, from: a, to: b, rate: 1Mbit, payload: 200}],
   streams: [{name: s, from: b, to: a, rate: 1e3}, {name: t, from: a, to: b, rate: 0.5, family: 6, frame_size: 84, dscp: af41, start: 10ms, duration: 20ms}]`, 1)
@@ -123,7 +123,7 @@ func TestFlows(t *testing.T) {
 	want := []Phase{{Name: "phase 1", Duration: time.Second, Settle: 100 * ms,
 		Flows: []traffic.Flow{
 			{Name: "bulk", Kind: traffic.Bulk, From: "a", To: "b", Start: 250 * ms, Duration: 750 * ms, Streams: 3, DSCP: 1, ECN: true, Congestion: "bbr", Bytes: 1e6, Rate: 5e6},
-			{Name: "request", Kind: traffic.Request, From: "b", To: "a", Duration: 500 * ms, Streams: 1, Request: 100, Response: 1000, Concurrency: 1},
+			{Name: "request", Kind: traffic.Request, From: "b", To: "a", Family: 6, Duration: 500 * ms, Streams: 1, Request: 100, Response: 1000, Concurrency: 1},
 			{Name: "ask", Kind: traffic.Request, From: "b", To: "a", Duration: time.Second, Streams: 1, Request: 1, Response: 65536, Concurrency: 9, DSCP: 8},
 			{Name: "udp", Kind: traffic.Datagram, From: "a", To: "b", Duration: time.Second, Streams: 1, Rate: 1e6, Payload: 200},
 		},
@@ -258,7 +258,7 @@ func TestShipped(t *testing.T) {
 			t.Errorf("%s lacks a title, a description, traffic or expectations", s.Name)
 		}
 	}
-	want := []string{"bufferbloat", "fairness", "fairness-mix", "generators", "incast", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "owd-baseline", "rfc2544-forwarding", "tiny"}
+	want := []string{"bufferbloat", "fairness", "fairness-mix", "generators", "incast", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "owd-baseline", "programs", "rfc2544-forwarding", "rrul", "scavenger", "tiny"}
 	slices.Sort(found)
 	if d := cmp.Diff(want, found); d != "" {
 		t.Errorf("scenarios (-want +got):\n%s", d)

@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/nearest"
 	"weir/internal/units"
+	"weir/lab/link"
 )
 
 // share is a probability that must be written with care: "1%" or a number from 0 to 1.
@@ -51,7 +53,8 @@ func (j *jitterFile) UnmarshalText(text []byte) error { return j.Deviation.Unmar
 
 func (*jitterFile) ShortForm() string { return `uniform jitter, such as "1ms"` }
 
-// UnmarshalText reads the short forms of a queue: a size, or a number of packets or of BDPs.
+// UnmarshalText reads the short forms of a queue: a size, a number of packets or of BDPs, or the
+// discipline that manages it.
 func (q *queueFile) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if number, found := cutUnit(s, "packets", "packet"); found {
@@ -70,11 +73,17 @@ func (q *queueFile) UnmarshalText(text []byte) error {
 		q.BDP = &v
 		return nil
 	}
+	if slices.Contains(link.Disciplines(), link.Discipline(s)) {
+		q.Discipline = s
+		return nil
+	}
 	q.Bytes = new(units.ByteSize)
 	return q.Bytes.UnmarshalText(text)
 }
 
-func (*queueFile) ShortForm() string { return `a length, such as "64KiB", "100 packets" or "1 bdp"` }
+func (*queueFile) ShortForm() string {
+	return `a length, such as "64KiB", "100 packets" or "1 bdp", or a discipline, such as "codel"`
+}
 
 func cutUnit(s string, names ...string) (number string, found bool) {
 	for _, unit := range names {

@@ -70,8 +70,8 @@ func (b *builder) prepare(_ context.Context, name string) error {
 		{"net.ipv6.conf.default.accept_ra", "0"},
 		{"net.ipv6.conf.default.accept_dad", "0"},
 		// One report per address when the lab comes up, and none again while traffic runs (the
-		// interval is in ms).
-		{"net.ipv6.conf.default.mldv2_unsolicited_report_interval", "86400000"},
+		// interval is in ms; a second one may come at any time within it).
+		{"net.ipv6.conf.default.mldv2_unsolicited_report_interval", "2147483647"},
 	}
 	if b.node(name).Router {
 		settings = append(settings, [2]string{"net.ipv4.ip_forward", "1"}, [2]string{"net.ipv6.conf.all.forwarding", "1"})

@@ -39,6 +39,8 @@ type Topology struct {
 	Carrier *netns.Namespace
 	// Cables are the emulated links, ready to be carried; all their devices are up.
 	Cables []link.Cable
+	// Directory holds the files by which nodes know each other's names: see HostsFile.
+	Directory string
 	// Ends are the nodes' devices, two per link, in the order of the cell's links.
 	Ends []End
 }
@@ -57,7 +59,10 @@ func Build(ctx context.Context, lab *instance.Instance, cell *scenario.Cell) (*T
 	if err := lab.Announce(p.names); err != nil {
 		return nil, err
 	}
-	t := &Topology{Nodes: map[string]*netns.Namespace{}, Cables: p.cables, Ends: p.ends}
+	if err := writeHosts(lab.Dir, cell); err != nil {
+		return nil, err
+	}
+	t := &Topology{Nodes: map[string]*netns.Namespace{}, Cables: p.cables, Ends: p.ends, Directory: lab.Dir}
 	err := t.build(ctx, lab, cell, p)
 	if err != nil {
 		t.Close()

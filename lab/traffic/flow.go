@@ -19,11 +19,40 @@ func (f Flow) Data() (from, to string) {
 	return f.From, f.To
 }
 
+// IP returns the version of IP that the flow uses.
+func (f Flow) IP() int {
+	if f.Family == 0 {
+		return 4
+	}
+	return f.Family
+}
+
+// Octets of headers without Ethernet's; TCP has timestamps on.
+const (
+	ip4Header = 20
+	ip6Header = 40
+	udpHeader = 8
+	tcpHeader = 32
+)
+
+// Headers are the octets of IP's and the transport's headers of a full packet of the flow.
+func (f Flow) Headers() int {
+	ip, transport := ip4Header, tcpHeader
+	if f.IP() == 6 {
+		ip = ip6Header
+	}
+	if f.Kind == Datagram {
+		transport = udpHeader
+	}
+	return ip + transport
+}
+
 // MinPayload is the smallest payload of a datagram, in octets: the stamp that says which one it is.
 const MinPayload = 24
 
-// maxPayload is what an IPv4 packet without options can carry behind a UDP header, in octets.
-const maxPayload = 65535 - 20 - 8
+// maxPacket is the most that a packet of either version's length field can say, in octets. IPv6
+// does not count its own header there, but no link carries more.
+const maxPacket = 65535
 
 // Validate says what is wrong with a flow that no generator could run. The error carries
 // fault.Usage.
@@ -39,6 +68,8 @@ func (f Flow) validate() error {
 	switch {
 	case f.Streams < 1:
 		return fmt.Errorf("%d streams: at least 1 is needed", f.Streams)
+	case f.IP() != 4 && f.IP() != 6:
+		return fmt.Errorf("family %d: IP has versions 4 and 6", f.Family)
 	case f.DSCP > 63:
 		return fmt.Errorf("DSCP %d is above 63", f.DSCP)
 	case f.Start < 0 || f.Duration < 0:
@@ -53,8 +84,13 @@ func (f Flow) validate() error {
 		return f.validateRequest()
 	case Datagram:
 		return f.validateDatagram()
+	case Program:
+		if f.Command == nil || f.Command.Run == "" {
+			return errors.New("no command is given")
+		}
+		return nil
 	}
-	return fmt.Errorf("%q is no kind of traffic: choose %s, %s or %s", f.Kind, Bulk, Request, Datagram)
+	return fmt.Errorf("%q is no kind of traffic: choose %s, %s, %s or %s", f.Kind, Bulk, Request, Datagram, Program)
 }
 
 func (f Flow) validateRequest() error {
@@ -71,8 +107,8 @@ func (f Flow) validateDatagram() error {
 	switch {
 	case f.Rate == 0:
 		return errors.New("datagrams need a rate")
-	case f.Payload < MinPayload || f.Payload > maxPayload:
-		return fmt.Errorf("payload of %d octets: it must lie between %d and %d", f.Payload, MinPayload, maxPayload)
+	case f.Payload < MinPayload || f.Payload > maxPacket-f.Headers():
+		return fmt.Errorf("payload of %d octets: it must lie between %d and %d", f.Payload, MinPayload, maxPacket-f.Headers())
 	case f.Congestion != "":
 		return errors.New("datagrams have no congestion control")
 	case f.Rate/units.BitRate(f.Streams) == 0:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package traffic generates the load of an experiment and measures it at the receiver: bulk TCP,
-// request/response and UDP at a rate, by Weir's own generator or by iperf3.
+// request/response and UDP at a rate, by Weir's own generator or by iperf3, and whatever other
+// programs send.
 package traffic
 
 import (
@@ -21,6 +22,7 @@ const (
 	Bulk     Kind = "bulk"    // TCP, as fast as congestion control allows, From to To
 	Request  Kind = "request" // TCP request/response: From asks, To answers
 	Datagram Kind = "udp"     // UDP at a rate, From to To
+	Program  Kind = "command" // what programs of the user's send, From to To
 )
 
 // Flow is one flow of a phase, or Streams identical ones.
@@ -28,6 +30,7 @@ type Flow struct {
 	Name        string
 	Kind        Kind
 	From, To    string // host names
+	Family      int    // version of IP: 4 or 6; 0 is 4
 	Generator   string // Generator.Name of the one that must generate it; "" is any
 	Congestion  string // TCP congestion control; "" is the host's default
 	DSCP        uint8  // 0-63
@@ -41,13 +44,34 @@ type Flow struct {
 	Rate        units.BitRate  // Datagram: of UDP payload, all streams together; Bulk: application limit, 0 is none
 	Payload     int            // Datagram: octets of payload per datagram
 	Bytes       units.ByteSize // Bulk: stop each stream after this much; 0 runs for Duration
+	Command     *Command       // Program
+}
+
+// Command is what generates a flow of kind Program. Lines are for /bin/sh.
+type Command struct {
+	Run    string // ends the flow when it ends
+	AtTo   bool   // Run runs at To and Server at From; else the other way round
+	Server string // at the other end; started before the flow and ended after it; "" for none
+	Port   int    // that Server listens on before the flow begins, TCP or UDP; 0 for none
+}
+
+// ProgramRun is what became of a program that a flow ran.
+type ProgramRun struct {
+	Role    string // "command" or "server"
+	Host    string
+	Line    string
+	Status  int  // its exit status; -1 where a signal ended it or it could not be run
+	Stopped bool // at the flow's end, by the generator
+	Took    time.Duration
+	Output  string // the end of what it printed, on standard output and error
 }
 
 // Endpoint is where one end of a flow lives.
 type Endpoint struct {
 	Namespace *netns.Namespace
 	Address   netip.Addr
-	Group     Group // the cgroup that its traffic belongs to; nil: this process's own
+	Group     Group  // the cgroup that its traffic belongs to; nil: this process's own
+	Hosts     string // the file that programs find in the place of /etc/hosts; "" leaves that
 }
 
 // Group is a cgroup for traffic.
@@ -119,6 +143,7 @@ type Result struct {
 	// than two samples.
 	LossEventsExact bool
 	Failed          string // why the flow broke off early; "" if it did not
+	Programs        []ProgramRun
 }
 
 // Generator is a program that generates flows.
@@ -131,3 +156,34 @@ type Generator interface {
 	// ends it early.
 	Run(ctx context.Context, flow Flow, from, to Endpoint) (Result, error)
 }
+
+// Preparer is a generator that has something to do before a flow's time begins.
+type Preparer interface {
+	// Prepare does it. The caller calls Run once, or not, and Close.
+	Prepare(ctx context.Context, flow Flow, from, to Endpoint) (Ready, error)
+}
+
+// Ready is a flow that can begin.
+type Ready interface {
+	// Run is [Generator.Run] from there on.
+	Run(ctx context.Context) (Result, error)
+	// Close ends what is left of the flow. It may be called twice.
+	Close()
+}
+
+// Unprepared is a flow of a generator that has nothing to do before.
+func Unprepared(generator Generator, flow Flow, from, to Endpoint) Ready {
+	return unprepared{generator, flow, from, to}
+}
+
+type unprepared struct {
+	generator Generator
+	flow      Flow
+	from, to  Endpoint
+}
+
+func (u unprepared) Run(ctx context.Context) (Result, error) {
+	return u.generator.Run(ctx, u.flow, u.from, u.to)
+}
+
+func (unprepared) Close() {}

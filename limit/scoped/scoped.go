@@ -2,36 +2,50 @@
 
 // Package scoped runs one command, and all it starts, under a limit.
 //
-// The limit lives as long as the caller: when the caller is killed the command goes on without it,
-// and the cgroup that it leaves is removed by the next call.
+// The limit lives as long as the caller, who waits for all processes that the command has started,
+// whichever cgroups they have made, and for what they have written to be sent. When the caller is
+// killed the command goes on without a limit, its connections with the pace that they had before
+// ([Keeper]), and the cgroup that it leaves is removed by the next call.
 package scoped
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
+	"os/user"
+	"slices"
 	"time"
 
+	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/limit"
 )
 
-const prefix = "weir-run-"
+// Treatment does something else than a limit to what a cgroup sends, until it is closed.
+type Treatment func(cgroup string) (io.Closer, error)
 
 // Command is what to run and how much of the network it may use. A direction without a limit is
 // left alone.
 type Command struct {
 	Args   []string
 	Limits map[limit.Direction]*limit.Limit
-	// Waiting is called once when the command has ended and processes that it started have not.
-	Waiting func(processes int)
+	// Treatments are put on its cgroup before it starts. With them there need be no limits.
+	Treatments []Treatment
+	User       *user.User // who runs it; nil is the caller
+	// PID is a process that runs already, in place of Args: it and what descends from it come under
+	// the limit until they end, or ctx does.
+	PID int
+	// Say is called with what the caller may want to know while it waits.
+	Say func(what string)
+}
+
+func (c Command) say(format string, args ...any) {
+	if c.Say != nil {
+		c.Say(fmt.Sprintf(format, args...))
+	}
 }
 
 // Outcome is how the command ended and what it used.
@@ -43,29 +57,92 @@ type Outcome struct {
 
 // Run runs the command to its end and to the end of every process that it started. When ctx ends
 // they are terminated.
-func Run(ctx context.Context, c Command) (Outcome, error) {
+func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	if err := removeStale(); err != nil {
 		return Outcome{}, err
 	}
-	path, err := exec.LookPath(c.Args[0])
+	runner, err := c.runner()
 	if err != nil {
-		return Outcome{}, fault.New(fault.Usage, "check its name, or write its whole path", "find command: %w", err)
+		return Outcome{}, err
 	}
+	run, file, err := register(c)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = errors.Join(os.Remove(run.path()), file.Close()) }()
+	group, err := cgroup.Create("", prefix+run.ID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = group.RemoveAll() }()
+	treated, err := c.treat(group)
+	defer func() { err = errors.Join(err, closeAll(treated)) }()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if len(c.Limits) == 0 {
+		run.Cgroup = group.Path
+		if err := run.describe(file); err != nil {
+			return Outcome{}, err
+		}
+		return c.finish(ctx, runner, group, nil)
+	}
+	return c.limited(ctx, runner, group, run, file)
+}
+
+// treat puts the treatments on the command's cgroup.
+func (c Command) treat(group cgroup.Cgroup) (all []io.Closer, err error) {
+	for _, treat := range c.Treatments {
+		one, err := treat(group.Path)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func closeAll(all []io.Closer) error {
+	var errs []error
+	for _, one := range slices.Backward(all) {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// limited runs the command under its limits.
+func (c Command) limited(ctx context.Context, runner runner, group cgroup.Cgroup, run *Running, file *os.File) (out Outcome, err error) {
 	plane, err := limit.Load(1)
 	if err != nil {
 		return Outcome{}, err
 	}
+	var keeper *child.Process // ends after the limit
+	defer func() {
+		if keeper != nil {
+			err = errors.Join(err, keeper.Stop(2*keeperTime))
+		}
+	}()
 	defer func() { _ = plane.Close() }()
-	group, err := cgroup.Create("", prefix+strconv.Itoa(os.Getpid()))
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer func() { _ = group.Remove() }()
 	if err := impose(plane, group, c); err != nil {
 		return Outcome{}, err
 	}
+	if keeper, err = keep(ctx, plane); err != nil {
+		return Outcome{}, err
+	}
+	run.Cgroup = group.Path
+	if run.Counts, err = plane.CountsID(); err != nil {
+		return Outcome{}, err
+	}
+	if err := run.describe(file); err != nil {
+		return Outcome{}, err
+	}
+	return c.finish(ctx, runner, group, plane)
+}
+
+// finish waits for the command and accounts for it; plane is nil without a limit.
+func (c Command) finish(ctx context.Context, runner runner, group cgroup.Cgroup, plane *limit.DataPlane) (Outcome, error) {
 	started := time.Now()
-	status, err := execute(ctx, path, c, group)
+	status, err := runner(ctx, group)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -89,73 +166,6 @@ func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 	return plane.Attach(group.Path)
 }
 
-// execute starts the command inside the cgroup and waits until the cgroup is empty.
-func execute(ctx context.Context, path string, c Command, group cgroup.Cgroup) (int, error) {
-	directory, err := os.Open(group.Path)
-	if err != nil {
-		return 0, fmt.Errorf("open cgroup: %w", err)
-	}
-	defer func() { _ = directory.Close() }()
-	cmd := exec.Command(path, c.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(directory.Fd())}
-	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
-	}
-	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
-	defer stop()
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return 0, fmt.Errorf("wait for %s: %w", c.Args[0], err)
-	}
-	if err := drain(ctx, group, c.Waiting); err != nil {
-		return 0, err
-	}
-	state := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if state.Signaled() {
-		return 128 + int(state.Signal()), nil
-	}
-	return state.ExitStatus(), nil
-}
-
-// drain waits until no process is left in the cgroup. Once ctx has ended, those that stay are
-// killed after some seconds.
-func drain(ctx context.Context, group cgroup.Cgroup, waiting func(int)) error {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	var ended time.Time
-	for told := false; ; told = true {
-		pids, err := group.Processes()
-		if err != nil || len(pids) == 0 {
-			return err
-		}
-		if !told && waiting != nil {
-			waiting(len(pids))
-		}
-		if ctx.Err() != nil {
-			if ended.IsZero() {
-				ended = time.Now()
-				signalAll(group, syscall.SIGTERM)
-			} else if time.Since(ended) > 3*time.Second {
-				signalAll(group, syscall.SIGKILL)
-			}
-		}
-		<-ticker.C
-	}
-}
-
-// signalAll signals every process in the cgroup, which holds only the command and what it started.
-func signalAll(group cgroup.Cgroup, signal syscall.Signal) {
-	pids, err := group.Processes()
-	if err != nil {
-		return
-	}
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, signal)
-	}
-}
-
 func account(plane *limit.DataPlane, c Command, out Outcome) (Outcome, error) {
 	out.Counted = map[limit.Direction]limit.Counters{}
 	for direction := range c.Limits {
@@ -166,23 +176,4 @@ func account(plane *limit.DataPlane, c Command, out Outcome) (Outcome, error) {
 		out.Counted[direction] = counted
 	}
 	return out, nil
-}
-
-// removeStale removes the cgroups of earlier calls that were killed, once they are empty.
-func removeStale() error {
-	root, err := cgroup.Root()
-	if err != nil {
-		return err
-	}
-	paths, err := filepath.Glob(filepath.Join(root, prefix+"*"))
-	if err != nil {
-		return fmt.Errorf("look for stale cgroups: %w", err)
-	}
-	for _, path := range paths {
-		owner := strings.TrimPrefix(filepath.Base(path), prefix)
-		if pid, err := strconv.Atoi(owner); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
-			_ = cgroup.Cgroup{Path: path}.Remove() // one that still holds processes stays until they have ended
-		}
-	}
-	return nil
 }

@@ -4,8 +4,10 @@ package scoped
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 		{"a signal", "kill -TERM $$", 128 + 15},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := len(left(t))
+			before := left(t)
 			got, err := Run(context.Background(), Command{Args: []string{"sh", "-c", test.script}, Limits: capped()})
 			if err != nil {
 				t.Fatal(err)
@@ -55,8 +57,10 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 			if got.Status != test.want {
 				t.Errorf("status %d, want %d", got.Status, test.want)
 			}
-			if after := left(t); len(after) != before {
-				t.Errorf("cgroups left: %v", after)
+			for _, path := range left(t) {
+				if !slices.Contains(before, path) {
+					t.Errorf("left: %s", path)
+				}
 			}
 		})
 	}
@@ -66,17 +70,17 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
 	testutil.NeedRoot(t)
 	mark := filepath.Join(t.TempDir(), "mark")
-	waited := 0
+	var said []string
 	_, err := Run(context.Background(), Command{
-		Args:    []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
-		Limits:  capped(),
-		Waiting: func(n int) { waited = n },
+		Args:   []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
+		Limits: capped(),
+		Say:    func(what string) { said = append(said, what) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(mark); err != nil || waited == 0 {
-		t.Errorf("returned before the background process ended (%v), told of %d", err, waited)
+	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], "processes that it started") {
+		t.Errorf("returned before the background process ended (%v), said %q", err, said)
 	}
 }
 
@@ -100,18 +104,47 @@ func TestRunNamesACommandThatDoesNotExist(t *testing.T) {
 	}
 }
 
+// A cgroup that the command has made is a part of it, its processes too.
+func TestRunWaitsForCgroupsThatTheCommandHasMade(t *testing.T) {
+	testutil.NeedRoot(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	root, err := cgroup.Root()
+	if err != nil {
+		testutil.Need(t, "cgroup v2", err)
+	}
+	before := left(t)
+	script := "own=" + root + "$(sed -n s/^0:://p /proc/self/cgroup); mkdir -p $own/a/b; (echo 0 > $own/a/b/cgroup.procs; sleep 0.3; echo done > " + mark + ") &"
+	if _, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("returned before the process in the inner cgroup has ended: %v", err)
+	}
+	for _, path := range left(t) {
+		if !slices.Contains(before, path) {
+			t.Errorf("left: %s", path)
+		}
+	}
+}
+
 func TestStaleCgroupsAreRemovedByTheNextRun(t *testing.T) {
 	testutil.NeedRoot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	// A process id above the kernel's largest belongs to no process.
-	stale, err := cgroup.Create("", prefix+"4194999")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := removeStale(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(stale.Path); !os.IsNotExist(err) {
-		_ = stale.Remove()
-		t.Errorf("the stale cgroup is still there: %v", err)
+	for _, name := range []string{"4194999", "0123456789abcdef"} {
+		stale, err := cgroup.Create("", prefix+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cgroup.Create(stale.Path, "inner"); err != nil {
+			t.Error(err)
+		}
+		past := time.Now().Add(-2 * orphanAge)
+		if err := errors.Join(os.Chtimes(stale.Path, past, past), removeStale()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(stale.Path); !os.IsNotExist(err) {
+			t.Errorf("the stale cgroup is still there: %v, %v", err, stale.RemoveAll())
+		}
 	}
 }

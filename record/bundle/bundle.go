@@ -31,6 +31,7 @@ const (
 	JUnitFile         = "junit.xml"
 	ReportFile        = "report.html"
 	PlotsFolder       = "plots"
+	AttachmentsFolder = "attachments"
 	SumsFile          = "SHA256SUMS"
 )
 

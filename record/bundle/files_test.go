@@ -192,3 +192,34 @@ func TestJUnit(t *testing.T) {
 		t.Error("a name is not escaped")
 	}
 }
+
+// Attachments are written as they are, summed as everything else, and never outside the bundle.
+func TestAttachments(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(elsewhere, []byte("frames"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &record.Bundle{Attachments: []record.Attachment{{Name: "output/a.txt", Content: []byte("said")}, {Name: "captures/b.pcapng", Path: elsewhere}}}
+	dir := filepath.Join(t.TempDir(), "bundle")
+	if err := bundle.Write(dir, b); err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, bundle.SumsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"output/a.txt": "said", "captures/b.pcapng": "frames"} {
+		text, err := os.ReadFile(filepath.Join(dir, bundle.AttachmentsFolder, name))
+		if err != nil || string(text) != want || !strings.Contains(string(sums), bundle.AttachmentsFolder+"/"+name) {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if _, err := bundle.Read(dir); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"../x", "/x", ""} {
+		if err := bundle.Write(filepath.Join(t.TempDir(), "bundle"), &record.Bundle{Attachments: []record.Attachment{{Name: name}}}); err == nil {
+			t.Errorf("an attachment %q is written", name)
+		}
+	}
+}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weir/internal/fault"
@@ -66,14 +68,16 @@ func Read(dir string) (*record.Bundle, error) {
 	if b.Figures, err = readList[record.Figure](f, FiguresFile); err != nil {
 		return nil, err
 	}
-	if _, listed := f.sums[ProofsFile]; !listed { // older bundles have none
-		return b, nil
+	if _, listed := f.sums[ProofsFile]; listed { // older bundles have none
+		if b.Proofs, err = readList[record.Proof](f, ProofsFile); err != nil {
+			return nil, err
+		}
 	}
-	if b.Proofs, err = readList[record.Proof](f, ProofsFile); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, f.checkRest()
 }
+
+// read are the files whose sums are checked as they are read.
+var read = []string{ManifestFile, SamplesFile, SeriesFile, DistributionsFile, VerdictsFile, TablesFile, FiguresFile, ProofsFile}
 
 // folder reads the files of a bundle and checks their sums.
 type folder struct {
@@ -103,6 +107,23 @@ func (f *folder) read(name string) ([]byte, error) {
 		return nil, damaged(path, err)
 	}
 	return content, nil
+}
+
+// checkRest checks what people read and weir does not: tables, reports, plots. What was left out of
+// a copy is not missed.
+func (f *folder) checkRest() error {
+	for _, name := range slices.Sorted(maps.Keys(f.sums)) {
+		if slices.Contains(read, name) || !filepath.IsLocal(name) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(f.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if _, err := f.read(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this

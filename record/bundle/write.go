@@ -114,6 +114,16 @@ func writeAll(dir string, b *record.Bundle) error {
 	if err := os.Mkdir(filepath.Join(dir, PlotsFolder), 0o777); err != nil {
 		return err
 	}
+	for _, a := range b.Attachments {
+		name, err := attachmentName(a)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			return err
+		}
+		files = append(files, file{name, a.Copy})
+	}
 	all := sums{}
 	for _, file := range files {
 		path := filepath.Join(dir, file.name)

@@ -88,16 +88,16 @@ func Attach(ns *netns.Namespace, device string, options Options) (*Analyzer, err
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(refusal(device, err), a.Close())
+		return nil, errors.Join(refusal(found, err), a.Close())
 	}
 	return a, nil
 }
 
-func refusal(device string, err error) error {
-	err = fmt.Errorf("attach analyzer to %s in native XDP mode: %w", device, err)
+func refusal(device rtnl.Device, err error) error {
+	err = fmt.Errorf("attach analyzer to %s in native XDP mode: %w", device.Name, err)
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return fault.Wrap(err, fault.Failed, "detach the XDP program that the device has: ip link set "+device+" xdp off")
+		return occupied(device.Name, device.XDP, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 		return fault.Wrap(err, fault.Testbed, "use a device whose driver has native XDP, such as veth")
 	case errors.Is(err, unix.EPERM):

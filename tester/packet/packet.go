@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/clock"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/xsk"
 	"weir/tester"
@@ -50,7 +51,7 @@ type engine struct {
 	schedule tester.Schedule
 	plan     []frame.Planned
 	*scheduler
-	clock
+	sleeper
 	offset  uint64 // TAI
 	started uint64 // CLOCK_MONOTONIC
 	refused uint64
@@ -135,7 +136,7 @@ func (e *engine) open() (err error) {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set timer slack: %w", err)
 	}
-	if e.clock, err = newClock(); err != nil {
+	if e.Monotonic, err = clock.New(); err != nil {
 		return err
 	}
 	offset, err := tai.Offset()

@@ -69,6 +69,7 @@ type Config struct {
 	Straggle     time.Duration // frames are waited for until none has arrived for so long; 0 is DefaultStraggle
 	Listen       time.Duration // without any sender: how long to receive; 0 is until the context ends
 	Capture      int           // frames to keep around errors, per receiving port; 0 is none
+	Ready        func()        // called when frames can arrive; may be nil
 	Progress     func(Account) // called once a second while the run lasts, never concurrently; may be nil
 	Observe      func(Account) // called every ObserveEvery, like Progress; may be nil
 	ObserveEvery time.Duration

@@ -15,6 +15,7 @@ import (
 	"weir/internal/kernel/nexthop"
 	"weir/internal/kernel/rtnl"
 	"weir/tester"
+	"weir/tester/generator"
 )
 
 // checkPort refuses a port that cannot carry the test, or must not.
@@ -36,6 +37,9 @@ func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 	case slices.Contains(defaults, port.Device) && !iKnow:
 		return device, fault.New(fault.Usage, "use a device of the test network, or add --i-know if this is one",
 			"port %s carries a default route: test traffic there may reach other people's networks", port)
+	case len(outside(port.CPUs)) > 0:
+		return device, fault.New(fault.Usage, fmt.Sprintf("use some of %v", generator.Processors(generator.Port{})),
+			"port %s: the generator may not use the processors %v, or there are none such", port, outside(port.CPUs))
 	case !device.Up:
 		return device, fault.New(fault.Failed, fmt.Sprintf("run 'ip %slink set %s up'", inNamespace(port), port.Device),
 			"port %s is down", port)
@@ -49,6 +53,12 @@ func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 			"port %s has an MTU of %d: frames of %d octets do not fit", port, device.MTU, sizes)
 	}
 	return device, nil
+}
+
+// outside are the processors that this process may not use.
+func outside(cpus []int) []int {
+	allowed := generator.Processors(generator.Port{})
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return slices.Contains(allowed, cpu) })
 }
 
 // tagSize is an 802.1Q tag, which an MTU does not count.

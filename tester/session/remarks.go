@@ -5,6 +5,9 @@ package session
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"weir/internal/fault"
 )
 
 // Shortfall is the share of the asked rate below which a run says that the machine could not send
@@ -119,6 +122,28 @@ func (s Stream) Unheard() bool {
 func (s Stream) Slow() bool {
 	const enough = 100
 	return s.Sent != nil && s.Asked > 0 && s.Sent.Frames+s.Sent.Skipped >= enough && s.Rate() < Shortfall*s.Asked
+}
+
+// short says that so few of the frames that were asked for were sent that the stream is another
+// one. Of a stream that is over at once only frames that were left out say so.
+func (s Stream) short() bool {
+	return s.Slow() && (s.Sent.Skipped > 0 || s.Sent.Last-s.Sent.First >= time.Second)
+}
+
+// Short is the error of a machine that could not send what was asked of it: figures at another rate
+// than that are no answer.
+func (a Account) Short() error {
+	var asked, achieved float64
+	for _, s := range a.Streams {
+		if s.short() {
+			asked, achieved = asked+s.Asked, achieved+s.Rate()
+		}
+	}
+	if asked == 0 || a.Stopped {
+		return nil
+	}
+	return fault.New(fault.Testbed, "ask for less, or give the generator more processors, another device or a larger --batch",
+		"this machine sent %.0f frame/s where %.0f were asked for: it cannot support the measurement", achieved, asked)
 }
 
 // few names some of many.

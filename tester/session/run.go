@@ -39,6 +39,9 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 	r.load, r.drops = startLoad(), s.startDrops()
 	r.links = watch(s.ports, r.began)
 	defer r.links.stop()
+	if s.config.Ready != nil {
+		s.config.Ready()
+	}
 	ended, err := r.start(ctx)
 	if err != nil {
 		return Account{}, err

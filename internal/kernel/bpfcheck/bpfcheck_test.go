@@ -3,6 +3,7 @@
 package bpfcheck
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -115,6 +118,7 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 			delete(spec.Maps, mapName)
 		}
 	}
+	openSettings(t, spec)
 	loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}})
 	if err != nil {
 		if strings.Contains(err.Error(), "JIT is required") { // for functions of the kernel's
@@ -130,6 +134,39 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	defer loaded.Close()
 	if err := attach(t, loaded.Programs[name], spec.Programs[name]); err != nil {
 		t.Errorf("attach: %v", err)
+	}
+}
+
+// openSettings keeps the verifier from knowing the settings of programs, which are constants once
+// they are loaded: with those of the object, zeros for the most part, most of the code is dead and
+// is not looked at. Some have to be known, and are what makes the most code live: those that stand
+// for what the kernel has, and those by which a lock is taken and given back.
+func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
+	t.Helper()
+	known := false
+	for _, setting := range []struct {
+		program, name string
+		lacking       error // what keeps the kernel from it
+	}{
+		{"", "scope_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
+		{"", "delay_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
+		{"", "scope_reads", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnProbeReadKernel)},
+		{"analyze", "settings", nil},
+	} {
+		variable := spec.Variables[setting.name]
+		if variable == nil || setting.program != "" && spec.Programs[setting.program] == nil {
+			continue
+		}
+		known = true
+		if setting.lacking != nil {
+			continue
+		}
+		if err := variable.Set(bytes.Repeat([]byte{1}, int(variable.Size()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if constants := spec.Maps[".rodata"]; constants != nil && !known {
+		constants.Flags &^= unix.BPF_F_RDONLY_PROG // so that it is not frozen either
 	}
 }
 

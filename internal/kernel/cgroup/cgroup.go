@@ -4,7 +4,6 @@
 package cgroup
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -21,15 +20,12 @@ import (
 // Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in
 // hybrid mode.
 func Root() (string, error) {
-	file, err := os.Open("/proc/self/mounts")
+	_, v2, err := Mounts()
 	if err != nil {
-		return "", fmt.Errorf("find the cgroup hierarchy: %w", err)
+		return "", err
 	}
-	defer func() { _ = file.Close() }()
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		if fields := strings.Fields(scanner.Text()); len(fields) > 2 && fields[2] == "cgroup2" {
-			return fields[1], nil
-		}
+	if len(v2) > 0 {
+		return v2[0], nil
 	}
 	return "", fault.New(fault.Testbed, wayToMount(netns.Dir),
 		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
@@ -81,7 +77,11 @@ func status(err error) fault.Status {
 // ID is the cgroup's id, which BPF programs see: the inode number of its directory.
 func (c Cgroup) ID() (uint64, error) {
 	var info unix.Stat_t
-	if err := unix.Stat(c.Path, &info); err != nil {
+	err := unix.Stat(c.Path, &info)
+	if errors.Is(err, unix.ENOTDIR) || err == nil && info.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return 0, fault.New(fault.Usage, "name the folder of the cgroup, as in "+filepath.Dir(c.Path), "%s is a file, and no cgroup", c.Path)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("stat cgroup %s: %w", c.Path, err)
 	}
 	return info.Ino, nil

@@ -39,8 +39,8 @@ type Sockets struct {
 // order is what the child is asked to do: make a socket, after it has closed the last one, which
 // was handed over.
 type order struct {
-	Namespace    string // name of a pinned network namespace; "" is the child's own
-	Family, Kind int
+	Namespace              string // path of a network namespace; "" is the child's own
+	Family, Kind, Protocol int
 }
 
 // answer is the child's descriptor, or what went wrong.
@@ -76,11 +76,16 @@ func needKernel(err error) error {
 
 // Socket makes a socket in the namespace as socket(2) does; nil is the namespace of this process.
 func (s *Sockets) Socket(ns *netns.Namespace, family, kind int) (int, error) {
+	return s.SocketOf(ns, family, kind, 0)
+}
+
+// SocketOf is Socket for one protocol of several.
+func (s *Sockets) SocketOf(ns *netns.Namespace, family, kind, protocol int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := order{Family: family, Kind: kind}
+	o := order{Family: family, Kind: kind, Protocol: protocol}
 	if ns != nil {
-		o.Namespace = ns.Name
+		o.Namespace = ns.Path()
 	}
 	var a answer
 	err := s.ask.Encode(o)
@@ -139,15 +144,15 @@ func ServeSockets(in io.Reader, out io.Writer) error {
 func (o order) carryOut() (fd int, err error) {
 	fd = -1
 	if o.Namespace == "" {
-		return unix.Socket(o.Family, o.Kind, 0)
+		return unix.Socket(o.Family, o.Kind, o.Protocol)
 	}
-	ns, err := netns.Open(o.Namespace)
+	ns, err := netns.OpenPath(o.Namespace)
 	if err != nil {
 		return -1, err
 	}
 	defer func() { _ = ns.Close() }()
 	err = ns.Do(func() (err error) {
-		fd, err = unix.Socket(o.Family, o.Kind, 0)
+		fd, err = unix.Socket(o.Family, o.Kind, o.Protocol)
 		return err
 	})
 	return fd, err

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,7 @@ const (
 // Options of [Attach]. The zero value attaches for the life of the process.
 type Options struct {
 	Pins      string // folder of a BPF file system: the program outlives the process, and [Attached] finds it
+	Known     string // folder of others' pins, to keep the order with; Pins where that is given
 	Mechanism Mechanism
 }
 
@@ -88,8 +90,11 @@ func (a *Attachment) attach(ns *netns.Namespace, dev string, program *ebpf.Progr
 		return err
 	}
 	a.Program, _ = info.ID()
+	if options.Pins != "" {
+		options.Known = options.Pins
+	}
 	if a.Mechanism != Clsact {
-		a.tcx, err = attachTCX(ns, dev, a, program, options.Pins)
+		a.tcx, err = attachTCX(ns, dev, a, program, options)
 		if a.Mechanism == TCX || !errors.Is(err, link.ErrNotSupported) {
 			a.Mechanism = TCX
 			return err
@@ -131,6 +136,53 @@ func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error
 		}
 	}
 	return list, nil
+}
+
+// Prune removes pins of links whose devices have gone.
+func Prune(pins string) error {
+	files, err := filepath.Glob(filepath.Join(pins, "*"))
+	if err != nil {
+		return fmt.Errorf("look for pins: %w", err)
+	}
+	for _, file := range files {
+		if _, _, _, ok := readPin(file); !ok {
+			continue
+		}
+		l, err := link.LoadPinnedLink(file, nil)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("open %s: %w", file, err)
+		}
+		info, err := l.Info()
+		_ = l.Close()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		if tcx := info.TCX(); tcx != nil && tcx.Ifindex == 0 {
+			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("remove %s: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Forget removes the pins of all attachments with a name, and the folder if it is empty then: those
+// of devices that cannot be looked at any more are left over.
+func Forget(pins, name string) error {
+	all, err := filepath.Glob(filepath.Join(pins, "*-"+name))
+	if err != nil {
+		return fmt.Errorf("look for pins of attachments: %w", err)
+	}
+	for _, path := range all {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault.Wrap(fmt.Errorf("unpin attachment: %w", err), fault.Permission, "run it as root")
+		}
+	}
+	_ = os.Remove(pins) // unless other rooms have pins in it
+	return nil
 }
 
 // Replace puts another program in its place, without a packet between the two.
@@ -186,8 +238,11 @@ func (a *Attachment) release() {
 	}
 }
 
+// ErrTaken says that another program has the order.
+var ErrTaken = errors.New("the order is taken")
+
 func taken(a, by *Attachment) error {
-	return fault.New(fault.Usage, "give each room an order of its own", "%s has order %d already", by.Name, a.Order)
+	return fault.New(fault.Usage, "give each room an order of its own", "%s has order %d already: %w", by.Name, a.Order, ErrTaken)
 }
 
 // pinPath is the file of a pinned link; a BPF file system takes no dots in names.

@@ -32,7 +32,7 @@ var links = struct {
 
 var attachTypes = map[Hook]ebpf.AttachType{Ingress: ebpf.AttachTCXIngress, Egress: ebpf.AttachTCXEgress}
 
-func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Program, pins string) (*tcxLink, error) {
+func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Program, options Options) (*tcxLink, error) {
 	namespace, index, err := locate(ns, dev)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 	var made *tcxLink
 	for attempt := 0; ; attempt++ {
 		err = ns.Do(func() (err error) {
-			made, err = insert(namespace, index, a, program, pins)
+			made, err = insert(namespace, index, a, program, options)
 			return err
 		})
 		if !errors.Is(err, unix.ESTALE) || attempt == 10 { // somebody else has attached meanwhile
@@ -51,7 +51,7 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 
 // insert attaches behind those with a lower key and before those with a higher one. It runs in the
 // device's namespace.
-func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, pins string) (*tcxLink, error) {
+func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, options Options) (*tcxLink, error) {
 	query, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: attachTypes[a.Hook]})
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.6 does not know the type
 		err = errors.Join(err, link.ErrNotSupported)
@@ -59,7 +59,7 @@ func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, p
 	if err != nil {
 		return nil, err
 	}
-	known, err := known(namespace, index, pins)
+	known, err := known(namespace, index, options.Known)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, p
 		own := known[id]
 		switch {
 		case id == 0 || own == nil || own.Hook != a.Hook:
-		case own.Order == a.Order && own.Name == a.Name && pins != "":
+		case own.Order == a.Order && own.Name == a.Name && options.Pins != "":
 			return renew(own, program)
 		case own.Order == a.Order:
 			return nil, taken(a, own)
@@ -85,7 +85,7 @@ func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, p
 	if err != nil {
 		return nil, err
 	}
-	return register(namespace, index, a, attached, pins)
+	return register(namespace, index, a, attached, options.Pins)
 }
 
 func anchor(a *Attachment, before, after link.ID) link.Anchor {

@@ -82,6 +82,17 @@ func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	return r, nil
 }
 
+// Here says whether the record is of this boot and of a device of the calling thread's network
+// namespace.
+func (r Record) Here() bool {
+	boot, err := bootID()
+	if err != nil || boot != r.Boot {
+		return false
+	}
+	namespace, err := inode(nil)
+	return err == nil && namespace == r.Namespace
+}
+
 // own enters the owner, who may be there already.
 func (r Record) own() error {
 	owners.Lock()

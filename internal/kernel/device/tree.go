@@ -146,6 +146,12 @@ func (t Tree) root() (tc.Raw, bool) {
 	return tc.Raw{}, false
 }
 
+// IsWeirs says whether the root has RootHandle.
+func (t Tree) IsWeirs() bool {
+	root, ok := t.root()
+	return ok && root.Handle == RootHandle
+}
+
 // isDefault says whether the kernel chose the root.
 func (t Tree) isDefault() bool {
 	root, ok := t.root()

@@ -128,15 +128,26 @@ func Kernel(dev string) (features map[string]bool, err error) {
 
 // Stats returns the driver's counters of dev, named as the driver names them.
 func Stats(ns *netns.Namespace, dev string) (map[string]uint64, error) {
-	var stats map[string]uint64
-	err := with(ns, func(tool *ethtool.Ethtool) (err error) {
-		stats, err = tool.Stats(dev)
-		return err
-	})
+	all, err := StatsOf(ns, []string{dev})
 	if err != nil {
-		return nil, fmt.Errorf("read counters of %s: %w", dev, err)
+		return nil, err
 	}
-	return stats, nil
+	return all[0], nil
+}
+
+// StatsOf is [Stats] of several devices of a namespace, in their order.
+func StatsOf(ns *netns.Namespace, devs []string) (all []map[string]uint64, err error) {
+	err = with(ns, func(tool *ethtool.Ethtool) error {
+		for _, dev := range devs {
+			stats, err := tool.Stats(dev)
+			if err != nil {
+				return fmt.Errorf("read counters of %s: %w", dev, err)
+			}
+			all = append(all, stats)
+		}
+		return nil
+	})
+	return all, err
 }
 
 func with(ns *netns.Namespace, f func(*ethtool.Ethtool) error) error {

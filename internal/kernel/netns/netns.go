@@ -31,13 +31,21 @@ type Namespace struct {
 // Path is where the namespace named name is pinned.
 func Path(name string) string { return filepath.Join(Dir, name) }
 
+// Path leads to it.
+func (n *Namespace) Path() string {
+	if filepath.IsAbs(n.Name) {
+		return n.Name
+	}
+	return Path(n.Name)
+}
+
 // Create makes a network namespace, pins it under name and brings its loopback device up. An
 // existing name is an error.
 func Create(name string) (*Namespace, error) {
 	if name == "" || strings.ContainsAny(name, "/ ") {
 		return nil, fmt.Errorf("create namespace: %q is not a name", name)
 	}
-	if err := os.MkdirAll(Dir, 0o755); err != nil {
+	if err := makeFolder(); err != nil {
 		return nil, fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	path := Path(name)

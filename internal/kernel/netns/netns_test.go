@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,5 +159,39 @@ func TestWhatIsNoNamespaceIsNotOpened(t *testing.T) {
 		if ns, err := netns.OpenPath(path); err == nil || !strings.Contains(err.Error(), "it is no namespace") {
 			t.Errorf("%s: opened as %v, %v", path, ns, err)
 		}
+	}
+}
+
+// TestOthersMakeNamespacesLater begins on a machine that has had no namespace yet, in mounts of its
+// own: the first one of ip-netns(8) must not cover what is there.
+func TestOthersMakeNamespacesLater(t *testing.T) {
+	testutil.NeedRoot(t)
+	const inside = "WEIR_TEST_IN_MOUNTS"
+	ip := testutil.Command(t, "ip")
+	if os.Getenv(inside) == "" {
+		command := exec.Command(testutil.Command(t, "unshare"), "--mount", "--propagation", "private", os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+		command.Env = append(os.Environ(), inside+"=yes")
+		out, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Mount("none", "/run", "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	ns, err := netns.Create("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ns.Close()
+	if out, err := exec.Command(ip, "netns", "add", "second").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := netns.Remove("first"); err != nil {
+		t.Error(err)
+	}
+	if names, err := netns.List(""); err != nil || !slices.Equal(names, []string{"second"}) {
+		t.Errorf("%v, %v", names, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -19,27 +18,25 @@ type fileWatch struct {
 	folders map[int32]string // by watch descriptor
 }
 
-// watchSettings watches the folders of the thread's namespace below /proc/sys/net.
-func watchSettings() (*fileWatch, error) {
+// watchSettings watches folders of the thread's namespace below /proc/sys/net. What has gone
+// meanwhile was a device's, which is reported.
+func watchSettings(folders []string) (*fileWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("watch settings: %w", err)
 	}
 	w := &fileWatch{fd: fd, folders: map[int32]string{}}
-	err = filepath.WalkDir(settingsRoot, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return nil
-		}
+	for _, folder := range folders {
+		path := filepath.Join(settingsRoot, folder)
 		number, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
 		if err != nil {
-			return fmt.Errorf("watch settings in %s: %w", path, err)
+			w.close()
+			return nil, fmt.Errorf("watch settings in %s: %w", path, err)
 		}
 		w.folders[int32(number)] = path
-		return nil
-	})
-	if err != nil {
-		w.close()
-		return nil, err
 	}
 	return w, nil
 }

@@ -4,16 +4,15 @@ package netstate
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sysfs"
 )
 
 // offloads reads the features of every device.
@@ -41,31 +40,9 @@ func (r *reader) offloads() error {
 var queueAttributes = []string{"threaded", "gro_flush_timeout", "napi_defer_hard_irqs",
 	"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt", "queues/tx-*/xps_cpus", "queues/tx-*/tx_maxrate"}
 
-// readAttributes reads them. A sysfs mount shows the devices of the namespace it was mounted in, so
-// it mounts its own, in a mount namespace and on a thread that end with it.
+// readAttributes reads them.
 func readAttributes(ns *netns.Namespace, state State) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread has left its namespaces and ends with the goroutine
-		done <- func() error {
-			if ns != nil {
-				if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
-					return fmt.Errorf("enter namespace: %w", err)
-				}
-			}
-			if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-				return fmt.Errorf("unshare mounts: %w", err)
-			}
-			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-				return fmt.Errorf("make mounts private: %w", err)
-			}
-			if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""); err != nil {
-				return fmt.Errorf("mount sysfs: %w", err)
-			}
-			return attributesBelow("/sys/class/net", state)
-		}()
-	}()
-	return <-done
+	return sysfs.Within(ns, func(devices string) error { return attributesBelow(devices, state) })
 }
 
 func attributesBelow(root string, state State) error {

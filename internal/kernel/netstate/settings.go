@@ -3,8 +3,11 @@
 package netstate
 
 import (
-	"io/fs"
+	"maps"
+	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,18 +24,40 @@ var moving = map[string]bool{
 
 // settings reads every setting of the namespace that the thread is in.
 func (r *reader) settings() error {
-	buffer := make([]byte, 1<<14)
-	return eachSetting(func(name string) error {
-		if n, err := readSetting(filepath.Join(settingsRoot, name), buffer); err == nil { // the others can only be written, or have no value
-			r.state[settingPrefix+"net/"+name] = strings.TrimSpace(string(buffer[:n]))
-		}
-		return nil
-	})
+	return r.folder("", make([]byte, 1<<14))
 }
 
-// readSetting reads a file with no more system calls than it takes: there are thousands.
-func readSetting(path string, into []byte) (n int, err error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// folder reads the files of a folder below the settings' root, and its folders. What has gone
+// meanwhile is a device's.
+func (r *reader) folder(name string, buffer []byte) error {
+	folder, err := os.Open(filepath.Join(settingsRoot, name))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = folder.Close() }()
+	entries, _ := folder.ReadDir(-1)
+	for _, entry := range entries {
+		below := path.Join(name, entry.Name())
+		if entry.IsDir() {
+			if err := r.folder(below, buffer); err != nil {
+				return err
+			}
+			continue
+		}
+		if moving[below] {
+			continue
+		}
+		if n, err := readSetting(int(folder.Fd()), entry.Name(), buffer); err == nil { // the others can only be written, or have no value
+			r.state[settingPrefix+"net/"+below] = strings.TrimSpace(string(buffer[:n]))
+		}
+	}
+	return nil
+}
+
+// readSetting reads a file of an open folder with no more system calls than it takes: there are
+// thousands.
+func readSetting(folder int, name string, into []byte) (n int, err error) {
+	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -41,15 +66,13 @@ func readSetting(path string, into []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-func eachSetting(f func(name string) error) error {
-	return filepath.WalkDir(settingsRoot, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil // a device that has gone meanwhile
+// settingFolders are the folders in which the settings of a state are, below the settings' root.
+func settingFolders(s State) []string {
+	folders := map[string]bool{}
+	for key := range s {
+		if name, found := strings.CutPrefix(key, settingPrefix+"net/"); found {
+			folders[path.Dir(name)] = true
 		}
-		name := strings.TrimPrefix(path, settingsRoot+"/")
-		if moving[name] {
-			return nil
-		}
-		return f(name)
-	})
+	}
+	return slices.Sorted(maps.Keys(folders))
 }

@@ -41,7 +41,7 @@ func Open(ns *netns.Namespace, before State) (*Watch, error) {
 			return err
 		}
 		var err error
-		w.files, err = watchSettings()
+		w.files, err = watchSettings(settingFolders(before))
 		return err
 	})
 	if err != nil {

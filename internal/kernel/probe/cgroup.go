@@ -55,6 +55,28 @@ func TCPIterator() error {
 	}())
 }
 
+// CgroupMade probes programs that run when a cgroup is made.
+func CgroupMade() error {
+	return need{bpfCapabilities, "CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF (Linux 5.5)"}.explain("tp_btf/cgroup_mkdir", func() error {
+		if err := rlimit.RemoveMemlock(); err != nil {
+			return err
+		}
+		program, err := ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
+			Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "cgroup_mkdir", License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		}, ebpf.ProgramOptions{LogDisabled: true})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = program.Close() }()
+		attached, err := link.AttachTracing(link.TracingOptions{Program: program})
+		if err != nil {
+			return err
+		}
+		return attached.Close()
+	}())
+}
+
 // CongestionOps probes congestion controls in BPF that end with their link: it makes the map that
 // describes one, and registers nothing.
 func CongestionOps() error {

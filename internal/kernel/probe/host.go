@@ -3,7 +3,6 @@
 package probe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
 )
 
@@ -78,25 +78,9 @@ type Cgroup struct {
 
 // CgroupMounts finds out how control groups are mounted, from this process's mounts.
 func CgroupMounts() (Cgroup, error) {
-	file, err := os.Open("/proc/self/mountinfo")
+	v1, v2, err := cgroup.Mounts()
 	if err != nil {
-		return Cgroup{}, fmt.Errorf("find control groups: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	var v1, v2 []string
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		// 36 35 98:0 /root /mount/point options... - type source super-options
-		before, after, found := strings.Cut(scanner.Text(), " - ")
-		place, kind := strings.Fields(before), strings.Fields(after)
-		if !found || len(place) < 5 || len(kind) < 1 {
-			continue
-		}
-		switch kind[0] {
-		case "cgroup":
-			v1 = append(v1, place[4])
-		case "cgroup2":
-			v2 = append(v2, place[4])
-		}
+		return Cgroup{}, err
 	}
 	switch {
 	case len(v2) > 0 && len(v1) > 0:

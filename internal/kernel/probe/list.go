@@ -35,8 +35,11 @@ func Features() []Feature {
 		Feature{"hooks", "xdp generic", "CONFIG_BPF_SYSCALL (Linux 4.12)", XDPGeneric},
 		Feature{"hooks", "xdp live frames", "CONFIG_PAGE_POOL (Linux 5.18)", LiveFrames},
 		Feature{"hooks", "af_xdp copy mode on veth", "CONFIG_XDP_SOCKETS", AFXDP},
+		Feature{"hooks", "ifb", "CONFIG_IFB", IFB},
 		Feature{"hooks", "tcx", "CONFIG_NET_XGRESS (Linux 6.6)", TCX},
 		Feature{"hooks", "iter/tcp", "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 5.9)", TCPIterator},
+		Feature{"hooks", "callbacks of open sockets", "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 6.12)", OpenSockets},
+		Feature{"hooks", "tp_btf cgroup_mkdir", "CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF (Linux 5.5)", CgroupMade},
 		Feature{"hooks", "congestion control in bpf", "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 6.4)", CongestionOps},
 	)
 	for _, kind := range qdiscs {

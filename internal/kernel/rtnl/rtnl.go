@@ -36,6 +36,7 @@ type Device struct {
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
 	Queues  int              // receive queues; 0 where the kernel does not say (without CONFIG_RPS)
+	Header  int              // octets of the link layer's header: 14 with Ethernet's, as loopback has too, else 0
 }
 
 // Open returns a Conn to ns; nil means the calling thread's own namespace.
@@ -132,6 +133,9 @@ func describe(attrs *netlink.LinkAttrs) Device {
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
+	}
+	if attrs.EncapType == "ether" || attrs.EncapType == "loopback" {
+		device.Header = 14
 	}
 	if attrs.Xdp != nil && attrs.Xdp.Attached {
 		device.XDP = attrs.Xdp.ProgId

@@ -27,9 +27,15 @@ var ErrNoCgroups = errors.New("this kernel does not tell the cgroups of sockets 
 // Layout of linux/inet_diag.h.
 const (
 	messageLength = 72 // of struct inet_diag_msg
-	inodeOffset   = 68 // of idiag_inode in it
+	stateOffset   = 1  // of idiag_state in it
+	unsentOffset  = 60 // of idiag_wqueue
+	inodeOffset   = 68 // of idiag_inode
 	cgroupID      = 21 // INET_DIAG_CGROUP_ID
 )
+
+// listening is TCP_LISTEN, the state of a socket that has its backlog's length where others have
+// what they have to send.
+const listening = 10
 
 // states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps
 // without a socket of a process.
@@ -47,14 +53,42 @@ func (r request) Serialize() []byte {
 	return out
 }
 
+// socket is what one message tells.
+type socket struct {
+	inode  uint64 // 0 where no process holds it
+	cgroup uint64 // id; 0 where the kernel does not tell
+	unsent uint32 // octets that were written and not acknowledged, a FIN among them
+}
+
 // Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup
 // that it belongs to. The error is ErrNoCgroups where the kernel does not tell.
 func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 	sockets := map[uint64]uint64{}
-	return sockets, ns.Do(func() error {
-		for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+	err := dumpAll(ns, []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP}, func(s socket) {
+		if s.inode != 0 {
+			sockets[s.inode] = s.cgroup
+		}
+	})
+	return sockets, err
+}
+
+// Unsent counts the TCP sockets of a network namespace that belong to a cgroup of one of these ids
+// and have something to send still, whether a process holds them or not. The error is ErrNoCgroups
+// where the kernel does not tell.
+func Unsent(ns *netns.Namespace, cgroups map[uint64]bool) (n int, err error) {
+	err = dumpAll(ns, []uint8{unix.IPPROTO_TCP}, func(s socket) {
+		if s.unsent > 0 && cgroups[s.cgroup] {
+			n++
+		}
+	})
+	return n, err
+}
+
+func dumpAll(ns *netns.Namespace, protocols []uint8, found func(socket)) error {
+	return ns.Do(func() error {
+		for _, protocol := range protocols {
 			for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-				if err := dump(request{family, protocol}, sockets); err != nil {
+				if err := dump(request{family, protocol}, found); err != nil {
 					return err
 				}
 			}
@@ -63,7 +97,7 @@ func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 	})
 }
 
-func dump(r request, sockets map[uint64]uint64) error {
+func dump(r request, found func(socket)) error {
 	ask := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
 	ask.AddData(r)
 	messages, err := ask.Execute(unix.NETLINK_INET_DIAG, 0)
@@ -76,36 +110,38 @@ func dump(r request, sockets map[uint64]uint64) error {
 		return fmt.Errorf("list sockets: %w", err)
 	}
 	for _, message := range messages {
-		inode, cgroup, err := parse(message)
+		s, err := parse(message)
 		if err != nil {
 			return err
 		}
-		if inode != 0 {
-			sockets[inode] = cgroup
-		}
+		found(s)
 	}
 	return nil
 }
 
-// parse reads one struct inet_diag_msg and the attributes behind it. The inode is 0 for a socket
-// that no process holds.
-func parse(message []byte) (inode, cgroup uint64, err error) {
+// parse reads one struct inet_diag_msg and the attributes behind it.
+func parse(message []byte) (s socket, err error) {
 	if len(message) < messageLength {
-		return 0, 0, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))
+		return s, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))
 	}
-	if inode = uint64(binary.NativeEndian.Uint32(message[inodeOffset:])); inode == 0 {
-		return 0, 0, nil
+	s.inode = uint64(binary.NativeEndian.Uint32(message[inodeOffset:]))
+	if message[stateOffset] != listening {
+		s.unsent = binary.NativeEndian.Uint32(message[unsentOffset:])
 	}
 	for rest := message[messageLength:]; len(rest) >= unix.SizeofNlAttr; {
 		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
 		if length < unix.SizeofNlAttr || length > len(rest) {
-			return 0, 0, fmt.Errorf("list sockets: an attribute of %d octets in %d", length, len(rest))
+			return s, fmt.Errorf("list sockets: an attribute of %d octets in %d", length, len(rest))
 		}
 		if kind == cgroupID && length == unix.SizeofNlAttr+8 {
-			return inode, binary.NativeEndian.Uint64(rest[unix.SizeofNlAttr:]), nil
+			s.cgroup = binary.NativeEndian.Uint64(rest[unix.SizeofNlAttr:])
+			return s, nil
 		}
 		const align = unix.NLA_ALIGNTO - 1
 		rest = rest[min(len(rest), (length+align)&^align):]
 	}
-	return 0, 0, ErrNoCgroups
+	if s.inode == 0 {
+		return s, nil // such as one of the kernel's own
+	}
+	return s, ErrNoCgroups
 }

@@ -121,11 +121,17 @@ func TestACgroupThatDoesNotExistHasNoEscapes(t *testing.T) {
 	}
 }
 
-// message is a struct inet_diag_msg of inode 7 with attributes behind it.
+// message is a struct inet_diag_msg of inode 7, with 9 octets to send and attributes behind it.
 func message(attributes ...byte) []byte {
 	m := make([]byte, messageLength)
 	binary.NativeEndian.PutUint32(m[inodeOffset:], 7)
+	binary.NativeEndian.PutUint32(m[unsentOffset:], 9)
 	return append(m, attributes...)
+}
+
+func listens(message []byte) []byte {
+	message[stateOffset] = listening
+	return message
 }
 
 func TestParse(t *testing.T) {
@@ -135,20 +141,22 @@ func TestParse(t *testing.T) {
 		message []byte
 		inode   uint64
 		cgroup  uint64
+		unsent  uint32
 		fails   bool
 	}{
-		{"the cgroup alone", message(group...), 7, 4711, false},
-		{"behind an attribute of odd length", message(append([]byte{5, 0, 1, 0, 9, 0, 0, 0}, group...)...), 7, 4711, false},
-		{"without a process", make([]byte, messageLength), 0, 0, false},
-		{"without a cgroup", message(5, 0, 1, 0, 9), 0, 0, true},
-		{"an attribute without length", message(0, 0, cgroupID, 0), 0, 0, true},
-		{"an attribute beyond the end", message(12, 0, cgroupID, 0), 0, 0, true},
-		{"too short", message()[:messageLength-1], 0, 0, true},
+		{"the cgroup alone", message(group...), 7, 4711, 9, false},
+		{"behind an attribute of odd length", message(append([]byte{5, 0, 1, 0, 9, 0, 0, 0}, group...)...), 7, 4711, 9, false},
+		{"listening", listens(message(group...)), 7, 4711, 0, false},
+		{"without a process", make([]byte, messageLength), 0, 0, 0, false},
+		{"without a cgroup", message(5, 0, 1, 0, 9), 0, 0, 0, true},
+		{"an attribute without length", message(0, 0, cgroupID, 0), 0, 0, 0, true},
+		{"an attribute beyond the end", message(12, 0, cgroupID, 0), 0, 0, 0, true},
+		{"too short", message()[:messageLength-1], 0, 0, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inode, cgroup, err := parse(test.message)
-			if inode != test.inode || cgroup != test.cgroup || (err != nil) != test.fails {
-				t.Errorf("got inode %d, cgroup %d, %v", inode, cgroup, err)
+			got, err := parse(test.message)
+			if (err != nil) != test.fails || err == nil && got != (socket{test.inode, test.cgroup, test.unsent}) {
+				t.Errorf("got %+v, %v", got, err)
 			}
 		})
 	}
@@ -159,8 +167,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(make([]byte, messageLength))
 	f.Add(message(12, 0, cgroupID, 0, 1, 2, 3, 4, 5, 6, 7, 8))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		if inode, _, err := parse(message); err == nil && inode > 1<<32-1 {
-			t.Errorf("inode %d", inode)
+		if s, err := parse(message); err == nil && s.inode > 1<<32-1 {
+			t.Errorf("inode %d", s.inode)
 		}
 	})
 }

@@ -100,3 +100,12 @@ func NewBPF(parent Handle, priority uint16, name string, fd int) Raw {
 	return Raw{Kind: "bpf", Parent: parent, Handle: handle, Info: uint32(priority)<<16 | allProtocols,
 		Options: attribute(options, bpfFlags, words(direct))}
 }
+
+// ClassifierBPF is a filter for all protocols whose program, which the kernel knows by id, returns
+// the class, or 0 for none.
+func ClassifierBPF(parent Handle, priority uint16, name string, id uint32) Raw {
+	const handle = 1
+	options := attribute(nil, bpfName, append([]byte(name), 0))
+	return Raw{Kind: "bpf", Parent: parent, Handle: handle, Info: uint32(priority)<<16 | allProtocols,
+		Options: attribute(options, bpfID, words(id))}
+}

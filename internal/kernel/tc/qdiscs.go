@@ -3,6 +3,7 @@
 package tc
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -44,18 +45,56 @@ func (c *Conn) AddTBF(dev string, at Place, spec TBFSpec) error {
 	if spec.Rate < 8 || spec.Burst == 0 || spec.Limit == 0 {
 		return fault.New(fault.Usage, "give all three", "add tbf to %s: it needs a rate, a burst and a limit", dev)
 	}
-	const parms, rate64, burst = 1, 4, 6
+	const burst = 6
 	octets := uint64(spec.Rate) / 8
-	// struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu; the buffer is given in octets below.
-	qopt := ratespec(octets, spec.Overhead)
-	qopt = append(qopt, ratespec(0, 0)...)
-	qopt = append(qopt, words(clamp(uint64(spec.Limit)), ticks(uint64(spec.Burst), octets), 0)...)
-	b := attribute(nil, parms, qopt)
-	if octets > math.MaxUint32 {
-		b = attribute(b, rate64, long(octets))
-	}
-	b = attribute(b, burst, words(clamp(uint64(spec.Burst))))
+	b := tbfOptions(octets, spec.Overhead, spec.Limit, ticks(uint64(spec.Burst), octets))
+	b = attribute(b, burst, words(clamp(uint64(spec.Burst)))) // in octets, which overrule the ticks
 	return c.Add("tbf", dev, at, b)
+}
+
+const tbfParms, tbfRate64 = 1, 4
+
+func tbfOptions(octets uint64, overhead uint16, limit units.ByteSize, buffer uint32) []byte {
+	// struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu.
+	qopt := ratespec(octets, overhead)
+	qopt = append(qopt, ratespec(0, 0)...)
+	qopt = append(qopt, words(clamp(uint64(limit)), buffer, 0)...)
+	b := attribute(nil, tbfParms, qopt)
+	if octets > math.MaxUint32 {
+		b = attribute(b, tbfRate64, long(octets))
+	}
+	return b
+}
+
+// splitTicks is how long the bucket of a splitter is: the least that the kernel keeps, 64 ns, in
+// which no kernel takes two packets out.
+const splitTicks, tickNanoseconds = 1, 64
+
+// SplitterRaw describes a queue of limit octets, first in, first out, that splits super-packets
+// into frames of up to so many octets, and drops longer ones: a token bucket whose rate is beyond
+// every device's. Another queue may be below its class 1.
+func SplitterRaw(at Place, frame int, limit units.ByteSize) Raw {
+	rate := (uint64(frame)*1e9 + splitTicks*tickNanoseconds - 1) / (splitTicks * tickNanoseconds)
+	return Raw{Kind: "tbf", Parent: at.parent(), Handle: at.Handle, Options: tbfOptions(rate, 0, limit, splitTicks)}
+}
+
+// SplitsAt is the longest frame of what SplitterRaw describes; 0 of anything else.
+func (r Raw) SplitsAt() (frame int) {
+	if r.Kind != "tbf" {
+		return 0
+	}
+	_ = attributes(r.Options, func(kind uint16, value []byte) error {
+		if kind == tbfRate64 && len(value) == 8 {
+			frame = int(binary.NativeEndian.Uint64(value) * splitTicks * tickNanoseconds / 1e9)
+		}
+		return nil
+	})
+	return frame
+}
+
+// BfifoRaw describes what AddBfifo makes.
+func BfifoRaw(at Place, limit units.ByteSize) Raw {
+	return Raw{Kind: "bfifo", Parent: at.parent(), Handle: at.Handle, Options: words(clamp(uint64(limit)))}
 }
 
 // AddHTB makes a hierarchical token bucket without classes. Packets that no filter and no priority
@@ -73,12 +112,14 @@ func HTBRaw(at Place, fallback uint16) Raw {
 
 // HTBClass describes a class of a hierarchical token bucket.
 type HTBClass struct {
-	Rate     units.BitRate  // guaranteed
-	Ceil     units.BitRate  // with what others leave; 0 means Rate
-	Burst    units.ByteSize // octets sent at once at Rate; 0 means what the rate sends in 1 ms, at least 10 packets
-	Quantum  uint32         // octets served in turn while borrowing; 0 lets the kernel choose
-	Priority uint32         // 0 to 7, lowest first, when borrowing
-	Overhead uint16         // octets that each packet uses beyond its own
+	Rate  units.BitRate  // guaranteed
+	Ceil  units.BitRate  // with what others leave; 0 means Rate
+	Burst units.ByteSize // octets sent at once at Rate; 0 means what the rate sends in 1 ms, at least 10 packets
+	// CeilBurst is what is sent at once at Ceil; 0 means Burst, or as for Rate.
+	CeilBurst units.ByteSize
+	Quantum   uint32 // octets served in turn while borrowing; 0 lets the kernel choose
+	Priority  uint32 // 0 to 7, lowest first, when borrowing
+	Overhead  uint16 // octets that each packet uses beyond its own
 }
 
 // AddHTBClass makes the class called class below parent, which is the htb qdisc or another class of
@@ -100,15 +141,15 @@ func HTBClassRaw(parent, class Handle, spec HTBClass) Raw {
 	const parms, rate64, ceil64 = 1, 6, 7
 	ceil := max(spec.Rate, spec.Ceil)
 	rateOctets, ceilOctets := uint64(spec.Rate)/8, uint64(ceil)/8
-	burst := func(octets uint64) uint64 {
-		if spec.Burst > 0 {
-			return uint64(spec.Burst)
+	burst := func(octets uint64, given units.ByteSize) uint64 {
+		if given > 0 {
+			return uint64(given)
 		}
 		return max(octets/1000, 10*1514)
 	}
 	// struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio.
 	opt := append(ratespec(rateOctets, spec.Overhead), ratespec(ceilOctets, spec.Overhead)...)
-	opt = append(opt, words(ticks(burst(rateOctets), rateOctets), ticks(burst(ceilOctets), ceilOctets),
+	opt = append(opt, words(ticks(burst(rateOctets, spec.Burst), rateOctets), ticks(burst(ceilOctets, cmp.Or(spec.CeilBurst, spec.Burst)), ceilOctets),
 		spec.Quantum, 0, spec.Priority)...)
 	b := attribute(nil, parms, opt)
 	if rateOctets > math.MaxUint32 {
@@ -132,6 +173,11 @@ type FqCodelSpec struct {
 
 // AddFqCodel makes a fair queue with delay control.
 func (c *Conn) AddFqCodel(dev string, at Place, spec FqCodelSpec) error {
+	return c.Add("fq_codel", dev, at, FqCodelRaw(at, spec).Options)
+}
+
+// FqCodelRaw describes what AddFqCodel makes.
+func FqCodelRaw(at Place, spec FqCodelSpec) Raw {
 	const target, limit, interval, ecn, flows, quantum = 1, 2, 3, 4, 5, 6
 	var b []byte
 	for _, field := range []struct {
@@ -149,7 +195,7 @@ func (c *Conn) AddFqCodel(dev string, at Place, spec FqCodelSpec) error {
 	if spec.ECN {
 		marks = 1
 	}
-	return c.Add("fq_codel", dev, at, attribute(b, ecn, words(marks)))
+	return Raw{Kind: "fq_codel", Parent: at.parent(), Handle: at.Handle, Options: attribute(b, ecn, words(marks))}
 }
 
 // ratespec is struct tc_ratespec for a rate in octets per second over Ethernet.
@@ -168,3 +214,32 @@ func ticks(size, rate uint64) uint32 {
 }
 
 func clamp(value uint64) uint32 { return uint32(min(value, math.MaxUint32)) }
+
+// FqSpec describes fq; zero fields take the kernel's defaults.
+type FqSpec struct {
+	Limit, FlowLimit uint32        // packets, in all and of one flow
+	Horizon          time.Duration // departure times farther away are moved to it
+}
+
+// FqRaw describes an fq that keeps packets until their departure times and paces no socket by
+// itself, so that sockets go on as before when it is gone.
+func FqRaw(at Place, spec FqSpec) Raw {
+	const limit, flowLimit, rateEnable, horizon, horizonDrop = 1, 2, 5, 14, 15
+	var b []byte
+	for _, field := range []struct {
+		kind  uint16
+		value uint32
+	}{{limit, spec.Limit}, {flowLimit, spec.FlowLimit}, {horizon, clamp(uint64(spec.Horizon / time.Microsecond))}} {
+		if field.value != 0 {
+			b = attribute(b, field.kind, words(field.value))
+		}
+	}
+	b = attribute(b, rateEnable, words(0))
+	b = attribute(b, horizonDrop, []byte{0})
+	return Raw{Kind: "fq", Parent: at.parent(), Handle: at.Handle, Options: b}
+}
+
+// PfifoRaw describes what AddPfifo makes.
+func PfifoRaw(at Place, limit uint32) Raw {
+	return Raw{Kind: "pfifo", Parent: at.parent(), Handle: at.Handle, Options: words(limit)}
+}

@@ -22,12 +22,16 @@ import (
 
 // Place is where a near station lives.
 type Place struct {
-	// Enter runs before the process is started, on its thread: it chooses cgroup and namespace. May
-	// be nil.
+	// Enter runs before the process is started, on its thread: it chooses the namespace. May be
+	// nil.
 	Enter func(*syscall.SysProcAttr) error
-	User  *uint32 // who it becomes; nil leaves it
-	Mark  uint32  // of its sockets (SO_MARK); 0 is none
-	Late  bool    // it becomes that, and marks, once its sockets are open, instead of before
+	// Join is called with the process before it opens sockets: it chooses the cgroup, whose owner
+	// may stop what is in it. A process that is started there can keep its parent waiting for its
+	// first instruction. May be nil.
+	Join func(pid int) error
+	User *uint32 // who it becomes; nil leaves it
+	Mark uint32  // of its sockets (SO_MARK); 0 is none
+	Late bool    // it becomes that, and marks, once its sockets are open, instead of before
 }
 
 // Peer is a server as its clients see it.
@@ -90,10 +94,15 @@ func Connect(ctx context.Context, p Peer, at Place, f Flow) (pair *Pair, err err
 	}
 	opened, err := pair.far.next(ctx, "session")
 	if err != nil {
-		return pair, fault.Wrap(fmt.Errorf("ask the peer: %w", err), fault.Testbed, "give both ends the same --token")
+		return pair, fault.Wrap(fmt.Errorf("ask the peer: %w", err), fault.Testbed, "give both ends the same --token-file")
 	}
 	if pair.process, err = child.StartIn(ctx, NearPart, os.Stderr, at.Enter); err != nil {
 		return pair, err
+	}
+	if at.Join != nil {
+		if err := at.Join(pair.process.PID()); err != nil {
+			return pair, err
+		}
 	}
 	pair.near = converse(pair.process.Out, pair.process.In)
 	if err := pair.near.to.Encode(Task{Flow: f, Target: p.Target, Session: opened.Session, User: at.User, Mark: at.Mark, Late: at.Late}); err != nil {
@@ -150,6 +159,8 @@ type Measured struct {
 	Delay    Delay
 	// Congestion is the congestion control of the sending sockets at their end; "" for UDP.
 	Congestion string
+	// DSCPs counts what has come to the far station by class; nil where the near one receives.
+	DSCPs DSCPs
 }
 
 // settle is for what is still under way when the sender has stopped.
@@ -176,7 +187,7 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 	}
 	m.Received = at[1].Since(at[0])
 	sent, received, err := p.stop(ctx)
-	m.All, m.Delay, m.Congestion = received.Tally, sent.Delay, sent.Congestion
+	m.All, m.Delay, m.Congestion, m.DSCPs = received.Tally, sent.Delay, sent.Congestion, received.DSCPs
 	return m, err
 }
 

@@ -82,4 +82,6 @@ type Event struct {
 	Problem string `json:"problem,omitempty"`
 	// Congestion is the congestion control of the station's TCP sockets, at their end.
 	Congestion string `json:"congestion_control,omitempty"`
+	// DSCPs counts what has come to the station by class, at its end.
+	DSCPs DSCPs `json:"dscps,omitempty"`
 }

@@ -202,7 +202,7 @@ func nearUDP(task Task) (carrier, error) {
 		for {
 			n, err := c.Read(buffer)
 			if err == nil {
-				d.arrived(n)
+				d.arrived(n, nil)
 			} else if !errors.Is(err, syscall.ECONNREFUSED) {
 				return
 			}

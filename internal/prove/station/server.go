@@ -3,7 +3,6 @@
 package station
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -90,14 +89,14 @@ func Listen(address, token string) (*Server, error) {
 	}
 	var last error
 	for range 8 { // a port of 0 may be free for TCP and taken for UDP
-		tcp, err := net.ListenTCP(network, net.TCPAddrFromAddrPort(at))
+		tcp, err := listenTCP(network, at)
 		if err != nil {
 			return nil, fault.Wrap(fmt.Errorf("listen: %w", err), fault.Failed, "name an address of this host and a free port")
 		}
 		port := uint16(tcp.Addr().(*net.TCPAddr).Port)
 		udp, err := net.ListenUDP("udp"+network[3:], net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
 		if err == nil {
-			if err := errors.Join(udp.SetReadBuffer(receiveBuffer), wantInformation(udp)); err != nil {
+			if err := errors.Join(udp.SetReadBuffer(receiveBuffer), wantInformation(udp), wantClass(udp), wantClass(tcp)); err != nil {
 				return nil, errors.Join(err, tcp.Close(), udp.Close())
 			}
 			return &Server{token: token, tcp: tcp, udp: udp, owner: -1, sessions: map[string]*session{}, remotes: map[netip.AddrPort]*session{}}, nil
@@ -108,6 +107,17 @@ func Listen(address, token string) (*Server, error) {
 		}
 	}
 	return nil, fault.Wrap(fmt.Errorf("listen: %w", last), fault.Failed, "name an address of this host and a port that is free for UDP too")
+}
+
+// listenTCP leaves MPTCP out, whose sockets do not tell the class of what comes.
+func listenTCP(network string, at netip.AddrPort) (*net.TCPListener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	listener, err := config.Listen(context.Background(), network, at.String())
+	if err != nil {
+		return nil, err
+	}
+	return listener.(*net.TCPListener), nil
 }
 
 // Addr is the address that the server listens on.
@@ -255,7 +265,7 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 
 // receive takes all datagrams of all flows.
 func (s *Server) receive() error {
-	buffer, control := make([]byte, 2048), make([]byte, 128)
+	buffer, control := make([]byte, 2048), make([]byte, 256)
 	for {
 		n, c, _, from, err := s.udp.ReadMsgUDPAddrPort(buffer, control)
 		if err != nil {
@@ -268,9 +278,9 @@ func (s *Server) receive() error {
 		one := s.remotes[from]
 		s.mu.Unlock()
 		if id, is := strings.CutPrefix(string(buffer[:min(n, 128)]), greeting); is {
-			s.join(id, from, bytes.Clone(control[:c]))
+			s.join(id, from, without(control[:c]))
 		} else if one != nil {
-			one.data.arrived(n)
+			one.data.arrived(n, control[:c])
 		}
 	}
 }

@@ -21,6 +21,8 @@ type carrier interface {
 	delay() Delay
 	// congestion is the congestion control of the sockets; "" for UDP.
 	congestion() string
+	// dscps counts what has come by its class, where that is told.
+	dscps() DSCPs
 	close()
 }
 
@@ -77,7 +79,7 @@ func (s *station) stopped() error {
 	if err != nil {
 		done.Problem = err.Error()
 	}
-	done.Delay, done.Congestion = s.carrier.delay(), s.carrier.congestion()
+	done.Delay, done.Congestion, done.DSCPs = s.carrier.delay(), s.carrier.congestion(), s.carrier.dscps()
 	return s.say(done)
 }
 

@@ -40,16 +40,22 @@ type streams struct {
 	mu      sync.Mutex // guards what follows
 	samples int
 	total   time.Duration
+	came    classes
 }
 
 // newStreams takes the connections over and begins to receive.
 func newStreams(f Flow, conns []*net.TCPConn) *streams {
 	s := &streams{flow: f, conns: conns}
 	for _, c := range conns {
+		if tos, told := handshakeClass(c); told {
+			s.came.came(tos)
+		}
 		go discard(c)
 	}
 	return s
 }
+
+func (s *streams) dscps() DSCPs { return s.came.read() }
 
 func (s *streams) send(stop <-chan struct{}) error {
 	errs := make([]error, len(s.conns))

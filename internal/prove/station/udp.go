@@ -30,6 +30,7 @@ type datagrams struct {
 	sent   atomic.Uint64
 	octets atomic.Uint64
 	count  atomic.Uint64
+	came   classes
 }
 
 func headersTo(remote netip.AddrPort) uint64 {
@@ -39,11 +40,16 @@ func headersTo(remote netip.AddrPort) uint64 {
 	return 40 + 8 + Ethernet
 }
 
-// arrived counts one datagram.
-func (d *datagrams) arrived(n int) {
+// arrived counts one datagram, with its control messages.
+func (d *datagrams) arrived(n int, control []byte) {
 	d.count.Add(1)
 	d.octets.Add(uint64(n))
+	if tos, told := classIn(control); told {
+		d.came.came(tos)
+	}
 }
+
+func (d *datagrams) dscps() DSCPs { return d.came.read() }
 
 func (d *datagrams) send(stop <-chan struct{}) error {
 	return pace(float64(d.flow.Rate), Payload, stop, func() error {

@@ -32,6 +32,8 @@ type balancing struct {
 	places        map[string]delta
 	links         []Balance
 	frames        uint64
+	reports       uint64          // of group memberships, by all places
+	free          map[string]bool // places at which programs open and send what they like
 	reasons       []string
 	before, after reading
 }
@@ -53,9 +55,15 @@ type deviceDelta struct {
 }
 
 func (w *Witness) balance(after reading, flows []Flow) *balancing {
-	b := &balancing{bed: w.bed, places: map[string]delta{}, before: w.before, after: after}
+	b := &balancing{bed: w.bed, places: map[string]delta{}, before: w.before, after: after, free: map[string]bool{}}
+	for _, f := range flows {
+		if f.Free {
+			b.free[f.From], b.free[f.To] = true, true
+		}
+	}
 	for _, p := range w.bed.Places {
-		b.places[p.Name] = b.delta(p)
+		d := b.delta(p)
+		b.places[p.Name], b.reports = d, b.reports+reports(d.ip)
 	}
 	b.cross()
 	for _, p := range w.bed.Places {

@@ -13,21 +13,23 @@ import (
 // Flow is what one flow of the run did.
 type Flow struct {
 	Name, From, To string
-	TCP            bool
+	TCP, IPv6      bool
 	// Connections that it opened, and Datagrams that it sent. Approximate says that the generator
 	// does more by itself.
 	Connections, Datagrams uint64
 	Approximate            bool
-	Responses              bool          // data run from To to From
-	Begin                  time.Duration // since the phase's start
-	Settle                 time.Duration // of the flow's beginning that is left out of its figures
-	Received               []uint64      // octets of payload by Interval, since the flow began; all streams together
-	Interval               time.Duration
-	MTU                    int
-	Rate                   units.BitRate // that it holds itself to; 0 for none
-	Octets                 uint64        // of a flow that ends by size
-	There, Back            []Hop         // links that its data and the acknowledgements cross
-	Concurrent             bool          // its arrivals are judged for stalls
+	// Free says that its programs open connections and send datagrams as they like.
+	Free        bool
+	Responses   bool          // data run from To to From
+	Begin       time.Duration // since the phase's start
+	Settle      time.Duration // of the flow's beginning that is left out of its figures
+	Received    []uint64      // octets of payload by Interval, since the flow began; all streams together
+	Interval    time.Duration
+	MTU         int
+	Rate        units.BitRate // that it holds itself to; 0 for none
+	Octets      uint64        // of a flow that ends by size
+	There, Back []Hop         // links that its data and the acknowledgements cross
+	Concurrent  bool          // its arrivals are judged for stalls
 }
 
 // Hop is a direction of a link: its place in Testbed.Links.
@@ -42,7 +44,7 @@ const slack = 16
 // opened compares connections and datagrams with those of the flows.
 func (b *balancing) opened(flows []Flow) {
 	for _, p := range b.bed.Places {
-		if p.Tested {
+		if p.Tested || b.free[p.Name] {
 			continue
 		}
 		var connections, datagrams, more uint64
@@ -68,6 +70,9 @@ func (b *balancing) opened(flows []Flow) {
 		}
 		if n, unreachable := ip["Icmp.OutMsgs"], ip.Sum("Udp.NoPorts", "Icmp.OutDestUnreachs"); n > unreachable {
 			b.say("%s sent %d ICMP messages that no flow of the run asked for", p.Name, n-unreachable)
+		}
+		if n, known := ip["Icmp6.OutMsgs"], ip.Sum("Udp6.NoPorts", "Icmp6.OutDestUnreachs")+reports(ip); n > known {
+			b.say("%s sent %d ICMPv6 messages that no flow of the run asked for", p.Name, n-known)
 		}
 	}
 }
@@ -163,7 +168,7 @@ const boundShare = 0.005
 func bounded(bed Testbed, f Flow) string {
 	var slowest units.BitRate
 	for _, h := range f.There {
-		if rate := bed.direction(h).Rate; bed.Links[h.Link].Emulated && rate > 0 && (slowest == 0 || rate < slowest) {
+		if rate := bed.direction(h).Peak().Rate; bed.Links[h.Link].Emulated && rate > 0 && (slowest == 0 || rate < slowest) {
 			slowest = rate
 		}
 	}
@@ -175,11 +180,7 @@ func bounded(bed Testbed, f Flow) string {
 	for _, n := range f.Received[first:last] {
 		octets += n
 	}
-	const ipAndUDP, ipAndTCP = 28, 40 // the least headers
-	header := ipAndUDP
-	if f.TCP {
-		header = ipAndTCP
-	}
+	header := leastHeaders(f)
 	share := float64(f.MTU-header) / float64(f.MTU+14+link.FrameOverhead)
 	span := time.Duration(last-first) * f.Interval
 	most := float64(slowest) / 8 * share * ((1+boundShare)*span.Seconds() + roundTrip(bed, f).Seconds())
@@ -188,6 +189,18 @@ func bounded(bed Testbed, f Flow) string {
 	}
 	return fmt.Sprintf("flow %s got %s for %s behind its settle time, more than the %s that its path can carry: what came before was still on its way",
 		f.Name, units.BitRate(float64(octets)*8/span.Seconds()), span, units.BitRate(share*float64(slowest)))
+}
+
+// leastHeaders are the octets of IP's and the transport's headers without options.
+func leastHeaders(f Flow) int {
+	ip, transport := 20, 8
+	if f.IPv6 {
+		ip = 40
+	}
+	if f.TCP {
+		transport = 20
+	}
+	return ip + transport
 }
 
 // roundTrip is the longest time from a segment to its acknowledgement, with full queues.
@@ -212,7 +225,7 @@ const (
 // stalled says whether a flow stopped without a cause: nothing arrived for long, and no link of its
 // path lost a frame.
 func stalled(bed Testbed, f Flow, links []Balance) string {
-	if !f.Concurrent || f.Octets > 0 || lossy(bed, f, links) {
+	if !f.Concurrent || f.Octets > 0 || lossy(bed, f, links) || scheduled(bed, f) {
 		return ""
 	}
 	tolerated := stallTrips * (leastRTO + roundTrip(bed, f))
@@ -230,6 +243,19 @@ func stalled(bed Testbed, f Flow, links []Balance) string {
 			f.Name, span, f.Begin+time.Duration(at)*f.Interval)
 	}
 	return ""
+}
+
+// scheduled says whether a link of a flow's path follows a schedule, which may let nothing pass for
+// a while.
+func scheduled(bed Testbed, f Flow) bool {
+	for _, hops := range [][]Hop{f.There, f.Back} {
+		for _, h := range hops {
+			if len(bed.direction(h).Schedule) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lossy says whether a link of a flow's path lost a frame.

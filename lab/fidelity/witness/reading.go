@@ -109,7 +109,7 @@ func (w *Witness) Drain(ctx context.Context) (empty bool, err error) {
 
 // inside is how long a frame may be inside a direction: its delay with jitter, and a full queue.
 func inside(d link.Direction) time.Duration {
-	return d.Delay + 4*d.Jitter + queueTime(d)
+	return d.Peak().Delay + 4*d.Jitter + queueTime(d)
 }
 
 // queueTime is how long a full queue takes; a second where it has no limit.
@@ -124,5 +124,5 @@ func queueTime(d link.Direction) time.Duration {
 	if octets == 0 {
 		return time.Second
 	}
-	return time.Duration(octets * 8 / float64(d.Rate) * 1e9)
+	return time.Duration(octets*8/float64(d.Slowest())*1e9) + 2*d.Cycle()
 }

@@ -57,7 +57,20 @@ func TestBalance(t *testing.T) {
 			r.places["a"].protocols["Udp.OutDatagrams"] = 105
 			f.Datagrams = 105
 		}, "5 packets that its protocols sent never came to a device"},
+		{"a SYN-ACK that was sent again, counted twice by the kernel", func(_ *Witness, r *reading, _ *Flow) {
+			r.places["a"].protocols["Tcp.RetransSegs"], r.places["a"].protocols["TcpExt.TCPSynRetrans"] = 2, 2
+		}, ""},
+		{"segments sent again that never left", func(_ *Witness, r *reading, _ *Flow) { r.places["a"].protocols["Tcp.RetransSegs"] = 2 }, "2 packets that its protocols sent never came to a device"},
+		{"a report of a group", func(_ *Witness, r *reading, _ *Flow) {
+			r.places["b"].protocols["Icmp6.OutMLDv2Reports"], r.places["b"].protocols["Icmp6.OutMsgs"] = 1, 1
+			r.places["a"].protocols["Ip6.InReceives"] = 1
+		}, "1 packets that its protocols sent never came to a device"}, // b's device did not send it; a does not complain
+		{"a foreign message of ICMPv6", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Icmp6.OutMsgs"] = 3 }, "b sent 3 ICMPv6 messages"},
 		{"a foreign flow", func(_ *Witness, _ *reading, f *Flow) { f.Datagrams = 60 }, "a sent 40 datagrams more than its flows"},
+		{"a program's datagrams that the kernel cut", func(_ *Witness, r *reading, f *Flow) {
+			f.Free = true
+			r.places["a"].protocols["Udp.OutDatagrams"] = 10
+		}, ""},
 		{"a foreign connection", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Tcp.ActiveOpens"] = 1 }, "b opened 1 TCP connections more"},
 		{"a generator of its own", func(_ *Witness, _ *reading, f *Flow) { f.Datagrams, f.Approximate = 95, true }, ""},
 		{"wrong checksums", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Tcp.InCsumErrors"] = 4 }, "4 packets had a wrong checksum"},

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -40,11 +41,13 @@ func newBench(t *testing.T, carrier link.Carrier, mtu int) *bench {
 	for _, end := range []struct {
 		cable, host string
 		ns          *netns.Namespace
-	}{{endA, hostA, b.left}, {endB, hostB, b.right}} {
+		address     string
+	}{{endA, hostA, b.left, "198.51.100.1/24"}, {endB, hostB, b.right, "198.51.100.2/24"}} {
 		must(t, conn.AddVeth(end.cable, end.ns, end.host, mtu))
 		must(t, conn.SetUp(end.cable))
 		must(t, connect(t, end.ns).SetUp(end.host))
 		must(t, link.Prepare(end.ns, end.host))
+		must(t, connect(t, end.ns).AddAddress(end.host, netip.MustParsePrefix(end.address)))
 	}
 	b.a, b.b = socket(t, b.left, hostA), socket(t, b.right, hostB)
 	return b

@@ -34,6 +34,12 @@ const (
 	Packets     Case = "queue-packets"
 	Bytes       Case = "queue-bytes"
 	TCP         Case = "tcp-segments"
+	TCPPackets  Case = "tcp-fills-packets"
+	TCPBytes    Case = "tcp-fills-bytes"
+	CoDel       Case = "codel"
+	FQCoDel     Case = "fq-codel"
+	PIE         Case = "pie"
+	Schedule    Case = "schedule"
 	Detach      Case = "detach"
 )
 
@@ -68,6 +74,13 @@ func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 		{Packets, link.Direction{Rate: 200e3, Queue: link.Queue{Packets: 5}}, packets},
 		{Bytes, link.Direction{Rate: 200e3, Queue: link.Queue{Bytes: 5000}}, octets},
 		{TCP, link.Direction{Rate: 500e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 1000}}, tcpSegments},
+		{TCPPackets, link.Direction{Rate: 10e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Packets: 20}}, tcpQueue},
+		{TCPBytes, link.Direction{Rate: 10e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Bytes: 30000}}, tcpQueue},
+		{CoDel, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.CoDel, Packets: 1000}}, managed},
+		{FQCoDel, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.FQCoDel, Packets: 1000}}, managed},
+		{PIE, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.PIE, Packets: 1000}, Seed: 7}, managed},
+		{Schedule, link.Direction{Rate: 10e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 1000},
+			Schedule: []link.Step{{For: time.Hour, BitsPerSecond: 1e6, Delay: 200 * time.Millisecond, Loss: loss.Of(loss.EveryNth{Nth: 4})}}}, schedule},
 		{Detach, link.Direction{Rate: 100e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 100}}, detach},
 	}
 	for _, c := range cases {
@@ -203,5 +216,26 @@ func within(t *testing.T, what string, got int, want, deviation float64) {
 	t.Helper()
 	if math.Abs(float64(got)-want) > 4*deviation+1 {
 		t.Errorf("%s: %d, want %.1f ± %.1f (4 sigma)", what, got, want, 4*deviation+1)
+	}
+}
+
+// schedule checks that steps begin with Begin, and no earlier.
+func schedule(t *testing.T, b *bench, d link.Direction) {
+	carrying := b.carry(t, d, link.Direction{})
+	frames := numbered(40, 1000)
+	_, got := exchange(t, b.a, b.b, frames, len(frames), quiet)
+	same(t, "before the schedule", frames, got)
+	must(t, carrying.Begin())
+	sent, got := exchange(t, b.a, b.b, frames, len(frames)*3/4, quiet)
+	if len(got) != len(frames)*3/4 {
+		t.Fatalf("%d frames arrived of %d of which every fourth is lost", len(got), len(frames))
+	}
+	step := d.Schedule[0]
+	each := time.Duration(float64(1000+link.FrameOverhead) * 8e9 / step.BitsPerSecond)
+	for _, a := range got {
+		n := number(a)
+		if took, least := a.at-sent[0], time.Duration(n+1)*each+step.Delay; took < least {
+			t.Fatalf("frame %d came after %s, and the step lets it pass after %s", n, took, least)
+		}
 	}
 }

@@ -5,27 +5,67 @@ package conformance
 import (
 	"io"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/kernel/tc"
+	"weir/internal/testutil"
 	"weir/lab/link"
 )
 
 // tcpSegments sends TCP through the link: the hosts' super-packets must arrive at the link as
 // single frames.
 func tcpSegments(t *testing.T, b *bench, d link.Direction) {
-	carrying := b.carry(t, d, d)
-	for _, host := range []struct {
-		ns      *netns.Namespace
-		dev     string
-		address string
-	}{{b.left, hostA, "198.51.100.1/24"}, {b.right, hostB, "198.51.100.2/24"}} {
-		must(t, connect(t, host.ns).AddAddress(host.dev, netip.MustParsePrefix(host.address)))
-	}
 	const octets = 2 << 20
+	carrying := b.carry(t, d, d)
+	transfer(t, b, octets)
+	s := status(t, carrying)
+	if s.Forward.Received < octets/1460 {
+		t.Errorf("%d octets of payload came in %d frames: some were larger than an MTU", octets, s.Forward.Received)
+	}
+	if s.Forward.SentBytes > 1514*s.Forward.Sent {
+		t.Errorf("%d frames have %d octets: some are larger than an MTU", s.Forward.Sent, s.Forward.SentBytes)
+	}
+	if s.Forward.Overruns+s.Reverse.Overruns > 0 {
+		t.Errorf("%d frames overran", s.Forward.Overruns+s.Reverse.Overruns)
+	}
+}
+
+// tcpQueue sends TCP into a short queue: it must grow until it overflows. A link that lets the
+// sender's host know what waits in it keeps the host from sending more (TCP small queues), as a
+// path's queue never does.
+func tcpQueue(t *testing.T, b *bench, d link.Direction) {
+	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
+	transfer(t, b, 4<<20)
+	if s := status(t, carrying); s.Forward.QueueDrops == 0 {
+		t.Errorf("a queue of %d octets and %d packets never overflowed", d.Queue.Bytes, d.Queue.Packets)
+	}
+}
+
+// managed sends TCP into a queue that a discipline manages. It must drop long before the queue is
+// full, account for every frame, and keep the queue short.
+func managed(t *testing.T, b *bench, d link.Direction) {
+	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
+	transfer(t, b, 1<<20)
+	var s link.Counters
+	testutil.Eventually(t, 5*time.Second, "an empty link", func() bool {
+		s = status(t, carrying).Forward
+		return s.Held == 0
+	})
+	if s.QueueDrops == 0 {
+		t.Errorf("%s dropped nothing of a transfer that takes four seconds", d.Queue.Discipline)
+	}
+	if s.Received != s.Sent+s.QueueDrops {
+		t.Errorf("of %d frames %d were sent and %d dropped", s.Received, s.Sent, s.QueueDrops)
+	}
+	if most := uint64(d.Queue.Packets) * 1514 / 4; s.MaxBacklog > most {
+		t.Errorf("%d octets waited, though %s manages the queue", s.MaxBacklog, d.Queue.Discipline)
+	}
+}
+
+// transfer sends octets from one host to the other.
+func transfer(t *testing.T, b *bench, octets int) {
+	t.Helper()
 	var listener net.Listener
 	must(t, b.right.Do(func() (err error) {
 		listener, err = net.Listen("tcp4", "198.51.100.2:0")
@@ -51,18 +91,8 @@ func tcpSegments(t *testing.T, b *bench, d link.Direction) {
 	_, err := conn.Write(make([]byte, octets))
 	must(t, err)
 	must(t, conn.Close())
-	if n := <-received; n != octets {
+	if n := <-received; n != int64(octets) {
 		t.Fatalf("%d octets arrived of %d", n, octets)
-	}
-	s := status(t, carrying)
-	if s.Forward.Received < octets/1460 {
-		t.Errorf("%d octets of payload came in %d frames: some were larger than an MTU", octets, s.Forward.Received)
-	}
-	if s.Forward.SentBytes > 1514*s.Forward.Sent {
-		t.Errorf("%d frames have %d octets: some are larger than an MTU", s.Forward.Sent, s.Forward.SentBytes)
-	}
-	if s.Forward.Overruns+s.Reverse.Overruns > 0 {
-		t.Errorf("%d frames overran", s.Forward.Overruns+s.Reverse.Overruns)
 	}
 }
 

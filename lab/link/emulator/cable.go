@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/clock"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/xsk"
@@ -36,6 +39,7 @@ type cable struct {
 	redirects [2]*xsk.Redirect
 	store     store
 	ways      [2]*way
+	clock     clock.Monotonic
 	spin      int64 // ns before a departure from which the thread does not sleep
 	poll      [3]unix.PollFd
 	timeout   unix.Timespec
@@ -46,6 +50,7 @@ type cable struct {
 	forget    atomic.Bool // with ask: the largest backlog so far
 	answer    chan struct{}
 	published [2]link.Counters
+	trace     atomic.Pointer[capture] // nil without one
 }
 
 // openCable makes sockets on the cable's two ends and brings their frames there. ns is the
@@ -68,6 +73,9 @@ func (c *cable) open(ns *netns.Namespace, order cableOrder) (err error) {
 		return err
 	}
 	defer conn.Close()
+	if c.clock, err = clock.New(); err != nil {
+		return err
+	}
 	var indexes [2]int
 	for i, dev := range []string{order.A, order.B} {
 		device, err := conn.Device(dev)
@@ -91,6 +99,8 @@ func (c *cable) open(ns *netns.Namespace, order cableOrder) (err error) {
 	c.store = newStore(c.umem, order.Jumbo)
 	c.ways[0] = newWay(c.sockets[0], c.sockets[1], &c.store, order.Forward.direction(), order.Ring)
 	c.ways[1] = newWay(c.sockets[1], c.sockets[0], &c.store, order.Reverse.direction(), order.Ring)
+	c.ways[0].trace, c.ways[1].trace, c.ways[1].side = &c.trace, &c.trace, 1
+	c.ways[0].clock, c.ways[1].clock = c.clock, c.clock
 	for i := range c.published {
 		c.publish(i) // takes the memory of the copies
 	}
@@ -114,35 +124,39 @@ func (c *cable) run() {
 	for !c.stop.Load() {
 		if c.ask.Swap(false) {
 			if c.forget.Swap(false) {
-				c.ways[0].counters.MaxBacklog, c.ways[1].counters.MaxBacklog = 0, 0
+				for _, w := range c.ways {
+					w.counters.MaxBacklog = 0
+					w.depth.begin(monotonic())
+					w.model.Begin(monotonic())
+				}
 			}
 			c.publish(0)
 			c.publish(1)
 			c.answer <- struct{}{}
 		}
-		if !c.step() {
-			c.wait()
+		if busy, now := c.step(); !busy {
+			c.wait(now)
 		}
 	}
 }
 
-// step does what there is to do now, and says whether there was anything.
-func (c *cable) step() bool {
-	busy := false
+// step does what there is to do now, says whether there was anything, and when it began with the
+// last direction.
+func (c *cable) step() (busy bool, now int64) {
 	for _, w := range c.ways {
-		busy = w.receive() || busy
-		busy = w.send(monotonic()) || busy
+		now = c.clock.Now()
+		busy = w.receive(now) || busy
+		busy = w.send(now) || busy
 	}
-	return busy
+	return busy, now
 }
 
 // wait sleeps until a frame arrives, one is nearly due, or control wants something. Near a
 // departure it returns at once: that is what spinning is.
-func (c *cable) wait() {
+func (c *cable) wait(now int64) {
 	until := int64(math.MaxInt64)
-	now := monotonic()
 	for _, w := range c.ways {
-		next := w.hold.next()
+		next := w.next()
 		if w.blocked {
 			next = now + int64(retryWait) + c.spin
 		}
@@ -176,7 +190,7 @@ func (c *cable) publish(i int) {
 	stalls.Reset()
 	stalls.Merge(&w.behind.stalls)
 	*to = w.counters
-	to.Lateness, to.Stalls, to.Held = lateness, stalls, uint64(w.hold.len())
+	to.Lateness, to.Stalls, to.Held = lateness, stalls, uint64(w.inside())
 }
 
 var errNoAnswer = errors.New("the emulator's thread does not answer")
@@ -205,8 +219,25 @@ func (c *cable) end() {
 	c.signal()
 }
 
+// capture begins to write a packet trace.
+func (c *cable) capture(folder string, octets, cables int) error {
+	if c.trace.Load() != nil {
+		return fmt.Errorf("cable %s: a packet trace is written already", c.name)
+	}
+	trace, err := openCapture(filepath.Join(folder, c.name+".pcapng"), c.name, octets, cables)
+	if err == nil {
+		c.trace.Store(trace)
+	}
+	return err
+}
+
 // close detaches from the devices and frees everything; run must have ended.
 func (c *cable) close() {
+	if trace := c.trace.Swap(nil); trace != nil {
+		if err := trace.close(); err != nil {
+			fmt.Fprintf(os.Stderr, "cable %s: %v\n", c.name, err)
+		}
+	}
 	for _, r := range c.redirects {
 		if r != nil {
 			_ = r.Close()

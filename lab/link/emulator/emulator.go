@@ -229,6 +229,33 @@ func (r *running) Begin() error {
 	return err
 }
 
+// Depths implements [link.Gauging].
+func (r *running) Depths() ([][2][]uint32, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.New("read the queues' lengths: the emulator has been closed")
+	}
+	answer, err := r.exchange(order{Do: "depths"})
+	if err != nil {
+		return nil, fmt.Errorf("read the queues' lengths: %w", err)
+	}
+	return answer.Depths, nil
+}
+
+// Capture implements [link.Capturing].
+func (r *running) Capture(folder string, octets int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errors.New("capture frames: the emulator has been closed")
+	}
+	if _, err := r.exchange(order{Do: "capture", Folder: folder, Octets: octets}); err != nil {
+		return fmt.Errorf("capture frames: %w", err)
+	}
+	return nil
+}
+
 func (r *running) ask(what string) ([]link.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

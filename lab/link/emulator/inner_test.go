@@ -215,8 +215,8 @@ func TestInnerLoopAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(500, func() {
 			must(t, a.Send(t.Context(), frame))
 			must(t, b.Send(t.Context(), frame))
-			if !c.step() {
-				c.wait()
+			if busy, now := c.step(); !busy {
+				c.wait(now)
 			}
 			c.publish(0)
 		}); n != 0 {

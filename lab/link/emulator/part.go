@@ -54,10 +54,18 @@ func Part(in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return fmt.Errorf("read order: %w", err)
 		}
-		if next.Do != "status" && next.Do != "begin" {
+		var answer report
+		switch next.Do {
+		case "status", "begin":
+			answer = w.report(next.Do == "begin")
+		case "capture":
+			answer = w.capture(next)
+		case "depths":
+			answer = w.depths()
+		default:
 			return nil
 		}
-		if err := reports.Encode(w.report(next.Do == "begin")); err != nil {
+		if err := reports.Encode(answer); err != nil {
 			return err
 		}
 	}
@@ -95,20 +103,21 @@ func start(o order) (*workers, error) {
 // grace periods.
 func (w *workers) open(o order) error {
 	w.cables, w.ends = make([]*cable, len(o.Cables)), make([][2]string, len(o.Cables))
-	w.before = make([][2]link.Drops, len(o.Cables))
 	var group errgroup.Group
 	group.SetLimit(openAtOnce)
 	for i, each := range o.Cables {
 		group.Go(func() (err error) {
 			w.ends[i] = [2]string{each.A, each.B}
-			if w.cables[i], err = openCable(w.ns, each, time.Duration(o.Spin)); err != nil {
-				return err
-			}
-			w.before[i], err = w.drops(w.ends[i])
+			w.cables[i], err = openCable(w.ns, each, time.Duration(o.Spin))
 			return err
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	var err error
+	w.before, err = w.drops()
+	return err
 }
 
 func (w *workers) stop() {
@@ -131,27 +140,57 @@ func (w *workers) close() {
 	_ = w.ns.Close()
 }
 
-func (w *workers) drops(ends [2]string) (drops [2]link.Drops, err error) {
-	for i, dev := range ends {
-		if drops[i], err = link.ReadDrops(w.ns, dev); err != nil {
-			return drops, err
+// drops reads what the devices of all cables have lost.
+func (w *workers) drops() (all [][2]link.Drops, err error) {
+	var devices []string
+	for _, ends := range w.ends {
+		devices = append(devices, ends[0], ends[1])
+	}
+	drops, err := link.ReadAllDrops(w.ns, devices)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.ends {
+		all = append(all, [2]link.Drops{drops[2*i], drops[2*i+1]})
+	}
+	return all, nil
+}
+
+// depths reads the queues' lengths over time.
+func (w *workers) depths() (r report) {
+	now := monotonic()
+	for _, c := range w.cables {
+		r.Depths = append(r.Depths, [2][]uint32{c.ways[0].depth.read(now), c.ways[1].depth.read(now)})
+	}
+	return r
+}
+
+// capture begins the packet traces.
+func (w *workers) capture(o order) report {
+	for _, c := range w.cables {
+		if err := c.capture(o.Folder, o.Octets, len(w.cables)); err != nil {
+			return report{Error: err.Error()}
 		}
 	}
-	return drops, nil
+	return report{}
 }
 
 // report reads every cable; forget starts a new span for what is no sum.
 func (w *workers) report(forget bool) report {
 	var r report
-	for i, c := range w.cables {
+	for _, c := range w.cables {
 		status, err := c.status(forget)
-		if err == nil {
-			err = w.addOverruns(i, &status)
-		}
 		if err != nil {
 			return report{Error: err.Error()}
 		}
 		r.Status = append(r.Status, status)
+	}
+	drops, err := w.drops()
+	if err != nil {
+		return report{Error: err.Error()}
+	}
+	for i := range r.Status {
+		addOverruns(&r.Status[i], w.before[i], drops[i])
 	}
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -163,16 +202,10 @@ func (w *workers) report(forget bool) report {
 
 // addOverruns adds what the devices lost: frames that did not get into the sending side's socket,
 // and frames that the receiving side's veth did not take.
-func (w *workers) addOverruns(i int, s *link.Status) error {
-	now, err := w.drops(w.ends[i])
-	if err != nil {
-		return err
-	}
+func addOverruns(s *link.Status, before, now [2]link.Drops) {
 	lost := func(in, out int) uint64 {
-		before := w.before[i]
 		return now[in].Receive + now[in].XDP - before[in].Receive - before[in].XDP + now[out].Transmit - before[out].Transmit
 	}
 	s.Forward.Overruns += lost(0, 1)
 	s.Reverse.Overruns += lost(1, 0)
-	return nil
 }

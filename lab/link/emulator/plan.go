@@ -121,6 +121,7 @@ func bounded(d link.Direction) link.Direction {
 
 // inside is how many octets on the wire a direction may hold at once.
 func inside(d link.Direction, mtu int) float64 {
+	d = d.Peak()
 	rate, queue := float64(d.Rate), float64(d.Queue.Bytes)
 	if packets := float64(d.Queue.Packets * (mtu + 14)); queue == 0 || packets > 0 && packets < queue {
 		queue = packets

@@ -141,3 +141,37 @@ func TestBeginForgetsTheLargestBacklog(t *testing.T) {
 		t.Errorf("after: %+v", now)
 	}
 }
+
+func TestQueuesAreGaugedOverTime(t *testing.T) {
+	carrier, hosts := pair(t)
+	slow := []link.Cable{{Name: "one", A: "end-a", B: "end-b", Forward: link.Direction{Rate: 100e3, Queue: link.Queue{Packets: 100}}}}
+	carrying, err := emulator.New(emulator.Options{Spin: -1}).Carry(context.Background(), carrier, slow)
+	must(t, err)
+	defer func() { _ = carrying.Close() }()
+	sender, err := rawsock.Open(hosts, "host-a", rawsock.None)
+	must(t, err)
+	defer func() { _ = sender.Close() }()
+	must(t, carrying.Begin())
+	frame := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}, make([]byte, 986)...)
+	for range 20 {
+		must(t, sender.Send(t.Context(), frame))
+	}
+	status := func() link.Counters {
+		all, err := carrying.Status()
+		must(t, err)
+		return all[0].Forward
+	}
+	testutil.Eventually(t, 10*time.Second, "all frames and the end of their interval", func() bool {
+		depths, err := carrying.(link.Gauging).Depths()
+		must(t, err)
+		most := uint32(0)
+		for _, octets := range depths[0][0] {
+			most = max(most, octets)
+		}
+		s := status()
+		return s.Received >= 20 && uint64(most) == s.MaxBacklog && len(depths) == 1
+	})
+	if status().MaxBacklog < 2000 {
+		t.Errorf("at most %d octets waited of 20,000 that came at once", status().MaxBacklog)
+	}
+}

@@ -3,8 +3,12 @@
 package emulator
 
 import (
+	"slices"
+	"sync/atomic"
+
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/clock"
 	"weir/internal/kernel/xsk"
 	"weir/lab/link"
 	"weir/lab/link/model"
@@ -18,27 +22,37 @@ const (
 
 // way is one direction of a cable: from one socket to the other, by way of the model and the hold.
 type way struct {
-	from, to *xsk.Socket
-	store    *store
-	model    *model.Link
-	hold     hold
-	refill   int // give the kernel buffers when it has fewer
-	batch    [receiveBatch]xsk.Desc
-	due      [sendBatch]int64 // departures of the frames being sent
-	partial  xsk.Desc         // first part of a frame whose end has not arrived
-	tail     xsk.Desc         // its last part so far
-	pending  bool
-	seen     int64 // latest arrival
-	blocked  bool  // the device takes no more for now
-	counters link.Counters
-	lateness hist.Histogram
-	behind   behind
+	clock      clock.Monotonic
+	from, to   *xsk.Socket
+	store      *store
+	model      *model.Link
+	managed    *model.Managed // nil where the queue drops at the tail alone
+	waiting    []xsk.Desc     // in a managed queue, by slot
+	trace      *atomic.Pointer[capture]
+	depth      *depth
+	side       int // 0 forward, 1 reverse
+	discipline link.Discipline
+	hold       hold
+	refill     int // give the kernel buffers when it has fewer
+	batch      [receiveBatch]xsk.Desc
+	due        [sendBatch]int64 // departures of the frames being sent
+	partial    xsk.Desc         // first part of a frame whose end has not arrived
+	tail       xsk.Desc         // its last part so far
+	pending    bool
+	seen       int64 // latest arrival
+	blocked    bool  // the device takes no more for now
+	counters   link.Counters
+	lateness   hist.Histogram
+	behind     behind
 }
 
 func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
-	w := &way{from: from, to: to, store: s, model: model.New(d, s.umem.Count()), refill: ring * 3 / 4}
-	ordered := (d.Jitter == 0 || d.KeepOrder) && d.Reorder == 0
+	w := &way{discipline: d.Queue.Discipline, trace: &atomic.Pointer[capture]{}, depth: newDepth(monotonic()), from: from, to: to, store: s, model: model.New(d, s.umem.Count()), refill: ring * 3 / 4}
+	ordered := (d.Jitter == 0 || d.KeepOrder) && d.Reorder == 0 && !slices.ContainsFunc(d.Schedule, func(s link.Step) bool { return s.Delay != d.Delay })
 	w.hold = newHold(ordered, s.umem.Count())
+	if w.managed = w.model.Manage(s.umem.Count()); w.managed != nil {
+		w.waiting = make([]xsk.Desc, w.managed.Slots())
+	}
 	w.lateness.Record(0) // takes its memory now
 	w.lateness.Reset()
 	w.behind.begin()
@@ -46,14 +60,14 @@ func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
 }
 
 // receive takes what has arrived and decides on it; it says whether there was anything.
-func (w *way) receive() bool {
+func (w *way) receive(now int64) bool {
 	w.to.Reap()
 	if w.from.Filled() < w.refill {
 		w.from.Fill()
 	}
 	n := w.from.Receive(w.batch[:])
 	if n > 0 {
-		w.behind.add(w.store.umem.Stamp(w.batch[0]), monotonic())
+		w.behind.add(w.store.umem.Stamp(w.batch[0]), now)
 	}
 	for _, d := range w.batch[:n] {
 		w.part(d)
@@ -80,8 +94,70 @@ func (w *way) arrive(frame xsk.Desc) {
 	w.seen = max(w.seen, w.store.umem.Stamp(frame))
 	w.counters.Received++
 	w.counters.ReceivedBytes += uint64(octets)
+	if w.managed != nil {
+		w.offer(frame, octets)
+		return
+	}
 	d := w.model.Decide(w.seen, octets)
-	w.counters.MaxBacklog = max(w.counters.MaxBacklog, uint64(w.model.Backlog(w.seen)))
+	w.gauge(w.model.Backlog(w.seen))
+	w.settle(d, frame)
+}
+
+// offer puts a frame into a managed queue.
+func (w *way) offer(frame xsk.Desc, octets int) {
+	content := w.store.umem.Bytes(frame)
+	slot, mark, ok := w.managed.Offer(w.seen, model.Frame{Length: octets, Flow: model.FlowHash(content), ECN: model.ECNCapable(content)})
+	if !ok {
+		w.settle(model.Decision{Fate: model.QueueDrop}, frame)
+		return
+	}
+	if mark && model.MarkCE(content) {
+		w.counters.Marked++
+	}
+	w.waiting[slot] = frame
+	w.take(w.seen)
+	w.gauge(w.managed.Backlog())
+}
+
+// gauge notes how many octets wait.
+func (w *way) gauge(octets int64) {
+	w.counters.MaxBacklog = max(w.counters.MaxBacklog, uint64(octets))
+	w.depth.note(w.seen, octets)
+}
+
+// take settles the frames of a managed queue whose turn has come by now.
+func (w *way) take(now int64) {
+	for {
+		slot, d, ok := w.managed.Take(now)
+		if !ok {
+			return
+		}
+		w.settle(d, w.waiting[slot])
+	}
+}
+
+// inside is how many frames the direction holds.
+func (w *way) inside() int {
+	n := w.hold.len()
+	if w.managed != nil {
+		n += w.managed.Waiting()
+	}
+	return n
+}
+
+// next is when there is something to do: a frame is due, or gets onto the wire.
+func (w *way) next() int64 {
+	if w.managed != nil {
+		return min(w.hold.next(), w.managed.Next())
+	}
+	return w.hold.next()
+}
+
+// settle does to a frame what was decided.
+func (w *way) settle(d model.Decision, frame xsk.Desc) {
+	if trace := w.trace.Load(); trace != nil {
+		w.note(trace, d, frame)
+	}
 	switch d.Fate {
 	case model.QueueDrop:
 		w.counters.QueueDrops++
@@ -108,6 +184,13 @@ func (w *way) arrive(frame xsk.Desc) {
 	}
 }
 
+// note writes the frame to the trace, as it came.
+func (w *way) note(trace *capture, d model.Decision, frame xsk.Desc) {
+	octets, _ := w.store.length(frame)
+	trace.frame(w.side, w.store.umem.Stamp(frame), octets, w.store.umem.Bytes(frame), remark(d, w.discipline))
+	w.counters.Uncaptured = trace.missing[w.side]
+}
+
 func (w *way) keep(at int64, frame xsk.Desc) {
 	if !w.hold.push(at, frame) {
 		w.counters.Overruns++
@@ -127,6 +210,9 @@ func (w *way) duplicate(at int64, frame xsk.Desc) {
 
 // send hands the frames that are due by now to the other end; it says whether there were any.
 func (w *way) send(now int64) bool {
+	if w.managed != nil {
+		w.take(now)
+	}
 	n := 0
 	for n < sendBatch && w.hold.next() <= now && w.to.Room() >= mostParts {
 		item := w.hold.pop()
@@ -143,7 +229,7 @@ func (w *way) send(now int64) bool {
 	err := w.to.Kick()
 	w.blocked = err == xsk.ErrAgain || err == xsk.ErrDown
 	if n > 0 {
-		after := monotonic()
+		after := w.clock.Now()
 		w.behind.add(w.due[0], after)
 		for _, at := range w.due[:n] {
 			w.lateness.Record(uint64(max(0, after-at)))

@@ -51,6 +51,7 @@ type Link struct {
 	random    *rand.Rand
 	wire      wire
 	loss      loss.Process // nil: none
+	plan      *plan        // nil without a schedule
 	last      int64        // latest departure, for KeepOrder
 
 	delay, jitter float64
@@ -60,7 +61,7 @@ type Link struct {
 // where the direction's own limits allow more, further frames are dropped as if the queue were
 // full.
 func New(d link.Direction, most int) *Link {
-	return &Link{
+	l := &Link{
 		direction: d,
 		random:    rand.New(rand.NewPCG(d.Seed, 0x9e3779b97f4a7c15)),
 		wire:      newWire(d, most),
@@ -68,7 +69,10 @@ func New(d link.Direction, most int) *Link {
 		last:      math.MinInt64,
 		delay:     float64(d.Delay),
 		jitter:    float64(d.Jitter),
+		plan:      newPlan(d),
 	}
+	l.wire.plan = l.plan
+	return l
 }
 
 // Backlog is how many octets of frames wait at the time, the one on the wire not counted.
@@ -84,7 +88,17 @@ func (l *Link) Decide(now int64, length int) Decision {
 	if !queued {
 		return Decision{Fate: QueueDrop}
 	}
-	if l.loss != nil && l.loss.Lost(l.random) {
+	return l.behind(free, length, mark)
+}
+
+// behind says what happens to a frame whose last octet leaves the wire at free.
+func (l *Link) behind(free int64, length int, mark bool) Decision {
+	losing, delay := l.loss, l.delay
+	if l.plan != nil && l.plan.begun {
+		step := l.plan.step(float64(free))
+		losing, delay = step.loss, step.delay
+	}
+	if losing != nil && losing.Lost(l.random) {
 		return Decision{Fate: LossDrop}
 	}
 	d := Decision{Mark: mark, At: free}
@@ -96,7 +110,7 @@ func (l *Link) Decide(now int64, length int) Decision {
 		d.Reordered = true
 		return d
 	}
-	d.At += l.propagation()
+	d.At += l.propagation(delay)
 	if l.direction.KeepOrder {
 		d.At = max(d.At, l.last)
 		l.last = d.At
@@ -109,8 +123,7 @@ func (l *Link) Decide(now int64, length int) Decision {
 func (l *Link) chance(p float64) bool { return p > 0 && l.random.Float64() < p }
 
 // propagation draws the delay behind the wire, in ns; never negative.
-func (l *Link) propagation() int64 {
-	delay := l.delay
+func (l *Link) propagation(delay float64) int64 {
 	if l.jitter > 0 {
 		delay += l.jitter * l.deviation()
 	}

@@ -20,6 +20,7 @@ type wire struct {
 	waiting   []waiter
 	head      uint32
 	count     uint32
+	plan      *plan // nil for a constant rate
 }
 
 type waiter struct {
@@ -67,7 +68,12 @@ func (w *wire) accept(now int64, length int) (free int64, mark, queued bool) {
 		w.count++
 		w.octets += int64(length)
 	}
-	w.free = start + float64(length+link.FrameOverhead)*w.octetTime
+	octets := float64(length + link.FrameOverhead)
+	if w.plan != nil && w.plan.begun {
+		w.free = w.plan.finish(start, octets)
+	} else {
+		w.free = start + octets*w.octetTime
+	}
 	return int64(w.free), mark, true
 }
 

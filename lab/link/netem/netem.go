@@ -72,6 +72,10 @@ func beyond(d link.Direction) string {
 	switch {
 	case cannot != "":
 		return cannot
+	case len(d.Schedule) > 0:
+		return "follow a schedule"
+	case d.Queue.Managed():
+		return "be told to manage a queue by " + string(d.Queue.Discipline)
 	case d.Queue.ECN > 0:
 		return "mark by the octets that wait"
 	case d.Queue.Bytes > 0 && d.Queue.Packets > 0:

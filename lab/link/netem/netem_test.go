@@ -15,6 +15,8 @@ func TestConformance(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "netem", probe.Netem())
 	for name, carrier := range map[string]*netem.Carrier{"tcx": netem.New(), "clsact": netem.ByClsact()} {
-		t.Run(name, func(t *testing.T) { conformance.Run(t, carrier, conformance.EveryNth, conformance.ECN) })
+		t.Run(name, func(t *testing.T) {
+			conformance.Run(t, carrier, conformance.EveryNth, conformance.ECN, conformance.CoDel, conformance.FQCoDel, conformance.PIE, conformance.Schedule)
+		})
 	}
 }

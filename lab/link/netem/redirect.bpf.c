@@ -7,7 +7,9 @@
 //   ingress of one device -> count -> egress of the other, through its queueing disciplines
 //
 // The frame is not looked at: no addresses are learned, none are filtered, tags and types do not
-// matter.
+// matter. A copy goes on, and the frame is given back to who sent it: else a sender on this host
+// would know of what waits in TBF, and TCP would keep that queue to two segments (TCP small queues)
+// that no path's queue tells it of.
 
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -32,7 +34,8 @@ int wire(struct __sk_buff *skb)
 
 	if (frames)
 		*frames += 1;
-	return bpf_redirect(target, 0);
+	bpf_clone_redirect(skb, target, 0);
+	return TC_ACT_STOLEN;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -99,18 +99,24 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	defer s.close()
 	must(t, errors.Join(s.run(context.Background())...))
 	server := s.connections[0].server
-	// The end of the run interrupts the socket, from a goroutine of its own.
-	testutil.Eventually(t, 5*time.Second, "the interrupt", func() bool {
-		_, err := server.discard(readSize)
-		return errors.Is(err, os.ErrDeadlineExceeded)
+	// The end of the run interrupts the socket, from goroutines of its own and once or twice: what
+	// was interrupted is measured anew.
+	var allocations float64
+	testutil.Eventually(t, 10*time.Second, "reads behind the end of the stream", func() bool {
+		must(t, server.file.SetDeadline(time.Time{}))
+		whole := true
+		allocations = testing.AllocsPerRun(100, func() {
+			n, err := server.discard(readSize)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				whole = false
+			} else if n != 0 || err != nil {
+				t.Errorf("behind the end of the stream: %d octets, %v", n, err)
+			}
+		})
+		return whole
 	})
-	must(t, server.file.SetDeadline(time.Time{}))
-	if n := testing.AllocsPerRun(100, func() {
-		if n, err := server.discard(readSize); n != 0 || err != nil {
-			t.Errorf("behind the end of the stream: %d octets, %v", n, err)
-		}
-	}); n > 0 {
-		t.Errorf("%g allocations per read", n)
+	if allocations > 0 {
+		t.Errorf("%g allocations per read", allocations)
 	}
 }
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/napi"
+	"weir/offload/live"
+	"weir/offload/plan"
+	"weir/offload/xdp"
+)
+
+// forwarders are what is compared, in turns. nobody drops what the source makes, redirect sends all
+// of it to the sink without a look: what is left of a forwarder's time without theirs is its own.
+var forwarders = []string{"nobody", "redirect", "kernel", "fib_lookup", "fast"}
+
+// BenchmarkOffloadRate compares what one core forwards: frames to random destinations of a full
+// table are made inside the kernel (BPF_PROG_TEST_RUN with live frames, 64 at a time, as a driver's
+// NAPI poll takes them), begin at the router's port, leave it by another and are dropped and
+// counted by XDP at the other end. All of it is done by one thread on one core, whose time is what
+// is reported.
+func BenchmarkOffloadRate(b *testing.B) {
+	o := newOffloadBench(b)
+	s, err := live.Read(o.router)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o.p0, _ = s.Find("p0")
+	o.p1, _ = s.Find("p1")
+	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	table, err := xdp.New(o.router, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(table.Close)
+	if err := table.Renew(time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	o.load(b, table.Blocks())
+	sink := attach(b, o.right, o.r.Index, o.programs.Programs["load_sink"])
+	defer func() { _ = sink.Close() }()
+	programs := map[string]*ebpf.Program{"fast": o.fastProgram(b, table)}
+	for name, p := range map[string]string{"nobody": "load_nobody", "redirect": "load_redirect", "kernel": "load_kernel", "fib_lookup": "load_fib"} {
+		programs[name] = o.programs.Programs[p]
+	}
+	costs := map[string][]float64{}
+	const rounds, frames = 21, 1 << 16
+	for range b.N {
+		for range rounds {
+			for _, name := range forwarders {
+				if err := o.programs.Maps["load_forwarder"].Put(uint32(0), programs[name]); err != nil {
+					b.Fatal(err)
+				}
+				o.run(b, name, frames/8) // warm
+				costs[name] = append(costs[name], o.run(b, name, frames))
+			}
+		}
+	}
+	for _, name := range forwarders {
+		b.ReportMetric(median(costs[name]), name+"-ns/packet")
+	}
+	for _, peer := range []string{"kernel", "fib_lookup"} {
+		whole := ratios(costs[peer], costs["fast"], nil)
+		made := ratios(costs[peer], costs["fast"], costs["nobody"])
+		alone := ratios(costs[peer], costs["fast"], costs["redirect"])
+		b.ReportMetric(whole[1], peer+"/fast")
+		b.Logf("%s takes %.2f times the fast path's time, with source and sink [%.2f, %.2f]; %.2f [%.2f, %.2f] without the source; %.2f [%.2f, %.2f] without the source, a redirect and the sink",
+			peer, whole[1], whole[0], whole[2], made[1], made[0], made[2], alone[1], alone[0], alone[2])
+	}
+}
+
+// fastProgram is the fast path's at the router's port, attached nowhere.
+func (o *offloadBench) fastProgram(b *testing.B, table *xdp.Table) *ebpf.Program {
+	b.Helper()
+	at, _, err := table.Attach(o.p0.Index, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = at.Close() }()
+	info, err := at.(interface{ Info() (*link.Info, error) }).Info()
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// run has frames made and forwarded, and returns the processor time in nanoseconds of each.
+func (o *offloadBench) run(b *testing.B, name string, frames uint32) float64 {
+	b.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		b.Fatal(err)
+	}
+	one := unix.CPUSet{}
+	one.Set(runtime.NumCPU() - 1)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = unix.SchedSetaffinity(0, &all) }()
+	ran := func() time.Duration {
+		times, err := napi.TimesOf(unix.Gettid())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return times.Ran
+	}
+	const size = 60
+	arrived, before := o.arrived(b), ran()
+	err := o.router.Do(func() error {
+		_, err := o.programs.Programs["load_source"].Run(&ebpf.RunOptions{Data: make([]byte, size), Repeat: frames, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES,
+			Context: &struct{ Data, End, Meta, Device, Queue, Egress uint32 }{End: size, Device: uint32(o.p0.Index)}})
+		return err
+	})
+	took := ran() - before
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		b.Fatal(err)
+	}
+	if name == "nobody" {
+		return float64(took.Nanoseconds()) / float64(frames)
+	}
+	time.Sleep(5 * time.Millisecond)
+	n := o.arrived(b) - arrived
+	if n < uint64(frames)*999/1000 || n > uint64(frames)*1001/1000 {
+		b.Fatalf("%s: %d of %d frames have arrived", name, n, frames)
+	}
+	return float64(took.Nanoseconds()) / float64(n)
+}
+
+// ratios are the quotients of each round, without what base took in it: the median between the ends
+// of its 95 % interval, by the order of the rounds' quotients.
+func ratios(over, under, base []float64) [3]float64 {
+	var all []float64
+	for i := range over {
+		less := 0.0
+		if base != nil {
+			less = base[i]
+		}
+		all = append(all, (over[i]-less)/(under[i]-less))
+	}
+	slices.Sort(all)
+	n := float64(len(all))
+	low := max(0, int(n/2-1.96*math.Sqrt(n)/2))
+	return [3]float64{all[low], all[len(all)/2], all[len(all)-1-low]}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which of the scopes that were found decides, where one has to: the innermost. A child does before
+ * its parents, what names more before the whole host, and otherwise the order of match.h counts. A
+ * scope in shadow counts what it would decide, and leaves the decision to the next one.
+ *
+ * internal/match fills scope_orders. Include it after match.h.
+ */
+#ifndef WEIR_MATCH_DECIDE_H
+#define WEIR_MATCH_DECIDE_H
+
+#include "match.h"
+
+#define MATCH_NONE MATCH_SCOPES
+
+enum match_depth {
+	MATCH_MAX_DEPTH = 16, /* scopes above a scope that are told to be its parents */
+};
+
+enum match_order_flags {
+	MATCH_ORDER_DECIDES = 1, /* it has something to decide */
+	MATCH_ORDER_SHADOW = 2,  /* it counts, and does nothing */
+	MATCH_ORDER_HOST = 4,    /* it is the whole host: every other scope decides before it */
+};
+
+struct match_order {
+	__u32 parent; /* number of a scope and 1; 0 for none */
+	enum match_order_flags flags;
+};
+
+/* Used here, so that BTF has the type. */
+const volatile enum match_depth scope_depth = MATCH_MAX_DEPTH;
+
+/* Scope to its place among others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct match_order);
+} scope_orders SEC(".maps");
+
+static __always_inline struct match_order *match_order_of(const struct match_scopes *found, __u32 at)
+{
+	return bpf_map_lookup_elem(&scope_orders, &found->scope[at & (MATCH_SCOPES - 1)]);
+}
+
+/* Whether a scope decides before another that was found before it. Global: verified once. */
+__attribute__((noinline)) int match_before(__u32 one, __u32 other)
+{
+	struct match_order *order = bpf_map_lookup_elem(&scope_orders, &other);
+
+	if (order && order->flags & MATCH_ORDER_HOST)
+		return 1;
+	for (int i = 0; i < MATCH_MAX_DEPTH; i++) {
+		order = bpf_map_lookup_elem(&scope_orders, &one);
+		if (!order || !order->parent)
+			return 0;
+		one = order->parent - 1;
+		if (one == other)
+			return 1;
+	}
+	return 0;
+}
+
+/* Which of the scopes decides, with or without those in shadow; MATCH_NONE if none does. */
+static __always_inline __u32 match_decides(const struct match_scopes *found, int shadow)
+{
+	__u32 best = MATCH_NONE;
+
+	for (__u32 i = 0; i < MATCH_SCOPES && i < found->count; i++) {
+		struct match_order *order = match_order_of(found, i);
+
+		if (!order || !(order->flags & MATCH_ORDER_DECIDES) || (!shadow && order->flags & MATCH_ORDER_SHADOW))
+			continue;
+		if (best == MATCH_NONE || match_before(found->scope[i], found->scope[best & (MATCH_SCOPES - 1)]))
+			best = i;
+	}
+	return best;
+}
+
+#endif /* WEIR_MATCH_DECIDE_H */

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cc
+
+import (
+	"math"
+	"time"
+)
+
+// ledbatModel is LEDBAT++ in real numbers, written from draft-irtf-iccrg-ledbat-plus-plus, sections
+// 4.1 to 4.5, and from the description of the two additions. It is told what a step was made from
+// and says which windows it allows afterwards.
+type ledbatModel struct {
+	target            time.Duration
+	explore, tolerant bool
+}
+
+// The draft's parameters.
+const (
+	mostDivisor  = 16
+	leastWindow  = 2
+	slowdownRest = 9 // times as long as a slowdown took is the time until the next
+)
+
+// gain is section 4.2: GAIN = 1 / min(16, ceil(2*TARGET/base)).
+func (m ledbatModel) gain(base time.Duration) float64 {
+	return 1 / math.Max(1, math.Min(mostDivisor, math.Ceil(2*float64(m.target)/float64(base))))
+}
+
+// avoidance is the window after acked segments in congestion avoidance. The draft's equation is of
+// a round trip, in which a window is acknowledged; each segment has its part of it.
+func (m ledbatModel) avoidance(window float64, step LEDBATEvent) float64 {
+	change := 0.0
+	if step.Limited {
+		change = m.gain(step.Base) / math.Floor(window)
+	}
+	if excess := float64(step.Delay)/float64(m.target) - 1; excess > 0 {
+		change = math.Max(change-excess, -0.5)
+	}
+	return math.Max(leastWindow, window+float64(step.Acked)*change)
+}
+
+// slowStart is the window after acked segments in slow start; past the window of before a climb is
+// a quarter as steep.
+func (m ledbatModel) slowStart(window float64, step LEDBATEvent, saved uint32) float64 {
+	gain := m.gain(step.Base)
+	if m.explore && step.Phase == Climb && math.Floor(window) >= float64(saved) {
+		gain /= 4
+	}
+	if !step.Limited {
+		return window
+	}
+	return window + float64(step.Acked)*gain
+}
+
+// ends says whether the delay ends slow start: at three quarters of the target.
+func (m ledbatModel) ends(delay time.Duration) bool { return delay > m.target*3/4 }
+
+// climbed says whether the climb after a slowdown has come to its end.
+func (m ledbatModel) climbed(window float64, saved uint32, delay time.Duration) bool {
+	return window >= float64(saved) && (!m.explore || delay >= m.target/4)
+}
+
+// afterLoss are the windows that loss may leave: half, or with tolerance as much as the path holds
+// without a queue, or all of it while a climb sees none.
+func (m ledbatModel) afterLoss(window float64, step LEDBATEvent, rising bool) (allowed []float64) {
+	allowed = []float64{math.Max(leastWindow, math.Floor(window/2))}
+	if !m.tolerant {
+		return allowed
+	}
+	held := window * float64(step.Base) / float64(step.Base+step.Delay)
+	allowed = append(allowed, math.Max(allowed[0], math.Floor(held)))
+	if rising && step.Delay < m.target/4 {
+		allowed = append(allowed, window)
+	}
+	return allowed
+}
+
+// settled is the window with which slow start ends by delay: as it was, or with explore what the
+// path delivers in a base delay and half of the target.
+func (m ledbatModel) settled(window float64, step LEDBATEvent) float64 {
+	if !m.explore || step.Rate == 0 {
+		return window
+	}
+	fits := math.Floor(step.Rate * (step.Base + m.target/2).Seconds())
+	return math.Max(leastWindow, math.Min(math.Floor(window), fits))
+}
+
+// holds is for how many more segments delay is that of a larger window.
+func (m ledbatModel) holds(step LEDBATEvent) int {
+	if !m.explore {
+		return 0
+	}
+	return int(step.Flight)
+}

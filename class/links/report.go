@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/tc"
+	"weir/internal/room"
+)
+
+// queue is what is told of a class of a link.
+type queue struct {
+	tc.Qdisc
+	rate float64 // octets per second of the class's ceiling
+}
+
+func fields() []room.Field[queue] {
+	return []room.Field[queue]{
+		{Column: room.Column{Name: "packets", Title: "packets", Unit: room.Packets, Kind: room.Counter,
+			Help: "Packets that left by the class's queue, super-packets as one where they are not split.", Metric: "packets_total"},
+			Value: room.CountedOf(func(q queue) uint64 { return q.Packets })},
+		{Column: room.Column{Name: "octets", Title: "octets", Unit: room.Octets, Kind: room.Counter,
+			Help: "Octets of these, with the link layer's header."},
+			Value: room.CountedOf(func(q queue) uint64 { return q.Bytes })},
+		{Column: room.Column{Name: "dropped", Title: "dropped", Unit: room.Packets, Kind: room.Counter,
+			Help: "Packets that the queue had no room for, or dropped for having waited too long.", Metric: "dropped_total"},
+			Value: room.CountedOf(func(q queue) uint64 { return q.Drops })},
+		{Column: room.Column{Name: "waiting", Title: "waiting", Unit: room.Octets, Kind: room.Gauge,
+			Help: "Octets that wait now."},
+			Value: func(q queue) room.Value { return room.Measured(float64(q.Backlog)) }},
+		{Column: room.Column{Name: "delay", Title: "at least", NoTop: true, Unit: room.Seconds, Kind: room.Gauge,
+			Help: "How long what waits now takes at the class's ceiling."},
+			Value: func(q queue) room.Value { return room.Measured(float64(q.Backlog) / q.rate) }},
+	}
+}
+
+// Columns declares what Report tells: a row for each class of a link.
+func (Room) Columns() room.Columns {
+	return room.Columns{Rows: room.ColumnsOf(fields()), Part: "class", Promise: "share"}
+}
+
+// Report tells what the queues have done since the tree was put in place.
+func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
+	for _, item := range have.Host {
+		t, ok := item.Treatment.(*Treatment)
+		if !ok {
+			continue
+		}
+		counted, err := t.counted()
+		if err != nil && !errors.Is(err, device.ErrGone) {
+			return report, err
+		}
+		if len(counted) == 0 {
+			report.Note = append(report.Note, fmt.Sprintf("links.%s: the device is not there, or has no classes", t.Device))
+		}
+		for i, c := range t.Classes {
+			row := room.Row{Scope: item.Name, Part: c.Name, Promise: t.promise(c)}
+			if q, known := counted[handleOf(i)]; known {
+				row.Values = room.ValuesOf(fields(), queue{q, float64(t.ceiling(c)) / 8})
+			}
+			report.Rows = append(report.Rows, row)
+		}
+	}
+	return report, nil
+}
+
+// promise says what a class has.
+func (t *Treatment) promise(c Class) string {
+	return fmt.Sprintf("%s of %s, up to %s", c.Weight, t.Rate, t.ceiling(c))
+}
+
+// counted are the outermost qdiscs of the leaves, by their classes.
+func (t *Treatment) counted() (map[tc.Handle]tc.Qdisc, error) {
+	known, err := devices()
+	if err != nil {
+		return nil, err
+	}
+	if _, there := known[t.Device]; !there {
+		return nil, nil
+	}
+	conn, err := tc.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	all, err := conn.List(t.Device)
+	if err != nil {
+		return nil, err
+	}
+	counted := map[tc.Handle]tc.Qdisc{}
+	for _, q := range all {
+		if q.Parent>>16 == device.RootHandle>>16 {
+			counted[q.Parent] = q
+		}
+	}
+	return counted, nil
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// Room puts classes on links under the spine: the section links of a policy's file. The zero value
+// is ready to use.
+type Room struct{}
+
+// Name is "links".
+func (Room) Name() string { return roomName }
+
+// Grammar is the section.
+func (Room) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Room) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism is of scopes, which links have none of.
+func (Room) Mechanism(room.Bound) string { return "HTB" }
+
+// Plane is the data plane of a host.
+func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
+
+// Capabilities are what weir doctor tells of queues.
+func (Room) Capabilities() []room.Capability {
+	all := []string{"qdiscs/htb", "qdiscs/tbf", "classifiers/bpf", "bpf programs/sched_cls"}
+	return []room.Capability{{Name: "classes on links", Mechanisms: []room.Mechanism{
+		{Name: "HTB and a program, leaves of fq_codel with ECN", Features: append([]string{"qdiscs/fq_codel"}, all...)},
+		{Name: "HTB and a program, leaves first in, first out", Features: all},
+	}}}
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"time"
+
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/tc"
+	"weir/internal/units"
+)
+
+// Minor numbers in the tree: the class of the whole link, and the first of the others.
+const (
+	linkMinor   = 1
+	firstMinor  = 0x10
+	filterOrder = 1
+)
+
+// Sizes in octets, and times.
+const (
+	ethernetHeader = 14
+	vlanTag        = 4
+	fullFrame      = 1500 + ethernetHeader + ethernetOverhead
+	turn           = 1500 + ethernetHeader // of classes that take turns, so that none has a burst
+	// leastPackets that fq_codel has room for, so that a few flows have one each.
+	leastPackets = 32
+	// slack is for how long a queue is served without a look at the clock: timers are late by that.
+	slack = 200 * time.Microsecond
+	// least that an HTB class is promised; a weight of 0 cannot be said otherwise.
+	leastShare = units.BitRate(8000)
+)
+
+// splitBelow is the rate up to which super-packets of all classes are split: at 1 Gbit/s one of
+// 64 KiB takes half a millisecond of the link. Above it those of less than best effort alone are.
+const splitBelow = units.BitRate(1e9)
+
+// features are what this kernel has of queues.
+type features struct {
+	fqCodel bool
+}
+
+// handleOf is that of a class of the tree; its leaf has the major number that follows the tree's by
+// as much.
+func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
+
+func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
+
+// classes are the classes' handles by DSCP, for the program. 0 is best effort's.
+func (t *Treatment) handles() (all [64]uint32) {
+	for i, c := range t.Classes {
+		for _, d := range c.DSCP {
+			all[d] = uint32(handleOf(i))
+		}
+	}
+	return all
+}
+
+// tree is what is put at the device: program is the id of the one that tells classes, mtu the
+// device's.
+func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
+	root := device.RootHandle
+	tree := device.Tree{
+		Classes: []tc.Raw{tc.HTBClassRaw(root, root|linkMinor, tc.HTBClass{
+			Rate: t.Rate, Burst: burst(t.Rate), Quantum: turn, Overhead: t.Overhead})},
+		Filters: []tc.Raw{tc.ClassifierBPF(root, filterOrder, "weir_class", program)},
+	}
+	fallback := uint16(0)
+	for i, c := range t.Classes {
+		if c.Name == bestEffort {
+			fallback = uint16(handleOf(i))
+		}
+		ceiling, own := t.ceiling(c), max(share(t.Rate, c.Weight), leastShare)
+		tree.Classes = append(tree.Classes, tc.HTBClassRaw(root|linkMinor, handleOf(i), tc.HTBClass{
+			Rate: own, Ceil: ceiling, Burst: burst(own), CeilBurst: burst(ceiling), Quantum: turn, Priority: c.Priority, Overhead: t.Overhead}))
+		tree.Qdiscs = append(tree.Qdiscs, t.leaf(i, mtu, kernel)...)
+	}
+	tree.Qdiscs = append([]tc.Raw{tc.HTBRaw(tc.Place{Handle: root}, fallback)}, tree.Qdiscs...)
+	return tree
+}
+
+// burst is what a rate sends in the time of slack, at least two full frames.
+func burst(rate units.BitRate) units.ByteSize { return max(octets(rate, slack), 2*fullFrame) }
+
+func octets(rate units.BitRate, d time.Duration) units.ByteSize {
+	return units.ByteSize(float64(rate) / 8 * d.Seconds())
+}
+
+// leaf is a class's queue.
+func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
+	c := t.Classes[i]
+	at := tc.Place{Parent: handleOf(i), Handle: leafOf(i)}
+	limit := max(octets(t.ceiling(c), time.Duration(c.Queue)), units.ByteSize(2*longestFrame(mtu)))
+	if t.splits(c) {
+		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), limit))
+		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
+	}
+	switch {
+	case c.fair(kernel):
+		// In packets, for its memory limit did not hold on Linux 7.2. It drops from the longest
+		// flow, so that small packets of others do not suffer.
+		full := units.ByteSize(mtu + ethernetHeader)
+		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: true, Limit: uint32(max(limit/full, leastPackets)), Quantum: uint32(full)}))
+	case len(list) > 0:
+		return list
+	}
+	return append(list, tc.BfifoRaw(at, limit))
+}
+
+func (t *Treatment) splits(c Class) bool { return t.Rate <= splitBelow || c.Name == lowEffort }
+
+// fair says whether the class's queue is fq_codel.
+func (c Class) fair(kernel features) bool {
+	return c.ECN == MustMark || c.ECN == MayMark && kernel.fqCodel
+}
+
+// longestFrame is what a device of this MTU sends, with two tags that it did not count.
+func longestFrame(mtu int) int { return mtu + ethernetHeader + 2*vlanTag }

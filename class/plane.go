@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"errors"
+	"os"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/bpffs"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/match"
+	"weir/internal/room"
+)
+
+// hostPlane is the data plane that the spine leads, pinned: the program and its maps in the room's
+// folder, its attachments in the one of all rooms.
+type hostPlane struct{ host room.Host }
+
+// Ready refuses selectors that this host cannot tell packets by, before anything changes.
+func (p *hostPlane) Ready(want room.State) error {
+	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS)); err != nil {
+		return err
+	}
+	return want.Told(ebpf.SchedCLS)
+}
+
+// InPlace says whether the program is filled, and at every device that this network namespace has
+// now; of an empty state, whether it is filled all the same.
+func (p *hostPlane) InPlace(have room.State) (bool, error) {
+	m, err := openMarker(p.host.Pins)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = m.close() }()
+	if filled, err := m.filled(); err != nil || !filled || have.Empty() {
+		return filled, err
+	}
+	lacking, err := missing(nil, p.host.Devices)
+	return len(lacking) == 0, err
+}
+
+// Apply leads the data plane from one state to another: what is to be done is told first, and done
+// at each device from then on.
+func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
+	m, err := p.open(room.RoomFor(have, want))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = m.close() }()
+	root, err := cgroup.Cgroup{Path: p.host.CgroupRoot}.ID()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.fill(have, want, match.OfCgroup(root)); err != nil {
+		return nil, err
+	}
+	err = match.Rebind(p.host.Pins, m.maps.ScopeCgroups, want.Places())
+	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
+		notes = append(notes, "cgroups that are made again have their class once somebody has looked: "+err.Error())
+	}
+	if err := m.renew(nil, p.host.Devices); err != nil {
+		return nil, err
+	}
+	if err := p.everywhere(func(ns *netns.Namespace) error { return m.renew(ns, p.host.Devices) }); err != nil {
+		notes = append(notes, "packets that leave other network namespaces are marked in part: "+err.Error())
+	}
+	return notes, nil
+}
+
+// everywhere visits the network namespaces of this host.
+func (p *hostPlane) everywhere(visit func(*netns.Namespace) error) error {
+	if p.host.Namespaces == nil {
+		return nil
+	}
+	return p.host.Namespaces(visit)
+}
+
+// Holds says whether traffic of a key is a scope's, whoever has bound it.
+func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
+	m, err := openMarker(p.host.Pins)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = m.close() }()
+	return match.Holds(m.maps.ScopeCgroups, key, scope)
+}
+
+// Follow marks at the devices of a network namespace that has come.
+func (p *hostPlane) Follow(ns *netns.Namespace) error { return p.FollowDevices(ns) }
+
+// FollowDevices marks at the devices that a network namespace has now.
+func (p *hostPlane) FollowDevices(ns *netns.Namespace) error {
+	m, err := openMarker(p.host.Pins)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.close() }()
+	return m.attach(ns, p.host.Devices)
+}
+
+// open opens the pinned program, or loads and pins one: in place of what a crash or another version
+// of Weir has left, or of one without room for so many scopes, whose counters it takes over and
+// which goes on at the devices until renew.
+func (p *hostPlane) open(scopes int) (*marker, error) {
+	m, err := openMarker(p.host.Pins)
+	switch {
+	case gone(err):
+		if _, err := p.Release(); err != nil {
+			return nil, err
+		}
+	case err != nil || m.maps.ClassScopes.MaxEntries() >= uint32(scopes):
+		return m, err
+	default:
+		defer func() { _ = m.close() }()
+	}
+	larger, err := loadMarker(scopes)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		if err = bpffs.CopyEach[markClassCounts](m.maps.ClassCounters, larger.maps.ClassCounters); err == nil {
+			err = unpinMarker(p.host.Pins)
+		}
+	}
+	if err == nil {
+		err = larger.pin(p.host.Pins)
+	}
+	if err != nil {
+		return nil, errors.Join(err, larger.close())
+	}
+	return larger, nil
+}
+
+// Release takes the program from all devices and removes every pin. Filters of clsact, which no pin
+// holds, are looked for where namespaces can be entered.
+func (p *hostPlane) Release() (released bool, err error) {
+	_, found := os.Stat(p.host.Pins)
+	take := func(ns *netns.Namespace) error { return detach(ns, p.host.Devices) }
+	if err := take(nil); err != nil {
+		return false, err
+	}
+	err = p.everywhere(take)
+	if err == nil {
+		err = device.Forget(p.host.Devices, roomName)
+	}
+	if err == nil {
+		err = unpinMarker(p.host.Pins)
+	}
+	return found == nil, err
+}

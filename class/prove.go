@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/internal/direction"
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// Checks are that what a scope sends arrives with its class.
+func (Room) Checks(s policy.Scope) []room.Check {
+	t := treatmentOf(s)
+	return []room.Check{{
+		Name: key, Direction: direction.Egress, Words: t.Class, Counters: []string{"marked"},
+		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
+			return judge(t.DSCP, samples, c.Around)
+		},
+	}}
+}
+
+// judge looks at the code points with which everything came.
+func judge(want DSCP, samples []room.Sample, around []policy.Scope) (room.Verdict, string) {
+	others := map[DSCP]string{}
+	for _, s := range around {
+		if !s.Shadow {
+			others[treatmentOf(s).DSCP] = s.Name
+		}
+	}
+	told, strange := uint64(0), []string(nil)
+	for _, s := range samples {
+		for number := range uint8(64) {
+			n, got := s.DSCPs[number], DSCP(number)
+			if told += n; n == 0 || got == want {
+				continue
+			}
+			if decides := others[got]; decides != "" {
+				return room.CannotSay, fmt.Sprintf("%d arrived as %s: they belong to scope %s too, which decides", n, got, decides)
+			}
+			strange = append(strange, fmt.Sprintf("%d as %s", n, got))
+		}
+	}
+	switch {
+	case told == 0:
+		return room.CannotSay, "the peer does not tell with which class anything came"
+	case len(strange) > 0:
+		return room.Fails, "arrived otherwise: " + strings.Join(strange, ", ")
+	}
+	return room.Holds, ""
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// Room puts classes under the spine: the key class of a policy's scopes. The zero value is ready to
+// use.
+type Room struct{}
+
+// Name is "class".
+func (Room) Name() string { return roomName }
+
+// Grammar is the key of a scope.
+func (Room) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Room) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read class: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says what marks a scope's packets.
+func (Room) Mechanism(b room.Bound) string {
+	if b.Shadow {
+		return "a program at every device's egress, only counting"
+	}
+	return fmt.Sprintf("a program at every device's egress marks with DSCP %d", treatmentOf(b.Scope).DSCP)
+}
+
+// Plane is the pinned data plane of a host.
+func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
+
+// Capabilities are what weir doctor tells of classes.
+func (Room) Capabilities() []room.Capability {
+	return []room.Capability{{Name: "class", Mechanisms: []room.Mechanism{
+		{Name: "marks by a program at every device's egress (TCX)", Features: []string{"bpf programs/sched_cls", "hooks/tcx", "bpf maps/lpm_trie"}},
+		{Name: "marks by a program at every device's egress (clsact)", Features: []string{"bpf programs/sched_cls", "qdiscs/clsact", "classifiers/bpf", "bpf maps/lpm_trie"}},
+	}}}
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"weir/internal/fault"
+	"weir/ioam"
+	"weir/ioam/collect"
+	"weir/record"
+)
+
+func newIOAMCommand(a *app) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "ioam",
+		Short: "Read what packets tell of their path",
+		Long: `Read what packets tell of their path, on the node where their IOAM namespace ends
+(remove: true in the policy's section ioam). One command can read at a time.`,
+		Example: `  sudo weir ioam watch
+  sudo weir ioam path 2001:db8:4::2
+  sudo weir ioam edges`,
+	}
+	command.AddCommand(newIOAMWatchCommand(a), newIOAMPathCommand(a), newIOAMEdgesCommand(a), newIOAMProofCommand(a))
+	return command
+}
+
+// ioamPins is where the room's data plane is pinned.
+func (a *app) ioamPins() (string, error) {
+	engine, err := a.engine()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(engine.PinDir, ioam.Room{}.Name()), nil
+}
+
+// ioamRead reads records until the context ends or so many were read; 0 is no bound.
+func (a *app) ioamRead(ctx context.Context, most uint64, each func(*collect.Record) error) (senseless uint64, err error) {
+	pins, err := a.ioamPins()
+	if err != nil {
+		return 0, err
+	}
+	reader, err := ioam.OpenRecords(pins)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = reader.Close() }()
+	for n := uint64(0); most == 0 || n < most; n++ {
+		var r collect.Record
+		err := reader.Read(ctx, &r)
+		switch {
+		case errors.Is(err, ioam.ErrRecord):
+			senseless++
+			continue
+		case ctx.Err() != nil:
+			return senseless, nil
+		case err != nil:
+			return senseless, err
+		}
+		if err := each(&r); err != nil {
+			return senseless, err
+		}
+	}
+	return senseless, nil
+}
+
+// ioamWatchOptions are the flags of weir ioam watch.
+type ioamWatchOptions struct {
+	count       uint64
+	duration    time.Duration
+	otlp        string
+	ipfix       string
+	destination string
+}
+
+func newIOAMWatchCommand(a *app) *cobra.Command {
+	var o ioamWatchOptions
+	command := &cobra.Command{
+		Use:   "watch",
+		Short: "Show each packet's path as it ends",
+		Long: `Show each packet whose IOAM ends here, and each postcard of direct export, as a line;
+with --format json as one JSON document a line. It ends when it is interrupted.`,
+		Example: `  sudo weir ioam watch
+  sudo weir ioam watch --format json --count 1000 > traces.jsonl
+  sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return a.ioamWatch(command.Context(), o) },
+	}
+	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
+	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
+	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
+	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
+	command.Flags().StringVar(&o.destination, "to", "", "only packets to this address or prefix")
+	return command
+}
+
+func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
+	to, err := destinations(o.destination)
+	if err != nil {
+		return err
+	}
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
+		defer cancel()
+	}
+	var hops *collect.IPFIX
+	if o.ipfix != "" {
+		if hops, err = collect.NewIPFIX(o.ipfix, uint32(os.Getpid())); err != nil {
+			return err
+		}
+		defer func() { _ = hops.Close() }()
+	}
+	var export *collect.OTLP
+	exporting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var group errgroup.Group
+	if o.otlp != "" {
+		host, _ := os.Hostname()
+		export = collect.NewOTLP(o.otlp, host)
+		group.Go(func() error {
+			var last error
+			export.Run(exporting, func(err error) { last = err })
+			return last
+		})
+	}
+	senseless, err := a.ioamRead(ctx, o.count, func(r *collect.Record) error {
+		if to.IsValid() && !to.Contains(r.Flow.Destination) {
+			return nil
+		}
+		if export != nil {
+			export.Add(r)
+		}
+		if hops != nil {
+			hops.Add(r)
+		}
+		if a.quiet {
+			return nil
+		}
+		if a.format == "json" {
+			a.printed = true
+			return json.NewEncoder(a.stdout).Encode(r)
+		}
+		_, err := fmt.Fprintln(a.stdout, ioamLine(r))
+		return err
+	})
+	stop()
+	if sent := group.Wait(); err == nil && sent != nil {
+		err = sent
+	}
+	if senseless > 0 {
+		a.say("%d records made no sense", senseless)
+	}
+	if export != nil && export.Dropped > 0 {
+		a.say("%d packets were not sent: the receiver is too slow", export.Dropped)
+	}
+	return err
+}
+
+// destinations reads an address or a prefix; "" is every destination.
+func destinations(text string) (netip.Prefix, error) {
+	if text == "" {
+		return netip.Prefix{}, nil
+	}
+	if address, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return prefix, fault.New(fault.Usage, "write it as 2001:db8::1 or 2001:db8::/32", "%q is neither an address nor a prefix", text)
+	}
+	return prefix.Masked(), nil
+}
+
+// ioamLine is a record in one line.
+func ioamLine(r *collect.Record) string {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s  %s", r.At().Format("15:04:05.000000"), r.Flow)
+	if r.Proof != "" {
+		fmt.Fprintf(&line, "  proof %s", r.Proof)
+	}
+	if r.Export != nil {
+		fmt.Fprintf(&line, "  postcard %d of flow %#x", r.Export.Sequence, r.Export.Flow)
+	}
+	for _, t := range r.Traces {
+		fmt.Fprintf(&line, "  namespace %d:", t.Namespace)
+		for i, h := range t.Hops {
+			if i > 0 {
+				line.WriteString(" " + ioamArrow(t.Hops[i-1], h))
+			}
+			fmt.Fprintf(&line, " %d", h.Node)
+			if h.Delay.Known {
+				fmt.Fprintf(&line, " (%s)", time.Duration(h.Delay.Value))
+			}
+		}
+		if t.Overflow {
+			line.WriteString(" ... no room for more")
+		}
+	}
+	return line.String()
+}
+
+func ioamArrow(from, to collect.Hop) string {
+	if !from.Received.Known || !to.Received.Known {
+		return ">"
+	}
+	return fmt.Sprintf("-%s>", time.Duration(to.Received.Value-from.Received.Value))
+}
+
+func newIOAMProofCommand(a *app) *cobra.Command {
+	var nodes int
+	var out string
+	command := &cobra.Command{
+		Use:   "proof",
+		Short: "Make the profiles of a proof of transit",
+		Long: `Make the profiles of a proof of transit for a path of so many nodes: one file a node,
+node-1.json for the first one, which puts the option in, to the last one, which
+verifies. They are secrets: bring each to its node alone, and name it in the policy
+as ioam.namespaces.NUMBER.proof. Each file has two profiles, told apart by the lowest
+bit of a packet's id.`,
+		Example: `  weir ioam proof --nodes 3 --out proof`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			files, err := writeProofs(out, nodes)
+			if err != nil {
+				return err
+			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format string   `json:"format"`
+					Files  []string `json:"files"`
+				}{"weir-ioam-proof-files/1", files})
+			}
+			_, err = fmt.Fprintln(a.stdout, strings.Join(files, "\n"))
+			return err
+		},
+	}
+	command.Flags().IntVar(&nodes, "nodes", 3, "nodes of the path, the first and the last among them")
+	command.Flags().StringVar(&out, "out", ".", "folder of the files")
+	return command
+}
+
+func writeProofs(out string, nodes int) (files []string, err error) {
+	random := func() uint64 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		return binary.NativeEndian.Uint64(b[:])
+	}
+	var both [2][]ioam.Profile
+	for i := range both {
+		if both[i], err = ioam.Profiles(nodes, random); err != nil {
+			return nil, fault.Wrap(err, fault.Usage, "give --nodes 2 to 64")
+		}
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return nil, fmt.Errorf("write proofs: %w", err)
+	}
+	for i := range nodes {
+		text, err := json.MarshalIndent(ioam.NewProofFile(i, nodes, &both[0][i], &both[1][i]), "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("write proofs: %w", err)
+		}
+		file := filepath.Join(out, fmt.Sprintf("node-%d.json", i+1))
+		if err := os.WriteFile(file, append(text, '\n'), 0o600); err != nil {
+			return nil, fmt.Errorf("write proofs: %w", err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func newIOAMEdgesCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "edges",
+		Short: "Show loss, reordering and delay of flows with edge-to-edge options",
+		Long: `Show loss, reordering and one-way delay of the flows whose edge-to-edge options end
+here. Delays are as good as the clocks of the two edges.`,
+		Example: `  sudo weir ioam edges
+  sudo weir ioam edges --format json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			pins, err := a.ioamPins()
+			if err != nil {
+				return err
+			}
+			edges, err := ioam.Edges(pins)
+			if err != nil {
+				return err
+			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format string      `json:"format"`
+					Edges  []ioam.Edge `json:"edges"`
+				}{"weir-ioam-edges/1", edges})
+			}
+			t := record.Table{Columns: []string{"flow", "namespace", "packets", "lost", "reordered", "delay", "least", "most"}}
+			for _, e := range edges {
+				t.Rows = append(t.Rows, []string{e.Flow.String(), fmt.Sprint(e.Namespace), fmt.Sprint(e.Packets), fmt.Sprint(e.Lost), fmt.Sprint(e.Reordered),
+					fmt.Sprint(time.Duration(e.Mean)), fmt.Sprint(time.Duration(e.Least)), fmt.Sprint(time.Duration(e.Most))})
+			}
+			return a.table(t)
+		},
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+)
+
+const ioamPolicy = `version: 1
+ioam:
+  node: %N
+  interfaces: {veth: {id: 1, roles: [ingress, egress]}}
+  namespaces: {123: {remove: true, proof: %P}}
+scopes: {%S}
+`
+
+// ioamHosts are two hosts with a link, and an own ground for each.
+func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
+	t.Helper()
+	hosts = [2]*netns.Namespace{testutil.Namespace(t, "one"), testutil.Namespace(t, "two")}
+	var conns [2]*rtnl.Conn
+	for i, ns := range hosts {
+		conn, err := rtnl.Open(ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns[i] = conn
+		grounds[i] = ground{t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir"), testutil.Cgroup(t).Path}
+	}
+	if err := conns[0].AddVeth("veth", hosts[1], "veth", 1500); err != nil {
+		t.Fatal(err)
+	}
+	for i, conn := range conns {
+		address := netip.PrefixFrom(netip.MustParseAddr("2001:db8::").Next(), 64)
+		if i == 1 {
+			address = netip.PrefixFrom(address.Addr().Next(), 64)
+		}
+		if err := conn.SetUp("veth"); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.AddAddress("veth", address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hosts, grounds
+}
+
+// in runs a command line inside a host.
+func (g ground) in(t *testing.T, ns *netns.Namespace, want fault.Status, args ...string) (out string) {
+	t.Helper()
+	if err := ns.Do(func() error { out = g.weir(t, want, args...); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Two hosts are made nodes by commands alone; the second one tells of the path, of loss, and that
+// the path was proven, and hands traces to a receiver of OpenTelemetry's.
+func TestIOAMBetweenTwoHosts(t *testing.T) {
+	hosts, grounds := ioamHosts(t)
+	folder := t.TempDir()
+	var files struct{ Files []string }
+	if err := json.Unmarshal([]byte(grounds[0].weir(t, fault.OK, "ioam", "proof", "--nodes", "2", "--out", folder, "--format", "json")), &files); err != nil || len(files.Files) != 2 {
+		t.Fatal(err, files)
+	}
+	for i, ns := range hosts {
+		scope := ""
+		if i == 0 {
+			scope = `two: {prefix: "2001:db8::2/128", ioam: {namespace: 123, trace: [node, timestamps], proof: true, edge: [sequence, timestamps]}}`
+		}
+		text := strings.NewReplacer("%N", string(rune('1'+i)), "%P", files.Files[i], "%S", scope).Replace(ioamPolicy)
+		file := filepath.Join(folder, "policy.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		grounds[i].in(t, ns, fault.OK, "apply", file)
+		contains(t, "plan", grounds[i].in(t, ns, fault.OK, "plan", file), "Nothing changes.")
+	}
+	var socket int
+	err := hosts[0].Do(func() (err error) {
+		socket, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	send := func(packets int) {
+		for range packets {
+			to := &unix.SockaddrInet6{Port: 9, Addr: netip.MustParseAddr("2001:db8::2").As16()}
+			if err := unix.Sendto(socket, []byte("weir"), 0, to); err != nil && err != unix.ECONNREFUSED {
+				t.Fatal(err)
+			}
+		}
+	}
+	var received atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var traces struct{ ResourceSpans []any }
+		if err := json.NewDecoder(r.Body).Decode(&traces); err != nil || len(traces.ResourceSpans) != 1 {
+			t.Errorf("%v, %+v", err, traces)
+		}
+		received.Add(1)
+	}))
+	defer server.Close()
+	send(4)
+	g := grounds[1] // what it reads is pinned, and known in every namespace
+	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1"), "2001:db8::1", "proof holds", "namespace 123: 1 -", "> 2")
+	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1", "--format", "json", "--otlp", server.URL), `"proof":"holds"`, `"hops":[{"node":1,`)
+	if received.Load() == 0 {
+		t.Error("the receiver got no traces")
+	}
+	contains(t, "path", g.weir(t, fault.OK, "ioam", "path", "2001:db8::2", "--count", "2"), "2 packets, namespace 123", "to the next node")
+	g.weir(t, fault.Failed, "ioam", "path", "2001:db8::7", "--duration", "10ms")
+	g.weir(t, fault.Usage, "ioam", "path", "nowhere")
+	contains(t, "edges", g.weir(t, fault.OK, "ioam", "edges"), "[2001:db8::1]:", "lost")
+	contains(t, "status", grounds[0].in(t, hosts[0], fault.OK, "status"), "with IOAM", "every packet")
+	for i, ns := range hosts {
+		grounds[i].in(t, ns, fault.OK, "release")
+		if _, err := os.Stat(grounds[i].Pins); err == nil {
+			t.Errorf("host %d: pins are left", i+1)
+		}
+	}
+	g.weir(t, fault.Usage, "ioam", "edges")
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/fault"
+	"weir/offload"
+	"weir/record"
+)
+
+func newOffloadRulesCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rules",
+		Short: "List the rules of tc flower in force, and which the NIC does",
+		Long: `List the rules of tc flower in force as the kernel tells them: what each asks and does,
+whether the NIC does it (in_hw), and its packets and octets. Programs of XDP have no
+rules: "weir offload plan --rules" lists what they decide.`,
+		Example: `  sudo weir offload rules
+  sudo weir offload rules --format json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			engine, err := a.engine()
+			if err != nil {
+				return err
+			}
+			rules, err := offload.Filters(nil, offload.Pins(engine.PinDir))
+			if err != nil {
+				return fault.Wrap(err, fault.Failed, "put a policy with offload: {backend: flower} or {backend: hardware} in force: weir apply, or weir daemon")
+			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format string           `json:"format"`
+					Rules  []offload.Filter `json:"rules"`
+				}{"weir-offload-rules/1", rules})
+			}
+			table := record.Table{Title: "Rules of tc flower", Columns: []string{"device", "chain", "priority", "handle", "to", "does", "in_hw", "packets"}}
+			for _, r := range rules {
+				table.Rows = append(table.Rows, []string{r.Device, fmt.Sprint(r.Chain), fmt.Sprint(r.Priority), fmt.Sprintf("%#x", r.Handle), r.To, r.Does, fmt.Sprint(r.InHW), fmt.Sprint(r.Packets)})
+			}
+			return a.table(table)
+		},
+	}
+}

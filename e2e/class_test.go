@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What a scope sends arrives with its class, whatever tells its traffic, and prove sees it where it
+// arrives; a foreign program that marks otherwise afterwards is seen as well.
+func TestClassesAreProvenByWhatArrives(t *testing.T) {
+	got := box(t, `ip link add eth0 type veth peer name eth1
+ip link set eth0 up
+ip link set eth1 up
+ip address add 192.0.2.1/24 dev eth0
+cat > policy.yaml <<'P'
+version: 1
+scopes:
+  backups: {cgroup: /backups, class: lbe}
+  robot: {user: 12345, class: AF21}
+  far: {prefix: 203.0.113.0/24, class: premium}
+  out: {interface: eth0, class: cs1}
+P
+"$WEIR" plan policy.yaml >&2
+"$WEIR" apply --quiet policy.yaml >&2
+"$WEIR" prove --quiet --format json --duration 200ms --repetitions 1 policy.yaml
+echo "status $?" >&2
+"$WEIR" status >&2
+find /sys/fs/bpf/weir/devices -type f | wc -l >&2
+"$WEIR" release --quiet
+ls -A /sys/fs/bpf >&2`)
+	got.want(t, 0)
+	var p proof
+	if err := json.Unmarshal([]byte(got.stdout), &p); err != nil {
+		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
+	}
+	seen := map[string]int{}
+	for _, r := range p.Rows {
+		if r.Room != "class" || r.Check != "class" {
+			t.Errorf("a row of %s, %s", r.Room, r.Check)
+		}
+		if r.Verdict == "holds" {
+			seen[r.Scope]++
+		}
+	}
+	for _, scope := range []string{"backups", "robot", "far", "out"} {
+		if seen[scope] < 2 {
+			t.Errorf("%d rows of %s hold, want TCP and UDP by IPv4 at least\n%s\n%s", seen[scope], scope, got.stdout, got.stderr)
+		}
+	}
+	if !strings.Contains(got.stderr, "status 0") || !strings.Contains(got.stderr, "marks with DSCP 1") {
+		t.Errorf("%s", got.stderr)
+	}
+}

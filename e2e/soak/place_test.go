@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+)
+
+// ownRate, octet/s, is what one application has its socket paced at.
+const ownRate, unpaced = 100_000_000, 1<<32 - 1
+
+// place is two namespaces on one link, with connections of cgroups to an echo.
+type place struct {
+	here  *netns.Namespace
+	echo  netip.AddrPort
+	conns []*live
+	later *cgroup.Sockets // of b, for connections that are made later
+	usual string          // congestion control without any policy
+}
+
+// live is a connection that goes on calling.
+type live struct {
+	fd    int
+	rate  int // octet/s that its application has set
+	calls chan error
+}
+
+func newPlace(t *testing.T, root string) *place {
+	t.Helper()
+	p := &place{here: testutil.Namespace(t, "soak")}
+	there := testutil.Namespace(t, "peer")
+	for i, ns := range []*netns.Namespace{p.here, there} {
+		conn, err := rtnl.Open(ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i == 0 {
+			err = conn.AddVeth("eth0", there, "eth0", 0)
+		}
+		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, byte(1 + i)}), 24)
+		if err := errors.Join(err, conn.AddAddress("eth0", address), conn.SetUp("eth0")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var listener net.Listener
+	if err := there.Do(func() (err error) { listener, err = net.Listen("tcp", "10.9.0.2:0"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(conn, conn); _ = conn.Close() }()
+		}
+	}()
+	p.echo = netip.MustParseAddrPort(listener.Addr().String())
+	for group, rate := range map[string]int{"a": ownRate, "a/inner": unpaced, "b": unpaced} {
+		p.connect(t, filepath.Join(root, group), rate)
+	}
+	var err error
+	if p.later, err = (cgroup.Cgroup{Path: filepath.Join(root, "b")}).OpenSockets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.later.Close() })
+	p.usual = p.control(t)
+	return p
+}
+
+// control is the congestion control of a connection of b that is made now.
+func (p *place) control(t *testing.T) string {
+	t.Helper()
+	fd, err := p.later.Socket(p.here, unix.AF_INET, unix.SOCK_STREAM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	name := ""
+	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(p.echo.Port()), Addr: p.echo.Addr().As4()}); err == nil {
+		name, err = unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// marking is the number of programs that are asked about what leaves by the device.
+func (p *place) marking(t *testing.T) (n int) {
+	t.Helper()
+	if err := p.here.Do(func() error {
+		dev, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		found, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: ebpf.AttachTCXEgress})
+		n = len(found.Programs)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// queues are the device's qdiscs, classes and filters, in words.
+func (p *place) queues(t *testing.T) string {
+	t.Helper()
+	tree, err := device.Snapshot(p.here, "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%+v", tree)
+}
+
+// connect opens a connection of a cgroup, which has calls go on until the end of the test.
+func (p *place) connect(t *testing.T, group string, rate int) {
+	t.Helper()
+	if err := os.MkdirAll(group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := cgroup.Cgroup{Path: group}.OpenSockets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sockets.Close() }()
+	fd, err := sockets.Socket(p.here, unix.AF_INET, unix.SOCK_STREAM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rate != unpaced {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, rate)
+	}
+	if err := errors.Join(err, unix.Connect(fd, &unix.SockaddrInet4{Port: int(p.echo.Port()), Addr: p.echo.Addr().As4()})); err != nil {
+		t.Fatal(err)
+	}
+	l := &live{fd, rate, make(chan error, 1)}
+	p.conns = append(p.conns, l)
+	go l.call()
+	t.Cleanup(func() {
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
+		<-l.calls
+		_ = unix.Close(fd)
+	})
+}
+
+func (l *live) call() {
+	message := make([]byte, 8000)
+	for {
+		if _, err := unix.Write(l.fd, message); err != nil {
+			l.calls <- err
+			return
+		}
+		for left := len(message); left > 0; {
+			n, err := unix.Read(l.fd, message[:left])
+			if err == unix.EINTR {
+				continue
+			}
+			if n <= 0 || err != nil {
+				l.calls <- errors.Join(io.ErrUnexpectedEOF, err)
+				return
+			}
+			left -= n
+		}
+	}
+}
+
+// paced is the rate that a socket is paced at, octet/s.
+func paced(t *testing.T, fd int) int {
+	t.Helper()
+	rate, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(uint32(rate))
+}
+
+// settings are the sysctls of the namespace's network, without the names of congestion controls,
+// which are the whole host's.
+func (p *place) settings(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	if err := p.here.Do(func() error {
+		for _, pattern := range []string{"/proc/sys/net/core/*", "/proc/sys/net/ipv4/*", "/proc/sys/net/ipv4/conf/*/*", "/proc/sys/net/ipv6/conf/*/*"} {
+			paths, err := filepath.Glob(pattern)
+			if err != nil {
+				return err
+			}
+			for _, path := range paths {
+				if strings.HasSuffix(path, "/tcp_fastopen_key") || strings.HasSuffix(path, "_congestion_control") && !strings.HasSuffix(path, "/tcp_congestion_control") {
+					continue
+				}
+				if text, err := os.ReadFile(path); err == nil {
+					all[path] = string(text)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

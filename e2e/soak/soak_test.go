@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/daemon"
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
+	"weir/limit"
+	"weir/limit/scoped"
+)
+
+const (
+	// kills is how often something is killed, where WEIR_SOAK does not say.
+	kills = 50
+	// releases is after how many kills all is released and looked at.
+	releases = 10
+	patience = time.Minute
+	// hosts is how many of them there are at a time.
+	hosts           = 2
+	soonest, latest = 15 * time.Millisecond, 3 * time.Second
+)
+
+// treated is a policy, and what it takes.
+type treated struct {
+	scopes  string
+	limits  bool
+	marks   bool
+	control string // of connections of b, of Weir's; "" for the host's
+}
+
+// policies alternate: scopes come, go, and change their treatments. No two have the same scopes.
+var policies = []treated{
+	{scopes: "  a: {cgroup: /a, egress: 10Mbit}\n", limits: true},
+	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true, marks: true},
+	{scopes: "  inner: {cgroup: /a/inner, parent: all}\n  b: {cgroup: /b, parent: all, congestion: ledbat}\n  all: {egress: 40Mbit}\n", limits: true, control: "ledbat"},
+	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true, marks: true},
+	{scopes: "  b: {cgroup: /b, congestion: scavenger, class: lbe}\n", marks: true, control: "scavenger"},
+	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, marks: true, control: "ledbat"},
+}
+
+// users are so many scopes, more than the data plane of a short policy has room for.
+func users(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "  user%d: {user: %d, egress: 1Mbit, class: cs1}\n", i, 1000+i)
+	}
+	return text.String()
+}
+
+// soak is what the kills are about.
+type soak struct {
+	*testing.T
+	deed
+	place    *place
+	policies []treated // those that this kernel has what they take for
+	random   *rand.Rand
+	engine   *daemon.Engine
+	before   treated // in force before the last deed
+	count    map[string]int
+}
+
+// What is killed at any point leaves the old state or the new one, and after a release nothing:
+// neither programs nor pins, queues nor settings nor cgroups, and open sockets with their own pace.
+func TestKilledAtAnyPointAllIsMadeGood(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Command(t, "bash")
+	testutil.Snapshot(t)
+	n := kills
+	if text := os.Getenv("WEIR_SOAK"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Hosts that know nothing of each other, so that no processor is idle while one of them waits.
+	seed := testutil.Rand(t)
+	for i := range hosts {
+		random := rand.New(rand.NewPCG(seed.Uint64(), 0))
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			s := newSoak(t, random, fmt.Sprintf("s%x%d", os.Getpid()&0xfff, i))
+			s.run((n + hosts - 1 - i) / hosts)
+		})
+	}
+}
+
+func newSoak(t *testing.T, random *rand.Rand, controls string) *soak {
+	s := &soak{T: t, random: random, count: map[string]int{}}
+	s.deed = deed{State: t.TempDir(), Pins: filepath.Join(testutil.BPFFS(t), "weir"), Root: testutil.Cgroup(t).Path, Controls: controls}
+	s.place = newPlace(t, s.Root)
+	s.Namespace = s.place.here.Name
+	var err error
+	if s.engine, err = s.deed.engine(); err != nil {
+		t.Fatal(err)
+	}
+	s.Scavenge = probe.ProgramType(ebpf.StructOps) == nil
+	for _, p := range policies {
+		if p.control == "" || s.Scavenge {
+			s.policies = append(s.policies, p)
+		}
+	}
+	return s
+}
+
+// run kills so often, and releases now and then and at the end.
+func (s *soak) run(n int) {
+	s.Helper()
+	settings, queues := s.place.settings(s.T), s.place.queues(s.T)
+	for i := range n {
+		what := []string{"apply", "apply", "release", "daemon", "run"}[s.random.IntN(5)]
+		if what == "release" && s.before.scopes == "" {
+			what = "apply" // there is nothing to end
+		}
+		s.kill(what)
+		if i%releases == releases-1 || i == n-1 {
+			s.release(queues)
+		}
+	}
+	if diff := cmp.Diff(settings, s.place.settings(s.T)); diff != "" {
+		s.Errorf("settings differ (-before +after):\n%s", diff)
+	}
+	// The next run removes what killed ones have left.
+	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}}); err != nil {
+		s.Error(err)
+	}
+	s.Logf("%d kills: %v", n, s.count)
+}
+
+// kill begins a deed, kills it after a moment, and looks at what it has left.
+func (s *soak) kill(what string) {
+	s.Helper()
+	d, wanted := s.deed, treated{}
+	d.What = what
+	switch what {
+	case "run":
+		d.File = fmt.Sprintf("exec 3<>/dev/tcp/%s/%d; echo $$; while echo x >&3; do read -u 3 x; done", s.place.echo.Addr(), s.place.echo.Port())
+	case "apply", "daemon":
+		wanted = s.policies[s.random.IntN(len(s.policies))]
+		d.File = filepath.Join(s.State, "policy.yaml")
+		if err := os.WriteFile(d.File, []byte("version: 1\nscopes:\n"+wanted.scopes), 0o600); err != nil {
+			s.Fatal(err)
+		}
+	}
+	process, err := child.StartIn(context.Background(), "deed", s.Output(), func(*syscall.SysProcAttr) error { return s.place.here.Enter() })
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := json.NewEncoder(process.In).Encode(d); err != nil {
+		s.Fatal(err)
+	}
+	// Any moment will do, from before it has begun to after it has ended. The logarithm of the time
+	// is even: a step of some milliseconds is as likely as loading the programs.
+	select {
+	case <-time.After(time.Duration(float64(soonest) * math.Pow(float64(latest/soonest), s.random.Float64()))):
+	case <-process.Done():
+	}
+	_ = process.Kill()
+	_ = process.Wait()
+	s.count[what]++
+	if what == "run" {
+		s.freed(bufio.NewScanner(process.Out))
+		return
+	}
+	s.oldOrNew(what, wanted)
+}
+
+// names are the scopes of a policy, as oldOrNew compares them.
+func (p treated) names() (all []string) {
+	for line := range strings.Lines(p.scopes) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		all = append(all, name)
+	}
+	return all
+}
+
+// oldOrNew checks that what is in force once the next command has looked is what was before or what
+// was wanted, all of it.
+func (s *soak) oldOrNew(what string, wanted treated) {
+	s.Helper()
+	var status daemon.Status
+	err := s.place.here.Do(func() error {
+		_, err := s.engine.Rebind()
+		if err == nil {
+			status, err = s.engine.Status()
+		}
+		return err
+	})
+	if err != nil {
+		s.Fatalf("after a killed %s: %v", what, err)
+	}
+	var now []string
+	for _, scope := range status.Scopes {
+		now = append(now, scope.Name)
+		if scope.State != "enforced" {
+			s.Errorf("after a killed %s scope %s is %s", what, scope.Name, scope.State)
+		}
+	}
+	switch {
+	case cmp.Equal(now, wanted.names()):
+		s.before = wanted
+	case !cmp.Equal(now, s.before.names()):
+		s.Fatalf("after a killed %s: %v is in force; before %v, wanted %v", what, now, s.before.names(), wanted.names())
+	}
+	if status.Interrupted || status.Enforced != (len(now) > 0) {
+		s.Errorf("after a killed %s: %v in force (%t), interrupted %t", what, now, status.Enforced, status.Interrupted)
+	}
+	if left := s.lacks(s.before); left != "" {
+		testutil.Eventually(s, patience, fmt.Sprintf("after a killed %s there is what %v takes; %s", what, now, left), func() bool { return s.lacks(s.before) == "" })
+	}
+}
+
+// lacks says what of the kernel's objects is not as a policy takes it; "" if all is.
+func (s *soak) lacks(p treated) string {
+	programs := testutil.CountPrograms(s, s.Root)
+	limits, marks, controls := count(p.limits), count(p.marks), count(p.control != "")
+	offered, err := probe.CongestionControls()
+	if err != nil {
+		s.Fatal(err)
+	}
+	var own []string
+	for _, name := range offered {
+		if control, is := strings.CutPrefix(name, s.Controls); is && control != "run" {
+			own = append(own, control)
+		}
+	}
+	control := p.control
+	if control != "" {
+		control = s.Controls + control
+	} else {
+		control = s.place.usual
+	}
+	used := s.place.control(s.T)
+	switch {
+	case programs[0] != limits, programs[1] > limits, programs[2] != limits+controls:
+		return fmt.Sprintf("%v programs are at the cgroup", programs)
+	case s.place.marking(s.T) != marks:
+		return fmt.Sprintf("%d programs are at the device", s.place.marking(s.T))
+	case len(own) != controls || controls == 1 && own[0] != p.control:
+		return fmt.Sprintf("the congestion controls are %v", own)
+	case used != control:
+		return fmt.Sprintf("a connection uses %s, and not %s", used, control)
+	}
+	return ""
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// freed checks that the connection of a command whose limit was killed is not paced, and ends the
+// command.
+func (s *soak) freed(out *bufio.Scanner) {
+	s.Helper()
+	pid := 0
+	if !out.Scan() {
+		return // it was killed before
+	}
+	if _, err := fmt.Sscan(out.Text(), &pid); err != nil {
+		s.Fatal(err)
+	}
+	command, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = unix.Close(command) }()
+	socket, err := unix.PidfdGetfd(command, 3, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	testutil.Eventually(s, patience, "the command's connection is set free", func() bool { return paced(s.T, socket) == unpaced })
+	if err := unix.PidfdSendSignal(command, unix.SIGKILL, nil, 0); err != nil {
+		s.Fatal(err)
+	}
+	testutil.Eventually(s, patience, "the command ends", func() bool {
+		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	})
+}
+
+// release releases, and looks at what is left.
+func (s *soak) release(queues string) {
+	s.Helper()
+	if err := s.place.here.Do(func() error { _, err := s.engine.Release(); return err }); err != nil {
+		s.Fatal(err)
+	}
+	s.before = treated{}
+	if _, err := os.Stat(s.Pins); !errors.Is(err, fs.ErrNotExist) {
+		s.Errorf("pins are left: %v", err)
+	}
+	testutil.Eventually(s, patience, "programs and congestion controls have gone", func() bool { return s.lacks(treated{}) == "" })
+	if now := s.place.queues(s.T); now != queues {
+		s.Errorf("the device has %s, and had %s", now, queues)
+	}
+	for _, l := range s.place.conns {
+		if got := paced(s.T, l.fd); got != l.rate {
+			s.Errorf("a connection is paced at %d octet/s, its application has set %d", got, l.rate)
+		}
+		select {
+		case err := <-l.calls:
+			s.Fatalf("a connection has ended: %v", err)
+		default:
+		}
+	}
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// AddIFB makes an intermediate functional block, whose egress sees what is redirected to it and
+// hands it back to where it came from. One of this name that is there already stays; another kind
+// of device is refused.
+func (c *Conn) AddIFB(name string) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	err := c.handle.LinkAdd(&netlink.Ifb{LinkAttrs: attrs})
+	if errors.Is(err, unix.EEXIST) {
+		var have netlink.Link
+		if have, err = c.handle.LinkByName(name); err == nil && have.Type() != "ifb" {
+			err = fmt.Errorf("it is there already and of kind %s", have.Type())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("add ifb %s: %w", name, err)
+	}
+	return nil
+}
+
+// IFBs lists those whose names begin so.
+func (c *Conn) IFBs(prefix string) (names []string, err error) {
+	links, err := dump(c.handle.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	for _, link := range links {
+		if name := link.Attrs().Name; link.Type() == "ifb" && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

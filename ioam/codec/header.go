@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+// Header is a Hop-by-Hop or Destination Options header (RFC 8200 section 4).
+type Header struct {
+	NextHeader uint8
+	Length     int      // octets of the whole header
+	Options    []Option // those of IOAM
+	Others     int      // options that are neither padding nor IOAM
+}
+
+// Option is one IOAM option as it lies in its header.
+type Option struct {
+	Type   OptionType
+	Offset int    // of the IPv6 option's type, in the header
+	Data   []byte // behind the IOAM-Option-Type
+}
+
+// DecodeHeader reads an extension header of options from the beginning of b, and checks the frame
+// of each option, not its data.
+func DecodeHeader(b []byte) (h Header, err error) {
+	if len(b) < 8 || len(b) < (int(b[1])+1)*8 {
+		return h, wrong(ShortHeader, 0)
+	}
+	h.NextHeader, h.Length = b[0], (int(b[1])+1)*8
+	b = b[:h.Length]
+	padding := 0
+	for at := 2; at < len(b); {
+		if b[at] == pad1 {
+			if padding++; padding > 7 {
+				return h, wrong(LongPadding, at)
+			}
+			at++
+			continue
+		}
+		if at+2 > len(b) || at+2+int(b[at+1]) > len(b) {
+			return h, wrong(ShortOption, at)
+		}
+		end := at + 2 + int(b[at+1])
+		switch b[at] {
+		case padN:
+			if padding += end - at; padding > 7 {
+				return h, wrong(LongPadding, at)
+			}
+		case Mutable, Immutable:
+			padding = 0
+			if end < at+optionHead {
+				return h, wrong(ShortData, at)
+			}
+			if at%4 != 0 {
+				return h, wrong(Misaligned, at)
+			}
+			h.Options = append(h.Options, Option{OptionType(b[at+3]), at, b[at+optionHead : end : end]})
+		default:
+			padding = 0
+			h.Others++
+		}
+		at = end
+	}
+	return h, nil
+}
+
+// Body is the data of an option that can be written.
+type Body interface {
+	Type() OptionType
+	// Append adds the octets behind the IOAM-Option-Type.
+	Append([]byte) []byte
+}
+
+// AppendHeader writes an extension header that holds these options in their order, each aligned by
+// 4 octets, and is padded to a multiple of 8. It must not exceed 2048 octets, and an option not
+// 253.
+func AppendHeader(b []byte, nextHeader uint8, options ...Body) []byte {
+	start := len(b)
+	b = append(b, nextHeader, 0)
+	for _, o := range options {
+		b = pad(b, (4-(len(b)-start)%4)%4)
+		at := len(b)
+		b = o.Append(append(b, o.Type().ipv6Type(), 0, 0, byte(o.Type())))
+		b[at+1] = byte(len(b) - at - 2)
+	}
+	b = pad(b, (8-(len(b)-start)%8)%8)
+	b[start+1] = byte((len(b)-start)/8 - 1)
+	return b
+}
+
+// pad adds so many octets of padding.
+func pad(b []byte, n int) []byte {
+	switch n {
+	case 0:
+		return b
+	case 1:
+		return append(b, pad1)
+	}
+	b = append(b, padN, byte(n-2))
+	return append(b, make([]byte, n-2)...)
+}

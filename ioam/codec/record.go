@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+// Added is what became of a node's attempt to add its data to a trace.
+type Added uint8
+
+// The outcomes.
+const (
+	Recorded  Added = iota // the data is in
+	NoRoom                 // the overflow flag is set
+	Overfull               // the overflow flag was set before: nothing is done
+	NotForUse              // a type that the node cannot serve: nothing is done
+)
+
+// Record does what a transit node does to the data of a pre-allocated trace, in place (RFC 9197
+// section 4.4.1). Undefined fields are written as not populated.
+func Record(data []byte, n Node) (Added, error) {
+	h, err := CheckTrace(PreallocatedTrace, data)
+	if err != nil {
+		return NotForUse, err
+	}
+	if h.Flags&Overflow != 0 {
+		return Overfull, nil
+	}
+	for i := range n.Undefined {
+		n.Undefined[i] = None32
+	}
+	own := n.append(make([]byte, 0, 128), h.Fields)
+	if len(own) > 4*int(h.Remaining) {
+		data[2] |= byte(Overflow) >> 1
+		return NoRoom, nil
+	}
+	h.Remaining -= uint8(len(own) / 4)
+	copy(data[traceHead+4*int(h.Remaining):], own)
+	data[3] = data[3]&0x80 | h.Remaining
+	return Recorded, nil
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// OTLP sends traces to an OpenTelemetry collector, over HTTP as JSON (OTLP 1.x): one trace a
+// packet, a span for the packet and one a hop. Records that come while as many as Queue wait are
+// dropped and counted. Add is not safe for concurrent use; Run is the one that sends.
+type OTLP struct {
+	URL     string // of the traces: http://host:4318/v1/traces
+	Host    string // service.instance.id
+	Client  *http.Client
+	queue   chan []span
+	Dropped uint64
+}
+
+// Queue is how many packets may wait, Batch how many are sent at a time.
+const (
+	Queue = 4096
+	Batch = 512
+)
+
+// NewOTLP makes one that sends to a URL.
+func NewOTLP(url, host string) *OTLP {
+	return &OTLP{URL: url, Host: host, Client: &http.Client{Timeout: 10 * time.Second}, queue: make(chan []span, Queue)}
+}
+
+// Spans in the JSON form of OTLP: identifiers in hexadecimal, 64-bit numbers as text.
+type (
+	span struct {
+		TraceID    string      `json:"traceId"`
+		SpanID     string      `json:"spanId"`
+		ParentID   string      `json:"parentSpanId,omitempty"`
+		Name       string      `json:"name"`
+		Kind       int         `json:"kind"`
+		Start      string      `json:"startTimeUnixNano"`
+		End        string      `json:"endTimeUnixNano"`
+		Attributes []attribute `json:"attributes"`
+	}
+	attribute struct {
+		Key   string `json:"key"`
+		Value value  `json:"value"`
+	}
+	value struct {
+		String *string `json:"stringValue,omitempty"`
+		Int    *string `json:"intValue,omitempty"`
+	}
+	scopeSpans struct {
+		Scope struct {
+			Name string `json:"name"`
+		} `json:"scope"`
+		Spans []span `json:"spans"`
+	}
+	resourceSpans struct {
+		Resource struct {
+			Attributes []attribute `json:"attributes"`
+		} `json:"resource"`
+		ScopeSpans []scopeSpans `json:"scopeSpans"`
+	}
+	exportRequest struct {
+		ResourceSpans []resourceSpans `json:"resourceSpans"`
+	}
+)
+
+const kindInternal = 1
+
+func text(key, v string) attribute { return attribute{key, value{String: &v}} }
+
+func whole[T int64 | uint32 | uint64 | uint16](key string, v T) attribute {
+	s := fmt.Sprint(v)
+	return attribute{key, value{Int: &s}}
+}
+
+func newID(octets int) string {
+	b := make([]byte, octets)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// spansOf are those of one packet; none where no hop tells a time.
+func spansOf(r *Record) []span {
+	if len(r.Traces) == 0 || r.Export != nil {
+		return nil
+	}
+	t := &r.Traces[0]
+	trace, root := newID(16), newID(8)
+	end := r.Time
+	var all []span
+	for i := range t.Hops {
+		h := &t.Hops[i]
+		if !h.Received.Known {
+			continue
+		}
+		until := end
+		if i+1 < len(t.Hops) && t.Hops[i+1].Received.Known {
+			until = t.Hops[i+1].Received.Value
+		}
+		s := span{TraceID: trace, SpanID: newID(8), ParentID: root, Name: fmt.Sprintf("node %d", h.Node), Kind: kindInternal,
+			Start: strconv.FormatInt(h.Received.Value, 10), End: strconv.FormatInt(max(until, h.Received.Value), 10), Attributes: h.attributes()}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	whole := span{TraceID: trace, SpanID: root, Name: r.Flow.String(), Kind: kindInternal, Start: all[0].Start, End: strconv.FormatInt(end, 10), Attributes: r.attributes(t)}
+	return append([]span{whole}, all...)
+}
+
+func (h *Hop) attributes() []attribute {
+	all := []attribute{whole("ioam.node", h.Node), whole("ioam.hop_limit", uint32(h.HopLimit))}
+	for key, v := range map[string]Told[uint32]{"ioam.ingress": h.Ingress, "ioam.egress": h.Egress, "ioam.queue": h.Queue} {
+		if v.Known {
+			all = append(all, whole(key, v.Value))
+		}
+	}
+	if h.Delay.Known {
+		all = append(all, whole("ioam.delay_ns", h.Delay.Value))
+	}
+	return all
+}
+
+func (r *Record) attributes(t *Trace) []attribute {
+	all := []attribute{
+		text("source.address", r.Flow.Source.String()), whole("source.port", r.Flow.SourcePort),
+		text("destination.address", r.Flow.Destination.String()), whole("destination.port", r.Flow.DestinationPort),
+		whole("network.protocol.number", uint32(r.Flow.Protocol)), whole("network.packet.size", r.Length), whole("ioam.namespace", t.Namespace),
+	}
+	if r.Proof != "" {
+		all = append(all, text("ioam.proof", r.Proof))
+	}
+	return all
+}
+
+// Add hands a packet over; it never waits.
+func (o *OTLP) Add(r *Record) {
+	spans := spansOf(r)
+	if spans == nil {
+		return
+	}
+	select {
+	case o.queue <- spans:
+	default:
+		o.Dropped++
+	}
+}
+
+// Run sends what was handed over until the context ends, and then what is left. Failed says what
+// could not be sent.
+func (o *OTLP) Run(ctx context.Context, failed func(error)) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var batch []span
+	packets := 0
+	send := func() {
+		if len(batch) == 0 {
+			return
+		}
+		if err := o.send(batch); err != nil {
+			failed(err)
+		}
+		batch, packets = batch[:0], 0
+	}
+	for {
+		select {
+		case spans := <-o.queue:
+			batch = append(batch, spans...)
+			if packets++; packets == Batch {
+				send()
+			}
+		case <-ticker.C:
+			send()
+		case <-ctx.Done():
+			for len(o.queue) > 0 {
+				batch = append(batch, <-o.queue...)
+			}
+			send()
+			return
+		}
+	}
+}
+
+func (o *OTLP) send(spans []span) error {
+	var request exportRequest
+	var resource resourceSpans
+	resource.Resource.Attributes = []attribute{text("service.name", "weir-ioam"), text("service.instance.id", o.Host)}
+	var scope scopeSpans
+	scope.Scope.Name = "weir/ioam"
+	scope.Spans = spans
+	resource.ScopeSpans = []scopeSpans{scope}
+	request.ResourceSpans = []resourceSpans{resource}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("export traces: %w", err)
+	}
+	response, err := o.Client.Post(o.URL, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("export traces: %w", err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("export traces to %s: %s", o.URL, response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Puts options into packets of scopes.
+ *
+ *   | IPv6 | payload |                    | IPv6 | Hop-by-Hop | payload |
+ *   | IPv6 | Hop-by-Hop | payload |  ->   | IPv6 | Hop-by-Hop (PadN of 2) rest of it | payload |
+ *
+ * A header that is there stays where it is: the new octets come before it, take over its next
+ * header and its length, and its first two octets become padding. The options of a template end
+ * at a multiple of 8, so what follows keeps its alignment.
+ */
+#ifndef WEIR_IOAM_ENCAPSULATE_H
+#define WEIR_IOAM_ENCAPSULATE_H
+
+#define LONGEST_HEADER 2048
+#define TCP_SIZE 20
+#define UDP_SIZE 8
+
+/* What the packet has, and what it becomes. */
+struct place {
+	__u32 l2;
+	__u32 length;   /* of the IPv6 packet */
+	__u32 payload;  /* octets that its header states */
+	__u32 old;      /* octets of its Hop-by-Hop header; 0 for none */
+	__u32 cover;    /* of these, replaced: 0, or 8 where all but a word of padding is */
+	__u32 clear;    /* whether an octet of padding stays behind what is replaced */
+	__u8 next;
+	__u8 behind;    /* next header of the Hop-by-Hop header */
+};
+
+/* Whether a packet is one of the fraction that is encapsulated. */
+static __always_inline int chosen(struct __sk_buff *skb, const struct ioam_scope *s, struct ioam_scope_counts *counts)
+{
+	if (s->sampling == IOAM_CHANCE)
+		return s->k == ~0U || bpf_get_prandom_u32() < s->k;
+	if (s->sampling == IOAM_FLOWS)
+		return s->k == ~0U || bpf_get_hash_recalc(skb) < s->k;
+	if (s->n < 2)
+		return 1;
+	return counts->turn++ % s->n < s->k;
+}
+
+/* Whether a packet has the protocol, the port and the DSCP that a scope asks for. */
+static __always_inline int asked(struct __sk_buff *skb, const struct ioam_scope *s, const struct place *p)
+{
+	__u8 head[2];
+	__u16 ports[2];
+
+	if (s->protocol && s->protocol != p->next)
+		return 0;
+	if (s->dscp) {
+		if (bpf_skb_load_bytes(skb, p->l2, head, 2) || ((head[0] << 4 | head[1] >> 4) & 0xfc) >> 2 != (s->dscp & 63))
+			return 0;
+	}
+	if (s->port) {
+		if ((p->next != PROTOCOL_TCP && p->next != PROTOCOL_UDP) || bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, ports, sizeof(ports)))
+			return 0;
+		return bpf_ntohs(ports[0]) == s->port || bpf_ntohs(ports[1]) == s->port;
+	}
+	return 1;
+}
+
+/* Reads the Hop-by-Hop header that a packet has; says whether another one can come before it. */
+static __always_inline int existing(struct __sk_buff *skb, struct place *p, const struct ioam_encap *e)
+{
+	__u8 head[8];
+	__u32 run = 0;
+
+	if (e->destination || bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, head, sizeof(head)))
+		return 0;
+	p->behind = head[0];
+	p->old = (head[1] + 1U) * 8;
+	/* Padding at the beginning: with the two octets that become padding it must not exceed 7. */
+	if (head[2] == OPTION_PADN)
+		run = head[3] + 2U;
+	else
+		while (run < 6 && head[(2 + run) & 7] == OPTION_PAD1)
+			run++;
+	p->cover = run >= 6 ? 8 : 0;
+	p->clear = run == 7;
+	return run <= LONGEST_PADDING && e->hop + p->old - p->cover <= LONGEST_HEADER;
+}
+
+/*
+ * Flags for a packet that grows by so many octets; 0 if it would be too long. Segments of TCP get
+ * shorter instead.
+ */
+static __always_inline __u64 room_flags(struct __sk_buff *skb, const struct place *p, __u32 more, __u32 mtu)
+{
+	const __u64 usual = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+	__u32 segment = skb->gso_size, head = IP6_SIZE + p->old;
+	__u8 offset;
+
+	if (!segment)
+		return p->length + more > mtu ? 0 : usual;
+	if (p->length + more > 0xffff + IP6_SIZE)
+		return 0;
+	if ((p->old ? p->behind : p->next) == PROTOCOL_TCP && !bpf_skb_load_bytes(skb, p->l2 + head + 12, &offset, 1)) {
+		if (segment + head + (offset >> 4) * 4 + more <= mtu)
+			return usual;
+		return segment > more + 512 ? BPF_F_ADJ_ROOM_NO_CSUM_RESET : 0;
+	}
+	return segment + head + UDP_SIZE + more > mtu ? 0 : usual;
+}
+
+/* Fills in what is this node's of one option of a template. */
+__attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u32 i)
+{
+	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
+	struct ioam_buffer *b = bpf_map_lookup_elem(&ioam_templates, &encap);
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+	const struct ioam_item *item;
+	struct ioam_namespace *ns;
+	__u32 id;
+
+	if (!e || !b || !node || !w || i >= IOAM_ITEMS)
+		return 0;
+	item = &e->item[i];
+	id = item->namespace;
+	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
+	if (!ns)
+		return 0;
+	switch (item->kind) {
+	case IOAM_TRACE:
+		sample(skb, w, node, item->type);
+		fill(b, ns, item->at, item->type);
+		break;
+	case IOAM_PROOF:
+		write_long(b, item->at, (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32());
+		write_long(b, item->at + 2, 0);
+		if (!ns->proof[read_long(b, item->at) & 1].prime) /* the other profile */
+			b->words[(item->at + 1) & WORD_MASK] ^= bpf_htonl(1);
+		step(b, ns, item->at);
+		break;
+	case IOAM_EDGE:
+		sample(skb, w, node, item->type & ~TYPE_QUEUE);
+		edge_begins(b, w, item);
+		break;
+	case IOAM_EXPORT:
+		if (item->type & FLOW_ID)
+			b->words[item->at & WORD_MASK] = bpf_htonl(bpf_get_hash_recalc(skb));
+		if (item->type & EXPORT_SEQUENCE)
+			b->words[(item->at + !!(item->type & FLOW_ID)) & WORD_MASK] = bpf_htonl(next_sequence(w, item->namespace, OF_EXPORTS));
+		break;
+	}
+	return 0;
+}
+
+/* Stores a filled template in front of what the packet has. */
+static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, const struct ioam_encap *e, struct ioam_buffer *b, __u64 flags)
+{
+	__u32 hop = e->hop & OCTET_MASK, total = (hop + e->destination) & OCTET_MASK, more = total - p->cover;
+	__u8 padding[2] = {OPTION_PADN, 0}, next = p->old ? p->behind : p->next;
+
+	asm volatile("" : "+r"(total)); /* its bounds are to be those of this register */
+	if (total < 8 || total > OCTET_MASK)
+		return 0;
+	if (hop) {
+		put_octet(b, 0, e->destination ? NEXT_DESTINATION : next);
+		put_octet(b, 1, (hop + p->old - p->cover) / 8 - 1);
+	}
+	if (e->destination)
+		put_octet(b, hop, next);
+	if (more && bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, flags))
+		return 0;
+	if (bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE, b->words, total, 0))
+		return 0;
+	if (p->old && !p->cover && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, padding, 2, 0))
+		return 0;
+	if (p->clear && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, &padding[1], 1, 0))
+		return 0;
+	return !set_lengths(skb, p->l2, p->payload + more, hop ? NEXT_HOP : NEXT_DESTINATION, 0);
+}
+
+/* Interfaces that a packet came and leaves by, as node data has them. */
+static __always_inline void set_path(struct ioam_work *w, __u32 in, const struct ioam_interface *out)
+{
+	w->from = in;
+	w->egress = out ? out->id : 0xffff;
+	w->wide_egress = out ? out->wide : NONE32;
+}
+
+/* Encapsulates a packet of a scope. */
+__attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 scope)
+{
+	struct ioam_scope *s = bpf_map_lookup_elem(&ioam_scopes, &scope);
+	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &scope);
+	__u32 index = skb->ifindex, encap = s ? s->encap : 0;
+	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
+	struct ioam_buffer *b = bpf_map_lookup_elem(&ioam_templates, &encap);
+	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
+	struct ioam_work *w = work();
+	struct place p = {};
+	__u64 flags;
+	__u8 head[8];
+
+	if (!s || !counts || !encap || !e || !b || !dev || !w || !(dev->roles & IOAM_ROLE_EGRESS))
+		return 0;
+	p.l2 = dev->l2 & 15;
+	if (bpf_skb_load_bytes(skb, p.l2, head, sizeof(head)))
+		return 0;
+	p.next = head[6];
+	p.length = skb->len - p.l2;
+	p.payload = head[4] << 8 | head[5];
+	if (!asked(skb, s, &p))
+		return 0;
+	counts->packets++;
+	counts->octets += p.length;
+	if (!chosen(skb, s, counts))
+		return 0;
+	/* Fragments have their own; a jumbogram states no length. */
+	if ((p.next == NEXT_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXT_DESTINATION) || !p.payload) {
+		counts->no_room++;
+		return 0;
+	}
+	flags = room_flags(skb, &p, e->hop + e->destination - p.cover, dev->mtu);
+	if (!flags) {
+		counts->too_long++;
+		return 0;
+	}
+	if (s->shadow) {
+		counts->encapsulated++;
+		return 0;
+	}
+	w->sampled = w->at_exit = w->total = 0;
+	w->l2 = p.l2;
+	w->next = p.next;
+	w->hop_limit = head[7];
+	set_path(w, skb->ingress_ifindex, dev);
+	if (e->flows)
+		describe(skb, w);
+	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)
+		fill_item(skb, encap, i);
+	if (put_in(skb, &p, e, b, flags))
+		counts->encapsulated++;
+	else
+		counts->failed++;
+	return 0;
+}
+
+#endif /* WEIR_IOAM_ENCAPSULATE_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Records for the collector. */
+#ifndef WEIR_IOAM_EXPORT_H
+#define WEIR_IOAM_EXPORT_H
+
+#define FLOW_ID 0x80
+#define EXPORT_SEQUENCE 0x40
+#define IP6_SIZE 40
+#define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
+
+/* Reads of a packet what records tell; the extension headers must have been read. */
+static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
+{
+	struct ioam_record *r = &w->record;
+	__u8 ip[IP6_SIZE];
+	__u16 ports[2];
+
+	if (bpf_skb_load_bytes(skb, w->l2, ip, sizeof(ip)))
+		return;
+	__builtin_memcpy(r->source, &ip[8], 32); /* and the destination behind it */
+	r->traffic_class = ip[0] << 4 | ip[1] >> 4;
+	r->flow_label = (ip[1] & 0xf) << 16 | ip[2] << 8 | ip[3];
+	r->next_header = ip[6];
+	r->hop_limit = ip[7];
+	w->payload = ip[4] << 8 | ip[5];
+	r->length = skb->len - w->l2;
+	r->interface = skb->ifindex;
+	r->protocol = w->next;
+	r->source_port = r->destination_port = 0;
+	if ((w->next == PROTOCOL_TCP || w->next == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, w->l2 + IP6_SIZE + w->total, ports, sizeof(ports))) {
+		r->source_port = bpf_ntohs(ports[0]);
+		r->destination_port = bpf_ntohs(ports[1]);
+	}
+}
+
+/* Hands over a record; the collector looks by itself now and then. */
+static __always_inline void hand_over(struct ioam_record *r, __u32 octets, __u32 kind)
+{
+	if (octets > IOAM_WORDS * 4)
+		return;
+	r->header = octets;
+	r->kind = kind;
+	if (bpf_ringbuf_output(&ioam_records, r, sizeof(*r) + octets, BPF_RB_NO_WAKEUP))
+		count(IOAM_RING_FULL);
+	else
+		count(IOAM_EXPORTED);
+}
+
+/* Says whether there is a token for a postcard: as many a second as settings allow. */
+static __always_inline int may_send(struct ioam_work *w, const struct ioam_settings *node)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (now - w->filled > 1000000000ULL) {
+		w->filled = now;
+		w->tokens = node->postcards;
+	}
+	if (!w->tokens)
+		return 0;
+	w->tokens--;
+	return 1;
+}
+
+/*
+ * Direct export (RFC 9326): what a trace would be told, beside the option's data. The data of so
+ * many words is at a word of in.
+ */
+__attribute__((noinline)) int postcard(struct __sk_buff *skb, const struct ioam_namespace *ns, __u32 at, __u32 words)
+{
+	struct ioam_work *w = work();
+	struct ioam_settings *node = settings();
+	__u32 type, end;
+
+	if (!w || !node || !ns)
+		return 0;
+	if (!may_send(w, node)) {
+		count(IOAM_LIMITED);
+		return 0;
+	}
+	type = word(&w->in, at + 1) >> 8 & ~TYPE_CHECKSUM & ~1U;
+	describe(skb, w);
+	sample(skb, w, node, type);
+	w->card = w->record;
+	w->card.time = utc(w, node, bpf_ktime_get_ns());
+	for (__u32 i = 0; i < 10 && i < words; i++)
+		w->out.words[i] = w->in.words[(at + i) & WORD_MASK];
+	end = fill(&w->out, ns, words & 15, type);
+	hand_over(&w->card, (end & WORD_MASK) * 4, IOAM_RECORD_POSTCARD);
+	return 0;
+}
+
+#endif /* WEIR_IOAM_EXPORT_H */

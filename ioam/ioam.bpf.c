@@ -1,0 +1,319 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A node of an IOAM domain (RFC 9197, RFC 9326, RFC 9486), at the devices of a network namespace.
+ *
+ *              ioam_ingress                                      ioam_egress
+ *   device ->  no ingress role: IOAM is dropped       stack ->   no egress role: IOAM is dropped     -> device
+ *              namespaces that end here: this         or         traces and proofs get this node's
+ *              node's data, a record, removal         forward    data, exports a postcard
+ *              else: the time is left in the packet              scopes: options are put in
+ *
+ * What ends here ends before the stack looks at the packet, whose length is then again the one that
+ * the path behind the domain can carry.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+char ioam_license[] SEC("license") = "Dual BSD/GPL";
+
+#include "../bpf/checksum.h"
+#include "../bpf/match_decide.h"
+#include "../bpf/match_packet.h"
+#include "ioam.h"
+#include "maps.h"
+#include "node_data.h"
+#include "proof.h"
+#include "edges.h"
+#include "export.h"
+#include "options.h"
+#include "walk.h"
+#include "exit.h"
+#include "encapsulate.h"
+#include "errors.h"
+
+/* Enumerations that Go is to know: the compiler leaves out those of which nothing is made. */
+const volatile struct {
+	enum ioam_bounds bounds;
+	enum ioam_role role;
+	enum ioam_namespace_flag flag;
+	enum ioam_count count;
+	enum ioam_clock clock;
+	enum ioam_item_kind item;
+	enum ioam_sampling sampling;
+	enum ioam_record_kind record;
+} ioam_enumerations = {};
+
+#define TYPE_IP6 0x86dd
+#define ETHERNET 14
+
+/* The sum in one register: the verifier does not know two of the same value as one. */
+#define BEHIND(data, l2)                     \
+	({                                   \
+		__u8 *at = (data) + (l2);    \
+		asm volatile("" : "+r"(at)); \
+		at;                          \
+	})
+
+/* The next header and the hop limit of an IPv6 packet; 0 where there is none. */
+static __always_inline int look(struct __sk_buff *skb, __u32 l2, __u8 *next, __u8 *hop_limit)
+{
+	__u8 *ip = BEHIND((__u8 *)(long)skb->data, l2);
+
+	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end) {
+		if (bpf_skb_pull_data(skb, l2 + IP6_SIZE))
+			return 0;
+		ip = BEHIND((__u8 *)(long)skb->data, l2);
+		if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
+			return 0;
+	}
+	*next = ip[6];
+	*hop_limit = ip[7];
+	return (ip[0] & 0xf0) == 0x60;
+}
+
+/* Headers before which, or behind which, there may be IOAM, as bits. */
+#define WITHIN (1ULL << NEXT_HOP | 1ULL << NEXT_DESTINATION | 1ULL << NEXT_ROUTING)
+#define HIDING (1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AUTHENTICATION)
+#define ERRORS (1ULL << NEXT_ICMP)
+
+static __always_inline int among(__u8 next, __u64 headers)
+{
+	return next < 64 && headers >> next & 1;
+}
+
+/* Reads and processes the extension headers; returns whether the packet may go on. */
+static __always_inline int processed(struct __sk_buff *skb, struct ioam_work *w, __u8 next)
+{
+	int mistake = process_one(skb, next);
+
+	if (mistake == DONE) {
+		mistake = headers(skb, next, 0);
+		if (!mistake && w->at_exit)
+			describe(skb, w);
+		if (!mistake)
+			mistake = process(skb);
+	}
+	for (__u32 i = 0; i < LATER && !mistake && i < w->put_off; i++)
+		serve(skb, i);
+	/* What is no IOAM is not judged here. */
+	if (mistake && w->options)
+		count(mistake);
+	return !(mistake && w->options);
+}
+
+/* Ends what ends here, and tells the collector. */
+static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u8 next, __u8 hop_limit)
+{
+	struct ioam_settings *node = settings();
+
+	w->at_exit = 1;
+	w->hop_limit = hop_limit;
+	set_path(w, skb->ifindex, 0);
+	if (!processed(skb, w, next))
+		return TC_ACT_SHOT;
+	if (!w->ending || !node)
+		return TC_ACT_UNSPEC;
+	w->record.time = utc(w, node, bpf_ktime_get_ns());
+	w->record.proof = w->proof;
+	hand_over(&w->record, w->total, IOAM_RECORD_EXIT);
+	if (w->strict && w->proof != 1) {
+		count(IOAM_UNPROVEN);
+		return TC_ACT_SHOT;
+	}
+	if (!take_out(skb, w)) {
+		count(IOAM_FAILED);
+		return TC_ACT_SHOT;
+	}
+	count(IOAM_REMOVED);
+	return TC_ACT_UNSPEC;
+}
+
+/* What comes in with extension headers. */
+__attribute__((noinline)) int arrive(struct __sk_buff *skb, __u32 next, __u32 hop_limit)
+{
+	__u32 index = skb->ifindex;
+	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+
+	if (!dev || !node || !w)
+		return TC_ACT_UNSPEC;
+	w->l2 = dev->l2 & 15;
+	w->at_exit = 1;
+	if (!(dev->roles & IOAM_ROLE_INGRESS)) {
+		int mistake = headers(skb, next, 1);
+
+		if (!mistake)
+			mistake = options_only(w);
+		if (!w->options && mistake != IOAM_MANY)
+			return TC_ACT_UNSPEC;
+		count(IOAM_FROM_OUTSIDE);
+		return TC_ACT_SHOT;
+	}
+	if (among(next, HIDING))
+		return TC_ACT_UNSPEC;
+	w->ending = 0;
+	if (node->removes && leave(skb, w, next, hop_limit) == TC_ACT_SHOT)
+		return TC_ACT_SHOT;
+	if (next == NEXT_HOP && !w->ending)
+		bpf_skb_set_tstamp(skb, bpf_ktime_get_ns(), BPF_SKB_TSTAMP_DELIVERY_MONO);
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
+{
+	__u8 next, hop_limit;
+
+	if (skb->protocol != bpf_htons(TYPE_IP6) || !look(skb, l2, &next, &hop_limit) || !among(next, WITHIN | HIDING))
+		return TC_ACT_UNSPEC;
+	return arrive(skb, next, hop_limit);
+}
+
+/* Of devices with Ethernet's header, and of those without one. */
+SEC("tc")
+int ioam_ingress(struct __sk_buff *skb)
+{
+	return ingress(skb, ETHERNET);
+}
+
+SEC("tc")
+int ioam_ingress_bare(struct __sk_buff *skb)
+{
+	return ingress(skb, 0);
+}
+
+/* What the stack sends with options of its own or of others. */
+static __always_inline int pass(struct __sk_buff *skb, const struct ioam_interface *dev, __u8 next, __u8 hop_limit)
+{
+	struct ioam_work *w = work();
+
+	if (!w)
+		return TC_ACT_UNSPEC;
+	w->l2 = dev->l2 & 15;
+	w->at_exit = 0;
+	w->hop_limit = hop_limit;
+	if (!(dev->roles & IOAM_ROLE_EGRESS)) {
+		if (headers(skb, next, 1) || options_only(w) || w->options) {
+			count(IOAM_TO_OUTSIDE);
+			return TC_ACT_SHOT;
+		}
+		return TC_ACT_UNSPEC;
+	}
+	if (among(next, HIDING))
+		return TC_ACT_UNSPEC;
+	set_path(w, skb->ingress_ifindex, dev);
+	if (!processed(skb, w, next))
+		return TC_ACT_SHOT;
+	__u32 total = w->dirty ? w->total & OCTET_MASK : 0;
+
+	/* Or the compiler asks for the bounds of another register: older verifiers see none here. */
+	asm volatile("" : "+r"(total));
+	if (total && bpf_skb_store_bytes(skb, w->l2 + IP6_SIZE, w->in.words, total, 0))
+		count(IOAM_FAILED);
+	return TC_ACT_UNSPEC;
+}
+
+/*
+ * Adds the scope of the prefix that a packet's destination is in. The longest match costs more than
+ * anything else that is done to choose a scope: its answers are kept until the settings change.
+ */
+static __always_inline int match_destination(struct __sk_buff *skb, const struct ioam_settings *node, __u32 at, struct match_scopes *found)
+{
+	struct ioam_work *w = work();
+	struct ioam_known *known;
+	__u32 scope;
+
+	if (!w || bpf_skb_load_bytes(skb, at, w->address, sizeof(w->address)))
+		return -1;
+	known = &w->known[(w->address[0] >> 56 ^ w->address[1] >> 56 ^ w->address[1]) & (KNOWN - 1)];
+	if (known->generation != node->generation || known->address[0] != w->address[0] || known->address[1] != w->address[1]) {
+		__u32 *here;
+
+		w->remote.length = 128;
+		__builtin_memcpy(w->remote.address, w->address, sizeof(w->address));
+		here = bpf_map_lookup_elem(&scope_prefixes, &w->remote);
+		known->address[0] = w->address[0];
+		known->address[1] = w->address[1];
+		known->scope = here ? *here + 1 : 0;
+		known->generation = node->generation;
+	}
+	scope = known->scope - 1;
+	match_add_here(skb, found, known->scope ? &scope : 0);
+	return 0;
+}
+
+/* Encapsulates a packet as the scope that decides asks; one in shadow before it only counts. */
+__attribute__((noinline)) int treat(struct __sk_buff *skb, __u32 l2)
+{
+	struct ioam_settings *node = settings();
+	struct match_scopes found = {};
+	__u32 at, real;
+
+	if (!node)
+		return 0;
+	if (node->kinds & ~(MATCH_PREFIXES | MATCH_INTERFACES))
+		match_own(skb, node->kinds, &found);
+	if (node->kinds & MATCH_PREFIXES && match_destination(skb, node, (l2 & 15) + 24, &found))
+		return 0;
+	match_path(skb, 0, node->kinds & MATCH_INTERFACES, &found);
+	if (!found.count)
+		return 0;
+	if (found.count == 1) { /* in shadow or not */
+		encapsulate(skb, found.scope[0]);
+		return 0;
+	}
+	at = match_decides(&found, 1);
+	if (at >= MATCH_NONE)
+		return 0;
+	real = match_decides(&found, 0);
+	encapsulate(skb, found.scope[at & (MATCH_SCOPES - 1)]);
+	if (real < MATCH_NONE && real != at)
+		encapsulate(skb, found.scope[real & (MATCH_SCOPES - 1)]);
+	return 0;
+}
+
+/* What goes out with extension headers, or as ICMPv6. */
+__attribute__((noinline)) int depart(struct __sk_buff *skb, __u32 next, __u32 hop_limit)
+{
+	__u32 index = skb->ifindex;
+	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
+
+	if (!dev)
+		return TC_ACT_UNSPEC;
+	if (next != NEXT_ICMP)
+		return pass(skb, dev, next, hop_limit);
+	if (!(dev->roles & IOAM_ROLE_EGRESS))
+		clear_error(skb, dev->l2 & 15);
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
+{
+	struct ioam_settings *node = settings();
+	__u8 next, hop_limit;
+
+	if (skb->protocol != bpf_htons(TYPE_IP6) || !node || !look(skb, l2, &next, &hop_limit))
+		return TC_ACT_UNSPEC;
+	if (among(next, WITHIN | HIDING | ERRORS) && depart(skb, next, hop_limit) == TC_ACT_SHOT)
+		return TC_ACT_SHOT;
+	if (node->kinds)
+		treat(skb, l2);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int ioam_egress(struct __sk_buff *skb)
+{
+	return egress(skb, ETHERNET);
+}
+
+SEC("tc")
+int ioam_egress_bare(struct __sk_buff *skb)
+{
+	return egress(skb, 0);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What this node adds to a trace (RFC 9197 section 4.4.2).
+ *
+ * The fields are stored almost without branches: each store goes where the next field is to be, and
+ * only a field that is asked for moves that place on. What the stores behind the last field
+ * overwrite is restored.
+ */
+#ifndef WEIR_IOAM_NODE_DATA_H
+#define WEIR_IOAM_NODE_DATA_H
+
+#define NONE32 0xffffffffU
+#define TYPE_INTERFACES 0x404000U /* short and wide */
+#define TYPE_HOP_LIMIT 0x808000U
+#define TYPE_QUEUE 0x020000U
+#define TYPE_CHECKSUM 0x010000U
+#define TYPE_WIDE 0x00e000U
+#define TYPE_OPAQUE 2U
+#define EPOCH_NTP 2208988800ULL /* s from 1900 to 1970 */
+
+/* Whether these programs may read the kernel's memory. */
+const volatile __u32 ioam_reads = 0;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct gnet_stats_queue___ioam {
+	__u32 backlog;
+};
+
+struct Qdisc___ioam {
+	unsigned int flags;
+	struct gnet_stats_queue___ioam qstats;
+};
+
+struct netdev_queue___ioam {
+	struct Qdisc___ioam *qdisc;
+};
+
+struct net_device___ioam {
+	struct netdev_queue___ioam *_tx;
+};
+
+struct sk_buff___ioam {
+	struct net_device___ioam *dev;
+};
+#pragma clang attribute pop
+
+#define QDISC_PERCPU 0x20 /* TCQ_F_CPUSTATS: its numbers lie elsewhere */
+#define read_kernel(to, from) bpf_probe_read_kernel(&(to), sizeof(to), &(from))
+
+/* Octets in the qdisc of the queue that a packet leaves by. */
+static __always_inline __u32 queue_depth(struct __sk_buff *skb)
+{
+	struct __sk_buff *volatile here = skb; /* the context's address is the packet's */
+	struct sk_buff___ioam *packet = 0;
+	struct net_device___ioam *dev = 0;
+	struct netdev_queue___ioam *queue = 0;
+	struct Qdisc___ioam *qdisc = 0;
+	__u32 flags = 0, backlog = NONE32, mapping = skb->queue_mapping;
+
+	if (!ioam_reads)
+		return NONE32;
+	bpf_probe_read_kernel(&packet, sizeof(packet), (void *)&here);
+	read_kernel(dev, packet->dev);
+	read_kernel(queue, dev->_tx);
+	queue = (void *)queue + mapping * bpf_core_type_size(struct netdev_queue___ioam);
+	read_kernel(qdisc, queue->qdisc);
+	if (read_kernel(flags, qdisc->flags) || flags & QDISC_PERCPU)
+		return NONE32;
+	read_kernel(backlog, qdisc->qstats.backlog);
+	return backlog;
+}
+
+#define SECOND 1000000000ULL /* ns */
+#define THOUSANDTH 274877907ULL /* of 2^38, rounded up: exact for 32 bits */
+#define THOUSANDTH_SHIFT 38
+#define AHEAD_AGAIN 100000000ULL /* ns for which a clock that was set shows the time of before */
+
+/* UTC at a monotonic time. Both clocks run at one rate, so that their distance is kept. */
+static __always_inline __u64 utc(struct ioam_work *w, const struct ioam_settings *node, __u64 now)
+{
+	if (now >= w->ahead_until) {
+		w->ahead = bpf_ktime_get_tai_ns() - node->tai_offset - now;
+		w->ahead_until = now + AHEAD_AGAIN;
+	}
+	return now + w->ahead;
+}
+
+/* The time of a packet in the node's format. */
+static __always_inline void stamp(struct ioam_work *w, const struct ioam_settings *node, __u64 time)
+{
+	__u64 seconds = w->second, rest = time - w->second_began;
+
+	if (rest >= SECOND) { /* another one than last time; divisions cost as much as the fields */
+		seconds = w->second = time / SECOND;
+		w->second_began = seconds * SECOND;
+		rest = time - w->second_began;
+	}
+	w->seconds = seconds;
+	if (node->clock == IOAM_PTP) {
+		w->fraction = rest;
+	} else if (node->clock == IOAM_NTP) {
+		w->seconds = seconds + EPOCH_NTP;
+		w->fraction = (rest << 32) / SECOND;
+	} else {
+		w->fraction = rest * THOUSANDTH >> THOUSANDTH_SHIFT;
+	}
+}
+
+#define AF_IP6 10
+
+/*
+ * The interface that a packet of the stack's will leave by, and its hop limit then, where it ends
+ * here. A packet for this host has none.
+ */
+static __always_inline void find_egress(struct __sk_buff *skb, struct ioam_work *w)
+{
+	struct bpf_fib_lookup fib = {.family = AF_IP6, .ifindex = skb->ifindex};
+	struct ioam_interface *dev;
+	__u32 index;
+	long found;
+
+	if (bpf_skb_load_bytes(skb, w->l2 + 8, fib.ipv6_src, 32))
+		return;
+	found = bpf_fib_lookup(skb, &fib, sizeof(fib), BPF_FIB_LOOKUP_SKIP_NEIGH);
+	index = fib.ifindex;
+	if (found != BPF_FIB_LKUP_RET_SUCCESS && found != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return;
+	w->hop_limit--;
+	dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
+	if (!dev)
+		return;
+	w->egress = dev->id;
+	w->wide_egress = dev->wide;
+}
+
+/* Takes what all traces of a packet are told. */
+static __always_inline void sample(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, __u32 type)
+{
+	if (!(w->sampled & 1)) {
+		__u64 now = bpf_ktime_get_ns(), time = utc(w, node, now);
+
+		w->sampled |= 1;
+		w->delay = NONE32;
+		/* Forwarded: ioam_ingress() has left the time when it came. */
+		if (!w->at_exit && skb->ingress_ifindex && skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO) {
+			__u64 delay = now - skb->tstamp;
+
+			if ((__s64)delay >= 0) {
+				time -= delay;
+				w->delay = delay >> 31 ? 0x80000000U : delay;
+			}
+		}
+		stamp(w, node, time);
+	}
+	if (type & TYPE_INTERFACES && !(w->sampled & 4)) {
+		struct ioam_interface *from = bpf_map_lookup_elem(&ioam_interfaces, &w->from);
+
+		w->sampled |= 4;
+		w->ingress = from ? from->id : 0xffff;
+		w->wide_ingress = from ? from->wide : NONE32;
+	}
+	if (w->at_exit && type & (TYPE_INTERFACES | TYPE_HOP_LIMIT) && !(w->sampled & 8)) {
+		w->sampled |= 8;
+		find_egress(skb, w);
+	}
+	if (type & TYPE_QUEUE && !(w->sampled & 2)) {
+		w->sampled |= 2;
+		w->queue = w->at_exit ? NONE32 : queue_depth(skb);
+	}
+}
+
+#define PUT(bit, value)                                     \
+	do {                                                \
+		b->words[at & WORD_MASK] = bpf_htonl(value);\
+		at += type >> (23 - (bit)) & 1;             \
+	} while (0)
+
+/* Words that a node adds, its opaque state included. */
+static __always_inline __u32 node_words(__u32 type, const struct ioam_namespace *ns)
+{
+	__u32 words = __builtin_popcount(type & 0xfffffc) + __builtin_popcount(type & TYPE_WIDE);
+
+	return type & TYPE_OPAQUE ? words + 1 + (ns->opaque & (2 * IOAM_OPAQUE - 1)) : words;
+}
+
+/* The Checksum Complement: the words' sum becomes zero with it. */
+static __always_inline void complement(struct ioam_buffer *b, __u32 from, __u32 to, __u32 place)
+{
+	__u32 sum = 0;
+
+	for (__u32 i = 0; i < 48 && from + i < to; i++) {
+		__u32 value = b->words[(from + i) & WORD_MASK];
+
+		if (from + i != place)
+			sum += (value & 0xffff) + (value >> 16);
+	}
+	sum = ~checksum_fold(sum) & 0xffff;
+	b->words[place & WORD_MASK] = bpf_htonl((__u32)bpf_ntohs(sum));
+}
+
+/* Stores the node's data at a word of a buffer; returns the word behind it. */
+__attribute__((noinline)) int fill(struct ioam_buffer *b, const struct ioam_namespace *ns, __u32 at, __u32 type)
+{
+	struct ioam_work *w = work();
+	struct ioam_settings *node = settings();
+	__u32 from = at, end, behind, place;
+
+	if (!b || !ns || !w || !node)
+		return at;
+	end = at + node_words(type, ns);
+	behind = b->words[end & WORD_MASK];
+	PUT(0, w->hop_limit << 24 | node->id);
+	PUT(1, w->ingress << 16 | w->egress);
+	PUT(2, w->seconds);
+	PUT(3, w->fraction);
+	place = at;
+	if (type & 0x0f0000) {
+		PUT(4, w->delay);
+		PUT(5, ns->data);
+		PUT(6, w->queue);
+		place = at;
+		PUT(7, 0);
+	}
+	if (type & 0x00fffc) { /* which most traces lack */
+		PUT(8, (w->hop_limit << 24 | (__u32)(node->wide_id >> 32)));
+		PUT(8, (__u32)node->wide_id);
+		PUT(9, w->wide_ingress);
+		PUT(9, w->wide_egress);
+		PUT(10, (__u32)(ns->wide_data >> 32));
+		PUT(10, (__u32)ns->wide_data);
+		PUT(11, NONE32); /* buffer occupancy has no source */
+#pragma clang loop unroll(disable)
+		for (int bit = 12; bit < 22; bit++)
+			PUT(bit, NONE32);
+	}
+	PUT(22, ns->opaque << 24 | ns->schema);
+	if (type & TYPE_OPAQUE)
+		for (__u32 i = 0; i < IOAM_OPAQUE && i < ns->opaque; i++, at++)
+			b->words[at & WORD_MASK] = ns->state[i];
+	b->words[end & WORD_MASK] = behind;
+	if (type & TYPE_CHECKSUM)
+		complement(b, from, end, place);
+	return end;
+}
+
+#endif /* WEIR_IOAM_NODE_DATA_H */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is this node's to do with each IOAM option, in the copy that walk.h has read. */
+#ifndef WEIR_IOAM_OPTIONS_H
+#define WEIR_IOAM_OPTIONS_H
+
+#define FLAG_OVERFLOW (8U << 7)
+
+static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_namespace *ns, __u32 at, __u32 length)
+{
+	struct ioam_settings *node = settings();
+	__u32 head = word(&w->in, at), type = word(&w->in, at + 1) >> 8;
+	__u32 remaining = head & 0x7f, words;
+
+	if (!node)
+		return IOAM_GOOD;
+	if (length < 8)
+		return IOAM_SHORT;
+	if (length & 3)
+		return IOAM_ODD;
+	if ((head >> 11 & 0x1f) != __builtin_popcount(type & 0xfffffc) + __builtin_popcount(type & TYPE_WIDE))
+		return IOAM_NODE_LENGTH;
+	if (remaining * 4 > length - 8)
+		return IOAM_REMAINING;
+	if (head & FLAG_OVERFLOW) {
+		count(IOAM_FULL);
+		return IOAM_GOOD;
+	}
+	w->dirty = 1;
+	words = node_words(type, ns);
+	if (words > remaining) {
+		w->in.words[at & WORD_MASK] |= bpf_htonl(FLAG_OVERFLOW);
+		count(IOAM_OVERFLOW);
+		return IOAM_GOOD;
+	}
+	sample(skb, w, node, type);
+	w->in.words[at & WORD_MASK] = bpf_htonl(head - words);
+	fill(&w->in, ns, at + 2 + remaining - words, type);
+	count(IOAM_RECORDED);
+	return IOAM_GOOD;
+}
+
+static __always_inline enum ioam_count proof(struct ioam_work *w, const struct ioam_namespace *ns, __u32 at, __u32 length)
+{
+	__u64 id;
+
+	if (word(&w->in, at) >> 8 & 0xff) { /* another type than 0 */
+		count(IOAM_UNSUPPORTED);
+		return IOAM_GOOD;
+	}
+	if (length != 20)
+		return IOAM_FIELDS;
+	if (!step(&w->in, ns, at + 1))
+		return IOAM_GOOD;
+	w->dirty = 1;
+	id = read_long(&w->in, at + 1);
+	if (ns->proof[id & 1].secret == ~0ULL)
+		return IOAM_GOOD;
+	w->proof = holds(&ns->proof[id & 1], id, read_long(&w->in, at + 3)) ? 1 : 2;
+	count(w->proof == 1 ? IOAM_PROVEN : IOAM_DISPROVEN);
+	return IOAM_GOOD;
+}
+
+static __always_inline void put_off(struct ioam_work *w, __u32 kind, __u32 at, __u32 length)
+{
+	__u32 i = w->put_off;
+
+	if (i >= LATER) {
+		count(IOAM_UNSUPPORTED);
+		return;
+	}
+	w->later[i] = kind << 24 | (at & 0xffff) << 8 | length / 4;
+	w->put_off = i + 1;
+}
+
+static __always_inline enum ioam_count edge(struct ioam_work *w, __u32 at, __u32 length)
+{
+	__u32 type = word(&w->in, at) & 0xffff;
+
+	if ((type & SEQUENCE64) && (type & SEQUENCE32))
+		return IOAM_SEQUENCES;
+	if (length < 4 + 4 * (__builtin_popcount(type & 0xf000) + !!(type & SEQUENCE64)))
+		return IOAM_FIELDS;
+	if (w->at_exit)
+		put_off(w, IOAM_EDGE, at, length);
+	return IOAM_GOOD;
+}
+
+static __always_inline enum ioam_count direct(struct ioam_work *w, __u32 at, __u32 length)
+{
+	if (length < 8)
+		return IOAM_SHORT;
+	if (length != 8 + 4 * __builtin_popcount(word(&w->in, at) & 0xff))
+		return IOAM_FIELDS;
+	put_off(w, IOAM_EXPORT, at, length);
+	return IOAM_GOOD;
+}
+
+/* Serves an option that was put off. */
+__attribute__((noinline)) int serve(struct __sk_buff *skb, __u32 i)
+{
+	struct ioam_work *w = work();
+	__u32 what, at, id;
+	struct ioam_namespace *ns;
+
+	if (!w || i >= LATER)
+		return 0;
+	what = w->later[i];
+	at = what >> 8 & 0xffff;
+	if (what >> 24 == IOAM_EDGE)
+		return edge_ends(at, word(&w->in, at) & 0xffff);
+	id = word(&w->in, at) >> 16;
+	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
+	if (ns)
+		postcard(skb, ns, at, what & 0xff);
+	return 0;
+}
+
+/* One IOAM option at an octet of in, with so many octets behind its length. */
+__attribute__((noinline)) int option(struct __sk_buff *skb, __u32 at, __u32 length)
+{
+	struct ioam_work *w = work();
+	struct ioam_namespace *ns;
+	__u32 kind, data, id;
+
+	if (!w)
+		return IOAM_GOOD;
+	w->options++;
+	if (length < 2)
+		return IOAM_SHORT;
+	if (at & 3)
+		return IOAM_ALIGNMENT;
+	kind = octet(&w->in, at + 3);
+	length -= 2;
+	data = at / 4 + 1;
+	if (kind > IOAM_EXPORT) {
+		if (!w->at_exit)
+			count(IOAM_UNSUPPORTED);
+		w->kept++;
+		return IOAM_GOOD;
+	}
+	if (length < 4)
+		return IOAM_SHORT;
+	id = word(&w->in, data) >> 16;
+	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
+	if (!ns) {
+		if (!w->at_exit)
+			count(IOAM_UNKNOWN);
+		w->kept++;
+		return IOAM_GOOD;
+	}
+	if (w->at_exit) {
+		if (!(ns->flags & IOAM_REMOVE)) {
+			w->kept++;
+			return IOAM_GOOD;
+		}
+		if (!w->ending)
+			__builtin_memset(w->ended, 0, sizeof(w->ended));
+		w->ending++;
+		w->strict |= ns->flags & IOAM_STRICT;
+		w->ended[at >> 7 & (IOAM_WORDS / 32 - 1)] |= 1U << (at >> 2 & 31);
+	}
+	switch (kind) {
+	case IOAM_TRACE:
+		return trace(skb, w, ns, data, length);
+	case IOAM_PROOF:
+		return proof(w, ns, data, length);
+	case IOAM_EDGE:
+		return edge(w, data, length);
+	case IOAM_EXPORT:
+		return direct(w, data, length);
+	}
+	count(IOAM_UNSUPPORTED);
+	return IOAM_GOOD;
+}
+
+#endif /* WEIR_IOAM_OPTIONS_H */

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/match"
+	"weir/internal/room"
+)
+
+// hostPlane is the data plane that the spine leads, pinned.
+type hostPlane struct {
+	host room.Host
+	ns   *netns.Namespace // nil is the host's own
+}
+
+// Ready refuses what this host does not have, before anything changes.
+func (p *hostPlane) Ready(want room.State) error {
+	all := []error{want.Told(ebpf.SchedCLS)}
+	different := map[string]bool{}
+	d, err := p.wanted(want)
+	if err != nil {
+		return err
+	}
+	for _, b := range want.Scopes {
+		t, err := newTemplate(encapsulationOf(b.Scope), d.namespaces)
+		if err != nil {
+			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: err})
+			continue
+		}
+		different[fmt.Sprint(t.encap, t.octets)] = true
+		if len(different) > MaxEncapsulations {
+			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: fault.New(fault.Usage, "give scopes the same options",
+				"scopes have more than %d different encapsulations", MaxEncapsulations)})
+			break
+		}
+	}
+	return errors.Join(all...)
+}
+
+// wanted is what a state declares, with the proofs that its files hold.
+func (p *hostPlane) wanted(s room.State) (declared, error) {
+	d := declaredIn(s.Host)
+	for id, ns := range d.namespaces {
+		if ns.ProofFile == "" {
+			continue
+		}
+		var err error
+		if ns.Proof, err = ReadProfiles(ns.ProofFile); err != nil {
+			return d, fmt.Errorf("ioam.namespaces.%d.proof: %w", id, err)
+		}
+		d.namespaces[id] = ns
+	}
+	return d, nil
+}
+
+// places are the interfaces that are there, and the names of those that are not.
+func (p *hostPlane) places(d declared) (there []place, missing []string, err error) {
+	conn, err := rtnl.Open(p.ns)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer conn.Close()
+	devices, err := conn.Devices()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, i := range d.interfaces {
+		at := slices.IndexFunc(devices, func(d rtnl.Device) bool { return d.Name == i.Name })
+		if at < 0 {
+			missing = append(missing, i.Name)
+			continue
+		}
+		there = append(there, place{devices[at], i})
+	}
+	return there, missing, nil
+}
+
+// InPlace says whether the programs are at all devices that are there.
+func (p *hostPlane) InPlace(have room.State) (bool, error) {
+	d, err := open(p.ns, p.host.Pins)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = d.close() }()
+	var s ioamIoamSettings
+	if err := d.objects.IoamNode.Lookup(uint32(0), &s); err != nil || s.Filled == 0 {
+		return false, err
+	}
+	there, _, err := p.places(declaredIn(have.Host))
+	if err != nil {
+		return false, err
+	}
+	for _, i := range there {
+		var entry ioamIoamInterface
+		found, err := device.Attached(p.ns, i.Device.Name, attachName, p.host.Devices)
+		if err != nil {
+			return false, err
+		}
+		if len(found) != 2 || d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry) != nil || entry.Mtu != uint32(i.MTU) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Apply leads the data plane from one state to another: namespaces and interfaces first, then
+// scopes, programs at devices last, and what is not needed any more behind that.
+func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
+	d, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.close() }()
+	wanted, err := p.wanted(want)
+	if err != nil {
+		return nil, err
+	}
+	there, missing, err := p.places(wanted)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.setNamespaces(wanted.namespaces), d.setInterfaces(there)); err != nil {
+		return nil, err
+	}
+	kinds, err := d.setScopes(have, want, p.wholeHost(), wanted.namespaces)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.setNode(wanted, kinds); err != nil {
+		return nil, err
+	}
+	notes, err = p.reserve(d, there, want, wanted.namespaces)
+	if err != nil {
+		return notes, err
+	}
+	for _, i := range there {
+		if err := d.attach(i.Device.Name, i.Header == 0, p.host.Devices); err != nil {
+			return notes, err
+		}
+	}
+	for _, name := range missing {
+		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
+	}
+	return notes, p.leaveOthers(d, there)
+}
+
+// wholeHost is what scopes of the whole host are told by; there are none without cgroups.
+func (p *hostPlane) wholeHost() match.Key {
+	root, err := cgroup.Cgroup{Path: p.host.CgroupRoot}.ID()
+	if p.host.CgroupRoot == "" || err != nil {
+		return match.Key{}
+	}
+	return match.OfCgroup(root)
+}
+
+// leaveOthers takes the programs from devices that are not wanted any more.
+func (p *hostPlane) leaveOthers(d *dataPlane, there []place) error {
+	stays := map[uint32]bool{}
+	for _, i := range there {
+		stays[uint32(i.Index)] = true
+	}
+	entries, err := d.interfaces()
+	if err != nil {
+		return err
+	}
+	conn, err := rtnl.Open(p.ns)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	devices, err := conn.Devices()
+	if err != nil {
+		return err
+	}
+	for _, index := range slices.Sorted(maps.Keys(entries)) {
+		at := slices.IndexFunc(devices, func(d rtnl.Device) bool { return d.Index == int(index) })
+		if stays[index] || at < 0 {
+			continue
+		}
+		if err := errors.Join(detach(p.ns, devices[at].Name, p.host.Devices), p.restoreMTU(devices[at].Name, entries[index])); err != nil {
+			return err
+		}
+	}
+	return prune(d.objects.IoamInterfaces, func(index uint32) bool { return stays[index] })
+}
+
+// interfaces are the entries by index.
+func (d *dataPlane) interfaces() (map[uint32]ioamIoamInterface, error) {
+	found := map[uint32]ioamIoamInterface{}
+	var index uint32
+	var entry ioamIoamInterface
+	all := d.objects.IoamInterfaces.Iterate()
+	for all.Next(&index, &entry) {
+		found[index] = entry
+	}
+	if err := all.Err(); err != nil {
+		return nil, fmt.Errorf("read interfaces: %w", err)
+	}
+	return found, nil
+}
+
+func (p *hostPlane) open() (*dataPlane, error) {
+	d, err := open(p.ns, p.host.Pins)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	// What a crash between two pins has left, or another version of Weir, is of no use.
+	if _, err := p.Release(); err != nil {
+		return nil, err
+	}
+	if d, err = load(p.ns, p.host.Pins, room.MaxScopes); err != nil {
+		return nil, err
+	}
+	if err := d.pin(); err != nil {
+		_ = d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// mtuKey is the setting of a device's MTU for IPv6.
+func mtuKey(dev string) string { return "net/ipv6/conf/" + dev + "/mtu" }
+
+// reserve lowers the MTU of IPv6 on interfaces that are to leave room for options, and restores it
+// on others. What it was is kept with the interface.
+func (p *hostPlane) reserve(d *dataPlane, there []place, want room.State, namespaces map[uint16]Namespace) (notes []string, err error) {
+	largest := 0
+	for _, b := range want.Scopes {
+		if t, err := newTemplate(encapsulationOf(b.Scope), namespaces); err == nil && !b.Shadow {
+			largest = max(largest, t.size())
+		}
+	}
+	for _, i := range there {
+		var entry ioamIoamInterface
+		if err := d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry); err != nil {
+			return notes, fmt.Errorf("read interface %s: %w", i.Device.Name, err)
+		}
+		if !i.Reserve || !i.Egress || largest == 0 {
+			if err := p.restoreMTU(i.Device.Name, entry); err != nil {
+				return notes, err
+			}
+			entry.MtuBefore, entry.MtuSet = 0, 0
+		} else if note, err := p.lowerMTU(i, &entry, largest); err != nil {
+			return notes, err
+		} else if note != "" {
+			notes = append(notes, note)
+		}
+		if err := d.objects.IoamInterfaces.Put(uint32(i.Index), entry); err != nil {
+			return notes, fmt.Errorf("set interface %s: %w", i.Device.Name, err)
+		}
+	}
+	return notes, nil
+}
+
+const leastMTU = 1280 // of IPv6 (RFC 8200 section 5)
+
+func (p *hostPlane) lowerMTU(i place, entry *ioamIoamInterface, room int) (note string, err error) {
+	now, err := sysctl.Get(p.ns, mtuKey(i.Device.Name))
+	if err != nil {
+		return "", err
+	}
+	is, err := strconv.Atoi(now)
+	if err != nil {
+		return "", fmt.Errorf("read MTU of %s: %w", i.Device.Name, err)
+	}
+	if entry.MtuBefore == 0 || uint32(is) != entry.MtuSet {
+		entry.MtuBefore = uint32(is)
+	}
+	to := i.MTU - room
+	if to < leastMTU {
+		return fmt.Sprintf("ioam: the MTU of %s, %d, has no room for %d octets of options: long packets go without", i.Device.Name, i.MTU, room), nil
+	}
+	entry.MtuSet = uint32(to)
+	return "", sysctl.Set(p.ns, mtuKey(i.Device.Name), strconv.Itoa(to))
+}
+
+// restoreMTU undoes lowerMTU, unless somebody else has set it since.
+func (p *hostPlane) restoreMTU(dev string, entry ioamIoamInterface) error {
+	if entry.MtuBefore == 0 || entry.MtuSet == 0 {
+		return nil
+	}
+	if now, err := sysctl.Get(p.ns, mtuKey(dev)); err != nil || now != strconv.Itoa(int(entry.MtuSet)) {
+		return err
+	}
+	return sysctl.Set(p.ns, mtuKey(dev), strconv.Itoa(int(entry.MtuBefore)))
+}
+
+// Release ends everything.
+func (p *hostPlane) Release() (released bool, err error) {
+	pins := p.host.Pins
+	left, err := filepath.Glob(filepath.Join(pins, "*"))
+	if err != nil {
+		return false, err
+	}
+	released = len(left) > 0
+	conn, err := rtnl.Open(p.ns)
+	if err != nil {
+		return released, err
+	}
+	defer conn.Close()
+	devices, err := conn.Devices()
+	if err != nil {
+		return released, err
+	}
+	entries := map[uint32]ioamIoamInterface{}
+	if d, err := open(p.ns, pins); err == nil {
+		entries, _ = d.interfaces()
+		_ = d.close()
+	}
+	for _, dev := range devices {
+		found, err := device.Attached(p.ns, dev.Name, attachName, p.host.Devices)
+		if err != nil {
+			return released, err
+		}
+		for _, a := range found {
+			released = true
+			if err := a.Detach(); err != nil {
+				return released, err
+			}
+		}
+		if err := p.restoreMTU(dev.Name, entries[uint32(dev.Index)]); err != nil {
+			return released, err
+		}
+	}
+	return released, errors.Join(device.Forget(p.host.Devices, attachName), unpin(pins))
+}

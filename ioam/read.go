@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/nearest"
+	"weir/internal/yamlfile"
+	"weir/ioam/codec"
+	"weir/policy"
+)
+
+// read makes treatments of a file's keys.
+func read(d *policy.Draft) {
+	section, _ := d.Section.(*sectionKeys)
+	namespaces := map[uint16]Namespace{}
+	if section != nil && section.IOAM != nil {
+		readNode(d, section.IOAM, namespaces)
+	}
+	for i := range d.Scopes {
+		s := &d.Scopes[i]
+		keys := s.Keys.(*scopeKeys).IOAM
+		if keys == nil {
+			continue
+		}
+		if section == nil || section.IOAM == nil {
+			d.Complain(s, key, "the file says nothing of the node: give it a section ioam, with node and interfaces")
+			continue
+		}
+		if s.Selector.Kind == policy.Group {
+			d.Complain(s, key, "a group has no packets of its own: give it to its members")
+			continue
+		}
+		if e, err := keys.encapsulation(namespaces); err != nil {
+			d.Complain(s, key, "%v", err)
+		} else {
+			d.Treat(s, &Treatment{Encapsulation: e})
+		}
+	}
+}
+
+// within refuses numbers beyond so many bits.
+func within(d *policy.Draft, at yamlfile.Place, name string, n uint64, bits int) {
+	if n>>bits != 0 {
+		d.ComplainAt(at, "", "ioam.%s: %d has more than %d bits", name, n, bits)
+	}
+}
+
+func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) {
+	n := Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
+	within(d, keys.At("node"), "node", uint64(keys.Node), 24)
+	within(d, keys.At("wide"), "wide", n.Wide, 56)
+	within(d, keys.At("postcards"), "postcards", keys.Postcards.or(0), 32)
+	if n.Clock == "" {
+		n.Clock = "posix"
+	}
+	d.Declare("ioam node", keys.Fields, &Treatment{Node: &n})
+	for _, e := range keys.Interfaces {
+		if i, ok := readInterface(d, e.Key, e.Value); ok {
+			d.Declare("ioam interface "+i.Name, e.Value.Fields, &Treatment{Interface: &i})
+		}
+	}
+	own := map[uint16]bool{}
+	for _, e := range keys.Namespaces {
+		id, err := strconv.ParseUint(e.Key.Value, 0, 16)
+		if err != nil || e.Value == nil {
+			d.ComplainAt(e.Key.Place, "", "ioam.namespaces: %q is no namespace: give a number from 0 to 65535, and {} if there is nothing to say of it", e.Key.Value)
+			continue
+		}
+		ns := readNamespace(d, uint16(id), e.Value)
+		own[ns.ID], namespaces[ns.ID] = true, ns
+		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
+	}
+	if !own[0] { // every node knows it (RFC 9197 section 4.3)
+		ns := Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}
+		namespaces[0] = ns
+		d.Declare("ioam namespace 0", keys.Fields, &Treatment{Namespace: &ns})
+	}
+}
+
+func readInterface(d *policy.Draft, name yamlfile.Text, keys *interfaceKeys) (Interface, bool) {
+	if keys == nil || name.Value == "" || len(name.Value) > 15 || strings.ContainsAny(name.Value, "/ ") {
+		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or nothing is said of it: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
+		return Interface{}, false
+	}
+	i := Interface{Name: name.Value, ID: uint16(keys.ID.or(codec.None16)), Wide: uint32(keys.Wide.or(keys.ID.or(codec.None32))), Reserve: keys.Reserve}
+	within(d, keys.At("id"), "interfaces."+i.Name+".id", keys.ID.or(0), 16)
+	within(d, keys.At("wide"), "interfaces."+i.Name+".wide", keys.Wide.or(0), 32)
+	for _, role := range keys.Roles {
+		switch role {
+		case "ingress":
+			i.Ingress = true
+		case "egress":
+			i.Egress = true
+		default:
+			d.ComplainAt(keys.At("roles"), "", "ioam.interfaces.%s.roles: %q is neither ingress nor egress", i.Name, role)
+		}
+	}
+	return i, true
+}
+
+func readNamespace(d *policy.Draft, id uint16, keys *namespaceKeys) Namespace {
+	ns := Namespace{ID: id, Data: uint32(keys.Data.or(codec.None32)), Wide: keys.Wide.or(codec.None64), Schema: uint32(keys.Schema.or(codec.None24)),
+		Remove: keys.Remove, Strict: keys.Strict, ProofFile: keys.Proof}
+	path := fmt.Sprintf("namespaces.%d.", id)
+	within(d, keys.At("data"), path+"data", keys.Data.or(0), 32)
+	within(d, keys.At("schema"), path+"schema", keys.Schema.or(0), 24)
+	if ns.State = []byte(keys.State); len(ns.State) > stateOctets {
+		d.ComplainAt(keys.At("state"), "", "ioam.%sstate: it is %d octets long, and %d fit", path, len(ns.State), stateOctets)
+		ns.State = nil
+	}
+	for len(ns.State)%4 != 0 {
+		ns.State = append(ns.State, 0)
+	}
+	if len(ns.State) == 0 {
+		ns.State = nil
+	}
+	if ns.Strict && (!ns.Remove || ns.ProofFile == "") {
+		d.ComplainAt(keys.At("strict"), "", "ioam.%sstrict: it is for where a proof ends: give remove and proof as well", path)
+	}
+	return ns
+}
+
+// fieldNames are the words for fields of a trace.
+var fieldNames = map[string]codec.TraceType{
+	"node": codec.HopLimitNode, "interfaces": codec.Interfaces, "timestamps": codec.Seconds | codec.Fraction, "delay": codec.TransitDelay,
+	"data": codec.NamespaceData, "queue": codec.QueueDepth, "checksum": codec.Checksum, "wide_node": codec.WideHopLimitNode,
+	"wide_interfaces": codec.WideInterfaces, "wide_data": codec.WideData, "occupancy": codec.BufferOccupancy, "state": codec.Opaque,
+}
+
+// edgeNames are those of an edge-to-edge option.
+var edgeNames = map[string]codec.EdgeType{"sequence": codec.Sequence64, "sequence32": codec.Sequence32, "timestamps": codec.EdgeSeconds | codec.EdgeFraction}
+
+// fieldsOf reads a list of words, or bits.
+func fieldsOf[T codec.TraceType | codec.EdgeType](words []string, names map[string]T, bits T) (all T, err error) {
+	var known []string
+	for name := range names {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	for _, word := range words {
+		field, is := names[word]
+		if v, err := strconv.ParseUint(word, 0, 32); !is && err == nil && T(v)&^bits == 0 && v>>24 == 0 {
+			field, is = T(v), true
+		}
+		if !is {
+			return 0, fmt.Errorf("there is no field %q%s: there are %s", word, nearest.Hint(word, known), strings.Join(known, ", "))
+		}
+		all |= field
+	}
+	return all, nil
+}
+
+// definedFields are the bits that an encapsulating node may set.
+const definedFields = codec.TraceType(0xfffffe) &^ codec.Undefined
+
+// defaultNodes is how many nodes a trace has room for.
+const defaultNodes = 4
+
+// options are those that the keys ask for.
+func (k *optionKeys) options() (all []Option, err error) {
+	if k.Namespace>>16 != 0 {
+		return nil, fmt.Errorf("namespace %d has more than 16 bits", k.Namespace)
+	}
+	ns, nodes := uint16(k.Namespace), k.Nodes.or(defaultNodes)
+	if nodes < 1 || nodes > 127 {
+		return nil, fmt.Errorf("nodes: a trace has room for 1 to 127 nodes, not %d", nodes)
+	}
+	if len(k.Trace) > 0 {
+		fields, err := fieldsOf(k.Trace, fieldNames, definedFields)
+		if err != nil {
+			return nil, fmt.Errorf("trace: %w", err)
+		}
+		all = append(all, Option{Type: codec.PreallocatedTrace, Namespace: ns, Fields: fields, Nodes: int(nodes)})
+	}
+	if k.Proof {
+		all = append(all, Option{Type: codec.ProofOfTransit, Namespace: ns})
+	}
+	if len(k.Export) > 0 {
+		fields, err := fieldsOf(k.Export, fieldNames, definedFields&^codec.Checksum)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		all = append(all, Option{Type: codec.DirectExport, Namespace: ns, Fields: fields, Extensions: codec.FlowID | codec.ExportSequence})
+	}
+	if len(k.Edge) > 0 {
+		fields, err := fieldsOf(k.Edge, edgeNames, 0)
+		if err != nil {
+			return nil, fmt.Errorf("edge: %w", err)
+		}
+		if fields&codec.Sequence64 != 0 && fields&codec.Sequence32 != 0 {
+			return nil, fmt.Errorf("edge: give sequence or sequence32, not both")
+		}
+		all = append(all, Option{Type: codec.EdgeToEdge, Namespace: ns, Edge: fields})
+	}
+	return all, nil
+}
+
+// encapsulation checks all keys of a scope.
+func (k *encapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Encapsulation, error) {
+	e := &Encapsulation{Port: uint16(k.Port.or(0))}
+	for _, keys := range append([]*optionKeys{&k.optionKeys}, k.Options...) {
+		options, err := keys.options()
+		if err != nil {
+			return nil, err
+		}
+		e.Options = append(e.Options, options...)
+	}
+	if len(e.Options) == 0 || len(e.Options) > maxOptions {
+		return nil, fmt.Errorf("it asks for %d options: give 1 to %d by trace, proof, edge and export", len(e.Options), maxOptions)
+	}
+	for _, o := range e.Options {
+		ns, known := namespaces[o.Namespace]
+		if !known {
+			return nil, fmt.Errorf("the node does not know namespace %d: add it to ioam.namespaces", o.Namespace)
+		}
+		if o.Type == codec.ProofOfTransit && ns.ProofFile == "" {
+			return nil, fmt.Errorf("namespace %d has no proof: make one by weir ioam proof, and name its file in ioam.namespaces", o.Namespace)
+		}
+	}
+	var err error
+	if e.Sampling, err = k.sampling(); err != nil {
+		return nil, err
+	}
+	if k.Port.or(0)>>16 != 0 || k.DSCP.or(0) > 63 {
+		return nil, fmt.Errorf("a port has 16 bits, and a DSCP is 0 to 63")
+	}
+	if k.DSCP != nil {
+		dscp := uint8(*k.DSCP)
+		e.DSCP = &dscp
+	}
+	if e.Protocol, err = protocolOf(k.Protocol); err != nil {
+		return nil, err
+	}
+	_, err = newTemplate(e, namespaces)
+	return e, err
+}
+
+func protocolOf(word string) (uint8, error) {
+	if n, named := map[string]uint8{"": 0, "tcp": 6, "udp": 17, "icmp": 58}[word]; named {
+		return n, nil
+	}
+	n, err := strconv.ParseUint(word, 0, 8)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("protocol: %q is neither tcp, udp, icmp nor a number up to 255", word)
+	}
+	return uint8(n), nil
+}
+
+func (k *encapsulationKeys) sampling() (s Sampling, err error) {
+	given := 0
+	for _, name := range []string{"every", "probability", "flows"} {
+		if k.Has(name) {
+			given++
+		}
+	}
+	if given > 1 {
+		return s, fmt.Errorf("give one of every, probability and flows")
+	}
+	for kind, part := range map[string]*float64{chance: k.Probability, flows: k.Flows} {
+		if part == nil {
+			continue
+		}
+		if *part < 0 || *part > 1 {
+			return s, fmt.Errorf("%g is no share: give 0 to 1", *part)
+		}
+		return Sampling{Kind: kind, Part: *part}, nil
+	}
+	s = Sampling{Kind: every, K: 1, N: 1}
+	if k.Every == "" {
+		return s, nil
+	}
+	of, n, fraction := strings.Cut(k.Every, "/")
+	if !fraction {
+		of, n = "1", k.Every
+	}
+	first, err1 := strconv.ParseUint(of, 10, 32)
+	second, err2 := strconv.ParseUint(n, 10, 32)
+	if err1 != nil || err2 != nil || first > second || second == 0 {
+		return s, fmt.Errorf("every: %q says no fraction: write 100 for one of 100 packets, 3/10 for three of ten", k.Every)
+	}
+	s.K, s.N = uint32(first), uint32(second)
+	return s, nil
+}
+
+// hopOptions is how many options of a Hop-by-Hop header Linux takes by default
+// (net.ipv6.max_hbh_opts_number).
+const hopOptions = 8
+
+func warn(p *policy.Policy) (warnings []string) {
+	egress := slices.ContainsFunc(p.Host, func(i policy.Item) bool {
+		t, _ := i.Treatment.(*Treatment)
+		return t != nil && t.Interface != nil && t.Interface.Egress
+	})
+	for _, s := range p.Scopes {
+		e := encapsulationOf(s)
+		if e == nil {
+			continue
+		}
+		if n := len(e.Options); n > hopOptions {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: nodes drop packets with more than net.ipv6.max_hbh_opts_number options, %d if nobody has raised it, and it has %d",
+				p.At(s.Name, key), s.Name, hopOptions, n))
+		}
+		if !egress {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: no interface has the role egress, so no packet gets its options", p.At(s.Name, key), s.Name))
+		}
+	}
+	return warnings
+}

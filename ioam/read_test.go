@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weir/internal/selector"
+	"weir/policy"
+)
+
+func parse(t *testing.T, text string) (*policy.Policy, error) {
+	t.Helper()
+	language, err := policy.NewLanguage(selector.Language(), []policy.Grammar{grammar()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return language.Parse("policy", []byte(text))
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	for _, name := range []string{"README.md", filepath.Join("..", "docs", "formats", "ioam.md")} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s: no example", name)
+		}
+		for _, block := range blocks {
+			if p, err := parse(t, block[1]); err != nil || len(p.Warnings) > 0 {
+				t.Errorf("%s: %v\n%s", name, err, block[1])
+			}
+		}
+	}
+}
+
+// Every mistake is told with what it is about.
+func TestMistakesAreRefused(t *testing.T) {
+	const node = "version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [egress]}}, namespaces: {5: {}}}\n"
+	scope := func(keys string) string {
+		return node + `scopes: {a: {prefix: "2001:db8::/32", ioam: {` + keys + "}}}\n"
+	}
+	for _, test := range []struct{ text, want string }{
+		{"version: 1\nscopes: {a: {prefix: \"::/0\", ioam: {trace: [node]}}}\n", "give it a section ioam"},
+		{"version: 1\nioam: {node: 0x1000000}\nscopes: {}\n", "more than 24 bits"},
+		{"version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [inside]}}}\nscopes: {}\n", "neither ingress nor egress"},
+		{"version: 1\nioam: {node: 1, namespaces: {70000: {}}}\nscopes: {}\n", "no namespace"},
+		{"version: 1\nioam: {node: 1, namespaces: {1: {strict: true}}}\nscopes: {}\n", "give remove and proof"},
+		{scope(""), "0 options"},
+		{scope("trace: [nodes]"), `no field "nodes"`},
+		{scope("trace: [node], namespace: 6"), "does not know namespace 6"},
+		{scope("trace: [node], nodes: 200"), "1 to 127 nodes"},
+		{scope("trace: [wide_node, wide_data, wide_interfaces], nodes: 30"), "longer than"},
+		{scope("proof: true, namespace: 5"), "has no proof"},
+		{scope("edge: [sequence, sequence32]"), "not both"},
+		{scope("trace: [node], every: 3/2"), "says no fraction"},
+		{scope("trace: [node], every: 3, flows: 0.5"), "give one of"},
+		{scope("trace: [node], probability: 2"), "no share"},
+		{scope("trace: [node], dscp: 64"), "0 to 63"},
+		{scope("trace: [node], protocol: quic"), "neither tcp"},
+		{scope("trace: [0x000800]"), "no field"},
+	} {
+		if _, err := parse(t, test.text); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.text, err, test.want)
+		}
+	}
+}
+
+// What is probably not meant is warned of.
+func TestWarnings(t *testing.T) {
+	option := "{trace: [node], nodes: 1}"
+	p, err := parse(t, "version: 1\nioam: {node: 1}\nscopes: {a: {prefix: \"::/0\", ioam: {options: ["+strings.Repeat(option+", ", 8)+option+"]}}}\n")
+	if err != nil || len(p.Warnings) != 2 || !strings.Contains(p.Warnings[0], "max_hbh_opts_number") || !strings.Contains(p.Warnings[1], "no interface has the role egress") {
+		t.Errorf("%v, %q", err, p.Warnings)
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"weir/internal/fault"
+	"weir/ioam/collect"
+)
+
+// Reader reads what the data plane tells. Only one may read at a time. It is not safe for
+// concurrent use.
+type Reader struct {
+	ring  *ringbuf.Reader
+	clock collect.Clock
+	raw   ringbuf.Record
+}
+
+// OpenRecords opens the records of the policy in force, whose pins are in a folder.
+func OpenRecords(pins string) (*Reader, error) {
+	ring, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamRecords)), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is in force")
+	}
+	if err != nil {
+		return nil, refused("open records", err)
+	}
+	defer func() { _ = ring.Close() }()
+	node, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamNode)), nil)
+	if err != nil {
+		return nil, refused("open node", err)
+	}
+	defer func() { _ = node.Close() }()
+	return newReader(ring, node)
+}
+
+func newReader(ring, node *ebpf.Map) (*Reader, error) {
+	var s ioamIoamSettings
+	if err := node.Lookup(uint32(0), &s); err != nil {
+		return nil, fmt.Errorf("read node: %w", err)
+	}
+	r := &Reader{clock: collect.POSIX}
+	for name, clock := range clocks {
+		if uint32(clock) == s.Clock {
+			r.clock = collect.Clock(name)
+		}
+	}
+	var err error
+	if r.ring, err = ringbuf.NewReader(ring); err != nil {
+		return nil, fmt.Errorf("open records: %w", err)
+	}
+	return r, nil
+}
+
+// Close ends it.
+func (r *Reader) Close() error { return r.ring.Close() }
+
+// glance is how often the ring buffer is looked at: the programs wake nobody, which would cost them
+// more than the record.
+const glance = 10 * time.Millisecond
+
+// Read waits for the next record, until the context ends. A record that makes no sense is an error
+// of its own, behind which others follow.
+func (r *Reader) Read(ctx context.Context, into *collect.Record) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.ring.SetDeadline(time.Now().Add(glance))
+		err := r.ring.ReadInto(&r.raw)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read records: %w", err)
+		}
+		return decodeRecord(r.clock, r.raw.RawSample, into)
+	}
+}
+
+// ErrRecord says that a record makes no sense.
+var ErrRecord = errors.New("the record makes no sense")
+
+// decodeRecord reads what the programs have written.
+func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) error {
+	const size = int(unsafe.Sizeof(ioamIoamRecord{}))
+	if len(raw) < size {
+		return fmt.Errorf("%w: %d octets", ErrRecord, len(raw))
+	}
+	var c ioamIoamRecord
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&c)), size), raw)
+	if len(raw) < size+int(c.Header) {
+		return fmt.Errorf("%w: %d octets of headers, it states %d", ErrRecord, len(raw)-size, c.Header)
+	}
+	octets := raw[size : size+int(c.Header)]
+	*into = collect.Record{
+		Time: int64(c.Time), FlowLabel: c.FlowLabel, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, Interface: c.Interface, Length: c.Length,
+		Flow: collect.Flow{Source: netip.AddrFrom16(c.Source), Destination: netip.AddrFrom16(c.Destination), SourcePort: c.SourcePort,
+			DestinationPort: c.DestinationPort, Protocol: c.Protocol},
+		Proof: [3]string{"", "holds", "does not hold"}[min(c.Proof, 2)],
+	}
+	var err error
+	if c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_POSTCARD) {
+		err = into.DecodePostcard(clock, octets)
+	} else {
+		err = into.Decode(clock, c.NextHeader, octets)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return nil
+}

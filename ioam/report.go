@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"errors"
+	"io/fs"
+
+	"weir/internal/room"
+)
+
+// fields declares what is told of each scope, once for status, top, JSON, API and metrics.
+func fields() []room.Field[ioamIoamScopeCounts] {
+	packets := func(name, title, help string) room.Column {
+		return room.Column{Name: name, Title: title, Help: help, Unit: room.Packets, Kind: room.Counter}
+	}
+	total := func(c room.Column) room.Column { c.Metric = "packets_total"; return c }
+	alarm := func(c room.Column) room.Column { c.Alarm = true; return c }
+	return []room.Field[ioamIoamScopeCounts]{
+		{Column: total(packets("packets", "packets", "Packets of the scope that left by an interface with the role egress, as the stack hands them over.")),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Packets })},
+		{Column: room.Column{Name: "octets", Help: "Octets of these packets, without the link layer.", Unit: room.Octets, Kind: room.Counter},
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Octets })},
+		{Column: packets("encapsulated", "with IOAM", "Packets that options were put into; in shadow, would have been."),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Encapsulated })},
+		{Column: alarm(packets("too_long", "too long", "Packets left alone, because with the options they would exceed the device's MTU.")),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.TooLong })},
+		{Column: alarm(packets("no_room", "no room", "Packets left alone, because their extension headers have no place for the options.")),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.NoRoom })},
+		{Column: alarm(packets("failed", "failed", "Packets left alone, because the kernel refused.")),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Failed })},
+	}
+}
+
+// hostFields are the node's counters.
+var hostFields = []struct {
+	count      ioamIoamCount
+	name, help string
+	packets    bool
+}{
+	{ioamIoamCountIOAM_RECORDED, "recorded", "Traces that got this node's data.", false},
+	{ioamIoamCountIOAM_OVERFLOW, "overflow", "Traces without room for this node's data: the overflow flag was set.", false},
+	{ioamIoamCountIOAM_FULL, "full", "Traces whose overflow flag was set before they came.", false},
+	{ioamIoamCountIOAM_UNKNOWN, "unknown_namespace", "Options of namespaces that the node does not know, left alone.", false},
+	{ioamIoamCountIOAM_UNSUPPORTED, "unsupported", "Options of types that the node does not serve, left alone.", false},
+	{ioamIoamCountIOAM_REMOVED, "removed", "Packets whose options ended here and were taken out.", true},
+	{ioamIoamCountIOAM_EXPORTED, "exported", "Records handed to the collector.", false},
+	{ioamIoamCountIOAM_RING_FULL, "ring_full", "Records lost, because nobody has read those before.", false},
+	{ioamIoamCountIOAM_LIMITED, "postcards_limited", "Direct exports left out, because of the limit of their rate.", false},
+	{ioamIoamCountIOAM_PROVEN, "proven", "Proofs of transit that hold.", false},
+	{ioamIoamCountIOAM_DISPROVEN, "disproven", "Proofs of transit that do not hold: a node was missed, or the order was another.", false},
+	{ioamIoamCountIOAM_UNPROVEN, "unproven_dropped", "Packets dropped for want of a proof that holds.", true},
+	{ioamIoamCountIOAM_EDGES, "edges", "Edge-to-edge options that ended here.", false},
+	{ioamIoamCountIOAM_FROM_OUTSIDE, "from_outside", "Packets with IOAM dropped where they came in by an interface without the role ingress.", true},
+	{ioamIoamCountIOAM_TO_OUTSIDE, "to_outside", "Packets with IOAM dropped where they would have left by an interface without the role egress.", true},
+	{ioamIoamCountIOAM_ERROR_CLEARED, "errors_cleared", "ICMPv6 errors to the outside, in whose quotation IOAM was cleared.", true},
+	{ioamIoamCountIOAM_HEADER, "bad_header", "Packets dropped: an extension header is not all there.", true},
+	{ioamIoamCountIOAM_OPTION, "bad_option", "Packets dropped: an option ends behind its header.", true},
+	{ioamIoamCountIOAM_PADDING, "bad_padding", "Packets dropped: more than 7 octets of padding in a row.", true},
+	{ioamIoamCountIOAM_SHORT, "bad_short", "Packets dropped: an option is too short for its type.", true},
+	{ioamIoamCountIOAM_ODD, "bad_words", "Packets dropped: a trace is no multiple of 4 octets long.", true},
+	{ioamIoamCountIOAM_ALIGNMENT, "bad_alignment", "Packets dropped: an option is not at a multiple of 4 octets.", true},
+	{ioamIoamCountIOAM_NODE_LENGTH, "bad_node_length", "Packets dropped: a trace's NodeLen contradicts its type.", true},
+	{ioamIoamCountIOAM_REMAINING, "bad_remaining", "Packets dropped: a trace's RemainingLen exceeds it.", true},
+	{ioamIoamCountIOAM_SEQUENCES, "bad_sequences", "Packets dropped: an edge-to-edge option with two sequence numbers.", true},
+	{ioamIoamCountIOAM_FIELDS, "bad_fields", "Packets dropped: an option's fields contradict its flags.", true},
+	{ioamIoamCountIOAM_MANY, "bad_many", "Packets dropped: more options, or longer headers, than are looked at.", true},
+	{ioamIoamCountIOAM_FAILED, "node_failed", "Packets that the kernel refused to change.", true},
+}
+
+// Columns declares what Report tells.
+func (Room) Columns() room.Columns {
+	c := room.Columns{Rows: room.ColumnsOf(fields()), Promise: "options"}
+	for _, f := range hostFields {
+		unit := room.Events
+		if f.packets {
+			unit = room.Packets
+		}
+		c.Host = append(c.Host, room.Column{Name: f.name, Help: f.help, Unit: unit, Kind: room.Counter})
+	}
+	return c
+}
+
+// Report tells what was done so far.
+func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
+	d, err := open(p.ns, p.host.Pins)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	loaded := err == nil
+	if loaded {
+		defer func() { _ = d.close() }()
+		if report.Host, err = d.hostValues(); err != nil {
+			return report, err
+		}
+	}
+	declared := fields()
+	for _, b := range have.Scopes {
+		row := room.Row{Scope: b.Name, Promise: encapsulationOf(b.Scope).Sampling.String()}
+		if loaded {
+			counts, err := d.scopeCounts(uint32(b.Index))
+			if err != nil {
+				return report, err
+			}
+			row.Values = room.ValuesOf(declared, counts)
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}
+
+func (d *dataPlane) hostValues() ([]room.Value, error) {
+	counts, err := d.nodeCounts()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]room.Value, len(hostFields))
+	for i, f := range hostFields {
+		values[i] = room.Counted(counts[f.count])
+	}
+	return values, nil
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reads the extension headers of a packet into memory, strictly, and finds the IOAM options in
+ * them. Changes are made in that copy, which is stored at once.
+ */
+#ifndef WEIR_IOAM_WALK_H
+#define WEIR_IOAM_WALK_H
+
+#define NEXT_HOP 0
+#define NEXT_ROUTING 43
+#define NEXT_FRAGMENT 44
+#define NEXT_AUTHENTICATION 51
+#define NEXT_DESTINATION 60
+#define OPTION_PAD1 0
+#define OPTION_PADN 1
+#define OPTION_IMMUTABLE 0x11
+#define OPTION_MUTABLE 0x31
+#define LONGEST_PADDING 7
+#define GLANCE 64 /* octets that are read before it is known how long a header is */
+
+/* Adds to the padding in a row; says whether it is too much. */
+static __always_inline int too_much(struct ioam_work *w, __u32 octets)
+{
+	__u32 padding = w->padding + octets;
+
+	w->padding = padding;
+	return padding > LONGEST_PADDING;
+}
+
+/* Goes to the next header of options; says whether there is one. */
+static __always_inline int next_header(struct ioam_work *w)
+{
+	__u32 i = w->header;
+
+	if (i < w->headers && w->type[i & (HEADERS - 1)] == NEXT_ROUTING) {
+		w->kept++;
+		i++;
+	}
+	if (i >= w->headers || w->type[i & (HEADERS - 1)] == NEXT_ROUTING)
+		return 0;
+	w->header = i + 1;
+	w->at = w->start[i & (HEADERS - 1)] + 2;
+	w->end = w->stop[i & (HEADERS - 1)];
+	w->padding = 0;
+	return 1;
+}
+
+/* The option or padding that is next in in. */
+__attribute__((noinline)) int next_option(struct __sk_buff *skb)
+{
+	struct ioam_work *w = work();
+	__u32 at, type, length;
+
+	if (!w || (w->at >= w->end && !next_header(w)))
+		return DONE;
+	at = w->at;
+	type = octet(&w->in, at);
+	if (type == OPTION_PAD1) {
+		w->at = at + 1;
+		return too_much(w, 1) ? IOAM_PADDING : IOAM_GOOD;
+	}
+	length = octet(&w->in, at + 1);
+	w->at = at + 2 + length;
+	if (w->at > w->end)
+		return IOAM_OPTION;
+	if (type == OPTION_PADN)
+		return too_much(w, 2 + length) ? IOAM_PADDING : IOAM_GOOD;
+	w->padding = 0;
+	if (type == OPTION_MUTABLE || type == OPTION_IMMUTABLE)
+		return option(skb, at, length);
+	w->kept++;
+	return IOAM_GOOD;
+}
+
+/* Octets of an extension header that begins so. */
+static __always_inline __u32 length_of(__u32 type, __u8 units)
+{
+	if (type == NEXT_FRAGMENT)
+		return 8;
+	return type == NEXT_AUTHENTICATION ? (units + 2U) * 4 : (units + 1U) * 8;
+}
+
+static __always_inline int has_options(__u32 type)
+{
+	return type == NEXT_HOP || type == NEXT_DESTINATION;
+}
+
+/* Whether a header of a type is read behind so many others. */
+static __always_inline int walks(__u32 type, int nth, __u32 border)
+{
+	if (border && (type == NEXT_FRAGMENT || type == NEXT_AUTHENTICATION))
+		return 1;
+	return type == NEXT_DESTINATION || type == NEXT_ROUTING || (type == NEXT_HOP && !nth);
+}
+
+/* Reads the header of a type that follows so many octets into in; returns where the next begins, or
+ * a negative mistake. */
+static __always_inline int take(struct __sk_buff *skb, struct ioam_work *w, __u32 type, __u32 at)
+{
+	__u32 length, from = w->l2 + IP6_SIZE + at, there = skb->len - from;
+
+	if (at >= IOAM_WORDS * 2) /* or the longest would not fit */
+		return -IOAM_MANY;
+	if (from + 8 > skb->len)
+		return -IOAM_HEADER;
+	if (there > GLANCE)
+		there = GLANCE;
+	asm volatile("" : "+r"(there));
+	if (there < 8 || there > GLANCE || bpf_skb_load_bytes(skb, from, (__u8 *)w->in.words + at, there))
+		return -IOAM_HEADER;
+	w->next = octet(&w->in, at);
+	length = length_of(type, octet(&w->in, at + 1));
+	if (length > there && bpf_skb_load_bytes(skb, from, (__u8 *)w->in.words + at, length))
+		return -IOAM_HEADER;
+	return at + length;
+}
+
+/* Forgets the packet before. */
+static __always_inline void begin(struct ioam_work *w)
+{
+	w->headers = w->total = w->ending = w->kept = w->options = w->dirty = w->sampled = w->proof = w->strict = w->put_off = 0;
+}
+
+/*
+ * Most packets of a domain have a Hop-by-Hop header alone, with an IOAM option alone, behind
+ * padding of 2 octets or 6. Reads such a header as headers() does and does to its option what
+ * process() would, without walking; returns a mistake, or DONE where the packet is another one.
+ */
+__attribute__((noinline)) int process_one(struct __sk_buff *skb, __u32 next)
+{
+	struct ioam_work *w = work();
+	__u32 from, total, at, type, length;
+	__u8 head[16];
+
+	if (!w || next != NEXT_HOP)
+		return DONE;
+	from = w->l2 + IP6_SIZE;
+	if (bpf_skb_load_bytes(skb, from, head, sizeof(head)) || walks(head[0], 1, 0) || head[2] != OPTION_PADN || head[3] & ~4)
+		return DONE;
+	at = head[3] ? 8 : 4;
+	type = head[3] ? head[8] : head[4];
+	length = head[3] ? head[9] : head[5];
+	total = (head[1] + 1U) * 8;
+	if ((type != OPTION_MUTABLE && type != OPTION_IMMUTABLE) || at + 2 + length != total)
+		return DONE;
+	if (bpf_skb_load_bytes(skb, from, w->in.words, total))
+		return DONE;
+	begin(w);
+	w->next = head[0];
+	w->total = w->stop[0] = total;
+	w->start[0] = w->type[0] = 0;
+	w->headers = 1;
+	if (w->at_exit)
+		describe(skb, w);
+	return option(skb, at, length);
+}
+
+/*
+ * Reads the extension headers from the one of the type given on, without looking into them. At the
+ * domain's border also those that only the destination reads, behind a Fragment or an
+ * Authentication header. Returns a mistake.
+ */
+__attribute__((noinline)) int headers(struct __sk_buff *skb, __u32 type, __u32 border)
+{
+	struct ioam_work *w = work();
+	__u32 fragment = 0;
+
+	if (!w)
+		return IOAM_GOOD;
+	begin(w);
+	w->next = type;
+	for (int i = 0; i < HEADERS; i++) {
+		int end;
+
+		type = w->next;
+		if (!walks(type, i, border))
+			return IOAM_GOOD;
+		end = take(skb, w, type, w->total);
+		/* A first fragment has all headers (RFC 7112): in others none can be looked at. */
+		if (end < 0)
+			return fragment ? IOAM_MANY : -end;
+		if (type == NEXT_FRAGMENT) {
+			if (octet(&w->in, w->total + 2) || octet(&w->in, w->total + 3) & 0xf8)
+				return IOAM_GOOD; /* not the first: no headers follow */
+			fragment = 1;
+		}
+		w->start[i] = w->total;
+		w->type[i] = type;
+		w->headers = i + 1;
+		w->stop[i] = w->total = end;
+	}
+	return walks(w->next, HEADERS, border) ? IOAM_MANY : IOAM_GOOD;
+}
+
+/* Counts the option that is next if it is IOAM, well-formed or not. */
+__attribute__((noinline)) int count_option(void)
+{
+	struct ioam_work *w = work();
+	__u32 type;
+
+	if (!w || w->at >= w->end)
+		return DONE;
+	type = octet(&w->in, w->at);
+	if (type == OPTION_MUTABLE || type == OPTION_IMMUTABLE)
+		w->options++;
+	w->at += type == OPTION_PAD1 ? 1 : 2U + octet(&w->in, w->at + 1);
+	return IOAM_GOOD;
+}
+
+/* Counts the IOAM options of a header that lies in in. */
+__attribute__((noinline)) int options_of(__u32 start, __u32 end)
+{
+	struct ioam_work *w = work();
+
+	if (!w)
+		return IOAM_GOOD;
+	w->at = start + 2;
+	w->end = end;
+	for (int i = 0; i < IOAM_TLVS; i++)
+		if (count_option())
+			return IOAM_GOOD;
+	return w->at >= w->end ? IOAM_GOOD : IOAM_MANY;
+}
+
+/* Whether there is an IOAM option in the headers that were read. */
+static __always_inline int options_only(struct ioam_work *w)
+{
+	for (__u32 i = 0; i < HEADERS && i < w->headers; i++)
+		if (has_options(w->type[i]) && options_of(w->start[i], w->stop[i]))
+			return IOAM_MANY;
+	return IOAM_GOOD;
+}
+
+/* Looks into the headers that were read. */
+__attribute__((noinline)) int process(struct __sk_buff *skb)
+{
+	struct ioam_work *w = work();
+
+	if (!w)
+		return IOAM_GOOD;
+	w->at = w->end = w->header = 0;
+	for (int i = 0; i < IOAM_TLVS; i++) {
+		int result = next_option(skb);
+
+		if (result)
+			return result == DONE ? IOAM_GOOD : result;
+	}
+	return IOAM_MANY;
+}
+
+#endif /* WEIR_IOAM_WALK_H */

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"time"
+
+	"weir/internal/fault"
+)
+
+// Discipline is how a bottleneck's queue is managed.
+type Discipline string
+
+const (
+	DropTail Discipline = ""         // first in, first out; what finds it full is dropped
+	CoDel    Discipline = "codel"    // RFC 8289
+	FQCoDel  Discipline = "fq_codel" // RFC 8290
+	PIE      Discipline = "pie"      // RFC 8033
+)
+
+// Disciplines are those that manage a queue.
+func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE} }
+
+// Target is the delay that a discipline aims at where nothing else is asked, and Interval the time
+// over which it judges: CoDel's interval, PIE's time between updates.
+func (d Discipline) Target() time.Duration {
+	if d == PIE {
+		return 15 * time.Millisecond
+	}
+	return 5 * time.Millisecond
+}
+
+// Interval is documented with Target.
+func (d Discipline) Interval() time.Duration {
+	if d == PIE {
+		return 15 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
+
+// Packets is the discipline's limit where nothing else is asked.
+func (d Discipline) Packets() int {
+	if d == FQCoDel {
+		return 10240
+	}
+	return 1000
+}
+
+// Managed says that somebody drops or marks before the queue is full.
+func (q Queue) Managed() bool { return q.Discipline != DropTail }
+
+// checkQueue refuses what has no meaning.
+func checkQueue(d Direction) error {
+	q := d.Queue
+	usage := func(format string, args ...any) error {
+		return fault.New(fault.Usage, "correct the link's description", format, args...)
+	}
+	switch q.Discipline {
+	case DropTail:
+		return nil
+	case CoDel, FQCoDel, PIE:
+	default:
+		return usage("queue discipline %q is not known", q.Discipline)
+	}
+	switch {
+	case d.Rate == 0:
+		return usage("a queue discipline needs a rate")
+	case q.ECN > 0:
+		return usage("%s marks by itself, and not by the octets that wait", q.Discipline)
+	case q.Target < 0 || q.Interval < 0:
+		return usage("a target or interval is negative")
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delay
+
+import (
+	"fmt"
+	"time"
+
+	"weir/internal/direction"
+	"weir/internal/fault"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/tc"
+	"weir/internal/units"
+)
+
+// Line is one direction of a device that is limited.
+type Line struct {
+	Device    string
+	Index     int // the device's
+	Direction direction.Direction
+	Rate      units.BitRate // bit/s of wire octets
+	Cost      uint64        // ns per octet at that rate, times 2^24
+	// Burst is how far an idle line may run ahead, Mark the delay from which packets are marked,
+	// Horizon the delay beyond which they are dropped.
+	Burst, Mark, Horizon time.Duration
+	SmallOctets          uint32 // on the wire; packets of no more are the last to be dropped
+}
+
+// Mechanism is where packets wait.
+type Mechanism string
+
+const (
+	Fq  Mechanism = "fq"  // until each one's departure time
+	HTB Mechanism = "htb" // in a class at the same rate
+)
+
+// Available is the best mechanism that this kernel has for a direction. The error says what is
+// missing and how to get it.
+func Available(d direction.Direction) (Mechanism, error) {
+	if d == direction.Ingress {
+		if err := probe.IFB(); err != nil {
+			return "", fmt.Errorf("delay what is received: %w", err)
+		}
+	}
+	err := probe.Qdisc("fq")
+	if err == nil {
+		return Fq, nil
+	}
+	if probe.Qdisc("htb") == nil && probe.Qdisc("pfifo") == nil {
+		return HTB, nil
+	}
+	return "", fmt.Errorf("delay packets: %w", err)
+}
+
+// These follow from the thresholds.
+const (
+	chanceShift = 48 // DELAY_CHANCE_SHIFT
+	// earlyMarks is how many mark thresholds of delay a packet must meet before it is dropped by
+	// chance, fullMarks how many beyond the mark threshold have one of notifyPart packets notified.
+	earlyMarks, fullMarks, notifyPart = 5, 10, 4
+	earlyPart                         = 64 // one of so many is dropped early at the horizon
+	reserveParts                      = 4  // reserves of small packets in the horizon
+)
+
+func (l Line) config(by Mechanism) delayDelayConfig {
+	early := min(earlyMarks*l.Mark, l.Horizon-1)
+	c := delayDelayConfig{
+		Cost: l.Cost, BurstNs: uint64(l.Burst), MarkNs: uint64(l.Mark), EarlyNs: uint64(early), HorizonNs: uint64(l.Horizon),
+		ReserveNs:   uint64(l.Horizon) / reserveParts,
+		NotifySlope: 1 << chanceShift / notifyPart / uint64(fullMarks*l.Mark),
+		EarlySlope:  1 << chanceShift / earlyPart / uint64(l.Horizon-early),
+		SmallOctets: l.SmallOctets,
+	}
+	if by == Fq {
+		c.Flags |= delayDelayFlagsDELAY_STAMP
+	}
+	if l.Direction == direction.Ingress {
+		c.Flags |= delayDelayFlagsDELAY_RECEIVED
+	}
+	return c
+}
+
+const (
+	// leastBurst of an HTB class makes up for a timer that is late, after which a class has lost
+	// what it could not keep.
+	leastBurst = 5 * time.Millisecond
+	frame      = 1514 // octets
+	// roomFactor is how much more than the horizon's smallest packets the qdisc has room for: it is
+	// the programs that drop.
+	roomFactor = 2
+	smallest   = 60 // octets
+)
+
+// tree is where the packets wait.
+func (l Line) tree(by Mechanism) device.Tree {
+	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveParts).Seconds()
+	packets := uint32(min(max(roomFactor*octets/smallest, 1000), 10_000_000))
+	if by == Fq {
+		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: 4 * l.Horizon})}}
+	}
+	class, queue := device.RootHandle|1, tc.MakeHandle(uint16(device.RootHandle>>16)+1, 0)
+	burst := float64(l.Rate) / 8 * l.classBurst().Seconds()
+	return device.Tree{
+		Qdiscs:  []tc.Raw{tc.HTBRaw(tc.Place{Handle: device.RootHandle}, 1), tc.PfifoRaw(tc.Place{Parent: class, Handle: queue}, packets)},
+		Classes: []tc.Raw{tc.HTBClassRaw(device.RootHandle, class, tc.HTBClass{Rate: l.Rate, Burst: units.ByteSize(burst), Quantum: 10 * frame})},
+	}
+}
+
+// classBurst is how far the HTB class may run ahead: a frame's time at least, without which it
+// sends none.
+func (l Line) classBurst() time.Duration {
+	return max(l.Burst, leastBurst, time.Duration(2*frame*8e9/float64(l.Rate)))
+}
+
+// check refuses what cannot be delayed.
+func (l Line) check(header int) error {
+	if l.Direction == direction.Ingress && header == 0 {
+		return fault.New(fault.Usage, "leave by: delay out, or limit the device that it runs over", "%s has no Ethernet header, and its packets cannot go through an ifb", l.Device)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delay
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
+	"weir/internal/match"
+)
+
+// programs are those of delay.bpf.c with their maps, loaded or opened.
+type programs struct {
+	charge, receive, notify *ebpf.Program
+	maps                    delayMaps
+}
+
+func (p *programs) pinned() map[string]**ebpf.Program {
+	return map[string]**ebpf.Program{"program-receive": &p.receive, "program-notify": &p.notify, "program-charge": &p.charge}
+}
+
+func (p *programs) close() error {
+	err := p.maps.Close()
+	for _, one := range p.pinned() {
+		if *one != nil {
+			err = errors.Join(err, (*one).Close())
+		}
+	}
+	return err
+}
+
+// load loads and pins them.
+func load(dir string) (*programs, error) {
+	refused := func(what string, err error) error {
+		return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+	}
+	spec, err := loadDelay()
+	if err != nil {
+		return nil, fmt.Errorf("read delay programs: %w", err)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, refused("lift memory lock limit", err)
+	}
+	if features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) == nil {
+		cookie, err := match.ThisNetns()
+		if err == nil {
+			err = spec.Variables["delay_netns"].Set(cookie)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("set the network namespace of delay programs: %w", err)
+		}
+	}
+	var objects delayObjects
+	if err := spec.LoadAndAssign(&objects, nil); err != nil {
+		return nil, refused("load delay programs", err)
+	}
+	p := &programs{objects.DelayCharge, objects.DelayReceive, objects.DelayNotify, objects.delayMaps}
+	if err := p.pin(dir); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *programs) pin(dir string) error {
+	err := bpffs.Make(dir)
+	if err == nil {
+		err = bpffs.Maps(match.Fields(&p.maps)).Pin(dir)
+	}
+	for name, one := range p.pinned() {
+		if err == nil {
+			err = bpffs.Fault((*one).Pin(filepath.Join(dir, name)))
+		}
+	}
+	return err
+}
+
+// open opens what load has pinned. The error is fs.ErrNotExist where it is not there as this
+// version needs it.
+func open(dir string) (*programs, error) {
+	spec, err := loadDelay()
+	if err != nil {
+		return nil, fmt.Errorf("read delay programs: %w", err)
+	}
+	p := &programs{}
+	for name, one := range p.pinned() {
+		if *one, err = ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err != nil {
+			return nil, errors.Join(bpffs.Opening(err), p.close())
+		}
+	}
+	if err = bpffs.Maps(match.Fields(&p.maps)).Open(dir, spec); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// set puts a line into force, and keeps what it has counted.
+func (p *programs) set(at int, c delayDelayConfig) error {
+	key := uint32(at)
+	fresh := func(m *ebpf.Map, value any) error {
+		if err := m.Update(key, value, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+			return err
+		}
+		return nil
+	}
+	err := fresh(p.maps.DelayStates, &delayLimitState{})
+	if err == nil {
+		err = fresh(p.maps.DelayCounts, make([]delayDelayCounters, ebpf.MustPossibleCPU()))
+	}
+	if err == nil {
+		err = p.maps.DelayConfigs.Put(key, &c)
+	}
+	if err != nil {
+		return fmt.Errorf("set limit of device %d: %w", at, err)
+	}
+	return nil
+}
+
+// clear ends a line.
+func (p *programs) clear(at int) error {
+	for _, m := range []*ebpf.Map{p.maps.DelayConfigs, p.maps.DelayStates, p.maps.DelayCounts} {
+		if err := m.Delete(uint32(at)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clear limit of device %d: %w", at, err)
+		}
+	}
+	return nil
+}
+
+// Counters are what was done to the packets of a line.
+type Counters struct {
+	Packets, Segments, Octets uint64 // admitted: as the stack hands them over, and as the wire carries them
+	Delayed, Marked, Notified uint64 // that had to wait; marked CE; whose sender was told
+	Early, Dropped            uint64 // dropped by chance; beyond the horizon
+	Retries                   uint64
+	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
+	Delay                     time.Duration // of the next packet
+}
+
+func (p *programs) counters(at int) (c Counters, err error) {
+	key, each, state := uint32(at), []delayDelayCounters{}, delayLimitState{}
+	if err := errors.Join(p.maps.DelayCounts.Lookup(key, &each), p.maps.DelayStates.Lookup(key, &state)); err != nil {
+		return c, fmt.Errorf("read counters of device %d: %w", at, err)
+	}
+	for _, one := range each {
+		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes
+		c.Delayed, c.Marked, c.Notified = c.Delayed+one.Delayed, c.Marked+one.Passed.Marked, c.Notified+one.Passed.Reduced
+		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Refused, c.Retries+one.Passed.Retries
+		for i, n := range one.Passed.Queue {
+			c.Delays[i] += n
+		}
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil { // the clock of bpf_ktime_get_ns
+		return c, fmt.Errorf("read monotonic clock: %w", err)
+	}
+	c.Delay = time.Duration(max(0, state.FinishNs-now.Nano()))
+	return c, nil
+}

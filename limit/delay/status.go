@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delay
+
+import (
+	"errors"
+	"path/filepath"
+
+	"weir/internal/direction"
+	"weir/internal/kernel/device"
+)
+
+// InPlace says whether all lines have all that they need. Contents of maps are believed.
+func (h Host) InPlace(want []Line) (bool, error) {
+	p, err := open(h.Pins)
+	if missing(err) {
+		all, err := h.records()
+		return len(want) == 0 && len(all) == 0, err
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = p.close() }()
+	all, err := h.records()
+	if err != nil || len(all) != len(want) {
+		return false, err
+	}
+	for _, l := range want {
+		if in, err := h.inPlace(l); err != nil || !in {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (h Host) inPlace(l Line) (bool, error) {
+	r, err := h.find(l.Index, l.Direction)
+	if err != nil || r == nil {
+		return false, err
+	}
+	hooks := []place{{r.Taken.Device, device.Egress}}
+	if l.Direction == direction.Ingress {
+		hooks = append(hooks, place{l.Device, device.Ingress})
+	}
+	for _, at := range hooks {
+		there, err := h.attached(at)
+		if err != nil || !there {
+			return false, err
+		}
+	}
+	tree, err := device.Snapshot(nil, r.Taken.Device)
+	if errors.Is(err, device.ErrGone) {
+		return false, nil
+	}
+	return err == nil && len(tree.Qdiscs) > 0 && tree.Qdiscs[0].Handle == device.RootHandle, err
+}
+
+type place struct {
+	device string
+	hook   device.Hook
+}
+
+func (h Host) attached(at place) (there bool, err error) {
+	found, err := device.Attached(nil, at.device, owner, h.Devices)
+	if errors.Is(err, device.ErrGone) {
+		return false, nil
+	}
+	for _, a := range found {
+		there = there || a.Hook == at.hook
+		_ = a.Close()
+	}
+	return there, err
+}
+
+// Counters reads what was done to the packets of a line; false where it is not in force.
+func (h Host) Counters(l Line) (c Counters, there bool, err error) {
+	r, err := h.find(l.Index, l.Direction)
+	if err != nil || r == nil {
+		return c, false, err
+	}
+	p, err := open(h.Pins)
+	if missing(err) {
+		return c, false, nil
+	}
+	if err != nil {
+		return c, false, err
+	}
+	defer func() { _ = p.close() }()
+	c, err = p.counters(r.Taken.Index)
+	return c, err == nil, err
+}
+
+// Any says whether there is anything of Weir's.
+func (h Host) Any() (bool, error) {
+	all, err := h.records()
+	if err != nil || len(all) > 0 {
+		return true, err
+	}
+	pins, err := filepath.Glob(filepath.Join(h.Pins, "*"))
+	return len(pins) > 0, err
+}

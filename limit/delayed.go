@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/match"
+	"weir/internal/room"
+	"weir/internal/selector"
+	"weir/limit/delay"
+	"weir/policy"
+)
+
+// ByRefusal and ByDelay are what becomes of packets beyond the rate. "" is ByRefusal.
+const (
+	ByRefusal = "refusal" // senders are paced; what comes all the same is rejected or dropped
+	ByDelay   = "delay"   // they wait at the device
+)
+
+// refuseDelays refuses limits by delay of what is not at one device, once parents are known.
+func refuseDelays(d *policy.Draft, own []*Treatment) {
+	for i, t := range own {
+		s := &d.Scopes[i]
+		for _, of := range Directions {
+			if l := t.of(of); l == nil || l.By != ByDelay {
+				continue
+			}
+			switch {
+			case s.Selector.Kind != kindInterface || selector.IsLoopback(s.Selector):
+				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces other than lo, whose packets wait at the device: leave it out, or limit an interface", of)
+			case s.Parent != "" || s.IsParent:
+				d.Complain(s, of.String(), "%s: by: delay knows no parents: leave it or the parent out", of)
+			}
+		}
+	}
+}
+
+// delays says whether a direction of a scope is limited by delay. In shadow, which changes nothing
+// at devices, packets are counted as a limit by refusal would treat them.
+func delays(s policy.Scope, of Direction) bool {
+	l := treatmentOf(s).of(of)
+	return l != nil && l.By == ByDelay && !s.Shadow
+}
+
+// refuses says whether a direction of a scope is limited by refusal.
+func refuses(s policy.Scope) bool {
+	for _, of := range Directions {
+		if treatmentOf(s).of(of) != nil && !delays(s, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// costly warns of limits of ingress by refusal, which hosts nearby pay for, and of what cannot be
+// delayed on this host.
+func costly(p *policy.Policy, available func(Direction) (delay.Mechanism, error)) (warnings []string) {
+	for _, s := range p.Scopes {
+		l := treatmentOf(s).of(Ingress)
+		if l == nil || s.Shadow || delays(s, Ingress) {
+			continue
+		}
+		out := "by: delay in a scope of the interface would have it wait"
+		if _, err := available(Ingress); err != nil {
+			out = "it cannot wait here: " + err.Error()
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: scope %s: its ingress of %s drops what comes too fast, which hosts nearby send again (a quarter of it and more, with less than the limit used, where few connections share it or pings and datagrams are among it); %s",
+			p.At(s.Name, Ingress.String()), s.Name, l.Rate, out))
+	}
+	return warnings
+}
+
+func (l Limit) line(device string, index int, of Direction) delay.Line {
+	l = l.WithDefaults()
+	return delay.Line{Device: device, Index: index, Direction: of, Rate: l.Rate, Cost: cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
+		SmallOctets: tunables.SmallOctets}
+}
+
+// lineOf is a scope's line; false where there is none, or its interface is not there.
+func lineOf(b room.Bound, of Direction) (delay.Line, bool) {
+	if !delays(b.Scope, of) || b.Binding.Kind != match.Interface || b.Binding.Missing != "" {
+		return delay.Line{}, false
+	}
+	return treatmentOf(b.Scope).of(of).line(b.Selector.Text, int(b.Binding.Number), of), true
+}
+
+func linesOf(s room.State) (all []delay.Line) {
+	for _, b := range s.Scopes {
+		for _, of := range Directions {
+			if l, is := lineOf(b, of); is {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// refusing is the part of a state that is limited by refusal.
+func refusing(s room.State) room.State {
+	rest := room.State{Host: s.Host}
+	for _, b := range s.Scopes {
+		t := *treatmentOf(b.Scope)
+		for _, of := range Directions {
+			if delays(b.Scope, of) {
+				t.set(of, nil)
+			}
+		}
+		if t.Egress == nil && t.Ingress == nil {
+			continue
+		}
+		b.Treatments = maps.Clone(b.Treatments)
+		b.Treatments[roomName], b.Treatment = &t, &t
+		rest.Scopes = append(rest.Scopes, b)
+	}
+	return rest
+}
+
+// wholePlane is both data planes: limits by refusal, and those by delay.
+type wholePlane struct {
+	refusals *hostPlane
+	delays   delay.Host
+}
+
+// Plane is the pinned data plane of a host.
+func (Room) Plane(h room.Host) room.Plane {
+	return &wholePlane{&hostPlane{h}, delay.Host{Pins: h.Pins + "-delay", Devices: h.Devices, Files: h.Files, CgroupRoot: h.CgroupRoot}}
+}
+
+// Ready refuses what either cannot do.
+func (p *wholePlane) Ready(want room.State) error {
+	var all []error
+	if rest := refusing(want); !rest.Empty() {
+		all = append(all, p.refusals.Ready(rest))
+	} else if !want.Empty() {
+		all = append(all, CanPin(p.refusals.host.Pins))
+	}
+	for _, b := range want.Scopes {
+		for _, of := range Directions {
+			if !delays(b.Scope, of) {
+				continue
+			}
+			_, err := delay.Available(of)
+			if l, there := lineOf(b, of); err == nil && there {
+				err = p.delays.Check(l)
+			}
+			if err != nil {
+				all = append(all, &room.Refusal{Scope: b.Name, Key: of.String(), Err: err})
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// InPlace says whether both are.
+func (p *wholePlane) InPlace(have room.State) (bool, error) {
+	rest := refusing(have)
+	in, err := true, error(nil)
+	if !rest.Empty() || have.Empty() {
+		in, err = p.refusals.InPlace(rest)
+	}
+	if have.Empty() {
+		any, more := p.delays.Any()
+		return in || any, errors.Join(err, more)
+	}
+	if err != nil || !in {
+		return false, err
+	}
+	return p.delays.InPlace(linesOf(have))
+}
+
+// Apply leads both from one state to another.
+func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
+	had, rest := refusing(have), refusing(want)
+	if !rest.Empty() {
+		notes, err = p.refusals.Apply(had, rest)
+	} else if attachmentsPinned(p.refusals.host.Pins) {
+		_, err = p.refusals.Release()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return notes, p.delays.Apply(linesOf(want))
+}
+
+// Follow has the open sockets of a network namespace that has come paced.
+func (p *wholePlane) Follow(ns *netns.Namespace) error { return p.refusals.Follow(ns) }
+
+// Holds says whether traffic of a key is a scope's, whoever has bound it.
+func (p *wholePlane) Holds(scope int, key match.Key) (bool, error) {
+	return p.refusals.Holds(scope, key)
+}
+
+// Release ends both.
+func (p *wholePlane) Release() (released bool, err error) {
+	delayed, err := p.delays.Release()
+	if err != nil {
+		return delayed, err
+	}
+	refused, err := p.refusals.Release()
+	return delayed || refused, err
+}
+
+// Report tells what both have done so far.
+func (p *wholePlane) Report(have room.State) (room.Report, error) {
+	report, err := p.refusals.Report(refusing(have))
+	if err != nil {
+		return report, err
+	}
+	for _, b := range have.Scopes {
+		for _, of := range Directions {
+			if !delays(b.Scope, of) {
+				continue
+			}
+			r := reading{rate: treatmentOf(b.Scope).of(of)}
+			row := room.Row{Scope: b.Name, Part: of.String(), Promise: r.rate.String()}
+			if l, there := lineOf(b, of); there {
+				c, in, err := p.delays.Counters(l)
+				if err != nil {
+					return report, err
+				}
+				if in {
+					r.delayed(c)
+					row.Values = room.ValuesOf(fields(), r)
+				}
+			}
+			report.Rows = append(report.Rows, row)
+		}
+	}
+	return report, nil
+}
+
+// delayed fills in what was read of a limit by delay.
+func (r *reading) delayed(c delay.Counters) {
+	r.delay = &c
+	r.now = State{Allowed: r.rate.Rate, Queue: c.Delay}
+	r.count = Counters{limitLimitCounters: limitLimitCounters{Packets: c.Packets, Segments: c.Segments, Bytes: c.Octets, Marked: c.Marked,
+		Reduced: c.Notified, Refused: c.Early + c.Dropped, Retries: c.Retries, Queue: c.Delays}}
+}

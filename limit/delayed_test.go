@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+func TestDelayIsForInterfacesAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delay}}":                                          "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: refusal}}":                                        "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delays}}":                                         `"delays" is not one of refusal, delay`,
+		"a: {user: 7, ingress: {rate: 5Mbit, by: delay}}":                                                  "by: delay is for scopes of interfaces",
+		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, by: delay}}":                            "by: delay is for scopes of interfaces",
+		"a: {interface: eth0, parent: b, egress: {rate: 5Mbit, by: delay}}\n  b: {egress: 9Mbit}":          "by: delay knows no parents",
+		"a: {user: 7, parent: b, egress: 5Mbit}\n  b: {interface: eth0, egress: {rate: 9Mbit, by: delay}}": "by: delay knows no parents",
+	} {
+		_, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
+		if got := ""; want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		} else if err != nil {
+			if got = err.Error(); !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", text, got, want)
+			}
+		} else {
+			t.Errorf("%s: accepted, want %s", text, want)
+		}
+	}
+}
+
+// Each direction goes to one data plane alone, and in shadow to that which changes no device.
+func TestDelaysAndRefusalsAreApart(t *testing.T) {
+	p, err := parse("p.yaml", []byte(`version: 1
+scopes:
+  both: {interface: eth0, egress: 5Mbit, ingress: {rate: 5Mbit, by: delay}}
+  late: {interface: eth1, ingress: {rate: 5Mbit, by: delay}}
+  dark: {interface: eth2, shadow: true, ingress: {rate: 5Mbit, by: delay}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all room.State
+	for _, s := range p.Scopes {
+		all.Scopes = append(all.Scopes, room.Bound{Scope: s, Treatment: s.Treatments[roomName]})
+	}
+	rest := refusing(all).ByName()
+	if both := treatmentOf(rest["both"].Scope); len(rest) != 2 || both.Egress == nil || both.Ingress != nil || treatmentOf(rest["dark"].Scope).Ingress == nil {
+		t.Errorf("by refusal: %+v", rest)
+	}
+	if treatmentOf(all.Scopes[0].Scope).Ingress == nil {
+		t.Error("the state was changed")
+	}
+	for i, want := range map[int]bool{0: true, 1: true, 2: false} {
+		if got := delays(all.Scopes[i].Scope, Ingress); got != want {
+			t.Errorf("%s by delay: %t", all.Scopes[i].Name, got)
+		}
+	}
+	for i, s := range []policy.Scope{all.Scopes[0].Scope, all.Scopes[1].Scope} {
+		if refuses(s) != (i == 0) {
+			t.Errorf("%s refuses: %t", s.Name, refuses(s))
+		}
+	}
+}
+
+func TestHorizonOfADelay(t *testing.T) {
+	if got := (Limit{Rate: 50_000_000, By: ByDelay}).WithDefaults().Drop; got != 200*time.Millisecond {
+		t.Errorf("horizon %v", got)
+	}
+	if got := (Limit{Rate: 50_000_000}).WithDefaults().Drop; got != 10*time.Millisecond {
+		t.Errorf("drop threshold %v", got)
+	}
+}

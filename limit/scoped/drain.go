@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoped
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sockdiag"
+	"weir/internal/wait"
+)
+
+const (
+	// processLook and socketLook are the times between two looks at what is left, of which nobody
+	// tells; a look at sockets enters every network namespace.
+	processLook = 20 * time.Millisecond
+	socketLook  = 100 * time.Millisecond
+	// graceTime is for processes that were asked to end.
+	graceTime = 3 * time.Second
+)
+
+// drain waits until the cgroup has no process, and no connection that has something to send: one
+// that has been closed sends what was written to it long after its process has ended. Once ctx has
+// ended it waits for processes alone, and kills those that stay.
+func (c Command) drain(ctx context.Context, group cgroup.Cgroup) error {
+	groups, err := c.drainProcesses(ctx, group)
+	if err != nil {
+		return err
+	}
+	for told := false; ctx.Err() == nil; told = true {
+		n, err := unsent(groups)
+		if errors.Is(err, sockdiag.ErrNoCgroups) || err == nil && n == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !told {
+			c.say("%s has ended; %d connections still send what it has written, and stay limited", c.name(), n)
+		}
+		_ = wait.For(ctx, socketLook)
+	}
+	return nil
+}
+
+// drainProcesses waits for the end of all processes, and returns the ids of the cgroups that they
+// were seen in.
+func (c Command) drainProcesses(ctx context.Context, group cgroup.Cgroup) (groups map[uint64]bool, err error) {
+	ticker := time.NewTicker(processLook)
+	defer ticker.Stop()
+	groups = map[uint64]bool{}
+	var ended time.Time
+	for told := false; ; told = true {
+		tree, err := group.Tree()
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range tree {
+			if id, err := one.ID(); err == nil {
+				groups[id] = true
+			}
+		}
+		pids, err := group.AllProcesses()
+		if err != nil || len(pids) == 0 {
+			return groups, err
+		}
+		if !told {
+			c.say("%s has ended; %d processes that it started have not, and stay limited", c.name(), len(pids))
+		}
+		if ctx.Err() != nil {
+			if ended.IsZero() {
+				ended = time.Now()
+				signalAll(group, syscall.SIGTERM)
+			} else if time.Since(ended) > graceTime {
+				signalAll(group, syscall.SIGKILL)
+			}
+		}
+		<-ticker.C
+	}
+}
+
+// unsent counts the connections of some cgroups that have something to send, in all network
+// namespaces.
+func unsent(groups map[uint64]bool) (all int, err error) {
+	err = netns.Each(func(ns *netns.Namespace) error {
+		n, err := sockdiag.Unsent(ns, groups)
+		all += n
+		return err
+	})
+	return all, err
+}
+
+// signalAll signals every process below the cgroup, which holds only the command and what it
+// started.
+func signalAll(group cgroup.Cgroup, signal syscall.Signal) {
+	pids, err := group.AllProcesses()
+	if err != nil {
+		return
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, signal)
+	}
+}

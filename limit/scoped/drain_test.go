@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoped
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"weir/internal/testutil"
+)
+
+// What a command has written before it ended is limited until it is sent.
+func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Command(t, "bash")
+	here, there := link(t)
+	var listener net.Listener
+	err := there.Do(func() (err error) {
+		narrow := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+			_ = c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
+			return err
+		}}
+		listener, err = narrow.Listen(t.Context(), "tcp", "10.9.0.2:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	const octets = 12000 // more than the window, and less than a socket keeps
+	begin, got := make(chan struct{}), make(chan int64)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			got <- 0
+			return
+		}
+		<-begin
+		n, _ := io.Copy(io.Discard, conn)
+		_ = conn.Close()
+		got <- n
+	}()
+	var once sync.Once
+	said := ""
+	script := fmt.Sprintf("exec 3>/dev/tcp/%s/%d; head -c %d /dev/zero >&3", "10.9.0.2", listener.Addr().(*net.TCPAddr).Port, octets)
+	err = here.Do(func() error {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: func(what string) {
+			said = what
+			once.Do(func() { close(begin) })
+		}})
+		return err
+	})
+	once.Do(func() { close(begin) })
+	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connections still send") {
+		t.Errorf("%d of %d octets came; said %q, %v", n, octets, said, err)
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flower
+
+import (
+	"net/netip"
+
+	"weir/internal/kernel/flower"
+	"weir/offload/plan"
+)
+
+// exceptions writes what goes to the stack whatever the routes say.
+func (t *table) exceptions() error {
+	handle := uint32(0)
+	for family := range 2 {
+		ipv6 := family == 1
+		for _, tagged := range []bool{false, true} {
+			put := func(priority int, change func(*flower.Rule)) error {
+				handle++
+				r := flower.Rule{Chain: t.base + uint32(routes4+family), Priority: uint16(2*priority - 1 + index(tagged)), Handle: handle, IPv6: ipv6, Tagged: tagged, Protocol: -1}
+				change(&r)
+				return t.conn.Add(r)
+			}
+			if err := put(priorityTTL, func(r *flower.Rule) { r.Expiring = true }); err != nil {
+				return err
+			}
+			for _, source := range t.sources(ipv6) {
+				if err := put(prioritySource, func(r *flower.Rule) { r.Src = source }); err != nil {
+					return err
+				}
+			}
+			if !ipv6 {
+				continue
+			}
+			// Hop-by-hop, routing, destination options, mobility, HIP, shim6.
+			for _, protocol := range []int{0, 43, 60, 135, 139, 140} {
+				if err := put(priorityHeader, func(r *flower.Rule) { r.Protocol = protocol }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return t.conn.Flush()
+}
+
+// sources are those that the stack is to judge.
+func (t *table) sources(ipv6 bool) (all []netip.Prefix) {
+	list := []string{"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"}
+	if ipv6 {
+		list = []string{"ff00::/8", "fe80::/10", "::/64"}
+	}
+	for _, text := range list {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	for _, a := range t.planner.Own() {
+		if a.Is4() && !ipv6 {
+			all = append(all, netip.PrefixFrom(a, 32))
+		}
+	}
+	return all
+}
+
+// forwarding are the rules of a decision's chains; none if the stack has its packets.
+func (t *table) forwarding(d plan.Decision) (all []flower.Rule) {
+	hops := t.planner.Next(d).Hops
+	if len(hops) != 1 || hops[0].MTU < t.planner.Longest() {
+		return nil // no hash, and no packet's size, in flower
+	}
+	for _, ipv6 := range []bool{false, true} {
+		all = append(all, t.forward(hops[0], t.chainOf(d, ipv6), ipv6)...)
+	}
+	return all
+}
+
+// forward are the rules of a hop's chain.
+func (t *table) forward(h plan.Hop, chain uint32, ipv6 bool) (all []flower.Rule) {
+	rule := flower.Rule{Chain: chain, Handle: 1, IPv6: ipv6, Protocol: -1}
+	out := flower.Forward{Device: h.Port, Src: h.Src, Dst: h.Dst, VLAN: uint16(h.VLAN)}
+	untagged, tagged := rule, rule
+	untagged.Priority, tagged.Priority = 3, 2
+	tagged.Tagged = true
+	same := h.Port == t.port // the stack may tell the sender of a shorter way
+	if !same || h.VLAN != 0 {
+		f := out
+		f.Push = h.VLAN != 0
+		untagged.Forward = &f
+	}
+	if !same || h.VLAN == 0 {
+		f := out
+		f.Modify, f.Pop = h.VLAN != 0, h.VLAN == 0
+		tagged.Forward = &f
+	}
+	if same && h.VLAN != 0 {
+		back := tagged
+		back.Priority, back.VLAN = 1, uint16(h.VLAN)
+		all = append(all, back)
+		f := out
+		f.Modify = true
+		tagged.Forward = &f
+	}
+	return append(all, tagged, untagged)
+}

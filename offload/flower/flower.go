@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package flower forwards packets by tc flower filters as a plan says: in the NIC where it can
+// (skip_sw), else in software.
+//
+//	chain 0         frames for the router, by link --> chain of the family; all else to the stack
+//	routes          TTL, sources and headers that are the stack's; then one priority per prefix length,
+//	                the longest first --> chain of the decision, or to the stack
+//	a decision      came by the link that it leaves by: to the stack; else rewrite and redirect
+//
+// What bites, and is no matter of XDP's:
+//   - It sees no options, lengths and checksums of IPv4, and repairs a wrong header checksum.
+//   - It has no hash: routes with several ways are the stack's; and no reverse-path filter: links
+//     with one are.
+//   - It cannot tell a packet's size: decisions whose MTU is less than a port's are the stack's.
+//   - In software the rules are believed for the time of a lease, as those of XDP. What a NIC does
+//     cannot ask for one: there nothing ends it but [Remove], and who follows the kernel's routing
+//     must not die.
+package flower
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"weir/internal/kernel/flower"
+	"weir/internal/kernel/netns"
+	"weir/offload/plan"
+)
+
+// Chains of Weir's rules, by which every process tells them from others', in two generations: a new
+// one is written while the old one is in force. From first on: routes of IPv4 and IPv6, and from
+// decisions on one for each decision and family.
+const (
+	firstChain  = 0x7700000
+	generation  = 0x80000
+	generations = 2
+	routes4     = 1
+	routes6     = 2
+	decisions   = 16
+)
+
+// leadHandle begins the handles of Weir's rules in chain 0, which lead to the others.
+const leadHandle = 0x77e1 << 16
+
+// Priorities of a chain of routes, before those of prefixes.
+const (
+	priorityTTL = iota + 1
+	prioritySource
+	priorityHeader
+	// priorityPrefix is that of the longest ones. Filters of one priority have one protocol, so
+	// that tagged frames have every other one.
+	priorityPrefix = 2*priorityHeader + 1
+)
+
+// table is the filters of one port. Not for concurrent use.
+type table struct {
+	planner   *plan.Planner
+	port      int
+	conn      *flower.Conn
+	base      uint32 // of its generation's chains
+	guard     int
+	installed map[netip.Prefix]plan.Decision
+	handle    map[netip.Prefix]uint32
+	next      uint32
+	rules     map[plan.Decision][]flower.Rule // that forward; none where the stack does
+}
+
+func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int) *table {
+	return &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: map[netip.Prefix]plan.Decision{},
+		handle: map[netip.Prefix]uint32{}, rules: map[plan.Decision][]flower.Rule{}}
+}
+
+// NameOf is the device's name.
+func NameOf(ns *netns.Namespace, port int) (name string, err error) {
+	err = ns.Do(func() error {
+		device, err := net.InterfaceByIndex(port)
+		if err == nil {
+			name = device.Name
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for device %d: %w", port, err)
+	}
+	return name, nil
+}
+
+// wanted is what a plan has of prefixes.
+func wanted(p *plan.Planner) map[netip.Prefix]plan.Decision {
+	want := map[netip.Prefix]plan.Decision{}
+	for _, zero := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+		for _, e := range p.Aggregate(zero, plan.CPU) {
+			want[e.To] = e.Decision
+		}
+	}
+	return want
+}
+
+// fill writes everything but what leads to it: exceptions, decisions, then routes.
+func (t *table) fill(want map[netip.Prefix]plan.Decision) error {
+	if most := (generation - decisions) / 2; t.planner.Decisions() > most {
+		return fmt.Errorf("%d next hops are more than chains for them (%d)", t.planner.Decisions(), most)
+	}
+	if err := t.exceptions(); err != nil {
+		return err
+	}
+	return t.become(want)
+}
+
+// leads are the rules of chain 0: by link and family, with handles that say which.
+func (t *table) leads() (all []flower.Rule) {
+	for _, in := range t.planner.Inputs() {
+		if in.Port != t.port || in.Filter != 0 {
+			continue
+		}
+		for family, on := range []bool{in.IPv4, in.IPv6} {
+			if on {
+				all = append(all, flower.Rule{Priority: uint16(1 + 4*index(in.VLAN != 0) + family), Handle: leadHandle | uint32(in.VLAN<<1|family), IPv6: family == 1,
+					Tagged: in.VLAN != 0, VLAN: uint16(in.VLAN), To: in.MAC, Protocol: -1, Goto: t.base + uint32(routes4+family), Guard: t.guard})
+			}
+		}
+	}
+	return all
+}
+
+// lead has the port's frames decided by this table, each link and family at once.
+func (t *table) lead(before []flower.Filter) error {
+	leads := t.leads()
+	for _, r := range leads {
+		if err := t.conn.Replace(r); err != nil {
+			return err
+		}
+	}
+	for _, f := range before {
+		if f.Chain == 0 && own(f) && !slices.ContainsFunc(leads, func(r flower.Rule) bool { return r.Handle == f.Handle }) {
+			if err := t.conn.Remove(asRule(f)); err != nil {
+				return err
+			}
+		}
+	}
+	return t.conn.Flush()
+}
+
+// unlead gives all frames back to the stack.
+func (t *table) unlead() error {
+	for _, r := range t.leads() {
+		if err := t.conn.Remove(r); err != nil {
+			return err
+		}
+	}
+	return t.conn.Flush()
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// become leads from what is installed to what is wanted, so that at every moment each address is
+// decided as before or as after: decisions first, then the routes that lead to them.
+func (t *table) become(want map[netip.Prefix]plan.Decision) error {
+	for _, d := range want {
+		if _, known := t.rules[d]; known || d == plan.CPU {
+			continue
+		}
+		t.rules[d] = t.forwarding(d)
+		if err := t.add(t.rules[d]); err != nil {
+			return err
+		}
+	}
+	for _, op := range plan.Order(t.installed, want) {
+		if err := t.route(op); err != nil {
+			return err
+		}
+	}
+	t.installed = want
+	return t.conn.Flush()
+}
+
+func (t *table) add(rules []flower.Rule) error {
+	for _, r := range rules {
+		if err := t.conn.Add(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change takes up that a decision's packets fare differently now. Where its rules keep their places
+// they are replaced in one step each; otherwise the stack has its packets meanwhile.
+func (t *table) change(d plan.Decision) error {
+	before, known := t.rules[d]
+	if !known {
+		return nil
+	}
+	after := t.forwarding(d)
+	if len(after) > 0 && slices.EqualFunc(before, after, samePlace) {
+		t.rules[d] = after
+		for _, r := range after {
+			if err := t.conn.Replace(r); err != nil {
+				return err
+			}
+		}
+		return t.conn.Flush()
+	}
+	if err := t.point(d, nil); err != nil {
+		return err
+	}
+	for _, r := range before {
+		if err := t.conn.Remove(r); err != nil {
+			return err
+		}
+	}
+	if err := t.add(after); err != nil {
+		return err
+	}
+	return t.point(d, after)
+}
+
+func samePlace(a, b flower.Rule) bool {
+	return a.Chain == b.Chain && a.Priority == b.Priority && a.Handle == b.Handle && a.IPv6 == b.IPv6 && a.Tagged == b.Tagged
+}
+
+// point has the prefixes of a decision lead to its rules, or to the stack.
+func (t *table) point(d plan.Decision, rules []flower.Rule) error {
+	t.rules[d] = rules
+	for to, have := range t.installed {
+		if have == d {
+			if err := t.route(plan.Op{Entry: plan.Entry{To: to, Decision: d}, Replace: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return t.conn.Flush()
+}
+
+// route writes one prefix.
+func (t *table) route(op plan.Op) error {
+	handle, known := t.handle[op.To]
+	if !known {
+		t.next++
+		handle = t.next
+		t.handle[op.To] = handle
+	}
+	ipv6, length := op.To.Addr().Is6(), op.To.Addr().BitLen()
+	for _, tagged := range []bool{false, true} {
+		r := flower.Rule{Chain: t.base + uint32(routes4+index(ipv6)), Priority: uint16(priorityPrefix + 2*(length-op.To.Bits()) + index(tagged)), Handle: handle, IPv6: ipv6,
+			Tagged: tagged, Dst: op.To, Protocol: -1}
+		if len(t.rules[op.Decision]) > 0 {
+			r.Goto = t.chainOf(op.Decision, ipv6)
+		}
+		var err error
+		switch {
+		case op.Remove:
+			err = t.conn.Remove(r)
+		case op.Replace:
+			err = t.conn.Replace(r)
+		default:
+			err = t.conn.Add(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if op.Remove {
+		delete(t.handle, op.To)
+	}
+	return nil
+}
+
+func (t *table) chainOf(d plan.Decision, ipv6 bool) uint32 {
+	return t.base + uint32(decisions+2*int(d)+index(ipv6))
+}

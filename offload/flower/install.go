@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flower
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/flower"
+	"weir/internal/kernel/netns"
+	"weir/offload/pins"
+	"weir/offload/plan"
+)
+
+// Names in the folder of pins.
+const (
+	rulesPin = "filters-" // a set of rules in force
+	portPin  = "ingress-" // a port that may have rules
+	hookPin  = "clsact-"  // a port whose hook Weir has made
+)
+
+// Installed is a plan in force at all ports. Not for concurrent use.
+type Installed struct {
+	planner *plan.Planner
+	tables  []*table
+	guard   *guard // nil where the NIC does it
+	folder  string
+}
+
+// Ports are the devices that get rules.
+func Ports(p *plan.Planner) (all []int) {
+	for _, port := range p.Ports() {
+		for _, in := range p.Inputs() {
+			if in.Port == port {
+				all = append(all, port)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// Install writes the rules of a plan, of a mode of internal/kernel/flower, and then leads to them,
+// in place of those before. If one is refused, none is left; what was in force before stays unless
+// it was already being replaced, when all packets are the stack's. Rules outlive the process; in
+// software they are believed for as long as the lease.
+func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, lease time.Duration) (in *Installed, err error) {
+	unlock, err := pins.Lock(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	name := rulesPin + strconv.FormatInt(time.Now().UnixNano(), 36)
+	in = &Installed{planner: p, folder: filepath.Join(folder, name)}
+	made := in
+	defer func() {
+		if err != nil {
+			made.Close()
+			err = errors.Join(err, pins.Remove(folder, name))
+		}
+	}()
+	if err := os.Mkdir(in.folder, 0o700); err != nil {
+		return nil, fmt.Errorf("pin the fast path: %w", err)
+	}
+	if mode&flower.SkipHardware != 0 {
+		if in.guard, err = newGuard(in.folder, lease); err != nil {
+			return nil, err
+		}
+	}
+	want, keep := wanted(p), map[string]bool{name: true}
+	var ports []*port
+	for _, at := range Ports(p) {
+		one, err := take(ns, folder, at)
+		if err != nil {
+			return nil, errors.Join(err, abandon(ports))
+		}
+		ports = append(ports, one)
+		t, err := in.write(ns, one, mode, want)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("offload at %s: %w", one.name, err), abandon(ports))
+		}
+		in.tables = append(in.tables, t)
+		keep[portPin+strconv.Itoa(at)] = true
+	}
+	for i, t := range in.tables {
+		if err := t.lead(ports[i].filters); err != nil {
+			return nil, errors.Join(fmt.Errorf("offload at %s: %w", ports[i].name, err), removeAll(ns, folder, nil))
+		}
+	}
+	for _, one := range ports {
+		if err := one.clear(one.before); err != nil {
+			return nil, err
+		}
+	}
+	return in, removeAll(ns, folder, keep)
+}
+
+// write makes a port's table of a new generation.
+func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, want map[netip.Prefix]plan.Decision) (*table, error) {
+	conn, err := flower.Open(ns, at.index, mode)
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor())
+	if err := t.fill(want); err != nil {
+		conn.Close()
+		return nil, refusal(at.name, mode, err)
+	}
+	return t, nil
+}
+
+// refusal says what to do about a rule that the kernel does not take.
+func refusal(name string, mode uint32, err error) error {
+	if mode&flower.SkipSoftware != 0 {
+		return fault.Wrap(fmt.Errorf("a rule is not taken by the NIC, so none is: %w", err), fault.Testbed,
+			"offload fewer prefixes (table, except), or use backend: xdp; tc -s filter show dev "+name+" ingress shows what is there")
+	}
+	return fault.Wrap(err, fault.Testbed, "a kernel with cls_flower, act_pedit, act_csum, act_vlan, act_mirred, act_gact and act_bpf is needed; or use backend: xdp")
+}
+
+// Update takes up that prefixes are decided differently, and that decisions' packets fare
+// differently.
+func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
+	var want map[netip.Prefix]plan.Decision
+	if len(prefixes) > 0 {
+		want = wanted(in.planner)
+	}
+	for _, t := range in.tables {
+		for _, d := range changed {
+			if err := t.change(d); err != nil {
+				return err
+			}
+		}
+		if want == nil {
+			continue
+		}
+		if err := t.become(want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew has the rules believed from now on for a time; 0 gives all packets back to the stack. What
+// a NIC does has no end by itself.
+func (in *Installed) Renew(lease time.Duration) error {
+	if in.guard != nil {
+		return in.guard.renew(lease)
+	}
+	if lease > 0 {
+		return nil
+	}
+	for _, t := range in.tables {
+		if err := t.unlead(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InForce says whether these rules are still those in force.
+func (in *Installed) InForce() bool {
+	_, err := os.Stat(in.folder)
+	return err == nil
+}
+
+// Close lets go of the rules, which stay.
+func (in *Installed) Close() {
+	for _, t := range in.tables {
+		t.conn.Close()
+	}
+	in.guard.close()
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import "net/netip"
+
+// Decision numbers what becomes of a packet. 0 is the CPU.
+type Decision int32
+
+// CPU leaves a packet to the kernel.
+const CPU Decision = 0
+
+// none is no decision of a node's own.
+const none Decision = -1
+
+// lowest is the layer of addresses that nothing speaks of.
+const lowest = 255
+
+// node is one prefix. Its own decision counts where no layer above has spoken already, that is
+// where layer is not greater than that of the shorter prefix in force.
+type node struct {
+	child [2]uint32 // 0 for none
+	own   Decision
+	layer uint8
+	mark  bool // it and what is below may be offloaded
+	host  bool // a neighbour of its address is known
+}
+
+func (n *node) empty() bool {
+	return n.child == [2]uint32{} && n.own == none && !n.mark && !n.host
+}
+
+// trie holds the prefixes of one family. Node 1 is the root.
+type trie struct {
+	nodes []node
+	free  []uint32
+	sets  []int32 // for aggregation, beside nodes
+	ipv6  bool
+}
+
+func newTrie(ipv6 bool) *trie {
+	return &trie{nodes: []node{{}, {own: none}}, ipv6: ipv6}
+}
+
+// bits is the length of the family's addresses.
+func (t *trie) bits() int {
+	if t.ipv6 {
+		return 128
+	}
+	return 32
+}
+
+// key are an address's octets, the first ones of IPv4.
+type key [16]byte
+
+func keyOf(a netip.Addr) (k key) {
+	if a.Is4() {
+		four := a.As4()
+		copy(k[:], four[:])
+		return k
+	}
+	return a.As16()
+}
+
+func (k key) bit(i int) int { return int(k[i>>3]>>(7-i&7)) & 1 }
+
+func (k *key) set(i, bit int) {
+	mask := byte(1) << (7 - i&7)
+	k[i>>3] &^= mask
+	if bit != 0 {
+		k[i>>3] |= mask
+	}
+}
+
+func (t *trie) prefix(k key, length int) netip.Prefix {
+	if t.ipv6 {
+		return netip.PrefixFrom(netip.AddrFrom16(k), length)
+	}
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte(k[:4])), length)
+}
+
+// at returns the node of a prefix, made if asked; 0 where there is none.
+func (t *trie) at(p netip.Prefix, create bool) uint32 {
+	k, n := keyOf(p.Addr()), uint32(1)
+	for i := range p.Bits() {
+		b := k.bit(i)
+		next := t.nodes[n].child[b]
+		if next == 0 {
+			if !create {
+				return 0
+			}
+			next = t.add()
+			t.nodes[n].child[b] = next
+		}
+		n = next
+	}
+	return n
+}
+
+func (t *trie) add() uint32 {
+	if last := len(t.free) - 1; last >= 0 {
+		n := t.free[last]
+		t.free = t.free[:last]
+		t.nodes[n] = node{own: none}
+		return n
+	}
+	t.nodes = append(t.nodes, node{own: none})
+	return uint32(len(t.nodes) - 1)
+}
+
+// change lets f write a prefix's node, and takes away what is empty afterwards.
+func (t *trie) change(p netip.Prefix, f func(*node)) {
+	at := t.at(p, true) // may grow the nodes
+	f(&t.nodes[at])
+	k := keyOf(p.Addr())
+	path := make([]uint32, 1, 129)
+	path[0] = 1
+	for i := range p.Bits() {
+		path = append(path, t.nodes[path[i]].child[k.bit(i)])
+	}
+	for i := len(path) - 1; i > 0 && t.nodes[path[i]].empty(); i-- {
+		t.nodes[path[i-1]].child[k.bit(i-1)] = 0
+		t.free = append(t.free, path[i])
+	}
+}
+
+// Carry is what the shorter prefixes say of an address.
+type Carry struct {
+	own   Decision
+	layer uint8
+	mark  bool
+}
+
+// start is what holds without any prefix.
+func start() Carry { return Carry{own: CPU, layer: lowest} }
+
+// through is the carry below a node.
+func (c Carry) through(n *node) Carry {
+	if n.own != none && n.layer <= c.layer {
+		c.own, c.layer = n.own, n.layer
+	}
+	c.mark = c.mark || n.mark
+	return c
+}

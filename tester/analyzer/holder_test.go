@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package analyzer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/testutil"
+)
+
+// No ip(8) takes another tester's program off a device: who holds it is named.
+func TestAnotherTesterOnADeviceIsNamed(t *testing.T) {
+	ns := testutil.Namespace(t, "held")
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := errors.Join(conn.AddVeth("tg0", ns, "tg1", 0), conn.SetUp("tg0"), conn.SetUp("tg1")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Attach(ns, "tg1", Options{Streams: []uint16{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	_, err = Attach(ns, "tg1", Options{Streams: []uint16{0}})
+	want := fmt.Sprintf("another tester receives on it, process %d:", os.Getpid())
+	if fault.Of(err) != fault.Failed || !strings.HasPrefix(fault.Advice(err), want) {
+		t.Errorf("%v, try %q, want %q", err, fault.Advice(err), want)
+	}
+}
