@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/testutil"
 )
 
@@ -23,6 +24,7 @@ const processors = 128
 // processors. What IOAM takes is in docs/known-issues.md.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Need(t, "jit", probe.JIT())
 	here := testutil.Namespace(t, "memory")
 	language, err := Language(All())
 	if err != nil {

@@ -4,12 +4,15 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/ethtool"
@@ -182,28 +185,52 @@ func (b *builder) ownSettings(name string) error {
 	return fault.Wrap(err, fault.Usage, "use settings below net. that every network namespace has of its own")
 }
 
-// await waits until the kernel has seen that every device of the namespace has a carrier. It does
-// that in a work queue of its own; until then it throws away what the device is given to send.
+// await waits for what the kernel does in work queues of its own: to see that every device of the
+// namespace has a carrier, until when it throws away what the device is given to send, and to make
+// the local routes of IPv6 addresses.
 func (b *builder) await(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		devices, err := b.conns[name].Devices()
-		if err != nil {
+		missing, err := b.missing(name)
+		if err != nil || missing == "" {
 			return err
-		}
-		waiting := slices.IndexFunc(devices, func(d rtnl.Device) bool { return d.Up && !d.Running })
-		if waiting < 0 {
-			return nil
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the carrier of device %s: %w", devices[waiting].Name, ctx.Err())
+			return fmt.Errorf("wait for %s: %w", missing, ctx.Err())
 		}
 	}
+}
+
+// missing names what the kernel has yet to do in a namespace, and is empty once all is done.
+func (b *builder) missing(name string) (string, error) {
+	devices, err := b.conns[name].Devices()
+	if err != nil {
+		return "", err
+	}
+	for _, d := range devices {
+		if d.Up && !d.Running {
+			return "the carrier of device " + d.Name, nil
+		}
+	}
+	for i, end := range b.plan.ends {
+		address := b.addresses(i)[1]
+		if end.Node != name || !address.IsValid() {
+			continue
+		}
+		over, err := b.conns[name].DeviceTo(address.Addr())
+		if err != nil && !errors.Is(err, unix.ENETUNREACH) {
+			return "", err
+		}
+		if over != "lo" {
+			return "the local route of " + address.Addr().String(), nil
+		}
+	}
+	return "", nil
 }
 
 // connect adds neighbours and routes; all devices exist and are up.
