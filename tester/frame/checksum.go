@@ -90,3 +90,13 @@ func (t *Template) finish(octets []byte, fields []Field, stamp []byte) {
 }
 
 func words(value uint32) uint16 { return fold(value>>16 + value&0xffff) }
+
+// Checksum is the Internet checksum (RFC 1071) of the parts in a row, each of an even number of
+// octets but the last.
+func Checksum(parts ...[]byte) uint16 {
+	total := uint32(0)
+	for _, part := range parts {
+		total += uint32(sum(part))
+	}
+	return ^fold(total)
+}

@@ -7,6 +7,7 @@ import (
 
 	"weir/record/hist"
 	"weir/tester"
+	"weir/tester/neighbour"
 )
 
 // FormatAccount is the value of Account.Format.
@@ -33,6 +34,8 @@ type Account struct {
 	Lateness   *hist.Histogram   `json:"lateness_ns"` // between due and sent, of all paced frames
 	Ended      string            `json:"ended"`       // why the generators stopped
 	Stopped    bool              `json:"stopped,omitempty"`
+	// Neighbours is what devices asked for addresses of the streams; nil where none did.
+	Neighbours *neighbour.Counts `json:"neighbours,omitempty"`
 	// Notes are what a reader must know to judge the figures.
 	Notes  []string  `json:"notes,omitempty"`
 	Series []Reading `json:"series,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"weir/internal/fault"
+	"weir/tester/neighbour"
 )
 
 // Join makes one account of a sender's and a receiver's. With clock empty or Relative the delays
@@ -35,6 +36,7 @@ func Join(sender, receiver Account, clock Clock) (Account, error) {
 	}
 	maps.Copy(joined.Mechanisms, sender.Mechanisms)
 	maps.Copy(joined.Mechanisms, receiver.Mechanisms)
+	joined.Neighbours = neighbour.Sum(sender.Neighbours, receiver.Neighbours)
 	joined.match(sender, receiver)
 	joined.reclock()
 	joined.Notes = joined.remarks(Config{Clock: clock})

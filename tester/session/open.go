@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/rtnl"
+	"weir/tester/neighbour"
 )
 
 // Session holds checked ports and attached analyzers. It makes one run; then Close it.
@@ -18,6 +19,8 @@ type Session struct {
 	order     []string            // receiving ports in the order of the directions
 	ports     []Port              // every port here, once
 	notes     []string
+
+	responders []*neighbour.Responder
 }
 
 // Open checks the ports, fills in missing addresses and attaches the analyzers. Close it, whatever
@@ -58,6 +61,9 @@ func (s *Session) prepare(ctx context.Context) error {
 	}
 	if _, devices := s.config.Engine.(interface{ real() }); devices {
 		if err := s.checkPorts(ctx); err != nil {
+			return err
+		}
+		if err := s.answer(); err != nil {
 			return err
 		}
 	}
@@ -137,9 +143,13 @@ func (s *Session) attach() error {
 	return nil
 }
 
-// Close detaches every analyzer. It is safe to call twice.
+// Close detaches every analyzer and ends the answers to neighbours. It is safe to call twice.
 func (s *Session) Close() error {
 	var all []error
+	for _, r := range s.responders {
+		all = append(all, r.Close())
+	}
+	s.responders = nil
 	for name, receiver := range s.receivers {
 		if err := receiver.Close(); err != nil {
 			all = append(all, fmt.Errorf("detach analyzer of %s: %w", name, err))

@@ -50,6 +50,7 @@ func (a Account) remarks(config Config) []string {
 		note("the receiving devices dropped %d frames before the analyzer saw them: this loss is the tester's, not the path's", a.Dropped)
 	}
 	notes = append(notes, a.oddities()...)
+	notes = append(notes, a.neighbourRemarks()...)
 	notes = append(notes, a.clockRemarks(config.Clock)...)
 	if unstamped(config) {
 		note("streams without a stamp are sent and counted at the sender alone; at the receiver they are foreign frames")

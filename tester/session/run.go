@@ -66,6 +66,7 @@ func (s *Session) Run(ctx context.Context) (Account, error) {
 	account.Steal, account.Others = r.load.steal(), r.load.others()
 	account.Dropped = r.drops.since()
 	account.LinkDown = r.links.wentDown()
+	account.Neighbours = s.neighbours()
 	account.Notes = slices.Concat(s.notes, r.links.stop(), account.remarks(s.config))
 	return account, nil
 }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package neighbour answers ARP requests (RFC 826) and IPv6 neighbour solicitations (RFC 4861) for
+// the addresses of the streams at a port, so that a router under test can find hosts that do not
+// exist.
+//
+// It answers for addresses in streams alone, and not for those that the kernel has itself. Answers
+// are bounded by [Rate] and [Burst]: a device that asks more often gets none and is counted. Frames
+// that a device loses while it waits for an answer are lost, as they are with any other host.
+package neighbour
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+)
+
+const (
+	Rate  = 1000 // answers in a second, in the long run
+	Burst = 1024 // answers at once
+)
+
+// Counts is what became of requests for the addresses of streams.
+type Counts struct {
+	ARP    uint64 `json:"arp"`    // answered ARP requests
+	ND     uint64 `json:"nd"`     // answered neighbour solicitations
+	Beyond uint64 `json:"beyond"` // requests beyond the bound: not answered
+	Unsent uint64 `json:"unsent"` // answers that the device did not take
+}
+
+// Sum is what several ports have counted; nil where none was asked.
+func Sum(all ...*Counts) *Counts {
+	var c Counts
+	for _, one := range all {
+		if one != nil {
+			c.ARP += one.ARP
+			c.ND += one.ND
+			c.Beyond += one.Beyond
+			c.Unsent += one.Unsent
+		}
+	}
+	if c == (Counts{}) {
+		return nil
+	}
+	return &c
+}
+
+// Responder answers at one port until it is closed.
+type Responder struct {
+	set  Set
+	own  net.HardwareAddr
+	fd   int
+	wake int // an eventfd that ends the loop
+	done chan struct{}
+	once sync.Once
+
+	mu     sync.Mutex // guards what follows
+	counts Counts
+	failed error
+}
+
+// Open begins to answer for the set at a device; nil is the caller's own namespace. The kernel
+// removes all of it with the process.
+func Open(ns *netns.Namespace, device string, set Set) (*Responder, error) {
+	own, err := addresses(ns)
+	if err != nil {
+		return nil, fmt.Errorf("answer for neighbours on %s: %w", device, err)
+	}
+	set.Leave(own...)
+	r := &Responder{set: set, fd: -1, wake: -1, done: make(chan struct{})}
+	if err := r.open(ns, device); err != nil {
+		r.release()
+		return nil, fmt.Errorf("answer for neighbours on %s: %w", device, err)
+	}
+	go r.serve()
+	return r, nil
+}
+
+// addresses are those that the namespace's kernel answers for.
+func addresses(ns *netns.Namespace) (all []netip.Addr, err error) {
+	err = ns.Do(func() error {
+		list, err := net.InterfaceAddrs()
+		for _, a := range list {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				all = append(all, prefix.Addr().Unmap())
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+func (r *Responder) open(ns *netns.Namespace, dev string) error {
+	conn, err := rtnl.Open(ns)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	device, err := conn.Device(dev)
+	if err != nil {
+		return err
+	}
+	r.own = device.MAC
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	err = ns.Do(func() (err error) {
+		r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// Solicitations go to groups that the device need not listen to; the socket's membership ends
+	// with it.
+	groups := unix.PacketMreq{Ifindex: int32(device.Index), Type: unix.PACKET_MR_ALLMULTI}
+	return errors.Join(
+		unix.SetsockoptSockFprog(r.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, requests()),
+		unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
+		unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.SetsockoptPacketMreq(r.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &groups),
+		unix.Bind(r.fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}), Ifindex: device.Index}),
+	)
+}
+
+// Counts is what has been counted so far.
+func (r *Responder) Counts() Counts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts
+}
+
+// Close ends the answers. The error is that which ended them before, if one did. It is safe to call
+// twice.
+func (r *Responder) Close() error {
+	r.once.Do(func() {
+		_, _ = unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		<-r.done
+		r.release()
+	})
+	return r.failed
+}
+
+func (r *Responder) release() {
+	for _, fd := range []int{r.fd, r.wake} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// bucket bounds answers.
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	b.left = min(Burst, b.left+now.Sub(b.at).Seconds()*Rate)
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
