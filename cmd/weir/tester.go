@@ -26,7 +26,7 @@ how long each frame took.
 Only the devices that you name are used, and a device with a default route only
 with --i-know. Devices in a network namespace are written NAMESPACE:DEVICE.`,
 	}
-	command.AddCommand(newTesterRunCommand(a), newTesterSendCommand(a), newTesterReceiveCommand(a), newTesterJoinCommand(a), newTesterRFC2544Command(a))
+	command.AddCommand(newTesterRunCommand(a), newTesterSendCommand(a), newTesterReceiveCommand(a), newTesterReplayCommand(a), newTesterJoinCommand(a), newTesterRFC2544Command(a))
 	return command
 }
 

@@ -18,6 +18,13 @@ import (
 	"weir/tester/generator"
 )
 
+// CheckPort refuses a port that cannot carry a test, or must not: without iKnow one whose device a
+// default route leaves through.
+func CheckPort(port Port, iKnow bool) error {
+	_, err := checkPort(port, 0, iKnow)
+	return err
+}
+
 // checkPort refuses a port that cannot carry the test, or must not.
 func checkPort(port Port, sizes int, iKnow bool) (rtnl.Device, error) {
 	conn, err := rtnl.Open(port.Namespace)
