@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoreboard
+
+import (
+	"fmt"
+	"strings"
+)
+
+const head = `<!-- Generated from published.yaml by go generate ./internal/scoreboard. -->
+# What others published, and what was measured here
+
+Figures are those of the documents in this folder, by the command beside them; a test finds each in
+its document. Machine, date and conditions are there. Rows without a figure say what a measurement
+needs. Where a reason is only argued, the row says so.
+
+`
+
+// Render is the document.
+func (b Board) Render() string {
+	var out strings.Builder
+	out.WriteString(head)
+	counts := map[string]int{}
+	for _, row := range b.Rows {
+		counts[row.Verdict]++
+	}
+	out.WriteString("| verdict | rows |\n| --- | --- |\n")
+	for _, v := range verdicts {
+		fmt.Fprintf(&out, "| %s | %d |\n", v, counts[v])
+	}
+	fmt.Fprintf(&out, "| all | %d |\n", len(b.Rows))
+	for i, row := range b.Rows {
+		if i == 0 || row.Source != b.Rows[i-1].Source {
+			fmt.Fprintf(&out, "\n## %s\n\n", heading(row.Source))
+			out.WriteString("| # | published | Weir | 95 % interval | command | kernel | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+		}
+		b.row(&out, i+1, row)
+	}
+	return out.String()
+}
+
+func (b Board) row(out *strings.Builder, n int, row Row) {
+	verdict := "**" + row.Verdict + "**"
+	if row.Why != "" {
+		verdict += ": " + row.Why
+	}
+	weir, interval, command, kernel := "–", "–", "–", "–"
+	if run, measured := b.Runs[row.Run]; measured {
+		weir, interval = fmt.Sprintf("%s ([%s](%s))", row.Weir, run.Document, run.Document), row.Interval
+		command, kernel = "`"+strings.ReplaceAll(flat(run.Command), "|", `\|`)+"`", run.Kernel
+	}
+	fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s |\n", n, row.Published, weir, interval, command, kernel, verdict)
+}
+
+// heading begins with a capital.
+func heading(source string) string { return strings.ToUpper(source[:1]) + source[1:] }

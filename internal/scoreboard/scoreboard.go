@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scoreboard makes docs/results/published.md, what others have published beside what was
+// measured here, from docs/results/published.yaml and the documents that it quotes.
+//
+// A figure is taken only from a document of docs/results: [Board.Check] finds every quote in it,
+// every number of a figure in its quotes, and the command and the kernel in the same document.
+package scoreboard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:generate go run ./generate ../../docs/results
+
+// The two files, in the folder of results.
+const (
+	Data     = "published.yaml"
+	Document = "published.md"
+)
+
+// Board is the content of published.yaml.
+type Board struct {
+	Runs map[string]Run `yaml:"runs"`
+	Rows []Row          `yaml:"rows"`
+}
+
+// Run is how figures were had.
+type Run struct {
+	Document string `yaml:"document"` // in the folder of results
+	Command  string `yaml:"command"`
+	Kernel   string `yaml:"kernel"`
+}
+
+// Row is one published result. Without Weir nothing was measured.
+type Row struct {
+	Source    string   `yaml:"source"` // that of the row before if empty
+	Published string   `yaml:"published"`
+	Weir      string   `yaml:"weir"`
+	Interval  string   `yaml:"interval"`
+	Run       string   `yaml:"run"`
+	Quotes    []string `yaml:"quotes"` // of the run's document
+	Verdict   string   `yaml:"verdict"`
+	Why       string   `yaml:"why"` // of a difference, or what a measurement needs
+}
+
+// Verdicts, the measured ones first.
+const (
+	repeated    = "repeated"
+	inPart      = "in part"
+	differs     = "differs"
+	notMeasured = "not measured"
+	cannot      = "cannot be had here"
+)
+
+var verdicts = []string{repeated, inPart, differs, notMeasured, cannot}
+
+// Read reads the data file in a folder of results.
+func Read(folder string) (Board, error) {
+	text, err := os.ReadFile(filepath.Join(folder, Data))
+	if err != nil {
+		return Board{}, err
+	}
+	var b Board
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&b); err != nil {
+		return b, fmt.Errorf("read %s: %w", Data, err)
+	}
+	for i := 1; i < len(b.Rows); i++ {
+		if b.Rows[i].Source == "" {
+			b.Rows[i].Source = b.Rows[i-1].Source
+		}
+	}
+	return b, nil
+}
+
+// Check says all that is wrong with the board: what its documents do not say, and what is missing.
+func (b Board) Check(folder string) error {
+	var all []error
+	for i, row := range b.Rows {
+		if err := b.check(folder, row); err != nil {
+			all = append(all, fmt.Errorf("row %d: %w", i+1, err))
+		}
+	}
+	for name := range b.Runs {
+		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name }) {
+			all = append(all, fmt.Errorf("run %s has no row", name))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (b Board) check(folder string, row Row) error {
+	measured := slices.Index(verdicts, row.Verdict) < slices.Index(verdicts, notMeasured)
+	run, known := b.Runs[row.Run]
+	switch {
+	case row.Published == "" || row.Source == "":
+		return errors.New("nothing published")
+	case !slices.Contains(verdicts, row.Verdict):
+		return fmt.Errorf("verdict %q", row.Verdict)
+	case row.Why == "" && row.Verdict != repeated:
+		return fmt.Errorf("%s, and no reason", row.Verdict)
+	case measured != (row.Weir != "") || measured != known || measured != (row.Interval != "") || measured != (len(row.Quotes) > 0):
+		return fmt.Errorf("%s, with the figure %q, interval %q, run %q and %d quotes", row.Verdict, row.Weir, row.Interval, row.Run, len(row.Quotes))
+	case !measured:
+		return nil
+	}
+	content, err := os.ReadFile(filepath.Join(folder, run.Document))
+	if err != nil {
+		return err
+	}
+	said := flat(string(content))
+	for _, text := range append([]string{run.Command, run.Kernel}, row.Quotes...) {
+		if text == "" || !strings.Contains(said, flat(text)) {
+			return fmt.Errorf("%s does not say %q", run.Document, text)
+		}
+	}
+	for _, n := range number.FindAllString(row.Weir+" "+row.Interval, -1) {
+		if !slices.Contains(number.FindAllString(strings.Join(row.Quotes, " "), -1), n) {
+			return fmt.Errorf("%s is in none of the quotes", n)
+		}
+	}
+	return nil
+}
+
+var number = regexp.MustCompile(`[−+]?\b\d+(\.\d+)?`)
+
+// flat is text without line breaks.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
