@@ -16,10 +16,11 @@ const (
 	CoDel    Discipline = "codel"    // RFC 8289
 	FQCoDel  Discipline = "fq_codel" // RFC 8290
 	PIE      Discipline = "pie"      // RFC 8033
+	CAKE     Discipline = "cake"     // tc-cake(8), the kernel's own: fair queues, three tins by DSCP, COBALT
 )
 
 // Disciplines are those that manage a queue.
-func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE} }
+func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE, CAKE} }
 
 // Target is the delay that a discipline aims at where nothing else is asked, and Interval the time
 // over which it judges: CoDel's interval, PIE's time between updates.
@@ -38,10 +39,14 @@ func (d Discipline) Interval() time.Duration {
 	return 100 * time.Millisecond
 }
 
-// Packets is the discipline's limit where nothing else is asked.
+// Packets is the discipline's limit where nothing else is asked; 0 for CAKE, which reckons its own
+// in octets.
 func (d Discipline) Packets() int {
-	if d == FQCoDel {
+	switch d {
+	case FQCoDel:
 		return 10240
+	case CAKE:
+		return 0
 	}
 	return 1000
 }
@@ -58,7 +63,7 @@ func checkQueue(d Direction) error {
 	switch q.Discipline {
 	case DropTail:
 		return nil
-	case CoDel, FQCoDel, PIE:
+	case CoDel, FQCoDel, PIE, CAKE:
 	default:
 		return usage("queue discipline %q is not known", q.Discipline)
 	}
@@ -67,6 +72,8 @@ func checkQueue(d Direction) error {
 		return usage("a queue discipline needs a rate")
 	case q.ECN > 0:
 		return usage("%s marks by itself, and not by the octets that wait", q.Discipline)
+	case q.Discipline == CAKE && q.Packets > 0:
+		return usage("cake limits its queue in octets, not in packets")
 	case q.Target < 0 || q.Interval < 0:
 		return usage("a target or interval is negative")
 	}

@@ -112,7 +112,7 @@ type queueFile struct {
 	Packets         *int            `yaml:"packets" doc:"Frames that may wait."`
 	BDP             *float64        `yaml:"bdp" doc:"Length in bandwidth-delay products of the link's rate and rtt."`
 	RTT             *units.Duration `yaml:"rtt" doc:"Round-trip time of the product; if left out, the longest of any flow over the link, by the delays of its path."`
-	Discipline      string          `yaml:"discipline" enum:"codel,fq_codel,pie" doc:"What manages the queue: CoDel (RFC 8289), FQ-CoDel (RFC 8290) or PIE (RFC 8033); nothing but its end if left out."`
+	Discipline      string          `yaml:"discipline" enum:"codel,fq_codel,pie,cake" doc:"What manages the queue: CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033) or, where the kernel has netem and it, CAKE; nothing but its end if left out."`
 	Target          *units.Duration `yaml:"target" doc:"Delay that the discipline aims at: 5ms, of PIE 15ms, if left out."`
 	Interval        *units.Duration `yaml:"interval" doc:"CoDel: time for which the delay may be above its target, 100ms if left out; PIE: time between updates, 15ms if left out."`
 	Mark            bool            `yaml:"mark" doc:"The discipline marks ECN-capable frames in the place of dropping them."`

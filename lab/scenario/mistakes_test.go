@@ -149,7 +149,7 @@ func mistakesOfTraffic() []mistake {
 		{"unused parameter", "  cc: [cubic, bbr]", "  cc: [cubic, bbr]\n  rtt: [1ms]", `f.yaml:6:3: parameter "rtt" is not used`},
 		{"discipline without rate", "rate: 10Mbit\n    delay: 5ms", "delay: 5ms\n    queue: {discipline: codel}", "f.yaml:13:13: links[1].queue: a link without a rate has no queue"},
 		{"target without discipline", "delay: 5ms", "delay: 5ms\n    queue: {packets: 10, target: 5ms}", "f.yaml:14:13: links[1].queue: target, interval and mark have a meaning with a discipline alone"},
-		{"discipline", "delay: 5ms", "delay: 5ms\n    queue: {discipline: codl}", `f.yaml:14:25: links[1].queue.discipline: "codl" is not one of codel, fq_codel, pie (did you mean "codel"?)`},
+		{"discipline", "delay: 5ms", "delay: 5ms\n    queue: {discipline: codl}", `f.yaml:14:25: links[1].queue.discipline: "codl" is not one of codel, fq_codel, pie, cake (did you mean "codel"?)`},
 		{"discipline with a threshold", "delay: 5ms", "delay: 5ms\n    queue: {discipline: pie, ecn: 5ms}", "f.yaml:14:13: links[1].queue.ecn: pie does not mark by what waits"},
 		{"schedule faster than its link", "delay: 5ms", "delay: 5ms\n    schedule: [{for: 1s, rate: 20Mbit}]", "f.yaml:14:15: links[1].schedule: a step is faster than the link's rate of 10 Mbit/s, with which it is calibrated"},
 		{"schedule of nothing", "delay: 5ms", "delay: 5ms\n    schedule: [{for: 1s, rate: 0bit}]", "f.yaml:14:15: links[1].schedule: nothing ever passes"},

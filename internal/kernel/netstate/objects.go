@@ -181,8 +181,11 @@ func (d decoder) qdisc(message []byte) (object, bool, error) { return d.control(
 
 func (d decoder) class(message []byte) (object, bool, error) {
 	o, counts, err := d.control(message, "class")
-	return o, counts, err
+	return o, counts && !flows[o.fields["kind"]], err
 }
+
+// flows are the kinds whose classes are flows that wait: traffic makes them, nobody's change.
+var flows = map[string]bool{"cake": true, "fq_codel": true, "sfq": true}
 
 func (d decoder) filter(message []byte) (object, bool, error) {
 	o, counts, err := d.control(message, "filter")

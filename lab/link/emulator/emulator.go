@@ -73,6 +73,9 @@ func (*Carrier) Check(cable link.Cable) error {
 		if err := link.CheckDirection(d); err != nil {
 			return fmt.Errorf("cable %s: %w", cable.Name, err)
 		}
+		if d.Queue.Discipline == link.CAKE {
+			return fault.New(fault.Testbed, "use --carrier netem on a kernel that has netem and cake, such as the test kernels", "cable %s: the emulator has no cake: it is the kernel's", cable.Name)
+		}
 	}
 	return nil
 }

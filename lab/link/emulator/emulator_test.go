@@ -20,5 +20,5 @@ func TestMain(m *testing.M) {
 func TestConformance(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	conformance.Run(t, emulator.New(emulator.Options{}))
+	conformance.Run(t, emulator.New(emulator.Options{}), conformance.CAKE)
 }

@@ -86,6 +86,11 @@ func (c *chain) pace() error {
 		}
 	}
 	queue, rate := c.direction.Queue, c.direction.Rate
+	if queue.Discipline == link.CAKE {
+		return c.running.qdiscs.AddCake(c.spare, tc.Place{}, tc.CakeSpec{
+			Rate: rate, Overhead: link.FrameOverhead, Target: queue.Target, Interval: queue.Interval, Limit: queue.Bytes,
+		})
+	}
 	if queue.Bytes == 0 {
 		return c.running.qdiscs.AddNetem(c.spare, tc.Place{}, tc.NetemSpec{
 			// One more than may wait: netem counts the frame on the wire.

@@ -9,7 +9,7 @@
 //	end A ingress -> [ spare veth egress: rate and queue ] -> [ its peer's ingress ] -> end B egress: netem
 //
 // The first stage is there only if the direction has a rate: netem's rate where the queue is
-// counted in packets, TBF where it is counted in octets. The second is netem with loss, damage,
+// counted in packets, TBF where it is counted in octets, CAKE where that is asked for. The second is netem with loss, damage,
 // duplication, delay and jitter, so that a lost frame has used the bottleneck. Two stages, because
 // one netem counts the frames on their way into its limit, and because one with a rate and jitter
 // never lets frames overtake each other.
@@ -74,7 +74,7 @@ func beyond(d link.Direction) string {
 		return cannot
 	case len(d.Schedule) > 0:
 		return "follow a schedule"
-	case d.Queue.Managed():
+	case d.Queue.Managed() && d.Queue.Discipline != link.CAKE:
 		return "be told to manage a queue by " + string(d.Queue.Discipline)
 	case d.Queue.ECN > 0:
 		return "mark by the octets that wait"

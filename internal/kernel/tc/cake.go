@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"math"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+)
+
+// CakeSpec describes cake (tc-cake(8)) with its defaults: three tins by DSCP, fairness of hosts and
+// flows, marks where a packet is ECN-capable. Zero fields take the kernel's defaults.
+type CakeSpec struct {
+	Rate             units.BitRate
+	Overhead         uint16 // octets that each packet uses beyond its Ethernet frame
+	Target, Interval time.Duration
+	Limit            units.ByteSize
+}
+
+// AddCake makes a CAKE shaper.
+func (c *Conn) AddCake(dev string, at Place, spec CakeSpec) error {
+	const rate64, overhead, rtt, target, memory, ethernet = 2, 6, 7, 8, 10, 14
+	if spec.Rate < 8 {
+		return fault.New(fault.Usage, "give it a rate", "add cake to %s: no rate", dev)
+	}
+	b := attribute(nil, rate64, long(uint64(spec.Rate)/8))
+	// With an overhead cake counts from the IP header on.
+	b = attribute(b, overhead, words(uint32(spec.Overhead)+ethernet))
+	for _, field := range []struct {
+		kind  uint16
+		value uint64
+	}{{rtt, uint64(spec.Interval.Microseconds())}, {target, uint64(spec.Target.Microseconds())}, {memory, uint64(spec.Limit)}} {
+		if field.value > 0 {
+			b = attribute(b, field.kind, words(uint32(min(field.value, math.MaxUint32))))
+		}
+	}
+	return c.Add("cake", dev, at, b)
+}
