@@ -9,12 +9,13 @@
 //	end A ingress -> [ spare veth egress: rate and queue ] -> [ its peer's ingress ] -> end B egress: netem
 //
 // The first stage is there only if the direction has a rate: netem's rate where the queue is
-// counted in packets, TBF where it is counted in octets, CAKE where that is asked for. The second is netem with loss, damage,
-// duplication, delay and jitter, so that a lost frame has used the bottleneck. Two stages, because
-// one netem counts the frames on their way into its limit, and because one with a rate and jitter
-// never lets frames overtake each other.
+// counted in packets, TBF where it is counted in octets, CAKE where that is asked for. The second
+// is netem with loss, damage, duplication, delay and jitter, so that a lost frame has used the
+// bottleneck. Two stages, because one netem counts the frames on their way into its limit, and
+// because one with a rate and jitter never lets frames overtake each other.
 //
 // What bites:
+//   - Waiting flows are classes of cake, which come and go.
 //   - netem cannot lose every n-th frame, mark by octets that wait, or limit a queue in octets and
 //     packets at once: Check says so.
 //   - netem may damage the Ethernet header too; the emulator never does.
