@@ -42,6 +42,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 		Flow:   func(p room.Path) room.Flow { return proofFlow(p, promise) },
 		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),
 		Charged:  room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
+		Probed:   true,
 		Counters: []string{"marked", "reduced", "refused"}, Queued: d == Egress && delays(s, d),
 		Value: valueOf,
 		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {

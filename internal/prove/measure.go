@@ -114,12 +114,16 @@ func (m *meter) complete(c counters) error {
 // edge is what is read when a measurement begins and when it ends.
 type edge struct {
 	at       time.Time
+	mono     time.Duration // by the clock of probes
 	counters counters
 	cpu      processors
 }
 
 func (r *runner) edge(m *meter) (e edge, err error) {
 	e.at = time.Now()
+	if e.mono, err = station.Monotonic(); err != nil {
+		return e, err
+	}
 	if e.counters, err = r.read(m); err != nil {
 		return e, err
 	}
@@ -128,25 +132,38 @@ func (r *runner) edge(m *meter) (e edge, err error) {
 }
 
 // measure sends one flow on a route and returns what passed, with the counters of a meter, which
-// may be nil.
-func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, warm, duration time.Duration) (s room.Sample, err error) {
-	ctx, cancel := context.WithTimeout(ctx, warm+duration+30*time.Second)
+// may be nil. Probing is the rate of the small packets beside it, in bit/s of wire octets; 0 is
+// none.
+func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, probing units.BitRate, warm, duration time.Duration) (s room.Sample, err error) {
+	ctx, cancel := context.WithTimeout(ctx, quietOf(probing)+warm+duration+30*time.Second)
 	defer cancel()
 	before, err := r.edge(m)
 	if err != nil {
 		return s, err
 	}
+	beside, err := r.probe(ctx, at, probing)
+	if err != nil {
+		return s, err
+	}
+	defer beside.close()
 	pair, err := r.connect(ctx, at, f)
 	if err != nil {
 		return s, err
 	}
 	defer pair.Close()
+	if err := beside.begins(); err != nil {
+		return s, err
+	}
 	var edges []edge
 	measured, err := pair.Measure(ctx, warm, duration, func() error {
 		e, err := r.edge(m)
 		edges = append(edges, e)
 		return err
 	})
+	if err != nil {
+		return s, at.failed(err)
+	}
+	small, err := beside.end(ctx, edges)
 	if err != nil {
 		return s, at.failed(err)
 	}
@@ -158,14 +175,15 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	got, size := measured.Received, station.Datagram(at.peer.Target.Addr())
 	s.Counters = last.counters.since(first.counters)
 	s.Drops = m.unread(got, s.Counters)
-	s.Received = float64(got.Wire+s.Drops*size) * 8 / got.At.Seconds()
+	s.Received = float64(got.Wire+s.Drops*size+small.during) * 8 / got.At.Seconds()
+	s.Left, s.Again, s.Probes = measured.Left, measured.Again, small.Probes
 	s.Busy = last.cpu.busySince(first.cpu)
 	s.Delay = max(0, measured.Delay.Mean-measured.Delay.Idle)
 	s.Congestion, s.DSCPs = measured.Congestion, measured.DSCPs
 	if m != nil && m.charged.Octets != "" {
 		whole := after.counters.since(before.counters)
 		s.Charged = float64(s.Counters[m.charged.Octets]) * 8 / last.at.Sub(first.at).Seconds()
-		s.Quotient = float64(whole[m.charged.Octets]) / float64(max(measured.All.Wire+m.unread(measured.All, whole)*size, 1))
+		s.Quotient = float64(whole[m.charged.Octets]) / float64(max(measured.All.Wire+m.unread(measured.All, whole)*size+small.all, 1))
 	}
 	return s, nil
 }

@@ -74,6 +74,9 @@ func (o Options) Sends(t Test) string {
 	} else if f.Connections == 1 {
 		what = "1 connection"
 	}
+	if t.probing() > 0 {
+		what += fmt.Sprintf(" beside small packets of %s", t.probing())
+	}
 	return what + ", " + (t.Check.Warmup + o.window(t)).Round(100*time.Millisecond).String()
 }
 
@@ -94,7 +97,9 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 }
 
 // took is how long a test's repetition takes.
-func (o Options) took(t Test) time.Duration { return t.Check.Warmup + o.window(t) + overhead }
+func (o Options) took(t Test) time.Duration {
+	return quietOf(t.probing()) + t.Check.Warmup + o.window(t) + overhead
+}
 
 // window is how long a test measures.
 func (o Options) window(t Test) time.Duration {

@@ -145,7 +145,7 @@ func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int
 	if err == nil {
 		f := flowOf(t)
 		f.Congestion = r.congestionOf(t)
-		s, err = r.measure(ctx, at, f, t.meter(), t.Check.Warmup, r.o.window(t))
+		s, err = r.measure(ctx, at, f, t.meter(), t.probing(), t.Check.Warmup, r.o.window(t))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -192,7 +192,8 @@ func (m *measured) row(t Test) Row {
 	}
 	if t.Path.Protocol == room.TCP {
 		delay := stats.Of(delays)
-		out.ExtraDelay = &delay
+		losses := room.LossesOf(m.samples)
+		out.ExtraDelay, out.Losses = &delay, &losses
 	}
 	if out.Verdict == "" {
 		out.Verdict, out.Reason = t.Check.Judge(m.samples, m.c)

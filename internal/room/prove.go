@@ -41,7 +41,10 @@ type Check struct {
 	// Warmup is how long the flow runs before it is measured, Shortest the least time of a
 	// measurement that tells.
 	Warmup, Shortest time.Duration
-	Charged          Charge
+	// Probed says that small packets are sent beside what TCP sends, which are a hundredth of the
+	// promise at most: what is lost of them, and how long they take.
+	Probed  bool
+	Charged Charge
 	// Counters name the columns that are shown beside what was measured, which must be counters.
 	Counters []string
 	// Value is what counts of a repetition, in bit/s; nil is what was received.
@@ -121,12 +124,18 @@ type Sample struct {
 	Busy  float64          `json:"busy"`     // share of this host's processor time that was used
 	Delay time.Duration    `json:"delay_ns"` // beyond the idle round trip, of TCP alone
 	Drops uint64           `json:"drops"`    // datagrams that arrived and found the receiver's buffer full
+	// Left is the payload that the sender's kernel has sent while it was measured, in octets, and
+	// Again what of it was sent again; of TCP alone.
+	Left   uint64 `json:"sent,omitempty"`
+	Again  uint64 `json:"sent_again,omitempty"`
+	Probes Probes `json:"small_packets,omitzero"`
 }
 
 // Circumstances are what may explain a rate that is too low.
 type Circumstances struct {
 	Capacity units.BitRate  // of the path outside of all scopes; 0 is unknown
 	Unknown  string         // why it is unknown; "" if it is not
+	Losses   Losses         // of the path outside of all scopes, where Unknown is ""
 	Around   []policy.Scope // other scopes that the room treats and that the flow belongs to as well, in the policy's order
 }
 
@@ -137,6 +146,7 @@ const (
 	Holds     Verdict = "holds"
 	Under     Verdict = "under" // the scope gets less than it may have
 	Leaks     Verdict = "leaks" // it gets more, or traffic of it was not charged
+	Loses     Verdict = "loses" // it is held by dropping more than users bear
 	Fails     Verdict = "fails" // what was promised is not done
 	CannotSay Verdict = "cannot say"
 )

@@ -14,6 +14,8 @@ type Protocol string
 const (
 	TCP Protocol = "tcp"
 	UDP Protocol = "udp"
+	// Probe is small datagrams at the flow's rate, which the far station sends back.
+	Probe Protocol = "probe"
 )
 
 // Flow is what two stations do together.
@@ -31,8 +33,11 @@ type Flow struct {
 
 // possible says whether a server takes part in the flow.
 func (f Flow) possible() bool {
-	return f.Connections >= 1 && f.Connections <= maxConnections && (f.Protocol == TCP || f.Protocol == UDP && f.Rate > 0)
+	return f.Connections >= 1 && f.Connections <= maxConnections && (f.Protocol == TCP || f.datagrams() && f.Rate > 0)
 }
+
+// datagrams says whether the flow goes by UDP.
+func (f Flow) datagrams() bool { return f.Protocol == UDP || f.Protocol == Probe }
 
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
 const Payload = 1200
@@ -51,12 +56,17 @@ type Tally struct {
 	// them. They are in no other figure.
 	Drops uint64 `json:"drops"`
 	Sent  uint64 `json:"sent"` // payload handed to the kernel
+	// Left is the payload that the kernel has sent, what it sent again included, and Again is what
+	// it sent again; of TCP alone, 0 before Linux 4.19.
+	Left  uint64 `json:"left,omitempty"`
+	Again uint64 `json:"again,omitempty"`
 }
 
 // Since is what came after an earlier tally.
 func (t Tally) Since(before Tally) Tally {
 	return Tally{At: t.At - before.At, Octets: t.Octets - before.Octets, Wire: t.Wire - before.Wire,
-		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent}
+		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent,
+		Left: t.Left - before.Left, Again: t.Again - before.Again}
 }
 
 // Delay is the round-trip time that a sender's kernel has seen (TCP_INFO); zero for UDP.
@@ -84,4 +94,6 @@ type Event struct {
 	Congestion string `json:"congestion_control,omitempty"`
 	// DSCPs counts what has come to the station by class, at its end.
 	DSCPs DSCPs `json:"dscps,omitempty"`
+	// Echoes are the probes that the station has sent, at its end.
+	Echoes []Echo `json:"echoes,omitempty"`
 }

@@ -61,7 +61,7 @@ func near(task Task) (carrier, error) {
 		}
 	}
 	open := nearTCP
-	if task.Flow.Protocol == UDP {
+	if task.Flow.datagrams() {
 		open = nearUDP
 	}
 	c, err := open(task)
@@ -197,12 +197,15 @@ func nearUDP(task Task) (carrier, error) {
 	d := &datagrams{flow: task.Flow, header: headersTo(task.Target), shut: func() { _ = c.Close() },
 		drops: func() uint64 { return socketDrops(c) },
 		write: func(b []byte) error { _, err := c.Write(b); return err }}
+	if task.Flow.Protocol == Probe {
+		d.probes = &probes{}
+	}
 	go func() {
 		buffer := make([]byte, 2048)
 		for {
 			n, err := c.Read(buffer)
 			if err == nil {
-				d.arrived(n, nil)
+				d.arrived(buffer[:n], nil)
 			} else if !errors.Is(err, syscall.ECONNREFUSED) {
 				return
 			}

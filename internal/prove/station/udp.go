@@ -18,7 +18,10 @@ const receiveBuffer = 16 << 10
 
 // Datagram is the octets on the wire of one datagram of a flow to an address, as in an interface's
 // counters.
-func Datagram(to netip.Addr) uint64 { return Payload + headersTo(netip.AddrPortFrom(to, 0)) }
+func Datagram(to netip.Addr) uint64 { return Payload + Headers(to) }
+
+// Headers is the octets of IP, UDP and Ethernet around a datagram to an address.
+func Headers(to netip.Addr) uint64 { return headersTo(netip.AddrPortFrom(to, 0)) }
 
 // datagrams is one end of a UDP flow: a socket, what it sends by, and who it sends to.
 type datagrams struct {
@@ -31,6 +34,7 @@ type datagrams struct {
 	octets atomic.Uint64
 	count  atomic.Uint64
 	came   classes
+	probes *probes // of the near station of a flow of them
 }
 
 func headersTo(remote netip.AddrPort) uint64 {
@@ -41,17 +45,33 @@ func headersTo(remote netip.AddrPort) uint64 {
 }
 
 // arrived counts one datagram, with its control messages.
-func (d *datagrams) arrived(n int, control []byte) {
+func (d *datagrams) arrived(b, control []byte) {
 	d.count.Add(1)
-	d.octets.Add(uint64(n))
+	d.octets.Add(uint64(len(b)))
 	if tos, told := classIn(control); told {
 		d.came.came(tos)
+	}
+	switch {
+	case d.probes != nil:
+		d.probes.back(b)
+	case d.flow.Protocol == Probe:
+		_ = d.write(b) // what is lost on its way back is lost
 	}
 }
 
 func (d *datagrams) dscps() DSCPs { return d.came.read() }
 
+func (d *datagrams) echoes() []Echo {
+	if d.probes == nil {
+		return nil
+	}
+	return d.probes.all()
+}
+
 func (d *datagrams) send(stop <-chan struct{}) error {
+	if d.probes != nil {
+		return d.probes.send(float64(d.flow.Rate), d.write, stop)
+	}
 	return pace(float64(d.flow.Rate), Payload, stop, func() error {
 		err := d.write(blank[:Payload])
 		// A limit may refuse datagrams with an error, and queues may be full; both are what is to
