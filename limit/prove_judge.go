@@ -53,7 +53,7 @@ func judge(promise units.BitRate, samples []room.Sample, c room.Circumstances, t
 	case low > most:
 		return room.Leaks, fmt.Sprintf("%.1f %% of the promise passed", share(measured.Mean))
 	}
-	if verdict, why := judgeLosses(room.LossesOf(samples), c, busy); verdict != "" {
+	if verdict, why := judgeLosses(samples, c, busy); verdict != "" {
 		return verdict, why
 	}
 	switch {

@@ -74,7 +74,7 @@ func (r *runner) bound(m *measured, t Test, carried room.Sample, unknown string)
 	m.c.Capacity, m.c.Unknown, m.c.Losses = capacity, unknown, room.LossesOf([]room.Sample{carried})
 	if unknown == "" && capacity < t.Check.Needs {
 		m.skip, m.reason = CannotSay, fmt.Sprintf("the path carries %s outside of all scopes, and the promise is %s", capacity, t.Check.Promised())
-		r.left -= time.Duration(r.o.Repetitions) * r.o.took(t)
+		r.left -= time.Duration(r.o.repetitions(t)) * r.o.took(t)
 	}
 }
 

@@ -73,6 +73,12 @@ func (r Row) samples() (all []record.Sample) {
 			add("scope", name, record.Count, float64(s.Counters[name]))
 		}
 		add("host", "processors_busy", record.Share, s.Busy)
+		for _, one := range s.Transfers {
+			add("sender", "transfer", record.Seconds, one.Seconds())
+		}
+		if r.Path.Protocol == room.QUIC {
+			add("receiver", "lost", record.Share, room.LossesOf([]room.Sample{s}).Again)
+		}
 		if r.ExtraDelay != nil {
 			add("sender", "extra_delay", record.Seconds, s.Delay.Seconds())
 			add("sender", "sent_again", record.Share, room.LossesOf([]room.Sample{s}).Again)

@@ -107,13 +107,21 @@ func lossCells(rows []Row) []cell {
 			return f(r.Losses)
 		}
 	}
-	cells := []cell{{"sent again", of(func(l *room.Losses) string { return percent(l.Again) })}}
+	probed := func(f func(*room.Losses) string) func(Row) string {
+		return of(func(l *room.Losses) string {
+			if l.Sent == 0 {
+				return nothing
+			}
+			return f(l)
+		})
+	}
+	cells := []cell{{"lost or sent again", of(func(l *room.Losses) string { return percent(l.Again) })}}
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Losses != nil && r.Losses.Sent > 0 }) {
 		return cells
 	}
 	return append(cells,
-		cell{"small packets lost", of(func(l *room.Losses) string { return fmt.Sprintf("%d of %d", l.Lost, l.Sent) })},
-		cell{"idle, p50, p99", of(func(l *room.Losses) string {
+		cell{"small packets lost", probed(func(l *room.Losses) string { return fmt.Sprintf("%d of %d", l.Lost, l.Sent) })},
+		cell{"idle, p50, p99", probed(func(l *room.Losses) string {
 			return fmt.Sprintf("%s, %s, %s", coarse(l.Idle), coarse(l.P50), coarse(l.P99))
 		})})
 }

@@ -162,8 +162,10 @@ type Measured struct {
 	// DSCPs counts what has come to the far station by class; nil where the near one receives.
 	DSCPs DSCPs
 	// Left and Again are the payload that the sender's kernel sent while it was measured, and what
-	// of it was sent again; of TCP alone.
+	// of it was sent again, of TCP; of QUIC Left is what was sent in all.
 	Left, Again uint64
+	// Transfers are the short ones.
+	Transfers []Echo
 }
 
 // settle is for what is still under way when the sender has stopped.
@@ -197,6 +199,10 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 	m.Left, m.Again = left.Left, left.Again
 	sent, received, err := p.stop(ctx)
 	m.All, m.Delay, m.Congestion, m.DSCPs = received.Tally, sent.Delay, sent.Congestion, received.DSCPs
+	m.Transfers = sent.Echoes
+	if p.Flow.Protocol == QUIC {
+		m.Left = sent.Tally.Sent
+	}
 	return m, err
 }
 
@@ -248,7 +254,7 @@ func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, err
 }
 
 func (p *Pair) ends() (sender, receiver end) {
-	if p.Flow.Reverse {
+	if p.Flow.Reverse && p.Flow.Protocol != Short {
 		return p.far, p.near
 	}
 	return p.near, p.far

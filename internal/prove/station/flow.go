@@ -16,6 +16,10 @@ const (
 	UDP Protocol = "udp"
 	// Probe is small datagrams at the flow's rate, which the far station sends back.
 	Probe Protocol = "probe"
+	// QUIC is datagrams under a control like QUIC's, each acknowledged.
+	QUIC Protocol = "quic"
+	// Short is TCP transfers of the flow's size, each by a connection of its own.
+	Short Protocol = "short"
 )
 
 // Flow is what two stations do together.
@@ -27,17 +31,30 @@ type Flow struct {
 	Rate units.BitRate `json:"rate,omitempty"`
 	// Reverse makes the far station send to the near one.
 	Reverse bool `json:"reverse,omitempty"`
+	// Size is the octets of a short transfer.
+	Size int `json:"size,omitempty"`
 	// Congestion is the congestion control of both ends of TCP; "" is the host's default.
 	Congestion string `json:"congestion,omitempty"`
 }
 
 // possible says whether a server takes part in the flow.
 func (f Flow) possible() bool {
-	return f.Connections >= 1 && f.Connections <= maxConnections && (f.Protocol == TCP || f.datagrams() && f.Rate > 0)
+	switch {
+	case f.Connections < 1 || f.Connections > maxConnections:
+		return false
+	case f.Protocol == Short:
+		return f.Size > 0 && f.Size <= maxSize
+	}
+	return f.Protocol == TCP || f.Protocol == QUIC || f.datagrams() && f.Rate > 0
 }
 
 // datagrams says whether the flow goes by UDP.
-func (f Flow) datagrams() bool { return f.Protocol == UDP || f.Protocol == Probe }
+func (f Flow) datagrams() bool {
+	return f.Protocol == UDP || f.Protocol == Probe || f.Protocol == QUIC
+}
+
+// maxSize bounds a short transfer.
+const maxSize = 1 << 20
 
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
 const Payload = 1200

@@ -59,3 +59,26 @@ func TestProbesAreMatchedByNumber(t *testing.T) {
 		t.Errorf("%+v, and before %+v", all, first)
 	}
 }
+
+// Both kinds go either way, and over loopback nothing is lost that the receiver does not name.
+func TestUsersFlowsGoEitherWay(t *testing.T) {
+	for _, f := range []Flow{{Protocol: QUIC, Connections: 1}, {Protocol: Short, Connections: 1, Size: 100_000}} {
+		for _, f.Reverse = range []bool{false, true} {
+			server := serve(t, "127.0.0.1:0", "secret")
+			pair, err := Connect(t.Context(), Peer{Control: server.Addr(), Target: server.Addr(), Token: "secret"}, Place{}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := pair.Measure(t.Context(), 10*time.Millisecond, 100*time.Millisecond, func() error { return nil })
+			pair.Close()
+			switch {
+			case err != nil:
+				t.Errorf("%+v: %v", f, err)
+			case f.Protocol == Short && (len(got.Transfers) == 0 || got.Transfers[0].RTT <= 0):
+				t.Errorf("%+v: %d transfers", f, len(got.Transfers))
+			case f.Protocol == QUIC && (got.All.Octets == 0 || got.Left < got.All.Octets || got.Left%Payload != 0):
+				t.Errorf("%+v: %+v", f, got)
+			}
+		}
+	}
+}

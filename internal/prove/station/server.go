@@ -238,6 +238,9 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*connectTime)
 	defer cancel()
 	late := errors.New("the near station did not connect")
+	if one.flow.Protocol == Short {
+		return newShortsFar(context.WithoutCancel(ctx), one.flow, one.conns), nil
+	}
 	if one.flow.datagrams() {
 		select {
 		case <-one.joined:
@@ -308,6 +311,10 @@ func (s *Server) join(announced string, from netip.AddrPort, information []byte)
 		one.data = &datagrams{flow: one.flow, header: headersTo(from), shut: func() {},
 			drops: func() uint64 { return socketDrops(s.udp) - before },
 			write: func(b []byte) error { _, _, err := s.udp.WriteMsgUDPAddrPort(b, information, from); return err }}
+		if one.flow.Protocol == QUIC {
+			one.data.acked = newAcked()
+		}
+		_ = s.udp.SetReadBuffer(bufferOf(one.flow))
 	}
 	s.mu.Unlock()
 	_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(greeting), information, from) // asked again, it answers again
