@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// againMost is the share of octets that TCP may send again. CUBIC and Reno probe for the rate by
-	// losses, which on the paths of a limit are some per mille; a hundredth is ten times that, and
-	// beyond it a flow 10 ms away cannot reach 15 Mbit/s (Mathis et al. 1997).
+	// againMost is the share of octets that TCP may send again. Behind queues, by delay or HTB, it
+	// was 0.25 % at most (docs/results/limit.md), and losses of a hundredth bound a flow 10 ms away
+	// to 15 Mbit/s (Mathis et al. 1997).
 	againMost = 0.01
 	// smallMost is the share of small packets that may be lost: the bound of ITU-T Y.1541 for all
 	// classes that have one.
@@ -57,8 +57,8 @@ func tooMuch(l room.Losses, p room.Path) string {
 	return ""
 }
 
-// dropped says whether a scope's counters, of packets as the stack hands them over, make up for half
-// of what was lost.
+// dropped says whether a scope's counters, of packets as the stack hands them over, make up for
+// half of what was lost.
 func dropped(samples []room.Sample) bool {
 	var counted, lost uint64
 	for _, s := range samples {

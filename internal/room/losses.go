@@ -22,8 +22,8 @@ type Losses struct {
 	Again float64 `json:"sent_again"`
 	Sent  uint64  `json:"small_packets,omitempty"`
 	Lost  uint64  `json:"small_packets_lost,omitempty"`
-	// Idle is the median round trip of small packets before the flow began, P50 and P99 are of those
-	// beside it; all 0 where none came back.
+	// Idle is the median round trip of small packets before the flow began, P50 and P99 are of
+	// those beside it; all 0 where none came back.
 	Idle time.Duration `json:"idle_ns,omitempty"`
 	P50  time.Duration `json:"p50_ns,omitempty"`
 	P99  time.Duration `json:"p99_ns,omitempty"`
