@@ -12,9 +12,11 @@ const (
 	// granularity is the shortest time after which something counts as lost (6.1.2); firstRTT is
 	// what is assumed before the first acknowledgement (6.2.2).
 	granularity = time.Millisecond
+	ackDelay    = 25 * time.Millisecond // that a peer may take (6.2.1)
 	firstRTT    = 333 * time.Millisecond
 	paceGain    = 1.25 // of the window in a round trip (7.7)
 	maxBurst    = 10   // datagrams that may leave at once (7.7)
+	persistent  = 3    // silences in a row that end in the least window (7.6.1)
 )
 
 // control decides when a flow of datagrams may send: QUIC's loss detection and NewReno (RFC 9002),
@@ -27,7 +29,8 @@ type control struct {
 	under              int           // datagrams under way
 	recovery           time.Time     // losses of what left before do not count again
 	due                time.Time     // of the next datagram, by the pace
-	probing            int           // timeouts in a row
+	last               time.Time     // something was sent, or acknowledged
+	probing            int           // silences in a row
 }
 
 // departed is a datagram that was sent.
@@ -45,7 +48,7 @@ func (c *control) flying() int { return c.under }
 func (c *control) send(now time.Time) uint64 {
 	number := c.next
 	c.next, c.under = c.next+1, c.under+1
-	c.flight = append(c.flight, departed{number: number, at: now})
+	c.flight, c.last = append(c.flight, departed{number: number, at: now}), now
 	if c.due.Before(now) {
 		c.due = now
 	}
@@ -59,13 +62,17 @@ func (c *control) gap() time.Duration {
 }
 
 // wait is how long the next datagram has to wait: until there is room in the window, which an
-// acknowledgement may make earlier, or by the pace.
+// acknowledgement may make earlier, or by the pace. After a silence one is sent all the same, as a
+// probe.
 func (c *control) wait(now time.Time) time.Duration {
 	if float64(c.under) >= c.window {
-		if left := c.timeout() - now.Sub(c.oldest(now)); left > 0 {
+		if left := c.timeout() - now.Sub(c.last); left > 0 {
 			return left
 		}
-		c.expire()
+		if c.probing++; c.probing > persistent {
+			c.expire()
+		}
+		return 0
 	}
 	if ahead := c.due.Sub(now); ahead > maxBurst*c.gap() {
 		return ahead
@@ -73,26 +80,17 @@ func (c *control) wait(now time.Time) time.Duration {
 	return 0
 }
 
-// timeout is how long after the oldest datagram under way all of them count as lost: QUIC sends a
-// probe then, and calls them lost when it is answered.
+// timeout is the silence after which a probe is sent (RFC 9002, section 6.2.1).
 func (c *control) timeout() time.Duration {
 	if c.smoothed == 0 {
 		return 2 * firstRTT << c.probing
 	}
-	return (c.smoothed + max(4*c.variance, granularity)) << c.probing
+	return (c.smoothed + max(4*c.variance, granularity) + ackDelay) << c.probing
 }
 
-func (c *control) oldest(now time.Time) time.Time {
-	c.forget()
-	if len(c.flight) == 0 {
-		return now
-	}
-	return c.flight[0].at
-}
-
-// expire gives all that is under way up.
+// expire gives all that is under way up: the congestion persists (7.6).
 func (c *control) expire() {
-	c.flight, c.under, c.probing = nil, 0, min(c.probing+1, 6)
+	c.flight, c.under, c.probing = nil, 0, 0
 	c.threshold, c.window = max(c.window/2, leastWindow), leastWindow
 }
 
@@ -103,7 +101,7 @@ func (c *control) acknowledge(number uint64, now time.Time) {
 		if d.number != number || d.done {
 			continue
 		}
-		d.done, c.under, c.probing = true, c.under-1, 0
+		d.done, c.under, c.probing, c.last = true, c.under-1, 0, now
 		c.largest = max(c.largest, number)
 		c.sample(now.Sub(d.at))
 		if d.at.After(c.recovery) {

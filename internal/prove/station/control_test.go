@@ -49,14 +49,22 @@ func TestLossesHalveTheWindowOnceARoundTrip(t *testing.T) {
 	}
 }
 
-func TestSilenceEndsInAProbe(t *testing.T) {
+// A silence costs a probe each time it is as long as before twice, and then the window.
+func TestSilencesArePersistentCongestion(t *testing.T) {
 	c, now := newControl(), time.Unix(0, 0)
-	sendAll(&c, now)
-	if wait := c.wait(now.Add(time.Hour)); wait != 0 || c.flying() != 0 || c.window != leastWindow {
-		t.Errorf("waits %v, %+v", wait, c)
+	under := len(sendAll(&c, now))
+	for n := range persistent {
+		before := c.timeout()
+		now = now.Add(before)
+		if wait := c.wait(now); wait != 0 || c.flying() != under+n || c.timeout() != 2*before {
+			t.Fatalf("silence %d: waits %v, %+v", n+1, wait, c)
+		}
+		c.send(now)
+		if c.wait(now) == 0 {
+			t.Fatalf("silence %d: a second probe at once", n+1)
+		}
 	}
-	again := c.timeout()
-	if c.probing = 0; again <= c.timeout() {
-		t.Errorf("the next silence is not waited for longer: %v", again)
+	if wait := c.wait(now.Add(c.timeout())); wait != 0 || c.flying() != 0 || c.window != leastWindow {
+		t.Errorf("waits %v, %+v", wait, c)
 	}
 }
