@@ -41,10 +41,14 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 		Needs:  units.BitRate(float64(promise) * (1 + above)),
 		Flow:   func(p room.Path) room.Flow { return proofFlow(p, promise) },
 		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),
-		Charged:  room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
+		Charged: room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
+		Paths:   func(room.Path) bool { return true }, Probed: true,
 		Counters: []string{"marked", "reduced", "refused"}, Queued: d == Egress && delays(s, d),
 		Value: valueOf,
 		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
+			if !c.Path.Lasting() && c.Path.Protocol != "" {
+				return judgeUse(promise, samples, c, tighter(s, d, c.Around))
+			}
 			return judge(promise, samples, c, tighter(s, d, c.Around))
 		},
 	}
@@ -63,12 +67,22 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 
 func proofFlow(p room.Path, promise units.BitRate) room.Flow {
 	switch {
+	case p.Protocol == room.Short:
+		return room.Flow{Size: proofSize(promise)}
 	case p.Protocol == room.UDP:
 		return room.Flow{Rate: units.BitRate(proofExcess(promise) * float64(promise))}
-	case promise >= severalFrom:
+	case p.Protocol == room.TCP && promise >= severalFrom:
 		return room.Flow{Connections: proofFlows}
 	}
 	return room.Flow{Connections: 1}
+}
+
+// A short transfer is of largestShort octets, at low rates of what takes a quarter of a second, and
+// of smallestShort at least.
+const largestShort, smallestShort = 100_000, 10_000
+
+func proofSize(promise units.BitRate) int {
+	return max(smallestShort, min(largestShort, int(promise/8/4)))
 }
 
 // proofExcess is what a UDP flow sends, as a multiple of the promise.

@@ -52,6 +52,11 @@ func judge(promise units.BitRate, samples []room.Sample, c room.Circumstances, t
 		return room.Leaks, fmt.Sprintf("%.0f %% of what arrived was not charged to the scope", 100*(1-quotient))
 	case low > most:
 		return room.Leaks, fmt.Sprintf("%.1f %% of the promise passed", share(measured.Mean))
+	}
+	if verdict, why := judgeLosses(samples, c, busy); verdict != "" {
+		return verdict, why
+	}
+	switch {
 	case low >= least && high <= most:
 		return room.Holds, ""
 	case busy > busyLimit && measured.Mean < least:

@@ -49,7 +49,7 @@ func (r *runner) capacities(ctx context.Context, all []measured) error {
 		}
 		delete(highest, w)
 		r.report(fmt.Sprintf("calibrate %s, %s", t.Path, t.Check.Direction))
-		capacity, unknown, err := r.calibrate(ctx, w, top)
+		carried, unknown, err := r.calibrate(ctx, w, top)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -61,7 +61,7 @@ func (r *runner) capacities(ctx context.Context, all []measured) error {
 		}
 		for j := i; j < len(r.tests); j++ {
 			if other := r.tests[j]; other.Skip == "" && other.Check.Needs > 0 && r.wayOf(other) == w {
-				r.bound(&all[j], other, capacity, unknown)
+				r.bound(&all[j], other, carried, unknown)
 			}
 		}
 	}
@@ -69,17 +69,18 @@ func (r *runner) capacities(ctx context.Context, all []measured) error {
 }
 
 // bound notes what the path of a test carries.
-func (r *runner) bound(m *measured, t Test, capacity units.BitRate, unknown string) {
-	m.c.Capacity, m.c.Unknown = capacity, unknown
+func (r *runner) bound(m *measured, t Test, carried room.Sample, unknown string) {
+	capacity := units.BitRate(carried.Received)
+	m.c.Capacity, m.c.Unknown, m.c.Losses = capacity, unknown, room.LossesOf([]room.Sample{carried})
 	if unknown == "" && capacity < t.Check.Needs {
 		m.skip, m.reason = CannotSay, fmt.Sprintf("the path carries %s outside of all scopes, and the promise is %s", capacity, t.Check.Promised())
-		r.left -= time.Duration(r.o.Repetitions) * r.o.took(t)
+		r.left -= time.Duration(r.o.repetitions(t)) * r.o.took(t)
 	}
 }
 
 // calibrate measures what a way carries from outside of every scope, for the test on it that needs
 // most.
-func (r *runner) calibrate(ctx context.Context, w way, highest Test) (capacity units.BitRate, unknown string, err error) {
+func (r *runner) calibrate(ctx context.Context, w way, highest Test) (carried room.Sample, unknown string, err error) {
 	at, device, namespace := r.outside(w.near, w.path.IPv6), "", ownNamespace
 	switch {
 	case r.o.Peer != nil:
@@ -94,15 +95,15 @@ func (r *runner) calibrate(ctx context.Context, w way, highest Test) (capacity u
 		// The same way through a device that no scope is of.
 		d, err := r.bed.through(r.bed.device)
 		if err != nil {
-			return 0, "", err
+			return carried, "", err
 		}
 		at.peer = r.bed.peerAt(d.link.there[family(w.path.IPv6)].Addr())
 	}
 	if why := r.in.uncovered(w.direction, at.peer.Target.Addr(), device, namespace); why != "" {
-		return 0, why, nil
+		return carried, why, nil
 	}
 	f := flowOf(highest)
 	f.Congestion = r.congestionOf(highest)
-	s, err := r.measure(ctx, at, f, nil, 200*time.Millisecond, min(r.o.Duration, time.Second))
-	return units.BitRate(s.Received), "", err
+	carried, err = r.measure(ctx, at, f, nil, highest.probing(), 200*time.Millisecond, min(r.o.Duration, time.Second))
+	return carried, "", err
 }

@@ -115,8 +115,8 @@ func TestInterfacesAreReachedByADetour(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := proved(t, e, device("uplink"))
-		if want := 8; len(result.Rows) != want && IPv6() == nil {
-			t.Errorf("%d rows, want %d: TCP and UDP of both families and directions", len(result.Rows), want)
+		if want := 12; len(result.Rows) != want && IPv6() == nil {
+			t.Errorf("%d rows, want %d: TCP and UDP of both families and directions, QUIC-like and short flows of one", len(result.Rows), want)
 		}
 		chargedOnce(t, result)
 		after, err := here.Traffic("uplink")
@@ -197,7 +197,7 @@ func TestWhatKeepsFlowsFromAnInterfaceIsSaid(t *testing.T) {
 				o.Peer = &station.Peer{Control: at, Target: at}
 			}
 			tests, err := o.Plan(errors.New("left out"))
-			if err != nil || len(tests) != 4 {
+			if err != nil || len(tests) != 8 {
 				t.Fatalf("%s to %q: %d tests, %v", test.scope, test.peer, len(tests), err)
 			}
 			for _, got := range tests {

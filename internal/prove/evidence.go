@@ -73,8 +73,18 @@ func (r Row) samples() (all []record.Sample) {
 			add("scope", name, record.Count, float64(s.Counters[name]))
 		}
 		add("host", "processors_busy", record.Share, s.Busy)
+		for _, one := range s.Transfers {
+			add("sender", "transfer", record.Seconds, one.Seconds())
+		}
+		if r.Path.Protocol == room.QUIC {
+			add("receiver", "lost", record.Share, room.LossesOf([]room.Sample{s}).Again)
+		}
 		if r.ExtraDelay != nil {
 			add("sender", "extra_delay", record.Seconds, s.Delay.Seconds())
+			add("sender", "sent_again", record.Share, room.LossesOf([]room.Sample{s}).Again)
+			if s.Probes.Sent > 0 {
+				add("sender", "small_packets_lost", record.Share, float64(s.Probes.Lost)/float64(s.Probes.Sent))
+			}
 		} else {
 			add("receiver", "drops", record.Count, float64(s.Drops))
 		}
@@ -84,7 +94,7 @@ func (r Row) samples() (all []record.Sample) {
 
 // outcome is what a row's verdict means; "" for a scope that promises nothing.
 func (r Row) outcome() record.Outcome {
-	return map[room.Verdict]record.Outcome{Holds: record.Holds, Under: record.Fails, Leaks: record.Fails, Fails: record.Fails,
+	return map[room.Verdict]record.Outcome{Holds: record.Holds, Under: record.Fails, Leaks: record.Fails, Loses: record.Fails, Fails: record.Fails,
 		CannotSay: record.NotMeasured}[r.Verdict]
 }
 

@@ -22,7 +22,7 @@ func (r *runner) exempt(ctx context.Context, s charged, at route) (Bypass, error
 	elsewhere.ns, elsewhere.peer = at.ns, at.peer
 	var speed [2]float64
 	for i, one := range []route{at, elsewhere} {
-		measured, err := r.measure(ctx, one, f, nil, exemptWarm, exemptTime)
+		measured, err := r.measure(ctx, one, f, nil, 0, exemptWarm, exemptTime)
 		if err != nil {
 			return Bypass{}, err
 		}

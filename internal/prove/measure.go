@@ -4,6 +4,7 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,9 +33,10 @@ func flowOf(t Test) station.Flow {
 	}
 	f := station.Flow{Protocol: station.Protocol(t.Path.Protocol), Connections: max(flow.Connections, 1), Reverse: t.Check.Direction == direction.Ingress}
 	payload, headers := float64(payloadTCP), float64(headersTCP)
-	if f.Protocol == station.UDP {
+	if t.Path.Protocol == room.UDP || t.Path.Protocol == room.QUIC {
 		f.Connections, payload, headers = 1, station.Payload, headersUDP
 	}
+	f.Size = flow.Size
 	f.Rate = units.BitRate(float64(flow.Rate) * payload / (payload + headers))
 	return f
 }
@@ -114,12 +116,16 @@ func (m *meter) complete(c counters) error {
 // edge is what is read when a measurement begins and when it ends.
 type edge struct {
 	at       time.Time
+	mono     time.Duration // by the clock of probes
 	counters counters
 	cpu      processors
 }
 
 func (r *runner) edge(m *meter) (e edge, err error) {
 	e.at = time.Now()
+	if e.mono, err = station.Monotonic(); err != nil {
+		return e, err
+	}
 	if e.counters, err = r.read(m); err != nil {
 		return e, err
 	}
@@ -128,25 +134,38 @@ func (r *runner) edge(m *meter) (e edge, err error) {
 }
 
 // measure sends one flow on a route and returns what passed, with the counters of a meter, which
-// may be nil.
-func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, warm, duration time.Duration) (s room.Sample, err error) {
-	ctx, cancel := context.WithTimeout(ctx, warm+duration+30*time.Second)
+// may be nil. Probing is the rate of the small packets beside it, in bit/s of wire octets; 0 is
+// none.
+func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter, probing units.BitRate, warm, duration time.Duration) (s room.Sample, err error) {
+	ctx, cancel := context.WithTimeout(ctx, quietOf(probing)+warm+duration+30*time.Second)
 	defer cancel()
 	before, err := r.edge(m)
 	if err != nil {
 		return s, err
 	}
+	beside, err := r.probe(ctx, at, probing)
+	if err != nil {
+		return s, err
+	}
+	defer beside.close()
 	pair, err := r.connect(ctx, at, f)
 	if err != nil {
 		return s, err
 	}
 	defer pair.Close()
+	if err := beside.begins(); err != nil {
+		return s, err
+	}
 	var edges []edge
 	measured, err := pair.Measure(ctx, warm, duration, func() error {
 		e, err := r.edge(m)
 		edges = append(edges, e)
 		return err
 	})
+	if err != nil {
+		return s, at.failed(err)
+	}
+	small, err := beside.end(ctx, edges)
 	if err != nil {
 		return s, at.failed(err)
 	}
@@ -158,14 +177,25 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	got, size := measured.Received, station.Datagram(at.peer.Target.Addr())
 	s.Counters = last.counters.since(first.counters)
 	s.Drops = m.unread(got, s.Counters)
-	s.Received = float64(got.Wire+s.Drops*size) * 8 / got.At.Seconds()
+	s.Received = float64(got.Wire+s.Drops*size+small.during) * 8 / got.At.Seconds()
+	s.Left, s.Again, s.Probes = measured.Left, measured.Again, small.Probes
 	s.Busy = last.cpu.busySince(first.cpu)
 	s.Delay = max(0, measured.Delay.Mean-measured.Delay.Idle)
 	s.Congestion, s.DSCPs = measured.Congestion, measured.DSCPs
+	whole, arrived := after.counters.since(before.counters), measured.All.Wire+small.all
+	arrived += m.unread(measured.All, whole) * size
+	switch f.Protocol {
+	case station.Short:
+		arrived = uint64(len(measured.Transfers) * wireOf(f.Size))
+		if err := short(&s, f.Size, measured.Transfers, edges); err != nil {
+			return s, err
+		}
+	case station.QUIC:
+		s.Again = s.Left - min(s.Left, measured.All.Octets+m.unread(measured.All, whole)*station.Payload)
+	}
 	if m != nil && m.charged.Octets != "" {
-		whole := after.counters.since(before.counters)
 		s.Charged = float64(s.Counters[m.charged.Octets]) * 8 / last.at.Sub(first.at).Seconds()
-		s.Quotient = float64(whole[m.charged.Octets]) / float64(max(measured.All.Wire+m.unread(measured.All, whole)*size, 1))
+		s.Quotient = float64(whole[m.charged.Octets]) / float64(max(arrived, 1))
 	}
 	return s, nil
 }
@@ -179,3 +209,22 @@ func (m *meter) unread(t station.Tally, c counters) uint64 {
 	}
 	return t.Drops - min(t.Drops, c[m.charged.Dropped])
 }
+
+// short takes the transfers that began while it was measured: what they carry in their mean time,
+// one after the other.
+func short(s *room.Sample, size int, transfers []station.Echo, edges []edge) error {
+	var all time.Duration
+	for _, one := range transfers {
+		if one.At >= edges[0].mono && one.At < edges[1].mono {
+			s.Transfers, all = append(s.Transfers, one.RTT), all+one.RTT
+		}
+	}
+	if len(s.Transfers) == 0 {
+		return errors.New("no transfer began while it was measured: give a longer --duration")
+	}
+	s.Received = float64(wireOf(size)*len(s.Transfers)) * 8 / all.Seconds()
+	return nil
+}
+
+// wireOf is the octets on the wire of a TCP transfer, without handshakes.
+func wireOf(size int) int { return size + (size+payloadTCP-1)/payloadTCP*headersTCP }

@@ -15,6 +15,7 @@ import (
 	"weir/internal/prove/station"
 	"weir/internal/room"
 	"weir/internal/selector"
+	"weir/internal/units"
 	"weir/policy"
 )
 
@@ -69,10 +70,20 @@ func (t Test) end(inside direction.Direction) string {
 func (o Options) Sends(t Test) string {
 	f := flowOf(t)
 	what := fmt.Sprintf("%d connections", f.Connections)
-	if f.Protocol == station.UDP {
+	switch f.Protocol {
+	case station.QUIC:
+		what = "datagrams as fast as a control like QUIC's lets them"
+	case station.Short:
+		what = fmt.Sprintf("transfers of %s, a connection each", units.ByteSize(f.Size))
+	case station.UDP:
 		what = fmt.Sprintf("%s of %d octets of payload each", f.Rate, station.Payload)
-	} else if f.Connections == 1 {
-		what = "1 connection"
+	default:
+		if f.Connections == 1 {
+			what = "1 connection"
+		}
+	}
+	if t.probing() > 0 {
+		what += fmt.Sprintf(" beside small packets of %s", t.probing())
 	}
 	return what + ", " + (t.Check.Warmup + o.window(t)).Round(100*time.Millisecond).String()
 }
@@ -84,7 +95,7 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 		if t.Skip != "" {
 			continue
 		}
-		all += time.Duration(o.Repetitions) * o.took(t)
+		all += time.Duration(o.repetitions(t)) * o.took(t)
 		if of := [2]string{t.Room, t.Scope.Name}; t.Check.Charged.Octets != "" && !charged[of] {
 			charged[of] = true
 			all += time.Duration(len(bypasses())) * bypassTook(t.Check)
@@ -93,8 +104,21 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 	return all
 }
 
+// fewRepetitions are those of flows that do not last.
+const fewRepetitions = 2
+
+// repetitions is how often a test is measured.
+func (o Options) repetitions(t Test) int {
+	if t.Path.Lasting() {
+		return o.Repetitions
+	}
+	return min(o.Repetitions, fewRepetitions)
+}
+
 // took is how long a test's repetition takes.
-func (o Options) took(t Test) time.Duration { return t.Check.Warmup + o.window(t) + overhead }
+func (o Options) took(t Test) time.Duration {
+	return quietOf(t.probing()) + t.Check.Warmup + o.window(t) + overhead
+}
 
 // window is how long a test measures.
 func (o Options) window(t Test) time.Duration {
@@ -145,7 +169,7 @@ func (o Options) plan(in *scopes, chosen []daemon.ScopeStatus, ipv6 error) (test
 		for _, r := range in.rooms {
 			for _, check := range r.checksOf(s.Scope) {
 				for _, path := range o.paths(inside) {
-					if check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
+					if check.Paths == nil && !path.Lasting() || check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
 						continue // what this host or device does not have cannot be gone around by
 					}
 					t := Test{Scope: s.Scope, Room: r.name, Check: check, Path: path, inside: inside}
@@ -167,6 +191,10 @@ func (o Options) paths(inside selector.Inside) (all []room.Path) {
 			continue
 		}
 		all = append(all, room.Path{Protocol: room.TCP, IPv6: six}, room.Path{Protocol: room.UDP, IPv6: six})
+	}
+	if len(all) > 0 {
+		first := all[0].IPv6
+		all = append(all, room.Path{Protocol: room.QUIC, IPv6: first}, room.Path{Protocol: room.Short, IPv6: first})
 	}
 	return all
 }

@@ -101,8 +101,8 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 	e := setup(t)
 	testutil.Snapshot(t)
 	result := run(t, e, Options{}, "a: {cgroup: /a, egress: 20Mbit}")
-	if len(result.Rows) != 4 {
-		t.Fatalf("%d rates, want TCP and UDP of both families: %+v", len(result.Rows), result.Rows)
+	if len(result.Rows) != 6 {
+		t.Fatalf("%d rates, want TCP and UDP of both families, QUIC-like and short: %+v", len(result.Rows), result.Rows)
 	}
 	for _, row := range result.Rows {
 		if row.Path.IPv6 && IPv6() != nil {
@@ -115,6 +115,12 @@ func TestEveryPathOfAScopeIsCharged(t *testing.T) {
 		if len(row.Samples) != 1 {
 			t.Errorf("%s: %d samples, %s: %s", row.Path, len(row.Samples), row.Verdict, row.Reason)
 			continue
+		}
+		if n := len(row.Samples[0].Transfers); row.Path.Protocol == room.Short && n == 0 {
+			t.Errorf("%s: no transfers", row.Path)
+		}
+		if row.Path.Protocol == room.TCP && row.Samples[0].Left == 0 {
+			t.Errorf("%s: nothing was sent: %+v", row.Path, row.Samples[0])
 		}
 		if q := row.Samples[0].Quotient; q < 0.9 || q > 1.2 {
 			t.Errorf("%s: charged %.2f times", row.Path, q)
@@ -192,8 +198,8 @@ func TestAHostWithoutIPv6IsProvedByIPv4(t *testing.T) {
 	e := setup(t)
 	apply(t, e, "a: {cgroup: /a, egress: 50Mbit}", "six: {prefix: '2001:db8:1::/48', egress: 50Mbit}")
 	tests, err := Options{Engine: e, Duration: time.Second, Repetitions: 1}.Plan(errors.New("IPv6: switched off"))
-	if err != nil || len(tests) != 4 {
-		t.Fatalf("%d tests, want TCP and UDP of each scope; %v", len(tests), err)
+	if err != nil || len(tests) != 8 {
+		t.Fatalf("%d tests, want TCP, UDP, QUIC-like and short ones of each scope; %v", len(tests), err)
 	}
 	for _, test := range tests {
 		if is := test.Scope.Name == "six"; test.Path.IPv6 != is || (test.Skip == CannotSay) != is {

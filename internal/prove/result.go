@@ -22,6 +22,7 @@ const (
 	Holds     = room.Holds
 	Under     = room.Under
 	Leaks     = room.Leaks
+	Loses     = room.Loses
 	Fails     = room.Fails
 	CannotSay = room.CannotSay
 
@@ -69,6 +70,8 @@ type Row struct {
 	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP
 	// alone.
 	ExtraDelay *stats.Estimate `json:"extra_delay,omitempty"`
+	// Losses is what users lose and wait for, of TCP alone.
+	Losses *room.Losses `json:"losses,omitempty"`
 	// Counters are sums over the repetitions of what the room's counters grew by.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 	Verdict  room.Verdict      `json:"verdict"`

@@ -103,6 +103,7 @@ func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 	all := make([]measured, len(r.tests))
 	for i, t := range r.tests {
 		all[i].skip, all[i].reason, all[i].c.Around = t.Skip, t.Reason, t.around
+		all[i].c.Path = t.Path
 	}
 	r.left = r.o.Takes(r.tests)
 	if err := r.capacities(ctx, all); err != nil {
@@ -111,7 +112,7 @@ func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 	type job struct{ test, repetition int }
 	var jobs []job
 	for i := range r.tests {
-		for n := range r.o.Repetitions {
+		for n := range r.o.repetitions(r.tests[i]) {
 			jobs = append(jobs, job{i, n + 1})
 		}
 	}
@@ -126,7 +127,7 @@ func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		r.report(fmt.Sprintf("%s, repetition %d of %d", named(t.Scope.Name, t.Check.Name, t.Check.Part, t.Path.String()), j.repetition, r.o.Repetitions))
+		r.report(fmt.Sprintf("%s, repetition %d of %d", named(t.Scope.Name, t.Check.Name, t.Check.Part, t.Path.String()), j.repetition, r.o.repetitions(t)))
 		r.repeat(ctx, t, m, j.repetition)
 		r.left -= r.o.took(t)
 	}
@@ -145,7 +146,7 @@ func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int
 	if err == nil {
 		f := flowOf(t)
 		f.Congestion = r.congestionOf(t)
-		s, err = r.measure(ctx, at, f, t.meter(), t.Check.Warmup, r.o.window(t))
+		s, err = r.measure(ctx, at, f, t.meter(), t.probing(), t.Check.Warmup, r.o.window(t))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -193,6 +194,10 @@ func (m *measured) row(t Test) Row {
 	if t.Path.Protocol == room.TCP {
 		delay := stats.Of(delays)
 		out.ExtraDelay = &delay
+	}
+	if t.Path.Protocol == room.TCP || t.Path.Protocol == room.QUIC {
+		losses := room.LossesOf(m.samples)
+		out.Losses = &losses
 	}
 	if out.Verdict == "" {
 		out.Verdict, out.Reason = t.Check.Judge(m.samples, m.c)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
+	"weir/internal/room"
 	"weir/internal/units"
 	"weir/record"
 	"weir/record/summary"
@@ -88,10 +90,47 @@ func cellsOf(rows []Row) []cell {
 		}
 		return units.Duration(math.Round(r.ExtraDelay.Mean*1e6) * 1e3).String()
 	}})
+	cells = append(cells, lossCells(rows)...)
 	for _, name := range rows[0].shown {
 		cells = append(cells, cell{name, where(func(r Row) string { return fmt.Sprint(r.Counters[name]) })})
 	}
 	return append(cells, cell{"verdict", func(r Row) string { return string(r.Verdict) }})
+}
+
+// lossCells are the columns of what users lose; small packets have some where they were sent.
+func lossCells(rows []Row) []cell {
+	of := func(f func(*room.Losses) string) func(Row) string {
+		return func(r Row) string {
+			if r.Losses == nil {
+				return nothing
+			}
+			return f(r.Losses)
+		}
+	}
+	probed := func(f func(*room.Losses) string) func(Row) string {
+		return of(func(l *room.Losses) string {
+			if l.Sent == 0 {
+				return nothing
+			}
+			return f(l)
+		})
+	}
+	cells := []cell{{"lost or sent again", of(func(l *room.Losses) string { return percent(l.Again) })}}
+	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Losses != nil && r.Losses.Sent > 0 }) {
+		return cells
+	}
+	return append(cells,
+		cell{"small packets lost", probed(func(l *room.Losses) string { return fmt.Sprintf("%d of %d", l.Lost, l.Sent) })},
+		cell{"idle, p50, p99", probed(func(l *room.Losses) string {
+			return fmt.Sprintf("%s, %s, %s", coarse(l.Idle), coarse(l.P50), coarse(l.P99))
+		})})
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
+
+// coarse is a time to the microsecond.
+func coarse(d time.Duration) string {
+	return units.Duration(d.Round(time.Microsecond)).String()
 }
 
 // BypassTable shows the bypasses.

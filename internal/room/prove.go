@@ -31,7 +31,7 @@ type Check struct {
 	// Needs is what a path must carry outside of all scopes before anything can be told; 0 does not
 	// ask.
 	Needs units.BitRate
-	// Paths says whether a path is to be tested; nil is all.
+	// Paths says whether a path is to be tested; nil is all of TCP and UDP.
 	Paths func(Path) bool
 	// Queued says that the promise is kept in the queue of the device, which a detour leaves out:
 	// it takes a peer behind the device.
@@ -41,7 +41,10 @@ type Check struct {
 	// Warmup is how long the flow runs before it is measured, Shortest the least time of a
 	// measurement that tells.
 	Warmup, Shortest time.Duration
-	Charged          Charge
+	// Probed says that small packets are sent beside what TCP sends, which are a hundredth of the
+	// promise at most: what is lost of them, and how long they take.
+	Probed  bool
+	Charged Charge
 	// Counters name the columns that are shown beside what was measured, which must be counters.
 	Counters []string
 	// Value is what counts of a repetition, in bit/s; nil is what was received.
@@ -77,17 +80,25 @@ func (c Check) Promised() string {
 
 // Path is how a flow of a check goes.
 type Path struct {
-	Protocol string `json:"protocol"` // tcp or udp
+	Protocol string `json:"protocol"` // tcp, udp, quic or short
 	IPv6     bool   `json:"ipv6"`
 }
 
 const (
 	TCP = "tcp"
 	UDP = "udp"
+	// QUIC is datagrams under a control like QUIC's, which are lost where nobody delays them, Short
+	// TCP transfers with a connection each. Both go by one family and are repeated twice at most:
+	// they are judged by their mean.
+	QUIC  = "quic"
+	Short = "short"
 )
 
+// Lasting says whether a flow of the path is one of TCP or UDP that lasts.
+func (p Path) Lasting() bool { return p.Protocol == TCP || p.Protocol == UDP }
+
 func (p Path) String() string {
-	name := map[string]string{TCP: "TCP", UDP: "UDP"}[p.Protocol]
+	name := map[string]string{TCP: "TCP", UDP: "UDP", QUIC: "QUIC-like", Short: "short TCP"}[p.Protocol]
 	if p.IPv6 {
 		return name + " IPv6"
 	}
@@ -97,7 +108,8 @@ func (p Path) String() string {
 // Flow is what is sent.
 type Flow struct {
 	Connections int           // of TCP; 0 is one
-	Rate        units.BitRate // of wire octets; 0 is as fast as it goes, which only TCP can
+	Rate        units.BitRate // of wire octets; 0 is as fast as it goes, which UDP cannot
+	Size        int           // octets of a short transfer
 	// KeepCongestion leaves the congestion control that the scope gives; otherwise one that fits
 	// the path is chosen.
 	KeepCongestion bool
@@ -121,12 +133,21 @@ type Sample struct {
 	Busy  float64          `json:"busy"`     // share of this host's processor time that was used
 	Delay time.Duration    `json:"delay_ns"` // beyond the idle round trip, of TCP alone
 	Drops uint64           `json:"drops"`    // datagrams that arrived and found the receiver's buffer full
+	// Left is the payload that the sender's kernel has sent while it was measured, in octets, and
+	// Again what of it was sent again; of QUIC-like flows what was sent in all, and did not arrive.
+	Left   uint64 `json:"sent,omitempty"`
+	Again  uint64 `json:"sent_again,omitempty"`
+	Probes Probes `json:"small_packets,omitzero"`
+	// Transfers are the times of short ones, from the handshake to the end.
+	Transfers []time.Duration `json:"transfers_ns,omitempty"`
 }
 
 // Circumstances are what may explain a rate that is too low.
 type Circumstances struct {
+	Path     Path
 	Capacity units.BitRate  // of the path outside of all scopes; 0 is unknown
 	Unknown  string         // why it is unknown; "" if it is not
+	Losses   Losses         // of the path outside of all scopes, where Unknown is ""
 	Around   []policy.Scope // other scopes that the room treats and that the flow belongs to as well, in the policy's order
 }
 
@@ -137,6 +158,7 @@ const (
 	Holds     Verdict = "holds"
 	Under     Verdict = "under" // the scope gets less than it may have
 	Leaks     Verdict = "leaks" // it gets more, or traffic of it was not charged
+	Loses     Verdict = "loses" // it is held by dropping more than users bear
 	Fails     Verdict = "fails" // what was promised is not done
 	CannotSay Verdict = "cannot say"
 )

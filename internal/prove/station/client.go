@@ -161,6 +161,11 @@ type Measured struct {
 	Congestion string
 	// DSCPs counts what has come to the far station by class; nil where the near one receives.
 	DSCPs DSCPs
+	// Left and Again are the payload that the sender's kernel sent while it was measured, and what
+	// of it was sent again, of TCP; of QUIC Left is what was sent in all.
+	Left, Again uint64
+	// Transfers are the short ones.
+	Transfers []Echo
 }
 
 // settle is for what is still under way when the sender has stopped.
@@ -170,11 +175,11 @@ const settle = 50 * time.Millisecond
 // warm-up. Edge is called when that begins and when it ends.
 func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge func() error) (m Measured, err error) {
 	sender, receiver := p.ends()
-	if err := errors.Join(sender.to.Encode(command{Do: "send"}),
-		receiver.to.Encode(command{Do: "measure", Warmup: warmup, Duration: duration})); err != nil {
+	window := command{Do: "measure", Warmup: warmup, Duration: duration}
+	if err := errors.Join(sender.to.Encode(command{Do: "send"}), receiver.to.Encode(window), sender.to.Encode(window)); err != nil {
 		return m, fmt.Errorf("instruct stations: %w", err)
 	}
-	var at [2]Tally
+	var at, from [2]Tally
 	for i, name := range []string{"begin", "end"} {
 		event, err := receiver.next(ctx, name)
 		if err != nil {
@@ -184,10 +189,20 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 			return m, err
 		}
 		at[i] = event.Tally
+		if event, err = sender.next(ctx, name); err != nil {
+			return m, fmt.Errorf("measure: %w", err)
+		}
+		from[i] = event.Tally
 	}
 	m.Received = at[1].Since(at[0])
+	left := from[1].Since(from[0])
+	m.Left, m.Again = left.Left, left.Again
 	sent, received, err := p.stop(ctx)
 	m.All, m.Delay, m.Congestion, m.DSCPs = received.Tally, sent.Delay, sent.Congestion, received.DSCPs
+	m.Transfers = sent.Echoes
+	if p.Flow.Protocol == QUIC {
+		m.Left = sent.Tally.Sent
+	}
 	return m, err
 }
 
@@ -210,6 +225,21 @@ func (p *Pair) stop(ctx context.Context) (sent, received Event, err error) {
 	return last[0], last[1], nil
 }
 
+// Start has the sender send, until Probed.
+func (p *Pair) Start() error {
+	sender, _ := p.ends()
+	if err := sender.to.Encode(command{Do: "send"}); err != nil {
+		return fmt.Errorf("instruct stations: %w", err)
+	}
+	return nil
+}
+
+// Probed ends a flow of probes and returns all of them.
+func (p *Pair) Probed(ctx context.Context) ([]Echo, error) {
+	sent, _, err := p.stop(ctx)
+	return sent.Echoes, err
+}
+
 // Transfer sends for a while and returns all that arrived. It ends the flow.
 func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, error) {
 	sender, _ := p.ends()
@@ -224,7 +254,7 @@ func (p *Pair) Transfer(ctx context.Context, duration time.Duration) (Tally, err
 }
 
 func (p *Pair) ends() (sender, receiver end) {
-	if p.Flow.Reverse {
+	if p.Flow.Reverse && p.Flow.Protocol != Short {
 		return p.far, p.near
 	}
 	return p.near, p.far

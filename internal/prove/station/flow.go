@@ -14,6 +14,12 @@ type Protocol string
 const (
 	TCP Protocol = "tcp"
 	UDP Protocol = "udp"
+	// Probe is small datagrams at the flow's rate, which the far station sends back.
+	Probe Protocol = "probe"
+	// QUIC is datagrams under a control like QUIC's, each acknowledged.
+	QUIC Protocol = "quic"
+	// Short is TCP transfers of the flow's size, each by a connection of its own.
+	Short Protocol = "short"
 )
 
 // Flow is what two stations do together.
@@ -25,14 +31,30 @@ type Flow struct {
 	Rate units.BitRate `json:"rate,omitempty"`
 	// Reverse makes the far station send to the near one.
 	Reverse bool `json:"reverse,omitempty"`
+	// Size is the octets of a short transfer.
+	Size int `json:"size,omitempty"`
 	// Congestion is the congestion control of both ends of TCP; "" is the host's default.
 	Congestion string `json:"congestion,omitempty"`
 }
 
 // possible says whether a server takes part in the flow.
 func (f Flow) possible() bool {
-	return f.Connections >= 1 && f.Connections <= maxConnections && (f.Protocol == TCP || f.Protocol == UDP && f.Rate > 0)
+	switch {
+	case f.Connections < 1 || f.Connections > maxConnections:
+		return false
+	case f.Protocol == Short:
+		return f.Size > 0 && f.Size <= maxSize
+	}
+	return f.Protocol == TCP || f.Protocol == QUIC || f.datagrams() && f.Rate > 0
 }
+
+// datagrams says whether the flow goes by UDP.
+func (f Flow) datagrams() bool {
+	return f.Protocol == UDP || f.Protocol == Probe || f.Protocol == QUIC
+}
+
+// maxSize bounds a short transfer.
+const maxSize = 1 << 20
 
 // Payload is the octets of a UDP datagram: any path carries it, IPv6's least MTU of 1280 included.
 const Payload = 1200
@@ -51,12 +73,17 @@ type Tally struct {
 	// them. They are in no other figure.
 	Drops uint64 `json:"drops"`
 	Sent  uint64 `json:"sent"` // payload handed to the kernel
+	// Left is the payload that the kernel has sent, what it sent again included, and Again is what
+	// it sent again; of TCP alone, 0 before Linux 4.19.
+	Left  uint64 `json:"left,omitempty"`
+	Again uint64 `json:"again,omitempty"`
 }
 
 // Since is what came after an earlier tally.
 func (t Tally) Since(before Tally) Tally {
 	return Tally{At: t.At - before.At, Octets: t.Octets - before.Octets, Wire: t.Wire - before.Wire,
-		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent}
+		Segments: t.Segments - before.Segments, Drops: t.Drops - before.Drops, Sent: t.Sent - before.Sent,
+		Left: t.Left - before.Left, Again: t.Again - before.Again}
 }
 
 // Delay is the round-trip time that a sender's kernel has seen (TCP_INFO); zero for UDP.
@@ -84,4 +111,6 @@ type Event struct {
 	Congestion string `json:"congestion_control,omitempty"`
 	// DSCPs counts what has come to the station by class, at its end.
 	DSCPs DSCPs `json:"dscps,omitempty"`
+	// Echoes are the probes that the station has sent, at its end.
+	Echoes []Echo `json:"echoes,omitempty"`
 }

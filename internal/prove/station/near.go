@@ -61,7 +61,13 @@ func near(task Task) (carrier, error) {
 		}
 	}
 	open := nearTCP
-	if task.Flow.Protocol == UDP {
+	if task.Flow.Protocol == Short {
+		if first || task.User == nil || task.Mark != 0 { // sockets that are marked are given to the user
+			return &shorts{task: task}, nil
+		}
+		return &shorts{task: task}, become(int(*task.User))
+	}
+	if task.Flow.datagrams() {
 		open = nearUDP
 	}
 	c, err := open(task)
@@ -173,7 +179,7 @@ func nearUDP(task Task) (carrier, error) {
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
 	c := opened.(*net.UDPConn)
-	if err := c.SetReadBuffer(receiveBuffer); err != nil {
+	if err := c.SetReadBuffer(bufferOf(task.Flow)); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
@@ -197,12 +203,18 @@ func nearUDP(task Task) (carrier, error) {
 	d := &datagrams{flow: task.Flow, header: headersTo(task.Target), shut: func() { _ = c.Close() },
 		drops: func() uint64 { return socketDrops(c) },
 		write: func(b []byte) error { _, err := c.Write(b); return err }}
+	if task.Flow.Protocol == Probe {
+		d.probes = &probes{}
+	}
+	if task.Flow.Protocol == QUIC {
+		d.acked = newAcked()
+	}
 	go func() {
 		buffer := make([]byte, 2048)
 		for {
 			n, err := c.Read(buffer)
 			if err == nil {
-				d.arrived(n, nil)
+				d.arrived(buffer[:n], nil)
 			} else if !errors.Is(err, syscall.ECONNREFUSED) {
 				return
 			}

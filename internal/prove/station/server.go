@@ -238,7 +238,10 @@ func (s *Server) await(ctx context.Context, one *session) (carrier, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*connectTime)
 	defer cancel()
 	late := errors.New("the near station did not connect")
-	if one.flow.Protocol == UDP {
+	if one.flow.Protocol == Short {
+		return newShortsFar(context.WithoutCancel(ctx), one.flow, one.conns), nil
+	}
+	if one.flow.datagrams() {
 		select {
 		case <-one.joined:
 			return one.data, nil
@@ -280,7 +283,7 @@ func (s *Server) receive() error {
 		if id, is := strings.CutPrefix(string(buffer[:min(n, 128)]), greeting); is {
 			s.join(id, from, without(control[:c]))
 		} else if one != nil {
-			one.data.arrived(n, control[:c])
+			one.data.arrived(buffer[:n], control[:c])
 		}
 	}
 }
@@ -292,7 +295,7 @@ func (s *Server) join(announced string, from netip.AddrPort, information []byte)
 	id, nonce, repeated := strings.Cut(announced, " ")
 	s.mu.Lock()
 	one := s.sessions[id]
-	if one == nil || one.data != nil && one.remote != from || one.flow.Protocol != UDP {
+	if one == nil || one.data != nil && one.remote != from || !one.flow.datagrams() {
 		s.mu.Unlock()
 		return
 	}
@@ -308,6 +311,10 @@ func (s *Server) join(announced string, from netip.AddrPort, information []byte)
 		one.data = &datagrams{flow: one.flow, header: headersTo(from), shut: func() {},
 			drops: func() uint64 { return socketDrops(s.udp) - before },
 			write: func(b []byte) error { _, _, err := s.udp.WriteMsgUDPAddrPort(b, information, from); return err }}
+		if one.flow.Protocol == QUIC {
+			one.data.acked = newAcked()
+		}
+		_ = s.udp.SetReadBuffer(bufferOf(one.flow))
 	}
 	s.mu.Unlock()
 	_, _, _ = s.udp.WriteMsgUDPAddrPort([]byte(greeting), information, from) // asked again, it answers again

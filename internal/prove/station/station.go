@@ -23,6 +23,8 @@ type carrier interface {
 	congestion() string
 	// dscps counts what has come by its class, where that is told.
 	dscps() DSCPs
+	// echoes are the probes that were sent; nil for other flows.
+	echoes() []Echo
 	close()
 }
 
@@ -80,6 +82,7 @@ func (s *station) stopped() error {
 		done.Problem = err.Error()
 	}
 	done.Delay, done.Congestion, done.DSCPs = s.carrier.delay(), s.carrier.congestion(), s.carrier.dscps()
+	done.Echoes = s.carrier.echoes()
 	return s.say(done)
 }
 

@@ -57,6 +57,8 @@ func newStreams(f Flow, conns []*net.TCPConn) *streams {
 
 func (s *streams) dscps() DSCPs { return s.came.read() }
 
+func (s *streams) echoes() []Echo { return nil }
+
 func (s *streams) send(stop <-chan struct{}) error {
 	errs := make([]error, len(s.conns))
 	var all sync.WaitGroup
@@ -167,6 +169,8 @@ func (s *streams) tally() (Tally, error) {
 			headers += timestamps
 		}
 		t.Octets += info.Bytes_received
+		t.Left += info.Bytes_sent
+		t.Again += info.Bytes_retrans
 		t.Segments += uint64(info.Data_segs_in)
 		t.Wire += info.Bytes_received + uint64(info.Data_segs_in)*headers
 	}
