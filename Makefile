@@ -37,7 +37,7 @@ demo: build ## Build, then measure what 1 % packet loss does to TCP on this kern
 .PHONY: test
 test: peers ## Run every test; the privileged ones need root
 	$(GO) build ./...
-	$(SUDO) $(GO) test -count=1 -p 1 -timeout 900s $(PKGS)
+	$(SUDO) $(GO) test -count=1 -p 1 -timeout 1800s $(PKGS)
 
 .PHONY: peers
 peers: # the programs that tests use as independent peers
