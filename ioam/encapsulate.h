@@ -12,7 +12,6 @@
 #ifndef WEIR_IOAM_ENCAPSULATE_H
 #define WEIR_IOAM_ENCAPSULATE_H
 
-#define LONGEST_HEADER 2048
 #define TCP_SIZE 20
 #define UDP_SIZE 8
 
@@ -153,8 +152,7 @@ static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, 
 	__u32 hop = e->hop & OCTET_MASK, total = (hop + e->destination) & OCTET_MASK, more = total - p->cover;
 	__u8 padding[2] = {OPTION_PADN, 0}, next = p->old ? p->behind : p->next;
 
-	asm volatile("" : "+r"(total)); /* its bounds are to be those of this register */
-	if (total < 8 || total > OCTET_MASK)
+	if (total < 8)
 		return 0;
 	if (hop) {
 		put_octet(b, 0, e->destination ? NEXT_DESTINATION : next);
@@ -164,7 +162,7 @@ static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, 
 		put_octet(b, hop, next);
 	if (more && bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, flags))
 		return 0;
-	if (bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE, b->words, total, 0))
+	if (bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE, b->words, upto(IOAM_OCTETS, total), 0))
 		return 0;
 	if (p->old && !p->cover && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, padding, 2, 0))
 		return 0;

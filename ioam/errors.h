@@ -85,9 +85,6 @@ static __always_inline void spare(struct __sk_buff *skb, __u32 icmp, __u32 octet
 	bpf_l4_csum_replace(skb, icmp + ICMP_CHECKSUM, before, after, 4);
 }
 
-/* Keeps the compiler from making one comparison of two, whose bounds older verifiers do not see. */
-#define APART(value) asm volatile("" : "+r"(value))
-
 /*
  * Clears IOAM in a header of options that an ICMPv6 message quotes at an octet, of so many octets
  * as there are; adds to w->total what Packet Too Big is to be corrected by. Returns what was found.
@@ -97,13 +94,7 @@ __attribute__((noinline)) int clear_header(struct __sk_buff *skb, __u32 icmp, __
 	struct ioam_work *w = work();
 	__u32 sum;
 
-	if (!w || length < 4)
-		return 0;
-	APART(length);
-	if (length > LONGEST_HEADER)
-		return 0;
-	APART(length);
-	if (bpf_skb_load_bytes(skb, header, w->in.words, length))
+	if (!w || length < 4 || length > LONGEST_HEADER || bpf_skb_load_bytes(skb, header, w->in.words, upto(LONGEST_HEADER, length)))
 		return 0;
 	w->at = 2;
 	w->end = length;
@@ -117,13 +108,7 @@ __attribute__((noinline)) int clear_header(struct __sk_buff *skb, __u32 icmp, __
 	sum = sum_of(1, sum);
 	w->total += w->kept ? w->ending : w->end;
 	bpf_l4_csum_replace(skb, icmp + ICMP_CHECKSUM, 0, sum, 0);
-	/* The octets of the length are those that were read. */
-	APART(length);
-	if (length >= 4) {
-		APART(length);
-		if (length <= LONGEST_HEADER)
-			bpf_skb_store_bytes(skb, header, w->in.words, length, 0);
-	}
+	bpf_skb_store_bytes(skb, header, w->in.words, upto(LONGEST_HEADER, length), 0);
 	return 1;
 }
 

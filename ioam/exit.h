@@ -133,7 +133,7 @@ static __always_inline int take_out(struct __sk_buff *skb, struct ioam_work *w)
 		return 0;
 	if ((__u32)after < before && bpf_skb_adjust_room(skb, after - (int)before, BPF_ADJ_ROOM_NET, flags))
 		return 0;
-	if (after && bpf_skb_store_bytes(skb, l2 + IP6_SIZE, w->out.words, after, BPF_F_RECOMPUTE_CSUM))
+	if (after && bpf_skb_store_bytes(skb, l2 + IP6_SIZE, w->out.words, upto(IOAM_OCTETS, after), BPF_F_RECOMPUTE_CSUM))
 		return 0;
 	return !set_lengths(skb, l2, w->payload + after - before, first, BPF_F_RECOMPUTE_CSUM);
 }

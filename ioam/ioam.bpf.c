@@ -209,11 +209,7 @@ static __always_inline int pass(struct __sk_buff *skb, const struct ioam_interfa
 	set_path(w, skb->ingress_ifindex, dev);
 	if (!processed(skb, w, next))
 		return TC_ACT_SHOT;
-	__u32 total = w->dirty ? w->total & OCTET_MASK : 0;
-
-	/* Or the compiler asks for the bounds of another register: older verifiers see none here. */
-	asm volatile("" : "+r"(total));
-	if (total && bpf_skb_store_bytes(skb, w->l2 + IP6_SIZE, w->in.words, total, 0))
+	if (w->dirty && bpf_skb_store_bytes(skb, w->l2 + IP6_SIZE, w->in.words, upto(IOAM_OCTETS, w->total), 0))
 		count(IOAM_FAILED);
 	return TC_ACT_UNSPEC;
 }
@@ -230,7 +226,7 @@ static __always_inline int match_destination(struct __sk_buff *skb, const struct
 
 	if (!w || bpf_skb_load_bytes(skb, at, w->address, sizeof(w->address)))
 		return -1;
-	known = &w->known[(w->address[0] >> 56 ^ w->address[1] >> 56 ^ w->address[1]) & (KNOWN - 1)];
+	known = &w->known[below(KNOWN, w->address[0] >> 56 ^ w->address[1] >> 56 ^ w->address[1])];
 	if (known->generation != node->generation || known->address[0] != w->address[0] || known->address[1] != w->address[1]) {
 		__u32 *here;
 

@@ -4,7 +4,8 @@
 #define WEIR_IOAM_MAPS_H
 
 #define WORD_MASK (IOAM_WORDS - 1)
-#define OCTET_MASK (IOAM_WORDS * 4 - 1)
+#define IOAM_OCTETS (IOAM_WORDS * 4)
+#define OCTET_MASK (IOAM_OCTETS - 1)
 #define DONE 255  /* of a round of a loop: it was the last; 0: go on; others are mistakes */
 #define LATER 4   /* options of a packet that are served when all are known to be sound */
 #define HEADERS 8 /* extension headers of a packet that are read */
@@ -179,6 +180,24 @@ static __always_inline struct ioam_settings *settings(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&ioam_node, &zero);
+}
+
+/*
+ * A number below a power of two, and a length from 1 to one, in a register of which the verifier of
+ * Linux 6.1 knows that: it learns nothing of a comparison with 0, of ^, nor of a comparison that
+ * another register with the same number was in.
+ */
+static __always_inline __u32 below(__u32 power, __u32 number)
+{
+	asm volatile("" : "+r"(number));
+	number &= power - 1;
+	asm volatile("" : "+r"(number));
+	return number;
+}
+
+static __always_inline __u32 upto(__u32 power, __u32 length)
+{
+	return below(power, length - 1) + 1;
 }
 
 static __always_inline __u8 octet(const struct ioam_buffer *b, __u32 at)

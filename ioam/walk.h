@@ -16,6 +16,7 @@
 #define OPTION_IMMUTABLE 0x11
 #define OPTION_MUTABLE 0x31
 #define LONGEST_PADDING 7
+#define LONGEST_HEADER 2048
 #define GLANCE 64 /* octets that are read before it is known how long a header is */
 
 /* Adds to the padding in a row; says whether it is too much. */
@@ -98,19 +99,19 @@ static __always_inline int walks(__u32 type, int nth, __u32 border)
 static __always_inline int take(struct __sk_buff *skb, struct ioam_work *w, __u32 type, __u32 at)
 {
 	__u32 length, from = w->l2 + IP6_SIZE + at, there = skb->len - from;
+	__u8 *to = (__u8 *)w->in.words + below(LONGEST_HEADER, at);
 
-	if (at >= IOAM_WORDS * 2) /* or the longest would not fit */
+	if (at >= IOAM_OCTETS - LONGEST_HEADER) /* or the longest would not fit */
 		return -IOAM_MANY;
 	if (from + 8 > skb->len)
 		return -IOAM_HEADER;
 	if (there > GLANCE)
 		there = GLANCE;
-	asm volatile("" : "+r"(there));
-	if (there < 8 || there > GLANCE || bpf_skb_load_bytes(skb, from, (__u8 *)w->in.words + at, there))
+	if (bpf_skb_load_bytes(skb, from, to, upto(GLANCE, there)))
 		return -IOAM_HEADER;
 	w->next = octet(&w->in, at);
 	length = length_of(type, octet(&w->in, at + 1));
-	if (length > there && bpf_skb_load_bytes(skb, from, (__u8 *)w->in.words + at, length))
+	if (length > there && bpf_skb_load_bytes(skb, from, to, upto(LONGEST_HEADER, length)))
 		return -IOAM_HEADER;
 	return at + length;
 }
@@ -143,7 +144,7 @@ __attribute__((noinline)) int process_one(struct __sk_buff *skb, __u32 next)
 	total = (head[1] + 1U) * 8;
 	if ((type != OPTION_MUTABLE && type != OPTION_IMMUTABLE) || at + 2 + length != total)
 		return DONE;
-	if (bpf_skb_load_bytes(skb, from, w->in.words, total))
+	if (bpf_skb_load_bytes(skb, from, w->in.words, upto(LONGEST_HEADER, total)))
 		return DONE;
 	begin(w);
 	w->next = head[0];

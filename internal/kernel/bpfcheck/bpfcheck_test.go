@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/device"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
@@ -100,11 +102,8 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 	if err := probe.ProgramType(kind); kind != ebpf.UnspecifiedProgram && err != nil {
 		testutil.Need(t, feature(kind), err)
 	}
-	switch kind {
-	case ebpf.StructOps:
+	if kind == ebpf.StructOps {
 		testutil.Need(t, "struct_ops-links", probe.CongestionOps()) // links to them, which came later than the type
-	case ebpf.SchedCLS:
-		testutil.Need(t, "tcx", probe.TCX())
 	}
 	spec := object.Copy()
 	for other, program := range spec.Programs {
@@ -151,6 +150,7 @@ func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
 		{"", "scope_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
 		{"", "delay_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
 		{"", "scope_reads", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnProbeReadKernel)},
+		{"", "ioam_reads", features.HaveProgramHelper(ebpf.SchedCLS, asm.FnProbeReadKernel)},
 		{"analyze", "settings", nil},
 	} {
 		variable := spec.Variables[setting.name]
@@ -201,12 +201,12 @@ func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 	case spec.AttachType == ebpf.AttachXDPDevMap || spec.AttachType == ebpf.AttachXDPCPUMap:
 		return nil // goes into a map, not on a device
 	case program.Type() == ebpf.XDP:
-		return onVeth(func(index int) (link.Link, error) {
-			return link.AttachXDP(link.XDPOptions{Program: program, Interface: index, Flags: link.XDPDriverMode})
+		return onVeth(func(dev rtnl.Device) (io.Closer, error) {
+			return link.AttachXDP(link.XDPOptions{Program: program, Interface: dev.Index, Flags: link.XDPDriverMode})
 		})
 	case program.Type() == ebpf.SchedCLS:
-		return onVeth(func(index int) (link.Link, error) {
-			return link.AttachTCX(link.TCXOptions{Program: program, Interface: index, Attach: ebpf.AttachTCXIngress})
+		return onVeth(func(dev rtnl.Device) (io.Closer, error) {
+			return device.Attach(nil, dev.Name, device.Ingress, 1, "check", program, device.Options{})
 		})
 	case slices.Contains([]ebpf.ProgramType{ebpf.CGroupSKB, ebpf.SockOps, ebpf.CGroupSockAddr, ebpf.CGroupSock}, program.Type()):
 		return onCgroup(t, program, spec.AttachType)
@@ -215,7 +215,7 @@ func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 }
 
 // onVeth attaches to a veth device in a namespace of its own, whose other end is there too.
-func onVeth(attach func(index int) (link.Link, error)) error {
+func onVeth(attach func(rtnl.Device) (io.Closer, error)) error {
 	return netns.Fresh(func() error {
 		conn, err := rtnl.Open(nil)
 		if err != nil {
@@ -225,11 +225,11 @@ func onVeth(attach func(index int) (link.Link, error)) error {
 		if err := conn.AddVeth("a", nil, "b", 0); err != nil {
 			return err
 		}
-		device, err := conn.Device("a")
+		dev, err := conn.Device("a")
 		if err != nil {
 			return err
 		}
-		attached, err := attach(device.Index)
+		attached, err := attach(dev)
 		if err != nil {
 			return err
 		}
