@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/muesli/termenv"
 	"github.com/spf13/cobra"
 
 	"weir/internal/child"
@@ -47,7 +45,6 @@ func TestMain(m *testing.M) {
 	all := parts()
 	all["toy-apply"] = toyApplyPart
 	child.Main(all)
-	lipgloss.SetColorProfile(termenv.Ascii) // whatever the tests' standard output is
 	os.Exit(m.Run())
 }
 

@@ -4,12 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -27,7 +28,8 @@ func newTopCommand(a *app) *cobra.Command {
 		Short: "Watch a policy at work",
 		Long: `Watch a policy at work: what each room does to each scope, per second. Of limits
 that is the rate, its share of the limit, the virtual queue, and what was marked,
-reduced and refused. The busiest come first. q quits.
+reduced and refused. The busiest come first; s sorts by another column, / filters,
+arrows scroll, ? explains keys and columns, q quits.
 
 Where standard output is no terminal, or with --format json, it prints what
 happened within one interval and ends.`,
@@ -49,7 +51,7 @@ happened within one interval and ends.`,
 			if a.format == "json" || !isTerminal {
 				return a.topOnce(command.Context(), source, time.After(interval))
 			}
-			return watchTop(command.Context(), screen, source, interval)
+			return watchTop(command.Context(), os.Stdin, screen, source, interval)
 		},
 	}
 	command.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
@@ -108,44 +110,12 @@ const nothingInForce = "No policy is in force."
 
 // watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it
 // was.
-func watchTop(ctx context.Context, screen *os.File, source topSource, interval time.Duration) (err error) {
-	stdin := int(os.Stdin.Fd())
-	before, err := term.MakeRaw(stdin)
-	if err != nil {
-		return fmt.Errorf("prepare terminal: %w", err)
+func watchTop(ctx context.Context, keys, screen *os.File, source topSource, interval time.Duration) error {
+	view := newTopView(source, interval)
+	program := tea.NewProgram(view, tea.WithContext(ctx), tea.WithInput(keys), tea.WithOutput(screen), tea.WithoutSignalHandler())
+	_, err := program.Run()
+	if ctx.Err() != nil {
+		err = nil
 	}
-	const enter, leave = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
-	fmt.Fprint(screen, enter)
-	defer func() {
-		fmt.Fprint(screen, leave)
-		if restored := term.Restore(stdin, before); err == nil {
-			err = restored
-		}
-	}()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	view := &topView{out: screen, source: source, interval: interval, size: func() (int, int) {
-		width, height, err := term.GetSize(int(screen.Fd()))
-		if err != nil {
-			return 80, 24
-		}
-		return width, height
-	}}
-	return view.run(ctx, keys(os.Stdin), tick.C)
-}
-
-// keys passes on what is typed; it ends with the process.
-func keys(in io.Reader) <-chan byte {
-	typed := make(chan byte)
-	go func() {
-		key := make([]byte, 1)
-		for {
-			if _, err := in.Read(key); err != nil {
-				close(typed)
-				return
-			}
-			typed <- key[0]
-		}
-	}()
-	return typed
+	return errors.Join(view.err, err)
 }

@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -107,83 +104,6 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	}
 	if document.Format != "weir-top/2" || document.Interval != 1 || len(document.Rooms[0].Rows) != 3 || document.Rooms[0].Rows[0].Values["bytes"].Number != 1e6 {
 		t.Errorf("document %+v", document)
-	}
-}
-
-// live runs the view over prepared looks and returns what was drawn, screen by screen.
-func live(t *testing.T, width, height int, all ...daemon.Status) []string {
-	t.Helper()
-	var out bytes.Buffer
-	view := &topView{out: &out, source: looks(all...), interval: time.Second, size: func() (int, int) { return width, height }}
-	keys, ticks, ended := make(chan byte), make(chan time.Time), make(chan error)
-	go func() { ended <- view.run(t.Context(), keys, ticks) }()
-	for range all[1:] {
-		ticks <- time.Time{}
-	}
-	keys <- 'x' // means nothing
-	keys <- 'q'
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(out.String(), "\033[H")[1:]
-}
-
-func TestLiveViewDrawsEveryLookAndEndsWithQ(t *testing.T) {
-	away := busy(1e6, 7)
-	away.Controller = &daemon.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
-	away.Enforced, away.Rooms[0].Notes = false, []string{"3 packets had more scopes"}
-	screens := live(t, 400, 40, busy(0, 0), away)
-	if len(screens) != 2 {
-		t.Fatalf("%d screens were drawn, want 2", len(screens))
-	}
-	for _, want := range []string{"q quits", "8.00 Mbit/s", "80.0 % ████████  ", "Controller away since", "line 7 is wrong", "not attached", "3 packets had more scopes"} {
-		if !strings.Contains(screens[1], want) {
-			t.Errorf("the screen lacks %q:\n%s", want, screens[1])
-		}
-	}
-	if first, second := strings.Index(screens[1], "busy"), strings.Index(screens[1], "slow"); first < 0 || first > second {
-		t.Error("the busiest scope is not the first")
-	}
-	if strings.Contains(screens[0], "8.00 Mbit/s") {
-		t.Error("a rate is shown after one look")
-	}
-}
-
-func TestLiveViewFitsTheScreen(t *testing.T) {
-	screen := live(t, 30, 5, busy(0, 0))[0]
-	lines := strings.Split(screen, "\r\n")
-	if len(lines) != 5 || !strings.Contains(lines[4], "… and 2 more") {
-		t.Errorf("on 5 lines: %q", lines)
-	}
-	for _, line := range lines {
-		text := strings.NewReplacer("\033[K", "", "\033[J", "").Replace(line)
-		if n := len([]rune(text)); n > 30 {
-			t.Errorf("%d columns of 30: %q", n, text)
-		}
-	}
-	if empty := live(t, 80, 24, daemon.Status{})[0]; !strings.Contains(empty, nothingInForce) {
-		t.Errorf("without scopes: %q", empty)
-	}
-}
-
-// A serial line says that it has 0 rows and columns.
-func TestLiveViewOnATerminalThatDoesNotSayItsSize(t *testing.T) {
-	if screen := live(t, 0, 0, busy(0, 0))[0]; !strings.Contains(screen, "busy") || !strings.Contains(screen, "slow") {
-		t.Errorf("on 0 lines: %q", screen)
-	}
-}
-
-func TestLiveViewEndsWithAnErrorOrItsContext(t *testing.T) {
-	broken := errors.New("broken")
-	view := &topView{out: new(bytes.Buffer), source: func() (daemon.Status, time.Time, error) { return daemon.Status{}, time.Time{}, broken }}
-	if err := view.run(t.Context(), nil, nil); !errors.Is(err, broken) {
-		t.Errorf("got %v, want the source's error", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	view = &topView{out: new(bytes.Buffer), source: looks(busy(0, 0)), size: func() (int, int) { return 80, 24 }}
-	if err := view.run(ctx, nil, nil); err != nil {
-		t.Error(err)
 	}
 }
 

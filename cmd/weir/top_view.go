@@ -3,208 +3,246 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/mattn/go-runewidth"
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
 	"weir/internal/daemon"
 )
 
-// topView draws the live view. Its parts can be others in tests.
+// topView is the live view: lines at the top and at the bottom that stay, and between them what
+// rooms do, or what keys and columns mean.
 type topView struct {
-	out      io.Writer
 	source   topSource
 	interval time.Duration
-	size     func() (width, height int)
+
+	keys   topKeys
+	help   help.Model
+	body   viewport.Model
+	width  int
+	height int
 
 	before daemon.Status
 	read   time.Time
+	rooms  []topRoom
+	order  topOrder
+
+	typing, paused, explains bool
+	err                      error // of the source; it ends the view
 }
 
-const (
-	ctrlC     = 3
-	barWidth  = 10
-	nameWidth = 28 // of the widest name or selector that is printed whole
+// look is what the source told, or tick that it is to be asked again.
+type (
+	look struct {
+		status daemon.Status
+		read   time.Time
+		err    error
+	}
+	tick struct{}
 )
 
-// run draws once at the beginning and with every tick.
-func (v *topView) run(ctx context.Context, keys <-chan byte, ticks <-chan time.Time) error {
-	for {
-		if err := v.draw(); err != nil {
-			return err
-		}
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case key, open := <-keys:
-				if !open || key == 'q' || key == 'Q' || key == ctrlC {
-					return nil
-				}
-			case <-ticks:
-				waiting = false
-			}
-		}
-	}
+func newTopView(source topSource, interval time.Duration) *topView {
+	v := &topView{source: source, interval: interval, keys: newTopKeys(), help: help.New(), body: viewport.New(), width: 80, height: 24, order: topOrder{by: byShare}}
+	v.help.Styles = help.Styles{ShortKey: bold, ShortDesc: dim, ShortSeparator: dim, Ellipsis: dim, FullKey: bold, FullDesc: dim, FullSeparator: dim}
+	return v
 }
 
-// draw replaces the screen's contents line by line, which does not flicker as clearing it would.
-func (v *topView) draw() error {
+// Init asks the source for the first time.
+func (v *topView) Init() tea.Cmd { return v.ask }
+
+func (v *topView) ask() tea.Msg {
 	status, read, err := v.source()
-	if err != nil {
-		return err
-	}
-	all := topRooms(v.before, status, read.Sub(v.read))
-	v.before, v.read = status, read
-	width, height := v.size()
-	if width < 1 || height < 1 { // a serial line or a container's terminal does not say
-		width, height = 80, 24
-	}
-	lines := v.head(status, read)
-	if len(all) == 0 {
-		lines = append(lines, inForceOf(status))
-	}
-	for i, r := range all {
-		if i > 0 {
-			lines = append(lines, "")
-		}
-		if len(all) > 1 {
-			lines = append(lines, bold.Render(r.Room))
-		}
-		lines = append(lines, r.table()...)
-	}
-	if len(lines) > height {
-		hidden := len(lines) - height + 1
-		lines = append(lines[:height-1], dim.Render(fmt.Sprintf("… and %d more, less busy", hidden)))
-	}
-	var text strings.Builder
-	text.WriteString("\033[H")
-	for i, line := range lines {
-		if i > 0 {
-			text.WriteString("\r\n")
-		}
-		text.WriteString(lipgloss.NewStyle().MaxWidth(width).Render(line) + "\033[K")
-	}
-	text.WriteString("\033[J")
-	if _, err := io.WriteString(v.out, text.String()); err != nil {
-		return fmt.Errorf("draw: %w", err)
-	}
-	return nil
+	return look{status, read, err}
 }
 
-var (
-	bold   = lipgloss.NewStyle().Bold(true)
-	dim    = lipgloss.NewStyle().Faint(true)
-	filled = lipgloss.NewStyle().Foreground(lipgloss.Color("6"))
-	full   = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
-	alarm  = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
-)
+// Update takes in a look, a key or the terminal's size.
+func (v *topView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	var command tea.Cmd
+	switch m := message.(type) {
+	case look:
+		if v.err = m.err; m.err != nil {
+			return v, tea.Quit
+		}
+		if !v.paused {
+			v.rooms = topRooms(v.before, m.status, m.read.Sub(v.read))
+			v.before, v.read = m.status, m.read
+		}
+		command = tea.Tick(v.interval, func(time.Time) tea.Msg { return tick{} })
+	case tick:
+		return v, v.ask
+	case tea.WindowSizeMsg:
+		if m.Width > 0 && m.Height > 0 { // a serial line or a container's terminal does not say
+			v.width, v.height = m.Width, m.Height
+		}
+	case tea.KeyPressMsg:
+		if v.typed(m) {
+			return v, tea.Quit
+		}
+	}
+	v.fill()
+	return v, command
+}
+
+// typed does what a key asks for; says whether that is to end.
+func (v *topView) typed(m tea.KeyPressMsg) (quit bool) {
+	k := v.keys
+	if v.typing && m.String() != "ctrl+c" {
+		v.edit(m)
+		return false
+	}
+	switch {
+	case key.Matches(m, k.Quit):
+		return true
+	case key.Matches(m, k.Help):
+		v.explains = !v.explains
+		v.body.GotoTop()
+	case key.Matches(m, k.Sort):
+		v.order = v.order.next(orders(v.rooms), 1)
+	case key.Matches(m, k.Back):
+		v.order = v.order.next(orders(v.rooms), -1)
+	case key.Matches(m, k.Reverse):
+		v.order.reversed = !v.order.reversed
+	case key.Matches(m, k.Pause):
+		v.paused = !v.paused
+	case key.Matches(m, k.Filter):
+		v.typing, v.order.filter = true, ""
+	case m.Code == tea.KeyEscape:
+		v.explains, v.order.filter = false, ""
+	default:
+		v.scroll(m)
+	}
+	return false
+}
+
+// edit changes the filter, which takes effect at once.
+func (v *topView) edit(m tea.KeyPressMsg) {
+	typed := []rune(v.order.filter)
+	switch m.Code {
+	case tea.KeyEnter:
+		v.typing = false
+	case tea.KeyEscape:
+		v.typing, typed = false, nil
+	case tea.KeyBackspace:
+		typed = typed[:max(len(typed)-1, 0)]
+	default:
+		typed = append(typed, []rune(m.Text)...)
+	}
+	v.order.filter = strings.ToLower(string(typed))
+	v.body.GotoTop()
+}
+
+func (v *topView) scroll(m tea.KeyPressMsg) {
+	k := v.keys
+	for _, one := range []struct {
+		key key.Binding
+		do  func()
+	}{
+		{k.Up, func() { v.body.ScrollUp(1) }}, {k.Down, func() { v.body.ScrollDown(1) }},
+		{k.PageUp, func() { v.body.PageUp() }}, {k.PageDown, func() { v.body.PageDown() }},
+		{k.Home, func() { v.body.GotoTop() }}, {k.End, func() { v.body.GotoBottom() }},
+		{k.Left, func() { v.body.ScrollLeft(8) }}, {k.Right, func() { v.body.ScrollRight(8) }},
+	} {
+		if key.Matches(m, one.key) {
+			one.do()
+		}
+	}
+}
+
+// fill sets the part that scrolls.
+func (v *topView) fill() {
+	var lines []string
+	switch {
+	case v.explains:
+		lines = v.explanation()
+	case v.read.IsZero():
+	case len(v.rooms) == 0:
+		lines = []string{inForceOf(v.before)}
+	default:
+		lines = v.tables()
+	}
+	v.body.SetWidth(v.width)
+	v.body.SetHeight(max(v.height-len(v.head())-1, 1))
+	v.body.SetContentLines(lines)
+}
+
+// View is the whole screen.
+func (v *topView) View() tea.View {
+	lines := append(v.head(), strings.Split(v.body.View(), "\n")...)
+	lines = append(lines, v.foot())
+	for i, line := range lines {
+		lines[i] = lipgloss.NewStyle().MaxWidth(v.width).Render(line)
+	}
+	screen := tea.NewView(strings.Join(lines[:min(len(lines), v.height)], "\n"))
+	screen.AltScreen = true
+	return screen
+}
 
 // head is the first lines: what this is, and what a reader must know.
-func (v *topView) head(status daemon.Status, read time.Time) []string {
-	lines := []string{bold.Render("weir top") + dim.Render(fmt.Sprintf("  %s, every %s, q quits", read.Format(time.TimeOnly), v.interval))}
-	for _, note := range controllerNote(status.Controller) {
+func (v *topView) head() []string {
+	state := []string{v.read.Format(time.TimeOnly), "every " + v.interval.String(), "by " + v.order.by}
+	if v.order.reversed {
+		state[2] += ", reversed"
+	}
+	if v.paused {
+		state = append(state, "paused")
+	}
+	if v.order.filter != "" && !v.typing {
+		state = append(state, "with “"+v.order.filter+"”")
+	}
+	lines := []string{bold.Render("weir top") + dim.Render("  "+strings.Join(state, ", "))}
+	for _, note := range controllerNote(v.before.Controller) {
 		lines = append(lines, dim.Render(note))
 	}
-	if len(status.Scopes) > 0 && !status.Enforced {
+	if len(v.before.Scopes) > 0 && !v.before.Enforced {
 		lines = append(lines, alarm.Render(notAttached))
 	}
 	return append(lines, "")
 }
 
-// table is the header and one line for each row.
-func (r topRoom) table() []string {
-	header := topHeader(r.status)
-	cells, widths := make([][]string, len(r.Rows)), make([]int, len(header))
-	for i, name := range header {
-		widths[i] = runewidth.StringWidth(name)
+// foot is the last line: the filter while it is typed, else where the screen is, and keys.
+func (v *topView) foot() string {
+	if v.typing {
+		return "/" + v.order.filter + "▏" + dim.Render("  enter keeps it, esc ends it")
 	}
-	last := len(header) - 1
-	for i, row := range r.Rows {
-		cells[i] = row.cells(r.status)
-		for column, cell := range cells[i] {
-			if column != last { // which has the rest of the line
-				cells[i][column] = runewidth.Truncate(cell, nameWidth, "…")
-			}
-			widths[column] = max(widths[column], runewidth.StringWidth(cells[i][column]))
+	where := ""
+	if n := v.body.TotalLineCount(); n > v.body.Height() {
+		where = fmt.Sprintf("lines %d to %d of %d  ", v.body.YOffset()+1, min(v.body.YOffset()+v.body.Height(), n), n)
+	}
+	return dim.Render(where) + v.help.ShortHelpView(v.keys.ShortHelp())
+}
+
+// tables are those of all rooms.
+func (v *topView) tables() (lines []string) {
+	for i, r := range v.rooms {
+		if i > 0 {
+			lines = append(lines, "")
 		}
-	}
-	styles := r.styles(widths)
-	for column, name := range header {
-		header[column] = styles[column].pad(name, widths[column])
-		if styles[column].share {
-			header[column] += strings.Repeat(" ", barWidth+1)
+		if len(v.rooms) > 1 {
+			lines = append(lines, bold.Render(r.Room))
 		}
-	}
-	lines := []string{bold.Render(strings.TrimRight(strings.Join(header, "  "), " "))}
-	for i, row := range r.Rows {
-		lines = append(lines, row.line(cells[i], widths, styles))
-	}
-	if len(r.status.Notes) > 0 {
-		lines = append(lines, "")
-	}
-	for _, note := range r.status.Notes {
-		lines = append(lines, dim.Render(note))
+		lines = append(lines, v.order.apply(r).table()...)
 	}
 	return lines
 }
 
-// columnStyle is how the live view draws a column.
-type columnStyle struct {
-	name  bool // on the left; figures are on the right
-	share bool // with a bar
-	state bool
-	alarm string // column of which what is above 0 stands out; "" for none
-}
-
-func (r topRoom) styles(widths []int) []columnStyle {
-	var all []columnStyle
-	for range lead(r.status) {
-		all = append(all, columnStyle{name: true})
-	}
-	for _, c := range topColumns(r.status.Columns) {
-		style := columnStyle{share: c.share}
-		if c.of.Alarm && !c.share {
-			style.alarm = c.of.Name
+// explanation tells what keys do and what columns mean.
+func (v *topView) explanation() []string {
+	lines := append(strings.Split(v.help.FullHelpView(v.keys.FullHelp()), "\n"), "")
+	wrap := lipgloss.NewStyle().Width(max(v.width, 20))
+	for _, r := range v.rooms {
+		lines = append(lines, bold.Render(r.Room))
+		for _, c := range topColumns(r.status.Columns) {
+			if !c.share {
+				lines = append(lines, strings.Split(wrap.Render(c.title+": "+c.of.Help), "\n")...)
+			}
 		}
-		if c.share {
-			widths[len(all)] = max(widths[len(all)], len("100.0 %"))
-		}
-		all = append(all, style)
+		lines = append(lines, "")
 	}
-	return append(all, columnStyle{name: true, state: true})
-}
-
-func (r topRow) line(cells []string, widths []int, styles []columnStyle) string {
-	parts := make([]string, len(cells))
-	for column, cell := range cells {
-		style := styles[column]
-		text := style.pad(cell, widths[column])
-		switch {
-		case style.share && r.Share > 0.95:
-			text += " " + full.Render(bar(r.Share, barWidth))
-		case style.share:
-			text += " " + filled.Render(bar(r.Share, barWidth))
-		case style.alarm != "" && r.Values[style.alarm].Number > 0:
-			text = alarm.Render(text)
-		case style.state && r.State != "enforced":
-			text = full.Render(text)
-		}
-		parts[column] = text
-	}
-	return strings.TrimRight(strings.Join(parts, "  "), " ")
-}
-
-// pad fills a cell up to its width.
-func (s columnStyle) pad(cell string, width int) string {
-	space := strings.Repeat(" ", max(0, width-runewidth.StringWidth(cell)))
-	if s.name {
-		return cell + space
-	}
-	return space + cell
+	return lines
 }
