@@ -42,12 +42,10 @@ func (Room) Mechanism(b room.Bound) string {
 	}
 	var all []string
 	for _, of := range Directions {
-		switch by, err := delay.Available(of); {
+		switch {
 		case t.of(of) == nil:
-		case delays(b.Scope, of) && err == nil:
-			all = append(all, fmt.Sprintf("%s delayed at the device, in %s", of, by))
 		case delays(b.Scope, of):
-			all = append(all, fmt.Sprintf("%s cannot be delayed here", of))
+			all = append(all, delayedBy(of))
 		case of == Egress:
 			all = append(all, "cgroup_skb, TCP paced by sock_ops")
 		case len(all) == 0 || delays(b.Scope, Egress):
@@ -55,6 +53,14 @@ func (Room) Mechanism(b room.Bound) string {
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+func delayedBy(of Direction) string {
+	by, err := delay.Available(of)
+	if err != nil {
+		return fmt.Sprintf("%s cannot be delayed here", of)
+	}
+	return fmt.Sprintf("%s delayed at the device, in %s", of, by)
 }
 
 // Capabilities are what weir doctor tells of limits.
