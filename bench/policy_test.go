@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,7 @@ func BenchmarkPolicy(b *testing.B) {
 		must(b, err)
 		step("edit", func() error { return apply(other, true) })
 		step("status", func() error { _, err := engine.Status(); return err })
+		step("metrics", func() error { return engine.WriteMetrics(io.Discard) })
 		memory = mapMemory(b, filepath.Join(engine.PinDir, "limit"))
 		step("release", func() error { _, err := engine.Release(); return err })
 	}

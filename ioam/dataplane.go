@@ -37,28 +37,40 @@ type dataPlane struct {
 	pins    string           // "" for the life of the process
 }
 
-// load loads the programs for so many scopes. They do nothing before they are filled.
-func load(ns *netns.Namespace, pins string, scopes int) (*dataPlane, error) {
+// load loads the programs for a policy that needs so much. They do nothing before they are filled.
+func load(ns *netns.Namespace, pins string, s sizes) (*dataPlane, error) {
+	return loadWith(ns, pins, s, nil)
+}
+
+// spec is what is loaded for a policy.
+func (d *dataPlane) spec(s sizes) (*ebpf.CollectionSpec, error) {
 	spec, err := loadIoam()
 	if err != nil {
 		return nil, fmt.Errorf("read IOAM programs: %w", err)
 	}
-	for _, name := range []string{ioamMapIoamScopes, ioamMapIoamScopeCounted} {
-		spec.Maps[name].MaxEntries = uint32(scopes)
-	}
+	s.set(spec)
+	return spec, d.ns.Do(func() error { return match.Prepare(spec, ebpf.SchedCLS, s.scopes) })
+}
+
+// loadWith shares maps of another data plane, by their names.
+func loadWith(ns *netns.Namespace, pins string, s sizes, shared map[string]*ebpf.Map) (*dataPlane, error) {
+	d := &dataPlane{ns: ns, pins: pins}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, refused("lift memory lock limit", err)
 	}
-	if err := ns.Do(func() error { return match.Prepare(spec, ebpf.SchedCLS, scopes) }); err != nil {
+	spec, err := d.spec(s)
+	if err != nil {
 		return nil, err
+	}
+	for name, m := range shared {
+		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
 	if match.Reads(ebpf.SchedCLS) == nil {
 		if err := spec.Variables[varReads].Set(uint32(1)); err != nil {
 			return nil, fmt.Errorf("let IOAM programs read queues: %w", err)
 		}
 	}
-	d := &dataPlane{ns: ns, pins: pins}
-	if err := spec.LoadAndAssign(&d.objects, &ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}}); err != nil {
+	if err := spec.LoadAndAssign(&d.objects, &ebpf.CollectionOptions{MapReplacements: shared, Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}}); err != nil {
 		return nil, refused("load IOAM programs", err)
 	}
 	return d, nil

@@ -32,8 +32,8 @@ type Edge struct {
 	Last      int64        `json:"last_ns"` // since 1970
 }
 
-// Edges are the flows of the policy in force, those with the most packets first. 65,536 are kept;
-// the ones that were quiet for the longest go first.
+// Edges are the flows of the policy in force, those with the most packets first. As many are kept
+// as the policy says; the ones that were quiet for the longest go first.
 func Edges(pins string) ([]Edge, error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamEdgesReceived)), nil)
 	if errors.Is(err, fs.ErrNotExist) {

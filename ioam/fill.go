@@ -215,14 +215,14 @@ func (d *dataPlane) setEncapsulations(want []room.Bound, namespaces map[uint16]N
 		if err != nil {
 			return nil, fmt.Errorf("scope %s: %w", b.Name, err)
 		}
-		key := fmt.Sprint(t.encap, t.octets)
+		key := t.key()
 		if numbers[i] = made[key]; numbers[i] != 0 {
 			continue
 		}
 		for slices.Contains(used, free) {
 			free++
 		}
-		if int(free) > 2*MaxEncapsulations {
+		if free >= d.objects.IoamEncaps.MaxEntries() {
 			return nil, fmt.Errorf("scope %s: no number is left for its encapsulation", b.Name)
 		}
 		copies := make([]ioamIoamBuffer, ebpf.MustPossibleCPU())

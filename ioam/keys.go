@@ -29,6 +29,7 @@ type nodeKeys struct {
 	Wide            *number                      `yaml:"wide" doc:"Its wide id, up to 56 bits; the id if left out."`
 	Timestamps      string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
 	Postcards       *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
+	Flows           *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
 	Interfaces      yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
 	Namespaces      yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
 }

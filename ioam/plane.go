@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,7 +44,7 @@ func (p *hostPlane) Ready(want room.State) error {
 			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: err})
 			continue
 		}
-		different[fmt.Sprint(t.encap, t.octets)] = true
+		different[t.key()] = true
 		if len(different) > MaxEncapsulations {
 			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: fault.New(fault.Usage, "give scopes the same options",
 				"scopes have more than %d different encapsulations", MaxEncapsulations)})
@@ -93,6 +94,9 @@ func (p *hostPlane) places(d declared) (there []place, missing []string, err err
 
 // InPlace says whether the programs are at all devices that are there.
 func (p *hostPlane) InPlace(have room.State) (bool, error) {
+	if _, err := os.Stat(filepath.Join(p.host.Pins, grown)); err == nil {
+		return false, nil // a crash came between two pins
+	}
 	d, err := open(p.ns, p.host.Pins)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -125,15 +129,15 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 // Apply leads the data plane from one state to another: namespaces and interfaces first, then
 // scopes, programs at devices last, and what is not needed any more behind that.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
-	d, err := p.open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = d.close() }()
 	wanted, err := p.wanted(want)
 	if err != nil {
 		return nil, err
 	}
+	d, err := p.open(sizesOf(want, wanted, have))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.close() }()
 	there, missing, err := p.places(wanted)
 	if err != nil {
 		return nil, err
@@ -218,8 +222,15 @@ func (d *dataPlane) interfaces() (map[uint32]ioamIoamInterface, error) {
 	return found, nil
 }
 
-func (p *hostPlane) open() (*dataPlane, error) {
+// open opens the pinned data plane, with room for a policy that needs so much, or loads one.
+func (p *hostPlane) open(s sizes) (*dataPlane, error) {
+	if err := completeGrowth(p.host.Pins); err != nil {
+		return nil, err
+	}
 	d, err := open(p.ns, p.host.Pins)
+	if err == nil {
+		return d.withRoom(s)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
@@ -227,7 +238,7 @@ func (p *hostPlane) open() (*dataPlane, error) {
 	if _, err := p.Release(); err != nil {
 		return nil, err
 	}
-	if d, err = load(p.ns, p.host.Pins, room.MaxScopes); err != nil {
+	if d, err = load(p.ns, p.host.Pins, s); err != nil {
 		return nil, err
 	}
 	if err := d.pin(); err != nil {

@@ -55,6 +55,9 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 	within(d, keys.At("node"), "node", uint64(keys.Node), 24)
 	within(d, keys.At("wide"), "wide", n.Wide, 56)
 	within(d, keys.At("postcards"), "postcards", keys.Postcards.or(0), 32)
+	if n.Flows = uint32(keys.Flows.or(0)); keys.Flows != nil && (*keys.Flows < 1 || *keys.Flows > mostFlows) {
+		d.ComplainAt(keys.At("flows"), "", "ioam.flows: %d is not 1 to %d", *keys.Flows, mostFlows)
+	}
 	if n.Clock == "" {
 		n.Clock = "posix"
 	}

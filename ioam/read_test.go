@@ -52,6 +52,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		{"version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [inside]}}}\nscopes: {}\n", "neither ingress nor egress"},
 		{"version: 1\nioam: {node: 1, namespaces: {70000: {}}}\nscopes: {}\n", "no namespace"},
 		{"version: 1\nioam: {node: 1, namespaces: {1: {strict: true}}}\nscopes: {}\n", "give remove and proof"},
+		{"version: 1\nioam: {node: 1, flows: 0}\nscopes: {}\n", "not 1 to 1048576"},
+		{"version: 1\nioam: {node: 1, flows: 2000000}\nscopes: {}\n", "not 1 to 1048576"},
 		{scope(""), "0 options"},
 		{scope("trace: [nodes]"), `no field "nodes"`},
 		{scope("trace: [node], namespace: 6"), "does not know namespace 6"},

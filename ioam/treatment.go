@@ -39,10 +39,11 @@ func (t *Treatment) Summary() string {
 
 // Node is this host in its domain.
 type Node struct {
-	ID        uint32 `json:"id"`        // 24 bits
-	Wide      uint64 `json:"wide"`      // 56 bits
-	Clock     string `json:"clock"`     // posix, ptp or ntp
-	Postcards uint32 `json:"postcards"` // a second and processor at most
+	ID        uint32 `json:"id"`              // 24 bits
+	Wide      uint64 `json:"wide"`            // 56 bits
+	Clock     string `json:"clock"`           // posix, ptp or ntp
+	Postcards uint32 `json:"postcards"`       // a second and processor at most
+	Flows     uint32 `json:"flows,omitempty"` // that are kept at each end; 0 is by the processors
 }
 
 func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -53,6 +54,7 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 				level = slog.LevelWarn
 			}
 			service.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			boundMemory()
 			reload := make(chan os.Signal, 1)
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
@@ -67,6 +69,21 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
 	flags.DurationVar(&service.Look, "look", 5*time.Second, "time between two looks at everything, should an event have been lost; 100ms to 1h")
 	return command
+}
+
+// daemonMemory is what the garbage collector aims at: it works the harder the nearer it is, and
+// holds half as much garbage as memory in use otherwise. Beside it are the program's own pages,
+// some 30 MB. A policy that takes more has more.
+const daemonMemory, daemonGarbage = 64 << 20, 50
+
+// boundMemory follows GOMEMLIMIT and GOGC where they are set.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(daemonMemory)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(daemonGarbage)
+	}
 }
 
 // leastLook keeps looks from taking a processor.

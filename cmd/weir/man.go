@@ -157,7 +157,8 @@ func environmentOf(command *cobra.Command) []entry {
 		all = append(all, entry{"SHELL", "The shell that is started."})
 	}
 	if under(command, "daemon") {
-		all = append(all, entry{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", "How a service manager wants to be told; see sd_notify(3)."})
+		all = append(all, entry{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", "How a service manager wants to be told; see sd_notify(3)."},
+			entry{"GOMEMLIMIT, GOGC", "What the garbage collector aims at; 64 MiB, and half of the memory in use as garbage, where they are not set."})
 	}
 	return all
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
@@ -164,7 +167,12 @@ func (g ground) metrics(t *testing.T, name string, want float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := e.Registry().Gather()
+	var text bytes.Buffer
+	if err := e.WriteMetrics(&text); err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(&text)
 	if err != nil {
 		t.Fatal(err)
 	}

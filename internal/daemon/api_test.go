@@ -328,7 +328,7 @@ func TestASocketThatAKilledControllerLeftIsReplacedAndNothingElse(t *testing.T) 
 }
 
 func TestHistogramIsCumulativeInSeconds(t *testing.T) {
-	total, sum, buckets := histogram([32]uint64{0: 5, 1: 2, 10: 1, 31: 1})
+	total, sum, buckets := cumulative([32]uint64{0: 5, 1: 2, 10: 1, 31: 1})
 	if total != 9 || buckets[2e-6] != 5 || buckets[4e-6] != 7 || buckets[0.002048] != 8 || len(buckets) != lastBucket+1 {
 		t.Errorf("%d packets, buckets %v", total, buckets)
 	}

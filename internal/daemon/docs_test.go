@@ -76,7 +76,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	for _, r := range rooms.All() {
 		all := describeRoom(r)
 		for _, m := range append(all.rows, all.host...) {
-			names = append(names, regexp.MustCompile(`fqName: "([a-z_]+)"`).FindStringSubmatch(m.desc.String())[1])
+			names = append(names, m.name)
 		}
 	}
 	if len(names) < 25 {

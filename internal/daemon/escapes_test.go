@@ -57,18 +57,9 @@ func TestSocketsFromOutsideAreCountedAsEscaped(t *testing.T) {
 			t.Errorf("scope %s: escaped %+v, want %d", s.Name, s.Escaped, want)
 		}
 	}
-	families, err := e.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	shown := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != "weir_limit_escaped_sockets" {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			shown[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
-		}
+	for _, m := range metricsOf(t, e)["weir_limit_escaped_sockets"].GetMetric() {
+		shown[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 	}
 	if shown["a"] != 1 || len(shown) != 2 {
 		t.Errorf("the metric shows %v, want one of a and none of b", shown)

@@ -3,59 +3,28 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
-	"math"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"weir/internal/room"
 	"weir/internal/version"
 )
 
-// collector reads the state of the host anew for every scrape; it keeps only what is dear to find
-// out.
-type collector struct {
-	engine  *Engine
-	escapes *escapes
-	rooms   map[string]*roomMetrics
-}
-
-// Registry returns the metrics of an engine; docs/formats/metrics.md describes them.
-func (e *Engine) Registry() *prometheus.Registry {
-	rooms := map[string]*roomMetrics{}
-	for _, r := range e.Rooms {
-		rooms[r.Name()] = describeRoom(r)
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{e, &escapes{}, rooms})
-	return registry
-}
-
-// scraped are the metrics that are served: those of the process too, which the text file leaves to
-// node_exporter's own.
-func (e *Engine) scraped() *prometheus.Registry {
-	registry := e.Registry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return registry
-}
-
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("weir_"+name, help, labels, nil)
-}
-
-const (
-	counter = prometheus.CounterValue
-	gauge   = prometheus.GaugeValue
-)
-
-// metric is a column as Prometheus takes it.
+// metric is a family as Prometheus takes it; docs/formats/metrics.md describes all of them.
 type metric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	scale float64
+	name, help, kind string
+	scale            float64 // of a room's values
+}
+
+func describe(name, help string) metric {
+	return metric{name: "weir_" + name, help: help, kind: "gauge", scale: 1}
 }
 
 // roomMetrics are a room's columns, described once.
@@ -63,16 +32,10 @@ type roomMetrics struct{ rows, host []metric }
 
 func describeRoom(r room.Room) *roomMetrics {
 	columns := r.Columns()
-	prefix, labels := columns.Prefix, []string{"scope"}
-	if prefix == "" {
-		prefix = r.Name()
-	}
-	if columns.Part != "" {
-		labels = append(labels, columns.Part)
-	}
+	prefix := cmp.Or(columns.Prefix, r.Name())
 	all := &roomMetrics{}
 	for _, c := range columns.Rows {
-		all.rows = append(all.rows, describeColumn(prefix, c, labels...))
+		all.rows = append(all.rows, describeColumn(prefix, c))
 	}
 	for _, c := range columns.Host {
 		all.host = append(all.host, describeColumn(prefix, c))
@@ -82,82 +45,87 @@ func describeRoom(r room.Room) *roomMetrics {
 
 // describeColumn follows Prometheus' habits: base units, octets rather than bits, _total behind
 // counters.
-func describeColumn(prefix string, c room.Column, labels ...string) metric {
-	m := metric{kind: gauge, scale: 1}
-	if c.Kind == room.Counter {
-		m.kind = counter
-	}
+func describeColumn(prefix string, c room.Column) metric {
 	suffix := map[room.Unit]string{room.Packets: "_packets", room.BitPerSecond: "_bytes_per_second", room.Seconds: "_seconds", room.Sockets: "_sockets"}[c.Unit]
+	if c.Kind == room.Counter {
+		suffix += "_total"
+	}
+	m := describe(prefix+"_"+cmp.Or(c.Metric, c.Name+suffix), c.Help)
+	m.kind = string(c.Kind)
 	if c.Unit == room.BitPerSecond {
 		m.scale = 1.0 / 8
 	}
-	if m.kind == counter {
-		suffix += "_total"
-	}
-	name := c.Name + suffix
-	if c.Metric != "" {
-		name = c.Metric
-	}
-	m.desc = describe(prefix+"_"+name, c.Help, labels...)
 	return m
 }
 
-// value makes a metric of one value; none where it is not known.
-func (m metric) value(out chan<- prometheus.Metric, v room.Value, labels ...string) {
-	switch {
-	case !v.Known:
-	case v.Histogram != nil:
-		total, sum, buckets := histogram(v.Histogram.Counts)
-		if v.Histogram.Sum > 0 {
-			sum = v.Histogram.Sum
-		}
-		out <- prometheus.MustNewConstHistogram(m.desc, total, sum, buckets, labels...)
-	default:
-		out <- prometheus.MustNewConstMetric(m.desc, m.kind, v.Number*m.scale, labels...)
-	}
+// gathered is what one reading of the host gives for metrics. It is not changed any more, so that
+// several can write it at a time.
+type gathered struct {
+	spine   []point
+	scopes  []scopePoint
+	rooms   []roomPoints
+	process []*dto.MetricFamily // sorted by name
 }
 
-// Describe sends nothing: which metrics there are depends on the policy.
-func (c collector) Describe(chan<- *prometheus.Desc) {}
+// point is the one sample of a metric.
+type point struct {
+	metric
+	labels [][2]string
+	value  float64
+}
 
-// Collect reads the state of the host.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	status, err := c.engine.Status()
+// scopePoint is what the spine tells of a scope.
+type scopePoint struct {
+	name, state, parent string
+	escaped             int // -1: not known
+}
+
+type roomPoints struct {
+	*roomMetrics
+	part   string
+	report room.Report
+}
+
+// gather reads the host.
+func (e *Engine) gather(x *escapes) (*gathered, error) {
+	status, err := e.read()
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(describe("enforced", "Whether what is in force is attached."), fmt.Errorf("read status: %w", err))
-		return
+		return nil, fmt.Errorf("read status: %w", err)
 	}
-	collectSpine(out, status)
-	escaped := c.escapes.of(c.engine, status)
+	g := &gathered{spine: spinePoints(status)}
+	escaped := x.of(e, status)
 	for _, s := range status.Scopes {
 		state, _, _ := strings.Cut(s.State, ":")
-		out <- prometheus.MustNewConstMetric(scopeState, gauge, 1, s.Name, strings.ReplaceAll(state, " ", "_"))
-		if s.Parent != "" {
-			out <- prometheus.MustNewConstMetric(scopeParent, gauge, 1, s.Name, s.Parent)
-		}
+		one := scopePoint{s.Name, strings.ReplaceAll(state, " ", "_"), s.Parent, -1}
 		if n, known := escaped[s.Name]; known {
-			out <- prometheus.MustNewConstMetric(scopeEscaped, gauge, float64(n), s.Name)
+			one.escaped = n
+		}
+		g.scopes = append(g.scopes, one)
+	}
+	for _, r := range e.Rooms {
+		for _, s := range status.Rooms {
+			if s.Room == r.Name() {
+				g.rooms = append(g.rooms, roomPoints{describeRoom(r), s.Part, s.report})
+			}
 		}
 	}
-	for _, r := range status.Rooms {
-		c.rooms[r.Room].collect(out, r)
-	}
+	return g, nil
 }
 
 var (
-	scopeState   = describe("scope_state", "1 for the state that the scope is in; not_attached and not_bound end with the next apply.", "scope", "state")
-	scopeParent  = describe("scope_parent", "1 for the scope that a scope stands below.", "scope", "parent")
-	buildInfo    = describe("build_info", "1 for the build of this Weir.", "version", "commit", "goversion")
-	scopeEscaped = describe("limit_escaped_sockets", "Sockets that the scope's processes use and that belong to a cgroup outside it.", "scope")
+	scopeState   = describe("scope_state", "1 for the state that the scope is in; not_attached and not_bound end with the next apply.")
+	scopeParent  = describe("scope_parent", "1 for the scope that a scope stands below.")
+	buildInfo    = describe("build_info", "1 for the build of this Weir.")
+	scopeEscaped = describe("limit_escaped_sockets", "Sockets that the scope's processes use and that belong to a cgroup outside it.")
 )
 
-// collectSpine is what there is to tell of the policy and its controller.
-func collectSpine(out chan<- prometheus.Metric, status Status) {
+// spinePoints is what there is to tell of the policy and its controller.
+func spinePoints(status Status) (all []point) {
 	one := func(name, help string, value float64) {
-		out <- prometheus.MustNewConstMetric(describe(name, help), gauge, value)
+		all = append(all, point{metric: describe(name, help), value: value})
 	}
 	build := version.Read()
-	out <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, build.Version, build.Commit, build.Go)
+	all = append(all, point{buildInfo, [][2]string{{"commit", build.Commit}, {"goversion", build.Go}, {"version", build.Version}}, 1})
 	one("enforced", "Whether what is in force is attached.", truth(status.Enforced))
 	one("apply_interrupted", "Whether an apply or a release was cut off and waits to be completed.", truth(status.Interrupted))
 	if !status.Applied.IsZero() {
@@ -171,44 +139,110 @@ func collectSpine(out chan<- prometheus.Metric, status Status) {
 			one("controller_before_last_seen_timestamp_seconds", "When the controller before this one was last at work.", seconds(d.Before))
 		}
 	}
+	return all
 }
 
-// collect is what one room has to tell.
-func (m *roomMetrics) collect(out chan<- prometheus.Metric, status RoomStatus) {
-	for i, v := range status.report.Host {
-		m.host[i].value(out, v)
+// family is one metric, and what writes its samples.
+type family struct {
+	metric
+	write func(*exposition)
+}
+
+// families are all there are, by name.
+func (g *gathered) families() (all []family) {
+	for _, p := range g.spine {
+		all = append(all, family{p.metric, func(x *exposition) {
+			for _, l := range p.labels {
+				x.label(l[0], l[1])
+			}
+			x.sample(p.value)
+			x.clear()
+		}})
 	}
-	for _, row := range status.report.Rows {
-		labels := []string{row.Scope}
-		if status.Part != "" {
-			labels = append(labels, row.Part)
+	all = append(all, g.ofScopes(scopeState, func(s scopePoint) (label, value string, v float64, known bool) { return "state", s.state, 1, true }),
+		g.ofScopes(scopeParent, func(s scopePoint) (label, value string, v float64, known bool) {
+			return "parent", s.parent, 1, s.parent != ""
+		}),
+		g.ofScopes(scopeEscaped, func(s scopePoint) (label, value string, v float64, known bool) {
+			return "", "", float64(s.escaped), s.escaped >= 0
+		}))
+	for _, r := range g.rooms {
+		all = append(all, r.families()...)
+	}
+	slices.SortStableFunc(all, func(a, b family) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// ofScopes is a family with one sample a scope at most, and another label beside it.
+func (g *gathered) ofScopes(m metric, of func(scopePoint) (label, value string, v float64, known bool)) family {
+	return family{m, func(x *exposition) {
+		for _, s := range g.scopes {
+			label, value, v, known := of(s)
+			if !known {
+				continue
+			}
+			x.rowLabels(s.name, label, value)
+			x.sample(v)
+			x.clear()
 		}
-		for i, v := range row.Values {
-			m.rows[i].value(out, v, labels...)
-		}
+	}}
+}
+
+// rowLabels sets a scope's label and perhaps another, by name.
+func (x *exposition) rowLabels(scope, label, value string) {
+	if label != "" && label < "scope" {
+		x.label(label, value)
+	}
+	x.label("scope", scope)
+	if label > "scope" {
+		x.label(label, value)
 	}
 }
 
-// lastBucket is the last one with a bound of its own: 2^24 µs, 16.8 s, beyond every default
-// threshold.
-const lastBucket = 23
+// families go through the rows once for each column: the format wants a family's samples together.
+func (r roomPoints) families() (all []family) {
+	for i, v := range r.report.Host {
+		all = append(all, family{r.host[i], func(x *exposition) { x.value(v) }})
+	}
+	for i, m := range r.rows {
+		all = append(all, family{m, func(x *exposition) {
+			for _, row := range r.report.Rows {
+				if row.Values == nil {
+					continue
+				}
+				x.rowLabels(row.Scope, r.part, row.Part)
+				x.value(row.Values[i])
+				x.clear()
+			}
+		}})
+	}
+	return all
+}
 
-// histogram makes a cumulative one, in seconds, of counts by powers of two of a microsecond. The
-// sum takes every packet for the middle of its bucket.
-func histogram(counts [32]uint64) (total uint64, sum float64, buckets map[float64]uint64) {
-	buckets = map[float64]uint64{}
-	for i, n := range counts {
-		low, high := math.Ldexp(1e-6, i), math.Ldexp(1e-6, i+1)
-		if i == 0 {
-			low = 0
-		}
-		total += n
-		sum += float64(n) * (low + high) / 2
-		if i <= lastBucket {
-			buckets[high] = total
+// write writes all of it.
+func (g *gathered) write(to io.Writer) error {
+	for _, f := range g.process { // their names come before ours
+		if _, err := expfmt.MetricFamilyToText(to, f); err != nil {
+			return err
 		}
 	}
-	return total, sum, buckets
+	x := newExposition(to)
+	for _, f := range g.families() {
+		if x.begin(f.metric); x.err != nil {
+			break
+		}
+		f.write(x)
+	}
+	return x.close()
+}
+
+// WriteMetrics writes the metrics of what is in force, without those of the process.
+func (e *Engine) WriteMetrics(to io.Writer) error {
+	g, err := e.gather(&escapes{})
+	if err != nil {
+		return err
+	}
+	return g.write(to)
 }
 
 func truth(b bool) float64 {

@@ -13,13 +13,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -38,10 +34,7 @@ type listener struct {
 func (s *Service) listen() (all []listener, err error) {
 	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time.
 	// Who reads slowly takes places of the own listener alone, and not for long.
-	shared := &gatherOnce{from: s.Engine.scraped()}
-	metrics := func() http.Handler {
-		return promhttp.HandlerFor(shared, promhttp.HandlerOpts{MaxRequestsInFlight: 16})
-	}
+	metrics := newScraper(s.Engine).handler
 	if s.Textfile != "" {
 		if err := canReplace(s.Textfile); err != nil {
 			return nil, fault.New(fault.Usage, "name a file in a folder that is there and may be written, as in --textfile /var/lib/prometheus/node-exporter/weir.prom", "--textfile: %w", err)
@@ -76,30 +69,6 @@ const mostConnections = 64
 
 // answerTime is how long a client may take to read an answer.
 const answerTime = 30 * time.Second
-
-// gatherAge is how long scrapes share what was gathered.
-const gatherAge = 500 * time.Millisecond
-
-// gatherOnce gathers for all who ask at about the same time.
-type gatherOnce struct {
-	from prometheus.Gatherer
-
-	mu       sync.Mutex // guards the rest
-	at       time.Time
-	families []*dto.MetricFamily
-	err      error
-}
-
-// Gather returns what was gathered less than gatherAge ago.
-func (g *gatherOnce) Gather() ([]*dto.MetricFamily, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.families == nil || time.Since(g.at) > gatherAge {
-		g.families, g.err = g.from.Gather()
-		g.at = time.Now()
-	}
-	return g.families, g.err
-}
 
 func closeAll(all []listener) error {
 	var problems []error
@@ -210,7 +179,7 @@ func canReplace(path string) error {
 // writeMetrics replaces the text file as a whole. Its error names no temporary file, so that it is
 // the same one for as long as it lasts.
 func (s *Service) writeMetrics() error {
-	err := prometheus.WriteToTextfile(s.Textfile, s.Engine.Registry())
+	err := s.replaceTextfile()
 	var path *fs.PathError
 	var renamed *os.LinkError
 	switch {
@@ -223,4 +192,19 @@ func (s *Service) writeMetrics() error {
 		return fmt.Errorf("%s: %w", s.Textfile, err)
 	}
 	return nil
+}
+
+func (s *Service) replaceTextfile() error {
+	file, err := os.CreateTemp(filepath.Dir(s.Textfile), filepath.Base(s.Textfile)+".*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.Engine.WriteMetrics(file), file.Chmod(0o644), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), s.Textfile)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
 }

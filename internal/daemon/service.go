@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ type Service struct {
 	seen     []byte        // text of the file at the last look
 	trouble  string        // last problem said, so that it is said once
 	adopted  map[uint64]bool
-	warned   map[string]bool
+	warned   map[uint64]bool // by the texts' hashes: a policy may have many
 }
 
 // Times between signs of life, and between two searches for new network namespaces, in looks.
@@ -63,7 +64,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.presence.leave()) }()
-	s.nudged, s.warned = make(chan struct{}, 1), map[string]bool{}
+	s.nudged, s.warned = make(chan struct{}, 1), map[uint64]bool{}
 	if s.Engine.LockWait == 0 {
 		shared := *s.Engine
 		shared.LockWait = serviceLockWait
@@ -275,10 +276,12 @@ func (s *Service) report(what string, out Outcome) {
 	}
 }
 
+var warnings = maphash.MakeSeed()
+
 // warn logs what a policy probably does not mean, once for each text of it.
 func (s *Service) warn(warning string) {
-	if !s.warned[warning] {
-		s.warned[warning] = true
+	if hash := maphash.String(warnings, warning); !s.warned[hash] {
+		s.warned[hash] = true
 		s.Log.Warn(warning)
 	}
 }

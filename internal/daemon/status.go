@@ -63,6 +63,15 @@ const formatStatus = "weir-status/2"
 
 // Status reads what is in force. It changes nothing.
 func (e *Engine) Status() (Status, error) {
+	status, err := e.read()
+	for i := range status.Rooms {
+		status.Rooms[i].tell()
+	}
+	return status, err
+}
+
+// read reads what is in force, with the rooms' reports as they are.
+func (e *Engine) read() (Status, error) {
 	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}, Rooms: []RoomStatus{}}
 	s := e.store()
 	begun, err := s.find(journal)
@@ -113,10 +122,14 @@ func (e *Engine) roomStatus(r room.Room, part room.State) (RoomStatus, error) {
 	}
 	one.Notes = one.report.Note
 	one.Host = valuesOf(columns.Host, one.report.Host)
-	for _, row := range one.report.Rows {
-		one.Rows = append(one.Rows, RowStatus{row.Scope, row.Part, row.Promise, valuesOf(columns.Rows, row.Values)})
-	}
 	return one, nil
+}
+
+// tell names the values of the rows.
+func (one *RoomStatus) tell() {
+	for _, row := range one.report.Rows {
+		one.Rows = append(one.Rows, RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)})
+	}
 }
 
 func valuesOf(columns []room.Column, values []room.Value) Values {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"weir/internal/match"
 	"weir/internal/selector"
 	"weir/policy"
@@ -15,25 +13,16 @@ import (
 
 // stateMetric returns the state of a scope as the metrics tell it, and how many states they say it
 // is in.
-func stateMetric(t *testing.T, gatherer prometheus.Gatherer, scope string) (state string, n int) {
+func stateMetric(t *testing.T, e *Engine, scope string) (state string, n int) {
 	t.Helper()
-	families, err := gatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != "weir_scope_state" {
-			continue
+	for _, metric := range metricsOf(t, e)["weir_scope_state"].GetMetric() {
+		labels := map[string]string{}
+		for _, label := range metric.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
 		}
-		for _, metric := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, label := range metric.GetLabel() {
-				labels[label.GetName()] = label.GetValue()
-			}
-			if labels["scope"] == scope {
-				state = labels["state"]
-				n++
-			}
+		if labels["scope"] == scope {
+			state = labels["state"]
+			n++
 		}
 	}
 	return state, n
@@ -54,7 +43,7 @@ func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", label, s.Name, got[s.Name], begin[i])
 			}
 			word, _, _ := strings.Cut(begin[i], ":")
-			if state, n := stateMetric(t, e.Registry(), s.Name); n != 1 || state != strings.ReplaceAll(word, " ", "_") {
+			if state, n := stateMetric(t, e, s.Name); n != 1 || state != strings.ReplaceAll(word, " ", "_") {
 				t.Errorf("%s: metrics say %d times %q of %s, want %q", label, n, state, s.Name, word)
 			}
 		}

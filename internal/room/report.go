@@ -105,8 +105,17 @@ func CountedOf[T any](of func(T) uint64) func(T) Value {
 // Measured is a gauge's value.
 func Measured(x float64) Value { return Value{Known: true, Number: x} }
 
-// Spread is a histogram's value.
-func Spread(b Buckets) Value { return Value{Known: true, Histogram: &b} }
+// empty is what all histograms without a count share.
+var empty Buckets
+
+// Spread is a histogram's value, which is not to be changed.
+func Spread(b Buckets) Value {
+	if b == empty {
+		return Value{Known: true, Histogram: &empty}
+	}
+	counted := b // so that only these are on the heap
+	return Value{Known: true, Histogram: &counted}
+}
 
 // MarshalJSON writes the number alone, null where it is not known.
 func (v Value) MarshalJSON() ([]byte, error) {
