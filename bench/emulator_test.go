@@ -139,6 +139,37 @@ func emulatorTCP(b *testing.B, rate units.BitRate, rtt time.Duration) {
 	}
 }
 
+// BenchmarkEmulatorOpen opens a hundred slow links and reports the processor time that the emulator
+// took until they carry frames.
+func BenchmarkEmulatorOpen(b *testing.B) {
+	testutil.NeedRoot(b)
+	testutil.Need(b, "AF_XDP", probe.AFXDP())
+	carrier, hosts := testutil.Namespace(b, "carrier"), testutil.Namespace(b, "hosts")
+	conn, err := rtnl.Open(carrier)
+	must(b, err)
+	defer conn.Close()
+	d := link.Direction{Rate: 10e6, Delay: 5 * time.Millisecond, Queue: link.Queue{Bytes: 12500}}
+	var cables []link.Cable
+	for i := range 100 {
+		c := link.Cable{Name: fmt.Sprint(i), A: fmt.Sprint("a", i), B: fmt.Sprint("b", i), Forward: d, Reverse: d}
+		for _, end := range []string{c.A, c.B} {
+			must(b, conn.AddVeth(end, hosts, end, 0))
+			must(b, conn.SetUp(end))
+		}
+		cables = append(cables, c)
+	}
+	var cpu time.Duration
+	for b.Loop() {
+		carrying, err := emulator.New(emulator.Options{}).Carry(context.Background(), carrier, cables)
+		must(b, err)
+		_, err = carrying.Status()
+		must(b, err)
+		cpu += carrying.CPU()
+		must(b, carrying.Close())
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+}
+
 // BenchmarkEmulatorSendTime sends frames of 1500 octets at 500 Mbit/s, evenly, through a delay of
 // 10 ms and reports how late they left.
 func BenchmarkEmulatorSendTime(b *testing.B) {
