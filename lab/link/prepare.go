@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/kernel/sysfs"
 	"weir/internal/kernel/tc"
@@ -64,7 +65,19 @@ func thread(ns *netns.Namespace, dev string) error {
 
 // PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass
 // it, the namespace's own stack neither sends nor takes any. Carriers call it.
+//
+// Its TSO decides how the host's end receives (veth_skb_is_eligible_for_gro). With it a frame goes
+// up the host's stack within the system call by which the carrier sends it; without it by NAPI, in
+// batches and in the host's own thread, so that the carrier only hands over. A batch that finds the
+// peer's ring full waits from Linux 6.16 on; before, it would be lost, and TSO stays on.
 func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
+	waits, err := probe.Since(6, 16)
+	if err == nil && waits {
+		err = ethtool.SetFeatures(ns, dev, map[string]bool{"tso": false})
+	}
+	if err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
 	if err := addFifo(ns, dev); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
 	}

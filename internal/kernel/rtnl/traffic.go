@@ -9,7 +9,7 @@ import (
 )
 
 // Traffic is what a device has counted. Whether octets include the link layer's header is the
-// driver's choice; those that a veth has received by XDP or NAPI do.
+// driver's choice: of a veth's those include it that it received past NAPI, and frames of XDP.
 type Traffic struct {
 	SentPackets, SentOctets, ReceivedPackets, ReceivedOctets uint64
 	SentDropped, ReceivedDropped                             uint64 // packets

@@ -69,6 +69,7 @@ type Witness struct {
 	bed      Testbed
 	configs  []configuration // of each place, then of the carrier's namespace
 	before   reading
+	fewest   map[End]int64 // of underWay, by where the frames go
 	pulse    *pulse
 	problems []string // found before Start
 }
@@ -79,6 +80,12 @@ func Open(bed Testbed) (*Witness, error) {
 	if err := w.openConfigurations(); err != nil {
 		w.Close()
 		return nil, err
+	}
+	if bed.Carrying != nil {
+		if _, err := w.underWay(); err != nil { // nothing is yet: what counts as none
+			w.Close()
+			return nil, err
+		}
 	}
 	return w, nil
 }

@@ -103,12 +103,15 @@ func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 func transparent(t *testing.T, b *bench, d link.Direction) {
 	carrying := b.carry(t, d, d)
 	frames := samples()
+	slices.SortStableFunc(frames, byType)
 	for _, way := range []struct{ from, to string }{{"a", "b"}, {"b", "a"}} {
 		from, to := b.a, b.b
 		if way.from == "b" {
 			from, to = b.b, b.a
 		}
 		_, got := exchange(t, from, to, frames, len(frames), quiet)
+		// Packet sockets get those frames of a batch later that no protocol of the kernel takes.
+		slices.SortStableFunc(got, func(x, y arrival) int { return byType(x.frame, y.frame) })
 		same(t, way.from+" to "+way.to, frames, got)
 	}
 	s := status(t, carrying)
@@ -116,6 +119,9 @@ func transparent(t *testing.T, b *bench, d link.Direction) {
 		t.Errorf("%d frames overran", s.Forward.Overruns+s.Reverse.Overruns)
 	}
 }
+
+// byType compares the EtherTypes of two frames.
+func byType(a, b []byte) int { return bytes.Compare(a[12:14], b[12:14]) }
 
 // same checks that exactly these frames arrived, in order.
 func same(t *testing.T, what string, frames [][]byte, got []arrival) {

@@ -11,6 +11,7 @@ import (
 	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/units"
+	"weir/lab/link"
 	"weir/lab/traffic"
 )
 
@@ -51,7 +52,7 @@ func newCounter(ns *netns.Namespace) (*counter, error) {
 func (c *counter) close() { c.conn.Close() }
 
 func (c *counter) now() (r reading, err error) {
-	devices, err := c.conn.AllTraffic()
+	devices, err := link.Traffic(c.conn, c.ns)
 	r.at = time.Since(c.begin)
 	for name, device := range devices {
 		if name != "lo" {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/ethtool"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+)
+
+const etherHeader = 14 // octets
+
+// Traffic reads the counters of all devices of a namespace, by name, with Ethernet headers in the
+// octets of all frames. conn is of that namespace.
+//
+// veth counts what it receives by NAPI without the header, and what it hands to the peer's stack
+// with it (veth_xdp_rcv and veth_xmit). Frames that XDP sent count with it by either way: of those
+// the octets here are too many.
+func Traffic(conn *rtnl.Conn, ns *netns.Namespace) (map[string]rtnl.Traffic, error) {
+	all, err := conn.AllTraffic()
+	if err != nil {
+		return nil, err
+	}
+	for name, traffic := range all {
+		stats, err := ethtool.Stats(ns, name)
+		switch {
+		case errors.Is(err, unix.EOPNOTSUPP): // lo, for one
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("count octets: %w", err)
+		}
+		for counter, frames := range stats {
+			if strings.HasPrefix(counter, "rx_queue_") && strings.HasSuffix(counter, "_xdp_packets") {
+				traffic.ReceivedOctets += etherHeader * frames
+			}
+		}
+		all[name] = traffic
+	}
+	return all, nil
+}
