@@ -79,23 +79,41 @@ func command(arguments []string) string {
 }
 
 func (r *Row) fill(read map[string]evidence) error {
-	if len(r.Figures) == 0 {
-		return nil
-	}
-	e, known := read[r.Run]
-	if !known || r.Weir != "" || r.Interval != "" || len(r.Quotes) > 0 {
-		return errors.New("figures are of a run with a bundle, and the row's only ones")
-	}
-	var values, intervals []string
-	for _, f := range r.Figures {
-		value, interval, err := e.figure(f)
+	if len(r.Figures) > 0 {
+		if r.Weir != "" || r.Interval != "" || len(r.Quotes) > 0 {
+			return errors.New("figures of a bundle are a row's only ones")
+		}
+		values, intervals, err := figures(read, r.Run, r.Figures)
 		if err != nil {
 			return err
 		}
+		r.Weir, r.Interval = strings.Join(values, ", "), strings.Join(intervals, ", ")
+	}
+	if r.Tried.Run == "" {
+		return nil
+	}
+	values, intervals, err := figures(read, r.Tried.Run, r.Tried.Figures)
+	for i := range values {
+		values[i] += " " + intervals[i]
+	}
+	r.Tried.found = strings.Join(values, "; ")
+	return err
+}
+
+// figures prints those of a run: each with its name, and the interval.
+func figures(read map[string]evidence, run string, list []Figure) (values, intervals []string, err error) {
+	e, known := read[run]
+	if !known || len(list) == 0 {
+		return nil, nil, fmt.Errorf("%d figures of the run %q, which has no bundle or needs some", len(list), run)
+	}
+	for _, f := range list {
+		value, interval, err := e.figure(f)
+		if err != nil {
+			return nil, nil, err
+		}
 		values, intervals = append(values, strings.TrimSpace(f.Name+" "+value)), append(intervals, interval)
 	}
-	r.Weir, r.Interval = strings.Join(values, ", "), strings.Join(intervals, ", ")
-	return nil
+	return values, intervals, nil
 }
 
 // figure prints a value and its interval.

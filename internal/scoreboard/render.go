@@ -45,6 +45,9 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 	if row.Why != "" {
 		verdict += ": " + row.Why
 	}
+	if run, tried := b.Runs[row.Tried.Run]; tried {
+		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)): %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, row.Tried.found)
+	}
 	weir, interval, command, kernel := "–", "–", "–", "–"
 	if run, measured := b.Runs[row.Run]; measured {
 		source := run.Document
@@ -52,10 +55,13 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 			source = run.Bundle
 		}
 		weir, interval = fmt.Sprintf("%s ([%s](%s))", row.Weir, source, source), row.Interval
-		command, kernel = "`"+strings.ReplaceAll(flat(run.Command), "|", `\|`)+"`", run.Kernel
+		command, kernel = code(run.Command), run.Kernel
 	}
 	fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s |\n", n, row.Published, weir, interval, command, kernel, verdict)
 }
+
+// code is a command in a cell of a table.
+func code(command string) string { return "`" + strings.ReplaceAll(flat(command), "|", `\|`) + "`" }
 
 // heading begins with a capital.
 func heading(source string) string { return strings.ToUpper(source[:1]) + source[1:] }

@@ -55,6 +55,14 @@ type Row struct {
 	Figures   []Figure `yaml:"figures"` // of the run's bundle
 	Verdict   string   `yaml:"verdict"`
 	Why       string   `yaml:"why"` // of a difference, or what a measurement needs
+	Tried     Tried    `yaml:"tried"`
+}
+
+// Tried is an experiment about the reason of a difference. Without a run there is none.
+type Tried struct {
+	Run     string   `yaml:"run"`
+	Figures []Figure `yaml:"figures"`
+	found   string   // the figures and their intervals
 }
 
 // Verdicts, the measured ones first.
@@ -97,7 +105,7 @@ func (b Board) Check(folder string) error {
 		}
 	}
 	for name := range b.Runs {
-		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name }) {
+		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name || r.Tried.Run == name }) {
 			all = append(all, fmt.Errorf("run %s has no row", name))
 		}
 	}
