@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"internal/kernel":     {},
 	"internal/match":      {"internal/kernel"},
 	"internal/systemd":    {},
-	"internal/scoreboard": {},
+	"internal/scoreboard": {"record"},
 	"internal/machine":    {"record", "internal/kernel"},
 	"internal/doctor":     {"record", "internal/kernel", "internal/machine", "internal/room"},
 	"internal/testutil":   {"internal/kernel"},

@@ -10,9 +10,10 @@ import (
 const head = `<!-- Generated from published.yaml by go generate ./internal/scoreboard. -->
 # What others published, and what was measured here
 
-Figures are those of the documents in this folder, by the command beside them; a test finds each in
-its document. Machine, date and conditions are there. Rows without a figure say what a measurement
-needs. Where a reason is only argued, the row says so.
+Figures are those of the evidence bundles in this folder, or of its documents where no bundle was
+kept, by the command beside them; a test computes or finds each. Machine, date and conditions are
+there. Rows without a figure say what a measurement needs. Where a reason is only argued, the row
+says so.
 
 `
 
@@ -44,13 +45,23 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 	if row.Why != "" {
 		verdict += ": " + row.Why
 	}
+	if run, tried := b.Runs[row.Tried.Run]; tried {
+		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)): %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, row.Tried.found)
+	}
 	weir, interval, command, kernel := "–", "–", "–", "–"
 	if run, measured := b.Runs[row.Run]; measured {
-		weir, interval = fmt.Sprintf("%s ([%s](%s))", row.Weir, run.Document, run.Document), row.Interval
-		command, kernel = "`"+strings.ReplaceAll(flat(run.Command), "|", `\|`)+"`", run.Kernel
+		source := run.Document
+		if len(row.Figures) > 0 {
+			source = run.Bundle
+		}
+		weir, interval = fmt.Sprintf("%s ([%s](%s))", row.Weir, source, source), row.Interval
+		command, kernel = code(run.Command), run.Kernel
 	}
 	fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s | %s |\n", n, row.Published, weir, interval, command, kernel, verdict)
 }
+
+// code is a command in a cell of a table.
+func code(command string) string { return "`" + strings.ReplaceAll(flat(command), "|", `\|`) + "`" }
 
 // heading begins with a capital.
 func heading(source string) string { return strings.ToUpper(source[:1]) + source[1:] }

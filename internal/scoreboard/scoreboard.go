@@ -3,8 +3,9 @@
 // Package scoreboard makes docs/results/published.md, what others have published beside what was
 // measured here, from docs/results/published.yaml and the documents that it quotes.
 //
-// A figure is taken only from a document of docs/results: [Board.Check] finds every quote in it,
-// every number of a figure in its quotes, and the command and the kernel in the same document.
+// A figure comes from an evidence bundle below docs/results, with its interval, command and kernel,
+// or from a document there whose bundle was not kept: of these [Board.Check] finds every quote in
+// the document, every number of a figure in its quotes, and the command and the kernel.
 package scoreboard
 
 import (
@@ -37,6 +38,8 @@ type Board struct {
 // Run is how figures were had.
 type Run struct {
 	Document string `yaml:"document"` // in the folder of results
+	Bundle   string `yaml:"bundle"`   // in the folder of results; has the command and the kernel
+	Under    string `yaml:"under"`    // what the bundle's command was started by
 	Command  string `yaml:"command"`
 	Kernel   string `yaml:"kernel"`
 }
@@ -48,9 +51,18 @@ type Row struct {
 	Weir      string   `yaml:"weir"`
 	Interval  string   `yaml:"interval"`
 	Run       string   `yaml:"run"`
-	Quotes    []string `yaml:"quotes"` // of the run's document
+	Quotes    []string `yaml:"quotes"`  // of the run's document
+	Figures   []Figure `yaml:"figures"` // of the run's bundle
 	Verdict   string   `yaml:"verdict"`
 	Why       string   `yaml:"why"` // of a difference, or what a measurement needs
+	Tried     Tried    `yaml:"tried"`
+}
+
+// Tried is an experiment about the reason of a difference. Without a run there is none.
+type Tried struct {
+	Run     string   `yaml:"run"`
+	Figures []Figure `yaml:"figures"`
+	found   string   // the figures and their intervals
 }
 
 // Verdicts, the measured ones first.
@@ -81,7 +93,7 @@ func Read(folder string) (Board, error) {
 			b.Rows[i].Source = b.Rows[i-1].Source
 		}
 	}
-	return b, nil
+	return b, b.fill(folder)
 }
 
 // Check says all that is wrong with the board: what its documents do not say, and what is missing.
@@ -93,7 +105,7 @@ func (b Board) Check(folder string) error {
 		}
 	}
 	for name := range b.Runs {
-		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name }) {
+		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name || r.Tried.Run == name }) {
 			all = append(all, fmt.Errorf("run %s has no row", name))
 		}
 	}
@@ -110,9 +122,9 @@ func (b Board) check(folder string, row Row) error {
 		return fmt.Errorf("verdict %q", row.Verdict)
 	case row.Why == "" && row.Verdict != repeated:
 		return fmt.Errorf("%s, and no reason", row.Verdict)
-	case measured != (row.Weir != "") || measured != known || measured != (row.Interval != "") || measured != (len(row.Quotes) > 0):
+	case measured != (row.Weir != "") || measured != known || measured != (row.Interval != "") || measured != (len(row.Quotes)+len(row.Figures) > 0):
 		return fmt.Errorf("%s, with the figure %q, interval %q, run %q and %d quotes", row.Verdict, row.Weir, row.Interval, row.Run, len(row.Quotes))
-	case !measured:
+	case !measured || len(row.Figures) > 0:
 		return nil
 	}
 	content, err := os.ReadFile(filepath.Join(folder, run.Document))

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/record"
+	"weir/record/summary"
 )
 
 const results = "../../docs/results"
@@ -29,6 +32,39 @@ func TestTheDocumentIsGeneratedFromItsSources(t *testing.T) {
 	if err != nil || string(have) != b.Render() {
 		t.Errorf("%s is not what its sources make: run go generate ./internal/scoreboard (%v)", Document, err)
 	}
+}
+
+func TestFiguresComeFromABundle(t *testing.T) {
+	e := evidence{rows: summary.Rows([]record.Sample{
+		sample("a", "small", 1, 2), sample("a", "small", 2, 4), sample("a", "large", 1, 30), sample("a", "large", 2, 30),
+		sample("b", "small", 1, 6), sample("b", "small", 2, 6), sample("c", "small", 1, 6),
+	})}
+	for name, c := range map[string]struct {
+		figure                Figure
+		value, interval, want string
+	}{
+		"a mean":          {Figure{Subject: "small", Where: record.Labels{"cell": "a"}}, "3 s", "[-9.706 s, 15.71 s]", ""},
+		"of a subject":    {Figure{Subject: "small", Where: record.Labels{"cell": "b"}, Of: "large", RelativeTo: record.Labels{"cell": "a"}, Times: 2}, "40 %", "[40, 40] %", ""},
+		"of a cell":       {Figure{Subject: "large", Where: record.Labels{"cell": "a"}, Of: "small", RelativeTo: record.Labels{"cell": "b"}}, "500 %", "[500, 500] %", ""},
+		"several cells":   {Figure{Subject: "small"}, "", "", "3 cells"},
+		"no cell":         {Figure{Subject: "small", Where: record.Labels{"cell": "d"}}, "", "", "0 cells"},
+		"one repetition":  {Figure{Subject: "small", Where: record.Labels{"cell": "c"}}, "", "", "no interval"},
+		"a ratio of one":  {Figure{Subject: "small", Where: record.Labels{"cell": "c"}, RelativeTo: record.Labels{"cell": "b"}}, "", "", "no interval"},
+		"nothing beneath": {Figure{Subject: "small", Where: record.Labels{"cell": "a"}, Of: "medium"}, "", "", "0 cells"},
+	} {
+		c.figure.Metric = "time"
+		value, interval, err := e.figure(c.figure)
+		if value != c.value || interval != c.interval || (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q, %q, %v", name, value, interval, err)
+		}
+	}
+	if said := command([]string{"weir", "lab", "run", "x", "--out", "y", "--seed", "1"}); said != "weir lab run x --seed 1" {
+		t.Errorf("command %q", said)
+	}
+}
+
+func sample(cell, subject string, repetition int, value float64) record.Sample {
+	return record.Sample{Labels: record.Labels{"cell": cell}, Subject: subject, Metric: "time", Unit: record.Seconds, Repetition: repetition, Value: value, Valid: true}
 }
 
 func TestWhatNoDocumentSaysIsFound(t *testing.T) {

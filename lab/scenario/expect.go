@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/nearest"
 	"weir/internal/units"
 	"weir/internal/yamlfile"
 	"weir/lab/expect"
-	"weir/lab/traffic"
 	"weir/record"
 )
 
@@ -90,135 +88,6 @@ func (j *judge) numbers(h *head) {
 	}
 }
 
-// known looks a metric up; it has no name if there is none such.
-func (j *judge) known(f yamlfile.Fields, path, name string) Metric {
-	m, known, near := FindMetric(name)
-	if !known {
-		hint := ""
-		if near != "" {
-			hint = fmt.Sprintf(" (did you mean %q?)", near)
-		}
-		j.complain(f.At("metric"), "docs/formats/scenario.md lists the metrics", "%s.metric: unknown metric %q%s", path, name, hint)
-	}
-	return m
-}
-
-// metric looks a metric up and settles whose figure is meant.
-func (j *judge) metric(f yamlfile.Fields, path, name, subject string) (Metric, string, bool) {
-	m := j.known(f, path, name)
-	if m.Name == "" {
-		return m, "", false
-	}
-	candidates := j.subjects(m)
-	switch {
-	case m.Name == Harm && len(candidates) == 0:
-		j.contended(f, path)
-	case subject == "" && len(candidates) == 0:
-		j.complain(f.At("metric"), "", "%s.metric: no flow of the scenario has a %s", path, name)
-	case subject == "" && len(candidates) > 1 && candidates[0] != Aggregate:
-		j.complain(f.Self, "add a subject", "%s: %q is a figure of each of several; say which by subject: %s", path, name, quoted(candidates))
-	case subject == "":
-		return m, candidates[0], true
-	case !slices.Contains(candidates, subject):
-		j.complain(f.At("subject"), "", "%s.subject: %q has no %s%s", path, subject, name, subjectHint(subject, candidates))
-	default:
-		return m, subject, true
-	}
-	return m, "", false
-}
-
-const trySolo = "add \"solo: true\" to the phase whose flows contend"
-
-// contended complains where no flow of the scenario has a harm.
-func (j *judge) contended(f yamlfile.Fields, path string) {
-	if !slices.ContainsFunc(j.cell.Phases, func(p Phase) bool { return p.Solo }) {
-		j.complain(f.At("metric"), trySolo, "%s.metric: %s compares a flow with a run of the flow alone, and no phase asks for such runs", path, Harm)
-	}
-}
-
-func subjectHint(subject string, candidates []string) string {
-	if hint := nearest.Hint(subject, candidates); hint != "" {
-		return hint
-	}
-	return "; these do: " + quoted(candidates)
-}
-
-func quoted(list []string) string {
-	out := ""
-	for i, s := range list {
-		if i > 0 {
-			out += ", "
-		}
-		out += strconv.Quote(s)
-	}
-	return out
-}
-
-// subjects lists what has a figure of the metric in this scenario; the first is meant where the
-// file names none.
-func (j *judge) subjects(m Metric) (all []string) {
-	if m.Of == OfRun || slices.Contains([]string{Goodput, RetransmitShare, LossEventRate}, m.Name) {
-		all = append(all, Aggregate)
-	}
-	if m.Of == OfRun {
-		return all
-	}
-	if m.Of == OfLink || m.Name == SeriesQueue {
-		for _, l := range j.cell.Links {
-			if !l.Plain {
-				all = append(all, LinkSubject(l.Name, false), LinkSubject(l.Name, true))
-			}
-		}
-		return all
-	}
-	if m.Of == OfLimit {
-		for _, l := range j.cell.Limits {
-			all = append(all, l.Name)
-		}
-		return all
-	}
-	for _, phase := range j.cell.Phases {
-		if m.Name == Harm && !phase.Solo {
-			continue
-		}
-		if m.Of == OfProcedure {
-			if phase.Procedure != nil {
-				all = append(all, phase.Procedure.Name)
-			}
-			continue
-		}
-		for _, f := range phase.Flows {
-			if m.Of != OfStream && (m.kinds() == nil || slices.Contains(m.kinds(), f.Kind)) {
-				all = append(all, f.Name)
-			}
-		}
-		for _, s := range phase.Streams {
-			if m.Of == OfStream {
-				all = append(all, s.Name)
-			}
-		}
-	}
-	return all
-}
-
-// kinds returns the kinds of flow that have a metric; nil is all.
-func (m Metric) kinds() []traffic.Kind {
-	switch m.Name {
-	case ExchangesPerSecond, ExchangeGoodput, ExchangeP50, ExchangeP99, ExchangeP999:
-		return []traffic.Kind{traffic.Request}
-	case UDPLoss, UDPDuplicates, UDPReordered:
-		return []traffic.Kind{traffic.Datagram}
-	case Goodput, FlowShare, Harm, SeriesRate:
-		return []traffic.Kind{traffic.Bulk, traffic.Datagram, traffic.Program}
-	case Completion:
-		return []traffic.Kind{traffic.Bulk, traffic.Program}
-	case PredictedMathis, PredictedPFTK, PredictedCUBIC, PredictedRatio, ResidualMathis, ResidualPFTK, ResidualCUBIC,
-		CubicRegion, WindowLimited:
-		return []traffic.Kind{traffic.Bulk}
-	}
-	return []traffic.Kind{traffic.Bulk, traffic.Request}
-}
-
 // where reads labels of a file in the parameters' own spelling.
 func (j *judge) where(given yamlfile.Map[string], path string) (record.Labels, bool) {
 	labels, ok := record.Labels{}, true
@@ -276,17 +145,23 @@ func matches(cell, where record.Labels) bool {
 	return true
 }
 
+// expectation adds a statement, and of several subjects one each.
 func (j *judge) expectation(e expectFile, path string) {
-	m, subject, ok := j.metric(e.Fields, path, e.Metric, e.Subject)
+	m, subjects, ok := j.each(e, path)
 	where, to, about := j.about(e.Fields, path, e.Where, e.RelativeTo)
 	if m.Of == OfSeries && ok {
 		j.complain(e.At("metric"), "", "%s.metric: %q is a time series; an expectation needs a single figure", path, m.Name)
 	}
-	out := Expectation{Name: e.Name, Metric: m.Name, Subject: subject, Where: where, RelativeTo: to}
+	out := Expectation{Name: e.Name, Metric: m.Name, Where: where, RelativeTo: to}
 	out.Statement = e.Read(&expect.Draft{Path: path, Place: e.Self, Complain: j.complain,
 		Quantity: func(text *yamlfile.Text, path string) *float64 { return j.bound(text, path, m, to != nil) }})
 	if ok && about {
-		j.scenario.Expect = append(j.scenario.Expect, out)
+		for _, out.Subject = range subjects {
+			if len(subjects) > 1 {
+				out.Name = e.Name + ": " + out.Subject
+			}
+			j.scenario.Expect = append(j.scenario.Expect, out)
+		}
 	}
 }
 

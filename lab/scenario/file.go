@@ -180,7 +180,7 @@ type expectFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string                `yaml:"name,required" doc:"The statement, in words."`
 	Metric          string                `yaml:"metric,required" doc:"Name of a metric."`
-	Subject         string                `yaml:"subject" doc:"Flow, stream, link direction or \"aggregate\" that is meant."`
+	Subject         wordList              `yaml:"subject" doc:"Flow, stream, link direction or \"aggregate\" that is meant; of a list each."`
 	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the cells that the statement is about; all if left out."`
 	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters to change to find the cell to compare with; min and max are then ratios."`
 	expect.Keys

@@ -151,6 +151,7 @@ expect:
   - {name: first, metric: goodput, where: {loss: 1%}, relative_to: {loss: 0%}, max: 0.5}
   - {name: second, metric: goodput, where: {loss: 2%}, min: 1Mbit, max: 2Mbit}
   - {name: third, metric: loss_event_rate, subject: bulk, min: 1%}
+  - {name: each, metric: goodput, subject: [bulk, aggregate], min: 1Mbit}
 `)
 	all, err := s.Expand()
 	if err != nil {
@@ -163,7 +164,7 @@ expect:
 	if last := all[3].Links[0]; last.Forward.Loss.Probability != 0.02 || last.Reverse.Loss.Model != "" {
 		t.Errorf("one way at 2 %%: %+v", last)
 	}
-	if len(s.Expect) != 3 || s.Expect[0].Where["loss"] != "1 %" || *s.Expect[0].Max != 0.5 || *s.Expect[1].Max != 2e6 || *s.Expect[2].Min != 0.01 {
+	if len(s.Expect) != 5 || s.Expect[3].Subject != "bulk" || s.Expect[3].Name != "each: bulk" || s.Expect[4].Subject != Aggregate || s.Expect[0].Where["loss"] != "1 %" || *s.Expect[0].Max != 0.5 || *s.Expect[1].Max != 2e6 || *s.Expect[2].Min != 0.01 {
 		t.Errorf("expectations: %+v", s.Expect)
 	}
 	if s.Expect[0].Subject != Aggregate || s.Expect[1].RelativeTo != nil || s.Expect[0].RelativeTo["loss"] != "0%" {
