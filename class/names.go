@@ -33,6 +33,9 @@ var names = map[string]DSCP{
 	"af31": 26, "af32": 28, "af33": 30, "af41": 34, "af42": 36, "af43": 38,
 }
 
+// Names are the names of classes and code points, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(names)) }
+
 // ParseDSCP reads the name of a class or of a code point, or its number.
 func ParseDSCP(text string) (DSCP, error) {
 	name := strings.ToLower(text)
@@ -46,7 +49,7 @@ func ParseDSCP(text string) (DSCP, error) {
 	case err == nil:
 		return 0, fmt.Errorf("%s is no DSCP: they are 0 to 63, a quarter of the octet of type of service", text)
 	}
-	if near := nearest.Of(name, slices.Sorted(maps.Keys(names))); near != "" {
+	if near := nearest.Of(name, Names()); near != "" {
 		return 0, fmt.Errorf("%q is no class: write %s if that is meant", text, near)
 	}
 	return 0, fmt.Errorf("%q is no class: write lbe, best-effort, premium, network-control, the name of a DSCP as AF21, or its number", text)

@@ -19,6 +19,13 @@ import (
 // "to the host" it does in there. $WEIR is the binary.
 func box(t *testing.T, script string) outcome {
 	t.Helper()
+	cmd, stdout, stderr := boxed(t, script)
+	return finish(t, cmd, cmd.Run(), stdout, stderr)
+}
+
+// boxed prepares a box, whose folder is that of the command.
+func boxed(t *testing.T, script string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
 	group := testutil.Cgroup(t)
 	if err := os.Mkdir(filepath.Join(group.Path, "backups"), 0o755); err != nil {
 		t.Fatal(err)
@@ -30,16 +37,16 @@ mount -t tmpfs none /run
 ip link set lo up
 set +e
 `
-	cmd := exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
+	cmd = exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
 	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+filepath.Dir(group.Path), "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
 	cmd.Dir = t.TempDir()
 	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: 20Mbit}\n"
 	if err := os.WriteFile(filepath.Join(cmd.Dir, "policy.yaml"), []byte(policy), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	return finish(t, cmd, cmd.Run(), &stdout, &stderr)
+	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return cmd, stdout, stderr
 }
 
 // proof is what the test reads of the document of weir prove.

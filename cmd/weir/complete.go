@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/internal/kernel/netns"
 	"weir/lab/instance"
@@ -20,29 +21,52 @@ type completer func(command *cobra.Command, args []string, word string) ([]strin
 
 const noFile = cobra.ShellCompDirectiveNoFileComp
 
-// complete gives flags what a shell may offer for them: by their names, which mean the same in
-// every command.
-func complete(a *app, command *cobra.Command) {
-	ports := completer(completePorts)
-	byName := map[string]completer{
+// flagValues are what a shell may offer for flags, by their names, which mean the same in every
+// command; those with a command's path before them are that command's alone.
+func (a *app) flagValues() map[string]completer {
+	ports, loopback := completer(completePorts), words("127.0.0.1:9465\tloopback alone")
+	all := map[string]completer{
 		"format": words("text", "json"), "carrier": words("auto", "netem", "emulator"), "generator": words("weir", "iperf3"),
 		"clock": words("synchronised", "relative"), "policy": words("skip", "catch-up"), "congestion": completeCongestion,
-		"tests": words("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"),
+		"tests": several(func() []string {
+			return []string{"throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"}
+		}),
 		"scope": a.completeScope, "lab": completeLab, "from": ports, "to": ports, "peer": ports, "to-peer": ports,
-		"cgroup": folders, "out": folders,
+		"cgroup": folders, "out": folders, "class": completeClass, "dscp": completeDSCP, "user": completeUser, "pid": completeProcess,
+		"set": completeSet, "cpus": several(processors), "sizes": several(frameSizes), "size": words("imix"), "metrics": loopback,
+		"forwarder": completeForwarder, "daemon listen": words("127.0.0.1:9464\tloopback alone"), "tester replay speed": words("max"),
+		"tester run rate": words("max"), "tester send rate": words("max"),
+		"prove peer": free, "ioam watch to": free,
 	}
-	if command.Name() == "prove" {
-		delete(byName, "peer") // an address
+	for _, name := range []string{"listen", "token", "ipfix", "otlp", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
+		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command"} {
+		all[name] = free
 	}
-	for name, offer := range byName {
-		if command.LocalFlags().Lookup(name) == nil && command.PersistentFlags().Lookup(name) == nil {
-			continue
+	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec"} {
+		all[name] = files
+	}
+	all["tester capture"] = files
+	return all
+}
+
+// complete gives flags what a shell may offer for them.
+func complete(a *app, command *cobra.Command) { completeFlags(command, a.flagValues()) }
+
+func completeFlags(command *cobra.Command, values map[string]completer) {
+	path := strings.Fields(command.CommandPath())[1:]
+	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		for i := range len(path) + 1 {
+			// What names more of the path comes first.
+			name := strings.TrimSpace(strings.Join(path[:len(path)-i], " ") + " " + f.Name)
+			if offer := values[name]; offer != nil {
+				// The only error is that a flag was given one before.
+				_ = command.RegisterFlagCompletionFunc(f.Name, offer)
+				return
+			}
 		}
-		// The only error is that a flag was given one before.
-		_ = command.RegisterFlagCompletionFunc(name, offer)
-	}
+	})
 	for _, sub := range command.Commands() {
-		complete(a, sub)
+		completeFlags(sub, values)
 	}
 }
 
