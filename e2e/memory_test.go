@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -52,12 +51,6 @@ kill $daemon; wait $daemon
 		if <-ended; failed != nil || t.Failed() {
 			t.Errorf("%v: %s%s", failed, stdout, stderr)
 		}
-		// The kernel frees what so many scopes took some time after, and was seen to refuse
-		// namespaces until then (ENOSPC), which other tests need.
-		unshare := testutil.Command(t, "unshare")
-		testutil.Eventually(t, time.Minute, "room for namespaces", func() bool {
-			return exec.Command(unshare, "--mount", "--net", "true").Run() == nil
-		})
 	}()
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(cmd.Dir, "api"))
