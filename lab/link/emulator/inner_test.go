@@ -184,7 +184,7 @@ func lab(t *testing.T, forward, reverse link.Direction) (c *cable, a, b *rawsock
 	a, b = host("a"), host("b")
 	c, err = openCable(carrier, cableOrder{
 		Name: "cable", A: "end-a", B: "end-b", Forward: orderOf(forward), Reverse: orderOf(reverse),
-		Buffers: 2048, BufferSize: 2048, Ring: 256,
+		Buffers: 8192, BufferSize: 2048, Ring: 2048, // whatever a host's queue and device hold may come at once
 	}, 0)
 	must(t, err)
 	t.Cleanup(c.close)
