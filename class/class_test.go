@@ -298,7 +298,7 @@ func TestTCPIsMarkedWhole(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"  a: {cgroup: /a, class: lbee}\n":            `"lbee" is no class: write lbe if that is meant`,
+		"  a: {cgroup: /a, class: lbee}\n":            `scopes.a: class: "lbee" is no class: write lbe if that is meant`,
 		"  a: {cgroup: /a, class: 64}\n":              "64 is no DSCP: they are 0 to 63",
 		"  a: {cgroup: /a, class: [lbe]}\n":           "policy.yaml:3:",
 		"  a: {cgroup: /a, class: }\n":                "policy.yaml:3:",

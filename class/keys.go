@@ -43,7 +43,7 @@ func read(d *policy.Draft) {
 		s := &d.Scopes[i]
 		if text := s.Keys.(*scopeKeys).Class; text != nil {
 			if _, err := ParseDSCP(*text); err != nil {
-				d.Complain(s, key, "%v", err)
+				d.Complain(s, key, key+": %v", err)
 			}
 		}
 	}

@@ -13,8 +13,10 @@ import (
 type SelectorKind struct {
 	Key string // in a scope
 	Doc string // for the schema
-	// Sample is a value of the type that the file's is: "", 0 or false.
+	// Sample is a value of the type that the file's is: "", 0 or false, or one that reads itself
+	// (encoding.TextUnmarshaler). Schema is the file's JSON Schema where that does not tell, or "".
 	Sample any
+	Schema string
 	// Parse returns the one form of what the file says and its words, or an error that says how to
 	// write it.
 	Parse func(text string) (canonical, words string, err error)
@@ -96,7 +98,7 @@ func selectorKeys(kinds []SelectorKind) reflect.Type {
 	fields := make([]reflect.StructField, len(kinds))
 	for i, k := range kinds {
 		fields[i] = reflect.StructField{Name: fmt.Sprintf("Kind%d", i), Type: reflect.PointerTo(reflect.TypeOf(k.Sample)),
-			Tag: reflect.StructTag(fmt.Sprintf("yaml:%q doc:%q", k.Key, k.Doc))}
+			Tag: reflect.StructTag(fmt.Sprintf("yaml:%q doc:%q schema:%q", k.Key, k.Doc, k.Schema))}
 	}
 	return reflect.StructOf(fields)
 }

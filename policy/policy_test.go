@@ -93,7 +93,7 @@ scopes:
 p.yaml:4:27: scopes.b: egress: rate 1 kbit/s is outside 64 kbit/s to 400 Gbit/s
 p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two scopes of the same traffic contradict each other
 p.yaml:5:28: scopes.c: egress: mark 9ms is not below drop 5ms
-p.yaml:6:13: scopes.d.user: "root" is not a whole number
+p.yaml:6:13: scopes.d.user: root is a name, and a user id is meant: write 0, which it is on this host
 p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
 p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)`
 	if err == nil || err.Error() != want {

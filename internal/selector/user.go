@@ -20,24 +20,42 @@ func noID(text string) error {
 	return fmt.Errorf("%s is no user id: write a number, which 'id -u NAME' prints", text)
 }
 
+// userID is what a file says.
+type userID uint32
+
+// UnmarshalText reads a number, and tells which one a name is.
+func (u *userID) UnmarshalText(text []byte) error {
+	id, err := readID(string(text))
+	*u = userID(id)
+	return err
+}
+
+// readID reads the id of a user. A zero in front would be octal to YAML 1.1; the last id is none.
+func readID(text string) (uint32, error) {
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || id == 1<<32-1 || len(text) > 1 && text[0] == '0' {
+		return 0, noID(text)
+	}
+	return uint32(id), nil
+}
+
 // user is the user that has opened a socket.
 var user = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "user", Doc: "User id whose sockets are meant.", Sample: 0,
+		Key: "user", Doc: "User id whose sockets are meant.", Sample: userID(0), Schema: `{"type": "integer"}`,
 		Parse: func(text string) (string, string, error) {
-			if id, err := strconv.ParseUint(text, 10, 32); err != nil || id > 1<<32-2 {
-				return "", "", noID(text)
+			if _, err := readID(text); err != nil {
+				return "", "", err
 			}
 			return text, "user " + text, nil
 		},
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
-		id, err := strconv.ParseUint(text, 10, 32)
-		return Binding{Key: match.OfUser(uint32(id))}, err
+		id, err := readID(text)
+		return Binding{Key: match.OfUser(id)}, err
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
-		id, err := strconv.ParseUint(text, 10, 32)
-		uid := uint32(id)
+		uid, err := readID(text)
 		return Inside{User: &uid, By: "user"}, "", err
 	},
 }
