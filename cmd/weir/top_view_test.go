@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/daemon"
 	"weir/internal/room"
+	"weir/internal/testutil"
 	"weir/policy"
 )
 
@@ -194,9 +195,7 @@ func TestLiveViewEndsWithKeysOrAnError(t *testing.T) {
 func openTerminal(t *testing.T) (host, terminal *os.File) {
 	t.Helper()
 	host, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
+	testutil.Need(t, "pseudo-terminals", err)
 	t.Cleanup(func() { host.Close() })
 	number, err := unix.IoctlGetInt(int(host.Fd()), unix.TIOCGPTN)
 	if err == nil {
