@@ -109,6 +109,7 @@ func NewBench(t testing.TB) *Bench {
 		b.sockets[side] = openSocket(t, ns, l.Index)
 	}
 	b.Read(t) // now with carriers
+	b.awaitForwarding(t)
 	return b
 }
 

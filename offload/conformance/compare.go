@@ -87,6 +87,33 @@ func (b *Bench) volley(t testing.TB, shots []shot, first uint32, got result) {
 	})
 }
 
+// awaitForwarding sends frames both ways until one has come through each: a device drops what it is
+// to send until the kernel's link watch, which a busy machine puts off, has activated its queue.
+func (b *Bench) awaitForwarding(t testing.TB) {
+	t.Helper()
+	b.number = max(b.number, lastNumber)
+	arrived := [2]bool{}
+	testutil.Eventually(t, 30*time.Second, "the forwarding of frames both ways", func() bool {
+		for by := range 2 {
+			if arrived[1-by] {
+				continue
+			}
+			if err := b.sockets[b.links[by].side].send(b.last(by)[0].bytes(b.number)); err != nil {
+				t.Fatal(err)
+			}
+			b.number++
+		}
+		for side, s := range b.sockets {
+			frames, err := s.receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrived[side] = arrived[side] || slices.ContainsFunc(frames, func(f []byte) bool { _, ours := numberOf(f); return ours })
+		}
+		return arrived[0] && arrived[1]
+	})
+}
+
 // lastNumber is the least number of frames that end a volley, used once each.
 const lastNumber = 1 << 24
 
