@@ -5,16 +5,22 @@
 
 #include <linux/types.h>
 
+#define CLASS_DSCPS 64
+
 /* What a scope's packets are given. */
 struct class_scope {
-	__u32 dscp;     /* differentiated services code point, 0 to 63 (RFC 2474) */
-	__u32 priority; /* of the queue that it waits in here (skb->priority), and 1; 0 leaves it */
+	__u64 asked; /* a bit for each DSCP in which it answers whoever asks in it; 0 gives dscp */
+	__u32 dscp;  /* differentiated services code point, 0 to 63 (RFC 2474) */
+	__u32 unused;
 };
 
-/* What the program is told beside its scopes. */
+/* What the programs are told beside their scopes. */
 struct class_settings {
+	__u64 asked;  /* what any scope may be asked for */
 	__u32 kinds;  /* enum match_kind of those that have scopes */
 	__u32 filled; /* 1 once everything was set for the first time */
+	/* By DSCP: of the queue that packets wait in here (skb->priority), and 1; 0 leaves it. */
+	__u8 priority[CLASS_DSCPS];
 };
 
 /* What was done with a scope's packets; in shadow, what would have been. */

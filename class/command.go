@@ -26,7 +26,7 @@ func Mark(path string, d DSCP) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := loadMarker(1)
+	m, err := loadMarker(1, false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ package class
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/device"
@@ -34,8 +36,24 @@ func devices(ns *netns.Namespace) (names []string, err error) {
 	return names, err
 }
 
-// missing are the devices at which the program is not attached.
-func missing(ns *netns.Namespace, pins string) (names []string, err error) {
+// place is a program and the hook of each device that it is at.
+type place struct {
+	hook    device.Hook
+	program *ebpf.Program
+}
+
+// places are those of the programs: what comes in is looked at where scopes answer as they are
+// asked.
+func (m *marker) places(settings markClassSettings) []place {
+	all := []place{{device.Egress, m.program}}
+	if settings.Asked != 0 {
+		all = append(all, place{device.Ingress, m.ask})
+	}
+	return all
+}
+
+// missing are the devices that have no program at a hook.
+func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string, err error) {
 	all, err := devices(ns)
 	if err != nil {
 		return nil, err
@@ -48,7 +66,7 @@ func missing(ns *netns.Namespace, pins string) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 {
+		if !slices.ContainsFunc(found, func(a *device.Attachment) bool { return a.Hook == hook }) {
 			names = append(names, name)
 		}
 		for _, a := range found {
@@ -58,14 +76,27 @@ func missing(ns *netns.Namespace, pins string) (names []string, err error) {
 	return names, nil
 }
 
-// attach puts the program at every device of a namespace that lacks it.
+// attach puts the programs at every device of a namespace that lacks them.
 func (m *marker) attach(ns *netns.Namespace, pins string) error {
-	names, err := missing(ns, pins)
+	settings, err := m.settings()
+	if err != nil {
+		return err
+	}
+	for _, at := range m.places(settings) {
+		if err := at.attach(ns, pins); err != nil {
+			return err
+		}
+	}
+	return device.Prune(pins)
+}
+
+func (p place) attach(ns *netns.Namespace, pins string) error {
+	names, err := missing(ns, p.hook, pins)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		a, err := device.Attach(ns, name, device.Egress, order, roomName, m.program, device.Options{Pins: pins})
+		a, err := device.Attach(ns, name, p.hook, order, roomName, p.program, device.Options{Pins: pins})
 		if errors.Is(err, device.ErrGone) {
 			continue
 		}
@@ -74,31 +105,44 @@ func (m *marker) attach(ns *netns.Namespace, pins string) error {
 		}
 		_ = a.Close()
 	}
-	return device.Prune(pins)
+	return nil
 }
 
-// renew puts this program in the place of another of Weir's at every device of a namespace, and
-// where there is none.
+// renew puts these programs in the place of others of Weir's at every device of a namespace, and
+// where there are none, and takes those away that have nothing to do.
 func (m *marker) renew(ns *netns.Namespace, pins string) error {
-	info, err := m.program.Info()
+	settings, err := m.settings()
 	if err != nil {
-		return fmt.Errorf("read marking program: %w", err)
+		return err
 	}
-	id, _ := info.ID()
+	places := m.places(settings)
 	err = visit(ns, pins, func(a *device.Attachment) error {
+		i := slices.IndexFunc(places, func(p place) bool { return p.hook == a.Hook })
+		if i < 0 {
+			return a.Detach()
+		}
 		defer func() { _ = a.Close() }()
-		if a.Program == id {
-			return nil
-		}
-		if err := a.Replace(m.program); !errors.Is(err, unix.ENOLINK) && !errors.Is(err, unix.ENODEV) {
-			return err
-		}
-		return nil // the device has gone
+		return places[i].renew(a)
 	})
 	if err != nil {
 		return refused("mark", err)
 	}
 	return m.attach(ns, pins)
+}
+
+// renew puts the program in the place of another one, unless that has gone with its device.
+func (p place) renew(a *device.Attachment) error {
+	info, err := p.program.Info()
+	if err != nil {
+		return fmt.Errorf("read marking program: %w", err)
+	}
+	if id, _ := info.ID(); a.Program == id {
+		return nil
+	}
+	if err := a.Replace(p.program); !errors.Is(err, unix.ENOLINK) && !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return nil
 }
 
 // visit calls a function for each place of the program at the devices of a namespace.

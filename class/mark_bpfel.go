@@ -13,6 +13,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type markAskedFlow struct {
+	_         structs.HostLayout
+	Here      [4]uint32
+	There     [4]uint32
+	HerePort  uint16
+	TherePort uint16
+	Protocol  uint32
+}
+
 type markClassCounts struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -22,15 +31,18 @@ type markClassCounts struct {
 }
 
 type markClassScope struct {
-	_        structs.HostLayout
-	Dscp     uint32
-	Priority uint32
+	_      structs.HostLayout
+	Asked  uint64
+	Dscp   uint32
+	Unused uint32
 }
 
 type markClassSettings struct {
-	_      structs.HostLayout
-	Kinds  uint32
-	Filled uint32
+	_        structs.HostLayout
+	Asked    uint64
+	Kinds    uint32
+	Filled   uint32
+	Priority [64]uint8
 }
 
 type markMatchDepth uint32
@@ -57,6 +69,7 @@ type markMatchPrefix struct {
 const (
 	markMapClassCounters   = "class_counters"
 	markMapClassCurrent    = "class_current"
+	markMapClassFlows      = "class_flows"
 	markMapClassScopes     = "class_scopes"
 	markMapScopeCgroups    = "scope_cgroups"
 	markMapScopeInterfaces = "scope_interfaces"
@@ -65,6 +78,7 @@ const (
 	markMapScopeOrders     = "scope_orders"
 	markMapScopePrefixes   = "scope_prefixes"
 	markMapScopeUsers      = "scope_users"
+	markProgClassAsk       = "class_ask"
 	markProgClassMark      = "class_mark"
 	markVarScopeDepth      = "scope_depth"
 	markVarScopeNetns      = "scope_netns"
@@ -113,6 +127,7 @@ type markSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type markProgramSpecs struct {
+	ClassAsk  *ebpf.ProgramSpec `ebpf:"class_ask"`
 	ClassMark *ebpf.ProgramSpec `ebpf:"class_mark"`
 }
 
@@ -122,6 +137,7 @@ type markProgramSpecs struct {
 type markMapSpecs struct {
 	ClassCounters   *ebpf.MapSpec `ebpf:"class_counters"`
 	ClassCurrent    *ebpf.MapSpec `ebpf:"class_current"`
+	ClassFlows      *ebpf.MapSpec `ebpf:"class_flows"`
 	ClassScopes     *ebpf.MapSpec `ebpf:"class_scopes"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
@@ -163,6 +179,7 @@ func (o *markObjects) Close() error {
 type markMaps struct {
 	ClassCounters   *ebpf.Map `ebpf:"class_counters"`
 	ClassCurrent    *ebpf.Map `ebpf:"class_current"`
+	ClassFlows      *ebpf.Map `ebpf:"class_flows"`
 	ClassScopes     *ebpf.Map `ebpf:"class_scopes"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
@@ -177,6 +194,7 @@ func (m *markMaps) Close() error {
 	return _MarkClose(
 		m.ClassCounters,
 		m.ClassCurrent,
+		m.ClassFlows,
 		m.ClassScopes,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,
@@ -201,11 +219,13 @@ type markVariables struct {
 //
 // It can be passed to loadMarkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type markPrograms struct {
+	ClassAsk  *ebpf.Program `ebpf:"class_ask"`
 	ClassMark *ebpf.Program `ebpf:"class_mark"`
 }
 
 func (p *markPrograms) Close() error {
 	return _MarkClose(
+		p.ClassAsk,
 		p.ClassMark,
 	)
 }

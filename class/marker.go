@@ -17,23 +17,30 @@ import (
 	"weir/internal/room"
 )
 
-// marker is the program that marks, and its maps. It does nothing before fill.
+// marker is the program that marks, the one that remembers in which class was asked, and their
+// maps. It does nothing before fill.
 type marker struct {
-	program *ebpf.Program
-	maps    markMaps
+	program, ask *ebpf.Program
+	maps         markMaps
 }
 
 // programPin is pinned last: where it is, everything is.
-const programPin = "program"
+const programPin, askPin = "program", "ask"
 
-// loadMarker loads the program for so many scopes.
-func loadMarker(scopes int) (*marker, error) {
+// flows is how many flows are remembered where scopes answer as they are asked.
+const flows = 65_536
+
+// loadMarker loads the programs for so many scopes, some of which may answer as they are asked.
+func loadMarker(scopes int, asked bool) (*marker, error) {
 	spec, err := loadMark()
 	if err != nil {
 		return nil, fmt.Errorf("read marking program: %w", err)
 	}
 	for _, name := range []string{markMapClassScopes, markMapClassCounters} {
 		spec.Maps[name].MaxEntries = uint32(scopes)
+	}
+	if asked {
+		spec.Maps[markMapClassFlows].MaxEntries = flows
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, refused("lift memory lock limit", err)
@@ -45,7 +52,7 @@ func loadMarker(scopes int) (*marker, error) {
 	if err := spec.LoadAndAssign(&objects, nil); err != nil {
 		return nil, refused("load marking program", err)
 	}
-	return &marker{objects.ClassMark, objects.markMaps}, nil
+	return &marker{objects.ClassMark, objects.ClassAsk, objects.markMaps}, nil
 }
 
 func refused(what string, err error) error {
@@ -54,8 +61,10 @@ func refused(what string, err error) error {
 
 func (m *marker) close() error {
 	var err error
-	if m.program != nil {
-		err = m.program.Close()
+	for _, p := range []*ebpf.Program{m.program, m.ask} {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
 	}
 	return errors.Join(err, m.maps.Close())
 }
@@ -69,11 +78,15 @@ func (m *marker) pin(dir string) error {
 		err = bpffs.Maps(m.fields()).Pin(dir)
 	}
 	if err == nil {
-		if err = m.program.Pin(filepath.Join(dir, programPin)); err != nil {
-			err = bpffs.Fault(fmt.Errorf("pin marking program: %w", err))
-		}
+		err = bpffs.Fault(m.ask.Pin(filepath.Join(dir, askPin)))
 	}
-	return err
+	if err == nil {
+		err = bpffs.Fault(m.program.Pin(filepath.Join(dir, programPin)))
+	}
+	if err != nil {
+		return fmt.Errorf("pin marking programs: %w", err)
+	}
+	return nil
 }
 
 // openMarker opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
@@ -87,26 +100,31 @@ func openMarker(dir string) (m *marker, err error) {
 	if m.program, err = ebpf.LoadPinnedProgram(filepath.Join(dir, programPin), nil); err != nil {
 		return nil, bpffs.Opening(err)
 	}
+	if m.ask, err = ebpf.LoadPinnedProgram(filepath.Join(dir, askPin), nil); err != nil {
+		return nil, errors.Join(bpffs.Opening(err), m.close())
+	}
 	if err = bpffs.Maps(m.fields()).Open(dir, spec); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
 
-// filled says whether everything was set at least once.
-func (m *marker) filled() (bool, error) {
-	var settings markClassSettings
+// settings are what the programs were told; Filled is 1 where that was everything at least once.
+func (m *marker) settings() (settings markClassSettings, err error) {
 	if err := m.maps.ClassCurrent.Lookup(uint32(0), &settings); err != nil {
-		return false, fmt.Errorf("read marking program's settings: %w", err)
+		return settings, fmt.Errorf("read marking program's settings: %w", err)
 	}
-	return settings.Filled == 1, nil
+	return settings, nil
 }
+
+// remembers says whether there is room for flows.
+func (m *marker) remembers() bool { return m.maps.ClassFlows.MaxEntries() >= flows }
 
 // fill leads from one state's scopes to another's. Numbers that are free again count from zero.
 func (m *marker) fill(have, want room.State, host match.Key) error {
 	stays := want.ByIndex()
 	for _, b := range want.Scopes {
-		if err := m.maps.ClassScopes.Put(uint32(b.Index), treatmentOf(b.Scope).DSCP.raw()); err != nil {
+		if err := m.maps.ClassScopes.Put(uint32(b.Index), treatmentOf(b.Scope).raw()); err != nil {
 			return refused("set scope "+b.Name, err)
 		}
 	}
@@ -121,7 +139,7 @@ func (m *marker) fill(have, want room.State, host match.Key) error {
 	if len(want.Places()) > 0 {
 		kinds |= match.Cgroups // some may come
 	}
-	if err := m.maps.ClassCurrent.Put(uint32(0), markClassSettings{Kinds: kinds, Filled: 1}); err != nil {
+	if err := m.maps.ClassCurrent.Put(uint32(0), markClassSettings{Kinds: kinds, Filled: 1, Asked: asked(want), Priority: priorities()}); err != nil {
 		return refused("set marking program", err)
 	}
 	zeros := make([]markClassCounts, ebpf.MustPossibleCPU())
@@ -136,12 +154,35 @@ func (m *marker) fill(have, want room.State, host match.Key) error {
 	return nil
 }
 
-func (d DSCP) raw() markClassScope {
-	raw := markClassScope{Dscp: uint32(d)}
-	if priority, given := d.priority(); given {
-		raw.Priority = priority + 1
+// raw is the treatment as the programs read it.
+func (t *Treatment) raw() markClassScope {
+	return markClassScope{Dscp: uint32(t.DSCP), Asked: bits(t.Asked)}
+}
+
+// bits has a bit for each code point.
+func bits(list []DSCP) (set uint64) {
+	for _, d := range list {
+		set |= 1 << d
 	}
-	return raw
+	return set
+}
+
+// asked is what any scope of a state may be asked for.
+func asked(s room.State) (set uint64) {
+	for _, b := range s.Scopes {
+		set |= bits(treatmentOf(b.Scope).Asked)
+	}
+	return set
+}
+
+// priorities are those of packets in this host's queues, by DSCP, as the programs read them.
+func priorities() (all [64]uint8) {
+	for i := range all {
+		if priority, given := DSCP(i).priority(); given {
+			all[i] = uint8(priority + 1)
+		}
+	}
+	return all
 }
 
 // counts adds up a scope's counters of all processors.

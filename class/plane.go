@@ -40,17 +40,22 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = m.close() }()
-	if filled, err := m.filled(); err != nil || !filled || have.Empty() {
+	settings, err := m.settings()
+	if filled := settings.Filled == 1; err != nil || !filled || have.Empty() {
 		return filled, err
 	}
-	lacking, err := missing(nil, p.host.Devices)
-	return len(lacking) == 0, err
+	for _, at := range m.places(settings) {
+		if lacking, err := missing(nil, at.hook, p.host.Devices); err != nil || len(lacking) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Apply leads the data plane from one state to another: what is to be done is told first, and done
 // at each device from then on.
 func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
-	m, err := p.open(room.RoomFor(have, want))
+	m, err := p.open(room.RoomFor(have, want), asked(want) != 0)
 	if err != nil {
 		return nil, err
 	}
@@ -112,22 +117,23 @@ func (p *hostPlane) FollowDevices(ns *netns.Namespace) error {
 	return m.attach(ns, p.host.Devices)
 }
 
-// open opens the pinned program, or loads and pins one: in place of what a crash or another version
-// of Weir has left, or of one without room for so many scopes, whose counters it takes over and
-// which goes on at the devices until renew.
-func (p *hostPlane) open(scopes int) (*marker, error) {
+// open opens the pinned programs, or loads and pins some: in place of what a crash or another version
+// of Weir has left, or of those without room for so many scopes or for flows, whose counters it takes
+// over and which go on at the devices until renew.
+func (p *hostPlane) open(scopes int, asked bool) (*marker, error) {
 	m, err := openMarker(p.host.Pins)
 	switch {
 	case gone(err):
 		if _, err := p.Release(); err != nil {
 			return nil, err
 		}
-	case err != nil || m.maps.ClassScopes.MaxEntries() >= uint32(scopes):
+	case err != nil || m.maps.ClassScopes.MaxEntries() >= uint32(scopes) && (m.remembers() || !asked):
 		return m, err
 	default:
 		defer func() { _ = m.close() }()
+		scopes = max(scopes, int(m.maps.ClassScopes.MaxEntries()))
 	}
-	larger, err := loadMarker(scopes)
+	larger, err := loadMarker(scopes, asked)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,9 @@ import (
 // Checks are that what a scope sends arrives with its class.
 func (Room) Checks(s policy.Scope) []room.Check {
 	t := treatmentOf(s)
+	if len(t.Asked) > 0 {
+		return nil
+	}
 	return []room.Check{{
 		Name: key, Direction: direction.Egress, Words: t.Class, Counters: []string{"marked"},
 		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
@@ -26,8 +29,8 @@ func (Room) Checks(s policy.Scope) []room.Check {
 func judge(want DSCP, samples []room.Sample, around []policy.Scope) (room.Verdict, string) {
 	others := map[DSCP]string{}
 	for _, s := range around {
-		if !s.Shadow {
-			others[treatmentOf(s).DSCP] = s.Name
+		if t := treatmentOf(s); !s.Shadow && len(t.Asked) == 0 {
+			others[t.DSCP] = s.Name
 		}
 	}
 	told, strange := uint64(0), []string(nil)

@@ -55,7 +55,7 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	var sums map[string]Counts
 	if err == nil {
 		defer func() { _ = m.close() }()
-		same := func(a, b room.Bound) bool { return treatmentOf(a.Scope).DSCP == treatmentOf(b.Scope).DSCP }
+		same := func(a, b room.Bound) bool { return treatmentOf(a.Scope).raw() == treatmentOf(b.Scope).raw() }
 		if sums, err = room.Sums(have, m.counts, (*Counts).add, same); err != nil {
 			return report, err
 		}

@@ -34,7 +34,11 @@ func (Room) Mechanism(b room.Bound) string {
 	if b.Shadow {
 		return "a program at every device's egress, only counting"
 	}
-	return fmt.Sprintf("a program at every device's egress marks with DSCP %d", treatmentOf(b.Scope).DSCP)
+	t := treatmentOf(b.Scope)
+	if len(t.Asked) > 0 {
+		return "a program at every device's ingress remembers how each flow asks, and one at egress marks with that"
+	}
+	return fmt.Sprintf("a program at every device's egress marks with DSCP %d", t.DSCP)
 }
 
 // Plane is the pinned data plane of a host.
