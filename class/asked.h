@@ -38,7 +38,7 @@ struct {
 	__type(value, __u32);
 } class_flows SEC(".maps");
 
-/* Reads a packet's ports; 0 for a fragment without. Behind extension headers none are looked for. */
+/* Reads a packet's ports; 0 for a fragment without. None are looked for behind extensions. */
 static __always_inline int asked_ports(struct __sk_buff *skb, const struct packet *p, __u32 *protocol, __u16 port[2])
 {
 	__u32 at = 40;

@@ -75,8 +75,8 @@ http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; f
 	})
 }
 
-// drain counts what has come to the other host by its octet of type of service: of the flow, told by
-// the port that it came to, that most packets are of. Others end late.
+// drain counts what has come to the other host by its octet of type of service: of the port to
+// which most packets came, for other flows end late.
 func (s *stage) drain(t *testing.T, protocol byte) map[byte]int {
 	t.Helper()
 	flows, most, buffer := map[uint16]map[byte]int{}, 0, make([]byte, 1<<17)

@@ -10,8 +10,8 @@
  * A packet that has no socket here is forwarded: the prefix that it comes from tells its scope
  * where the one that it goes to does not.
  *
- * A scope that answers as it was asked (asked.h) gives the DSCP with which the other end of the flow
- * came last, and nothing where that was none that may be asked for.
+ * A scope that answers as it is asked (asked.h) gives the DSCP with which the flow's other end came
+ * last, and nothing where that was none that may be asked for.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -117,9 +117,9 @@ func (p *hostPlane) FollowDevices(ns *netns.Namespace) error {
 	return m.attach(ns, p.host.Devices)
 }
 
-// open opens the pinned programs, or loads and pins some: in place of what a crash or another version
-// of Weir has left, or of those without room for so many scopes or for flows, whose counters it takes
-// over and which go on at the devices until renew.
+// open opens the pinned programs, or loads and pins some: in place of what a crash or another
+// version of Weir has left, or of those without room for so many scopes or for flows, whose
+// counters it takes over and which go on at the devices until renew.
 func (p *hostPlane) open(scopes int, asked bool) (*marker, error) {
 	m, err := openMarker(p.host.Pins)
 	switch {
