@@ -14,6 +14,7 @@ import (
 	kernel "weir/internal/kernel/flower"
 	"weir/offload/flower"
 	"weir/offload/plan"
+	"weir/offload/sample"
 	"weir/offload/xdp"
 )
 
@@ -31,6 +32,7 @@ type table interface {
 	Update(prefixes []netip.Prefix, changed []plan.Decision) error
 	Renew(lease time.Duration) error // 0 gives all packets back to the kernel
 	InForce() bool
+	Samples() sample.Sampler // of the packets that were looked up; none without a budget
 	Close()
 }
 

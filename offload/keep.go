@@ -62,6 +62,7 @@ type keeper struct {
 	planner            *plan.Planner
 	table              table
 	renewed, confirmed time.Time
+	chooser            chooser
 }
 
 func (k *keeper) close() {
@@ -72,7 +73,11 @@ func (k *keeper) close() {
 
 // begin puts a table of the state as it was read in force.
 func (k *keeper) begin() (err error) {
+	former := k.planner
 	if k.planner, err = planner(k.treatment, k.follower.State); err != nil {
+		return err
+	}
+	if err := k.chooseAnew(former); err != nil {
 		return err
 	}
 	now, _, err := k.plane.install(k.treatment, k.planner)
@@ -82,7 +87,7 @@ func (k *keeper) begin() (err error) {
 	k.close()
 	k.table = now
 	k.renewed = time.Now()
-	return nil
+	return k.chosen()
 }
 
 // step takes up what has happened, or waits for it.
@@ -150,6 +155,9 @@ func (k *keeper) tend() error {
 			return err
 		}
 		k.renewed = now
+	}
+	if err := k.choose(now); err != nil {
+		return err
 	}
 	if now.Sub(k.confirmed) >= confirmEvery {
 		k.confirmed = now

@@ -29,6 +29,7 @@ type keys struct {
 	To              []yamlfile.Text `yaml:"to" doc:"Links that they may leave by; those of from if left out."`
 	Table           string          `yaml:"table" doc:"Routing table whose prefixes may be offloaded: main, default, or a number; all that the kernel uses if left out. How packets are forwarded is always what the kernel's rules and tables say."`
 	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel."`
+	Budget          *int            `yaml:"budget" doc:"How many prefixes the table may have: of the routes those that carry the most packets are offloaded, as counters say. All if left out."`
 	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"What forwards: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters by the NIC alone (skip_sw), all of them or none. xdp if left out."`
 	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Routes with several ways: split by a hash of the addresses, or left to the kernel, whose own hash a fast path does not have."`
 	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; true if left out."`
@@ -41,6 +42,7 @@ type Treatment struct {
 	To        []string `json:"to,omitempty"`
 	Table     uint32   `json:"table,omitempty"`
 	Except    []string `json:"except,omitempty"`
+	Budget    int      `json:"budget,omitempty"`  // prefixes that the table may have; 0 is all
 	Backend   string   `json:"backend,omitempty"` // one of the backends; "" is XDP
 	Multipath string   `json:"multipath"`
 	IPv4      bool     `json:"ipv4"`
@@ -55,6 +57,9 @@ func (t *Treatment) Summary() string {
 	}
 	if t.Table != 0 {
 		text += fmt.Sprintf(", prefixes of table %d", t.Table)
+	}
+	if t.Budget != 0 {
+		text += fmt.Sprintf(", at most %d prefixes", t.Budget)
 	}
 	if t.filters() {
 		text += ", by " + mechanisms[t.Backend]
@@ -97,6 +102,11 @@ func read(d *policy.Draft) {
 	t := &Treatment{Multipath: string(plan.Split), IPv4: k.IPv4 == nil || *k.IPv4, IPv6: k.IPv6 == nil || *k.IPv6}
 	if k.Backend != byXDP {
 		t.Backend = k.Backend
+	}
+	if k.Budget != nil {
+		if t.Budget = *k.Budget; t.Budget < 1 {
+			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000", "offload.budget: %d is no number of prefixes", t.Budget)
+		}
 	}
 	if k.Multipath != "" {
 		t.Multipath = k.Multipath

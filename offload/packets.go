@@ -129,7 +129,7 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 		want = append(want, w)
 	}
 	switch {
-	case action == xdpPass && want == nil:
+	case action == xdpPass && (want == nil || l.partly && l.pinned.Hops(to) == nil):
 		return p, false, nil
 	case action == xdpPass:
 		p.Wrong = "the program leaves it to the kernel, which forwards it at once"

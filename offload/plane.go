@@ -78,7 +78,16 @@ func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
 			return nil, err
 		}
 	}
-	return planner(t, s)
+	planned, err := planner(t, s)
+	if err != nil || t.Budget == 0 {
+		return planned, err
+	}
+	counted, err := p.counted()
+	if err != nil {
+		return nil, err
+	}
+	planned.Choose(t.Budget, traffic(planned, counted))
+	return planned, nil
 }
 
 // planner is plan.New with a way out.
@@ -141,7 +150,10 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Close()
+	defer in.Close()
+	if err := in.Samples().Tell(planned.Chosen(), 0); err != nil {
+		return nil, err
+	}
 	return notes, p.removeOthers(t)
 }
 

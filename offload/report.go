@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"weir/internal/room"
+	"weir/offload/plan"
+	"weir/offload/sample"
 	"weir/offload/xdp"
 )
 
@@ -21,6 +23,7 @@ type seen struct {
 	ports  int
 	rules  *rules // of filters; nil for programs
 	leased bool
+	chosen *plan.Chosen // by a budget; nil without one
 }
 
 // rules are what is told of filters.
@@ -63,6 +66,11 @@ func fields() []room.Field[seen] {
 			Value: func(s seen) room.Value { return known(s.rules == nil, room.Measured(float64(s.memory))) }},
 		room.Field[seen]{Column: room.Column{Name: "ports", Help: "Devices that have the program, or rules.", Unit: room.Events, Kind: room.Gauge},
 			Value: func(s seen) room.Value { return room.Measured(float64(s.ports)) }},
+		ofChoice("budget", "Prefixes that the table may have.", room.Events, func(c plan.Chosen) float64 { return float64(c.Budget) }),
+		ofChoice("budget_used", "Prefixes that the table had when its routes were chosen, before they are aggregated.", room.Events, func(c plan.Chosen) float64 { return float64(c.Rules) }),
+		ofChoice("routes_chosen", "Routes that the budget has room for.", room.Events, func(c plan.Chosen) float64 { return float64(c.Chosen) }),
+		ofChoice("routes_to_choose", "Routes that could be offloaded.", room.Events, func(c plan.Chosen) float64 { return float64(c.Routes) }),
+		ofChoice("traffic_chosen_ratio", "Part of the sampled packets that goes to chosen routes.", room.Events, plan.Chosen.Share),
 		ofRules("rules", "Rules of tc flower.", false, func(r rules) int { return r.all }),
 		ofRules("rules_in_hardware", "Rules that the NIC does (in_hw).", false, func(r rules) int { return r.hardware }),
 		ofRules("rules_not_in_hardware", "Rules that the NIC was asked to do and does not: none, or forwarding is not what the policy says.", true,
@@ -75,6 +83,29 @@ func known(is bool, v room.Value) room.Value {
 		return room.Value{}
 	}
 	return v
+}
+
+func ofChoice(name, help string, unit room.Unit, value func(plan.Chosen) float64) room.Field[seen] {
+	return room.Field[seen]{Column: room.Column{Name: name, Help: help, Unit: unit, Kind: room.Gauge}, Value: func(s seen) room.Value {
+		if s.chosen == nil {
+			return room.Value{}
+		}
+		return room.Measured(value(*s.chosen))
+	}}
+}
+
+// choose tells of a budget's choice.
+func (s *seen) choose(t *Treatment, from sample.Sampler) (note []string, err error) {
+	if t.Budget == 0 || !from.On() {
+		return nil, nil
+	}
+	c, err := from.Choice()
+	if err != nil {
+		return nil, err
+	}
+	s.chosen = &c
+	return []string{fmt.Sprintf("offload: %d of %d routes are chosen, by %d of %d prefixes: %.1f %% of %d sampled packets",
+		c.Chosen, c.Routes, c.Rules, c.Budget, 100*c.Share(), c.Traffic)}, nil
 }
 
 func ofRules(name, help string, alarm bool, value func(rules) int) room.Field[seen] {
@@ -119,12 +150,17 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		return report, err
 	}
 	s.lease, s.leased, s.memory, s.ports = lease.Seconds(), true, pinned.Memory(), len(attached)
+	note, err := s.choose(t, pinned.Samples)
+	if err != nil {
+		return report, err
+	}
 	report.Host = room.ValuesOf(fields(), s)
 	total := s.counts.Forwarded.Packets
 	for _, c := range s.counts.Left {
 		total += c.Packets
 	}
 	report.Note = append(report.Note, fmt.Sprintf("offload: %d of %d packets were forwarded by XDP at %d ports", s.counts.Forwarded.Packets, total, s.ports))
+	report.Note = append(report.Note, note...)
 	if why := reasons(s.counts); why != "" {
 		report.Note = append(report.Note, "offload: left to the kernel: "+why)
 	}

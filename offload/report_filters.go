@@ -37,6 +37,16 @@ func (p *hostPlane) reportFilters(t *Treatment) (report room.Report, err error) 
 	if t.Backend == byHardware {
 		s.rules.unasked = s.rules.all - s.rules.hardware
 	}
+	samples, err := flower.Samples(p.host.Pins)
+	if err != nil {
+		return report, err
+	}
+	defer samples.Close()
+	note, err := s.choose(t, samples)
+	if err != nil {
+		return report, err
+	}
+	report.Note = append(report.Note, note...)
 	report.Host = room.ValuesOf(fields(), s)
 	report.Note = append([]string{fmt.Sprintf("offload: %d packets were forwarded by %s, %d rules at %d ports, of which the NIC does %d", s.counts.Forwarded.Packets,
 		mechanisms[t.Backend], s.rules.all, s.ports, s.rules.hardware)}, report.Note...)

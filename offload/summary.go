@@ -31,9 +31,20 @@ type Summary struct {
 	NextHops    int            `json:"next_hops"`
 	Prefixes    int            `json:"prefixes"`   // that decide otherwise than a shorter one
 	Aggregated  int            `json:"aggregated"` // fewest that decide the same
+	Budget      *Choice        `json:"budget,omitempty"`
 	Checked     int            `json:"checked,omitempty"`
 	Differences []string       `json:"differences,omitempty"`
 	Rules       []Rule         `json:"rules,omitempty"`
+}
+
+// Choice is what a budget's choice of routes comes to.
+type Choice struct {
+	Most     int    `json:"prefixes"`      // that the table may have
+	Prefixes int    `json:"prefixes_used"` // that it has, before they are aggregated
+	Routes   int    `json:"routes"`        // that could be chosen
+	Chosen   int    `json:"routes_chosen"`
+	Packets  uint64 `json:"packets"`        // that were counted; 0: the shortest prefixes come first
+	Carried  uint64 `json:"packets_chosen"` // of them to chosen routes
 }
 
 // Rule is a prefix and what becomes of its packets.
@@ -42,16 +53,23 @@ type Rule struct {
 	Hops string       `json:"hops"` // "cpu: why" where they are the kernel's
 }
 
-// Summarize plans for a router.
-func Summarize(t *Treatment, s *state.State, rules, prove bool) (Summary, error) {
+// Summarize plans for a router. counted are packets by their destinations, for a budget; nil for
+// none.
+func Summarize(t *Treatment, s *state.State, counted map[netip.Addr]uint64, rules, prove bool) (Summary, error) {
 	p, err := planner(t, s)
 	if err != nil {
 		return Summary{}, err
+	}
+	if t.Budget > 0 {
+		p.Choose(t.Budget, traffic(p, counted))
 	}
 	tally := p.Tally()
 	out := Summary{Format: "weir-offload-plan/1", Routes: tally.Routes, Offloaded: tally.Offloaded, Left: map[string]int{}}
 	for why, n := range tally.Left {
 		out.Left[string(why)] = n
+	}
+	if c := p.Chosen(); t.Budget > 0 {
+		out.Budget = &Choice{Most: c.Budget, Prefixes: c.Rules, Routes: c.Routes, Chosen: c.Chosen, Packets: c.Traffic, Carried: c.Carried}
 	}
 	for d := range p.Decisions() {
 		if len(p.Next(plan.Decision(d)).Hops) > 0 {
@@ -86,7 +104,7 @@ func (out *Summary) prove(t *Treatment, s *state.State, p *plan.Planner) {
 		}
 		return all
 	}
-	found, looked, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast, fib.Expect(scope(t, s)), most)
+	found, looked, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast, fib.Expect(scope(t, s)), t.Budget > 0, most)
 	out.Checked = looked
 	for _, d := range found {
 		out.Differences = append(out.Differences, d.String())
@@ -123,6 +141,14 @@ func (out Summary) Lines() []Line {
 // Words are what else there is to say.
 func (out Summary) Words() string {
 	text := fmt.Sprintf("%d routes are %d prefixes with a decision of their own, %d aggregated, and %d next hops.", out.Routes, out.Prefixes, out.Aggregated, out.NextHops)
+	if b := out.Budget; b != nil {
+		text += fmt.Sprintf("\nThe budget of %d prefixes has room for %d of %d routes, ", b.Most, b.Chosen, b.Routes)
+		if b.Packets > 0 {
+			text += fmt.Sprintf("to which %.1f %% of %d packets go.", 100*float64(b.Carried)/float64(b.Packets), b.Packets)
+		} else {
+			text += "the shortest first: no packets are counted yet."
+		}
+	}
 	if out.Checked > 0 {
 		text += fmt.Sprintf("\nAt %d boundary addresses %d differences from the kernel's routing were found.", out.Checked, len(out.Differences))
 	}

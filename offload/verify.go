@@ -77,7 +77,7 @@ func (o Verification) Run() (v Verdict, err error) {
 		}
 		v.Differences, again = nil, nil
 		for _, t := range look.tables {
-			found, looked, forwarded := look.fib.Check(addresses, t.fast, t.expect, most)
+			found, looked, forwarded := look.fib.Check(addresses, t.fast, t.expect, look.partly, most)
 			if first {
 				v.Addresses, v.Forwarded = v.Addresses+looked, v.Forwarded+forwarded
 			}
@@ -105,6 +105,7 @@ type look struct {
 	links  map[[2]int]int // of ports and tags
 	expect simulate.Expect
 	tables []looked
+	partly bool // a budget leaves some routes to the kernel
 	// expired says that the lease has ended.
 	expired bool
 }
@@ -126,7 +127,7 @@ func (o Verification) open() (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{state: s, fib: simulate.New(s), links: map[[2]int]int{}}
+	l := &look{state: s, fib: simulate.New(s), links: map[[2]int]int{}, partly: o.Treatment.Budget > 0}
 	for _, link := range s.Links {
 		if link.Kind == "vlan" {
 			l.links[[2]int{link.Parent, link.VLAN}] = link.Index

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -120,18 +121,21 @@ func (a *app) offloadOf(args []string) (*offload.Treatment, error) {
 }
 
 func newOffloadPlanCommand(a *app) *cobra.Command {
-	var from string
+	var from, traffic string
 	var prove, rules bool
 	command := &cobra.Command{
 		Use:   "plan [POLICY]",
 		Short: "Show which routes would be offloaded, and why others would not",
 		Long: `Show which routes would be offloaded, and why others would not, on this router or,
 with --state, on the one whose state was written by "weir offload dump". Nothing
-changes. --prove compares the plan with the kernel's routing, as an independent
+changes. With a budget in the policy the routes that carry the most packets are taken:
+by what the fast path in force has sampled here or, with --traffic, by a file of
+destinations and packets, as sFlow or NetFlow tell them. --prove compares the plan with the kernel's routing, as an independent
 simulator understands it, at the first and last address of every prefix and next to
 them.`,
 		Example: `  weir offload plan policy.yaml --state router.gz --prove
-  weir offload plan policy.yaml --state router.gz --rules`,
+  weir offload plan policy.yaml --state router.gz --rules
+  weir offload plan policy.yaml --state router.gz --traffic packets.txt`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(_ *cobra.Command, args []string) error {
 			t, err := a.offloadOf(args)
@@ -147,7 +151,11 @@ them.`,
 			if err != nil {
 				return err
 			}
-			summary, err := offload.Summarize(t, s, rules, prove)
+			counted, err := a.counted(traffic, from)
+			if err != nil {
+				return err
+			}
+			summary, err := offload.Summarize(t, s, counted, rules, prove)
 			if err != nil {
 				return err
 			}
@@ -155,9 +163,32 @@ them.`,
 		},
 	}
 	command.Flags().StringVar(&from, "state", "", "file of another router's state, in place of this host's")
+	command.Flags().StringVar(&traffic, "traffic", "", "file of destinations and packets for a budget's choice, a line each: 198.51.100.7 1200")
 	command.Flags().BoolVar(&prove, "prove", false, "compare with the kernel's routing at every boundary; exit with 1 if it differs")
 	command.Flags().BoolVar(&rules, "rules", false, "list the rules, aggregated")
 	return command
+}
+
+var trafficFile = infile.Kind{What: "traffic", Name: "name a file of lines such as 198.51.100.7 1200"}
+
+// counted is what a budget chooses by: a file's, or this host's unless its state is another's.
+func (a *app) counted(traffic, state string) (map[netip.Addr]uint64, error) {
+	if traffic == "" {
+		if state != "" {
+			return nil, nil
+		}
+		engine, err := a.engine()
+		if err != nil {
+			return nil, err
+		}
+		return offload.CountedTraffic(offload.Pins(engine.PinDir))
+	}
+	file, err := trafficFile.Open(traffic)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return offload.ReadTraffic(file, traffic)
 }
 
 func (a *app) offloadSummary(s offload.Summary) error {

@@ -3,6 +3,7 @@
 package flower
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/offload/pins"
+	"weir/offload/sample"
 )
 
 const leasePin = "lease"
@@ -18,14 +20,24 @@ const leasePin = "lease"
 type guard struct{ objects guardObjects }
 
 // newGuard makes a lease, pinned in a folder.
-func newGuard(folder string, lease time.Duration) (*guard, error) {
+func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error) {
 	g := &guard{}
-	if err := loadGuardObjects(&g.objects, nil); err != nil {
+	spec, err := loadGuard()
+	if err != nil {
+		return nil, fmt.Errorf("read the program of the lease: %w", err)
+	}
+	if err := sample.Ready(spec, budgeted); err != nil {
+		return nil, err
+	}
+	if err := spec.LoadAndAssign(&g.objects, nil); err != nil {
 		return nil, fmt.Errorf("load the program of the lease: %w", err)
 	}
-	err := g.renew(lease)
+	err = g.renew(lease)
 	if err == nil {
 		err = g.objects.GuardLease.Pin(filepath.Join(folder, leasePin))
+	}
+	for name, m := range g.samples().By() {
+		err = errors.Join(err, m.Pin(filepath.Join(folder, name)))
 	}
 	if err != nil {
 		g.close()
@@ -40,6 +52,14 @@ func (g *guard) descriptor() int {
 		return 0
 	}
 	return g.objects.GuardBelieve.FD()
+}
+
+// samples are of the packets that pass; none without a guard, as where the NIC forwards.
+func (g *guard) samples() sample.Sampler {
+	if g == nil {
+		return sample.Sampler{}
+	}
+	return sample.Sampler{Maps: sample.Maps{Places: g.objects.SamplePlaces, Facts: g.objects.SampleFacts, Seen: g.objects.SampleSeen}}
 }
 
 func (g *guard) close() {

@@ -17,7 +17,11 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	guardMapGuardLease    = "guard_lease"
+	guardMapSampleFacts   = "sample_facts"
+	guardMapSamplePlaces  = "sample_places"
+	guardMapSampleSeen    = "sample_seen"
 	guardProgGuardBelieve = "guard_believe"
+	guardVarSampleOn      = "sample_on"
 )
 
 // loadGuard returns the embedded CollectionSpec for guard.
@@ -69,13 +73,17 @@ type guardProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type guardMapSpecs struct {
-	GuardLease *ebpf.MapSpec `ebpf:"guard_lease"`
+	GuardLease   *ebpf.MapSpec `ebpf:"guard_lease"`
+	SampleFacts  *ebpf.MapSpec `ebpf:"sample_facts"`
+	SamplePlaces *ebpf.MapSpec `ebpf:"sample_places"`
+	SampleSeen   *ebpf.MapSpec `ebpf:"sample_seen"`
 }
 
 // guardVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type guardVariableSpecs struct {
+	SampleOn *ebpf.VariableSpec `ebpf:"sample_on"`
 }
 
 // guardObjects contains all objects after they have been loaded into the kernel.
@@ -98,12 +106,18 @@ func (o *guardObjects) Close() error {
 //
 // It can be passed to loadGuardObjects or ebpf.CollectionSpec.LoadAndAssign.
 type guardMaps struct {
-	GuardLease *ebpf.Map `ebpf:"guard_lease"`
+	GuardLease   *ebpf.Map `ebpf:"guard_lease"`
+	SampleFacts  *ebpf.Map `ebpf:"sample_facts"`
+	SamplePlaces *ebpf.Map `ebpf:"sample_places"`
+	SampleSeen   *ebpf.Map `ebpf:"sample_seen"`
 }
 
 func (m *guardMaps) Close() error {
 	return _GuardClose(
 		m.GuardLease,
+		m.SampleFacts,
+		m.SamplePlaces,
+		m.SampleSeen,
 	)
 }
 
@@ -111,6 +125,7 @@ func (m *guardMaps) Close() error {
 //
 // It can be passed to loadGuardObjects or ebpf.CollectionSpec.LoadAndAssign.
 type guardVariables struct {
+	SampleOn *ebpf.Variable `ebpf:"sample_on"`
 }
 
 // guardPrograms contains all programs after they have been loaded into the kernel.

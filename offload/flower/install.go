@@ -16,6 +16,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/offload/pins"
 	"weir/offload/plan"
+	"weir/offload/sample"
 )
 
 // Names in the folder of pins.
@@ -69,9 +70,12 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 		return nil, fmt.Errorf("pin the fast path: %w", err)
 	}
 	if mode&flower.SkipHardware != 0 {
-		if in.guard, err = newGuard(in.folder, lease); err != nil {
+		if in.guard, err = newGuard(in.folder, lease, p.Budgeted()); err != nil {
 			return nil, err
 		}
+	}
+	if err := in.inherit(folder); err != nil {
+		return nil, err
 	}
 	want, keep := wanted(p), map[string]bool{name: true}
 	var ports []*port
@@ -99,6 +103,36 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 		}
 	}
 	return in, removeAll(ns, folder, keep)
+}
+
+// inherit goes on from the samples of the rules before.
+func (in *Installed) inherit(folder string) error {
+	sets, err := pins.List(folder, rulesPin)
+	if err != nil {
+		return fmt.Errorf("take over samples: %w", err)
+	}
+	for _, name := range sets {
+		if name == filepath.Base(in.folder) {
+			continue
+		}
+		if err := in.Samples().InheritPinned(filepath.Join(folder, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Samples are of the packets that the rules were asked for; none without a budget, nor where the
+// NIC forwards, which tells of no packet that it leaves.
+func (in *Installed) Samples() sample.Sampler { return in.guard.samples() }
+
+// Samples opens those of the rules that are pinned in a folder; the zero value where there are none.
+func Samples(folder string) (sample.Sampler, error) {
+	sets, err := pins.List(folder, rulesPin)
+	if err != nil || len(sets) == 0 {
+		return sample.Sampler{}, err
+	}
+	return sample.Pinned(filepath.Join(folder, sets[len(sets)-1]))
 }
 
 // write makes a port's table of a new generation.

@@ -20,7 +20,7 @@ var zero = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePre
 func judged(t *testing.T, what string, s *state.State, scope simulate.Scope, f simulate.Fast, addresses iter.Seq[netip.Addr]) {
 	t.Helper()
 	fib := simulate.New(s)
-	found, looked, _ := fib.Check(addresses, f, fib.Expect(scope), 3)
+	found, looked, _ := fib.Check(addresses, f, fib.Expect(scope), false, 3)
 	for _, d := range found {
 		t.Errorf("%s: %s", what, d)
 	}
@@ -73,7 +73,7 @@ func TestTheSimulatorFindsWhatIsWrong(t *testing.T) {
 	hidden := set(p.Plain(false))
 	delete(hidden, netip.MustParsePrefix("198.51.100.64/26"))
 	fib := simulate.New(s)
-	found, _, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast(p, table(hidden)), nil, 100)
+	found, _, _ := fib.Check(simulate.Boundaries(simulate.Prefixes(s)), fast(p, table(hidden)), nil, false, 100)
 	harmful := 0
 	for _, d := range found {
 		if d.Harmful() {

@@ -22,6 +22,8 @@ type Planner struct {
 	ready   []Next                   // of each decision; looked up again by Refresh
 	hosts   map[netip.Addr][]hostHop // neighbours on links
 	users   map[state.Where][]Decision
+	chosen  map[netip.Prefix]bool // by a budget; nil chooses all
+	last    Chosen
 }
 
 // hostHop is a neighbour as a destination.
@@ -132,7 +134,7 @@ func (p *Planner) host(at state.Where) {
 	group := p.state.GroupOf([]state.Hop{{Link: at.Link, Via: at.At, Weight: 1}})
 	d := p.decision(kind{group: group, ipv6: at.At.Is6()})
 	p.hosts[at.At] = append(p.hosts[at.At], hostHop{at.Link, d})
-	p.tries[index(at.At.Is6())].change(netip.PrefixFrom(at.At, at.At.BitLen()), func(n *node) { n.host = true })
+	p.tries[index(at.At.Is6())].change(netip.PrefixFrom(at.At, at.At.BitLen()), func(n *node) { n.host, n.chosen = true, p.chosen[netip.PrefixFrom(at.At, at.At.BitLen())] })
 }
 
 // forget ends it.
@@ -172,6 +174,14 @@ func same(a, b Next) bool { return a.Why == b.Why && slices.Equal(a.Hops, b.Hops
 
 // effective is the decision at a node that a carry has reached, addresses below left aside.
 func (p *Planner) effective(c Carry, host bool, address func() netip.Addr) Decision {
+	if p.chosen != nil && !c.chosen {
+		return CPU
+	}
+	return p.forwarded(c, host, address)
+}
+
+// forwarded is that without a budget.
+func (p *Planner) forwarded(c Carry, host bool, address func() netip.Addr) Decision {
 	if !c.mark {
 		return CPU
 	}

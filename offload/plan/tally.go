@@ -14,6 +14,9 @@ type Tally struct {
 // WhyHidden says that a route is the CPU's though its next hops would do.
 const WhyHidden Why = "behind a table above it, an exception, or not in the policy's table"
 
+// WhyBudget says that a route is the CPU's because others carry more packets.
+const WhyBudget Why = "not among the routes that the budget has room for"
+
 // Tally counts.
 func (p *Planner) Tally() Tally {
 	t := Tally{Left: map[Why]int{}}
@@ -28,6 +31,8 @@ func (p *Planner) Tally() Tally {
 				switch {
 				case next.Why != WhyNot:
 					t.Left[next.Why]++
+				case p.at(to) == CPU && p.couldBe(to) != CPU:
+					t.Left[WhyBudget]++
 				case p.at(to) == CPU:
 					t.Left[WhyHidden]++
 				default:
@@ -41,3 +46,10 @@ func (p *Planner) Tally() Tally {
 
 // at is the decision of a prefix itself.
 func (p *Planner) at(to netip.Prefix) Decision { return p.View(to).Decision() }
+
+// couldBe is that without a budget.
+func (p *Planner) couldBe(to netip.Prefix) Decision {
+	v := p.View(to)
+	host := v.n != 0 && v.t.nodes[v.n].host
+	return p.forwarded(v.carry, host, func() netip.Addr { return v.t.prefix(v.key, v.depth).Addr() })
+}

@@ -24,6 +24,8 @@ type node struct {
 	layer uint8
 	mark  bool // it and what is below may be offloaded
 	host  bool // a neighbour of its address is known
+	// chosen says that its route, or neighbour, is among those that a budget has room for.
+	chosen bool
 }
 
 func (n *node) empty() bool {
@@ -126,16 +128,24 @@ func (t *trie) change(p netip.Prefix, f func(*node)) {
 
 // Carry is what the shorter prefixes say of an address.
 type Carry struct {
-	own   Decision
-	layer uint8
-	mark  bool
+	own    Decision
+	layer  uint8
+	mark   bool
+	chosen bool
 }
+
+// begins says whether a node has a route of its own that counts, or a neighbour, and so is chosen
+// or not by itself.
+func (n *node) begins(above Carry) bool { return n.own != none && n.layer <= above.layer || n.host }
 
 // start is what holds without any prefix.
 func start() Carry { return Carry{own: CPU, layer: lowest} }
 
 // through is the carry below a node.
 func (c Carry) through(n *node) Carry {
+	if n.begins(c) {
+		c.chosen = n.chosen
+	}
 	if n.own != none && n.layer <= c.layer {
 		c.own, c.layer = n.own, n.layer
 	}

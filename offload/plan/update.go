@@ -27,7 +27,7 @@ func (p *Planner) Route(to netip.Prefix) {
 	if p.policy.Table != 0 {
 		_, mark = p.state.Tables[p.policy.Table][to]
 	}
-	p.tries[family].change(to, func(n *node) { n.own, n.layer, n.mark = own, layer, mark })
+	p.tries[family].change(to, func(n *node) { n.own, n.layer, n.mark, n.chosen = own, layer, mark, p.chosen[to] })
 }
 
 // Neighbor takes up what the state says of a neighbour now. It returns the decisions whose packets

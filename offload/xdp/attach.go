@@ -5,6 +5,7 @@ package xdp
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -24,11 +25,13 @@ func (t *Table) program(index int) (*ebpf.Program, error) {
 		return nil, fmt.Errorf("set the program's port: %w", err)
 	}
 	var programs fastPrograms
-	err = spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{
+	shared := map[string]*ebpf.Map{
 		"fast_blocks": t.objects.FastBlocks, "fast_inputs": t.objects.FastInputs, "fast_nexts": t.objects.FastNexts, "fast_hops": t.objects.FastHops,
 		"fast_own": t.objects.FastOwn, "fast_lease": t.objects.FastLease, "fast_forwarded": t.objects.FastForwarded, "fast_left": t.objects.FastLeft,
 		"fast_ports": t.objects.FastPorts,
-	}})
+	}
+	maps.Copy(shared, t.Samples().By())
+	err = spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
 		return nil, fmt.Errorf("load the fast path's program: %w", err)
 	}

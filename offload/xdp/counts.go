@@ -57,6 +57,9 @@ func readCounts(forwarded, left *ebpf.Map) (c Counts, err error) {
 func (t *Table) inherit(folder string, names []string) error {
 	var sum Counts
 	for _, name := range names {
+		if err := t.Samples().InheritPinned(filepath.Join(folder, name)); err != nil {
+			return err
+		}
 		before, err := countsIn(filepath.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a crash while it was pinned

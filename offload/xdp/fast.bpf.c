@@ -22,6 +22,7 @@
 
 #include "fast.h"
 #include "lookup.h"
+#include "../sample/sample.h"
 #include "unfinished.h"
 
 char fast_license[] SEC("license") = "Dual BSD/GPL";
@@ -303,6 +304,8 @@ static __always_inline int forward4(struct packet *p, const struct fast_input *i
 		return leave(p, FAST_SOURCE);
 	if (in->strict ? !believable(p, fast_lookup4(source), in->strict) : is_own(ip->saddr))
 		return leave(p, FAST_SOURCE);
+	if (counts(p))
+		sample4(ip->daddr);
 	decision = fast_lookup4((const __u8 *)&ip->daddr);
 	h = hop_of(p, decision, (__u64)ip->saddr << 32 | ip->daddr, &reason);
 	if (!h)
@@ -347,6 +350,8 @@ static __always_inline int forward6(struct packet *p, const struct fast_input *i
 	/* Multicast, of the link, and unspecified, loopback or standing for IPv4. */
 	if (source[0] == 0xff || (source[0] == 0xfe && (source[1] & 0xc0) == 0x80) || !(s[0] | s[1]))
 		return leave(p, FAST_SOURCE);
+	if (counts(p))
+		sample6(d);
 	decision = fast_lookup6(ip->daddr.s6_addr);
 	h = hop_of(p, decision, ((__u64)(s[0] ^ s[2] ^ d[1]) << 32 | (s[1] ^ d[0] ^ d[3])) ^ ((__u64)s[3] << 16 ^ d[2]), &reason);
 	if (!h)

@@ -97,12 +97,16 @@ const (
 	fastMapFastNexts     = "fast_nexts"
 	fastMapFastOwn       = "fast_own"
 	fastMapFastPorts     = "fast_ports"
+	fastMapSampleFacts   = "sample_facts"
+	fastMapSamplePlaces  = "sample_places"
+	fastMapSampleSeen    = "sample_seen"
 	fastProgFastForward  = "fast_forward"
 	fastVarFastBound     = "fast_bound"
 	fastVarFastChild     = "fast_child"
 	fastVarFastFlag      = "fast_flag"
 	fastVarFastPort      = "fast_port"
 	fastVarFastWhy       = "fast_why"
+	fastVarSampleOn      = "sample_on"
 )
 
 // loadFast returns the embedded CollectionSpec for fast.
@@ -163,6 +167,9 @@ type fastMapSpecs struct {
 	FastNexts     *ebpf.MapSpec `ebpf:"fast_nexts"`
 	FastOwn       *ebpf.MapSpec `ebpf:"fast_own"`
 	FastPorts     *ebpf.MapSpec `ebpf:"fast_ports"`
+	SampleFacts   *ebpf.MapSpec `ebpf:"sample_facts"`
+	SamplePlaces  *ebpf.MapSpec `ebpf:"sample_places"`
+	SampleSeen    *ebpf.MapSpec `ebpf:"sample_seen"`
 }
 
 // fastVariableSpecs contains global variables before they are loaded into the kernel.
@@ -174,6 +181,7 @@ type fastVariableSpecs struct {
 	FastFlag  *ebpf.VariableSpec `ebpf:"fast_flag"`
 	FastPort  *ebpf.VariableSpec `ebpf:"fast_port"`
 	FastWhy   *ebpf.VariableSpec `ebpf:"fast_why"`
+	SampleOn  *ebpf.VariableSpec `ebpf:"sample_on"`
 }
 
 // fastObjects contains all objects after they have been loaded into the kernel.
@@ -205,6 +213,9 @@ type fastMaps struct {
 	FastNexts     *ebpf.Map `ebpf:"fast_nexts"`
 	FastOwn       *ebpf.Map `ebpf:"fast_own"`
 	FastPorts     *ebpf.Map `ebpf:"fast_ports"`
+	SampleFacts   *ebpf.Map `ebpf:"sample_facts"`
+	SamplePlaces  *ebpf.Map `ebpf:"sample_places"`
+	SampleSeen    *ebpf.Map `ebpf:"sample_seen"`
 }
 
 func (m *fastMaps) Close() error {
@@ -218,6 +229,9 @@ func (m *fastMaps) Close() error {
 		m.FastNexts,
 		m.FastOwn,
 		m.FastPorts,
+		m.SampleFacts,
+		m.SamplePlaces,
+		m.SampleSeen,
 	)
 }
 
@@ -230,6 +244,7 @@ type fastVariables struct {
 	FastFlag  *ebpf.Variable `ebpf:"fast_flag"`
 	FastPort  *ebpf.Variable `ebpf:"fast_port"`
 	FastWhy   *ebpf.Variable `ebpf:"fast_why"`
+	SampleOn  *ebpf.Variable `ebpf:"sample_on"`
 }
 
 // fastPrograms contains all programs after they have been loaded into the kernel.

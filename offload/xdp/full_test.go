@@ -100,7 +100,7 @@ func TestAWholeTableIsDecidedAsTheKernelDoes(t *testing.T) {
 			}
 		}
 	}
-	found, looked, forwarded := fib.Check(addresses, func(a netip.Addr) []simulate.Way { return ways(tree.lookup(a)) }, expect, 5)
+	found, looked, forwarded := fib.Check(addresses, func(a netip.Addr) []simulate.Way { return ways(tree.lookup(a)) }, expect, false, 5)
 	for _, d := range found {
 		t.Error(d)
 	}

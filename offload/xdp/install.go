@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,8 +110,10 @@ func (t *Table) take(folder string, index int) (driver bool, err error) {
 
 // maps are those that others open, by the names of their pins.
 func (t *Table) maps() map[string]*ebpf.Map {
-	return map[string]*ebpf.Map{"blocks": t.objects.FastBlocks, "inputs": t.objects.FastInputs, "nexts": t.objects.FastNexts, "hops": t.objects.FastHops,
+	all := map[string]*ebpf.Map{"blocks": t.objects.FastBlocks, "inputs": t.objects.FastInputs, "nexts": t.objects.FastNexts, "hops": t.objects.FastHops,
 		"lease": t.objects.FastLease, "forwarded": t.objects.FastForwarded, "left": t.objects.FastLeft, "ports": t.objects.FastPorts}
+	maps.Copy(all, t.Samples().By())
+	return all
 }
 
 func (t *Table) pin(folder string) error {

@@ -19,6 +19,7 @@ import (
 
 	"weir/offload/pins"
 	"weir/offload/plan"
+	"weir/offload/sample"
 )
 
 // ErrNone says that nothing is pinned.
@@ -31,6 +32,8 @@ type Pinned struct {
 	tree  *tree
 	pins  string
 	ports map[uint16]int // devices by number
+	// Samples are of the packets that the programs looked up; none where the plan has no budget.
+	Samples sample.Sampler
 }
 
 // Open opens what is pinned in a folder; [ErrNone] where nothing is.
@@ -64,6 +67,9 @@ func Open(folder string) (p *Pinned, err error) {
 		}
 		p.maps[name] = m
 	}
+	if p.Samples, err = sample.Pinned(table); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"blocks", "inputs", "nexts", "hops", "lease"} {
 		if p.share[name], err = share(p.maps[name]); err != nil {
 			return nil, err
@@ -85,6 +91,7 @@ func (p *Pinned) Close() {
 	for _, m := range p.maps {
 		_ = m.Close()
 	}
+	p.Samples.Close()
 }
 
 // Counts are what the programs have done.
@@ -168,3 +175,12 @@ func (p *Pinned) Program(index int) (*ebpf.Program, error) {
 
 // Ports is how many devices the table is for.
 func (p *Pinned) Ports() int { return len(p.ports) }
+
+// Samples opens those of the table that is pinned in a folder; the zero value where there are none.
+func Samples(folder string) (sample.Sampler, error) {
+	tables, err := pins.List(folder, tablePin)
+	if err != nil || len(tables) == 0 {
+		return sample.Sampler{}, err
+	}
+	return sample.Pinned(filepath.Join(folder, tables[len(tables)-1]))
+}

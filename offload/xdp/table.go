@@ -16,6 +16,7 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/offload/pins"
 	"weir/offload/plan"
+	"weir/offload/sample"
 )
 
 // Table is the programs' table and what it was made of. Not for concurrent use.
@@ -90,6 +91,9 @@ func (t *Table) load(blocks int) (err error) {
 	t.spec.Maps["fast_nexts"].MaxEntries = decisions
 	t.spec.Maps["fast_forwarded"].MaxEntries = decisions
 	t.spec.Maps["fast_hops"].MaxEntries = decisions
+	if err := sample.Ready(t.spec, t.planner.Budgeted()); err != nil {
+		return err
+	}
 	if err := t.spec.LoadAndAssign(&t.objects, nil); err != nil {
 		return fmt.Errorf("make the fast path's table: %w", err)
 	}
@@ -273,6 +277,11 @@ func (t *Table) Renew(lease time.Duration) error {
 
 // Lookup is the decision that the program would find.
 func (t *Table) Lookup(a netip.Addr) plan.Decision { return t.tree.lookup(a) }
+
+// Samples are of the packets that the programs looked up; none where the plan has no budget.
+func (t *Table) Samples() sample.Sampler {
+	return sample.Sampler{Maps: sample.Maps{Places: t.objects.SamplePlaces, Facts: t.objects.SampleFacts, Seen: t.objects.SampleSeen}}
+}
 
 // Memory is the kernel's memory of the maps, in octets.
 func (t *Table) Memory() (octets uint64) {

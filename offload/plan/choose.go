@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"math/bits"
+	"net/netip"
+)
+
+// Chosen is what a choice of routes comes to.
+type Chosen struct {
+	Budget  int // prefixes that the table may have
+	Rules   int // prefixes that it has, before they are aggregated
+	Routes  int // that could be chosen
+	Chosen  int
+	Traffic uint64 // packets that were counted
+	Carried uint64 // of them to routes that are chosen
+	Changed []netip.Prefix
+}
+
+// Share is the part of the traffic that was counted which goes to chosen routes; 0 where there was
+// none.
+func (c Chosen) Share() float64 {
+	if c.Traffic == 0 {
+		return 0
+	}
+	return float64(c.Carried) / float64(c.Traffic)
+}
+
+// Hysteresis: a route that is chosen counts for a quarter more than its packets, and for two more
+// that chance may have left out.
+const (
+	stayNumerator, stayDenominator = 5, 4
+	stayPackets                    = 2
+)
+
+// mostBits is how many bits the sum of what is compared has at most: prices and hysteresis take
+// some more.
+const mostBits = 40
+
+// Choose has only some routes offloaded, of which a table of at most budget prefixes carries the
+// most packets; traffic counts them by the prefixes that [Planner.Unit] names. The rest is the
+// CPU's: a route that is not chosen within one that is takes a prefix of the budget too, so that
+// nothing hides it.
+//
+// Former choices stay unless another one is better by more than the hysteresis. So with counters
+// that stay the same each change of the choice carries more packets than the one before, and none
+// ever comes back. Routes that come later are the CPU's until the next choice.
+//
+// For the number of prefixes at which the search ends the choice is the best one, by a Lagrange
+// multiplier that prices a prefix; what is left of the budget goes to the routes with most packets
+// that fit, and then to the shortest ones.
+func (p *Planner) Choose(budget int, traffic map[netip.Prefix]uint64) Chosen {
+	all, units := p.points()
+	out := Chosen{Budget: budget}
+	for _, packets := range traffic {
+		out.Traffic += packets
+	}
+	shift := max(0, bits.Len64(out.Traffic)-mostBits)
+	c := chooser{all: all, units: units, weight: make([]int64, len(units))}
+	was := make([]bool, len(units))
+	for i := range units {
+		u := &units[i]
+		if !u.able {
+			continue
+		}
+		out.Routes++
+		if c.weight[i] = int64(traffic[u.to] >> shift); p.chosen != nil && u.was {
+			was[i] = true
+			c.weight[i] = c.weight[i]*stayNumerator/stayDenominator + stayPackets
+		}
+	}
+	x := c.best(budget)
+	c.fill(x, budget)
+	if p.chosen != nil && rules(all, was) <= budget {
+		c.fill(was, budget)
+		if c.value(was) >= c.value(x) {
+			x = was
+		}
+	}
+	out.Rules = rules(all, x)
+	out.Changed = p.take(units, x)
+	for i, u := range units {
+		if x[i] {
+			out.Chosen++
+			out.Carried += traffic[u.to]
+		}
+	}
+	p.last = out
+	return out
+}
+
+// take puts a choice in force, and lists the prefixes that are decided otherwise.
+func (p *Planner) take(units []unit, x []bool) (changed []netip.Prefix) {
+	began := p.chosen == nil
+	p.chosen = map[netip.Prefix]bool{}
+	for i, u := range units {
+		if x[i] {
+			p.chosen[u.to] = true
+		}
+		if began && !x[i] || !began && x[i] != u.was {
+			changed = append(changed, u.to)
+		}
+		p.tries[index(u.to.Addr().Is6())].nodes[u.node].chosen = x[i]
+	}
+	return changed
+}
+
+// Budgeted says whether a choice is in force.
+func (p *Planner) Budgeted() bool { return p.chosen != nil }
+
+// Chosen is what the last choice came to.
+func (p *Planner) Chosen() Chosen { return p.last }
+
+// Choice is what was chosen, for [Planner.Recall] by a planner that begins anew; not to be changed.
+func (p *Planner) Choice() map[netip.Prefix]bool { return p.chosen }
+
+// Recall puts a former choice in force, from which the next one departs.
+func (p *Planner) Recall(chosen map[netip.Prefix]bool) {
+	if chosen == nil {
+		return
+	}
+	p.chosen = maps.Clone(chosen)
+	for to := range chosen {
+		if t := p.tries[index(to.Addr().Is6())]; t.at(to, false) != 0 {
+			t.nodes[t.at(to, false)].chosen = true
+		}
+	}
+}
+
+// Unit is the prefix that an address' packets are counted for: of its route, or its own if it is a
+// neighbour.
+func (p *Planner) Unit(a netip.Addr) netip.Prefix {
+	t := p.tries[index(a.Is6())]
+	k, c, n, length := keyOf(a), start(), uint32(1), 0
+	for i := 0; ; i++ {
+		if t.nodes[n].begins(c) {
+			length = i
+		}
+		c = c.through(&t.nodes[n])
+		if i == t.bits() {
+			break
+		}
+		if n = t.nodes[n].child[k.bit(i)]; n == 0 {
+			break
+		}
+	}
+	return netip.PrefixFrom(a, length).Masked()
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import "net/netip"
+
+// point is a prefix at which what a table says can change.
+type point struct {
+	above  int32    // the next shorter point; -1 for none
+	unit   int32    // of the route that decides here
+	fast   Decision // what becomes of its addresses if that route is chosen
+	begins bool     // the route's own prefix
+}
+
+// unit is a route, or a neighbour, as something that is chosen as a whole.
+type unit struct {
+	to     netip.Prefix
+	node   uint32
+	points []int32
+	below  []int32 // points of other units right below its own
+	was    bool    // chosen before
+	able   bool    // some of its addresses can be forwarded by a fast path
+}
+
+// points lists both families, shorter prefixes before the longer ones that they cover.
+func (p *Planner) points() (all []point, units []unit) {
+	for family := range p.tries {
+		t := p.tries[family]
+		var walk func(n uint32, k key, depth int, c Carry, above, in int32)
+		walk = func(n uint32, k key, depth int, c Carry, above, in int32) {
+			node := &t.nodes[n]
+			begins := node.begins(c) || depth == 0
+			c = c.through(node)
+			before := CPU
+			if above >= 0 {
+				before = all[above].fast
+			}
+			d := p.forwarded(c, node.host, func() netip.Addr { return t.prefix(k, depth).Addr() })
+			if begins {
+				in = int32(len(units))
+				units = append(units, unit{to: t.prefix(k, depth), node: n, was: node.chosen})
+			}
+			if begins || d != before {
+				at := int32(len(all))
+				all = append(all, point{above: above, unit: in, fast: d, begins: begins})
+				u := &units[in]
+				u.points, u.able = append(u.points, at), u.able || d != CPU
+				if begins && above >= 0 {
+					up := &units[all[above].unit]
+					up.below = append(up.below, at)
+				}
+				above = at
+			}
+			for bit, next := range node.child {
+				if next != 0 {
+					k.set(depth, bit)
+					walk(next, k, depth+1, c, above, in)
+				}
+			}
+		}
+		walk(1, key{}, 0, start(), -1, -1)
+	}
+	return all, units
+}
+
+// rules is how many prefixes a table has in which the units of x are chosen: points that say
+// otherwise than the one above them.
+func rules(all []point, x []bool) (n int) {
+	for i := range all {
+		if said(all, x, int32(i)) != said(all, x, all[i].above) {
+			n++
+		}
+	}
+	return n
+}
+
+// said is what a table says at a point; nothing above the first is the CPU's.
+func said(all []point, x []bool, at int32) Decision {
+	if at < 0 || !x[all[at].unit] {
+		return CPU
+	}
+	return all[at].fast
+}
