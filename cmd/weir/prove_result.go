@@ -43,6 +43,12 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s: %s: %s", row.Name(), row.Verdict, row.Reason))
 		}
 	}
+	for _, one := range r.Inspections {
+		if one.Reason != "" {
+			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s: %s: %s", one.Room, one.Check, one.Verdict, one.Reason))
+		}
+		b.Manifest.Notes = append(b.Manifest.Notes, one.Examples...)
+	}
 	if err := a.printBundle(b, o.out); err != nil {
 		return err
 	}
@@ -52,7 +58,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 
 // inAll counts the verdicts: those of promises, and those of what goes around them.
 func inAll(r *prove.Result) string {
-	promises := counted((&prove.Result{Rows: r.Rows}).Bundle().Verdicts, "hold", "fail")
+	promises := counted((&prove.Result{Rows: r.Rows, Inspections: r.Inspections}).Bundle().Verdicts, "hold", "fail")
 	bypasses := counted((&prove.Result{Bypasses: r.Bypasses}).Bundle().Verdicts, "closed", "open")
 	if promises = "of promises " + promises; promises == "of promises " {
 		promises = "nothing was promised"
@@ -84,6 +90,7 @@ type proveDry struct {
 	Format   string        `json:"format"`
 	Duration time.Duration `json:"duration_ns"`
 	Tests    []provePlan   `json:"tests"`
+	Inspects []string      `json:"inspects,omitempty"` // rooms that are asked what they do to the host
 }
 
 type provePlan struct {
@@ -108,6 +115,14 @@ func (a *app) proveDry(options prove.Options) error {
 	doc := proveDry{Format: "weir-prove-plan/2", Duration: options.Takes(tests)}
 	table := record.Table{Title: "Would be sent", Columns: []string{"scope", "check", "direction", "path", "promised", "from", "to", "sends"},
 		Note: fmt.Sprintf("%d times each, about %s in all.", options.Repetitions, doc.Duration.Round(time.Second))}
+	if options.Scope == "" {
+		if doc.Inspects, err = options.Engine.Inspectors(); err != nil {
+			return err
+		}
+	}
+	if len(doc.Inspects) > 0 {
+		table.Note += " What it does to the host is looked at without sending: " + strings.Join(doc.Inspects, ", ") + "."
+	}
 	for _, t := range tests {
 		p := provePlan{Scope: t.Scope.Name, Room: t.Room, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
 			From: t.From(), To: t.To(), Sends: options.Sends(t)}

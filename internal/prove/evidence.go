@@ -15,14 +15,23 @@ import (
 func (r *Result) Bundle() record.Bundle {
 	b := record.Bundle{
 		Manifest: record.Manifest{Kind: "prove", Name: "prove", Started: r.Started, Finished: r.Finished, Seed: r.Seed, Stopped: r.Stopped,
-			Mechanisms: map[string]string{"peer": r.Peer}},
+			Mechanisms: map[string]string{}},
 		Tables: r.RowTables(),
+	}
+	if r.Peer != "" {
+		b.Manifest.Mechanisms["peer"] = r.Peer
 	}
 	if r.Congestion != "" {
 		b.Manifest.Mechanisms["congestion control"] = r.Congestion
 	}
 	if len(r.Bypasses) > 0 {
 		b.Tables = append(b.Tables, r.BypassTable())
+	}
+	if len(r.Inspections) > 0 {
+		b.Tables = append(b.Tables, r.InspectionTable())
+	}
+	for _, one := range r.Inspections {
+		b.Verdicts = append(b.Verdicts, inspected(one))
 	}
 	for _, row := range r.Rows {
 		b.Samples = append(b.Samples, row.samples()...)

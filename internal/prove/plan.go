@@ -134,6 +134,9 @@ func (o Options) Chosen() (status daemon.Status, chosen []daemon.ScopeStatus, er
 		return status, nil, err
 	}
 	if len(status.Scopes) == 0 {
+		if asked, err := o.inspects(); err != nil || asked {
+			return status, nil, err
+		}
 		return status, nil, fault.New(fault.Failed, "put one in force with: weir apply POLICY", "no policy with scopes is in force: there is nothing to prove")
 	}
 	var names []string

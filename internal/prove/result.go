@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/daemon"
 	"weir/internal/direction"
 	"weir/internal/room"
 	"weir/internal/units"
@@ -117,7 +118,9 @@ type Result struct {
 	Seed       uint64   `json:"seed"`
 	Rows       []Row    `json:"rows"`
 	Bypasses   []Bypass `json:"bypasses"`
-	Stopped    bool     `json:"stopped,omitempty"`
+	// Inspections are what rooms found of what they do to the host.
+	Inspections []daemon.Inspected `json:"inspections,omitempty"`
+	Stopped     bool               `json:"stopped,omitempty"`
 }
 
 // Failed says that a promise is broken or traffic escapes, Open that something could not be told.
@@ -129,6 +132,11 @@ func (r *Result) Failed() bool {
 	}
 	for _, b := range r.Bypasses {
 		if b.State == Escapes || b.State == Slowed {
+			return true
+		}
+	}
+	for _, one := range r.Inspections {
+		if one.Verdict == Fails {
 			return true
 		}
 	}
@@ -145,6 +153,11 @@ func (r *Result) Open() string {
 	for _, b := range r.Bypasses {
 		if b.State == Unknown {
 			return b.Scope + ", " + b.Name + ": " + b.Why
+		}
+	}
+	for _, one := range r.Inspections {
+		if one.Verdict == CannotSay {
+			return one.Room + ", " + one.Check + ": " + one.Reason
 		}
 	}
 	return ""

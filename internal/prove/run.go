@@ -44,6 +44,14 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if r.tests, err = o.plan(r.in, chosen, ipv6); err != nil {
 		return nil, err
 	}
+	if err = r.inspect(ctx); err != nil {
+		return nil, err
+	}
+	if len(chosen) == 0 {
+		r.result.Finished, r.result.Stopped = time.Now().UTC(), ctx.Err() != nil
+		r.result.Peer = ""
+		return r.result, nil
+	}
 	if o.Peer != nil {
 		r.result.Peer = o.Peer.Target.String()
 	} else if o.Congestion == "" {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import "weir/internal/room"
+
+// Inspected is what a room found when it looked at what it has in force.
+type Inspected struct {
+	Room string `json:"room"`
+	room.Inspection
+}
+
+// Inspectors names the rooms in force that can be asked by [Engine.Inspect].
+func (e *Engine) Inspectors() (names []string, err error) {
+	err = e.inspectors(func(name string, _ room.Inspector, _ room.State) error {
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+// Inspect asks the rooms in force whether what they do to the host is what was promised. seed is of
+// what they choose at random.
+func (e *Engine) Inspect(seed uint64) (all []Inspected, err error) {
+	err = e.inspectors(func(name string, i room.Inspector, have room.State) error {
+		found, err := i.Inspect(have, seed)
+		for _, one := range found {
+			all = append(all, Inspected{name, one})
+		}
+		return err
+	})
+	return all, err
+}
+
+func (e *Engine) inspectors(do func(name string, i room.Inspector, have room.State) error) error {
+	have, err := e.store().read(current)
+	if err != nil {
+		return err
+	}
+	for _, r := range e.Rooms {
+		part := have.of(r)
+		i, inspects := e.plane(r).(room.Inspector)
+		if !inspects || part.Empty() {
+			continue
+		}
+		if err := do(r.Name(), i, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}

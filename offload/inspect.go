@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/internal/room"
+	"weir/offload/flower"
+	"weir/offload/xdp"
+)
+
+// Of an inspection: random addresses beside all boundaries, and packets for the program.
+const (
+	inspectRandom  = 100_000
+	inspectPackets = 10_000
+)
+
+// Inspect compares the fast path in force with the kernel's routing, as weir offload verify does.
+func (p *hostPlane) Inspect(have room.State, seed uint64) ([]room.Inspection, error) {
+	t := treatmentOf(have)
+	if t == nil {
+		return nil, nil
+	}
+	v, err := Verification{Namespace: p.ns, Pins: p.host.Pins, Treatment: t, Random: inspectRandom, Packets: inspectPackets, Seed: seed}.Run()
+	out := room.Inspection{Check: "forwarding", Promise: "packets go as the kernel sends them", Verdict: room.Holds}
+	switch {
+	case errors.Is(err, xdp.ErrNone), errors.Is(err, flower.ErrNone):
+		out.Verdict, out.Reason = room.Fails, "no fast path is in place: weir apply puts it there"
+		return []room.Inspection{out}, nil
+	case err != nil:
+		return nil, err
+	}
+	doc := v.Document()
+	out.Looked = fmt.Sprintf("%d addresses, %d of them forwarded; %d packets, %d of them forwarded", v.Addresses, v.Forwarded, v.Packets, v.Sent)
+	out.Examples = doc.Differences
+	switch {
+	case v.Expired:
+		out.Verdict, out.Reason = room.CannotSay, "nobody follows the kernel's routing, so that the kernel forwards all packets: run weir daemon"
+	case !v.Holds():
+		out.Verdict, out.Reason = room.Fails, "packets go another way than the kernel sends them, or are left to it that should not be"
+	case v.Forwarded == 0:
+		out.Verdict, out.Reason = room.CannotSay, "nothing is forwarded: weir offload plan says why"
+	}
+	return []room.Inspection{out}, nil
+}
