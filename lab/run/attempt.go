@@ -12,6 +12,7 @@ import (
 
 	"weir/lab/fidelity/witness"
 	"weir/lab/instance"
+	"weir/lab/fastpath"
 	"weir/lab/limits"
 	"weir/lab/link"
 	"weir/lab/scenario"
@@ -24,6 +25,7 @@ type Bench struct {
 	Topology *topology.Topology
 	Carrying link.Carrying // nil where there are plain links only
 	Limits   *limits.Imposed
+	Fast     *fastpath.Paths
 
 	witness *witness.Witness // nil without the gate of real measurements
 }
@@ -116,13 +118,16 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	if bench.Limits, err = limits.Impose(ctx, lab, cell.Limits, built); err != nil {
 		return nil, errors.Join(err, bench.Close())
 	}
+	if bench.Fast, err = fastpath.Attach(cell, built); err != nil {
+		return nil, errors.Join(err, bench.Close())
+	}
 	return bench, nil
 }
 
 // Close ends the limits, stops the links and gives back the handles to the namespaces, which stay.
 func (b *Bench) Close() error {
 	b.witness.Close()
-	err := b.Limits.Close()
+	err := errors.Join(b.Limits.Close(), b.Fast.Close())
 	if b.Carrying != nil {
 		err = errors.Join(err, b.Carrying.Close())
 	}

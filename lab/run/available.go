@@ -12,17 +12,19 @@ import (
 	"weir/cc"
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
+	"weir/lab/fastpath"
 	"weir/lab/limits"
 	"weir/lab/scenario"
 )
 
-// available returns the cells whose limits this kernel can impose. The others are an error, or left
+// available returns the cells whose limits this kernel can impose, and whose routers can forward as
+// they are to. The others are an error, or left
 // out with a note where the run is to go on without what it cannot do.
 func (e *execution) available(cells []scenario.Cell) ([]scenario.Cell, error) {
 	var able []scenario.Cell
 	var missing error
 	for i := range cells {
-		err := limits.Check(cells[i].Limits)
+		err := errors.Join(limits.Check(cells[i].Limits), fastpath.Check(&cells[i]))
 		switch {
 		case err == nil:
 			able = append(able, cells[i])

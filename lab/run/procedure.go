@@ -67,6 +67,7 @@ func (p *ProcedureResult) run(ctx context.Context, bench *Bench) (err error) {
 		return fault.Wrap(err, fault.Permission, "run it as root outside of containers that forbid real-time scheduling")
 	}
 	defer func() { err = errors.Join(err, session.Ordinary()) }()
+	defer func() { err = errors.Join(err, bench.Fast.Forwards()) }()
 	p.Report, err = rfc2544.Run(ctx, p.config(), ports)
 	if fault.Of(err) == fault.Testbed && len(p.Report.Throughput) > 0 {
 		return nil // the results say why
@@ -99,6 +100,9 @@ func (p *ProcedureResult) ports(bench *Bench) (*rfc2544.Ports, error) {
 		return nil, err
 	}
 	ports.Device, p.Device = device, device.String()
+	if by := bench.Fast.By(in.Name); by != "" {
+		p.Device += "; packets by " + by
+	}
 	return ports, nil
 }
 

@@ -79,7 +79,14 @@ func (b *builder) nodes(files []nodeFile, router bool) {
 		case len(b.cell.Nodes) == maxNodes:
 			b.complain(at, fmt.Sprintf("describe at most %d", maxNodes), "%s: more than %d hosts and routers", path, maxNodes)
 		}
-		b.cell.Nodes = append(b.cell.Nodes, Node{Name: n.Name, Router: router, Sysctls: b.sysctls(n, path), Offloads: b.offloads(n, path)})
+		if n.Forwarding != "" && !router {
+			b.complain(n.At("forwarding"), "declare it under routers", "%s.forwarding: %s is a host, which forwards nothing", path, n.Name)
+		}
+		node := Node{Name: n.Name, Router: router, Sysctls: b.sysctls(n, path), Offloads: b.offloads(n, path)}
+		if n.Forwarding != "kernel" {
+			node.Forwarding = n.Forwarding
+		}
+		b.cell.Nodes = append(b.cell.Nodes, node)
 	}
 	if !router && len(files) == 0 {
 		b.complain(b.file.At("hosts"), "", "hosts: a scenario needs at least one host")

@@ -90,12 +90,21 @@ type Cell struct {
 	Phases []Phase
 }
 
+// What forwards in place of a router's kernel: Weir's offload by XDP, or by tc flower in software.
+const (
+	XDP    = "xdp"
+	Flower = "flower"
+)
+
 // Node is a host or a router: a network namespace.
 type Node struct {
 	Name     string
 	Router   bool              // forwards IPv4 and IPv6
 	Sysctls  map[string]string // "net.ipv4.tcp_rmem" or "net/ipv4/tcp_rmem"
 	Offloads map[string]bool   // ethtool feature short names (tso, gso, gro, tx, rx) for the node's devices
+	// Forwarding is what forwards a router's packets in place of its kernel: XDP or Flower; "" is
+	// the kernel.
+	Forwarding string
 }
 
 // Link joins two nodes. Addresses are assigned by Expand: one IPv4 /30 and one IPv6 /64 per link.

@@ -19,7 +19,7 @@ const leasePin = "lease"
 // guard is the lease of rules in software. nil is none.
 type guard struct{ objects guardObjects }
 
-// newGuard makes a lease, pinned in a folder.
+// newGuard makes a lease, pinned in a folder, or nowhere if that is "".
 func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error) {
 	g := &guard{}
 	spec, err := loadGuard()
@@ -33,6 +33,9 @@ func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error)
 		return nil, fmt.Errorf("load the program of the lease: %w", err)
 	}
 	err = g.renew(lease)
+	if folder == "" {
+		return g, err
+	}
 	if err == nil {
 		err = g.objects.GuardLease.Pin(filepath.Join(folder, leasePin))
 	}

@@ -126,7 +126,8 @@ func (in *Installed) inherit(folder string) error {
 // NIC forwards, which tells of no packet that it leaves.
 func (in *Installed) Samples() sample.Sampler { return in.guard.samples() }
 
-// Samples opens those of the rules that are pinned in a folder; the zero value where there are none.
+// Samples opens those of the rules that are pinned in a folder; the zero value where there are
+// none.
 func Samples(folder string) (sample.Sampler, error) {
 	sets, err := pins.List(folder, rulesPin)
 	if err != nil || len(sets) == 0 {

@@ -176,7 +176,8 @@ func (p *Pinned) Program(index int) (*ebpf.Program, error) {
 // Ports is how many devices the table is for.
 func (p *Pinned) Ports() int { return len(p.ports) }
 
-// Samples opens those of the table that is pinned in a folder; the zero value where there are none.
+// Samples opens those of the table that is pinned in a folder; the zero value where there are
+// none.
 func Samples(folder string) (sample.Sampler, error) {
 	tables, err := pins.List(folder, tablePin)
 	if err != nil || len(tables) == 0 {
