@@ -86,4 +86,3 @@ func (a *Attached) Close() (err error) {
 	}
 	return nil
 }
-

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/fastpath"
 	"weir/lab/fidelity/witness"
 	"weir/lab/instance"
-	"weir/lab/fastpath"
 	"weir/lab/limits"
 	"weir/lab/link"
 	"weir/lab/scenario"
