@@ -113,10 +113,14 @@ func ipIn(b *testing.B, ns *netns.Namespace, line string) {
 
 const offloadHops = 16
 
-func newOffloadBench(b *testing.B) *offloadBench {
+// newOffloadBench makes one; its kernel has the routes.
+func newOffloadBench(b *testing.B) *offloadBench { return offloadBenchOf(b, fullTable(b)) }
+
+// offloadBenchOf makes one with other routes.
+func offloadBenchOf(b *testing.B, routes []netip.Prefix) *offloadBench {
 	b.Helper()
 	testutil.Need(b, "XDP on veth", probe.XDPNative())
-	o := &offloadBench{router: testutil.Namespace(b, "router"), left: testutil.Namespace(b, "left"), right: testutil.Namespace(b, "right"), routes: fullTable(b)}
+	o := &offloadBench{router: testutil.Namespace(b, "router"), left: testutil.Namespace(b, "left"), right: testutil.Namespace(b, "right"), routes: routes}
 	ipIn(b, o.router, "link add p0 type veth peer name l netns "+o.left.Name)
 	ipIn(b, o.router, "link add p1 type veth peer name r netns "+o.right.Name)
 	for _, line := range []string{"addr add 10.1.0.1/16 dev p0", "addr add 10.2.0.1/16 dev p1", "link set dev p0 up", "link set dev p1 up"} {

@@ -14,7 +14,7 @@ func (t *table) exceptions() error {
 	handle := uint32(0)
 	for family := range 2 {
 		ipv6 := family == 1
-		for _, tagged := range []bool{false, true} {
+		for _, tagged := range t.tags {
 			put := func(priority int, change func(*flower.Rule)) error {
 				handle++
 				r := flower.Rule{Chain: t.base + uint32(routes4+family), Priority: uint16(2*priority - 1 + index(tagged)), Handle: handle, IPv6: ipv6, Tagged: tagged, Protocol: -1}

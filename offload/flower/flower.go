@@ -65,11 +65,18 @@ type table struct {
 	handle    map[netip.Prefix]uint32
 	next      uint32
 	rules     map[plan.Decision][]flower.Rule // that forward; none where the stack does
+	tags      []bool                          // whether frames that are led here have one: rules are of either kind
 }
 
 func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int) *table {
-	return &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: map[netip.Prefix]plan.Decision{},
+	t := &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: map[netip.Prefix]plan.Decision{},
 		handle: map[netip.Prefix]uint32{}, rules: map[plan.Decision][]flower.Rule{}}
+	for _, in := range p.Inputs() {
+		if tagged := in.VLAN != 0; in.Port == port && !slices.Contains(t.tags, tagged) {
+			t.tags = append(t.tags, tagged)
+		}
+	}
+	return t
 }
 
 // NameOf is the device's name.
@@ -247,7 +254,7 @@ func (t *table) route(op plan.Op) error {
 		t.handle[op.To] = handle
 	}
 	ipv6, length := op.To.Addr().Is6(), op.To.Addr().BitLen()
-	for _, tagged := range []bool{false, true} {
+	for _, tagged := range t.tags {
 		r := flower.Rule{Chain: t.base + uint32(routes4+index(ipv6)), Priority: uint16(priorityPrefix + 2*(length-op.To.Bits()) + index(tagged)), Handle: handle, IPv6: ipv6,
 			Tagged: tagged, Dst: op.To, Protocol: -1}
 		if len(t.rules[op.Decision]) > 0 {

@@ -90,20 +90,24 @@ func Read(ns *netns.Namespace, folder string) (*Seen, error) {
 // arrange sorts the rules that frames are led to, as the kernel asks them.
 func (p *Port) arrange() {
 	p.routes, p.forward = map[bool][]step{}, map[uint32]*flower.Forward{}
-	led := map[uint32]bool{}
+	const tagged = 0x8100
+	led, plain := map[uint32]bool{}, map[uint32]bool{} // chains that are led to, and those with rules for frames without a tag
 	for _, f := range p.Filters {
 		if f.Chain == 0 {
 			led[f.Goto] = true
+		}
+		if f.EtherType != tagged && f.Priority >= priorityPrefix {
+			plain[f.Chain] = true
 		}
 		if f.Forward != nil && f.Forward.Device != 0 {
 			p.forward[f.Chain] = f.Forward
 		}
 	}
 	for _, f := range p.Filters {
-		if !led[f.Chain] || f.Chain == 0 || f.Priority < priorityPrefix || f.EtherType == 0x8100 {
+		if !led[f.Chain] || f.Chain == 0 || f.Priority < priorityPrefix || f.EtherType == tagged && plain[f.Chain] {
 			continue
 		}
-		to, ipv6 := f.Dst, f.EtherType == 0x86dd
+		to, ipv6 := f.Dst, (f.Chain-firstChain)%generation == routes6
 		if !to.IsValid() {
 			to = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 			if ipv6 {

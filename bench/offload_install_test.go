@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	kernel "weir/internal/kernel/flower"
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
+	"weir/offload/flower"
+	"weir/offload/live"
+	"weir/offload/plan"
+	"weir/offload/state"
+	"weir/offload/xdp"
+)
+
+// BenchmarkOffloadInstall is how long it takes from a router's state to a table in force, for filters
+// of tc flower and for XDP, where the time goes, and what the kernel's memory grows by. The routes
+// are in the state alone: the kernel has none of them.
+func BenchmarkOffloadInstall(b *testing.B) {
+	testutil.Need(b, "XDP on veth", probe.XDPNative())
+	routes := fullTable(b)
+	for _, n := range []int{10_000, 100_000, len(routes)} {
+		for _, backend := range []string{"xdp", "flower"} {
+			b.Run(fmt.Sprintf("%s/%d", backend, n), func(b *testing.B) {
+				if backend == "flower" {
+					testutil.Need(b, "flower", probe.Classifier("flower"))
+				}
+				for range b.N {
+					install(b, backend, routes[:n])
+				}
+			})
+		}
+	}
+}
+
+func install(b *testing.B, backend string, routes []netip.Prefix) {
+	b.Helper()
+	o := offloadBenchOf(b, nil)
+	s, err := live.Read(o.router)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p1, _ := s.Find("p1")
+	group := func(i int) state.Group {
+		return s.GroupOf([]state.Hop{{Link: p1.Index, Via: netip.AddrFrom4([4]byte{10, 2, 0, byte(2 + i%offloadHops)}), Weight: 1}})
+	}
+	for i, to := range routes {
+		s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: group(i * 7919)})
+	}
+	runtime.GC()
+	free, begin, cpu := available(b), time.Now(), spent(b)
+	lap := func(what string, scale float64) {
+		b.ReportMetric(scale*time.Since(begin).Seconds(), what)
+		b.ReportMetric(scale*(spent(b)-cpu).Seconds(), "cpu-"+what)
+		begin, cpu = time.Now(), spent(b)
+	}
+	p, err := plan.New(plan.Policy{From: []string{"p0"}, To: []string{"p1"}, IPv4: true}, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	lap("plan-s", 1)
+	var in interface {
+		Update([]netip.Prefix, []plan.Decision) error
+		Close()
+	}
+	if backend == "xdp" {
+		in, err = xdp.New(o.router, p)
+	} else {
+		b.ReportMetric(float64(len(p.Aggregate(netip.PrefixFrom(netip.IPv4Unspecified(), 0), plan.CPU))), "rules")
+		lap("aggregate-s", 1)
+		in, err = flower.Attach(o.router, p, kernel.SkipHardware, time.Hour)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	lap("install-s", 1)
+	b.ReportMetric(float64(free-available(b))/1024, "MiB")
+	const changes = 100
+	var some []netip.Prefix
+	for i := range changes {
+		to := routes[i*15_485_863%len(routes)]
+		s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: group(i)})
+		p.Route(to)
+		some = append(some, to)
+	}
+	begin, cpu = time.Now(), spent(b)
+	if err := in.Update(some, nil); err != nil {
+		b.Fatal(err)
+	}
+	lap("update-ms/100", 1000)
+	in.Close()
+}
+
+// available is the memory that the kernel could still give, in KiB.
+func available(b *testing.B) (kib int) {
+	b.Helper()
+	file, err := os.Open("/proc/meminfo")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if n, _ := fmt.Sscanf(lines.Text(), "MemAvailable: %d kB", &kib); n == 1 {
+			return kib
+		}
+	}
+	b.Fatal("no MemAvailable")
+	return 0
+}
