@@ -21,9 +21,9 @@ import (
 	"weir/offload/xdp"
 )
 
-// BenchmarkOffloadInstall is how long it takes from a router's state to a table in force, for filters
-// of tc flower and for XDP, where the time goes, and what the kernel's memory grows by. The routes
-// are in the state alone: the kernel has none of them.
+// BenchmarkOffloadInstall is how long it takes from a router's state to a table in force, for
+// filters of tc flower and for XDP, where the time goes, and what the kernel's memory grows by. The
+// routes are in the state alone: the kernel has none of them.
 func BenchmarkOffloadInstall(b *testing.B) {
 	testutil.Need(b, "XDP on veth", probe.XDPNative())
 	routes := fullTable(b)

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"runtime"
 	"slices"
@@ -117,8 +118,12 @@ func (o *offloadBench) run(b *testing.B, name string, frames uint32) float64 {
 		b.Fatal(err)
 	}
 	defer func() { _ = unix.SchedSetaffinity(0, &all) }()
+	born := time.Now()
 	ran := func() time.Duration {
 		times, err := napi.TimesOf(unix.Gettid())
+		if errors.Is(err, fs.ErrNotExist) {
+			return time.Since(born) // a kernel without schedstat: of a guest whose clock counts instructions, on its only processor
+		}
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -16,9 +16,10 @@ import (
 	"weir/offload/xdp"
 )
 
-// BenchmarkOffloadRules is what a packet costs that filters of tc flower in software forward, by how
-// many there are: each of a priority of its own, the one that matches last, or all of one priority
-// and told apart by their handles. Frames are those of BenchmarkOffloadRate, to one destination.
+// BenchmarkOffloadRules is what a packet costs that filters of tc flower in software forward, by
+// how many there are: each of a priority of its own, the one that matches last, or all of one
+// priority and told apart by their handles. Frames are those of BenchmarkOffloadRate, to one
+// destination.
 func BenchmarkOffloadRules(b *testing.B) {
 	testutil.Need(b, "flower", probe.Classifier("flower"))
 	o := offloadBenchOf(b, nil)
