@@ -116,7 +116,7 @@ func (r *router) follow() {
 			r.t.Error(err)
 		}
 	})
-	testutil.Eventually(r.t, 20*time.Second, "the follower's own table", func() bool {
+	testutil.Eventually(r.t, 2*time.Minute, "the follower's own table", func() bool {
 		now, _ := filepath.Glob(filepath.Join(r.plane.host.Pins, "table-*"))
 		return len(now) == 1 && (len(before) == 0 || now[0] != before[0])
 	})

@@ -3,6 +3,8 @@
 package offload
 
 import (
+	"bufio"
+	"compress/gzip"
 	"fmt"
 	"net/netip"
 	"os"
@@ -30,10 +32,60 @@ func volleys(t *testing.T) int {
 	return n
 }
 
+// realTable are the IPv4 prefixes of the file that WEIR_ROUTES names, a gzipped one with a prefix a
+// line; nil where it names none.
+func realTable(t *testing.T) (all []netip.Prefix) {
+	t.Helper()
+	name := os.Getenv("WEIR_ROUTES")
+	if name == "" {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(z); lines.Scan(); {
+		to, err := netip.ParsePrefix(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to.Addr().Is4() {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// preload gives the router a real table beside its routes, by next hops in turn: what changes then
+// does so within a full table.
+func preload(t *testing.T, r *router) {
+	t.Helper()
+	routes := realTable(t)
+	if routes == nil {
+		return
+	}
+	var batch strings.Builder
+	for i, to := range routes {
+		fmt.Fprintf(&batch, "route append %s via 10.2.0.%d\n", to, 2+i%2)
+	}
+	add := exec.Command("ip", "-n", r.Router.Name, "-batch", "-")
+	add.Stdin = strings.NewReader(batch.String())
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("ip -batch: %v\n%s", err, out)
+	}
+	t.Logf("%d routes more", len(routes))
+}
+
 // While routes change by the hundred, and nest and come and go, no packet is lost and none goes to
 // anybody but the next hops of before and after.
 func TestNoPacketIsLostWhileRoutesChange(t *testing.T) {
 	r := newRouter(t, nil)
+	preload(t, r)
 	r.follow()
 	r.becomes("100.64.0.9", 2)
 	var dests []netip.Addr

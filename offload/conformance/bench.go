@@ -43,6 +43,9 @@ type Bench struct {
 	number              uint32
 }
 
+// Far is the namespace on the right, behind the router's port p1.
+func (b *Bench) Far() *netns.Namespace { return b.right }
+
 // link is one of the router's.
 type link struct {
 	name  string
