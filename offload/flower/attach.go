@@ -14,7 +14,7 @@ import (
 // Attach writes the rules of a plan at ports that have none, pinned nowhere: they go with their
 // devices.
 func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Duration) (in *Installed, err error) {
-	in = &Installed{planner: p}
+	in = &Installed{planner: p, entries: newEntries()}
 	made := in
 	defer func() {
 		if err != nil {
@@ -31,7 +31,7 @@ func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Durati
 		return nil, err
 	}
 	defer control.Close()
-	want := wanted(p)
+	ops := in.entries.changes(p, families)
 	for _, at := range Ports(p) {
 		one := &port{ns: ns, index: at, base: firstChain}
 		if one.name, err = NameOf(ns, at); err != nil {
@@ -40,7 +40,7 @@ func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Durati
 		if err := control.AddClsact(one.name); err != nil {
 			return nil, err
 		}
-		t, err := in.write(ns, one, mode, want)
+		t, err := in.write(ns, one, mode, ops)
 		if err != nil {
 			return nil, err
 		}
@@ -49,6 +49,7 @@ func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Durati
 			return nil, err
 		}
 	}
+	in.entries.take(ops)
 	return in, nil
 }
 

@@ -61,15 +61,15 @@ type table struct {
 	conn      *flower.Conn
 	base      uint32 // of its generation's chains
 	guard     int
-	installed map[netip.Prefix]plan.Decision
+	installed *entries // of all ports
 	handle    map[netip.Prefix]uint32
 	next      uint32
 	rules     map[plan.Decision][]flower.Rule // that forward; none where the stack does
 	tags      []bool                          // whether frames that are led here have one: rules are of either kind
 }
 
-func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int) *table {
-	t := &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: map[netip.Prefix]plan.Decision{},
+func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int, installed *entries) *table {
+	t := &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: installed,
 		handle: map[netip.Prefix]uint32{}, rules: map[plan.Decision][]flower.Rule{}}
 	for _, in := range p.Inputs() {
 		if tagged := in.VLAN != 0; in.Port == port && !slices.Contains(t.tags, tagged) {
@@ -94,10 +94,13 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 	return name, nil
 }
 
+// families are the prefixes of all addresses.
+var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+
 // wanted is what a plan has of prefixes.
 func wanted(p *plan.Planner) map[netip.Prefix]plan.Decision {
 	want := map[netip.Prefix]plan.Decision{}
-	for _, zero := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+	for _, zero := range families {
 		for _, e := range p.Aggregate(zero, plan.CPU) {
 			want[e.To] = e.Decision
 		}
@@ -106,14 +109,14 @@ func wanted(p *plan.Planner) map[netip.Prefix]plan.Decision {
 }
 
 // fill writes everything but what leads to it: exceptions, decisions, then routes.
-func (t *table) fill(want map[netip.Prefix]plan.Decision) error {
+func (t *table) fill(ops []plan.Op) error {
 	if most := (generation - decisions) / 2; t.planner.Decisions() > most {
 		return fmt.Errorf("%d next hops are more than chains for them (%d)", t.planner.Decisions(), most)
 	}
 	if err := t.exceptions(); err != nil {
 		return err
 	}
-	return t.become(want)
+	return t.become(ops)
 }
 
 // leads are the rules of chain 0: by link and family, with handles that say which.
@@ -167,11 +170,12 @@ func index(b bool) int {
 	return 0
 }
 
-// become leads from what is installed to what is wanted, so that at every moment each address is
-// decided as before or as after: decisions first, then the routes that lead to them.
-func (t *table) become(want map[netip.Prefix]plan.Decision) error {
-	for _, d := range want {
-		if _, known := t.rules[d]; known || d == plan.CPU {
+// become makes changes in their order, so that at every moment each address is decided as before or
+// as after: decisions first, then the routes that lead to them.
+func (t *table) become(ops []plan.Op) error {
+	for _, op := range ops {
+		d := op.Decision
+		if _, known := t.rules[d]; known || d == plan.CPU || op.Remove {
 			continue
 		}
 		t.rules[d] = t.forwarding(d)
@@ -179,12 +183,11 @@ func (t *table) become(want map[netip.Prefix]plan.Decision) error {
 			return err
 		}
 	}
-	for _, op := range plan.Order(t.installed, want) {
+	for _, op := range ops {
 		if err := t.route(op); err != nil {
 			return err
 		}
 	}
-	t.installed = want
 	return t.conn.Flush()
 }
 
@@ -235,7 +238,7 @@ func samePlace(a, b flower.Rule) bool {
 // point has the prefixes of a decision lead to its rules, or to the stack.
 func (t *table) point(d plan.Decision, rules []flower.Rule) error {
 	t.rules[d] = rules
-	for to, have := range t.installed {
+	for to, have := range t.installed.all {
 		if have == d {
 			if err := t.route(plan.Op{Entry: plan.Entry{To: to, Decision: d}, Replace: true}); err != nil {
 				return err

@@ -30,7 +30,8 @@ const (
 type Installed struct {
 	planner *plan.Planner
 	tables  []*table
-	guard   *guard // nil where the NIC does it
+	entries *entries // in force at every port
+	guard   *guard   // nil where the NIC does it
 	folder  string
 }
 
@@ -58,7 +59,7 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 	}
 	defer unlock()
 	name := rulesPin + strconv.FormatInt(time.Now().UnixNano(), 36)
-	in = &Installed{planner: p, folder: filepath.Join(folder, name)}
+	in = &Installed{planner: p, entries: newEntries(), folder: filepath.Join(folder, name)}
 	made := in
 	defer func() {
 		if err != nil {
@@ -77,7 +78,7 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 	if err := in.inherit(folder); err != nil {
 		return nil, err
 	}
-	want, keep := wanted(p), map[string]bool{name: true}
+	ops, keep := in.entries.changes(p, families), map[string]bool{name: true}
 	var ports []*port
 	for _, at := range Ports(p) {
 		one, err := take(ns, folder, at)
@@ -85,13 +86,14 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 			return nil, errors.Join(err, abandon(ports))
 		}
 		ports = append(ports, one)
-		t, err := in.write(ns, one, mode, want)
+		t, err := in.write(ns, one, mode, ops)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("offload at %s: %w", one.name, err), abandon(ports))
 		}
 		in.tables = append(in.tables, t)
 		keep[portPin+strconv.Itoa(at)] = true
 	}
+	in.entries.take(ops)
 	for i, t := range in.tables {
 		if err := t.lead(ports[i].filters); err != nil {
 			return nil, errors.Join(fmt.Errorf("offload at %s: %w", ports[i].name, err), removeAll(ns, folder, nil))
@@ -137,13 +139,13 @@ func Samples(folder string) (sample.Sampler, error) {
 }
 
 // write makes a port's table of a new generation.
-func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, want map[netip.Prefix]plan.Decision) (*table, error) {
+func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, ops []plan.Op) (*table, error) {
 	conn, err := flower.Open(ns, at.index, mode)
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor())
-	if err := t.fill(want); err != nil {
+	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor(), in.entries)
+	if err := t.fill(ops); err != nil {
 		conn.Close()
 		return nil, refusal(at.name, mode, err)
 	}
@@ -162,9 +164,9 @@ func refusal(name string, mode uint32, err error) error {
 // Update takes up that prefixes are decided differently, and that decisions' packets fare
 // differently.
 func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
-	var want map[netip.Prefix]plan.Decision
+	var ops []plan.Op
 	if len(prefixes) > 0 {
-		want = wanted(in.planner)
+		ops = in.entries.changes(in.planner, prefixes)
 	}
 	for _, t := range in.tables {
 		for _, d := range changed {
@@ -172,13 +174,11 @@ func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) er
 				return err
 			}
 		}
-		if want == nil {
-			continue
-		}
-		if err := t.become(want); err != nil {
+		if err := t.become(ops); err != nil {
 			return err
 		}
 	}
+	in.entries.take(ops)
 	return nil
 }
 
