@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -57,11 +58,15 @@ func BenchmarkOffloadRate(b *testing.B) {
 	for name, p := range map[string]string{"nobody": "load_nobody", "redirect": "load_redirect", "kernel": "load_kernel", "fib_lookup": "load_fib"} {
 		programs[name] = o.programs.Programs[p]
 	}
+	names := slices.Clone(forwarders)
+	if p := o.xdpForward(b); p != nil {
+		names, programs["xdp-forward"] = append(names, "xdp-forward"), p
+	}
 	costs := map[string][]float64{}
 	const rounds, frames = 21, 1 << 16
 	for range b.N {
 		for range rounds {
-			for _, name := range forwarders {
+			for _, name := range names {
 				if err := o.programs.Maps["load_forwarder"].Put(uint32(0), programs[name]); err != nil {
 					b.Fatal(err)
 				}
@@ -70,10 +75,13 @@ func BenchmarkOffloadRate(b *testing.B) {
 			}
 		}
 	}
-	for _, name := range forwarders {
+	for _, name := range names {
 		b.ReportMetric(median(costs[name]), name+"-ns/packet")
 	}
-	for _, peer := range []string{"kernel", "fib_lookup"} {
+	for _, peer := range names {
+		if !slices.Contains([]string{"kernel", "fib_lookup", "xdp-forward"}, peer) {
+			continue
+		}
 		whole := ratios(costs[peer], costs["fast"], nil)
 		made := ratios(costs[peer], costs["fast"], costs["nobody"])
 		alone := ratios(costs[peer], costs["fast"], costs["redirect"])
@@ -81,6 +89,28 @@ func BenchmarkOffloadRate(b *testing.B) {
 		b.Logf("%s takes %.2f times the fast path's time, with source and sink [%.2f, %.2f]; %.2f [%.2f, %.2f] without the source; %.2f [%.2f, %.2f] without the source, a redirect and the sink",
 			peer, whole[1], whole[0], whole[2], made[1], made[0], made[2], alone[1], alone[0], alone[2])
 	}
+}
+
+// xdpForward is the program of xdp-tools' xdp-forward, of the object that WEIR_XDP_FORWARD names
+// (xdp-forward/xdp_forward.bpf.o of a build of xdp-tools), with its table of ports filled in as the
+// tool does; nil where none is named.
+func (o *offloadBench) xdpForward(b *testing.B) *ebpf.Program {
+	b.Helper()
+	name := os.Getenv("WEIR_XDP_FORWARD")
+	if name == "" {
+		return nil
+	}
+	all, err := ebpf.LoadCollection(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(all.Close)
+	for _, index := range []int{o.p0.Index, o.p1.Index} {
+		if err := o.router.Do(func() error { return all.Maps["xdp_tx_ports"].Put(uint32(index), uint32(index)) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return all.Programs["xdp_fwd_fib_full"]
 }
 
 // fastProgram is the fast path's at the router's port, attached nowhere.

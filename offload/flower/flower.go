@@ -97,17 +97,6 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 // families are the prefixes of all addresses.
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// wanted is what a plan has of prefixes.
-func wanted(p *plan.Planner) map[netip.Prefix]plan.Decision {
-	want := map[netip.Prefix]plan.Decision{}
-	for _, zero := range families {
-		for _, e := range p.Aggregate(zero, plan.CPU) {
-			want[e.To] = e.Decision
-		}
-	}
-	return want
-}
-
 // fill writes everything but what leads to it: exceptions, decisions, then routes.
 func (t *table) fill(ops []plan.Op) error {
 	if most := (generation - decisions) / 2; t.planner.Decisions() > most {
