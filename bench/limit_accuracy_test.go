@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"weir/cc"
 	"weir/internal/child"
 	"weir/internal/kernel/ethtool"
+	"weir/internal/kernel/netns"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
 	"weir/internal/units"
@@ -33,7 +35,7 @@ import (
 // WEIR_LIMIT_TSO=1 has the link carry super-packets whole, so that the testkernel's slow guest
 // reaches 3 Gbit/s with one flow.
 type limitGrid struct {
-	loads  []string // a congestion control or udp; "-ecn" with ECN; "-ingress" limits the receiver
+	loads  []string // limitCell's
 	rates  []units.BitRate
 	flows  []int
 	repeat int
@@ -100,15 +102,13 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 	cell := newLimitCell(b, load)
 	var share, even []float64
 	var done limitDone
+	var users limitUsers
 	lost := stolen(b)
 	for range b.N * g.repeat {
-		octets, counted := cell.run(b, rate, flows, g.warm, g.time)
-		sum := 0.0
-		for _, n := range octets {
-			sum += n
-		}
-		share = append(share, 100*sum*8/(g.time.Seconds()*float64(rate)*cell.efficiency()))
+		octets, counted, seen := cell.run(b, rate, flows, g.warm, g.time)
+		share = append(share, cell.percent(octets, rate, g.time))
 		even = append(even, stats.Jain(octets))
+		users.add(seen)
 		done.add(counted, g.time.Seconds()*float64(rate)/8)
 	}
 	estimate := stats.Of(share)
@@ -119,6 +119,7 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 	}
 	b.ReportMetric(stats.Of(even).Mean, "jain")
 	done.report(b)
+	users.report(b, "")
 	b.ReportMetric(lost(), "%stolen")
 	b.ReportMetric(0, "ns/op")
 }
@@ -148,29 +149,46 @@ func (d *limitDone) report(b *testing.B) {
 	}
 }
 
-// limitCell is a path and what sends over it.
+// limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which has
+// its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after another;
+// "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round trips of so
+// long.
 type limitCell struct {
 	holder     limitHolder
 	from, to   traffic.Endpoint
+	router     *netns.Namespace // nil without
 	network    string
 	congestion string
+	each       int
 	direction  limit.Direction
 }
 
-// newLimitCell makes the path for a load of limitGrid.
+// newLimitCell makes the path for a load.
 func newLimitCell(b *testing.B, load string) limitCell {
 	b.Helper()
 	testutil.NeedRoot(b)
 	c := limitCell{network: "tcp4"}
-	c.from, c.to = trafficPath(b)
-	load, ingress := strings.CutSuffix(load, "-ingress")
-	if ingress {
-		c.direction = limit.Ingress
+	words := strings.Split(load, "-")
+	var delay time.Duration
+	ecn := false
+	for _, word := range words[1:] {
+		if d, err := time.ParseDuration(word); err == nil {
+			delay = d
+		} else if size, err := units.ParseByteSize(word); err == nil {
+			c.each = int(size)
+		} else {
+			ecn = ecn || word == "ecn"
+			c.direction = map[bool]limit.Direction{true: limit.Ingress}[c.direction == limit.Ingress || word == "ingress"]
+		}
 	}
-	load, ecn := strings.CutSuffix(load, "-ecn")
-	switch load {
-	case "udp":
-		c.network = "udp4"
+	if slices.Contains(words, "forwarded") {
+		c.from, c.to, c.router = routedPath(b)
+	} else {
+		c.from, c.to = trafficPath(b)
+	}
+	switch words[0] {
+	case "udp", "quic":
+		c.network = words[0] + "4"
 	case "dctcp":
 		ecn = true
 		name := fmt.Sprintf("dctcp%d", os.Getpid())
@@ -181,13 +199,16 @@ func newLimitCell(b *testing.B, load string) limitCell {
 		b.Cleanup(func() { _ = installed.Close() })
 		c.congestion = name
 	default:
-		c.congestion = load
-		if err := traffic.CheckCongestion(load); err != nil {
-			testutil.Need(b, "congestion control "+load, err)
+		c.congestion = words[0]
+		if err := traffic.CheckCongestion(words[0]); err != nil {
+			testutil.Need(b, "congestion control "+words[0], err)
 		}
 	}
 	if os.Getenv("WEIR_LIMIT_TSO") != "" {
 		must(b, ethtool.SetFeatures(c.from.Namespace, "a", map[string]bool{"tso": true, "gso": true}))
+	}
+	if delay > 0 {
+		command(b, c.to.Namespace, fmt.Sprintf("tc qdisc add dev b root netem delay %dus limit 100000", delay.Microseconds()))
 	}
 	for _, end := range []traffic.Endpoint{c.from, c.to} {
 		value := map[bool]string{false: "0", true: "1"}[ecn]
@@ -199,22 +220,35 @@ func newLimitCell(b *testing.B, load string) limitCell {
 }
 
 // efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or
-// datagrams.
+// datagrams; QUIC's of 1452 octets of UDP payload, of which 26 are its headers, a stream's and the
+// tag's.
 func (c limitCell) efficiency() float64 {
-	if c.network == "udp4" {
+	switch c.network {
+	case "udp4":
 		return float64(datagramSize) / (datagramSize + 8 + 20 + limit.EthernetHeader)
+	case "quic4":
+		return float64(1452-26) / (1452 + 8 + 20 + limit.EthernetHeader)
 	}
 	return float64(1500-20-32) / (1500 + limit.EthernetHeader)
 }
 
-// run puts the sender, or the receiver, under a limit and returns what each flow brought in the
-// measured time, and what the limit did to it.
-func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters) {
+// percent is what arrived in so long, of what the rate leaves to payload.
+func (c limitCell) percent(octets []float64, rate units.BitRate, measured time.Duration) (sum float64) {
+	for _, n := range octets {
+		sum += 100 * n * 8 / (measured.Seconds() * float64(rate) * c.efficiency())
+	}
+	return sum
+}
+
+// run puts the path under a limit and returns what each flow brought in the measured time, what the
+// limit did to it, and what users saw.
+func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters, limitSeen) {
 	b.Helper()
-	process, counters := c.limited(b, rate)
+	process, counters, remove := c.limited(b, rate)
+	defer remove()
 	defer func() { _ = process.Stop(5 * time.Second) }()
 	from := limitLoad{Namespace: c.from.Namespace.Name, Network: c.network, Flows: flows, Congestion: c.congestion, Rate: rate * 3 / 2,
-		Pace: c.pace(rate, flows)}
+		Pace: c.pace(rate, flows), Each: c.each}
 	to := limitLoad{Receive: true, Namespace: c.to.Namespace.Name, Network: c.network, Congestion: c.congestion,
 		Address: netip.AddrPortFrom(c.to.Address, 0).String()}
 	ask, answers := json.NewEncoder(process.In), json.NewDecoder(process.Out)
@@ -225,6 +259,7 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 		}
 	}
 	var counts func() []float64
+	var turn func() limitSeen
 	if c.direction == limit.Egress {
 		sink, err := to.listen()
 		if err != nil {
@@ -234,43 +269,52 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 		from.Address, counts = sink.address, sink.counts
 		var ready string
 		exchange(from, &ready)
+		turn = func() (seen limitSeen) {
+			exchange("turn", &seen)
+			return seen
+		}
 	} else {
 		exchange(to, &from.Address)
 		counts = func() (octets []float64) {
 			exchange("count", &octets)
 			return octets
 		}
-		senders, err := from.send()
+		sender, err := from.send()
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, sender := range senders {
-			defer func() { _ = sender.Close() }()
-		}
+		defer func() { _ = sender.Close() }()
+		turn = sender.turn
 	}
 	time.Sleep(warm)
-	earlier := counters()
+	turn()
+	earlier, host := counters(), c.hosts(b)
 	before, began := counts(), time.Now()
 	time.Sleep(measured)
 	after, elapsed := counts(), time.Since(began)
-	counted := counters()
+	counted, used := counters(), c.hosts(b).since(host)
+	seen := turn()
+	seen.Hosts = used
 	for i := range after {
 		if i < len(before) {
 			after[i] -= before[i]
 		}
+		seen.Octets += after[i]
 		after[i] *= measured.Seconds() / elapsed.Seconds()
 	}
-	return after, counted.Since(earlier)
+	return after, counted.Since(earlier), seen
 }
 
-// limited starts a process in a cgroup under the limit and returns what reads the limit's counters.
-// All go with the benchmark.
-func (c limitCell) limited(b *testing.B, rate units.BitRate) (*child.Process, func() limit.Counters) {
+// limited starts a process in a cgroup under the limit, or puts a device under it, and returns what
+// reads the limit's counters. All go with the benchmark.
+func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() limit.Counters, remove func()) {
 	b.Helper()
+	none := func() limit.Counters { return limit.Counters{} }
 	if c.holder != limitWeir {
+		remove := c.hold(b, rate)
 		process, err := child.Start(context.Background(), limitLoadPart, os.Stderr)
 		must(b, err)
-		return process, func() limit.Counters { return limit.Counters{} }
+		return process, none, remove
 	}
 	group := testutil.Cgroup(b)
 	plane, err := limit.Load(1)
@@ -285,7 +329,7 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (*child.Process, fu
 	if err := errors.Join(plane.AssignCgroup(id, 0), plane.Set(0, c.direction, limit.Limit{Rate: rate}), plane.Attach(group.Path)); err != nil {
 		b.Fatal(err)
 	}
-	process, err := child.Start(context.Background(), limitLoadPart, os.Stderr)
+	process, err = child.Start(context.Background(), limitLoadPart, os.Stderr)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -296,5 +340,5 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (*child.Process, fu
 		counted, err := plane.Counters(0, c.direction)
 		must(b, err)
 		return counted
-	}
+	}, func() {}
 }

@@ -27,10 +27,11 @@ const limitLoadPart = "limit-load"
 type limitLoad struct {
 	Receive    bool
 	Namespace  string
-	Network    string // "tcp4" or "udp4"
+	Network    string // "tcp4", "udp4" or "quic4"
 	Address    string // to send to, or to receive at
 	Flows      int
 	Congestion string        // TCP; empty is the host's default
+	Each       int           // octets of each TCP connection, of which a flow opens one after another; 0 for one that lasts
 	Rate       units.BitRate // UDP payload of all flows together
 	Pace       int           // octets of TCP payload a second that each flow is paced at; 0 leaves it to TCP
 }
@@ -63,37 +64,55 @@ func runLimitLoad(in io.Reader, out io.Writer) error {
 		}
 		return err
 	}
-	if _, err := work.send(); err != nil {
+	sender, err := work.send()
+	if err != nil {
 		return err
 	}
 	if err := answers.Encode("open"); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, lines)
-	return err
+	for {
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			return nil
+		}
+		if err := answers.Encode(sender.turn()); err != nil {
+			return err
+		}
+	}
 }
 
-// send opens the flows, which send until they are closed.
-func (work limitLoad) send() (flows []io.Closer, err error) {
+// send opens the flows, which send until they are closed, and a probe.
+func (work limitLoad) send() (*limitSender, error) {
 	ns, err := netns.Open(work.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = ns.Close() }()
+	s := &limitSender{}
+	err = ns.Do(func() (err error) {
+		s.probe, err = newLimitProbe(work.Address)
+		return err
+	})
 	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion, work.Pace)}
-	for range work.Flows {
-		var conn net.Conn
-		err := ns.Do(func() (err error) {
-			conn, err = dialer.Dial(work.Network, work.Address)
-			return err
-		})
-		if err != nil {
-			return flows, err
+	for i := 0; i < work.Flows && err == nil; i++ {
+		switch {
+		case work.Network == "quic4":
+			err = ns.Do(func() error { return s.sendQUIC(work.Address) })
+		case work.Each > 0:
+			go s.sendEach(work, dialer)
+		default:
+			var conn net.Conn
+			err = ns.Do(func() (err error) {
+				conn, err = dialer.Dial(work.Network, work.Address)
+				return err
+			})
+			if err == nil {
+				s.add(conn)
+				go sendLimitLoad(conn, work)
+			}
 		}
-		flows = append(flows, conn)
-		go sendLimitLoad(conn, work)
 	}
-	return flows, nil
+	return s, err
 }
 
 // congestion gives a TCP socket its congestion control and its pace before it connects or listens:
@@ -143,6 +162,7 @@ func sendLimitLoad(conn net.Conn, work limitLoad) {
 type limitSink struct {
 	io.Closer
 	address string
+	probes  io.Closer
 	lock    sync.Mutex // guards flows
 	flows   []*atomic.Int64
 }
@@ -154,6 +174,9 @@ func (s *limitSink) flow() *atomic.Int64 {
 	s.flows = append(s.flows, count)
 	return count
 }
+
+// Close ends it, and the answers to probes.
+func (s *limitSink) Close() error { return errors.Join(s.Closer.Close(), s.probes.Close()) }
 
 // counts are the octets that each flow has brought so far.
 func (s *limitSink) counts() (octets []float64) {
@@ -174,6 +197,9 @@ func (work limitLoad) listen() (*limitSink, error) {
 	defer func() { _ = ns.Close() }()
 	s := &limitSink{}
 	return s, ns.Do(func() error {
+		if err := s.serveProbes(work.Address); err != nil {
+			return err
+		}
 		if work.Network == "udp4" {
 			conn, err := net.ListenPacket(work.Network, work.Address)
 			if err != nil {
@@ -182,6 +208,9 @@ func (work limitLoad) listen() (*limitSink, error) {
 			s.Closer, s.address = conn, conn.LocalAddr().String()
 			go s.drain(conn.(io.Reader), s.flow())
 			return nil
+		}
+		if work.Network == "quic4" {
+			return s.serveQUIC(work.Address)
 		}
 		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion, 0)}
 		listener, err := config.Listen(context.Background(), work.Network, work.Address)

@@ -3,9 +3,10 @@
 package bench
 
 import (
+	"os"
+	"strings"
 	"testing"
 
-	"weir/internal/kernel/tc"
 	"weir/internal/units"
 	"weir/record/stats"
 )
@@ -14,30 +15,57 @@ import (
 type limitHolder string
 
 const (
-	limitWeir  limitHolder = ""      // a limit of Weir
-	limitHTB   limitHolder = "htb"   // a token bucket with a burst of 1 ms and a pfifo of 1000 packets, at the sender's device
-	limitPaced limitHolder = "paced" // TCP alone: each flow has its part of the rate as SO_MAX_PACING_RATE
-	limitFree  limitHolder = "free"  // nothing, which is what the machine can do
+	limitWeir  limitHolder = ""          // a limit of Weir by refusal, of a cgroup
+	limitDelay limitHolder = "delay"     // one by delay, of a device
+	limitHTB   limitHolder = "htb"       // a token bucket with a burst of 1 ms and a pfifo of 1000 packets
+	limitCodel limitHolder = "htb+codel" // the same with fq_codel
+	limitCake  limitHolder = "cake"      // CAKE's shaper
+	limitPaced limitHolder = "fq+pacing" // fq, and each flow has its part of the rate as SO_MAX_PACING_RATE
+	limitEDT   limitHolder = "edt"       // departure times without marks or a controller, and fq
+	limitFree  limitHolder = "free"      // nothing, which is what the machine can do
 )
 
 // BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy beside others that hold flows to a
-// rate: HTB, TCP's own pacing at a rate that does not change, and nothing at all. Each repetition
-// measures them one after another, beginning with the next, so that what else the machine does hits
-// all of them.
+// rate, all of limitHolder that the kernel and the load allow, or those of WEIR_LIMIT_HOLDERS. For
+// what is received they are on an ifb. Each repetition measures them one after another, beginning
+// with the next, so that what else the machine does hits all of them.
 func BenchmarkLimitPeers(b *testing.B) {
 	g := readLimitGrid(b)
 	g.each(b, g.compare)
 }
 
+// limitHolders are those that a cell can be measured with.
+func limitHolders(c limitCell) (all []limitHolder) {
+	holders := []limitHolder{limitWeir, limitDelay, limitHTB, limitCodel, limitCake, limitPaced, limitEDT, limitFree}
+	if names := os.Getenv("WEIR_LIMIT_HOLDERS"); names != "" {
+		holders = nil
+		for _, name := range strings.Split(names, ",") {
+			holders = append(holders, limitHolder(strings.TrimPrefix(name, "weir")))
+		}
+	}
+	for _, h := range holders {
+		if c.can(h) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 func (g limitGrid) compare(b *testing.B, load string, rate units.BitRate, flows int) {
 	cell := newLimitCell(b, load)
-	holders := []limitHolder{limitWeir, limitHTB, limitPaced, limitFree}
-	shares := map[limitHolder][]float64{}
+	holders := limitHolders(cell)
+	shares, even, users := map[limitHolder][]float64{}, map[limitHolder][]float64{}, map[limitHolder]*limitUsers{}
 	lost := stolen(b)
 	for turn := range b.N * g.repeat {
 		for i := range holders {
 			cell.holder = holders[(turn+i)%len(holders)]
-			shares[cell.holder] = append(shares[cell.holder], g.share(b, cell, rate, flows))
+			octets, _, seen := cell.run(b, rate, flows, g.warm, g.time)
+			shares[cell.holder] = append(shares[cell.holder], cell.percent(octets, rate, g.time))
+			even[cell.holder] = append(even[cell.holder], stats.Jain(octets))
+			if users[cell.holder] == nil {
+				users[cell.holder] = &limitUsers{}
+			}
+			users[cell.holder].add(seen)
 		}
 	}
 	for _, holder := range holders {
@@ -50,22 +78,13 @@ func (g limitGrid) compare(b *testing.B, load string, rate units.BitRate, flows 
 			b.ReportMetric(low, name+"-%low")
 			b.ReportMetric(high, name+"-%high")
 		}
+		if cell.each == 0 && flows > 1 {
+			b.ReportMetric(stats.Of(even[holder]).Mean, name+"-jain")
+		}
+		users[holder].report(b, name+"-")
 	}
 	b.ReportMetric(lost(), "%stolen")
 	b.ReportMetric(0, "ns/op")
-}
-
-// share measures the cell once: goodput in percent of what the rate leaves to payload.
-func (g limitGrid) share(b *testing.B, cell limitCell, rate units.BitRate, flows int) (percent float64) {
-	b.Helper()
-	if cell.holder == limitHTB {
-		defer addLimitHTB(b, cell, rate)()
-	}
-	octets, _ := cell.run(b, rate, flows, g.warm, g.time)
-	for _, n := range octets {
-		percent += 100 * n * 8 / (g.time.Seconds() * float64(rate) * cell.efficiency())
-	}
-	return percent
 }
 
 // pace is the payload per second that each flow is paced at where TCP alone holds the rate, octets.
@@ -74,20 +93,4 @@ func (c limitCell) pace(rate units.BitRate, flows int) int {
 		return 0
 	}
 	return int(float64(rate) / 8 * c.efficiency() / float64(flows))
-}
-
-// addLimitHTB puts the sender's device under a token bucket, as lab/limits does, and returns what
-// takes it away.
-func addLimitHTB(b *testing.B, cell limitCell, rate units.BitRate) (remove func()) {
-	b.Helper()
-	conn, err := tc.Open(cell.from.Namespace)
-	must(b, err)
-	root, class := tc.MakeHandle(1, 0), tc.MakeHandle(1, 1)
-	must(b, conn.AddHTB("a", tc.Place{Handle: root}, 1))
-	must(b, conn.AddHTBClass("a", root, class, tc.HTBClass{Rate: rate, Quantum: uint32(min(max(rate/80, 1514), 200_000))}))
-	must(b, conn.AddPfifo("a", tc.Place{Parent: class, Handle: tc.MakeHandle(2, 0)}, 1000))
-	return func() {
-		_ = conn.Delete("a", tc.Place{})
-		conn.Close()
-	}
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package edt holds a device to a rate by departure times alone, as Cilium's bandwidth manager
+// does: a peer for benchmarks.
+package edt
+
+import (
+	"errors"
+	"io"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/units"
+)
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel edt edt.bpf.c
+
+// Attach limits what leaves a device of this network namespace, whose root qdisc is fq, until it is
+// closed. It takes Linux 6.6 (TCX).
+func Attach(index int, rate units.BitRate) (io.Closer, error) {
+	spec, err := loadEdt()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables["edt_rate"].Set(uint64(rate) / 8); err != nil {
+		return nil, err
+	}
+	var objects edtObjects
+	if err := spec.LoadAndAssign(&objects, nil); err != nil {
+		return nil, err
+	}
+	attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: objects.Edt, Attach: ebpf.AttachTCXEgress})
+	if err != nil {
+		return nil, errors.Join(err, objects.Close())
+	}
+	return both{attached, objects.Edt}, nil
+}
+
+type both [2]io.Closer
+
+func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }

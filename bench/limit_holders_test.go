@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/bench/edt"
+	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sysctl"
+	"weir/internal/testutil"
+	"weir/internal/units"
+	"weir/lab/traffic"
+	"weir/limit"
+	"weir/limit/delay"
+)
+
+// limitTrees are what tc is told, with DEV, RATE in bit/s, BURST and QUANTUM in octets, as lab/limits
+// sets them.
+var limitTrees = map[limitHolder][]string{
+	limitHTB: {"tc qdisc add dev DEV root handle 1: htb default 1",
+		"tc class add dev DEV parent 1: classid 1:1 htb rate RATEbit burst BURST cburst BURST quantum QUANTUM",
+		"tc qdisc add dev DEV parent 1:1 pfifo limit 1000"},
+	limitCodel: {"tc qdisc add dev DEV root handle 1: htb default 1",
+		"tc class add dev DEV parent 1: classid 1:1 htb rate RATEbit burst BURST cburst BURST quantum QUANTUM",
+		"tc qdisc add dev DEV parent 1:1 fq_codel"},
+	limitCake:  {"tc qdisc add dev DEV root cake bandwidth RATEbit besteffort"},
+	limitPaced: {"tc qdisc add dev DEV root fq"},
+	limitEDT:   {"tc qdisc add dev DEV root fq flow_limit 10000 limit 100000"},
+}
+
+// can says whether the kernel has the holder, and the load allows it.
+func (c limitCell) can(h limitHolder) bool {
+	var missing error
+	switch h {
+	case limitWeir:
+		return c.router == nil // a cgroup's sockets are not forwarded packets
+	case limitDelay:
+		_, missing = delay.Available(c.direction)
+	case limitPaced:
+		return c.router == nil && c.direction == limit.Egress && c.network == "tcp4" && c.each == 0 && probe.Qdisc("fq") == nil
+	case limitHTB:
+		missing = probe.Qdisc("htb")
+	case limitCodel:
+		missing = probe.Qdisc("fq_codel")
+	case limitCake:
+		missing = probe.Qdisc("cake")
+	case limitEDT:
+		missing = probe.Qdisc("fq")
+	}
+	if c.direction == limit.Ingress && h != limitFree {
+		missing = errors.Join(missing, probe.IFB())
+	}
+	return missing == nil
+}
+
+// place is the device at which the path is limited, and its namespace.
+func (c limitCell) place() (*netns.Namespace, string) {
+	switch {
+	case c.router != nil:
+		return c.router, "out"
+	case c.direction == limit.Ingress:
+		return c.to.Namespace, "b"
+	}
+	return c.from.Namespace, "a"
+}
+
+// hold puts the path under another limit than that of a cgroup, and returns what takes it away.
+func (c limitCell) hold(b *testing.B, rate units.BitRate) (remove func()) {
+	b.Helper()
+	ns, device := c.place()
+	if c.holder == limitDelay {
+		return holdByDelay(b, ns, device, c.direction, rate)
+	}
+	if c.holder == limitFree {
+		return func() {}
+	}
+	remove = func() { command(b, ns, "tc qdisc del dev "+device+" root") }
+	if c.direction == limit.Ingress {
+		command(b, ns, "ip link add ifb0 type ifb", "ip link set dev ifb0 up", "tc qdisc add dev "+device+" clsact",
+			"tc filter add dev "+device+" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0")
+		outer := device
+		remove = func() { command(b, ns, "tc qdisc del dev "+outer+" clsact", "ip link del ifb0") }
+		device = "ifb0"
+	}
+	burst, quantum := max(int(rate/8000), 3028), min(max(int(rate/80), 1514), 200_000)
+	words := strings.NewReplacer("DEV", device, "RATE", fmt.Sprint(int64(rate)), "BURST", fmt.Sprint(burst), "QUANTUM", fmt.Sprint(quantum))
+	for _, line := range limitTrees[c.holder] {
+		command(b, ns, words.Replace(line))
+	}
+	if c.holder != limitEDT {
+		return remove
+	}
+	var attached interface{ Close() error }
+	must(b, ns.Do(func() (err error) {
+		attached, err = edt.Attach(indexOf(b, ns, device), rate)
+		return err
+	}))
+	after := remove
+	return func() {
+		_ = attached.Close()
+		after()
+	}
+}
+
+func indexOf(b *testing.B, ns *netns.Namespace, name string) int {
+	b.Helper()
+	conn, err := rtnl.Open(ns)
+	must(b, err)
+	defer conn.Close()
+	device, err := conn.Device(name)
+	must(b, err)
+	return device.Index
+}
+
+// holdByDelay limits a device by Weir's delay, with a policy's defaults.
+func holdByDelay(b *testing.B, ns *netns.Namespace, name string, of limit.Direction, rate units.BitRate) (remove func()) {
+	b.Helper()
+	pins := testutil.BPFFS(b)
+	root, err := cgroup.Root()
+	must(b, err)
+	host := delay.Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(b.TempDir(), "files"),
+		CgroupRoot: root}
+	l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
+	line := delay.Line{Device: name, Index: indexOf(b, ns, name), Direction: of, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
+		Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
+	must(b, ns.Do(func() error { return host.Apply([]delay.Line{line}) }))
+	return func() {
+		must(b, ns.Do(func() error {
+			_, err := host.Release()
+			return err
+		}))
+	}
+}
+
+// command runs programs in a network namespace.
+func command(b *testing.B, ns *netns.Namespace, lines ...string) {
+	b.Helper()
+	for _, line := range lines {
+		words := strings.Fields(line)
+		must(b, ns.Do(func() error {
+			if said, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", line, err, said)
+			}
+			return nil
+		}))
+	}
+}
+
+// routedPath is a path through a router, whose device to the receiver is called out.
+func routedPath(b *testing.B) (from, to traffic.Endpoint, router *netns.Namespace) {
+	b.Helper()
+	from = traffic.Endpoint{Namespace: testutil.Namespace(b, "from"), Address: netip.MustParseAddr("10.0.0.1")}
+	to = traffic.Endpoint{Namespace: testutil.Namespace(b, "to"), Address: netip.MustParseAddr("10.0.1.1")}
+	router = testutil.Namespace(b, "router")
+	near, err1 := rtnl.Open(from.Namespace)
+	middle, err2 := rtnl.Open(router)
+	must(b, errors.Join(err1, err2))
+	defer near.Close()
+	defer middle.Close()
+	must(b, errors.Join(near.AddVeth("a", router, "in", 0), middle.AddVeth("out", to.Namespace, "b", 0),
+		sysctl.Set(router, "net.ipv4.ip_forward", "1")))
+	command(b, from.Namespace, "ip addr add 10.0.0.1/24 dev a", "ip link set dev a up", "ethtool -K a tso off gso off")
+	command(b, router, "ip addr add 10.0.0.2/24 dev in", "ip addr add 10.0.1.2/24 dev out", "ip link set dev in up", "ip link set dev out up",
+		"ethtool -K in gro off", "ethtool -K out tso off gso off")
+	command(b, to.Namespace, "ip addr add 10.0.1.1/24 dev b", "ip link set dev b up", "ip route add default via 10.0.1.2")
+	command(b, from.Namespace, "ip route add default via 10.0.0.2")
+	testutil.Eventually(b, 5*time.Second, "the links", func() bool {
+		inner, err1 := middle.Device("in")
+		outer, err2 := middle.Device("out")
+		return err1 == nil && err2 == nil && inner.Running && outer.Running
+	})
+	return from, to, router
+}
