@@ -149,10 +149,10 @@ func (d *limitDone) report(b *testing.B) {
 	}
 }
 
-// limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which has
-// its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after another;
-// "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round trips of so
-// long.
+// limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
+// has its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after
+// another; "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round
+// trips of so long.
 type limitCell struct {
 	holder     limitHolder
 	from, to   traffic.Endpoint

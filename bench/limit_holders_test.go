@@ -25,8 +25,8 @@ import (
 	"weir/limit/delay"
 )
 
-// limitTrees are what tc is told, with DEV, RATE in bit/s, BURST and QUANTUM in octets, as lab/limits
-// sets them.
+// limitTrees are what tc is told, with DEV, RATE in bit/s, BURST and QUANTUM in octets, as
+// lab/limits sets them.
 var limitTrees = map[limitHolder][]string{
 	limitHTB: {"tc qdisc add dev DEV root handle 1: htb default 1",
 		"tc class add dev DEV parent 1: classid 1:1 htb rate RATEbit burst BURST cburst BURST quantum QUANTUM",
@@ -101,11 +101,9 @@ func (c limitCell) hold(b *testing.B, rate units.BitRate) (remove func()) {
 	if c.holder != limitEDT {
 		return remove
 	}
-	var attached interface{ Close() error }
-	must(b, ns.Do(func() (err error) {
-		attached, err = edt.Attach(indexOf(b, ns, device), rate)
-		return err
-	}))
+	attached, err := edt.Attach(ns, device, rate)
+	must(b, err)
+
 	after := remove
 	return func() {
 		_ = attached.Close()

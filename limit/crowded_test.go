@@ -25,7 +25,7 @@ type crowd struct {
 func newCrowd(t *testing.T, l Limit) *crowd {
 	t.Helper()
 	client, server, address := path(t)
-	for _, ns := range []*netns.Namespace{client, server} { // or acknowledgements are held back before anything is refused
+	for _, ns := range []*netns.Namespace{client, server} {
 		if err := sysctl.Set(ns, "net.ipv4.tcp_ecn", "0"); err != nil {
 			t.Fatal(err)
 		}

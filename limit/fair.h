@@ -4,9 +4,9 @@
 #define WEIR_LIMIT_FAIR_H
 
 #include "fair_share.h"
-#include "slow.h"
 
 #define PAIR (2 * FRAME) /* what pacing.h leaves of super-packets where rates are low */
+#define NEARLY_SHIFT 4          /* an equal part less a sixteenth */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
@@ -104,17 +104,7 @@ static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
 
 	if (!senders)
 		return least;
-	return at_least(busy ? target / senders >> 1 : nearly_equal(target, 0, senders), least);
-}
-
-/*
- * No more than an equal part, where that makes flows slow: while a queue beyond the drop threshold
- * stands, nobody leaves a part to others, and the loop would take seconds to get there. Those that
- * have just begun are met by then, before a flow count has ended.
- */
-static __always_inline __u64 at_most_equal(__u64 rate, __u64 equal)
-{
-	return equal < rate && slow(equal) ? equal : rate;
+	return at_least(busy ? target / senders >> 1 : (target - (target >> NEARLY_SHIFT)) / senders, least);
 }
 
 /*
@@ -127,9 +117,7 @@ static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
 	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, tuned.oversize_ns);
 
-	interval = at_most(interval, most);
-	most = tuned.interval_most_ns;
-	return interval < most ? interval : whole_turns(most, rate);
+	return at_most(at_most(interval, most), tuned.interval_most_ns);
 }
 
 /*
@@ -188,17 +176,13 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 	if (!over(now, start, due))
 		return 0;
 	__u64 before = state->fair_rate;
-	/* The flows of a parent's children have paces of their own. */
-	__u32 late = !slowest && slow(before) && slow(equal_part(share, target_of(terms.rate)));
 
-	if (late)
-		elapsed = ended_after(elapsed, due);
-	if (__sync_val_compare_and_swap(&state->interval_start_ns, start, start + elapsed) != start)
+	if (__sync_val_compare_and_swap(&state->interval_start_ns, start, now) != start)
 		return 0;
 	__u64 bytes = state->interval_bytes, target = target_of(terms.rate), rtt = rtt_of(share, &terms);
-	__s64 queue = state->interval_queue_ns, standing = queue;
+	__s64 queue = state->interval_queue_ns;
 
-	update_flow_count(state, share, bytes, at_least(tuned.flow_count_rtts * rtt * target / SECOND, slow_census(share, target)), elapsed > tuned.silence_ns);
+	update_flow_count(state, share, bytes, tuned.flow_count_rtts * rtt * target / SECOND, elapsed > tuned.silence_ns);
 	__u32 senders = share->senders;
 	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
@@ -210,28 +194,18 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 	 * difference.
 	 */
 	queue -= rtt >> tuned.tolerated_shift;
-	if (late) {
-		struct prospect next = prospect_of(share, &terms, target, before, bytes, elapsed, queue);
-
-		bytes = next.bytes;
-		queue = next.queue;
-		floor = at_least(next.least, floor);
-	}
 	__u64 factor = rate_factor(target, bytes, queue, elapsed, rtt, due, senders, follows(state, &terms, target));
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, share);
 	__u64 rate = at_most(at_least(before * factor >> 10, floor), fair_rate_most(index, target));
 
-	if (standing > terms.drop_ns)
-		rate = at_most_equal(rate, equal_part(share, target));
 	/* Where no TCP sender was heard of there is none whose time must fit into the next. */
 	__u64 interval = state->interval_largest | senders ? interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before) : 0;
 
 	state->interval_largest = 0;
 	state->interval_least_ns = interval;
 	state->fair_rate = rate;
-	share->earlier = before;
 	state->updates++;
 	move_unit(share, terms.rate, factor);
 	if (config->weight)

@@ -16,7 +16,6 @@ struct bpf_iter__tcp {
 };
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-#define DELACK_DEFAULT_US 200000 /* the kernel's TCP_DELACK_MAX */
 
 /* Asks for the callbacks of a socket, which pace it and set its receive window. */
 SEC("iter/tcp")
@@ -77,12 +76,7 @@ int limit_free(struct bpf_iter__tcp *ctx)
 			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
 		known->rwnd = 0;
 	}
-	if (known && known->prompt) {
-		__u32 us = DELACK_DEFAULT_US;
 
-		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_DELACK_MAX, &us, sizeof(us));
-		known->prompt = 0;
-	}
 	return 0;
 }
 

@@ -18,9 +18,8 @@
  * rate, down with the queue), and the RTT callback of each socket sets it as SO_MAX_PACING_RATE.
  * Marks, reductions and drops are the safety net behind it.
  *
- * What has arrived cannot be paced: at ingress receive windows (receive_window.h), marks and
- * suppressed acknowledgements (hold.h) slow senders down, and a drop, which is a loss there, spares
- * what would stall them (stall.h).
+ * What has arrived cannot be paced: at ingress receive windows (receive_window.h) and marks slow
+ * senders down, and a drop, which is a loss there, spares what would stall them (stall.h).
  *
  * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass
  * and reduce the congestion window. Ingress: 1 pass, 0 drop.
@@ -59,11 +58,11 @@ static __always_inline __u8 precedence_of_children(const struct charge *charges,
 
 /*
  * Whether no more than its octets need be known of a packet whose scopes are prepaid: it is one
- * segment of a stream of which no acknowledgement is suppressed.
+ * segment of a stream.
  */
-static __always_inline __u32 needs_no_headers(const struct packet *p, const struct socket_state *known, __u32 direction)
+static __always_inline __u32 needs_no_headers(const struct packet *p, const struct socket_state *known)
 {
-	return known->stream && p->segments == 1 && !(direction == LIMIT_EGRESS ? known->segment : known->held);
+	return known->stream && p->segments == 1;
 }
 
 /*
@@ -135,7 +134,7 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		known = bpf_sk_storage_get(&limit_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	__u64 where = cache_key(settings->generation, skb->ifindex), list = 0;
 
-	if (!known || known->generation != settings->generation || !needs_no_headers(&p, known, direction)) {
+	if (!known || known->generation != settings->generation || !needs_no_headers(&p, known)) {
 		parse(skb, &p, direction);
 		parsed = 1;
 		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
@@ -147,11 +146,6 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	if (!count_of(list))
 		return 1;
 	count_overflow(list);
-	if (parsed && known && direction == LIMIT_INGRESS)
-		judge_probe(known, &p);
-	/* Not 2, by which the kernel would reduce the socket's own congestion window. */
-	if (parsed && known && direction == LIMIT_EGRESS && held_back(skb, &p, known))
-		return 0;
 	if (known) {
 		quota = &known->quota[direction];
 		if (spend_quota(skb, &p, list, where, quota, &paid)) {

@@ -71,7 +71,6 @@ struct limit_tunables {
 	__u32 cwnd_slow;         /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
 	__u32 cwnd_change_shift; /* 2^-n; a smaller change of the congestion window's bound is not made */
 	__u32 rwnd_least;        /* segments, so that acknowledgements are not delayed */
-	__u32 rwnd_probe;        /* segments, so that a sender whose acknowledgements are suppressed has room for a probe */
 	__u32 rwnd_change_shift; /* 2^-n; a smaller change of the receive window is not made */
 	__u32 pace_change_shift; /* 2^-n; a smaller change of the pace is not worth a system call's work */
 	__u32 reread_callbacks;  /* callbacks, after which a socket's option is read whatever it should be */
@@ -91,7 +90,6 @@ struct limit_config {
 	__u64 mark_ns;        /* virtual queue above which ECN marks and reductions begin */
 	__u64 large_ns;       /* virtual queue above which large packets are dropped: the drop threshold less the reserve */
 	__u64 drop_ns;        /* virtual queue above which packets are dropped */
-	__u64 ack_delay_ns;   /* virtual queue up to which TCP senders are stopped by delaying acknowledgements, at ingress */
 	__u64 ceiling_ns;     /* virtual queue above which packets are dropped whatever their sender */
 	enum limit_flags flags;
 	__u32 overhead;       /* octets of link overhead per wire packet, beyond the IP packet */
@@ -129,7 +127,6 @@ struct limit_fair_share {
 	__u32 counted;          /* TCP senders that the current flow count has met */
 	__u32 senders;          /* TCP senders that the last one has met; 0 before, and after a silence */
 	__u64 flow_count_bytes; /* octets offered in the current flow count */
-	__u64 earlier;          /* octet/s that one flow could send at before the fair rate was last moved */
 };
 
 /* Where a scope stands in the tree. */

@@ -22,7 +22,6 @@ type limitLimitConfig struct {
 	MarkNs       uint64
 	LargeNs      uint64
 	DropNs       uint64
-	AckDelayNs   uint64
 	CeilingNs    uint64
 	Flags        limitLimitFlags
 	Overhead     uint32
@@ -65,7 +64,6 @@ type limitLimitFairShare struct {
 	Counted        uint32
 	Senders        uint32
 	FlowCountBytes uint64
-	Earlier        uint64
 }
 
 type limitLimitFlags uint32
@@ -154,13 +152,13 @@ type limitLimitTunables struct {
 	CwndSlow              uint32
 	CwndChangeShift       uint32
 	RwndLeast             uint32
-	RwndProbe             uint32
 	RwndChangeShift       uint32
 	PaceChangeShift       uint32
 	RereadCallbacks       uint32
 	RttMeanShift          uint32
 	QuotaTicks            uint32
 	Unused                uint32
+	_                     [4]byte
 }
 
 type limitMatchPrefix struct {
@@ -194,8 +192,6 @@ type limitSocketState struct {
 	Cwnd     uint32
 	Rwnd     uint32
 	OwnRwnd  uint32
-	_        [4]byte
-	TurnNs   int64
 	PaceRead struct {
 		_     structs.HostLayout
 		Value uint32
@@ -206,24 +202,13 @@ type limitSocketState struct {
 		Value uint32
 		Since uint32
 	}
-	RefusedEnd   uint32
-	Acknowledged uint32
-	RefusedNs    int64
-	HeldNs       int64
-	Segment      uint32
-	Held         uint32
-	Repeats      uint8
-	Crowded      uint8
-	Prompt       uint8
-	Loopback     uint8
-	_            [4]byte
-	Acked        uint64
-	AckedNs      int64
-	BehindNs     int64
-	Fair         uint64
-	PaceVersion  uint32
-	_            [4]byte
-	Quota        [2]struct {
+	RefusedEnd  uint32
+	RefusedNs   int64
+	Crowded     uint8
+	Loopback    uint8
+	_           [2]byte
+	PaceVersion uint32
+	Quota       [2]struct {
 		_        structs.HostLayout
 		Word     uint64
 		List     uint64

@@ -56,22 +56,11 @@ struct socket_state {
 	__u32 cwnd;                 /* segments that its congestion window was last bounded to; 0 before the first time */
 	__u32 rwnd;                 /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_rwnd;             /* what it was, by the application or the kernel's tuning */
-	__s64 turn_ns;              /* when it last had its turn to pass a full queue, CLOCK_MONOTONIC; 0 for never */
 	struct sampled_read pace_read, rwnd_read;
 	__u32 refused_end;          /* sequence number behind the last segment that was dropped at ingress */
-	__u32 acknowledged;         /* sequence number that the socket has acknowledged last */
 	__s64 refused_ns;           /* when a segment was dropped, CLOCK_MONOTONIC; 0 for never */
-	__s64 held_ns;              /* since when its acknowledgements are suppressed; 0 where they are not */
-	__u32 segment;              /* octets of a full one where acknowledgements may be suppressed; 0 elsewhere */
-	__u32 held;                 /* sequence number of the last one that was; 0 for none since then */
-	__u8 repeats;               /* how often its sender has sent again what was there, rather than continue */
 	__u8 crowded;               /* a segment that was sent again was dropped too */
-	__u8 prompt;                /* delayed acknowledgements wait no longer than they must */
 	__u8 loopback;              /* its last packet went over lo */
-	__u64 acked;                /* octets at the last RTT sample (pause.h) */
-	__s64 acked_ns;             /* when that was, CLOCK_MONOTONIC */
-	__s64 behind_ns;            /* for how long the socket was behind the fair rate then; below 0 it was ahead */
-	__u64 fair;                 /* octet/s, the fair rate then */
 	__u32 pace_version;         /* version() when its pace was last seen to, 0 while it is limited */
 	struct quota quota[2];      /* by direction */
 	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the flow count of each scope that last met it, plus one */

@@ -14,7 +14,7 @@ struct packet {
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
 	__u8 urgent; /* TCP: PSH, SYN, FIN or RST is set, so that no other segment need follow */
 	struct match_prefix remote; /* the other end's address, /128 */
-	__u32 sequence, acknowledged; /* TCP: the two numbers */
+	__u32 sequence; /* TCP */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
@@ -58,7 +58,6 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 			return 0;
 		p->headers = network + tcp->doff * 4;
 		p->sequence = bpf_ntohl(tcp->seq);
-		p->acknowledged = bpf_ntohl(tcp->ack_seq);
 		p->urgent = tcp->psh | tcp->syn | tcp->fin | tcp->rst;
 	}
 	return p->protocol;

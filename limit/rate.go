@@ -164,7 +164,6 @@ func (l Limit) config(of Direction) limitLimitConfig {
 		MarkNs:       uint64(l.Mark),
 		LargeNs:      uint64(l.Drop - l.Reserve),
 		DropNs:       uint64(l.Drop),
-		AckDelayNs:   ackDelayDrops * uint64(l.Drop),
 		CeilingNs:    uint64(tunables.CeilingDrops) * uint64(l.Drop),
 		Flags:        limitLimitFlagsLIMIT_ENFORCED,
 		Overhead:     uint32(l.Overhead),

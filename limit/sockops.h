@@ -3,7 +3,7 @@
 #ifndef WEIR_LIMIT_SOCKOPS_H
 #define WEIR_LIMIT_SOCKOPS_H
 
-#include "pause.h"
+#include "pacing.h"
 #include "rtt.h"
 #include "receive_window.h"
 
@@ -79,7 +79,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
 	known->pace_version = allowed.rate < allowed.most ? 0 : now;
-	pace(ops, known, catching_up(ops, known, &allowed));
+	pace(ops, known, allowed.rate);
 	bound_cwnd(ops, known, allowed);
 	return 1;
 }

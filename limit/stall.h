@@ -19,7 +19,8 @@
 #ifndef WEIR_LIMIT_STALL_H
 #define WEIR_LIMIT_STALL_H
 
-#include "hold.h"
+#include "maps.h"
+#include "packet.h"
 
 #define REPAIR_NS 4000000000LL /* how long a refused segment is waited for: sequence numbers repeat */
 #define TIMER_NS 150000000LL   /* a repair that comes so much later is that of the timer, 200 ms at least */
@@ -31,10 +32,9 @@ static __always_inline __u32 awaits_repair(const struct socket_state *known, con
 }
 
 /*
- * Whether a received segment passes beyond the threshold: its sender would stall without it, or
- * stops without a loss.
+ * Whether a received segment passes beyond the threshold, since its sender would stall without it.
  */
-static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p, __u32 holding)
+static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *p)
 {
 	struct socket_state *known = p->protocol == IPPROTO_TCP ? socket_state_of(skb) : 0;
 
@@ -45,7 +45,7 @@ static __always_inline __u32 spared(struct __sk_buff *skb, const struct packet *
 		return 1;
 	if (awaits_repair(known, p) && (__s32)(p->sequence - known->refused_end) <= 0)
 		return !known->crowded || p->now - known->refused_ns > TIMER_NS;
-	return holding && hold(known, p);
+	return 0;
 }
 
 /* Remembers a segment that was refused. */
@@ -61,8 +61,6 @@ static __always_inline void remember_refusal(struct __sk_buff *skb, const struct
 		known->crowded = 0;
 	else if (since <= 0)
 		known->crowded = 1;
-	if (known->repeats)
-		known->repeats--;
 	known->refused_ns = p->now;
 	if (!awaits || since > 0)
 		known->refused_end = end;

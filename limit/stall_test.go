@@ -165,12 +165,12 @@ type received struct {
 	to, from map[string]int // the kernel's counts of the receiving and the sending namespace
 }
 
-func receive(t *testing.T, ecn bool) (r received) {
+func receive(t *testing.T) (r received) {
 	t.Helper()
 	const flows, size = 4, 2 << 20
 	client, server, address := path(t)
 	for _, ns := range []*netns.Namespace{client, server} {
-		if err := sysctl.Set(ns, "net.ipv4.tcp_ecn", map[bool]string{true: "1", false: "0"}[ecn]); err != nil {
+		if err := sysctl.Set(ns, "net.ipv4.tcp_ecn", "0"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestRepairsAreNotDropped(t *testing.T) {
 // the ceiling is met, where repairs are dropped too.
 func TestTransfersLoseNoRepair(t *testing.T) {
 	testutil.NeedInstructionClock(t)
-	r := receive(t, false)
+	r := receive(t)
 	if r.Refused == 0 || r.Forced == 0 || r.from["Tcp:RetransSegs"] == 0 {
 		t.Errorf("%d refused, %d forced, %d sent again, want some of each", r.Refused, r.Forced, r.from["Tcp:RetransSegs"])
 	}
@@ -248,19 +248,6 @@ func TestTransfersLoseNoRepair(t *testing.T) {
 	// What is sent again, a request or an end of a connection, is not in the first.
 	if sent, arrived := r.to["Tcp:OutSegs"]+r.to["Tcp:RetransSegs"], r.from["Tcp:InSegs"]; sent != arrived {
 		t.Errorf("%d of %d segments and acknowledgements of the receiver arrived, want all", arrived, sent)
-	}
-}
-
-// Senders that obey marks are stopped by acknowledgements that are held back, and probe. A machine
-// that others use too may take longer than the millisecond of that to acknowledge anything, or
-// never come to the limit.
-func TestAcknowledgementsAreHeldBackFromSendersThatObeyMarks(t *testing.T) {
-	testutil.NeedInstructionClock(t)
-	r := receive(t, true)
-	sent, arrived, probes := r.to["Tcp:OutSegs"], r.from["Tcp:InSegs"], r.from["TcpExt:TCPLossProbes"]
-	if sent <= arrived || r.Forced == 0 || probes == 0 {
-		t.Errorf("%d segments and acknowledgements were sent and %d arrived, %d segments forced, %d probes; want some held back, and some of each",
-			sent, arrived, r.Forced, probes)
 	}
 }
 

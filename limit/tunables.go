@@ -42,7 +42,6 @@ var tunables = limitLimitTunables{
 	CwndSlow:        3,
 	CwndChangeShift: 3,
 	RwndLeast:       2,
-	RwndProbe:       8,
 	RwndChangeShift: 4,
 	PaceChangeShift: 6,
 	RereadCallbacks: 16,
@@ -60,9 +59,6 @@ const (
 	leastReserve = 200 * time.Microsecond
 	// leastHorizon is the drop threshold of a limit by delay.
 	leastHorizon = 200 * time.Millisecond
-	// ackDelayDrops is how many drop thresholds the queue of an ingress limit may have while
-	// senders are stopped by delaying acknowledgements.
-	ackDelayDrops = 3
 	// ingressSlackShift makes a packet dearer at ingress by 1/256: where packets are dropped,
 	// traffic takes all that the virtual queue admits, and what the queue's length allows more in
 	// some seconds must not bring it above the limit.

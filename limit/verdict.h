@@ -8,7 +8,6 @@
 #include "packet.h"
 #include "queue.h"
 #include "stall.h"
-#include "turn.h"
 
 #define CERTAIN 0xffff /* a chance of one */
 #define LOOPBACK 1       /* ifindex of lo in every namespace */
@@ -90,17 +89,16 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 }
 
 /*
- * Whether the sender of a packet beyond the threshold would sit out a timer that is long against
- * its pace, octet/s, or, which is tried up to three thresholds, stops without a loss.
+ * Whether the sender of a packet beyond the threshold would sit out a timer.
  */
 static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct packet *p, __u32 index,
-					 const struct limit_config *config, __u64 pace, __u64 wire, __s64 queue)
+					 const struct limit_config *config)
 {
 	if ((index & 1) == LIMIT_EGRESS)
-		return idle(skb, p, LIMIT_EGRESS) && (!pace || has_turn(skb, p, pace, wire));
+		return idle(skb, p, LIMIT_EGRESS);
 	if (config->flags & LIMIT_CLASSIC)
 		return 0;
-	return spared(skb, p, queue < (__s64)config->ack_delay_ns && !(config->flags & LIMIT_SHADOW));
+	return spared(skb, p);
 }
 
 /*
@@ -151,26 +149,17 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 	__s64 limit = threshold_of(&terms, charge, large), full = threshold_of(&terms, charge, 1);
 	__s64 ceiling = charge->child_precedence == GUARANTEED ? terms.ceiling_ns : limit;
 	__s64 queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
-	/*
-	 * Of a sender that this scope paces and whose data finds the queue full; 0 for other packets.
-	 */
-	__u64 pace = queue > ceiling && large && charge->child_precedence == OWN && !(config->flags & LIMIT_CLASSIC) &&
-		     sender_of(skb, p, index & 1) ? turn_rate(state, share, terms.rate) : 0;
 
 	/* Its sender would sit out a timer, 200 ms; the ceiling bounds many such senders. */
-	if (queue > ceiling && would_stall(skb, p, index, config, pace, wire, queue)) {
-		ceiling = ceiling_of(&terms, pace);
+	if (queue > ceiling && would_stall(skb, p, index, config)) {
+		ceiling = terms.ceiling_ns;
 		queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
-		if (queue <= ceiling && pace)
-			take_turn(skb, p);
 	}
-	/* What a slow sender tries again and again is offered once. */
-	__u64 offered = queue > ceiling && pace && slow(pace) ? 0 : wire;
 
 	/* Two super-packets of other senders are no pressure yet. */
 	if (charge->child_precedence == EXCESS && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->interval_largest * terms.cost >> LIMIT_COST_SHIFT))
 		share->congested = 1;
-	charge->interval_over = measure(state, interval_length(state, share, &terms), p->now, offered, p->protocol == IPPROTO_TCP ? wire : 0,
+	charge->interval_over = measure(state, interval_length(state, share, &terms), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
 			     queue - cost);
 	count->queue[bucket(queue) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	if (queue > ceiling) {

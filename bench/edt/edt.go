@@ -8,17 +8,16 @@ import (
 	"errors"
 	"io"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
 	"weir/internal/units"
 )
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel edt edt.bpf.c
 
-// Attach limits what leaves a device of this network namespace, whose root qdisc is fq, until it is
-// closed. It takes Linux 6.6 (TCX).
-func Attach(index int, rate units.BitRate) (io.Closer, error) {
+// Attach limits what leaves a device of a network namespace, whose root qdisc is fq, until it is
+// closed.
+func Attach(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, error) {
 	spec, err := loadEdt()
 	if err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func Attach(index int, rate units.BitRate) (io.Closer, error) {
 	if err := spec.LoadAndAssign(&objects, nil); err != nil {
 		return nil, err
 	}
-	attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: objects.Edt, Attach: ebpf.AttachTCXEgress})
+	attached, err := device.Attach(ns, name, device.Egress, 0, "bench-edt", objects.Edt, device.Options{})
 	if err != nil {
 		return nil, errors.Join(err, objects.Close())
 	}
