@@ -24,9 +24,9 @@ const lasting = time.Minute
 
 // Snapshot records what Weir could leave behind on the host: pinned namespaces, devices, their
 // qdiscs and XDP programs, BPF pins, cgroups of labs and commands, and entries of /run/weir. When
-// the test ends all must be as before. The kernel takes namespaces apart in the background, and
-// tests of other processes make and remove labs beside this one: what has gone again after a while,
-// whatever else has come meanwhile, was not left behind.
+// the test ends all must be as before, but for what other programs have made and ended. The kernel
+// takes namespaces apart in the background: what has gone again after a while, whatever else has
+// come meanwhile, was not left behind.
 func Snapshot(t testing.TB) {
 	t.Helper()
 	NeedRoot(t)
@@ -55,10 +55,11 @@ func others(item string) bool {
 	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-")
 }
 
-// difference lists what is only in one of two sorted inventories, but for what others have ended.
+// difference lists what is only in one of two sorted inventories, but for what others have made and
+// ended.
 func difference(before, after []string) (changed []string) {
 	for _, item := range after {
-		if _, found := slices.BinarySearch(before, item); !found {
+		if _, found := slices.BinarySearch(before, item); !found && !foreign(labs, item) {
 			changed = append(changed, "new: "+item)
 		}
 	}

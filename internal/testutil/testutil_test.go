@@ -3,10 +3,13 @@
 package testutil
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +22,36 @@ func TestDifference(t *testing.T) {
 	got := difference([]string{"a", "b", "d", "namespace weir-123456-peer"}, []string{"a", "c", "d"})
 	if diff := cmp.Diff([]string{"new: c", "gone: b"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Another program's namespace is not this test's to answer for, nor is a lab of another process's;
+// what has a name of Weir's and no other owner is.
+func TestWhatOtherProgramsMakeIsTheirs(t *testing.T) {
+	other := exec.Command("sleep", "infinity")
+	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	registry := t.TempDir()
+	register := func(id string, pid int) {
+		dir := filepath.Join(registry, id)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "instance.json"), fmt.Appendf(nil, `{"pid": %d}`, pid), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register("testother", os.Getppid())
+	register("testchild", other.Process.Pid)
+	register("testended", 1<<22+1) // beyond what the kernel gives (proc_sys_kernel(5), pid_max)
+	for item, want := range map[string]bool{
+		"namespace blue": true, "namespace weir-testother-a": true, "cgroup weir-lab-testother": true, "file " + registry + "/testother/lock": true,
+		"namespace weir-testchild-a": false, "namespace weir-testended-a": false, "namespace weir-unknown-a": false, "namespace weirtest-1-a": false,
+		"file /sys/fs/bpf/weir/limit": false, "file /sys/fs/bpf/tc": true, "device eth9 up=true xdp=0": false, "cgroup weir-run-1": false,
+	} {
+		if got := foreign(registry, item); got != want {
+			t.Errorf("%s is another's: %t, want %t", item, got, want)
+		}
 	}
 }
 
