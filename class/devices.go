@@ -19,8 +19,8 @@ import (
 // see the class.
 const order device.Order = 900
 
-// devices are those of a network namespace at which packets are marked: all but loopback. nil is
-// the calling thread's.
+// devices are those of a network namespace at which packets are marked: all but loopback, and ifbs,
+// whose packets have been received or leave by another device. nil is the calling thread's.
 func devices(ns *netns.Namespace) (names []string, err error) {
 	links, err := rtnl.Open(ns)
 	if err != nil {
@@ -29,7 +29,7 @@ func devices(ns *netns.Namespace) (names []string, err error) {
 	defer links.Close()
 	all, err := links.Devices()
 	for _, d := range all {
-		if d.Name != "lo" {
+		if d.Name != "lo" && d.Kind != "ifb" {
 			names = append(names, d.Name)
 		}
 	}

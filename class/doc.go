@@ -10,5 +10,6 @@
 //     later than its namespace, a cgroup or a user is told from the next apply on.
 //   - A device of the host that comes later is marked at when the daemon looks next, or at the next
 //     apply.
-//   - Loopback is left alone.
+//   - Loopback is left alone, and so are ifbs: what passes them has been received, or is marked
+//     at another device.
 package class

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"weir/internal/kernel/probe"
+	"weir/internal/testutil"
 )
 
 // What a scope sends arrives with its class, whatever tells its traffic, and prove sees it where it
@@ -53,4 +56,53 @@ ls -A /sys/fs/bpf >&2`)
 	if !strings.Contains(got.stderr, "status 0") || !strings.Contains(got.stderr, "marks with DSCP 1") {
 		t.Errorf("%s", got.stderr)
 	}
+}
+
+// What is received is nobody's to mark, though a limit by delay sends it through an ifb: the three
+// requests of a ping have left, and their answers at the other end, where they are seen as well.
+func TestWhatIsReceivedIsNotMarked(t *testing.T) {
+	testutil.Command(t, "ping")
+	testutil.Need(t, "ifb", probe.IFB())
+	got := box(t, `sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+unshare -n sleep 60 & far=$!
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+ip link add eth0 type veth peer name eth0 netns $far
+nsenter -t $far -n ip link set eth0 up
+nsenter -t $far -n ip address add 192.0.2.2/24 dev eth0
+ip link set eth0 up
+ip address add 192.0.2.1/24 dev eth0
+cat > policy.yaml <<'P'
+version: 1
+scopes:
+  all: {prefix: 192.0.2.0/24, class: cs1}
+  wire: {interface: eth0, ingress: {rate: 50Mbit, by: delay}}
+P
+"$WEIR" apply --quiet policy.yaml >&2
+"$WEIR" apply --quiet policy.yaml >&2 # the ifb is there by now
+ping -q -c 3 -i 0.05 192.0.2.2 >&2
+"$WEIR" status --format json
+"$WEIR" release --quiet
+kill $far`)
+	got.want(t, 0)
+	var status struct {
+		Rooms []struct {
+			Room string
+			Rows []struct {
+				Scope  string
+				Values struct{ Packets, Marked int }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &status); err != nil {
+		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
+	}
+	for _, r := range status.Rooms {
+		if r.Room == "class" {
+			if len(r.Rows) != 1 || r.Rows[0].Values.Packets != 6 {
+				t.Errorf("%+v, want six packets of all\n%s", r.Rows, got.stderr)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing of classes\n%s%s", got.stdout, got.stderr)
 }

@@ -28,6 +28,7 @@ type Conn struct {
 // Device is a network device as the kernel reports it.
 type Device struct {
 	Name    string
+	Kind    string // as ip link has it, such as veth or ifb; "device" where the kernel tells none
 	Index   int
 	MAC     net.HardwareAddr // empty for devices without a link layer
 	MTU     int              // octets of network-layer packet
@@ -111,7 +112,7 @@ func (c *Conn) Device(dev string) (Device, error) {
 	if err != nil {
 		return Device{}, fmt.Errorf("find device %s: %w", dev, err)
 	}
-	return describe(link.Attrs()), nil
+	return describe(link), nil
 }
 
 // Devices returns all devices of the namespace in the order of their index.
@@ -122,14 +123,15 @@ func (c *Conn) Devices() ([]Device, error) {
 	}
 	devices := make([]Device, len(links))
 	for i, link := range links {
-		devices[i] = describe(link.Attrs())
+		devices[i] = describe(link)
 	}
 	return devices, nil
 }
 
-func describe(attrs *netlink.LinkAttrs) Device {
+func describe(link netlink.Link) Device {
+	attrs := link.Attrs()
 	device := Device{
-		Name: attrs.Name, Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
+		Name: attrs.Name, Kind: link.Type(), Index: attrs.Index, MAC: attrs.HardwareAddr, MTU: attrs.MTU, Master: attrs.MasterIndex,
 		Up:      attrs.RawFlags&unix.IFF_UP != 0,
 		Running: attrs.RawFlags&unix.IFF_RUNNING != 0,
 		Queues:  attrs.NumRxQueues,
