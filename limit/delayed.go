@@ -186,6 +186,19 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	return notes, p.delays.Apply(linesOf(want))
 }
 
+// Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
+func (p *wholePlane) Takes(s room.State) (devices []string) {
+	for _, l := range linesOf(s) {
+		if l.Direction == Egress {
+			devices = append(devices, l.Device)
+		}
+	}
+	return devices
+}
+
+// Yield ends the limits by delay that are not wanted.
+func (p *wholePlane) Yield(want room.State) error { return p.delays.Yield(linesOf(want)) }
+
 // Follow has the open sockets of a network namespace that has come paced.
 func (p *wholePlane) Follow(ns *netns.Namespace) error { return p.refusals.Follow(ns) }
 

@@ -5,8 +5,10 @@ package links
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -118,11 +120,7 @@ func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error 
 	if _, taken := find(formers, d); taken {
 		return nil
 	}
-	tree, err := device.Snapshot(nil, t.Device)
-	if err == nil {
-		err = device.Restorable(nil, t.Device, tree)
-	}
-	return err
+	return device.CanTake(nil, t.Device)
 }
 
 // fits refuses a rate above the device's; 0 is not known.
@@ -145,15 +143,8 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	links := treatments(want)
-	for _, f := range formers {
-		d, there := known[f.Device]
-		if links[f.Device] != nil && (!there || d.Index == f.Index && f.Here()) {
-			continue
-		}
-		if err := f.restore(p); err != nil {
-			return nil, fmt.Errorf("links.%s: %w", f.Device, err)
-		}
+	if err := p.giveBack(want, known, formers); err != nil {
+		return nil, err
 	}
 	for _, item := range want.Host {
 		t, ok := item.Treatment.(*Treatment)
@@ -167,6 +158,39 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 		notes = append(notes, note...)
 	}
 	return notes, nil
+}
+
+// giveBack gives the links that are not wanted any more their former tree.
+func (p *hostPlane) giveBack(want room.State, known map[string]rtnl.Device, formers []former) error {
+	links := treatments(want)
+	for _, f := range formers {
+		d, there := known[f.Device]
+		if links[f.Device] != nil && (!there || d.Index == f.Index && f.Here()) {
+			continue
+		}
+		if err := f.restore(p); err != nil {
+			return fmt.Errorf("links.%s: %w", f.Device, err)
+		}
+	}
+	return nil
+}
+
+// Takes are the links.
+func (p *hostPlane) Takes(s room.State) (names []string) {
+	return slices.Collect(maps.Keys(treatments(s)))
+}
+
+// Yield gives the links that are not wanted any more their former tree.
+func (p *hostPlane) Yield(want room.State) error {
+	known, err := devices()
+	if err != nil {
+		return err
+	}
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return err
+	}
+	return p.giveBack(want, known, formers)
 }
 
 // put gives a link its tree.

@@ -76,8 +76,9 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	}
 	// What this host cannot do is a mistake already; what an apply lacks beside that may be there
 	// when it comes.
+	_, twice := e.takes(next)
 	refused := e.ready(next)
-	if len(refusals(refused)) > 0 {
+	if twice != nil || len(refusals(refused)) > 0 {
 		return Outcome{}, refused
 	}
 	out, err := e.outcome(have, next)
@@ -204,7 +205,8 @@ func (e *Engine) ready(next *state) error {
 	if err := bpffs.Safe(e.PinDir); err != nil {
 		return err
 	}
-	var all []error
+	_, twice := e.takes(next)
+	all := []error{twice}
 	for _, r := range e.Rooms {
 		if part := next.of(r); !part.Empty() {
 			all = append(all, e.plane(r).Ready(part))
@@ -254,24 +256,40 @@ func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 }
 
 // enforce leads every room from one state to another, in their order. Every step can be repeated.
-// If a room fails, it and those before it are led back in the reverse order, so that each is as it
-// was; undone says that this was done.
+// If a room fails, all that were led are led back in the reverse order, so that each is as it was;
+// undone says that this was done.
 func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err error) {
-	for i, r := range e.Rooms {
+	led, err := e.yield(have, next)
+	if err != nil {
+		return nil, e.undo(have, next, led, &err), err
+	}
+	for _, r := range e.Rooms {
+		led[r.Name()] = true
 		more, err := e.enforceRoom(r, have.of(r), next.of(r))
-		if err == nil {
-			notes = append(notes, more...)
-			continue
+		if err != nil {
+			return nil, e.undo(have, next, led, &err), err
 		}
-		undone = true
-		for _, r := range slices.Backward(e.Rooms[:i+1]) {
-			if _, undo := e.enforceRoom(r, next.of(r), have.of(r)); undo != nil {
-				undone, err = false, errors.Join(err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
-			}
-		}
-		return nil, undone, err
+		notes = append(notes, more...)
 	}
 	return notes, false, nil
+}
+
+// undo leads back the rooms that were led from one state to another, and says whether all are as
+// they were.
+func (e *Engine) undo(have, next *state, led map[string]bool, err *error) (undone bool) {
+	undone = true
+	if _, failed := e.yield(next, have); failed != nil {
+		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
+	}
+	for _, r := range slices.Backward(e.Rooms) {
+		if !led[r.Name()] {
+			continue
+		}
+		if _, undo := e.enforceRoom(r, next.of(r), have.of(r)); undo != nil {
+			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
+		}
+	}
+	return undone
 }
 
 // enforceRoom leads one room; one that has nothing to do any more leaves no trace.

@@ -205,6 +205,15 @@ type DeviceFollower interface {
 	FollowDevices(*netns.Namespace) error
 }
 
+// Taker is a Plane that replaces the trees of qdiscs of devices, which one room at a time can.
+type Taker interface {
+	// Takes are the devices whose trees are replaced in a state, by name.
+	Takes(State) []string
+	// Yield gives the devices that want does not take their former trees back, before another room
+	// takes them. It can be repeated.
+	Yield(want State) error
+}
+
 // Rebinder is a Plane whose part in the kernel may bind scopes anew by itself.
 type Rebinder interface {
 	// Holds says whether traffic of a key is that of the scope with this number.

@@ -63,11 +63,7 @@ func (h Host) Check(l Line) error {
 	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil {
 		return err // it has it already
 	}
-	before, err := device.Snapshot(nil, l.Device)
-	if err != nil {
-		return err
-	}
-	return device.Restorable(nil, l.Device, before)
+	return device.CanTake(nil, l.Device)
 }
 
 // Apply puts the lines into force, and ends all others. It can be repeated, from whatever state a
@@ -103,6 +99,20 @@ func (h Host) Apply(want []Line) error {
 		sends = sends || l.Direction == direction.Egress
 	}
 	return h.notify(p, sends)
+}
+
+// Yield ends the lines that are not wanted, so that others can have their devices.
+func (h Host) Yield(want []Line) error {
+	p, err := open(h.Pins)
+	switch {
+	case missing(err):
+		p = nil
+	case err != nil:
+		return err
+	default:
+		defer func() { _ = p.close() }()
+	}
+	return h.endOthers(p, want)
 }
 
 // endOthers ends the lines that are not wanted.

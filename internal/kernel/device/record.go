@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/cilium/ebpf"
 
@@ -33,21 +32,11 @@ type Record struct {
 	Pins      string `json:"pins,omitempty"` // where programs of the former filters are kept
 }
 
-// owners are the devices that rooms of this process have taken.
-var owners = struct {
-	sync.Mutex
-	of map[place]string
-}{of: map[place]string{}}
-
-type place struct {
-	namespace uint64
-	index     int
-}
-
-// Take makes an owner the only one to replace a device's tree. Nothing changes yet: what could not
-// be restored is refused here. Programs of the former tree's filters are pinned in a folder of a
-// BPF file system, pins; "" refuses such trees. One owner may take a device again before Replace;
-// after it, it has its Record.
+// Take is what an owner begins with who is to replace a device's tree. Nothing changes yet: what
+// could not be restored is refused here, and so is a tree of Weir's. Programs of the former tree's
+// filters are pinned in a folder of a BPF file system, pins; "" refuses such trees. Of two owners
+// that took a device before either replaced its tree the later one wins: the spine lets one room at
+// a time have it (room.Taker).
 func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {
@@ -65,21 +54,15 @@ func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	if r.Boot, err = bootID(); err != nil {
 		return Record{}, err
 	}
-	if root, _ := before.root(); root.Handle == RootHandle {
+	if before.ours() {
+		root, _ := before.root()
 		return Record{}, fault.New(fault.Failed, "release it first; the journal of who took it can restore it",
 			"take %s: it has a tree of Weir's already (%s %s)", dev, root.Kind, root.Handle)
 	}
 	if err := Restorable(ns, dev, before); err != nil {
 		return Record{}, err
 	}
-	if err := r.own(); err != nil {
-		return Record{}, err
-	}
-	if err := r.keep(); err != nil {
-		r.disown()
-		return Record{}, err
-	}
-	return r, nil
+	return r, r.keep()
 }
 
 // Here says whether the record is of this boot and of a device of the calling thread's network
@@ -93,22 +76,20 @@ func (r Record) Here() bool {
 	return err == nil && namespace == r.Namespace
 }
 
-// own enters the owner, who may be there already.
-func (r Record) own() error {
-	owners.Lock()
-	defer owners.Unlock()
-	at := place{r.Namespace, r.Index}
-	if have, taken := owners.of[at]; taken && have != r.Owner {
-		return fault.New(fault.Usage, "let one of the two work on this device", "take %s for %s: %s has it", r.Device, r.Owner, have)
-	}
-	owners.of[at] = r.Owner
-	return nil
+// ours says whether a tree is one of Weir's.
+func (t Tree) ours() bool {
+	root, _ := t.root()
+	return root.Handle == RootHandle
 }
 
-func (r Record) disown() {
-	owners.Lock()
-	defer owners.Unlock()
-	delete(owners.of, place{r.Namespace, r.Index})
+// CanTake says why a device's tree could not be replaced and restored. One of Weir's can be given
+// back by the room that has put it there.
+func CanTake(ns *netns.Namespace, dev string) error {
+	tree, err := Snapshot(ns, dev)
+	if err != nil || tree.ours() {
+		return err
+	}
+	return Restorable(ns, dev, tree)
 }
 
 // Restorable says what of a device's tree could not be put back exactly, and why: a kind whose dump
@@ -230,7 +211,6 @@ func (r Record) restore(ns *netns.Namespace, step func()) error {
 			}
 		}
 	}
-	r.disown()
 	return err
 }
 
@@ -253,9 +233,6 @@ func (r Record) work(what string, ns *netns.Namespace, step func(), change func(
 		return fail(err)
 	}
 	defer conn.Close()
-	if err := r.own(); err != nil {
-		return err
-	}
 	have, err := snapshot(conn, r.Index)
 	if err != nil {
 		return fail(err)
