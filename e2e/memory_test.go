@@ -19,7 +19,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// A daemon with 10,000 scopes takes 100 MB at most, with applying them and with scrapes.
+// A daemon with 10,000 scopes takes 100 MB at most, with applying them, with scrapes, and with
+// answers of its API.
 func TestADaemonOfTenThousandScopesTakesAHundredMegabytes(t *testing.T) {
 	const scopes, most = 10_000, 100 << 20
 	cmd, stdout, stderr := boxed(t, `env -u GOMEMLIMIT -u GOGC "$WEIR" daemon --quiet --socket "$PWD/api" many.yaml & daemon=$!
@@ -82,6 +83,13 @@ kill $daemon; wait $daemon
 		}
 		if n := bytes.Count(text.Bytes(), []byte("\nweir_scope_packets_total{")); n != scopes {
 			t.Errorf("a scrape tells of %d scopes", n)
+		}
+		text.Reset()
+		if status := get("/v1/status", &text); status != http.StatusOK {
+			t.Fatalf("a status: %d", status)
+		}
+		if n := bytes.Count(text.Bytes(), []byte(`"promise":`)); n != scopes {
+			t.Errorf("a status tells of %d scopes", n)
 		}
 	}
 	if peak := peakMemory(t, filepath.Join(cmd.Dir, "pid")); peak > most {

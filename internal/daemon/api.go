@@ -56,11 +56,7 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 	plain("/openapi.json", "This description", "application/openapi+json", nil, "200")
 	plain("/openapi.yaml", "This description as YAML", "application/openapi+yaml", nil, "200")
 
-	huma.Register(api, operation("status", http.MethodGet, "What is in force and what it has done"),
-		func(context.Context, *struct{}) (*response[Status], error) {
-			status, err := s.Engine.Status()
-			return &response[Status]{status}, problem(err)
-		})
+	s.registerStatus(api)
 	huma.Register(api, operation("plan", http.MethodPost, "What applying a policy would change; changes nothing"),
 		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
 			return s.take(in, s.Engine.Plan)
@@ -75,6 +71,23 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 			return &response[Released]{Released{"weir-release/1", released}}, problem(err)
 		})
 	return mux
+}
+
+// registerStatus adds the status, which is written as it is made.
+func (s *Service) registerStatus(api huma.API) {
+	status := operation("status", http.MethodGet, "What is in force and what it has done")
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Status](), true, "Status")
+	status.Responses = map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
+	huma.Register(api, status, func(context.Context, *struct{}) (*huma.StreamResponse, error) {
+		status, err := s.Engine.read()
+		if err != nil {
+			return nil, problem(err)
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) {
+			ctx.SetHeader("Content-Type", "application/json")
+			_ = status.write(ctx.BodyWriter()) // its reader has gone
+		}}, nil
+	})
 }
 
 // describePlain describes a GET that answers with text.

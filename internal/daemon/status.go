@@ -127,9 +127,14 @@ func (e *Engine) roomStatus(r room.Room, part room.State) (RoomStatus, error) {
 
 // tell names the values of the rows.
 func (one *RoomStatus) tell() {
-	for _, row := range one.report.Rows {
-		one.Rows = append(one.Rows, RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)})
+	for i := range one.report.Rows {
+		one.Rows = append(one.Rows, one.row(i))
 	}
+}
+
+func (one *RoomStatus) row(i int) RowStatus {
+	row := one.report.Rows[i]
+	return RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)}
 }
 
 func valuesOf(columns []room.Column, values []room.Value) Values {
