@@ -4,21 +4,18 @@ package soak
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/device"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
@@ -27,7 +24,19 @@ import (
 // ownRate, octet/s, is what one application has its socket paced at.
 const ownRate, unpaced = 100_000_000, 1<<32 - 1
 
-// place is two namespaces on one link, with connections of cgroups to an echo.
+// links are the devices of both namespaces, each on the one of its name.
+var links = []string{"eth0", "eth1"}
+
+// foreignTree is what the second link has without Weir.
+var foreignTree = []string{
+	"qdisc replace dev eth1 root handle 5: htb default 20 r2q 100",
+	"class add dev eth1 parent 5: classid 5:10 htb rate 400mbit ceil 800mbit prio 1",
+	"class add dev eth1 parent 5: classid 5:20 htb rate 200mbit quantum 3000",
+	"qdisc add dev eth1 parent 5:10 handle 10: pfifo limit 77",
+	"filter add dev eth1 parent 5: protocol ip prio 7 u32 match ip dport 80 0xffff flowid 5:10",
+}
+
+// place is two namespaces on two links, with connections of cgroups to an echo.
 type place struct {
 	here  *netns.Namespace
 	echo  netip.AddrPort
@@ -53,12 +62,22 @@ func newPlace(t *testing.T, root string) *place {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if i == 0 {
-			err = conn.AddVeth("eth0", there, "eth0", 0)
+		for net, dev := range links {
+			if i == 0 {
+				err = errors.Join(err, conn.AddVeth(dev, there, dev, 0))
+			}
+			four := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, byte(net), byte(1 + i)}), 24)
+			six := netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 9, 15: byte(1 + i), 7: byte(net)}), 64)
+			err = errors.Join(err, conn.AddAddress(dev, four), conn.AddAddress(dev, six), conn.SetUp(dev))
 		}
-		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, byte(1 + i)}), 24)
-		if err := errors.Join(err, conn.AddAddress("eth0", address), conn.SetUp("eth0")); err != nil {
+		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	// What was there before Weir: a tree and programs of somebody else's.
+	for _, line := range foreignTree {
+		if out, err := exec.Command("tc", strings.Fields("-n "+p.here.Name+" "+line)...).CombinedOutput(); err != nil {
+			t.Fatalf("tc %s: %v: %s", line, err, out)
 		}
 	}
 	var listener net.Listener
@@ -104,33 +123,6 @@ func (p *place) control(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
-}
-
-// marking is the number of programs that are asked about what leaves by the device.
-func (p *place) marking(t *testing.T) (n int) {
-	t.Helper()
-	if err := p.here.Do(func() error {
-		dev, err := net.InterfaceByName("eth0")
-		if err != nil {
-			return err
-		}
-		found, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: ebpf.AttachTCXEgress})
-		n = len(found.Programs)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// queues are the device's qdiscs, classes and filters, in words.
-func (p *place) queues(t *testing.T) string {
-	t.Helper()
-	tree, err := device.Snapshot(p.here, "eth0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%+v", tree)
 }
 
 // connect opens a connection of a cgroup, which has calls go on until the end of the test.

@@ -4,6 +4,7 @@ package soak
 
 import (
 	"bufio"
+	compare "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,20 +46,35 @@ const (
 // treated is a policy, and what it takes.
 type treated struct {
 	scopes  string
-	limits  bool
-	marks   bool
+	rest    string // sections of the file
+	limits  bool   // has programs at the cgroup
+	tells   bool   // has one there that tells of packets dropped at a device
 	control string // of connections of b, of Weir's; "" for the host's
+	made    string // what the devices have once it was applied undisturbed
 }
 
-// policies alternate: scopes come, go, and change their treatments. No two have the same scopes.
+// policies alternate: scopes come, go, and change their treatments; links lose the trees that they
+// had and get them back. No two have the same scopes.
 var policies = []treated{
 	{scopes: "  a: {cgroup: /a, egress: 10Mbit}\n", limits: true},
-	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true, marks: true},
+	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true},
 	{scopes: "  inner: {cgroup: /a/inner, parent: all}\n  b: {cgroup: /b, parent: all, congestion: ledbat}\n  all: {egress: 40Mbit}\n", limits: true, control: "ledbat"},
-	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true, marks: true},
-	{scopes: "  b: {cgroup: /b, congestion: scavenger, class: lbe}\n", marks: true, control: "scavenger"},
-	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, marks: true, control: "ledbat"},
+	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true},
+	{scopes: "  b: {cgroup: /b, congestion: scavenger, class: lbe}\n", control: "scavenger"},
+	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, control: "ledbat"},
+	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, by: delay}, ingress: {rate: 60Mbit, by: delay}}\n", tells: true},
+	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
+	{scopes: "  a: {cgroup: /a, class: lbe}\n", rest: "links:\n  eth0: {rate: 300Mbit}\n  eth1: {rate: 500Mbit, preset: geant-2}\n"},
+	{scopes: "  seen: {prefix: \"fd09::/64\", ioam: {namespace: 1, trace: [node, timestamps]}}\n", rest: ioam},
+	{scopes: "  b: {cgroup: /b, class: cs1}\n  a: {cgroup: /a, egress: 25Mbit}\n", limits: true, rest: offload},
+	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, by: delay}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: 9Mbit, congestion: ledbat}\n",
+		rest: "links:\n  eth1: {rate: 400Mbit}\n" + ioam + offload, limits: true, control: "ledbat"},
 }
+
+const (
+	ioam    = "ioam:\n  node: 7\n  interfaces:\n    eth0: {id: 1, roles: [ingress, egress]}\n    eth1: {id: 2, roles: [ingress, egress]}\n  namespaces:\n    1: {data: 0xcafe}\n"
+	offload = "offload:\n  from: [eth0, eth1]\n"
+)
 
 // users are so many scopes, more than the data plane of a short policy has room for.
 func users(n int) string {
@@ -78,6 +94,7 @@ type soak struct {
 	random   *rand.Rand
 	engine   *daemon.Engine
 	before   treated // in force before the last deed
+	bare     string  // what devices have without Weir
 	count    map[string]int
 }
 
@@ -86,6 +103,7 @@ type soak struct {
 func TestKilledAtAnyPointAllIsMadeGood(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
+	testutil.Command(t, "tc")
 	testutil.Snapshot(t)
 	n := kills
 	if text := os.Getenv("WEIR_SOAK"); text != "" {
@@ -118,16 +136,47 @@ func newSoak(t *testing.T, random *rand.Rand, controls string) *soak {
 	s.Scavenge = probe.ProgramType(ebpf.StructOps) == nil
 	for _, p := range policies {
 		if p.control == "" || s.Scavenge {
-			s.policies = append(s.policies, p)
+			s.rehearse(p)
 		}
 	}
 	return s
 }
 
+// rehearse applies a policy and releases it, undisturbed, and notes what the devices have
+// meanwhile. What this kernel cannot is left out.
+func (s *soak) rehearse(p treated) {
+	s.Helper()
+	before := s.place.look(s.T)
+	if err := s.place.here.Do(func() error {
+		parsed, err := s.engine.Language.Parse("policy", []byte(p.text()))
+		if err != nil {
+			return err
+		}
+		if _, err := s.engine.Plan(parsed); err != nil {
+			s.Logf("left out, since this kernel cannot: %v", err)
+			return nil
+		}
+		if _, err = s.engine.Apply(parsed); err == nil {
+			p.made = s.place.look(s.T).made
+			_, err = s.engine.Release()
+		}
+		s.policies = append(s.policies, p)
+		return err
+	}); err != nil {
+		s.Fatalf("%v\n%s", err, p.text())
+	}
+	if diff := cmp.Diff(before.exact, s.place.look(s.T).exact); diff != "" {
+		s.Fatalf("without a kill a release leaves devices changed (-before +after):\n%s", diff)
+	}
+}
+
+func (p treated) text() string { return "version: 1\nscopes:\n" + p.scopes + p.rest }
+
 // run kills so often, and releases now and then and at the end.
 func (s *soak) run(n int) {
 	s.Helper()
-	settings, queues := s.place.settings(s.T), s.place.queues(s.T)
+	settings, devices := s.place.settings(s.T), s.place.look(s.T)
+	s.bare = devices.made
 	for i := range n {
 		what := []string{"apply", "apply", "release", "daemon", "run"}[s.random.IntN(5)]
 		if what == "release" && s.before.scopes == "" {
@@ -135,7 +184,7 @@ func (s *soak) run(n int) {
 		}
 		s.kill(what)
 		if i%releases == releases-1 || i == n-1 {
-			s.release(queues)
+			s.release(devices.exact)
 		}
 	}
 	if diff := cmp.Diff(settings, s.place.settings(s.T)); diff != "" {
@@ -159,7 +208,7 @@ func (s *soak) kill(what string) {
 	case "apply", "daemon":
 		wanted = s.policies[s.random.IntN(len(s.policies))]
 		d.File = filepath.Join(s.State, "policy.yaml")
-		if err := os.WriteFile(d.File, []byte("version: 1\nscopes:\n"+wanted.scopes), 0o600); err != nil {
+		if err := os.WriteFile(d.File, []byte(wanted.text()), 0o600); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -179,6 +228,7 @@ func (s *soak) kill(what string) {
 	_ = process.Kill()
 	_ = process.Wait()
 	s.count[what]++
+	s.Logf("killed %s of %v", what, wanted.names())
 	if what == "run" {
 		s.freed(bufio.NewScanner(process.Out))
 		return
@@ -234,7 +284,8 @@ func (s *soak) oldOrNew(what string, wanted treated) {
 // lacks says what of the kernel's objects is not as a policy takes it; "" if all is.
 func (s *soak) lacks(p treated) string {
 	programs := testutil.CountPrograms(s, s.Root)
-	limits, marks, controls := count(p.limits), count(p.marks), count(p.control != "")
+	limits, controls := count(p.limits), count(p.control != "")
+	devices := compare.Or(p.made, s.bare)
 	offered, err := probe.CongestionControls()
 	if err != nil {
 		s.Fatal(err)
@@ -253,16 +304,27 @@ func (s *soak) lacks(p treated) string {
 	}
 	used := s.place.control(s.T)
 	switch {
-	case programs[0] != limits, programs[1] > limits, programs[2] != limits+controls:
-		return fmt.Sprintf("%v programs are at the cgroup", programs)
-	case s.place.marking(s.T) != marks:
-		return fmt.Sprintf("%d programs are at the device", s.place.marking(s.T))
+	case programs[0] != limits+count(p.tells), programs[1] > limits, programs[2] != limits+controls:
+		return fmt.Sprintf("%v programs are at the cgroup: %s", programs, s.programs())
+	case s.place.look(s.T).made != devices:
+		return fmt.Sprintf("the devices have\n%sand are to have\n%s", s.place.look(s.T).made, devices)
 	case len(own) != controls || controls == 1 && own[0] != p.control:
 		return fmt.Sprintf("the congestion controls are %v", own)
 	case used != control:
 		return fmt.Sprintf("a connection uses %s, and not %s", used, control)
 	}
 	return ""
+}
+
+// programs names those at the cgroup.
+func (s *soak) programs() string {
+	var names []string
+	for _, hook := range testutil.LimitHooks {
+		for _, program := range testutil.ProgramsAt(s, s.Root, hook) {
+			names = append(names, fmt.Sprintf("%s %s %d", hook, programName(s.T, program.ID), program.ID))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func count(is bool) int {
@@ -303,7 +365,7 @@ func (s *soak) freed(out *bufio.Scanner) {
 }
 
 // release releases, and looks at what is left.
-func (s *soak) release(queues string) {
+func (s *soak) release(devices string) {
 	s.Helper()
 	if err := s.place.here.Do(func() error { _, err := s.engine.Release(); return err }); err != nil {
 		s.Fatal(err)
@@ -313,8 +375,8 @@ func (s *soak) release(queues string) {
 		s.Errorf("pins are left: %v", err)
 	}
 	testutil.Eventually(s, patience, "programs and congestion controls have gone", func() bool { return s.lacks(treated{}) == "" })
-	if now := s.place.queues(s.T); now != queues {
-		s.Errorf("the device has %s, and had %s", now, queues)
+	if diff := cmp.Diff(devices, s.place.look(s.T).exact); diff != "" {
+		s.Errorf("the devices differ (-before +after):\n%s", diff)
 	}
 	for _, l := range s.place.conns {
 		if got := paced(s.T, l.fd); got != l.rate {
