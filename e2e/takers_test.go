@@ -10,8 +10,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// A device whose queues a policy replaces passes from classes on links to a limit by delay and back,
-// whoever applies; both at once are refused before anything changes.
+// A device whose queues a policy replaces passes from classes on links to a limit by delay and
+// back, whoever applies; both at once are refused before anything changes.
 func TestADevicePassesFromRoomToRoom(t *testing.T) {
 	testutil.Command(t, "curl")
 	testutil.Need(t, "htb", probe.Qdisc("htb"))

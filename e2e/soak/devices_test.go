@@ -18,8 +18,8 @@ import (
 
 // devices are what a namespace's devices have, in words.
 type devices struct {
-	// exact is all of it: every device with its XDP program, the programs at its hooks by their ids,
-	// and its tree with all options.
+	// exact is all of it: every device with its XDP program, the programs at its hooks by their
+	// ids, and its tree with all options.
 	exact string
 	// made is by what is to be made again: the programs' names and the tree's kinds and handles.
 	made string
