@@ -102,12 +102,18 @@ func BenchmarkPacket(b *testing.B) {
 }
 
 // What a round of BenchmarkChain sends with one setting: many short bursts, of which the tenth that
-// were least disturbed by other programs count.
-const (
-	rounds  = 5
-	bursts  = 200
-	packets = 100
-)
+// were least disturbed by other programs count. Where the clock counts instructions few do, by
+// -short.
+const packets = 100
+
+func roundsAndBursts() (rounds, bursts int) {
+	if testing.Short() {
+		return 2, 20
+	}
+	return 5, 200
+}
+
+func first(n, _ int) int { return n }
 
 // BenchmarkChain sends datagrams of 1,200 octets over the paper's five nodes, all on one processor,
 // in rounds in which every setting has its turn, in random order, and reports the medians, least
@@ -138,7 +144,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 	from, to := c.datagrams(b)
 	_ = unix.SetsockoptInt(to, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) // nobody reads
-	ratios := map[string][]float64{}
+	ratios, rounds := map[string][]float64{}, first(roundsAndBursts())
 	for range rounds {
 		rates := map[string]float64{}
 		for _, i := range rand.Perm(len(settings)) {
@@ -166,7 +172,7 @@ func BenchmarkChain(b *testing.B) {
 // An XDP program on a veth device has the kernel move packets to where 256 octets are free before
 // them; it does so in all settings with headroom, so that the difference is the trace's alone.
 func BenchmarkHeadroom(b *testing.B) {
-	took, idle := map[string][]float64{}, map[string][]float64{}
+	took, idle, rounds := map[string][]float64{}, map[string][]float64{}, first(roundsAndBursts())
 	for _, free := range []bool{false, true} {
 		c := newChain(b, 1500)
 		name := "no headroom"
@@ -294,6 +300,7 @@ func (c *chain) rate(b testing.TB, from int) float64 {
 	defer func() { _ = unix.SchedSetaffinity(0, &before) }()
 	datagram := make([]byte, 1200-48)
 	var took []time.Duration
+	_, bursts := roundsAndBursts()
 	for range bursts {
 		start := time.Now()
 		for range packets {
@@ -311,7 +318,7 @@ func (c *chain) rate(b testing.TB, from int) float64 {
 func BenchmarkStream(b *testing.B) {
 	c := newChain(b, 1500)
 	settings := []struct{ name, treatment string }{{"plain", "none"}, {"registered", ""}, {"1 %", allFields + ", every: 100"}, {"100 %", allFields}}
-	ratios := map[string][]float64{}
+	ratios, rounds := map[string][]float64{}, first(roundsAndBursts())
 	for range rounds {
 		rates := map[string]float64{}
 		for _, i := range rand.Perm(len(settings)) {
@@ -340,6 +347,7 @@ func (c *chain) streamRate(b testing.TB) float64 {
 	client, end := c.connection(b)
 	octets := make([]byte, 1<<20)
 	var took []time.Duration
+	_, bursts := roundsAndBursts()
 	for range bursts {
 		failed := make(chan error, 1)
 		start := time.Now()

@@ -102,10 +102,10 @@ __attribute__((noinline)) int edge_ends(__u32 at, __u32 type)
 	return 0;
 }
 
-/* Fills in an option of one's own, whose fields are at a word of a template. */
-static __always_inline void edge_begins(struct ioam_buffer *b, struct ioam_work *w, const struct ioam_item *item)
+/* Fills in an option of one's own, whose fields are at a word of a buffer. */
+static __always_inline void edge_begins(struct ioam_buffer *b, struct ioam_work *w, const struct ioam_item *item, __u32 at)
 {
-	__u32 at = item->at, type = item->type;
+	__u32 type = item->type;
 	__u64 number = 0;
 
 	if (type & (SEQUENCE64 | SEQUENCE32))

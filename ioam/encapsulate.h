@@ -14,6 +14,8 @@
 
 #define TCP_SIZE 20
 #define UDP_SIZE 8
+#define IP6_LONGS (IP6_SIZE / 8)
+#define IP6_WORDS (IP6_SIZE / 4)
 
 /* What the packet has, and what it becomes. */
 struct place {
@@ -106,102 +108,131 @@ static __always_inline __u64 room_flags(struct __sk_buff *skb, const struct plac
 __attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u32 i)
 {
 	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
-	struct ioam_buffer *b = bpf_map_lookup_elem(&ioam_templates, &encap);
 	struct ioam_settings *node = settings();
 	struct ioam_work *w = work();
 	const struct ioam_item *item;
 	struct ioam_namespace *ns;
-	__u32 id;
+	struct ioam_buffer *b;
+	__u32 id, at;
 
-	if (!e || !b || !node || !w || i >= IOAM_ITEMS)
+	if (!e || !node || !w || i >= IOAM_ITEMS)
 		return 0;
+	b = &w->in;
 	item = &e->item[i];
 	id = item->namespace;
-	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
-	if (!ns)
-		return 0;
+	at = IP6_WORDS + item->at;
 	switch (item->kind) {
 	case IOAM_TRACE:
 		sample(skb, w, node, item->type);
-		fill(b, ns, item->at, item->type);
+		fill_in(id, at, item->type);
 		break;
 	case IOAM_PROOF:
-		write_long(b, item->at, (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32());
-		write_long(b, item->at + 2, 0);
-		if (!ns->proof[read_long(b, item->at) & 1].prime) /* the other profile */
-			b->words[(item->at + 1) & WORD_MASK] ^= bpf_htonl(1);
-		step(b, ns, item->at);
+		ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
+		if (!ns)
+			break;
+		write_long(b, at, (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32());
+		write_long(b, at + 2, 0);
+		if (!ns->proof[read_long(b, at) & 1].prime) /* the other profile */
+			b->words[(at + 1) & WORD_MASK] ^= bpf_htonl(1);
+		step(b, ns, at);
 		break;
 	case IOAM_EDGE:
 		sample(skb, w, node, item->type & ~TYPE_QUEUE);
-		edge_begins(b, w, item);
+		edge_begins(b, w, item, at);
 		break;
 	case IOAM_EXPORT:
 		if (item->type & FLOW_ID)
-			b->words[item->at & WORD_MASK] = bpf_htonl(bpf_get_hash_recalc(skb));
+			b->words[at & WORD_MASK] = bpf_htonl(bpf_get_hash_recalc(skb));
 		if (item->type & EXPORT_SEQUENCE)
-			b->words[(item->at + !!(item->type & FLOW_ID)) & WORD_MASK] = bpf_htonl(next_sequence(w, item->namespace, OF_EXPORTS));
+			b->words[(at + !!(item->type & FLOW_ID)) & WORD_MASK] = bpf_htonl(next_sequence(w, item->namespace, OF_EXPORTS));
 		break;
 	}
 	return 0;
 }
 
-/* Stores a filled template in front of what the packet has. */
+/* Copies the packet's IPv6 header and a template's headers to where they are filled in. */
+static __always_inline int copy_headers(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_template *t, __u32 octets)
+{
+	__u64 *ip = (__u64 *)BEHIND((__u8 *)(long)skb->data, w->l2 & 15), *to = (__u64 *)w->in.words;
+
+	if ((__u8 *)ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
+		return 0;
+	for (__u32 i = 0; i < IP6_LONGS; i++)
+		to[i] = ip[i];
+	for (__u32 i = 0; i < IOAM_TEMPLATE / 2 && i * 8 < octets; i++)
+		to[IP6_LONGS + i] = t->longs[i];
+	return 1;
+}
+
+/* Stores filled headers, the IPv6 header among them, in front of what the packet has. */
 static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, const struct ioam_encap *e, struct ioam_buffer *b, __u64 flags)
 {
 	__u32 hop = e->hop & OCTET_MASK, total = (hop + e->destination) & OCTET_MASK, more = total - p->cover;
 	__u8 padding[2] = {OPTION_PADN, 0}, next = p->old ? p->behind : p->next;
+	__u32 payload = p->payload + more;
 
 	if (total < 8)
 		return 0;
+	put_octet(b, 4, payload >> 8);
+	put_octet(b, 5, payload);
+	put_octet(b, 6, hop ? NEXT_HOP : NEXT_DESTINATION);
 	if (hop) {
-		put_octet(b, 0, e->destination ? NEXT_DESTINATION : next);
-		put_octet(b, 1, (hop + p->old - p->cover) / 8 - 1);
+		put_octet(b, IP6_SIZE, e->destination ? NEXT_DESTINATION : next);
+		put_octet(b, IP6_SIZE + 1, (hop + p->old - p->cover) / 8 - 1);
 	}
 	if (e->destination)
-		put_octet(b, hop, next);
+		put_octet(b, IP6_SIZE + hop, next);
 	if (more && bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, flags))
 		return 0;
-	if (bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE, b->words, upto(IOAM_OCTETS, total), 0))
+	if (bpf_skb_store_bytes(skb, p->l2, b->words, upto(IOAM_OCTETS, IP6_SIZE + total), 0))
 		return 0;
 	if (p->old && !p->cover && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, padding, 2, 0))
 		return 0;
-	if (p->clear && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, &padding[1], 1, 0))
-		return 0;
-	return !set_lengths(skb, p->l2, p->payload + more, hop ? NEXT_HOP : NEXT_DESTINATION, 0);
+	return !(p->clear && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, &padding[1], 1, 0));
 }
 
 /* Interfaces that a packet came and leaves by, as node data has them. */
-static __always_inline void set_path(struct ioam_work *w, __u32 in, const struct ioam_interface *out)
+static __always_inline void set_path(struct ioam_work *w, __u32 in, const struct ioam_near *out)
 {
 	w->from = in;
 	w->egress = out ? out->id : 0xffff;
 	w->wide_egress = out ? out->wide : NONE32;
 }
 
-/* Encapsulates a packet of a scope. */
-__attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 scope)
+/* Reads what the packet has. */
+static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __u8 *hop_limit)
 {
+	__u8 *ip = BEHIND((__u8 *)(long)skb->data, p->l2);
+
+	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
+		return 0;
+	p->payload = ip[4] << 8 | ip[5];
+	p->next = ip[6];
+	*hop_limit = ip[7];
+	p->length = skb->len - p->l2;
+	return 1;
+}
+
+/* Encapsulates a packet of the nth scope that was chosen. */
+__attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
+{
+	struct ioam_work *w = work();
+	__u32 scope = w ? w->chosen[nth & 1] : ~0U;
 	struct ioam_scope *s = bpf_map_lookup_elem(&ioam_scopes, &scope);
 	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &scope);
-	__u32 index = skb->ifindex, encap = s ? s->encap : 0;
+	__u32 encap = s ? s->encap : 0;
 	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
-	struct ioam_buffer *b = bpf_map_lookup_elem(&ioam_templates, &encap);
-	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
-	struct ioam_work *w = work();
+	struct ioam_template *t = bpf_map_lookup_elem(&ioam_templates, &encap);
 	struct place p = {};
+	struct ioam_near *dev;
 	__u64 flags;
-	__u8 head[8];
+	__u8 hop_limit;
 
-	if (!s || !counts || !encap || !e || !b || !dev || !w || !(dev->roles & IOAM_ROLE_EGRESS))
+	if (!s || !counts || !encap || !e || !t || !w)
 		return 0;
+	dev = near(w, skb->ifindex);
 	p.l2 = dev->l2 & 15;
-	if (bpf_skb_load_bytes(skb, p.l2, head, sizeof(head)))
-		return 0;
-	p.next = head[6];
-	p.length = skb->len - p.l2;
-	p.payload = head[4] << 8 | head[5];
-	if (!asked(skb, s, &p))
+	if (!(dev->roles & IOAM_ROLE_EGRESS) || !read_place(skb, &p, &hop_limit) || !asked(skb, s, &p))
 		return 0;
 	counts->packets++;
 	counts->octets += p.length;
@@ -224,13 +255,15 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 scope)
 	w->sampled = w->at_exit = w->total = 0;
 	w->l2 = p.l2;
 	w->next = p.next;
-	w->hop_limit = head[7];
+	w->hop_limit = hop_limit;
 	set_path(w, skb->ingress_ifindex, dev);
 	if (e->flows)
 		describe(skb, w);
+	if (!copy_headers(skb, w, t, e->hop + e->destination))
+		return 0;
 	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)
 		fill_item(skb, encap, i);
-	if (put_in(skb, &p, e, b, flags))
+	if (put_in(skb, &p, e, &w->in, flags))
 		counts->encapsulated++;
 	else
 		counts->failed++;

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Takes what ends here out of a packet. What stays is copied to out, each option at the alignment
- * that it had, with no more padding than that needs: paddings of more than 7 octets in a row make
- * Linux drop a packet.
+ * Takes what ends here out of a packet. What stays moves to the front in the copy of the headers,
+ * each option at the alignment that it had, with no more padding than that needs: paddings of more
+ * than 7 octets in a row make Linux drop a packet. Nothing moves back, so that nothing is
+ * overwritten before it has moved.
  */
 #ifndef WEIR_IOAM_EXIT_H
 #define WEIR_IOAM_EXIT_H
 
 #define LONGEST_COPY 264
 
-/* Copies octets of in to out. */
-__attribute__((noinline)) int copy(__u32 from, __u32 to, __u32 length)
+/* Moves octets of in to a place that is not behind theirs. */
+__attribute__((noinline)) int move(__u32 from, __u32 to, __u32 length)
 {
 	struct ioam_work *w = work();
 
 	if (!w)
 		return 0;
-	for (__u32 i = 0; i < LONGEST_COPY && i < length; i++)
-		put_octet(&w->out, to + i, octet(&w->in, from + i));
+	for (__u32 i = 0; from != to && i < LONGEST_COPY && i < length; i++)
+		put_octet(&w->in, to + i, octet(&w->in, from + i));
 	return 0;
 }
 
 /* Writes padding that ends at a multiple of 8 and a remainder; returns its end. */
 static __always_inline __u32 pad(struct ioam_work *w, __u32 at, __u32 remainder)
 {
-	/* Seven octets are written, of which what follows overwrites those that are too many. */
 	__u32 gap = (remainder - at) & 7;
 
-	for (__u32 i = 2; i < 7; i++)
-		put_octet(&w->out, at + i, 0);
-	put_octet(&w->out, at + 1, gap - 2);
-	put_octet(&w->out, at, gap == 1 ? OPTION_PAD1 : OPTION_PADN);
+	for (__u32 i = 2; i < 7 && i < gap; i++)
+		put_octet(&w->in, at + i, 0);
+	if (gap > 1)
+		put_octet(&w->in, at + 1, gap - 2);
+	if (gap)
+		put_octet(&w->in, at, gap == 1 ? OPTION_PAD1 : OPTION_PADN);
 	return at + gap;
 }
 
@@ -40,8 +42,8 @@ static __always_inline int ends(const struct ioam_work *w, __u32 at)
 	return !(at & 3) && w->ended[at >> 7 & (IOAM_WORDS / 32 - 1)] >> (at >> 2 & 31) & 1;
 }
 
-/* Copies the option that is next, if it stays. */
-__attribute__((noinline)) int copy_option(void)
+/* Moves the option that is next, if it stays. */
+__attribute__((noinline)) int move_option(void)
 {
 	struct ioam_work *w = work();
 	__u32 at, type, length, out;
@@ -55,12 +57,12 @@ __attribute__((noinline)) int copy_option(void)
 	if (type == OPTION_PAD1 || type == OPTION_PADN || ends(w, at))
 		return IOAM_GOOD;
 	out = pad(w, w->to, at & 7);
-	copy(at, out, length);
+	move(at, out, length);
 	w->to = out + length;
 	return IOAM_GOOD;
 }
 
-/* Copies what stays of a header of options; returns where the copy ends, or would begin. */
+/* Moves what stays of a header of options; returns where that ends, or would begin. */
 __attribute__((noinline)) int compact(__u32 start, __u32 end, __u32 to)
 {
 	struct ioam_work *w = work();
@@ -72,16 +74,16 @@ __attribute__((noinline)) int compact(__u32 start, __u32 end, __u32 to)
 	w->end = end;
 	w->to = to + 2;
 	for (int i = 0; i < IOAM_TLVS; i++)
-		if (copy_option())
+		if (move_option())
 			break;
 	if (w->to == to + 2)
 		return to;
 	out = pad(w, w->to, 0);
-	put_octet(&w->out, to + 1, (out - to) / 8 - 1);
+	put_octet(&w->in, to + 1, (out - to) / 8 - 1);
 	return out;
 }
 
-/* Makes out of what stays of all headers; returns its octets and the type of its first header. */
+/* Joins what stays of all headers; returns its octets and the type of its first header. */
 static __always_inline int rebuild(struct ioam_work *w, __u8 *first)
 {
 	__u32 to = 0, link = ~0U;
@@ -92,7 +94,7 @@ static __always_inline int rebuild(struct ioam_work *w, __u8 *first)
 		if (w->type[i] == NEXT_ROUTING) {
 			if (end - start > LONGEST_COPY)
 				return -1;
-			copy(start, to, end - start);
+			move(start, to, end - start);
 			behind = to + end - start;
 		} else {
 			behind = compact(start, end, to);
@@ -102,14 +104,14 @@ static __always_inline int rebuild(struct ioam_work *w, __u8 *first)
 		if (link == ~0U)
 			*first = w->type[i];
 		else
-			put_octet(&w->out, link, w->type[i]);
+			put_octet(&w->in, link, w->type[i]);
 		link = to;
 		to = behind;
 	}
 	if (link == ~0U)
 		*first = w->next;
 	else
-		put_octet(&w->out, link, w->next);
+		put_octet(&w->in, link, w->next);
 	return to;
 }
 
@@ -133,7 +135,7 @@ static __always_inline int take_out(struct __sk_buff *skb, struct ioam_work *w)
 		return 0;
 	if ((__u32)after < before && bpf_skb_adjust_room(skb, after - (int)before, BPF_ADJ_ROOM_NET, flags))
 		return 0;
-	if (after && bpf_skb_store_bytes(skb, l2 + IP6_SIZE, w->out.words, upto(IOAM_OCTETS, after), BPF_F_RECOMPUTE_CSUM))
+	if (after && bpf_skb_store_bytes(skb, l2 + IP6_SIZE, w->in.words, upto(IOAM_OCTETS, after), BPF_F_RECOMPUTE_CSUM))
 		return 0;
 	return !set_lengths(skb, l2, w->payload + after - before, first, BPF_F_RECOMPUTE_CSUM);
 }

@@ -12,11 +12,11 @@
 /* Reads of a packet what records tell; the extension headers must have been read. */
 static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 {
+	__u8 *ip = BEHIND((__u8 *)(long)skb->data, w->l2 & 15);
 	struct ioam_record *r = &w->record;
-	__u8 ip[IP6_SIZE];
 	__u16 ports[2];
 
-	if (bpf_skb_load_bytes(skb, w->l2, ip, sizeof(ip)))
+	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
 		return;
 	__builtin_memcpy(r->source, &ip[8], 32); /* and the destination behind it */
 	r->traffic_class = ip[0] << 4 | ip[1] >> 4;
@@ -66,13 +66,13 @@ static __always_inline int may_send(struct ioam_work *w, const struct ioam_setti
  * Direct export (RFC 9326): what a trace would be told, beside the option's data. The data of so
  * many words is at a word of in.
  */
-__attribute__((noinline)) int postcard(struct __sk_buff *skb, const struct ioam_namespace *ns, __u32 at, __u32 words)
+__attribute__((noinline)) int postcard(struct __sk_buff *skb, __u32 id, __u32 at, __u32 words)
 {
 	struct ioam_work *w = work();
 	struct ioam_settings *node = settings();
 	__u32 type, end;
 
-	if (!w || !node || !ns)
+	if (!w || !node)
 		return 0;
 	if (!may_send(w, node)) {
 		count(IOAM_LIMITED);
@@ -84,9 +84,9 @@ __attribute__((noinline)) int postcard(struct __sk_buff *skb, const struct ioam_
 	w->card = w->record;
 	w->card.time = utc(w, node, bpf_ktime_get_ns());
 	for (__u32 i = 0; i < 10 && i < words; i++)
-		w->out.words[i] = w->in.words[(at + i) & WORD_MASK];
-	end = fill(&w->out, ns, words & 15, type);
-	hand_over(&w->card, (end & WORD_MASK) * 4, IOAM_RECORD_POSTCARD);
+		w->out[i] = w->in.words[(at + i) & WORD_MASK];
+	end = fill_out(id, words & 15, type);
+	hand_over(&w->card, (end & TOLD_MASK) * 4, IOAM_RECORD_POSTCARD);
 	return 0;
 }
 

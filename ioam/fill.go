@@ -54,6 +54,19 @@ func (d *dataPlane) setNode(want declared, kinds uint32) error {
 	return nil
 }
 
+// renew has the programs forget what they have looked up.
+func (d *dataPlane) renew() error {
+	var s ioamIoamSettings
+	if err := d.objects.IoamNode.Lookup(uint32(0), &s); err != nil {
+		return fmt.Errorf("read node: %w", err)
+	}
+	s.Generation++
+	if err := d.objects.IoamNode.Put(uint32(0), s); err != nil {
+		return fmt.Errorf("set node: %w", err)
+	}
+	return nil
+}
+
 // setNamespaces makes the namespaces those that are wanted.
 func (d *dataPlane) setNamespaces(want map[uint16]Namespace) error {
 	for id, n := range want {
@@ -225,12 +238,7 @@ func (d *dataPlane) setEncapsulations(want []room.Bound, namespaces map[uint16]N
 		if free >= d.objects.IoamEncaps.MaxEntries() {
 			return nil, fmt.Errorf("scope %s: no number is left for its encapsulation", b.Name)
 		}
-		copies := make([]ioamIoamBuffer, ebpf.MustPossibleCPU())
-		words := t.words()
-		for c := range copies {
-			copies[c] = words
-		}
-		if err := d.objects.IoamTemplates.Put(free, copies); err != nil {
+		if err := d.objects.IoamTemplates.Put(free, t.value()); err != nil {
 			return nil, fmt.Errorf("set encapsulation of scope %s: %w", b.Name, err)
 		}
 		if err := d.objects.IoamEncaps.Put(free, t.encap); err != nil {

@@ -89,8 +89,6 @@ func copyMap(name string, from, to *ebpf.Map) error {
 		return nil // who reads them opens the new ones
 	case ioamMapIoamScopeCounted:
 		return bpffs.CopyEach[ioamIoamScopeCounts](from, to)
-	case ioamMapIoamTemplates:
-		return bpffs.CopyEach[ioamIoamBuffer](from, to)
 	}
 	var key, value []byte
 	entries := from.Iterate()

@@ -26,12 +26,14 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "../bpf/match_packet.h"
 #include "ioam.h"
 #include "maps.h"
+#include "known.h"
 #include "node_data.h"
 #include "proof.h"
 #include "edges.h"
 #include "export.h"
 #include "options.h"
 #include "walk.h"
+#include "transit.h"
 #include "exit.h"
 #include "encapsulate.h"
 #include "errors.h"
@@ -50,14 +52,6 @@ const volatile struct {
 
 #define TYPE_IP6 0x86dd
 #define ETHERNET 14
-
-/* The sum in one register: the verifier does not know two of the same value as one. */
-#define BEHIND(data, l2)                     \
-	({                                   \
-		__u8 *at = (data) + (l2);    \
-		asm volatile("" : "+r"(at)); \
-		at;                          \
-	})
 
 /* The next header and the hop limit of an IPv6 packet; 0 where there is none. */
 static __always_inline int look(struct __sk_buff *skb, __u32 l2, __u8 *next, __u8 *hop_limit)
@@ -118,7 +112,7 @@ static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u
 		return TC_ACT_SHOT;
 	if (!w->ending || !node)
 		return TC_ACT_UNSPEC;
-	w->record.time = utc(w, node, bpf_ktime_get_ns());
+	w->record.time = utc(w, node, w->sampled ? w->now : bpf_ktime_get_ns());
 	w->record.proof = w->proof;
 	hand_over(&w->record, w->total, IOAM_RECORD_EXIT);
 	if (w->strict && w->proof != 1) {
@@ -136,12 +130,14 @@ static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u
 /* What comes in with extension headers. */
 __attribute__((noinline)) int arrive(struct __sk_buff *skb, __u32 next, __u32 hop_limit)
 {
-	__u32 index = skb->ifindex;
-	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
 	struct ioam_settings *node = settings();
-	struct ioam_work *w = work();
+	struct ioam_work *w = node ? work_of(node) : 0;
+	struct ioam_near *dev;
 
-	if (!dev || !node || !w)
+	if (!node || !w)
+		return TC_ACT_UNSPEC;
+	dev = near(w, skb->ifindex);
+	if (!dev->is)
 		return TC_ACT_UNSPEC;
 	w->l2 = dev->l2 & 15;
 	w->at_exit = 1;
@@ -188,12 +184,8 @@ int ioam_ingress_bare(struct __sk_buff *skb)
 }
 
 /* What the stack sends with options of its own or of others. */
-static __always_inline int pass(struct __sk_buff *skb, const struct ioam_interface *dev, __u8 next, __u8 hop_limit)
+static __always_inline int pass(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_near *dev, __u8 next, __u8 hop_limit)
 {
-	struct ioam_work *w = work();
-
-	if (!w)
-		return TC_ACT_UNSPEC;
 	w->l2 = dev->l2 & 15;
 	w->at_exit = 0;
 	w->hop_limit = hop_limit;
@@ -207,6 +199,8 @@ static __always_inline int pass(struct __sk_buff *skb, const struct ioam_interfa
 	if (among(next, HIDING))
 		return TC_ACT_UNSPEC;
 	set_path(w, skb->ingress_ifindex, dev);
+	if (next == NEXT_HOP && transit(skb, w->l2, hop_limit) != DONE)
+		return TC_ACT_UNSPEC;
 	if (!processed(skb, w, next))
 		return TC_ACT_SHOT;
 	if (w->dirty && bpf_skb_store_bytes(skb, w->l2 + IP6_SIZE, w->in.words, upto(IOAM_OCTETS, w->total), 0))
@@ -218,16 +212,17 @@ static __always_inline int pass(struct __sk_buff *skb, const struct ioam_interfa
  * Adds the scope of the prefix that a packet's destination is in. The longest match costs more than
  * anything else that is done to choose a scope: its answers are kept until the settings change.
  */
-static __always_inline int match_destination(struct __sk_buff *skb, const struct ioam_settings *node, __u32 at, struct match_scopes *found)
+static __always_inline int match_destination(struct __sk_buff *skb, struct ioam_work *w, __u32 l2, struct match_scopes *found)
 {
-	struct ioam_work *w = work();
+	__u8 *ip = BEHIND((__u8 *)(long)skb->data, l2);
 	struct ioam_known *known;
 	__u32 scope;
 
-	if (!w || bpf_skb_load_bytes(skb, at, w->address, sizeof(w->address)))
+	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
 		return -1;
+	__builtin_memcpy(w->address, ip + 24, sizeof(w->address));
 	known = &w->known[below(KNOWN, w->address[0] >> 56 ^ w->address[1] >> 56 ^ w->address[1])];
-	if (known->generation != node->generation || known->address[0] != w->address[0] || known->address[1] != w->address[1]) {
+	if (!known->is || known->address[0] != w->address[0] || known->address[1] != w->address[1]) {
 		__u32 *here;
 
 		w->remote.length = 128;
@@ -236,53 +231,67 @@ static __always_inline int match_destination(struct __sk_buff *skb, const struct
 		known->address[0] = w->address[0];
 		known->address[1] = w->address[1];
 		known->scope = here ? *here + 1 : 0;
-		known->generation = node->generation;
+		known->is = 1;
 	}
+	if (!known->scope)
+		return 0;
 	scope = known->scope - 1;
-	match_add_here(skb, found, known->scope ? &scope : 0);
+	/* Packets under way have no socket, and most others one of this network namespace. */
+	if (!skb->sk || (scope_netns && bpf_get_netns_cookie(skb) == scope_netns))
+		match_add(found, &scope);
+	else
+		match_add_here(skb, found, &scope);
 	return 0;
 }
 
-/* Encapsulates a packet as the scope that decides asks; one in shadow before it only counts. */
-__attribute__((noinline)) int treat(struct __sk_buff *skb, __u32 l2)
+/*
+ * Finds the scope that decides, and before it one in shadow, which only counts; returns how many
+ * they are. Encapsulating them here would take more stack than there is.
+ */
+__attribute__((noinline)) int choose(struct __sk_buff *skb, __u32 l2)
 {
 	struct ioam_settings *node = settings();
+	struct ioam_work *w = node ? work_of(node) : 0;
 	struct match_scopes found = {};
 	__u32 at, real;
 
-	if (!node)
+	if (!node || !w)
 		return 0;
 	if (node->kinds & ~(MATCH_PREFIXES | MATCH_INTERFACES))
 		match_own(skb, node->kinds, &found);
-	if (node->kinds & MATCH_PREFIXES && match_destination(skb, node, (l2 & 15) + 24, &found))
+	if (node->kinds & MATCH_PREFIXES && match_destination(skb, w, l2 & 15, &found))
 		return 0;
 	match_path(skb, 0, node->kinds & MATCH_INTERFACES, &found);
 	if (!found.count)
 		return 0;
-	if (found.count == 1) { /* in shadow or not */
-		encapsulate(skb, found.scope[0]);
-		return 0;
-	}
+	w->chosen[0] = found.scope[0];
+	if (found.count == 1) /* in shadow or not */
+		return 1;
 	at = match_decides(&found, 1);
 	if (at >= MATCH_NONE)
 		return 0;
 	real = match_decides(&found, 0);
-	encapsulate(skb, found.scope[at & (MATCH_SCOPES - 1)]);
-	if (real < MATCH_NONE && real != at)
-		encapsulate(skb, found.scope[real & (MATCH_SCOPES - 1)]);
-	return 0;
+	w->chosen[0] = found.scope[at & (MATCH_SCOPES - 1)];
+	if (real >= MATCH_NONE || real == at)
+		return 1;
+	w->chosen[1] = found.scope[real & (MATCH_SCOPES - 1)];
+	return 2;
 }
 
 /* What goes out with extension headers, or as ICMPv6. */
 __attribute__((noinline)) int depart(struct __sk_buff *skb, __u32 next, __u32 hop_limit)
 {
-	__u32 index = skb->ifindex;
-	struct ioam_interface *dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = node ? work_of(node) : 0;
+	struct ioam_near *dev;
 
-	if (!dev)
+	if (!w)
+		return TC_ACT_UNSPEC;
+	dev = near(w, skb->ifindex);
+	if (!dev->is)
 		return TC_ACT_UNSPEC;
 	if (next != NEXT_ICMP)
-		return pass(skb, dev, next, hop_limit);
+		return pass(skb, w, dev, next, hop_limit);
 	if (!(dev->roles & IOAM_ROLE_EGRESS))
 		clear_error(skb, dev->l2 & 15);
 	return TC_ACT_UNSPEC;
@@ -297,8 +306,14 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	if (among(next, WITHIN | HIDING | ERRORS) && depart(skb, next, hop_limit) == TC_ACT_SHOT)
 		return TC_ACT_SHOT;
-	if (node->kinds)
-		treat(skb, l2);
+	if (node->kinds) {
+		int scopes = choose(skb, l2);
+
+		if (scopes > 0)
+			encapsulate(skb, 0);
+		if (scopes > 1)
+			encapsulate(skb, 1);
+	}
 	return TC_ACT_UNSPEC;
 }
 

@@ -8,6 +8,7 @@
 
 enum ioam_bounds {
 	IOAM_WORDS = 1024,     /* of 4 octets in a buffer: two headers of the greatest length */
+	IOAM_TEMPLATE = 512,   /* words of an encapsulation's headers */
 	IOAM_OPAQUE = 16,      /* words of opaque state */
 	IOAM_ITEMS = 16,       /* options that one encapsulation adds */
 	IOAM_ENCAPS = 32,      /* different encapsulations at a time */
@@ -132,7 +133,7 @@ struct ioam_item {
 	__u32 kind; /* enum ioam_item_kind */
 };
 
-/* An encapsulation; its octets are in ioam_templates. */
+/* An encapsulation; its headers are in ioam_templates. */
 struct ioam_encap {
 	__u32 hop;         /* octets of the Hop-by-Hop header; 0 for none */
 	__u32 destination; /* of the Destination Options header behind it; 0 for none */
@@ -222,6 +223,11 @@ struct ioam_edge_received {
 
 struct ioam_buffer {
 	__u32 words[IOAM_WORDS];
+};
+
+/* The headers of an encapsulation, without what is filled in. */
+struct ioam_template {
+	__u64 longs[IOAM_TEMPLATE / 2];
 };
 
 #endif /* WEIR_IOAM_H */

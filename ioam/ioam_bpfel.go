@@ -17,6 +17,7 @@ type ioamIoamBounds uint32
 
 const (
 	ioamIoamBoundsIOAM_WORDS      ioamIoamBounds = 1024
+	ioamIoamBoundsIOAM_TEMPLATE   ioamIoamBounds = 512
 	ioamIoamBoundsIOAM_OPAQUE     ioamIoamBounds = 16
 	ioamIoamBoundsIOAM_ITEMS      ioamIoamBounds = 16
 	ioamIoamBoundsIOAM_ENCAPS     ioamIoamBounds = 32
@@ -24,11 +25,6 @@ const (
 	ioamIoamBoundsIOAM_NAMESPACES ioamIoamBounds = 256
 	ioamIoamBoundsIOAM_INTERFACES ioamIoamBounds = 1024
 )
-
-type ioamIoamBuffer struct {
-	_     structs.HostLayout
-	Words [1024]uint32
-}
 
 type ioamIoamClock uint32
 
@@ -250,12 +246,20 @@ type ioamIoamSettings struct {
 	Pad        uint32
 }
 
+type ioamIoamTemplate struct {
+	_     structs.HostLayout
+	Longs [256]uint64
+}
+
 type ioamIoamWork struct {
-	_           structs.HostLayout
-	Record      ioamIoamRecord
-	In          ioamIoamBuffer
+	_      structs.HostLayout
+	Record ioamIoamRecord
+	In     struct {
+		_     structs.HostLayout
+		Words [1024]uint32
+	}
 	Card        ioamIoamRecord
-	Out         ioamIoamBuffer
+	Out         [64]uint32
 	Ended       [32]uint32
 	At          uint32
 	End         uint32
@@ -297,16 +301,42 @@ type ioamIoamWork struct {
 	_           [4]byte
 	Filled      uint64
 	Tokens      uint32
+	Chosen      [2]uint32
 	Pad         uint32
 	Key         ioamIoamEdgeKey
 	Fresh       ioamIoamEdgeReceived
-	Known       [256]struct {
-		_          structs.HostLayout
-		Address    [2]uint64
-		Generation uint32
-		Scope      uint32
+	Now         uint64
+	Generation  uint32
+	Pad2        uint32
+	Near        [8]struct {
+		_     structs.HostLayout
+		Index uint32
+		Is    uint32
+		Id    uint32
+		Wide  uint32
+		Roles uint32
+		Mtu   uint32
+		L2    uint32
+		Pad   uint32
+	}
+	Space [16]struct {
+		_        structs.HostLayout
+		Key      uint32
+		Is       uint32
+		Flags    uint32
+		Data     uint32
+		Schema   uint32
+		Opaque   uint32
+		WideData uint64
+	}
+	Known [64]struct {
+		_       structs.HostLayout
+		Address [2]uint64
+		Scope   uint32
+		Is      uint32
 	}
 	Address [2]uint64
+	Fib     [8]uint64
 	Remote  ioamMatchPrefix
 	_       [4]byte
 }

@@ -13,17 +13,45 @@
 /* The scope that the prefix match had for a destination, from 1; 0 for none. */
 struct ioam_known {
 	__u64 address[2];
-	__u32 generation; /* of the settings; 0: nothing is known */
 	__u32 scope;
+	__u32 is; /* 0: nothing is known */
 };
 
-#define KNOWN 256 /* destinations, a power of two */
+#define KNOWN 64  /* destinations, a power of two */
+#define NEAR 8    /* interfaces, as well */
+#define SPACES 16 /* and namespaces */
+
+/* What is known of an interface, ... */
+struct ioam_near {
+	__u32 index; /* 0 for nothing */
+	__u32 is;    /* one of the node's */
+	__u32 id;
+	__u32 wide;
+	__u32 roles;
+	__u32 mtu;
+	__u32 l2;
+	__u32 pad;
+};
+
+/* ... and of a namespace: what all traces need. */
+struct ioam_space {
+	__u32 key; /* the namespace and 1; 0 for nothing */
+	__u32 is;
+	__u32 flags;
+	__u32 data;
+	__u32 schema;
+	__u32 opaque; /* words of state */
+	__u64 wide_data;
+};
+
+#define TOLD 64 /* words of a postcard */
+#define TOLD_MASK (TOLD - 1)
 
 struct ioam_work {
 	struct ioam_record record; /* in lies behind it: both are exported as one */
 	struct ioam_buffer in;     /* extension headers of the packet */
 	struct ioam_record card;   /* and so does out */
-	struct ioam_buffer out;    /* what becomes of them, or a postcard */
+	__u32 out[TOLD];           /* a postcard */
 	__u32 ended[IOAM_WORDS / 32]; /* words of in at which options begin that end here */
 	/*
 	 * Places in loops. Each round is a global function, which the verifier walks once, and keeps
@@ -66,11 +94,19 @@ struct ioam_work {
 	__u32 sampled;
 	__u64 filled;              /* tokens of postcards */
 	__u32 tokens;
+	__u32 chosen[2];           /* scopes that decide */
 	__u32 pad;
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros but for its numbers */
+	__u64 now;                 /* monotonic, when the packet was sampled */
+	/* What was looked up under these settings: hash tables and tries cost more than the rest. */
+	__u32 generation;
+	__u32 pad2;
+	struct ioam_near near[NEAR];
+	struct ioam_space space[SPACES];
 	struct ioam_known known[KNOWN];
-	__u64 address[2];          /* here, since stacks are short without a JIT compiler */
+	__u64 address[2];          /* here, since stacks are short without a JIT compiler; */
+	__u64 fib[8];              /* so is what a route is looked up by */
 	struct match_prefix remote;
 };
 
@@ -126,12 +162,12 @@ struct {
 	__type(value, struct ioam_encap);
 } ioam_encaps SEC(".maps");
 
-/* Its headers, one copy a processor: the node's data is filled in there. */
+/* Its headers: filled in in a copy. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2 * IOAM_ENCAPS + 1);
 	__type(key, __u32);
-	__type(value, struct ioam_buffer);
+	__type(value, struct ioam_template);
 } ioam_templates SEC(".maps");
 
 struct {
@@ -214,5 +250,13 @@ static __always_inline __u32 word(const struct ioam_buffer *b, __u32 at)
 {
 	return bpf_ntohl(b->words[at & WORD_MASK]);
 }
+
+/* The sum in one register: the verifier does not know two of the same value as one. */
+#define BEHIND(data, l2)                     \
+	({                                   \
+		__u8 *at = (data) + (l2);    \
+		asm volatile("" : "+r"(at)); \
+		at;                          \
+	})
 
 #endif /* WEIR_IOAM_MAPS_H */

@@ -112,34 +112,51 @@ static __always_inline void stamp(struct ioam_work *w, const struct ioam_setting
  * The interface that a packet of the stack's will leave by, and its hop limit then, where it ends
  * here. A packet for this host has none.
  */
-static __always_inline void find_egress(struct __sk_buff *skb, struct ioam_work *w)
+__attribute__((noinline)) int find_egress(struct __sk_buff *skb)
 {
-	struct bpf_fib_lookup fib = {.family = AF_IP6, .ifindex = skb->ifindex};
-	struct ioam_interface *dev;
-	__u32 index;
+	struct ioam_work *w = work();
+	struct bpf_fib_lookup *fib;
+	struct ioam_near *dev;
 	long found;
 
-	if (bpf_skb_load_bytes(skb, w->l2 + 8, fib.ipv6_src, 32))
-		return;
-	found = bpf_fib_lookup(skb, &fib, sizeof(fib), BPF_FIB_LOOKUP_SKIP_NEIGH);
-	index = fib.ifindex;
+	if (!w)
+		return 0;
+	_Static_assert(sizeof(*fib) <= sizeof(w->fib), "a look-up of a route has its place");
+	fib = (struct bpf_fib_lookup *)w->fib;
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = AF_IP6;
+	fib->ifindex = skb->ifindex;
+	if (bpf_skb_load_bytes(skb, w->l2 + 8, fib->ipv6_src, 32))
+		return 0;
+	found = bpf_fib_lookup(skb, fib, sizeof(*fib), BPF_FIB_LOOKUP_SKIP_NEIGH);
 	if (found != BPF_FIB_LKUP_RET_SUCCESS && found != BPF_FIB_LKUP_RET_NO_NEIGH)
-		return;
+		return 0;
 	w->hop_limit--;
-	dev = bpf_map_lookup_elem(&ioam_interfaces, &index);
-	if (!dev)
-		return;
+	dev = near(w, fib->ifindex);
+	if (!dev->is)
+		return 0;
 	w->egress = dev->id;
 	w->wide_egress = dev->wide;
+	return 0;
 }
+
+enum sampled {
+	SAMPLED_TIME = 1,
+	SAMPLED_QUEUE = 2,
+	SAMPLED_INGRESS = 4,
+	SAMPLED_EGRESS = 8,
+};
 
 /* Takes what all traces of a packet are told. */
 static __always_inline void sample(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, __u32 type)
 {
-	if (!(w->sampled & 1)) {
+	__u32 sampled = w->sampled;
+
+	if (!(sampled & SAMPLED_TIME)) {
 		__u64 now = bpf_ktime_get_ns(), time = utc(w, node, now);
 
-		w->sampled |= 1;
+		w->sampled = sampled |= SAMPLED_TIME;
+		w->now = now;
 		w->delay = NONE32;
 		/* Forwarded: ioam_ingress() has left the time when it came. */
 		if (!w->at_exit && skb->ingress_ifindex && skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO) {
@@ -152,63 +169,77 @@ static __always_inline void sample(struct __sk_buff *skb, struct ioam_work *w, c
 		}
 		stamp(w, node, time);
 	}
-	if (type & TYPE_INTERFACES && !(w->sampled & 4)) {
-		struct ioam_interface *from = bpf_map_lookup_elem(&ioam_interfaces, &w->from);
+	if (type & TYPE_INTERFACES && !(sampled & SAMPLED_INGRESS)) {
+		w->sampled = sampled |= SAMPLED_INGRESS;
+		w->ingress = 0xffff;
+		w->wide_ingress = NONE32;
+		if (w->from) {
+			struct ioam_near *from = near(w, w->from);
 
-		w->sampled |= 4;
-		w->ingress = from ? from->id : 0xffff;
-		w->wide_ingress = from ? from->wide : NONE32;
+			w->ingress = from->id;
+			w->wide_ingress = from->wide;
+		}
 	}
-	if (w->at_exit && type & (TYPE_INTERFACES | TYPE_HOP_LIMIT) && !(w->sampled & 8)) {
-		w->sampled |= 8;
-		find_egress(skb, w);
+	if (w->at_exit && type & (TYPE_INTERFACES | TYPE_HOP_LIMIT) && !(sampled & SAMPLED_EGRESS)) {
+		w->sampled = sampled |= SAMPLED_EGRESS;
+		find_egress(skb);
 	}
-	if (type & TYPE_QUEUE && !(w->sampled & 2)) {
-		w->sampled |= 2;
+	if (type & TYPE_QUEUE && !(sampled & SAMPLED_QUEUE)) {
+		w->sampled = sampled |= SAMPLED_QUEUE;
 		w->queue = w->at_exit ? NONE32 : queue_depth(skb);
 	}
 }
 
-#define PUT(bit, value)                                     \
-	do {                                                \
-		b->words[at & WORD_MASK] = bpf_htonl(value);\
-		at += type >> (23 - (bit)) & 1;             \
-	} while (0)
-
-/* Words that a node adds, its opaque state included. */
-static __always_inline __u32 node_words(__u32 type, const struct ioam_namespace *ns)
+/* Words of the fields that a node adds; NodeLen. */
+static __always_inline __u32 field_words(__u32 type)
 {
-	__u32 words = __builtin_popcount(type & 0xfffffc) + __builtin_popcount(type & TYPE_WIDE);
+	return __builtin_popcount(type & 0xfffffc) + (type >> 13 & 1) + (type >> 14 & 1) + (type >> 15 & 1);
+}
+
+/* And its opaque state. */
+static __always_inline __u32 node_words(__u32 type, const struct ioam_space *ns)
+{
+	__u32 words = field_words(type);
 
 	return type & TYPE_OPAQUE ? words + 1 + (ns->opaque & (2 * IOAM_OPAQUE - 1)) : words;
 }
 
 /* The Checksum Complement: the words' sum becomes zero with it. */
-static __always_inline void complement(struct ioam_buffer *b, __u32 from, __u32 to, __u32 place)
+static __always_inline void complement(__u32 *words, __u32 mask, __u32 from, __u32 to, __u32 place)
 {
 	__u32 sum = 0;
 
 	for (__u32 i = 0; i < 48 && from + i < to; i++) {
-		__u32 value = b->words[(from + i) & WORD_MASK];
+		__u32 value = words[(from + i) & mask];
 
 		if (from + i != place)
 			sum += (value & 0xffff) + (value >> 16);
 	}
 	sum = ~checksum_fold(sum) & 0xffff;
-	b->words[place & WORD_MASK] = bpf_htonl((__u32)bpf_ntohs(sum));
+	words[place & mask] = bpf_htonl((__u32)bpf_ntohs(sum));
 }
 
-/* Stores the node's data at a word of a buffer; returns the word behind it. */
-__attribute__((noinline)) int fill(struct ioam_buffer *b, const struct ioam_namespace *ns, __u32 at, __u32 type)
+/* Copies a namespace's opaque state; returns the word behind it. */
+static __always_inline __u32 opaque_state(__u32 *words, __u32 mask, __u32 at, __u32 id)
 {
-	struct ioam_work *w = work();
-	struct ioam_settings *node = settings();
-	__u32 from = at, end, behind, place;
+	struct ioam_namespace *ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
 
-	if (!b || !ns || !w || !node)
-		return at;
-	end = at + node_words(type, ns);
-	behind = b->words[end & WORD_MASK];
+	for (__u32 i = 0; ns && i < IOAM_OPAQUE && i < ns->opaque; i++, at++)
+		words[at & mask] = ns->state[i];
+	return at;
+}
+
+#define PUT(bit, value)                               \
+	do {                                          \
+		words[at & mask] = bpf_htonl(value);  \
+		at += type >> (23 - (bit)) & 1;       \
+	} while (0)
+
+/* Stores the node's data for a namespace that is known at a word; returns the word behind it. */
+static __always_inline __u32 fill(struct ioam_work *w, const struct ioam_settings *node, const struct ioam_space *ns, __u32 *words, __u32 mask, __u32 at, __u32 type)
+{
+	__u32 from = at, end = at + node_words(type, ns), behind = words[end & mask], place;
+
 	PUT(0, w->hop_limit << 24 | node->id);
 	PUT(1, w->ingress << 16 | w->egress);
 	PUT(2, w->seconds);
@@ -221,7 +252,7 @@ __attribute__((noinline)) int fill(struct ioam_buffer *b, const struct ioam_name
 		place = at;
 		PUT(7, 0);
 	}
-	if (type & 0x00fffc) { /* which most traces lack */
+	if (type & 0x00fffe) { /* which most traces lack */
 		PUT(8, (w->hop_limit << 24 | (__u32)(node->wide_id >> 32)));
 		PUT(8, (__u32)node->wide_id);
 		PUT(9, w->wide_ingress);
@@ -232,15 +263,31 @@ __attribute__((noinline)) int fill(struct ioam_buffer *b, const struct ioam_name
 #pragma clang loop unroll(disable)
 		for (int bit = 12; bit < 22; bit++)
 			PUT(bit, NONE32);
+		PUT(22, ns->opaque << 24 | ns->schema);
+		if (type & TYPE_OPAQUE)
+			opaque_state(words, mask, at, ns->key - 1);
 	}
-	PUT(22, ns->opaque << 24 | ns->schema);
-	if (type & TYPE_OPAQUE)
-		for (__u32 i = 0; i < IOAM_OPAQUE && i < ns->opaque; i++, at++)
-			b->words[at & WORD_MASK] = ns->state[i];
-	b->words[end & WORD_MASK] = behind;
+	words[end & mask] = behind;
 	if (type & TYPE_CHECKSUM)
-		complement(b, from, end, place);
+		complement(words, mask, from, end, place);
 	return end;
+}
+
+/* The same in the copy of headers, for a namespace by its number; and in a postcard. */
+__attribute__((noinline)) int fill_in(__u32 id, __u32 at, __u32 type)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+
+	return w && node ? fill(w, node, space(w, id), w->in.words, WORD_MASK, at, type) : at;
+}
+
+__attribute__((noinline)) int fill_out(__u32 id, __u32 at, __u32 type)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+
+	return w && node ? fill(w, node, space(w, id), w->out, TOLD_MASK, at, type) : at;
 }
 
 #endif /* WEIR_IOAM_NODE_DATA_H */

@@ -4,8 +4,9 @@
 #define WEIR_IOAM_OPTIONS_H
 
 #define FLAG_OVERFLOW (8U << 7)
+#define FLAGS (15U << 7)
 
-static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_namespace *ns, __u32 at, __u32 length)
+static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_space *ns, __u32 at, __u32 length)
 {
 	struct ioam_settings *node = settings();
 	__u32 head = word(&w->in, at), type = word(&w->in, at + 1) >> 8;
@@ -17,7 +18,7 @@ static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_
 		return IOAM_SHORT;
 	if (length & 3)
 		return IOAM_ODD;
-	if ((head >> 11 & 0x1f) != __builtin_popcount(type & 0xfffffc) + __builtin_popcount(type & TYPE_WIDE))
+	if ((head >> 11 & 0x1f) != field_words(type))
 		return IOAM_NODE_LENGTH;
 	if (remaining * 4 > length - 8)
 		return IOAM_REMAINING;
@@ -34,13 +35,14 @@ static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_
 	}
 	sample(skb, w, node, type);
 	w->in.words[at & WORD_MASK] = bpf_htonl(head - words);
-	fill(&w->in, ns, at + 2 + remaining - words, type);
+	fill_in(ns->key - 1, at + 2 + remaining - words, type);
 	count(IOAM_RECORDED);
 	return IOAM_GOOD;
 }
 
-static __always_inline enum ioam_count proof(struct ioam_work *w, const struct ioam_namespace *ns, __u32 at, __u32 length)
+static __always_inline enum ioam_count proof(struct ioam_work *w, __u32 space, __u32 at, __u32 length)
 {
+	struct ioam_namespace *ns = bpf_map_lookup_elem(&ioam_namespaces, &space);
 	__u64 id;
 
 	if (word(&w->in, at) >> 8 & 0xff) { /* another type than 0 */
@@ -49,7 +51,7 @@ static __always_inline enum ioam_count proof(struct ioam_work *w, const struct i
 	}
 	if (length != 20)
 		return IOAM_FIELDS;
-	if (!step(&w->in, ns, at + 1))
+	if (!ns || !step(&w->in, ns, at + 1))
 		return IOAM_GOOD;
 	w->dirty = 1;
 	id = read_long(&w->in, at + 1);
@@ -99,8 +101,7 @@ static __always_inline enum ioam_count direct(struct ioam_work *w, __u32 at, __u
 __attribute__((noinline)) int serve(struct __sk_buff *skb, __u32 i)
 {
 	struct ioam_work *w = work();
-	__u32 what, at, id;
-	struct ioam_namespace *ns;
+	__u32 what, at;
 
 	if (!w || i >= LATER)
 		return 0;
@@ -108,18 +109,14 @@ __attribute__((noinline)) int serve(struct __sk_buff *skb, __u32 i)
 	at = what >> 8 & 0xffff;
 	if (what >> 24 == IOAM_EDGE)
 		return edge_ends(at, word(&w->in, at) & 0xffff);
-	id = word(&w->in, at) >> 16;
-	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
-	if (ns)
-		postcard(skb, ns, at, what & 0xff);
-	return 0;
+	return postcard(skb, word(&w->in, at) >> 16, at, what & 0xff);
 }
 
 /* One IOAM option at an octet of in, with so many octets behind its length. */
 __attribute__((noinline)) int option(struct __sk_buff *skb, __u32 at, __u32 length)
 {
 	struct ioam_work *w = work();
-	struct ioam_namespace *ns;
+	struct ioam_space *ns;
 	__u32 kind, data, id;
 
 	if (!w)
@@ -141,8 +138,8 @@ __attribute__((noinline)) int option(struct __sk_buff *skb, __u32 at, __u32 leng
 	if (length < 4)
 		return IOAM_SHORT;
 	id = word(&w->in, data) >> 16;
-	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
-	if (!ns) {
+	ns = space(w, id);
+	if (!ns->is) {
 		if (!w->at_exit)
 			count(IOAM_UNKNOWN);
 		w->kept++;
@@ -153,8 +150,6 @@ __attribute__((noinline)) int option(struct __sk_buff *skb, __u32 at, __u32 leng
 			w->kept++;
 			return IOAM_GOOD;
 		}
-		if (!w->ending)
-			__builtin_memset(w->ended, 0, sizeof(w->ended));
 		w->ending++;
 		w->strict |= ns->flags & IOAM_STRICT;
 		w->ended[at >> 7 & (IOAM_WORDS / 32 - 1)] |= 1U << (at >> 2 & 31);
@@ -163,7 +158,7 @@ __attribute__((noinline)) int option(struct __sk_buff *skb, __u32 at, __u32 leng
 	case IOAM_TRACE:
 		return trace(skb, w, ns, data, length);
 	case IOAM_PROOF:
-		return proof(w, ns, data, length);
+		return proof(w, id, data, length);
 	case IOAM_EDGE:
 		return edge(w, data, length);
 	case IOAM_EXPORT:

@@ -204,7 +204,10 @@ func (p *hostPlane) leaveOthers(d *dataPlane, there []place) error {
 			return err
 		}
 	}
-	return prune(d.objects.IoamInterfaces, func(index uint32) bool { return stays[index] })
+	if err := prune(d.objects.IoamInterfaces, func(index uint32) bool { return stays[index] }); err != nil {
+		return err
+	}
+	return d.renew()
 }
 
 // interfaces are the entries by index.

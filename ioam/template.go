@@ -115,12 +115,12 @@ func (t *template) finish(start int, edge bool) {
 	}
 }
 
-// words are the octets as a map's value has them.
-func (t *template) words() (b ioamIoamBuffer) {
-	for i := range len(t.octets) / 4 {
-		b.Words[i] = binary.NativeEndian.Uint32(t.octets[4*i:])
+// value are the octets as the map has them.
+func (t *template) value() (v ioamIoamTemplate) {
+	for i := range len(t.octets) / 8 {
+		v.Longs[i] = binary.NativeEndian.Uint64(t.octets[8*i:])
 	}
-	return b
+	return v
 }
 
 // size is what a packet grows by.

@@ -124,36 +124,54 @@ static __always_inline void begin(struct ioam_work *w)
 
 /*
  * Most packets of a domain have a Hop-by-Hop header alone, with an IOAM option alone, behind
- * padding of 2 octets or 6. Reads such a header as headers() does and does to its option what
- * process() would, without walking; returns a mistake, or DONE where the packet is another one.
+ * padding of 2 octets or 6.
+ */
+struct alone {
+	__u8 *option; /* its head of 12 octets is in the packet's linear part */
+	__u32 at;     /* octets of the header before it */
+	__u32 length; /* octets behind its length */
+	__u32 total;  /* of the header */
+	__u8 next;
+};
+
+/* Whether a packet of IPv6 is such a one. */
+static __always_inline int is_alone(struct __sk_buff *skb, __u32 l2, struct alone *a)
+{
+	__u8 *head = BEHIND((__u8 *)(long)skb->data, l2 + IP6_SIZE), *end = (__u8 *)(long)skb->data_end;
+
+	if (head + 24 > end || walks(head[0], 1, 0) || head[2] != OPTION_PADN || head[3] & ~4)
+		return 0;
+	a->option = head[3] ? head + 8 : head + 4;
+	a->at = head[3] ? 8 : 4;
+	a->total = (head[1] + 1U) * 8;
+	a->next = head[0];
+	if (a->option + 12 > end)
+		return 0;
+	a->length = a->option[1];
+	return (a->option[0] == OPTION_MUTABLE || a->option[0] == OPTION_IMMUTABLE) && a->at + 2 + a->length == a->total;
+}
+
+/*
+ * Reads such a header as headers() does and does to its option what process() would, without
+ * walking; returns a mistake, or DONE where the packet is another one.
  */
 __attribute__((noinline)) int process_one(struct __sk_buff *skb, __u32 next)
 {
 	struct ioam_work *w = work();
-	__u32 from, total, at, type, length;
-	__u8 head[16];
+	struct alone a;
 
-	if (!w || next != NEXT_HOP)
+	if (!w || next != NEXT_HOP || !is_alone(skb, w->l2 & 15, &a))
 		return DONE;
-	from = w->l2 + IP6_SIZE;
-	if (bpf_skb_load_bytes(skb, from, head, sizeof(head)) || walks(head[0], 1, 0) || head[2] != OPTION_PADN || head[3] & ~4)
-		return DONE;
-	at = head[3] ? 8 : 4;
-	type = head[3] ? head[8] : head[4];
-	length = head[3] ? head[9] : head[5];
-	total = (head[1] + 1U) * 8;
-	if ((type != OPTION_MUTABLE && type != OPTION_IMMUTABLE) || at + 2 + length != total)
-		return DONE;
-	if (bpf_skb_load_bytes(skb, from, w->in.words, upto(LONGEST_HEADER, total)))
+	if (bpf_skb_load_bytes(skb, (w->l2 & 15) + IP6_SIZE, w->in.words, upto(LONGEST_HEADER, a.total)))
 		return DONE;
 	begin(w);
-	w->next = head[0];
-	w->total = w->stop[0] = total;
+	w->next = a.next;
+	w->total = w->stop[0] = a.total;
 	w->start[0] = w->type[0] = 0;
 	w->headers = 1;
 	if (w->at_exit)
 		describe(skb, w);
-	return option(skb, at, length);
+	return option(skb, a.at, a.length);
 }
 
 /*
@@ -240,6 +258,8 @@ __attribute__((noinline)) int process(struct __sk_buff *skb)
 	if (!w)
 		return IOAM_GOOD;
 	w->at = w->end = w->header = 0;
+	if (w->at_exit)
+		__builtin_memset(w->ended, 0, sizeof(w->ended));
 	for (int i = 0; i < IOAM_TLVS; i++) {
 		int result = next_option(skb);
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What transit nodes do most: a packet whose only option is a trace, with room, gets this node's
+ * data without its headers being copied. Everything else is left to walk.h.
+ */
+#ifndef WEIR_IOAM_TRANSIT_H
+#define WEIR_IOAM_TRANSIT_H
+
+/* Returns DONE, without a change, where the packet is another one. */
+__attribute__((noinline)) int transit(struct __sk_buff *skb, __u32 l2, __u32 hop_limit)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+	struct ioam_space *ns;
+	struct alone a;
+	__u32 head, type, remaining, words, at, *data;
+
+	if (!node || !w)
+		return DONE;
+	l2 &= 15;
+	if (!is_alone(skb, l2, &a) || a.option[3] != IOAM_TRACE || a.length < 10 || (a.length & 3) != 2)
+		return DONE;
+	data = (__u32 *)(a.option + 4);
+	head = bpf_ntohl(data[0]);
+	type = bpf_ntohl(data[1]) >> 8;
+	remaining = head & 0x7f;
+	ns = space(w, head >> 16);
+	if (!ns->is) {
+		count(IOAM_UNKNOWN);
+		return TC_ACT_UNSPEC;
+	}
+	words = head >> 11 & 0x1f;
+	if (head & FLAGS || type & TYPE_OPAQUE || words != field_words(type) || words > remaining || remaining * 4 + 10 > a.length)
+		return DONE;
+	w->sampled = w->at_exit = 0;
+	w->l2 = l2;
+	w->hop_limit = hop_limit;
+	sample(skb, w, node, type);
+	fill(w, node, ns, w->in.words, WORD_MASK, 0, type);
+	head = bpf_htonl(head - words);
+	at = l2 + IP6_SIZE + a.at + 4;
+	if (bpf_skb_store_bytes(skb, at, &head, 4, 0) ||
+	    bpf_skb_store_bytes(skb, at + 8 + (remaining - words) * 4, w->in.words, upto(128, words * 4), 0))
+		count(IOAM_FAILED);
+	count(IOAM_RECORDED);
+	return TC_ACT_UNSPEC;
+}
+
+#endif /* WEIR_IOAM_TRANSIT_H */
