@@ -115,6 +115,9 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 			return nil, fmt.Errorf("carry links: %w", err)
 		}
 	}
+	if err := limits.ImposeClasses(cell, built); err != nil {
+		return nil, errors.Join(err, bench.Close())
+	}
 	if bench.Limits, err = limits.Impose(ctx, lab, cell.Limits, built); err != nil {
 		return nil, errors.Join(err, bench.Close())
 	}

@@ -24,7 +24,7 @@ func (e *execution) available(cells []scenario.Cell) ([]scenario.Cell, error) {
 	var able []scenario.Cell
 	var missing error
 	for i := range cells {
-		err := errors.Join(limits.Check(cells[i].Limits), fastpath.Check(&cells[i]))
+		err := errors.Join(limits.Check(cells[i].Limits), limits.CheckClasses(&cells[i]), fastpath.Check(&cells[i]))
 		switch {
 		case err == nil:
 			able = append(able, cells[i])

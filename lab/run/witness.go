@@ -27,8 +27,11 @@ func (b *Bench) testbed() witness.Testbed {
 	return bed
 }
 
-// isLimited says whether a limit may refuse packets.
+// isLimited says whether a limit, or a queue of a class, may refuse packets.
 func isLimited(cell *scenario.Cell) bool {
+	if slices.ContainsFunc(cell.Links, func(l scenario.Link) bool { return l.Classes != nil }) {
+		return true
+	}
 	return slices.ContainsFunc(cell.Limits, func(l scenario.Limit) bool {
 		return l.Mechanism != scenario.Unlimited && l.Mechanism != scenario.Shadow
 	})
@@ -40,6 +43,7 @@ func (b *Bench) testers() (names []string) {
 	for _, phase := range b.Cell.Phases {
 		for _, s := range phase.Streams {
 			names = append(names, s.From, s.To)
+			names = append(names, b.beside(s)...)
 		}
 		if p := phase.Procedure; p != nil {
 			hops, err := b.hops(p.From, p.To, p.Family)
@@ -145,4 +149,20 @@ func (e *execution) disturb(ctx context.Context, bench *Bench) (wait func()) {
 		e.options.during(ctx, bench)
 	}()
 	return func() { <-done }
+}
+
+// beside are the nodes at the far ends of the plain links by which a stream leaves its sender and
+// reaches its receiver: the tester's XDP programs change the offloads of the devices there too.
+func (b *Bench) beside(s scenario.TesterStream) (names []string) {
+	hops, err := b.hops(s.From, s.To, s.Family)
+	if err != nil {
+		return nil
+	}
+	if b.Cell.Links[hops[0]/2].Plain {
+		names = append(names, b.Topology.Ends[hops[1]].Node)
+	}
+	if b.Cell.Links[hops[len(hops)-1]/2].Plain {
+		names = append(names, b.Topology.Ends[hops[len(hops)-2]].Node)
+	}
+	return names
 }

@@ -58,10 +58,11 @@ type nodeFile struct {
 
 type linkFile struct {
 	yamlfile.Fields `yaml:"-"`
-	Name            string   `yaml:"name" doc:"Name of the link; \"a-b\" of its ends if left out."`
-	Ends            []string `yaml:"ends,required" doc:"The two nodes [a, b]. Forward is from a to b."`
-	MTU             *int     `yaml:"mtu" doc:"Largest IP packet in octets, 1280-9000; 1500 if left out."`
-	Plain           bool     `yaml:"plain" doc:"A bare virtual cable: nothing is emulated, calibrated or watched."`
+	Name            string       `yaml:"name" doc:"Name of the link; \"a-b\" of its ends if left out."`
+	Ends            []string     `yaml:"ends,required" doc:"The two nodes [a, b]. Forward is from a to b."`
+	MTU             *int         `yaml:"mtu" doc:"Largest IP packet in octets, 1280-9000; 1500 if left out."`
+	Plain           bool         `yaml:"plain" doc:"A bare virtual cable: nothing is emulated, calibrated or watched."`
+	Classes         *classesFile `yaml:"classes" doc:"Classes of service at both ends of a plain link, which is then as fast as they are."`
 	directionFile
 	Forward *override `yaml:"forward" doc:"What differs from a to b."`
 	Reverse *override `yaml:"reverse" doc:"What differs from b to a."`

@@ -71,6 +71,7 @@ func (b *builder) link(l linkFile, path string) Link {
 	if known && out.A == out.B {
 		b.complain(l.At("ends"), "", "%s.ends: a link from %q to itself", path, out.A)
 	}
+	out.Classes = b.classes(l, path)
 	if l.Plain {
 		b.plain(l, path)
 		return out

@@ -112,8 +112,9 @@ type Link struct {
 	Name                                       string
 	A, B                                       string // node names; Forward is A to B
 	Forward, Reverse                           link.Direction
-	Plain                                      bool // a bare veth pair: no emulation, no calibration
-	MTU                                        int  // 0 is 1500
+	Plain                                      bool     // a bare veth pair: no emulation, no calibration
+	Classes                                    *Classes // of a plain link; nil without
+	MTU                                        int      // 0 is 1500
 	AddressA4, AddressB4, AddressA6, AddressB6 netip.Prefix
 }
 
