@@ -146,11 +146,14 @@ func (a *assigner) pin(dir string) error {
 	return nil
 }
 
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadAssign)
+
 // openAssigner opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
 // version needs it: not all of it, maps that are laid out differently, or an attachment whose
 // cgroup has gone.
 func openAssigner(dir string) (a *assigner, err error) {
-	spec, err := loadAssign()
+	layouts, err := layouts()
 	if err != nil {
 		return nil, fmt.Errorf("read scope program: %w", err)
 	}
@@ -171,7 +174,7 @@ func openAssigner(dir string) (a *assigner, err error) {
 	if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
 		return a, fs.ErrNotExist
 	}
-	return a, a.maps().Open(dir, spec)
+	return a, a.maps().Open(dir, layouts)
 }
 
 func (a *assigner) maps() bpffs.Maps { return match.Fields(&a.objects.assignMaps) }

@@ -89,10 +89,13 @@ func (m *marker) pin(dir string) error {
 	return nil
 }
 
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadMark)
+
 // openMarker opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
 // version needs it.
 func openMarker(dir string) (m *marker, err error) {
-	spec, err := loadMark()
+	layouts, err := layouts()
 	if err != nil {
 		return nil, fmt.Errorf("read marking program: %w", err)
 	}
@@ -103,7 +106,7 @@ func openMarker(dir string) (m *marker, err error) {
 	if m.ask, err = ebpf.LoadPinnedProgram(filepath.Join(dir, askPin), nil); err != nil {
 		return nil, errors.Join(bpffs.Opening(err), m.close())
 	}
-	if err = bpffs.Maps(m.fields()).Open(dir, spec); err != nil {
+	if err = bpffs.Maps(m.fields()).Open(dir, layouts); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/device"
 	"weir/internal/kernel/netns"
 	"weir/internal/match"
@@ -174,13 +175,16 @@ func pinFault(err error) error {
 	return fault.Wrap(err, fault.Failed, "mount a BPF file system: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
 }
 
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadIoam)
+
 // open opens what pin has kept. The error is fs.ErrNotExist where it is not there as this version
 // needs it.
 func open(ns *netns.Namespace, pins string) (d *dataPlane, err error) {
 	if _, err := os.Stat(filepath.Join(pins, lastPin)); err != nil {
 		return nil, err
 	}
-	spec, err := loadIoam()
+	layouts, err := layouts()
 	if err != nil {
 		return nil, fmt.Errorf("read IOAM programs: %w", err)
 	}
@@ -195,7 +199,7 @@ func open(ns *netns.Namespace, pins string) (d *dataPlane, err error) {
 		if *m, err = ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(name)), nil); err != nil {
 			return d, err
 		}
-		if own := spec.Maps[name]; (*m).ValueSize() != own.ValueSize || (*m).KeySize() != own.KeySize {
+		if !layouts[name].Of(*m) {
 			return d, fs.ErrNotExist
 		}
 	}

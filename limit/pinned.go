@@ -153,8 +153,11 @@ func LoadPinned(dir string) (*DataPlane, error) {
 // AttachedTo says to which cgroup the pinned programs are attached.
 func (p *DataPlane) AttachedTo(path string) { p.path = path }
 
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadLimit)
+
 func (p *DataPlane) openMaps(dir string) error {
-	spec, err := loadLimit()
+	layouts, err := layouts()
 	if err != nil {
 		return fmt.Errorf("read limit programs: %w", err)
 	}
@@ -173,7 +176,7 @@ func (p *DataPlane) openMaps(dir string) error {
 			return filePermission(fmt.Errorf("open pinned map %s: %w", name, err))
 		}
 		*m = opened
-		if own := spec.Maps[name]; opened.ValueSize() != own.ValueSize || opened.KeySize() != own.KeySize {
+		if !layouts[name].Of(opened) {
 			return other
 		}
 	}

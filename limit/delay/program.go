@@ -85,10 +85,13 @@ func (p *programs) pin(dir string) error {
 	return err
 }
 
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadDelay)
+
 // open opens what load has pinned. The error is fs.ErrNotExist where it is not there as this
 // version needs it.
 func open(dir string) (*programs, error) {
-	spec, err := loadDelay()
+	layouts, err := layouts()
 	if err != nil {
 		return nil, fmt.Errorf("read delay programs: %w", err)
 	}
@@ -98,7 +101,7 @@ func open(dir string) (*programs, error) {
 			return nil, errors.Join(bpffs.Opening(err), p.close())
 		}
 	}
-	if err = bpffs.Maps(match.Fields(&p.maps)).Open(dir, spec); err != nil {
+	if err = bpffs.Maps(match.Fields(&p.maps)).Open(dir, layouts); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil

@@ -88,13 +88,13 @@ func (m Maps) Pin(dir string) error {
 }
 
 // Open opens what Pin has kept. The error is fs.ErrNotExist where one is not there, or is laid out
-// otherwise than spec has it.
-func (m Maps) Open(dir string, spec *ebpf.CollectionSpec) (err error) {
+// otherwise than it is to be.
+func (m Maps) Open(dir string, layouts map[string]Layout) (err error) {
 	for name, one := range m {
 		if *one, err = ebpf.LoadPinnedMap(m.pin(dir, name), nil); err != nil {
 			return Opening(err)
 		}
-		if own := spec.Maps[name]; (*one).ValueSize() != own.ValueSize || (*one).KeySize() != own.KeySize {
+		if !layouts[name].Of(*one) {
 			return fs.ErrNotExist
 		}
 	}
