@@ -49,11 +49,7 @@ func (t *Treatment) mode() uint32 {
 // install puts a plan in force by the backend that is asked for. notes are for people.
 func (p *hostPlane) install(t *Treatment, planned *plan.Planner) (in table, notes []string, err error) {
 	if t.filters() {
-		filters, err := flower.Install(p.ns, p.host.Pins, planned, t.mode(), Lease)
-		if err != nil {
-			return nil, nil, err
-		}
-		return filters, nil, nil
+		return p.installFilters(t, planned)
 	}
 	programs, err := xdp.Install(p.ns, p.host.Pins, planned, Lease)
 	if err != nil {
@@ -64,6 +60,21 @@ func (p *hostPlane) install(t *Treatment, planned *plan.Planner) (in table, note
 			strings.Trim(fmt.Sprint(programs.Generic), "[]")))
 	}
 	return programs, notes, nil
+}
+
+func (p *hostPlane) installFilters(t *Treatment, planned *plan.Planner) (in table, notes []string, err error) {
+	counted, err := p.counted()
+	if err != nil {
+		return nil, nil, err
+	}
+	notes, err = fit(planned, counted, func() error {
+		filters, err := flower.Install(p.ns, p.host.Pins, planned, t.mode(), Lease)
+		if err == nil {
+			in = filters
+		}
+		return err
+	})
+	return in, notes, err
 }
 
 // removeOthers ends what another backend has in force.

@@ -14,7 +14,7 @@ import (
 )
 
 // patient is how long a full table may take on a busy machine.
-const patient = 5 * time.Minute
+const patient = 15 * time.Minute
 
 // session is one end of an internal BGP session over the router's port p1.
 const session = `

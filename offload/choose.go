@@ -3,7 +3,6 @@
 package offload
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
@@ -59,10 +58,12 @@ func (k *keeper) chooseAnew(former *plan.Planner) error {
 	if err != nil {
 		return err
 	}
+	budget := k.treatment.Budget
 	if former != nil {
 		k.planner.Recall(former.Choice())
+		budget = min(budget, former.Chosen().Budget) // what was learned of the table's capacity
 	}
-	k.planner.Choose(k.treatment.Budget, traffic(k.planner, counted))
+	k.planner.Choose(budget, traffic(k.planner, counted))
 	return nil
 }
 
@@ -94,13 +95,10 @@ func (k *keeper) chooseNow(took time.Duration) error {
 	if !s.On() {
 		return nil // a NIC tells of no packets that it leaves
 	}
-	out := k.planner.Choose(k.treatment.Budget, traffic(k.planner, destinations))
+	out := k.planner.Choose(k.planner.Chosen().Budget, traffic(k.planner, destinations))
 	if len(out.Changed) > 0 {
-		if err := k.table.Update(out.Changed, nil); err != nil {
-			if errors.Is(err, xdp.ErrFull) {
-				return k.begin()
-			}
-			return errors.Join(err, k.table.Renew(0))
+		if err := k.write(out.Changed, nil); err != nil {
+			return err
 		}
 	}
 	before := k.chooser.packets

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
 	"weir/internal/room"
+	"weir/offload/flower"
 	"weir/offload/live"
 	"weir/offload/plan"
 	"weir/offload/xdp"
@@ -134,14 +136,24 @@ func (k *keeper) update(c live.Changes) error {
 	if len(prefixes)+len(changed) == 0 {
 		return nil
 	}
+	return k.write(prefixes, changed)
+}
+
+// write has the table take up changes. One that has no room for them is made anew.
+func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
 	err := k.table.Update(prefixes, changed)
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, xdp.ErrFull) {
 		return k.begin()
 	}
-	if err != nil {
-		return errors.Join(err, k.table.Renew(0)) // half of a change is none
+	given := k.table.Renew(0) // half of a change is none
+	var full *flower.Full
+	if k.planner.Budgeted() && errors.As(err, &full) {
+		return errors.Join(given, k.begin())
 	}
-	return nil
+	return errors.Join(err, given)
 }
 
 // tend has the table believed further on, and its neighbours confirmed.

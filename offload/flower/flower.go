@@ -172,12 +172,12 @@ func (t *table) become(ops []plan.Op) error {
 			return err
 		}
 	}
-	for _, op := range ops {
+	for i, op := range ops {
 		if err := t.route(op); err != nil {
-			return err
+			return outOfRoom(i, err)
 		}
 	}
-	return t.conn.Flush()
+	return outOfRoom(len(ops), t.conn.Flush())
 }
 
 func (t *table) add(rules []flower.Rule) error {
