@@ -3,17 +3,27 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"os"
 	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
 
 	kernel "weir/internal/kernel/flower"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/tc"
 	"weir/internal/testutil"
+	"weir/offload/flower"
 	"weir/offload/live"
 	"weir/offload/plan"
+	"weir/offload/state"
 	"weir/offload/xdp"
+	"weir/record"
+	"weir/record/plot"
 )
 
 // BenchmarkOffloadRules is what a packet costs that filters of tc flower in software forward, by
@@ -45,6 +55,7 @@ func BenchmarkOffloadRules(b *testing.B) {
 	if err := o.programs.Maps["load_forwarder"].Put(uint32(0), o.programs.Programs["load_kernel"]); err != nil {
 		b.Fatal(err)
 	}
+	costs := map[string][][2]float64{} // rules and nanoseconds, by shape
 	for _, shape := range []struct {
 		name   string
 		counts []int
@@ -54,10 +65,91 @@ func BenchmarkOffloadRules(b *testing.B) {
 				for range b.N {
 					rulesAt(b, o, shape.name == "priorities", n)
 					o.run(b, "flower", 256) // warm
-					b.ReportMetric(o.run(b, "flower", 2048), "ns/packet")
+					cost := o.run(b, "flower", 2048)
+					b.ReportMetric(cost, "ns/packet")
+					costs[shape.name] = append(costs[shape.name], [2]float64{float64(n), cost})
 				}
 			})
 		}
+	}
+	drawRules(b, costs)
+}
+
+// drawRules draws how the rate falls with the number of rules, into the PNG that WEIR_PLOT names.
+func drawRules(b *testing.B, costs map[string][][2]float64) {
+	b.Helper()
+	name := os.Getenv("WEIR_PLOT")
+	if name == "" {
+		return
+	}
+	f := record.Figure{Name: "offload-rules", Title: "Rules of tc flower in software against forwarding rate", Kind: record.Lines, LogX: true,
+		Subtitle: "one core; the rate with one rule is 100 %", XLabel: "rules", XUnit: record.Count, YLabel: "rate", YUnit: record.Share}
+	for _, shape := range []string{"priorities", "handles"} {
+		curve := record.Curve{Name: "told apart by " + shape}
+		for _, at := range costs[shape] {
+			curve.X, curve.Y = append(curve.X, at[0]), append(curve.Y, costs[shape][0][1]/at[1])
+		}
+		f.Curves = append(f.Curves, curve)
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(plot.PNG(file, f), file.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkOffloadFilters is what a packet to a random destination costs that a plan's filters of tc
+// flower forward in software, by the number of routes.
+func BenchmarkOffloadFilters(b *testing.B) {
+	testutil.Need(b, "flower", probe.Classifier("flower"))
+	routes := fullTable(b)
+	rand.New(rand.NewPCG(7, 8)).Shuffle(len(routes), func(i, j int) { routes[i], routes[j] = routes[j], routes[i] })
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for range b.N {
+				o := offloadBenchOf(b, nil)
+				s, err := live.Read(o.router)
+				if err != nil {
+					b.Fatal(err)
+				}
+				o.p0, _ = s.Find("p0")
+				o.p1, _ = s.Find("p1")
+				o.routes = routes[:n]
+				for i, to := range o.routes {
+					at := netip.AddrFrom4([4]byte{10, 2, 0, byte(2 + i%offloadHops)})
+					s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: s.GroupOf([]state.Hop{{Link: o.p1.Index, Via: at, Weight: 1}})})
+				}
+				p, err := plan.New(plan.Policy{From: []string{"p0"}, To: []string{"p1"}, IPv4: true}, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				table, err := xdp.New(o.router, p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				filters, err := flower.Attach(o.router, p, kernel.SkipHardware, time.Hour)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := table.Renew(time.Hour); err != nil {
+					b.Fatal(err)
+				}
+				o.load(b, table.Blocks())
+				sink := attach(b, o.right, o.r.Index, o.programs.Programs["load_sink"])
+				for name, program := range map[string]*ebpf.Program{"flower": o.programs.Programs["load_kernel"], "xdp": o.fastProgram(b, table)} {
+					if err := o.programs.Maps["load_forwarder"].Put(uint32(0), program); err != nil {
+						b.Fatal(err)
+					}
+					o.run(b, name, 256) // warm
+					b.ReportMetric(o.run(b, name, 2048), name+"-ns/packet")
+				}
+				_ = sink.Close()
+				filters.Close()
+				table.Close()
+			}
+		})
 	}
 }
 

@@ -120,16 +120,15 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	}
 	const xdpPass, xdpTX, xdpRedirect = 2, 3, 4
 	p = Packet{To: to, By: in.link.Name, Frame: hex.EncodeToString(frame)}
+	ways := l.expect(to, l.fib.Ways(to))
 	var want []simulate.Way
-	for _, w := range l.expect(to, l.fib.Ways(to)) {
-		if w.Link == in.link.Index {
-			want = nil // the kernel's, see comes_by
-			break
+	for _, w := range ways {
+		if w.Link != in.link.Index { // which is the kernel's, see comes_by
+			want = append(want, w)
 		}
-		want = append(want, w)
 	}
 	switch {
-	case action == xdpPass && (want == nil || l.partly && l.pinned.Hops(to) == nil):
+	case action == xdpPass && (len(want) < len(ways) || want == nil || l.partly && l.pinned.Hops(to) == nil):
 		return p, false, nil
 	case action == xdpPass:
 		p.Wrong = "the program leaves it to the kernel, which forwards it at once"
@@ -138,18 +137,19 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	case want == nil:
 		p.Wrong = "the program forwards it, and the kernel has more to do"
 	default:
-		p.Wrong = l.compare(asker, in, options.DataOut, source, to, want)
+		p.Wrong = l.compare(asker, options.DataOut, source, to, ways, want)
 	}
 	return p, action != xdpPass, nil
 }
 
-// compare says what is wrong with a frame that was forwarded; "" for nothing.
-func (l *look) compare(asker *routing.Asker, in input, got []byte, source, to netip.Addr, want []simulate.Way) string {
+// compare says what is wrong with a frame that was forwarded; "" for nothing. It must have gone by
+// one of want, of all the ways that the kernel may take.
+func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, ways, want []simulate.Way) string {
 	hop, sends, err := asker.Hop(to)
 	if err != nil || !sends {
 		return fmt.Sprintf("asked for its route, the kernel has none (%v)", err)
 	}
-	if !slices.ContainsFunc(want, func(w simulate.Way) bool { return w.Link == hop.Link }) {
+	if !slices.ContainsFunc(ways, func(w simulate.Way) bool { return w.Link == hop.Link }) {
 		return fmt.Sprintf("asked for its route, the kernel sends it by link %d", hop.Link)
 	}
 	for _, w := range want {
