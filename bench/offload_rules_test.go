@@ -100,8 +100,8 @@ func drawRules(b *testing.B, costs map[string][][2]float64) {
 	}
 }
 
-// BenchmarkOffloadFilters is what a packet to a random destination costs that a plan's filters of tc
-// flower forward in software, by the number of routes.
+// BenchmarkOffloadFilters is what a packet to a random destination costs that a plan's filters of
+// tc flower forward in software, by the number of routes, and by XDP beside.
 func BenchmarkOffloadFilters(b *testing.B) {
 	testutil.Need(b, "flower", probe.Classifier("flower"))
 	routes := fullTable(b)

@@ -35,8 +35,8 @@ func flat(t *testing.T, routes, budget int) *plan.Planner {
 	return p
 }
 
-// A table that takes less than the budget is filled with what it takes, and the capacity is learned;
-// without a budget, and for other errors, the refusal is the answer.
+// A table that takes less than the budget is filled with what it takes, and the capacity is
+// learned; without a budget, and for other errors, the refusal is the answer.
 func TestTheCapacityIsLearnedFromRefusals(t *testing.T) {
 	for _, c := range []struct{ routes, budget, capacity, tries, learned int }{
 		{200, 100, 1000, 1, 100}, {200, 100, 50, 2, 46}, {200, 100, 2, 2, 1}, {200, 100, 0, 1, 100}, {200, 0, 50, 1, 0},
