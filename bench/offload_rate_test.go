@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/napi"
-	"weir/offload/live"
 	"weir/offload/plan"
 	"weir/offload/xdp"
 )
@@ -33,12 +32,7 @@ var forwarders = []string{"nobody", "redirect", "kernel", "fib_lookup", "fast"}
 // is reported.
 func BenchmarkOffloadRate(b *testing.B) {
 	o := newOffloadBench(b)
-	s, err := live.Read(o.router)
-	if err != nil {
-		b.Fatal(err)
-	}
-	o.p0, _ = s.Find("p0")
-	o.p1, _ = s.Find("p1")
+	s := o.read(b)
 	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
 	if err != nil {
 		b.Fatal(err)

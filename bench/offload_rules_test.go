@@ -18,7 +18,6 @@ import (
 	"weir/internal/kernel/tc"
 	"weir/internal/testutil"
 	"weir/offload/flower"
-	"weir/offload/live"
 	"weir/offload/plan"
 	"weir/offload/state"
 	"weir/offload/xdp"
@@ -33,12 +32,7 @@ import (
 func BenchmarkOffloadRules(b *testing.B) {
 	testutil.Need(b, "flower", probe.Classifier("flower"))
 	o := offloadBenchOf(b, nil)
-	s, err := live.Read(o.router)
-	if err != nil {
-		b.Fatal(err)
-	}
-	o.p0, _ = s.Find("p0")
-	o.p1, _ = s.Find("p1")
+	s := o.read(b)
 	o.routes = []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")}
 	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
 	if err != nil {
@@ -110,12 +104,7 @@ func BenchmarkOffloadFilters(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for range b.N {
 				o := offloadBenchOf(b, nil)
-				s, err := live.Read(o.router)
-				if err != nil {
-					b.Fatal(err)
-				}
-				o.p0, _ = s.Find("p0")
-				o.p1, _ = s.Find("p1")
+				s := o.read(b)
 				o.routes = routes[:n]
 				for i, to := range o.routes {
 					at := netip.AddrFrom4([4]byte{10, 2, 0, byte(2 + i%offloadHops)})

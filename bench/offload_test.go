@@ -126,6 +126,18 @@ func offloadBenchOf(b *testing.B, routes []netip.Prefix) *offloadBench {
 	return o
 }
 
+// read is what the router is like, with its ports.
+func (o *offloadBench) read(b *testing.B) *state.State {
+	b.Helper()
+	s, err := live.Read(o.router)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o.p0, _ = s.Find("p0")
+	o.p1, _ = s.Find("p1")
+	return s
+}
+
 // load makes the programs.
 func (o *offloadBench) load(b *testing.B, blocks *ebpf.Map) {
 	b.Helper()
@@ -244,12 +256,7 @@ func (o *offloadBench) cost(b *testing.B, frames int) float64 {
 // the router.
 func BenchmarkOffloadForwarding(b *testing.B) {
 	o := newOffloadBench(b)
-	s, err := live.Read(o.router)
-	if err != nil {
-		b.Fatal(err)
-	}
-	o.p0, _ = s.Find("p0")
-	o.p1, _ = s.Find("p1")
+	s := o.read(b)
 	begin := time.Now()
 	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
 	if err != nil {
