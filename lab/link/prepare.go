@@ -65,12 +65,23 @@ func thread(ns *netns.Namespace, dev string) error {
 
 // PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass
 // it, the namespace's own stack neither sends nor takes any. Carriers call it.
+func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
+	if err := HandOver(ns, dev); err != nil {
+		return err
+	}
+	if err := addFifo(ns, dev); err != nil {
+		return fmt.Errorf("prepare %s: %w", dev, err)
+	}
+	return Silence(ns, dev)
+}
+
+// HandOver has a cable's end hand frames to the host's own thread.
 //
 // Its TSO decides how the host's end receives (veth_skb_is_eligible_for_gro). With it a frame goes
 // up the host's stack within the system call by which the carrier sends it; without it by NAPI, in
 // batches and in the host's own thread, so that the carrier only hands over. A batch that finds the
 // peer's ring full waits from Linux 6.16 on; before, it would be lost, and TSO stays on.
-func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
+func HandOver(ns *netns.Namespace, dev string) error {
 	waits, err := probe.Since(6, 16)
 	if err == nil && waits {
 		err = ethtool.SetFeatures(ns, dev, map[string]bool{"tso": false})
@@ -78,10 +89,7 @@ func PrepareCarrierEnd(ns *netns.Namespace, dev string) error {
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
 	}
-	if err := addFifo(ns, dev); err != nil {
-		return fmt.Errorf("prepare %s: %w", dev, err)
-	}
-	return Silence(ns, dev)
+	return nil
 }
 
 // Silence keeps the namespace's own stack from sending through a device of a carrier: no IPv6, and

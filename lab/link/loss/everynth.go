@@ -51,6 +51,9 @@ func (e EveryNth) Expect(frames float64) Expected {
 // Netem lacks it.
 func (EveryNth) Netem() (tc.Loss, string) { return tc.Loss{}, "lose every n-th frame" }
 
+// Chain counts.
+func (e EveryNth) Chain() Chain { return Chain{Nth: e.Nth} }
+
 // Start counts from the first frame.
 func (e EveryNth) Start() Process { return &everyNth{nth: uint64(max(0, e.Nth))} }
 

@@ -90,6 +90,9 @@ func (g Gilbert) Netem() (tc.Loss, string) {
 	return tc.Loss{GE: true, P: g.P, R: g.R, GoodLoss: 1 - g.K, BadLoss: 1 - g.H}, ""
 }
 
+// Chain has it.
+func (g Gilbert) Chain() Chain { return Chain{ToBad: g.P, ToGood: g.R, Good: 1 - g.K, Bad: 1 - g.H} }
+
 // Start begins in the good state.
 func (g Gilbert) Start() Process { return &gilbert{Gilbert: g} }
 

@@ -51,6 +51,9 @@ func (i Independent) Expect(frames float64) Expected {
 // Netem has it.
 func (i Independent) Netem() (tc.Loss, string) { return tc.Loss{Probability: i.Probability}, "" }
 
+// Chain stays in the good state.
+func (i Independent) Chain() Chain { return Chain{Good: i.Probability} }
+
 // Start needs no state.
 func (i Independent) Start() Process { return &i }
 

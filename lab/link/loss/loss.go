@@ -33,6 +33,8 @@ type Model interface {
 	Expect(frames float64) Expected
 	// Netem returns netem's parameters, or what netem cannot do in words that follow "cannot".
 	Netem() (spec tc.Loss, cannot string)
+	// Chain returns the model for programs.
+	Chain() Chain
 	// Start begins a link's sequence of frames.
 	Start() Process
 
@@ -47,6 +49,15 @@ type Process interface {
 // Expected are the losses among a number of frames: the share that is lost, the variance of this
 // share, and Slack, by which it may be off beside chance.
 type Expected struct{ Share, Variance, Slack float64 }
+
+// Chain is what programs in the kernel lose frames by: every Nth, where that is above 0, or else a
+// chain of a good and a bad state, from which each frame first goes on to the next. The zero value
+// loses nothing.
+type Chain struct {
+	ToBad, ToGood float64 // probability per frame
+	Good, Bad     float64 // probability that a frame is lost
+	Nth           int
+}
 
 // Of puts a model to use.
 func Of(m Model) Loss {
@@ -102,6 +113,14 @@ func (l Loss) Netem() (spec tc.Loss, cannot string) {
 		return m.Netem()
 	}
 	return tc.Loss{}, ""
+}
+
+// Chain returns the losses for programs.
+func (l Loss) Chain() Chain {
+	if m := l.model(); m != nil {
+		return m.Chain()
+	}
+	return Chain{}
 }
 
 // Start begins a link's sequence of frames; nil where none is lost.

@@ -130,16 +130,24 @@ func (l *Link) propagation(delay float64) int64 {
 	return int64(max(0, delay))
 }
 
-// deviation draws from the jitter's shape: uniform over ±1, or with mean 0 and standard deviation
-// 1.
+// deviation draws from the jitter's shape.
 func (l *Link) deviation() float64 {
-	switch l.direction.Shape {
-	case link.Normal:
+	if l.direction.Shape == link.Normal {
 		return l.random.NormFloat64()
-	case link.Pareto:
-		return pareto(1 - l.random.Float64())
 	}
-	return 2*l.random.Float64() - 1
+	return Quantile(l.direction.Shape, l.random.Float64())
+}
+
+// Quantile is the value that a share of u of a jitter's draws are below, 0 < u < 1: uniform over
+// ±1, or with mean 0 and standard deviation 1.
+func Quantile(shape link.JitterShape, u float64) float64 {
+	switch shape {
+	case link.Normal:
+		return math.Sqrt2 * math.Erfinv(2*u-1)
+	case link.Pareto:
+		return pareto(1 - u)
+	}
+	return 2*u - 1
 }
 
 // pareto turns a uniform number in (0, 1] into a Pareto variable of shape 3, moved and scaled to

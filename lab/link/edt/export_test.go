@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edt
+
+import "weir/internal/kernel/device"
+
+// ByClsact returns a carrier as kernels without TCX have it.
+func ByClsact() *Carrier { return &Carrier{hook: device.Clsact} }
