@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"weir/internal/testutil"
 	"weir/internal/units"
 	"weir/lab/link"
+	"weir/lab/link/carry"
 	"weir/lab/link/emulator"
 	"weir/lab/link/rawsock"
 )
@@ -67,13 +69,16 @@ func newHosts(b *testing.B) *cable {
 	return c
 }
 
-// carry sets an emulator to work on the cable, in the place of the one before.
+// carry sets a carrier to work on the cable, in the place of the one before: the emulator, or what
+// WEIR_LINK_CARRIER names.
 func (c *cable) carry(b *testing.B, forward, reverse link.Direction) {
 	b.Helper()
 	if c.carrying != nil {
 		must(b, c.carrying.Close())
 	}
-	carrying, err := emulator.New(emulator.Options{}).Carry(context.Background(), c.carrier, []link.Cable{
+	choice, err := carry.Choose(cmp.Or(os.Getenv("WEIR_LINK_CARRIER"), carry.Emulator))
+	must(b, err)
+	carrying, err := choice.Carrier.Carry(context.Background(), c.carrier, []link.Cable{
 		{Name: "cable", A: "a", B: "b", Forward: forward, Reverse: reverse},
 	})
 	must(b, err)
@@ -115,7 +120,7 @@ func BenchmarkEmulatorUncapped(b *testing.B) {
 // BenchmarkEmulatorTCP is goodput at 1 and 2 Gbit/s with a queue of one bandwidth-delay product;
 // 94.15 % of the rate are possible.
 func BenchmarkEmulatorTCP(b *testing.B) {
-	for _, rate := range []units.BitRate{1e9, 2e9} {
+	for _, rate := range []units.BitRate{1e9, 2e9, 5e9} {
 		for _, rtt := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
 			b.Run(fmt.Sprintf("rate=%s/rtt=%s", strings.ReplaceAll(rate.String(), " ", ""), rtt), func(b *testing.B) { emulatorTCP(b, rate, rtt) })
 		}

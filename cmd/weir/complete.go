@@ -26,7 +26,7 @@ const noFile = cobra.ShellCompDirectiveNoFileComp
 func (a *app) flagValues() map[string]completer {
 	ports, loopback := completer(completePorts), words("127.0.0.1:9465\tloopback alone")
 	all := map[string]completer{
-		"format": words("text", "json"), "carrier": words("auto", "netem", "emulator"), "generator": words("weir", "iperf3"),
+		"format": words("text", "json"), "carrier": words("auto", "edt", "netem", "emulator"), "generator": words("weir", "iperf3"),
 		"clock": words("synchronised", "relative"), "policy": words("skip", "catch-up"), "congestion": completeCongestion,
 		"tests": several(func() []string {
 			return []string{"throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"}

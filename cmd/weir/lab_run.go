@@ -41,7 +41,7 @@ type labRunOptions struct {
 func (o *labRunOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.generator, "generator", "weir", "what generates the traffic: weir or iperf3")
-	flags.StringVar(&o.carrier, "carrier", "auto", "what carries the links: auto, netem or emulator")
+	flags.StringVar(&o.carrier, "carrier", "auto", "what carries the links: auto, edt, netem or emulator")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")

@@ -62,7 +62,7 @@ With --detach a process of its own keeps the lab.`,
 		},
 	}
 	command.Flags().StringArrayVar(&set, "set", nil, "value of a parameter, as in --set loss=1% (repeatable)")
-	command.Flags().StringVar(&carrier, "carrier", "auto", "what carries the links: auto, netem or emulator")
+	command.Flags().StringVar(&carrier, "carrier", "auto", "what carries the links: auto, edt, netem or emulator")
 	command.Flags().BoolVar(&detach, "detach", false, "return when the lab is up, and keep it in the background")
 	command.Flags().BoolVar(&detached, "detached", false, "")
 	_ = command.Flags().MarkHidden("detached")

@@ -133,16 +133,18 @@ func (f found) lacks(features []string) (state State, missing []string, try stri
 // links describes what carries frames between hosts: the same choice that the lab makes for links
 // which both can carry.
 func (f found) links() Capability {
-	netem := []string{"qdiscs/netem", "hooks/tcx"}
+	hook := []string{"hooks/tcx"}
 	if f["hooks/tcx"].State != Available {
-		netem = []string{"qdiscs/netem", "qdiscs/clsact", "classifiers/bpf", "bpf programs/sched_cls"}
+		hook = []string{"qdiscs/clsact", "classifiers/bpf", "bpf programs/sched_cls"}
 	}
+	netem := append([]string{"qdiscs/netem"}, hook...)
 	c := f.first(labLinks,
+		way{"departure times in fq", append([]string{"qdiscs/fq"}, hook...)},
 		way{"netem", netem},
 		way{emulator, []string{"bpf/system call", "hooks/af_xdp copy mode on veth", "hooks/xdp native on veth"}})
-	if c.Mechanism == emulator {
-		_, _, try := f.lacks(netem)
-		c.Try = "nothing needs to be done: the emulator does netem's work; " + try + " to have netem"
+	if len(c.Missing) > 0 && c.State == Available {
+		_, _, try := f.lacks([]string{"qdiscs/fq"})
+		c.Try = "nothing needs to be done; " + try + " to carry links by departure times"
 	}
 	return c
 }

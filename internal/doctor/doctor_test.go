@@ -44,20 +44,25 @@ func TestConclusions(t *testing.T) {
 		capability  string
 		want        Capability
 	}{
-		{"links with netem", nil, labLinks, Capability{State: Available, Mechanism: "netem"}},
-		{"links with netem without TCX", map[string]State{"hooks/tcx": Missing}, labLinks, Capability{State: Available, Mechanism: "netem"}},
+		{"links with fq", nil, labLinks, Capability{State: Available, Mechanism: "departure times in fq"}},
+		{"links with netem", map[string]State{"qdiscs/fq": Missing}, labLinks, Capability{State: Available, Mechanism: "netem", Missing: []string{"fq"},
+			Try: "nothing needs to be done; get fq to carry links by departure times"}},
+		{"links with fq without TCX", map[string]State{"hooks/tcx": Missing}, labLinks, Capability{State: Available, Mechanism: "departure times in fq"}},
+		{"links with netem without TCX", map[string]State{"hooks/tcx": Missing, "qdiscs/fq": Missing}, labLinks,
+			Capability{State: Available, Mechanism: "netem", Missing: []string{"fq"},
+				Try: "nothing needs to be done; get fq to carry links by departure times"}},
 		{"links without TCX and BPF", map[string]State{"hooks/tcx": Missing, "bpf programs/sched_cls": Missing, "hooks/af_xdp copy mode on veth": Missing}, labLinks,
 			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "sched_cls"}, Try: "get af_xdp copy mode on veth"}},
-		{"links without netem", map[string]State{"qdiscs/netem": Missing}, labLinks,
-			Capability{State: Available, Mechanism: "AF_XDP emulator", Missing: []string{"netem"},
-				Try: "nothing needs to be done: the emulator does netem's work; get netem to have netem"}},
+		{"links without fq and netem", map[string]State{"qdiscs/fq": Missing, "qdiscs/netem": Missing}, labLinks,
+			Capability{State: Available, Mechanism: "AF_XDP emulator", Missing: []string{"fq", "netem"},
+				Try: "nothing needs to be done; get fq to carry links by departure times"}},
 		{"links without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, labLinks,
-			Capability{State: Available, Mechanism: "netem"}},
-		{"links without either", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, labLinks,
-			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "netem"}, Try: "get af_xdp copy mode on veth"}},
-		{"a missing feature outweighs a missing right", map[string]State{"qdiscs/netem": Missing,
+			Capability{State: Available, Mechanism: "departure times in fq"}},
+		{"links without any", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/fq": Missing, "qdiscs/netem": Missing}, labLinks,
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "fq", "netem"}, Try: "get af_xdp copy mode on veth"}},
+		{"a missing feature outweighs a missing right", map[string]State{"qdiscs/fq": Missing, "qdiscs/netem": Missing,
 			"hooks/af_xdp copy mode on veth": NotPermitted, "hooks/xdp native on veth": Missing}, labLinks,
-			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "netem", "xdp native on veth"}, Try: "get xdp native on veth"}},
+			Capability{State: Missing, Missing: []string{"af_xdp copy mode on veth", "fq", "netem", "xdp native on veth"}, Try: "get xdp native on veth"}},
 		{"traffic without DCTCP", map[string]State{"tcp/dctcp": Missing}, labTraffic,
 			Capability{State: Available, Mechanism: "TCP and UDP sockets; congestion control cubic, reno", Missing: []string{"dctcp"},
 				Try: "leave dctcp out of experiments, or use a kernel with CONFIG_TCP_CONG_DCTCP"}},
@@ -124,15 +129,15 @@ func TestExitStatus(t *testing.T) {
 		want        fault.Status
 	}{
 		{"everything", nil, fault.OK},
-		{"without netem and flower", map[string]State{"qdiscs/netem": Missing, "classifiers/flower": Missing}, fault.OK},
+		{"without fq, netem and flower", map[string]State{"qdiscs/fq": Missing, "qdiscs/netem": Missing, "classifiers/flower": Missing}, fault.OK},
 		{"without the generator", map[string]State{"hooks/xdp live frames": Missing}, fault.OK},
 		{"without AF_XDP", map[string]State{"hooks/af_xdp copy mode on veth": Missing}, fault.OK},
-		{"without AF_XDP and netem", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, fault.Testbed},
+		{"without AF_XDP, fq and netem", map[string]State{"hooks/af_xdp copy mode on veth": Missing, "qdiscs/fq": Missing, "qdiscs/netem": Missing}, fault.Testbed},
 		{"without rights", allNotPermitted(), fault.Permission},
 		{"without rights, and without veth", map[string]State{
 			"namespaces/veth": Missing, "hooks/af_xdp copy mode on veth": NotPermitted}, fault.Testbed},
 		{"without veth, and rights missing before it", map[string]State{
-			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing, "qdiscs/netem": Missing}, fault.Testbed},
+			"namespaces/network namespaces": NotPermitted, "hooks/af_xdp copy mode on veth": Missing, "qdiscs/fq": Missing, "qdiscs/netem": Missing}, fault.Testbed},
 	} {
 		err := Report{Capabilities: capabilities(kernel(test.states), nil, capabilitiesOf(rooms.All()))}.LabError()
 		if fault.Of(err) != test.want {

@@ -71,6 +71,7 @@ type Witness struct {
 	before   reading
 	fewest   map[End]int64 // of underWay, by where the frames go
 	pulse    *pulse
+	around   *surroundings
 	problems []string // found before Start
 }
 
@@ -122,6 +123,9 @@ func (w *Witness) Start(ctx context.Context) error {
 			w.problems = append(w.problems, fmt.Sprintf("%s had %d open TCP connections before any flow began", place.Name, open))
 		}
 	}
+	if w.around, err = lookAround(); err != nil {
+		return err
+	}
 	w.pulse = newPulse()
 	return nil
 }
@@ -153,6 +157,11 @@ func (w *Witness) Finish(ctx context.Context, flows []Flow) (Report, error) {
 	if err != nil {
 		return report, err
 	}
+	outside, err := w.around.changes()
+	if err != nil {
+		return report, err
+	}
+	changes = append(outside, changes...)
 	report.Drained, err = w.Drain(ctx)
 	var after reading
 	if err == nil {

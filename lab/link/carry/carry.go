@@ -2,18 +2,20 @@
 
 // Package carry chooses the mechanism that carries a lab's links on this kernel, and says why.
 //
-// netem comes first where the kernel has it; otherwise the AF_XDP emulator. A scenario that the
-// chosen one cannot carry goes to the other, unless a mechanism was asked for by name.
+// Departure times in fq come first where the kernel has it, then netem, then the AF_XDP emulator. A
+// scenario that one cannot carry goes to the next, unless a mechanism was asked for by name.
 package carry
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
 	"weir/internal/nearest"
 	"weir/lab/link"
+	"weir/lab/link/edt"
 	"weir/lab/link/emulator"
 	"weir/lab/link/netem"
 )
@@ -21,12 +23,13 @@ import (
 // Names that --carrier takes.
 const (
 	Auto     = "auto"
+	EDT      = "edt"
 	Netem    = "netem"
 	Emulator = "emulator"
 )
 
 // Names returns all of them, for help texts.
-func Names() []string { return []string{Auto, Netem, Emulator} }
+func Names() []string { return []string{Auto, EDT, Netem, Emulator} }
 
 // Choice is a carrier and the reason for it, in words for people and manifests.
 type Choice struct {
@@ -41,12 +44,37 @@ func Choose(name string, cables ...link.Cable) (Choice, error) {
 	switch name {
 	case "", Auto:
 		return automatic(cables)
-	case Netem:
-		return named(netem.New(), usableNetem, cables)
-	case Emulator:
-		return named(emulator.New(emulator.Options{}), usableEmulator, cables)
 	}
-	return Choice{}, fault.New(fault.Usage, "use auto, netem or emulator", "there is no carrier %q%s", name, nearest.Hint(name, Names()))
+	for _, m := range mechanisms() {
+		if m.name == name {
+			return named(m.carrier, m.usable, cables)
+		}
+	}
+	return Choice{}, fault.New(fault.Usage, "use auto, edt, netem or emulator", "there is no carrier %q%s", name, nearest.Hint(name, Names()))
+}
+
+// mechanism is a carrier and the probe of what it needs.
+type mechanism struct {
+	name    string
+	carrier link.Carrier
+	usable  func() error
+}
+
+// mechanisms returns all, the preferred one first.
+func mechanisms() []mechanism {
+	return []mechanism{
+		{EDT, edt.New(), usableEDT},
+		{Netem, netem.New(), usableNetem},
+		{Emulator, emulator.New(emulator.Options{}), usableEmulator},
+	}
+}
+
+// usableEDT probes fq, and a hook that brings frames to it.
+func usableEDT() error {
+	if err := probe.Qdisc("fq"); err != nil {
+		return err
+	}
+	return probe.DeviceHook()
 }
 
 // usableNetem probes netem and a hook that brings frames to it.
@@ -85,20 +113,32 @@ func check(carrier link.Carrier, cables []link.Cable) error {
 }
 
 func automatic(cables []link.Cable) (Choice, error) {
-	first, second := link.Carrier(netem.New()), link.Carrier(emulator.New(emulator.Options{}))
-	why := usableNetem()
-	if why == nil {
-		if why = check(first, cables); why == nil {
-			return Choice{Carrier: first, Reason: "the kernel has it"}, nil
+	var refused error // by the last that the kernel has
+	var without []string
+	var missing []error
+	for _, m := range mechanisms() {
+		why := m.usable()
+		if why == nil {
+			if why = check(m.carrier, cables); why == nil {
+				return Choice{Carrier: m.carrier, Reason: reason(without)}, nil
+			}
+			refused = why
+		} else {
+			missing = append(missing, why)
 		}
+		without = append(without, fmt.Sprintf("not %s: %v", m.carrier.Mechanism(), why))
 	}
-	missing := usableEmulator()
-	if missing == nil {
-		if err := check(second, cables); err != nil { // nothing can: the emulator does all that the format can say
-			return Choice{}, err
-		}
-		return Choice{Carrier: second, Reason: fmt.Sprintf("not netem: %v", why)}, nil
+	if refused != nil {
+		return Choice{}, refused
 	}
-	return Choice{}, fault.Wrap(fmt.Errorf("choose a link carrier: %w", errors.Join(why, missing)), fault.Testbed,
+	return Choice{}, fault.Wrap(fmt.Errorf("choose a link carrier: %w", errors.Join(missing...)), fault.Testbed,
 		"see weir doctor for what this kernel lacks")
+}
+
+// reason says why a carrier was chosen, if these were not.
+func reason(without []string) string {
+	if len(without) == 0 {
+		return "the kernel has it"
+	}
+	return strings.Join(without, "; ")
 }

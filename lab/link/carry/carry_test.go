@@ -5,6 +5,7 @@ package carry_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
@@ -22,7 +23,10 @@ func TestChoiceFollowsTheProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "AF_XDP emulator"
-	if probe.Netem() == nil {
+	switch {
+	case probe.Qdisc("fq") == nil:
+		want = "departure times in fq"
+	case probe.Netem() == nil:
 		want = "netem"
 	}
 	if got := choice.Carrier.Mechanism(); got != want || choice.Reason == "" {
@@ -30,10 +34,11 @@ func TestChoiceFollowsTheProbe(t *testing.T) {
 	}
 }
 
-func TestWhatNetemCannotDoGoesToTheEmulator(t *testing.T) {
+func TestWhatTheKernelCannotDoGoesToTheEmulator(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	every := link.Cable{Name: "c", Forward: link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 3})}}
+	every := link.Cable{Name: "c", Forward: link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 3}),
+		Schedule: []link.Step{{For: time.Second, BitsPerSecond: 1e6}}}}
 	choice, err := carry.Choose("", every)
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +46,10 @@ func TestWhatNetemCannotDoGoesToTheEmulator(t *testing.T) {
 	if got := choice.Carrier.Mechanism(); got != "AF_XDP emulator" {
 		t.Errorf("chose %s", got)
 	}
-	if _, err := carry.Choose(carry.Netem, every); err == nil {
-		t.Error("netem was given a link that it cannot carry")
+	for _, name := range []string{carry.EDT, carry.Netem} {
+		if _, err := carry.Choose(name, every); err == nil {
+			t.Errorf("%s was given a link that it cannot carry", name)
+		}
 	}
 }
 

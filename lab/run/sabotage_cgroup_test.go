@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/kernel/cgroup"
+	"weir/internal/testutil"
+)
+
+// TestProgramsOfTheCgroupAreSeen has somebody else's programs come to the cgroup that measures: one
+// that tells TCP of congestion, one that drops, one that answers TCP's questions.
+func TestProgramsOfTheCgroupAreSeen(t *testing.T) {
+	testutil.NeedSpeed(t)
+	for _, c := range []struct {
+		name    string
+		hook    ebpf.AttachType
+		program *ebpf.ProgramSpec
+	}{
+		{"TCP is told of congestion", ebpf.AttachCGroupInetEgress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 3)},
+		{"what is received is dropped", ebpf.AttachCGroupInetIngress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0)},
+		{"TCP's questions are answered", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			group := ownGroup(t)
+			outcome := spoil(t, spoiled, Options{}, func(*saboteur) { attach(t, group, c.hook, c.program) })
+			r := &outcome.Results[0]
+			if want := "the measuring process's cgroup: programs of " + c.hook.String(); r.Valid || !strings.HasPrefix(r.Reasons[0], want) {
+				t.Errorf("valid is %v, the reasons are %q, want %q first", r.Valid, r.Reasons, want)
+			}
+		})
+	}
+}
+
+// verdict is a program that decides all alike.
+func verdict(kind ebpf.ProgramType, hook ebpf.AttachType, value int32) *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{Type: kind, AttachType: hook, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, value), asm.Return()}}
+}
+
+// ownGroup moves this process into a cgroup of its own until the test ends.
+func ownGroup(t *testing.T) string {
+	t.Helper()
+	before, err := cgroup.Own()
+	testutil.Need(t, "cgroup v2", err)
+	group := testutil.Cgroup(t)
+	enter := func(path string) {
+		if err := os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enter(group.Path)
+	t.Cleanup(func() { enter(before) })
+	return group.Path
+}
+
+func attach(t *testing.T, group string, hook ebpf.AttachType, spec *ebpf.ProgramSpec) {
+	program, err := ebpf.NewProgram(spec)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	attached, err := link.AttachCgroup(link.CgroupOptions{Path: group, Attach: hook, Program: program})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { _ = attached.Close() })
+}
