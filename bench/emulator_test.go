@@ -62,6 +62,7 @@ func newHosts(b *testing.B) *cable {
 		must(b, host.AddAddress("host", netip.PrefixFrom(address(i), 24)))
 		host.Close()
 		must(b, link.Prepare(c.hosts[i], "host"))
+		must(b, link.Thread(c.hosts[i], "host"))
 		// The windows of a fast, long path: 100 ms at 1 Gbit/s are 12.5 MB.
 		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_rmem", "4096 131072 67108864"))
 		must(b, sysctl.Set(c.hosts[i], "net.ipv4.tcp_wmem", "4096 131072 67108864"))

@@ -164,7 +164,10 @@ func (t *trial) join(carrier *rtnl.Conn, end string, ns *netns.Namespace, a neti
 	if err := host.AddAddress("host", netip.PrefixFrom(a, 24)); err != nil {
 		return err
 	}
-	return link.Prepare(ns, "host")
+	if err := link.Prepare(ns, "host"); err != nil {
+		return err
+	}
+	return link.Thread(ns, "host")
 }
 
 func (t *trial) close() error {

@@ -55,6 +55,7 @@ func carried(t *testing.T, by link.Carrier, forward, reverse link.Direction) (a,
 		must(t, conn.SetUp("end-"+end))
 		up(t, ns, "host")
 		must(t, link.Prepare(ns, "host"))
+		must(t, link.Thread(ns, "host"))
 		return fidelity.Endpoint{Namespace: ns, Device: "host"}
 	}
 	a, b = host("a"), host("b")

@@ -46,21 +46,19 @@ func Prepare(ns *netns.Namespace, dev string) error {
 	if err := addFifo(ns, dev); err != nil {
 		return fmt.Errorf("prepare %s: %w", dev, err)
 	}
-	if err := thread(ns, dev); err != nil {
-		return fmt.Errorf("prepare %s: %w", dev, err)
-	}
 	return setIPv6(ns, dev, map[string]string{"accept_dad": "0", "dad_transmits": "0", "router_solicitations": "0", "accept_ra": "0"})
 }
 
-// thread has the device's frames processed by a kernel thread of its own (Linux 5.12). Otherwise
-// the host's whole TCP work for a frame is done in the system call by which the emulator sends it,
-// and the frames behind it wait.
-func thread(ns *netns.Namespace, dev string) error {
+// Thread has the frames of a prepared device processed by a kernel thread of its own (Linux 5.12).
+// Otherwise the host's whole TCP work for a frame is done in the system call by which the emulator
+// sends it, and the frames behind it wait. The device must be up: before, there is nothing that
+// could have a thread.
+func Thread(ns *netns.Namespace, dev string) error {
 	err := sysfs.Set(ns, sysfs.Attribute{Device: dev, Name: "threaded", Value: "1"})
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EOPNOTSUPP) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("prepare %s: %w", dev, err)
 }
 
 // PrepareCarrierEnd makes a device fit to be a cable's end in the carrier's namespace: frames pass

@@ -146,20 +146,13 @@ var sabotages = []struct {
 	// Programs
 	{"XDP program that drops", func(s *saboteur) { s.attachXDP("b", "path", 200) }, "b: device path: XDP was"},
 	{"TCX program that drops", func(s *saboteur) { s.attachTCX("a", "path") }, "packets that its protocols sent never came to a device: something inside drops them"},
-	{"pacing rate of the flow's socket", func(s *saboteur) { s.pace(1e6) }, "socket"},
-	{"number of queues", func(s *saboteur) { s.in("b", "ethtool -L path rx 2 tx 2") }, "b: "},
 	{"no thread of its own", func(s *saboteur) { s.command("b", "0", "tee", "/sys/class/net/path/threaded") }, "b: device path: threaded was"},
 	{"transmit steering", func(s *saboteur) { s.command("a", "1", "tee", "/sys/class/net/path/queues/tx-0/xps_cpus") }, "a: device path: "},
-	{"byte queue limit", func(s *saboteur) {
-		s.command("a", "3000", "tee", "/sys/class/net/path/queues/tx-0/byte_queue_limits/limit_max")
-	}, "a: device path: "},
 	{"window of a route", func(s *saboteur) {
 		s.in("a", "ip route replace "+s.address("b", 0)+"/32 dev path window 3000 initrwnd 2")
 	}, "a: route to "},
 	{"no ARP", func(s *saboteur) { s.in("a", "ip link set path arp off") }, "a: device path: "},
-	{"all multicast", func(s *saboteur) { s.in("b", "ip link set path allmulticast on") }, "b: device path: "},
-	{"per-device forwarding", func(s *saboteur) { s.in("b", "sysctl -qw net.ipv4.conf.path.rp_filter=1") }, "b: setting net/ipv4/conf/path/rp_filter"},
-	{"neighbour table flushed", func(s *saboteur) { s.in("a", "ip neighbour flush dev path") }, "a: neighbour"},
+	{"reverse path filter of a device", func(s *saboteur) { s.in("b", "sysctl -qw net.ipv4.conf.path.rp_filter=1") }, "b: a setting of IPv4 of path was changed during the run"},
 	{"loopback down", func(s *saboteur) { s.in("a", "ip link set lo down") }, "a: "},
 	// Machine
 	{"emulator stopped for 200 ms", func(s *saboteur) { s.stop(s.emulator(), 200*time.Millisecond) }, "the AF_XDP emulator stood still for"},
@@ -304,14 +297,5 @@ func (s *saboteur) attachTCX(node, device string) {
 	})
 	if err != nil {
 		s.t.Error(err)
-	}
-}
-
-// pace sets a pacing rate on every TCP socket of this process, in octets a second.
-func (s *saboteur) pace(rate uint64) {
-	for fd := range 1024 {
-		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err == nil && kind == unix.IPPROTO_TCP {
-			_ = unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, rate)
-		}
 	}
 }

@@ -155,6 +155,11 @@ func (b *builder) configureEnd(conn *rtnl.Conn, index int) error {
 	if err := conn.SetUp(end.Device); err != nil {
 		return err
 	}
+	if end.Carrier != "" {
+		if err := link.Thread(ns, end.Device); err != nil {
+			return err
+		}
+	}
 	for _, address := range b.addresses(index) {
 		if !address.IsValid() {
 			continue

@@ -34,7 +34,7 @@ func lookAround() (*surroundings, error) {
 	const effective = 1 // BPF_F_QUERY_EFFECTIVE: those of the cgroups above, too
 	path, err := cgroup.Own()
 	if err != nil {
-		return nil, nil //nolint:nilerr // nothing is there to look at
+		return nil, nil // nothing is there to look at
 	}
 	dir, err := os.Open(path)
 	if err != nil {

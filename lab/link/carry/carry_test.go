@@ -37,7 +37,7 @@ func TestChoiceFollowsTheProbe(t *testing.T) {
 func TestWhatTheKernelCannotDoGoesToTheEmulator(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "AF_XDP", probe.AFXDP())
-	every := link.Cable{Name: "c", Forward: link.Direction{Loss: loss.Of(loss.EveryNth{Nth: 3}),
+	every := link.Cable{Name: "c", Forward: link.Direction{Rate: 1e6, Loss: loss.Of(loss.EveryNth{Nth: 3}),
 		Schedule: []link.Step{{For: time.Second, BitsPerSecond: 1e6}}}}
 	choice, err := carry.Choose("", every)
 	if err != nil {

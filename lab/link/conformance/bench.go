@@ -47,6 +47,7 @@ func newBench(t *testing.T, carrier link.Carrier, mtu int) *bench {
 		must(t, conn.SetUp(end.cable))
 		must(t, connect(t, end.ns).SetUp(end.host))
 		must(t, link.Prepare(end.ns, end.host))
+		must(t, link.Thread(end.ns, end.host))
 		must(t, connect(t, end.ns).AddAddress(end.host, netip.MustParsePrefix(end.address)))
 	}
 	b.a, b.b = socket(t, b.left, hostA), socket(t, b.right, hostB)
