@@ -29,7 +29,7 @@ func Attach(ns *netns.Namespace, name string, rate units.BitRate) (io.Closer, er
 	if err := spec.LoadAndAssign(&objects, nil); err != nil {
 		return nil, err
 	}
-	attached, err := device.Attach(ns, name, device.Egress, 0, "bench-edt", objects.Edt, device.Options{})
+	attached, err := device.Attach(ns, name, device.Egress, 1, "bench_edt", objects.Edt, device.Options{})
 	if err != nil {
 		return nil, errors.Join(err, objects.Close())
 	}
