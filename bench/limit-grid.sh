@@ -4,7 +4,8 @@
 #   CGO_ENABLED=0 go test -c -o bench.test ./bench
 #   testkernel/run -f x86 -i -m 3G -t 7200 -- bench/limit-grid.sh ./bench.test [PART...] | tee grid.md
 # Parts, all without one: mid (30 Mbit/s at egress), users (QUIC, datagrams, short connections), ingress,
-# forwarded, low (3 Mbit/s), far (10 ms), fast (1 and 2.5 Gbit/s). Takes root.
+# forwarded, low (3 Mbit/s), far (10 ms), fast (1 and 2.5 Gbit/s). The processors' time is counted in
+# ticks of 10 ms: it says something in cells of 10 s. Takes root.
 set -eu
 bench=$1
 shift
