@@ -29,11 +29,11 @@ protocol kernel kernel_offload4 {
 }
 protocol pipe offload_a {
     table master4; peer table offload4;
-    export where net ~ [ %s ];
+    import none; export where net ~ [ %s ];
 }
 protocol pipe offload_b {
     table master4; peer table offload4;
-    export where net ~ [ %s ];
+    import none; export where net ~ [ %s ];
 }
 `
 
