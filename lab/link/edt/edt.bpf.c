@@ -235,6 +235,7 @@ static __always_inline void gauge(struct edt_state *s, struct edt_depths *depths
 	if (now < depths->began_ns)
 		return;
 	bin = (now - depths->began_ns) / EDT_DEPTH_NS;
+	asm volatile("" : "+r"(bin)); /* compared as it is used, for the verifier of Linux 6.1 */
 	if (bin < EDT_DEPTHS && depths->octets[bin] < octets)
 		depths->octets[bin] = octets;
 }
