@@ -14,9 +14,9 @@ import (
 )
 
 // TestShapesHaveTheirMoments integrates each table as the program reads it, straight lines between
-// quantiles. Uniform has variance 1/3 over ±1. A Pareto variable x of shape 3 and scale 1 that is cut
-// at c has the mean 3/2 - 1/(2c²) and the mean square 3 - 2/c; c is 4 deviations above 3/2, of which
-// the variance is 3/4.
+// quantiles. Uniform has variance 1/3 over ±1. A Pareto variable of shape 3 and scale 1 that is cut
+// at c has the mean 3/2 - 1/(2c²) and the mean square 3 - 2/c; c is 4 deviations above 3/2, and the
+// variance without the cut is 3/4.
 func TestShapesHaveTheirMoments(t *testing.T) {
 	sigma := math.Sqrt(0.75)
 	c := 1.5 + 4*sigma
@@ -62,8 +62,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestRingsHoldWhatMayWait for queues of all kinds: a power of two that is no smaller than the limit
-// in frames of the least size, unless that is more than a ring may have.
+// TestRingsHoldWhatMayWait for queues of all kinds: a power of two that is no smaller than the
+// limit in frames of the least size, unless that is more than a ring may have.
 func TestRingsHoldWhatMayWait(t *testing.T) {
 	for _, test := range []struct {
 		queue link.Queue
