@@ -15,9 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// askHooks is what asking for a hook's programs takes.
+var askHooks = []string{"CAP_NET_ADMIN"}
+
 // CgroupHook probes a hook of the v2 tree by asking what is attached to it, which changes nothing.
 func CgroupHook(kind ebpf.AttachType) error {
-	return need{[]string{"CAP_NET_ADMIN"}, "CONFIG_CGROUP_BPF, and a mounted cgroup v2 tree"}.explain("cgroup hook "+kind.String(), func() error {
+	name := kind.String()
+	if kind == ebpf.AttachCGroupInetIngress {
+		name = "CGroupInetIngress" // its number is that of none
+	}
+	return need{askHooks, "CONFIG_CGROUP_BPF, and a mounted cgroup v2 tree"}.explain("cgroup hook "+name, func() error {
 		groups, err := CgroupMounts()
 		if err != nil {
 			return err
@@ -31,6 +38,9 @@ func CgroupHook(kind ebpf.AttachType) error {
 		}
 		defer func() { _ = root.Close() }()
 		_, err = link.QueryPrograms(link.QueryOptions{Target: int(root.Fd()), Attach: kind})
+		if errors.Is(err, ebpf.ErrNotSupported) && len(lacking(askHooks)) > 0 {
+			return fmt.Errorf("%w: %w", unix.EPERM, err) // whether it is supported is not told either
+		}
 		if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("%w: %w", unix.EOPNOTSUPP, err)
 		}

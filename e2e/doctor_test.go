@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"weir/internal/testutil"
+)
+
+// Who has no rights is told that he has none, and not that the kernel lacks what it has.
+func TestDoctorTellsRightsFromFeatures(t *testing.T) {
+	testutil.NeedRoot(t)
+	const nobody = 65534
+	type feature struct{ Group, Name, State, Reason string }
+	doctor := func(attributes *syscall.SysProcAttr) map[string]feature {
+		t.Helper()
+		command := exec.Command(binary, "doctor", "--format", "json")
+		command.Dir, command.SysProcAttr = "/", attributes
+		text, err := command.Output()
+		var ended *exec.ExitError // with 4, where rights are lacking
+		if err != nil && !errors.As(err, &ended) {
+			t.Fatal(err)
+		}
+		var told struct{ Features []feature }
+		if err := json.Unmarshal(text, &told); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]feature{}
+		for _, f := range told.Features {
+			all[f.Group+"/"+f.Name] = f
+		}
+		return all
+	}
+	root := doctor(nil)
+	user := doctor(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	refused := 0
+	for name, had := range root {
+		switch has := user[name]; {
+		case had.State == "available" && has.State == "missing":
+			t.Errorf("%s is there, and a user is told that it is missing: %s", name, has.Reason)
+		case had.State == "available" && has.State == "not permitted":
+			refused++
+		}
+	}
+	if refused == 0 || len(user) != len(root) {
+		t.Errorf("of %d features %d are told to a user, %d as not permitted", len(root), len(user), refused)
+	}
+}
