@@ -16,7 +16,7 @@ import (
 func TestDoctorTellsRightsFromFeatures(t *testing.T) {
 	testutil.NeedRoot(t)
 	const nobody = 65534
-	type feature struct{ Group, Name, State, Reason string }
+	type feature struct{ Group, Name, State, Error string }
 	doctor := func(attributes *syscall.SysProcAttr) map[string]feature {
 		t.Helper()
 		command := exec.Command(binary, "doctor", "--format", "json")
@@ -37,17 +37,22 @@ func TestDoctorTellsRightsFromFeatures(t *testing.T) {
 		return all
 	}
 	root := doctor(nil)
-	user := doctor(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
-	refused := 0
-	for name, had := range root {
-		switch has := user[name]; {
-		case had.State == "available" && has.State == "missing":
-			t.Errorf("%s is there, and a user is told that it is missing: %s", name, has.Reason)
-		case had.State == "available" && has.State == "not permitted":
-			refused++
+	for who, attributes := range map[string]*syscall.SysProcAttr{
+		"a user": {Credential: &syscall.Credential{Uid: nobody, Gid: nobody}},
+		"root of a user namespace": {Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, Credential: &syscall.Credential{},
+			UidMappings: []syscall.SysProcIDMap{{HostID: nobody, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: nobody, Size: 1}}},
+	} {
+		user, refused := doctor(attributes), 0
+		for name, had := range root {
+			switch has := user[name]; {
+			case had.State == "available" && has.State == "missing":
+				t.Errorf("%s is there, and %s is told that it is missing: %s", name, who, has.Error)
+			case had.State == "available" && has.State == "not permitted":
+				refused++
+			}
 		}
-	}
-	if refused == 0 || len(user) != len(root) {
-		t.Errorf("of %d features %d are told to a user, %d as not permitted", len(root), len(user), refused)
+		if refused == 0 || len(user) != len(root) {
+			t.Errorf("of %d features %d are told to %s, %d as not permitted", len(root), len(user), who, refused)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func CgroupHook(kind ebpf.AttachType) error {
 		}
 		defer func() { _ = root.Close() }()
 		_, err = link.QueryPrograms(link.QueryOptions{Target: int(root.Fd()), Attach: kind})
-		if errors.Is(err, ebpf.ErrNotSupported) && len(lacking(askHooks)) > 0 {
+		if errors.Is(err, ebpf.ErrNotSupported) && (len(lacking(askHooks)) > 0 || inUserNamespace()) {
 			return fmt.Errorf("%w: %w", unix.EPERM, err) // whether it is supported is not told either
 		}
 		if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {

@@ -13,6 +13,8 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -46,11 +48,22 @@ func (n need) explain(feature string, err error) error {
 		return fault.Wrap(fmt.Errorf("%s: the system call is missing, or hidden by a seccomp filter: %w", feature, err),
 			fault.Testbed, "run outside the container, or use a kernel with "+n.option)
 	}
+	if refused(err) && inUserNamespace() {
+		return fault.Wrap(fmt.Errorf("%s: capabilities of a user namespace do not count for it: %w", feature, err),
+			fault.Permission, "run it as the host's root, outside the user namespace")
+	}
 	if refused(err) {
 		return fault.Wrap(fmt.Errorf("%s: the kernel refuses it to a process with every capability it needs: %w", feature, err),
 			fault.Testbed, "look for a security module or kernel lockdown, and for "+n.option)
 	}
 	return fault.Wrap(fmt.Errorf("%s: needs %s: %w", feature, n.option, err), fault.Testbed, "use a kernel with "+n.option)
+}
+
+// inUserNamespace says whether the process is in another user namespace than the host's, whose map
+// is the identity of all ids (user_namespaces(7)).
+func inUserNamespace() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
 func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
