@@ -105,14 +105,20 @@ func becomes(t *testing.T, e *Engine, scope, state string) (number uint64) {
 	return 0
 }
 
-// noted says whether the stored state has the scope bound to something.
+// noted says whether the stored state has the scope bound to what there is now: the kernel binds a
+// cgroup that was made again before the daemon has looked.
 func noted(t *testing.T, e *Engine, scope string) bool {
 	t.Helper()
 	have, err := e.store().read(current)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return have.byName()[scope].Bound.Missing == ""
+	h := have.byName()[scope]
+	now, err := e.look().Bind(h.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Bound.Missing == "" && h.Bound.Key == now.Key
 }
 
 const oneScope = "version: 1\nscopes:\n  a: {cgroup: /a, egress: 1Mbit}\n"
