@@ -19,6 +19,7 @@ func commands(a *app) []*cobra.Command {
 		newRunCommand(a),
 		newTesterCommand(a),
 		newCCCommand(a),
+		newClassCommand(a),
 		newIOAMCommand(a),
 		newOffloadCommand(a),
 		newManCommand(a),

@@ -37,9 +37,11 @@ func (a *app) flagValues() map[string]completer {
 		"forwarder": completeForwarder, "daemon listen": words("127.0.0.1:9464\tloopback alone"), "tester replay speed": words("max"),
 		"tester run rate": words("max"), "tester send rate": words("max"),
 		"prove peer": free, "ioam watch to": free,
+		"class trace protocol": words("udp", "tcp", "both"), "class trace family": words("4", "6", "both"),
 	}
 	for _, name := range []string{"listen", "token", "ipfix", "otlp", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
-		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command"} {
+		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command",
+		"hops", "attempts", "wait"} {
 		all[name] = free
 	}
 	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec"} {
