@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"weir/internal/testutil"
@@ -30,7 +31,8 @@ func boxed(t *testing.T, script string) (cmd *exec.Cmd, stdout, stderr *bytes.Bu
 	if err := os.Mkdir(filepath.Join(group.Path, "backups"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const prepare = `set -e
+	const prepare = `await() { for try in $(seq 2000); do "$@" && return; sleep 0.05; done; echo "waited in vain for $*" >&2; exit 9; }
+set -e
 mount --bind "$GROUP" "$ROOT"
 mount -t bpf bpf /sys/fs/bpf
 mount -t tmpfs none /run
@@ -40,6 +42,13 @@ set +e
 	cmd = exec.Command(testutil.Command(t, "unshare"), "--mount", "--net", "--propagation", "private", "sh", "-c", prepare+script)
 	cmd.Env = append(os.Environ(), "GROUP="+group.Path, "ROOT="+filepath.Dir(group.Path), "WEIR="+binary, "WEIR_RUN_DIR=/run/weir")
 	cmd.Dir = t.TempDir()
+	// Nothing that a script waits for in vain, or has in the background, outlives its test.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	t.Cleanup(func() {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
 	policy := "version: 1\nscopes:\n  backups: {cgroup: /backups, egress: 20Mbit}\n"
 	if err := os.WriteFile(filepath.Join(cmd.Dir, "policy.yaml"), []byte(policy), 0o644); err != nil {
 		t.Fatal(err)

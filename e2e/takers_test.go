@@ -38,10 +38,11 @@ done
 # A daemon had the device for links, somebody else gives it to the limit, and the daemon follows.
 cp links.yaml followed.yaml
 "$WEIR" daemon --quiet --socket "$PWD/api" followed.yaml 2> log & daemon=$!
-until curl -sf --unix-socket api http://weir/healthz > health; do sleep 0.05; done
+await curl -sf --unix-socket api http://weir/healthz > health
 "$WEIR" apply --quiet delay.yaml >&2; echo "beside a daemon $?"
 sed s/70/80/ delay.yaml > next; mv next followed.yaml
-until "$WEIR" status --format json | grep -q 80000000 || grep "changes nothing" log; do sleep 0.05; done
+followed() { "$WEIR" status --format json | grep -q 80000000 || grep "changes nothing" log; }
+await followed
 kill $daemon; wait $daemon
 "$WEIR" release --quiet >&2; echo "release $?"
 tc qdisc show dev eth1 | grep -o 'tbf 5:'`)
