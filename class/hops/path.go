@@ -73,8 +73,8 @@ type Path struct {
 }
 
 // Changes are those that the quotes show, in the path's order.
-func (p Path) Changes() (all []Change) {
-	at, was := 0, p.Sent
+func (p Path) Changes() []Change {
+	at, was, all := 0, p.Sent, []Change{}
 	for _, h := range p.Hops {
 		if !h.Told {
 			continue

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"weir/class"
 	"weir/class/hops"
@@ -140,11 +142,17 @@ const (
 
 func (a *app) tracePaths(ctx context.Context, destination string, all []hops.Options) error {
 	var paths []tracedPath
+	var unreached error // of a family that this host has no route for
 	for _, o := range all {
 		if !a.quiet {
 			a.say("tracing %s by %s", o.To, strings.ToUpper(o.Protocol))
 		}
 		p, err := hops.Run(ctx, o)
+		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL) {
+			a.say("not traced: %v", err)
+			unreached = err
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -161,6 +169,9 @@ func (a *app) tracePaths(ctx context.Context, destination string, all []hops.Opt
 		if err := a.table(traced.table()); err != nil {
 			return err
 		}
+	}
+	if len(paths) == 0 {
+		return unreached
 	}
 	if a.format == "json" {
 		err := a.json(struct {
