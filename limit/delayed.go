@@ -21,19 +21,25 @@ const (
 	ByDelay   = "delay"   // they wait at the device
 )
 
-// refuseDelays refuses limits by delay of what is not at one device, once parents are known.
+// refuseDelays refuses limits by delay of what cannot be told where packets wait, once parents are
+// known and parts of them are.
 func refuseDelays(d *policy.Draft, own []*Treatment) {
 	for i, t := range own {
 		s := &d.Scopes[i]
 		for _, of := range Directions {
-			if l := t.of(of); l == nil || l.By != ByDelay {
+			l := t.of(of)
+			if l == nil || l.By != ByDelay {
 				continue
 			}
-			switch {
-			case s.Selector.Kind != kindInterface || selector.IsLoopback(s.Selector):
-				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces other than lo, whose packets wait at the device: leave it out, or limit an interface", of)
-			case s.Parent != "" || s.IsParent:
-				d.Complain(s, of.String(), "%s: by: delay knows no parents: leave it or the parent out", of)
+			switch kind := s.Selector.Kind; {
+			case selector.IsLoopback(s.Selector) || t.Loopback:
+				d.Complain(s, of.String(), "%s: packets over lo are not delayed: leave by: delay or loopback out", of)
+			case of == Ingress && kind != kindInterface && kind != policy.Group:
+				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces, and of groups of them: whose packets they are is not known where they wait; leave it out, or limit an interface", of)
+			case kind == kindNetns:
+				d.Complain(s, of.String(), "%s: by: delay is not for other network namespaces, whose packets do not wait in this one: leave it out, or limit the interface that leads there", of)
+			case l.Min > 0:
+				d.Complain(s, of.String(), "%s: by: delay keeps no minimum: give it a weight, or leave by: delay out", of)
 			}
 		}
 	}
@@ -74,29 +80,45 @@ func costly(p *policy.Policy, available func(Direction) (delay.Mechanism, error)
 	return warnings
 }
 
-func (l Limit) line(device string, index int, of Direction) delay.Line {
+func (l Limit) line(of Direction) delay.Line {
 	l = l.WithDefaults()
-	return delay.Line{Device: device, Index: index, Direction: of, Rate: l.Rate, Cost: cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
+	return delay.Line{Direction: of, Weight: l.Weight, Rate: l.Rate, Cost: cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
 		SmallOctets: tunables.SmallOctets}
 }
 
 // lineOf is a scope's line; false where there is none, or its interface is not there.
-func lineOf(b room.Bound, of Direction) (delay.Line, bool) {
-	if !delays(b.Scope, of) || b.Binding.Kind != match.Interface || b.Binding.Missing != "" {
+func lineOf(b room.Bound, of Direction, named map[string]room.Bound) (delay.Line, bool) {
+	if !delays(b.Scope, of) {
 		return delay.Line{}, false
 	}
-	return treatmentOf(b.Scope).of(of).line(b.Selector.Text, int(b.Binding.Number), of), true
+	l := treatmentOf(b.Scope).of(of).line(of)
+	if above, there := named[b.Parent]; there && delays(above.Scope, of) {
+		l.Parent = above.Index + 1
+	}
+	l.Index = b.Index
+	if b.Selector.Kind != kindInterface {
+		return l, true
+	}
+	l.Device, l.Index = b.Selector.Text, int(b.Binding.Number)
+	return l, b.Binding.Kind == match.Interface && b.Binding.Missing == ""
 }
 
-func linesOf(s room.State) (all []delay.Line) {
+// work is the part of a state that is limited by delay.
+func work(s room.State) (w delay.Work) {
+	var told room.State // by their packets, at every device
+	named := s.ByName()
 	for _, b := range s.Scopes {
 		for _, of := range Directions {
-			if l, is := lineOf(b, of); is {
-				all = append(all, l)
+			if l, is := lineOf(b, of, named); is {
+				w.Lines = append(w.Lines, l)
 			}
 		}
+		if delays(b.Scope, Egress) && b.Selector.Kind != kindInterface {
+			told.Scopes = append(told.Scopes, b)
+		}
 	}
-	return all
+	w.Assignments, w.Places = told.Assignments(), told.Places()
+	return w
 }
 
 // refusing is the part of a state that is limited by refusal.
@@ -138,13 +160,14 @@ func (p *wholePlane) Ready(want room.State) error {
 	} else if !want.Empty() {
 		all = append(all, CanPin(p.refusals.host.Pins))
 	}
+	named := want.ByName()
 	for _, b := range want.Scopes {
 		for _, of := range Directions {
 			if !delays(b.Scope, of) {
 				continue
 			}
 			_, err := delay.Available(of)
-			if l, there := lineOf(b, of); err == nil && there {
+			if l, there := lineOf(b, of, named); err == nil && there && l.Device != "" {
 				err = p.delays.Check(l)
 			}
 			if err != nil {
@@ -152,7 +175,7 @@ func (p *wholePlane) Ready(want room.State) error {
 			}
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, p.delays.Ready(work(want)))...)
 }
 
 // InPlace says whether both are.
@@ -169,7 +192,7 @@ func (p *wholePlane) InPlace(have room.State) (bool, error) {
 	if err != nil || !in {
 		return false, err
 	}
-	return p.delays.InPlace(linesOf(have))
+	return p.delays.InPlace(work(have))
 }
 
 // Apply leads both from one state to another.
@@ -183,7 +206,7 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return notes, p.delays.Apply(linesOf(want))
+	return notes, p.delays.Apply(work(have).Assignments, work(want))
 }
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
@@ -204,7 +227,20 @@ func (p *wholePlane) Follow(ns *netns.Namespace) error { return p.refusals.Follo
 
 // Holds says whether traffic of a key is a scope's, whoever has bound it.
 func (p *wholePlane) Holds(scope int, key match.Key) (bool, error) {
-	return p.refusals.Holds(scope, key)
+	holds, err := p.refusals.Holds(scope, key)
+	if err != nil || holds {
+		return holds, err
+	}
+	return p.delays.Holds(scope, key)
+}
+
+// FollowDevices has packets of scopes wait at the devices that have come to the thread's network
+// namespace.
+func (p *wholePlane) FollowDevices(ns *netns.Namespace) error {
+	if ns != nil {
+		return nil
+	}
+	return p.delays.FollowDevices()
 }
 
 // Release ends both.
@@ -223,6 +259,7 @@ func (p *wholePlane) Report(have room.State) (room.Report, error) {
 	if err != nil {
 		return report, err
 	}
+	named := have.ByName()
 	for _, b := range have.Scopes {
 		for _, of := range Directions {
 			if !delays(b.Scope, of) {
@@ -230,7 +267,7 @@ func (p *wholePlane) Report(have room.State) (room.Report, error) {
 			}
 			r := reading{rate: treatmentOf(b.Scope).of(of)}
 			row := room.Row{Scope: b.Name, Part: of.String(), Promise: r.rate.String()}
-			if l, there := lineOf(b, of); there {
+			if l, there := lineOf(b, of, named); there {
 				c, in, err := p.delays.Counters(l)
 				if err != nil {
 					return report, err

@@ -11,15 +11,22 @@ import (
 	"weir/policy"
 )
 
-func TestDelayIsForInterfacesAlone(t *testing.T) {
+func TestWhatCanBeDelayed(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delay}}":                                          "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: refusal}}":                                        "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delays}}":                                         `"delays" is not one of refusal, delay`,
-		"a: {user: 7, ingress: {rate: 5Mbit, by: delay}}":                                                  "by: delay is for scopes of interfaces",
-		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, by: delay}}":                            "by: delay is for scopes of interfaces",
-		"a: {interface: eth0, parent: b, egress: {rate: 5Mbit, by: delay}}\n  b: {egress: 9Mbit}":          "by: delay knows no parents",
-		"a: {user: 7, parent: b, egress: 5Mbit}\n  b: {interface: eth0, egress: {rate: 9Mbit, by: delay}}": "by: delay knows no parents",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delay}}":                                 "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: refusal}}":                               "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delays}}":                                `"delays" is not one of refusal, delay`,
+		"a: {user: 7, ingress: {rate: 5Mbit, by: delay}}":                                         "by: delay is for scopes of interfaces",
+		"a: {user: 7, egress: {rate: 5Mbit, by: delay}}":                                          "",
+		"a: {netns: blue, egress: {rate: 5Mbit, by: delay}}":                                      "not for other network namespaces",
+		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, by: delay}}":                          "packets over lo are not delayed",
+		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, by: delay}}":                   "packets over lo are not delayed",
+		"a: {interface: eth0, parent: b, egress: 5Mbit}\n  b: {egress: {rate: 9Mbit, by: delay}}": "",
+		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":               "",
+		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":                       "by: delay is for scopes of interfaces",
+		"a: {user: 7, parent: b, egress: {rate: 5Mbit, by: delay}}\n  b: {egress: 9Mbit}":         "limited in different ways",
+		"a: {user: 7, parent: b, egress: {by: refusal}}\n  b: {egress: {rate: 9Mbit, by: delay}}": "limited in different ways",
+		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, by: delay}}":  "keeps no minimum",
 	} {
 		_, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
 		if got := ""; want == "" {

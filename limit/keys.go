@@ -23,7 +23,7 @@ type rateKeys struct {
 	Rate            *units.BitRate `yaml:"rate" doc:"Bits per second, as in 200Mbit: 64 kbit/s to 400 Gbit/s. Required without a parent; with one, its rate if left out."`
 	Min             *units.BitRate `yaml:"min" doc:"What the parent keeps for it, whatever its siblings do. Only with a parent."`
 	Weight          *int           `yaml:"weight" doc:"Its part of the parent against its siblings' weights, 1 to 10000; 1 if left out. Only with a parent."`
-	By              string         `yaml:"by" enum:"refusal,delay" doc:"What becomes of packets beyond the rate: refusal rejects or drops them, delay has them wait at the device and is for scopes of interfaces; refusal if left out."`
+	By              string         `yaml:"by" enum:"refusal,delay" doc:"What becomes of packets beyond the rate: refusal rejects or drops them, delay has them wait at the device; what the parent has if left out, and refusal without one."`
 	thresholdKeys
 }
 
@@ -47,9 +47,11 @@ func read(d *policy.Draft) {
 	for i := range d.Scopes {
 		own[i] = readScope(d, &d.Scopes[i])
 	}
-	refuseDelays(d, own)
 	if d.Sound() {
 		share(d, own)
+	}
+	if d.Sound() {
+		refuseDelays(d, own)
 	}
 	if d.Sound() {
 		refuseCrowds(d, own)

@@ -58,12 +58,18 @@ func inherit(d *policy.Draft, s *policy.DraftScope, own, parent *Treatment) {
 			complain("no rate is given, and %s has none for this direction: give one of them", s.Parent)
 		case above == nil:
 		case rate == nil:
-			own.set(of, &Limit{Rate: above.Rate, Weight: 1})
+			own.set(of, &Limit{Rate: above.Rate, Weight: 1, By: above.By})
 		default:
 			if rate.Rate == 0 {
 				rate.Rate = above.Rate
 			}
 			rate.Weight = max(rate.Weight, 1)
+			if rate.By == "" {
+				rate.By = above.By
+			}
+			if (rate.By == ByDelay) != (above.By == ByDelay) {
+				complain("it and %s are limited in different ways: give both by: delay or neither", s.Parent)
+			}
 			if least := min(rate.Rate, above.Rate); rate.Min > least {
 				complain("min %s is above %s, the most that it and %s may use: lower it", rate.Min, least, s.Parent)
 			}

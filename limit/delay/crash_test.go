@@ -3,6 +3,7 @@
 package delay
 
 import (
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +13,11 @@ import (
 
 	"weir/internal/direction"
 	"weir/internal/kernel/netns"
+	"weir/internal/match"
 	"weir/internal/testutil"
 )
 
-// applier is what the test's binary does where this variable has a place: both lines come into
+// applier is what the test's binary does where this variable has a place: all lines come into
 // force and end until it is killed.
 const applier = "WEIR_TEST_DELAY"
 
@@ -32,10 +34,10 @@ func TestMain(m *testing.M) {
 	index := len(at[5])
 	for {
 		err := ns.Do(func() error {
-			if err := h.Apply(lines(index)); err != nil {
+			if err := h.Apply(nil, everything(index)); err != nil {
 				return err
 			}
-			return h.Apply(nil)
+			return h.Apply(everything(index).Assignments, Work{})
 		})
 		if err != nil {
 			panic(err)
@@ -43,12 +45,19 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func lines(index int) (all []Line) {
+// everything is both directions of a device, and a scope where the kernel can delay those.
+func everything(index int) (w Work) {
 	for _, d := range direction.Both {
 		s := stage{index: index}
-		all = append(all, s.line(d, time.Second))
+		w.Lines = append(w.Lines, s.line(d, time.Second))
 	}
-	return all
+	if by, err := Available(direction.Egress); err == nil && by == Fq {
+		l := w.Lines[0]
+		l.Device, l.Index, l.Direction = "", 3, direction.Egress
+		w.Lines = append(w.Lines, l)
+		w.Assignments = match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}
+	}
+	return w
 }
 
 // Wherever a process is killed, the next one completes what it did or takes it back, and the
@@ -80,9 +89,9 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatalf("before it was killed: %s", failed.String())
 		}
 		if i%2 == 0 {
-			s.apply(lines(s.index)...)
+			s.do(func() error { return s.host.Apply(nil, everything(s.index)) })
 			s.do(func() error {
-				in, err := s.host.InPlace(lines(s.index))
+				in, err := s.host.InPlace(everything(s.index))
 				if !in {
 					t.Error("the lines are not in place")
 				}

@@ -2,8 +2,10 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits a device by delay. Every packet that leaves it is charged to a virtual queue at the
- * limit's rate (GCRA, ../queue.h), and departs when those before it have had their time:
+ * Limits by delay. Every packet that leaves a device is charged to the virtual queues (GCRA) of its
+ * lines, four at most: of the device, of its scopes, and of their parents. Each gives it a
+ * departure time, behind those before it or within its flow's fair part (flow.h), and the latest
+ * counts:
  *
  *   delay 0        mark                early                     horizon
  *   |   at once    |  CE, or notified  |  CE, or dropped by chance  |  dropped; small packets
@@ -26,51 +28,28 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../queue.h"
-#include "delay.h"
+#include "flow.h"
 
 char delay_license[] SEC("license") = "Dual BSD/GPL";
+
+/* Used here, so that BTF has the type. */
+const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
 #define PASS 1
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
 #define MONOTONIC 1 /* BPF_SKB_CLOCK_MONOTONIC */
 
-#define DELAY_LINES 1024
-
-/* Limits in force. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
-	__type(key, __u32);
-	__type(value, struct delay_config);
-} delay_configs SEC(".maps");
-
-/* Virtual queues, of which finish_ns alone is used. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
-	__type(key, __u32);
-	__type(value, struct limit_state);
-} delay_states SEC(".maps");
-
-/* What was done. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, DELAY_LINES);
-	__type(key, __u32);
-	__type(value, struct delay_counters);
-} delay_counts SEC(".maps");
-
-/* Index of a device that receives to that of its ifb. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
-	__type(key, __u32);
-	__type(value, __u32);
-} delay_receivers SEC(".maps");
-
-/* Cookie of the network namespace that the indices are of; 0 where programs may not ask for one. */
-const volatile __u64 delay_netns = 0;
+/* A packet, and what its lines make of it. */
+struct delay_packet {
+	__s64 now;
+	__s64 until; /* departure time: the latest of its lines' */
+	struct delay_notice notice;
+	__u32 hash; /* of its flow */
+	__u32 wire; /* octets */
+	__u32 told; /* 1 marked, 2 cannot be marked, 0 not tried */
+	__u32 stamp; /* whether it is to have a departure time */
+};
 
 /* Whether something happens that has a chance for each ns, at most one in four. */
 static __always_inline int by_chance(__s64 ns, __u64 slope)
@@ -80,58 +59,169 @@ static __always_inline int by_chance(__s64 ns, __u64 slope)
 	return ns > 0 && bpf_get_prandom_u32() < (chance < most ? chance : most) >> (DELAY_CHANCE_SHIFT - 32);
 }
 
-/* Tells the sender; 0 if the packet is to be dropped. */
-static __always_inline int signal(struct __sk_buff *skb, const struct delay_config *line, __s64 wait,
+/* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
+static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, const struct delay_config *line, __s64 wait,
 				  struct delay_counters *count)
 {
 	if (wait <= (__s64)line->mark_ns)
 		return 1;
-	if (bpf_skb_ecn_set_ce(skb) > 0) {
+	if (!p->told)
+		p->told = bpf_skb_ecn_set_ce(skb) > 0 ? 1 : 2;
+	if (p->told == 1) {
 		count->passed.marked++;
 		return 1;
 	}
 	/* A socket of this host waits for its buffer, and TCP is notified. */
-	if (skb->wire_len <= line->small_octets || (!(line->flags & DELAY_RECEIVED) && skb->sk))
+	if (!(line->flags & DELAY_RECEIVED) && skb->sk) {
+		if (wait - (__s64)line->mark_ns > p->notice.from_ns - p->now)
+			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope};
 		return 1;
-	if (!by_chance(wait - line->early_ns, line->early_slope))
+	}
+	if (p->wire <= line->small_octets || !by_chance(wait - line->early_ns, line->early_slope))
 		return 1;
 	count->early++;
 	return 0;
 }
 
+static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire)
+{
+	return wire * line->cost >> LIMIT_COST_SHIFT;
+}
+
+/* Charges a packet to a line, for the child whose parent it is, if it is one; 0 if it is to be dropped. Global: verified once. */
+__attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_packet *p, __u32 key, __u32 child)
+{
+	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &key), *part = line;
+	struct delay_state *state = bpf_map_lookup_elem(&delay_states, &key);
+	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &key);
+	__u32 unit_of = 1 << DELAY_UNIT_SHIFT, weight = 1;
+	__s64 cost, unit, floor, own, queue, start, most;
+	struct delay_flow *flow;
+
+	if (!p || !line || !state || !count)
+		return 1;
+	if (child) {
+		part = bpf_map_lookup_elem(&delay_configs, &child);
+		if (part) {
+			unit_of = part->unit;
+			weight = part->weight;
+		}
+	}
+	flow = delay_flow_of(child ?: p->hash, key);
+	if (!flow)
+		return 1;
+	delay_recount(state, line, p->now);
+	cost = cost_of(line, p->wire);
+	unit = (__u64)cost * unit_of >> DELAY_UNIT_SHIFT;
+	floor = p->now - line->burst_ns;
+	queue = state->finish_ns > floor ? state->finish_ns : floor;
+	own = delay_own(flow, p->now);
+	start = own > state->ahead_ns ? own : state->ahead_ns;
+	if (start > queue || !(line->flags & DELAY_STAMP))
+		start = queue;
+	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
+	if (start - p->now > most) {
+		count->passed.refused++;
+		return 0;
+	}
+	if (!signal(skb, p, line, start - p->now, count))
+		return 0;
+
+	delay_use(state, flow, unit, weight);
+	queue = delay_book(&state->finish_ns, floor, cost, count);
+	if (start < queue && line->flags & DELAY_STAMP) {
+		start = delay_book(&state->ahead_ns, p->now, cost, count);
+		start = start > own ? start : own;
+		count->ahead++;
+	}
+	start = start < queue ? start : queue;
+	delay_advance(flow, own + (unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT), queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT));
+
+	count->passed.queue[bucket(start - p->now) & (LIMIT_QUEUE_BUCKETS - 1)]++;
+	count->passed.packets++;
+	count->passed.segments += skb->gso_segs ?: 1;
+	count->passed.bytes += p->wire;
+	count->delayed += start > p->now;
+	p->until = start > p->until ? start : p->until;
+	p->stamp |= line->flags;
+	return 1;
+}
+
+/* Gives back what a line was charged for a packet that another one drops. */
+__attribute__((noinline)) int delay_refund(struct __sk_buff *skb, struct delay_packet *p, __u32 key)
+{
+	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &key);
+	struct delay_state *state = bpf_map_lookup_elem(&delay_states, &key);
+	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &key);
+
+	if (!p || !line || !state || !count)
+		return 0;
+	__sync_fetch_and_add(&state->finish_ns, -(__s64)cost_of(line, p->wire));
+	count->passed.packets--;
+	count->passed.segments -= skb->gso_segs ?: 1;
+	count->passed.bytes -= p->wire;
+	return 0;
+}
+
+/* The protocol of a packet, and its ECN bits; 0 for what is neither IPv4 nor IPv6. */
+static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
+{
+	__u8 head[10];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP) && !bpf_skb_load_bytes_relative(skb, 0, head, 10, BPF_HDR_START_NET)) {
+		*ecn = head[1] & 3;
+		return head[9];
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IPV6) && !bpf_skb_load_bytes_relative(skb, 0, head, 8, BPF_HDR_START_NET)) {
+		*ecn = head[1] >> 4 & 3;
+		return head[6];
+	}
+	return 0;
+}
+
+static __always_inline struct delay_notice *notice_of(__u32 hash)
+{
+	__u32 at = hash * HASH_RATIO >> 18 & (DELAY_FLOWS - 1);
+
+	return bpf_map_lookup_elem(&delay_notices, &at);
+}
+
+/* Keeps what a TCP sender of this host is to be told with its next packets. */
+static __always_inline void keep(struct __sk_buff *skb, const struct delay_packet *p)
+{
+	__u32 ecn = 0;
+	struct delay_notice *notice;
+
+	if (protocol_of(skb, &ecn) != IPPROTO_TCP || ecn)
+		return;
+	notice = notice_of(p->hash);
+	if (notice)
+		*notice = p->notice;
+}
+
 SEC("tc")
 int delay_charge(struct __sk_buff *skb)
 {
-	__u32 device = skb->ifindex, wire = skb->wire_len;
-	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &device);
-	struct limit_state *state = bpf_map_lookup_elem(&delay_states, &device);
-	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &device);
-	__s64 now = bpf_ktime_get_ns(), cost, wait, most;
+	struct delay_lines all = {};
+	struct delay_packet p = {};
 
-	if (!line || !state || !count)
+	if (!delay_find(skb, &all))
 		return NEXT;
-	cost = wire * line->cost >> LIMIT_COST_SHIFT;
-	most = line->horizon_ns + (wire <= line->small_octets ? line->reserve_ns : 0);
-	/* Its own time is no delay: at low rates a super-packet takes longer than the horizon. */
-	wait = admit(state, line->burst_ns, now, cost, most + cost, &count->passed) - cost;
-	if (wait > most) {
-		count->passed.refused++;
+	p.now = bpf_ktime_get_ns();
+	p.hash = bpf_get_hash_recalc(skb);
+	p.wire = skb->wire_len;
+	for (int i = 0; i < DELAY_LINES_OF_PACKET; i++) {
+		if (i >= all.count || delay_line(skb, &p, all.key[i], all.child[i]))
+			continue;
+		for (int j = 0; j < i; j++)
+			delay_refund(skb, &p, all.key[j & (DELAY_LINES_OF_PACKET - 1)]);
 		return TC_ACT_SHOT;
 	}
-	count->passed.queue[bucket(wait) & (LIMIT_QUEUE_BUCKETS - 1)]++;
-	if (!signal(skb, line, wait, count)) {
-		__sync_fetch_and_add(&state->finish_ns, -cost);
-		return TC_ACT_SHOT;
-	}
-	count->passed.packets++;
-	count->passed.segments += skb->gso_segs ?: 1;
-	count->passed.bytes += wire;
-	if (wait <= 0)
-		return NEXT;
-	count->delayed++;
+	if (p.notice.from_ns)
+		keep(skb, &p);
 	/* A packet that is neither IPv4 nor IPv6 has no departure time, and goes at once. */
-	if (line->flags & DELAY_STAMP && ((line->flags & DELAY_RECEIVED) || (__s64)skb->tstamp < now + wait))
-		bpf_skb_set_tstamp(skb, now + wait, MONOTONIC);
+	if (p.until > p.now && p.stamp & DELAY_STAMP && (p.stamp & DELAY_RECEIVED || (__s64)skb->tstamp < p.until))
+		bpf_skb_set_tstamp(skb, p.until, MONOTONIC);
 	return NEXT;
 }
 
@@ -143,34 +233,18 @@ int delay_receive(struct __sk_buff *skb)
 	return ifb ? bpf_redirect(*ifb, 0) : NEXT;
 }
 
-/* Whether a packet is of TCP that does not heed marks, with a payload. */
-static __always_inline int wants_notice(struct __sk_buff *skb)
-{
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		struct iphdr ip;
-
-		return !bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) && ip.protocol == IPPROTO_TCP && !(ip.tos & 3);
-	}
-	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
-
-		return !bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) && ip.nexthdr == IPPROTO_TCP && !(ip.flow_lbl[0] & 0x30);
-	}
-	return 0;
-}
-
+/* Notifies TCP senders that do not heed marks, by what their last packet had to wait. */
 SEC("cgroup_skb/egress")
 int delay_notify(struct __sk_buff *skb)
 {
-	__u32 device = skb->ifindex;
-	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &device);
-	struct limit_state *state = bpf_map_lookup_elem(&delay_states, &device);
-	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &device);
+	struct delay_notice *notice = notice_of(skb->hash);
+	__u32 ecn = 0;
+	__s64 wait;
 
-	if (!line || !state || !count || skb->len <= line->small_octets || (delay_netns && bpf_get_netns_cookie(skb) != delay_netns))
+	if (!notice || !notice->from_ns || !skb->hash || skb->len <= 128)
 		return PASS;
-	if (!by_chance(state->finish_ns - (__s64)bpf_ktime_get_ns() - (__s64)line->mark_ns, line->notify_slope) || !wants_notice(skb))
+	wait = notice->from_ns - (__s64)bpf_ktime_get_ns();
+	if (!by_chance(wait, notice->slope) || protocol_of(skb, &ecn) != IPPROTO_TCP || ecn)
 		return PASS;
-	count->passed.reduced++;
 	return CONGESTED;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs of limits by delay share with Go, which bpf2go generates from here. Every map's
- * key is the index of the device at whose egress packets are charged.
+ * What the programs of limits by delay share with Go, which bpf2go generates from here. A line is
+ * one limit: the key of its maps is the index of the device at whose egress packets are charged, or
+ * DELAY_SCOPE and twice the number of a scope and a direction.
  */
 #ifndef WEIR_DELAY_H
 #define WEIR_DELAY_H
@@ -9,6 +10,13 @@
 #include "../limit.h"
 
 #define DELAY_CHANCE_SHIFT 48 /* chances are of 2^48 */
+
+enum delay_format {
+	DELAY_LINES_OF_PACKET = 4, /* that a packet is charged to */
+	DELAY_UNIT_SHIFT = 16,     /* weights */
+	DELAY_FLOWS_SHIFT = 4,     /* numbers of flows */
+	DELAY_FLOWS = 16384,       /* that have a queue of their own, of all lines together */
+};
 
 enum delay_flags {
 	DELAY_STAMP = 1,    /* fq keeps the packet until its departure time; without it an HTB class waits as long */
@@ -25,8 +33,37 @@ struct delay_config {
 	__u64 reserve_ns;   /* delay beyond the horizon that small packets may have */
 	__u64 notify_slope; /* chance of a notification for each ns beyond mark_ns */
 	__u64 early_slope;  /* chance of an early drop for each ns beyond early_ns */
+	__u64 interval_ns;  /* in which flows are counted */
 	enum delay_flags flags;
 	__u32 small_octets; /* octets on the wire; packets of no more have the reserve, and are not dropped early */
+	__u32 parent;       /* key of the line that is charged too; 0 for none */
+	__u32 weight;       /* of its part of the parent */
+	__u32 unit;         /* 2^DELAY_UNIT_SHIFT / weight */
+	__u32 unused;
+};
+
+/* Written by the programs alone; one cache line. */
+struct delay_state {
+	__s64 finish_ns;         /* virtual finish time of the last packet, CLOCK_MONOTONIC: when the queue ends */
+	__s64 ahead_ns;          /* the same of those packets alone that depart ahead of the queue */
+	__u64 interval_start_ns; /* of the count of flows, CLOCK_MONOTONIC */
+	__u64 used_ns;           /* what flows have used in the interval, of their parts at most, times their weights */
+	__u64 part_ns;           /* part of the interval that a flow of weight 1 may use */
+	__u32 flows;             /* that use their parts, times 2^DELAY_FLOWS_SHIFT; 0 before the first interval */
+	__u32 unused[5];
+};
+
+/* Queue of a flow in a line, or of a child in its parent. Flows that share an entry share a part. */
+struct delay_flow {
+	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
+	__u32 interval;  /* in which it has used used_ns */
+	__u32 used_ns;   /* per unit of weight */
+};
+
+/* What the sender of a TCP flow is to be told. Flows that share an entry are told of the later. */
+struct delay_notice {
+	__s64 from_ns; /* departure time of its last packet less the mark threshold, CLOCK_MONOTONIC */
+	__u64 slope;   /* chance of a notification for each ns that remains until then */
 };
 
 /* Per CPU, written by the programs alone. */
@@ -34,6 +71,13 @@ struct delay_counters {
 	struct limit_counters passed; /* refused are those beyond the horizon, queue the delays given */
 	__u64 delayed; /* packets that had to wait */
 	__u64 early;   /* dropped by chance, since they could not be marked */
+	__u64 ahead;   /* departed ahead of the queue, within their flow's part */
+};
+
+/* Read for every packet. */
+struct delay_settings {
+	__u32 kinds; /* enum match_kind: those that have scopes */
+	__u32 unused;
 };
 
 #endif

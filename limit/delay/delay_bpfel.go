@@ -23,8 +23,13 @@ type delayDelayConfig struct {
 	ReserveNs   uint64
 	NotifySlope uint64
 	EarlySlope  uint64
+	IntervalNs  uint64
 	Flags       delayDelayFlags
 	SmallOctets uint32
+	Parent      uint32
+	Weight      uint32
+	Unit        uint32
+	Unused      uint32
 }
 
 type delayDelayCounters struct {
@@ -44,6 +49,7 @@ type delayDelayCounters struct {
 	}
 	Delayed uint64
 	Early   uint64
+	Ahead   uint64
 }
 
 type delayDelayFlags uint32
@@ -53,31 +59,62 @@ const (
 	delayDelayFlagsDELAY_RECEIVED delayDelayFlags = 2
 )
 
-type delayLimitState struct {
+type delayDelayFlow struct {
+	_        structs.HostLayout
+	FinishNs int64
+	Interval uint32
+	UsedNs   uint32
+}
+
+type delayDelayFormat uint32
+
+const (
+	delayDelayFormatDELAY_LINES_OF_PACKET delayDelayFormat = 4
+	delayDelayFormatDELAY_UNIT_SHIFT      delayDelayFormat = 16
+	delayDelayFormatDELAY_FLOWS_SHIFT     delayDelayFormat = 4
+	delayDelayFormatDELAY_FLOWS           delayDelayFormat = 16384
+)
+
+type delayDelaySettings struct {
+	_      structs.HostLayout
+	Kinds  uint32
+	Unused uint32
+}
+
+type delayDelayState struct {
 	_               structs.HostLayout
 	FinishNs        int64
-	FairRate        uint64
+	AheadNs         int64
 	IntervalStartNs uint64
-	IntervalBytes   uint64
-	Updates         uint32
-	FlowCount       uint32
-	IntervalQueueNs int64
-	IntervalLargest uint64
-	IntervalLeastNs uint64
+	UsedNs          uint64
+	PartNs          uint64
+	Flows           uint32
+	Unused          [5]uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	delayMapDelayConfigs   = "delay_configs"
-	delayMapDelayCounts    = "delay_counts"
-	delayMapDelayReceivers = "delay_receivers"
-	delayMapDelayStates    = "delay_states"
-	delayProgDelayCharge   = "delay_charge"
-	delayProgDelayNotify   = "delay_notify"
-	delayProgDelayReceive  = "delay_receive"
-	delayVarDelayNetns     = "delay_netns"
+	delayMapDelayConfigs    = "delay_configs"
+	delayMapDelayCounts     = "delay_counts"
+	delayMapDelayCurrent    = "delay_current"
+	delayMapDelayFlows      = "delay_flows"
+	delayMapDelayNotices    = "delay_notices"
+	delayMapDelayReceivers  = "delay_receivers"
+	delayMapDelayStates     = "delay_states"
+	delayMapScopeCgroups    = "scope_cgroups"
+	delayMapScopeInterfaces = "scope_interfaces"
+	delayMapScopeMarks      = "scope_marks"
+	delayMapScopeNetspaces  = "scope_netspaces"
+	delayMapScopePrefixes   = "scope_prefixes"
+	delayMapScopeUsers      = "scope_users"
+	delayProgDelayCharge    = "delay_charge"
+	delayProgDelayNotify    = "delay_notify"
+	delayProgDelayReceive   = "delay_receive"
+	delayVarDelayFormats    = "delay_formats"
+	delayVarScopeNetns      = "scope_netns"
+	delayVarScopeReads      = "scope_reads"
 )
 
 // loadDelay returns the embedded CollectionSpec for delay.
@@ -131,17 +168,28 @@ type delayProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type delayMapSpecs struct {
-	DelayConfigs   *ebpf.MapSpec `ebpf:"delay_configs"`
-	DelayCounts    *ebpf.MapSpec `ebpf:"delay_counts"`
-	DelayReceivers *ebpf.MapSpec `ebpf:"delay_receivers"`
-	DelayStates    *ebpf.MapSpec `ebpf:"delay_states"`
+	DelayConfigs    *ebpf.MapSpec `ebpf:"delay_configs"`
+	DelayCounts     *ebpf.MapSpec `ebpf:"delay_counts"`
+	DelayCurrent    *ebpf.MapSpec `ebpf:"delay_current"`
+	DelayFlows      *ebpf.MapSpec `ebpf:"delay_flows"`
+	DelayNotices    *ebpf.MapSpec `ebpf:"delay_notices"`
+	DelayReceivers  *ebpf.MapSpec `ebpf:"delay_receivers"`
+	DelayStates     *ebpf.MapSpec `ebpf:"delay_states"`
+	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
+	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
+	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
+	ScopeNetspaces  *ebpf.MapSpec `ebpf:"scope_netspaces"`
+	ScopePrefixes   *ebpf.MapSpec `ebpf:"scope_prefixes"`
+	ScopeUsers      *ebpf.MapSpec `ebpf:"scope_users"`
 }
 
 // delayVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type delayVariableSpecs struct {
-	DelayNetns *ebpf.VariableSpec `ebpf:"delay_netns"`
+	DelayFormats *ebpf.VariableSpec `ebpf:"delay_formats"`
+	ScopeNetns   *ebpf.VariableSpec `ebpf:"scope_netns"`
+	ScopeReads   *ebpf.VariableSpec `ebpf:"scope_reads"`
 }
 
 // delayObjects contains all objects after they have been loaded into the kernel.
@@ -164,18 +212,36 @@ func (o *delayObjects) Close() error {
 //
 // It can be passed to loadDelayObjects or ebpf.CollectionSpec.LoadAndAssign.
 type delayMaps struct {
-	DelayConfigs   *ebpf.Map `ebpf:"delay_configs"`
-	DelayCounts    *ebpf.Map `ebpf:"delay_counts"`
-	DelayReceivers *ebpf.Map `ebpf:"delay_receivers"`
-	DelayStates    *ebpf.Map `ebpf:"delay_states"`
+	DelayConfigs    *ebpf.Map `ebpf:"delay_configs"`
+	DelayCounts     *ebpf.Map `ebpf:"delay_counts"`
+	DelayCurrent    *ebpf.Map `ebpf:"delay_current"`
+	DelayFlows      *ebpf.Map `ebpf:"delay_flows"`
+	DelayNotices    *ebpf.Map `ebpf:"delay_notices"`
+	DelayReceivers  *ebpf.Map `ebpf:"delay_receivers"`
+	DelayStates     *ebpf.Map `ebpf:"delay_states"`
+	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
+	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
+	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
+	ScopeNetspaces  *ebpf.Map `ebpf:"scope_netspaces"`
+	ScopePrefixes   *ebpf.Map `ebpf:"scope_prefixes"`
+	ScopeUsers      *ebpf.Map `ebpf:"scope_users"`
 }
 
 func (m *delayMaps) Close() error {
 	return _DelayClose(
 		m.DelayConfigs,
 		m.DelayCounts,
+		m.DelayCurrent,
+		m.DelayFlows,
+		m.DelayNotices,
 		m.DelayReceivers,
 		m.DelayStates,
+		m.ScopeCgroups,
+		m.ScopeInterfaces,
+		m.ScopeMarks,
+		m.ScopeNetspaces,
+		m.ScopePrefixes,
+		m.ScopeUsers,
 	)
 }
 
@@ -183,7 +249,9 @@ func (m *delayMaps) Close() error {
 //
 // It can be passed to loadDelayObjects or ebpf.CollectionSpec.LoadAndAssign.
 type delayVariables struct {
-	DelayNetns *ebpf.Variable `ebpf:"delay_netns"`
+	DelayFormats *ebpf.Variable `ebpf:"delay_formats"`
+	ScopeNetns   *ebpf.Variable `ebpf:"scope_netns"`
+	ScopeReads   *ebpf.Variable `ebpf:"scope_reads"`
 }
 
 // delayPrograms contains all programs after they have been loaded into the kernel.

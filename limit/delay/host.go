@@ -16,6 +16,7 @@ import (
 	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/device"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/match"
 )
 
 // Host is where the lines are. It holds nothing but names; every call finds what earlier ones, of
@@ -66,15 +67,16 @@ func (h Host) Check(l Line) error {
 	return device.CanTake(nil, l.Device)
 }
 
-// Apply puts the lines into force, and ends all others. It can be repeated, from whatever state a
-// crash has left. What is in force already and stays has no packet dropped.
-func (h Host) Apply(want []Line) error {
+// Apply puts work into force in the place of other work, whose assignments end, and ends all other
+// lines. It can be repeated, from whatever state a crash has left. What is in force already and
+// stays has no packet dropped.
+func (h Host) Apply(had match.Assignments, work Work) error {
 	p, err := open(h.Pins)
 	if missing(err) {
 		if _, err := h.Release(); err != nil { // what a crash or another version has left
 			return err
 		}
-		if len(want) == 0 {
+		if len(work.Lines) == 0 {
 			return nil
 		}
 		p, err = load(h.Pins)
@@ -83,12 +85,23 @@ func (h Host) Apply(want []Line) error {
 		return err
 	}
 	defer func() { _ = p.close() }()
+	passing, err := carriers(work)
+	if err != nil {
+		return err
+	}
+	want := append(work.devices(), passing...)
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}
-	if len(want) == 0 {
+	if len(work.Lines) == 0 {
 		_ = p.close()
 		_, err := h.Release()
+		return err
+	}
+	if err := p.setScopes(had, work); err != nil {
+		return err
+	}
+	if err := match.Rebind(h.Pins, p.maps.ScopeCgroups, work.Places); err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
 		return err
 	}
 	sends := false
@@ -164,7 +177,12 @@ func (h Host) begin(p *programs, l Line) error {
 	if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
 		return err
 	}
-	if err := p.set(there.Index, l.config(by)); err != nil {
+	if l.Rate > 0 {
+		err = p.set(uint32(there.Index), l.config(by))
+	} else {
+		err = p.clear(uint32(there.Index)) // it carries scopes alone
+	}
+	if err != nil {
 		return err
 	}
 	if err := h.attach(at, device.Egress, chargeOrder, p.charge); err != nil || l.Direction == direction.Egress {
@@ -248,7 +266,7 @@ func (h Host) stop(p *programs, r *record) error {
 	if p == nil {
 		return nil
 	}
-	return p.clear(r.Taken.Index)
+	return p.clear(uint32(r.Taken.Index))
 }
 
 // notify has TCP senders of this host told, as long as a line of egress is in force.

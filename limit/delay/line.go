@@ -14,17 +14,30 @@ import (
 	"weir/internal/units"
 )
 
-// Line is one direction of a device that is limited.
+// Line is one limit: of a direction of a device, or of a scope, whose traffic is delayed where it
+// leaves this network namespace.
 type Line struct {
-	Device    string
-	Index     int // the device's
+	Device    string // "" for a scope's
+	Index     int    // the device's, or the scope's number
 	Direction direction.Direction
+	Parent    int           // number of the scope that is charged too, and 1; 0 for none
+	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets
 	Cost      uint64        // ns per octet at that rate, times 2^24
 	// Burst is how far an idle line may run ahead, Mark the delay from which packets are marked,
 	// Horizon the delay beyond which they are dropped.
 	Burst, Mark, Horizon time.Duration
 	SmallOctets          uint32 // on the wire; packets of no more are the last to be dropped
+}
+
+// MaxLines is how many lines there can be.
+const MaxLines = 1024
+
+// scopeKey is the first key of lines of scopes, which have two each; indices of devices are below.
+const scopeKey = 1 << 31
+
+func keyOf(scope int, d direction.Direction) uint32 {
+	return scopeKey | uint32(scope)<<1 | uint32(d)
 }
 
 // Mechanism is where packets wait.
@@ -70,7 +83,13 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 		ReserveNs:   uint64(l.Horizon) / reserveParts,
 		NotifySlope: 1 << chanceShift / notifyPart / uint64(fullMarks*l.Mark),
 		EarlySlope:  1 << chanceShift / earlyPart / uint64(l.Horizon-early),
+		IntervalNs:  uint64(l.interval()),
 		SmallOctets: l.SmallOctets,
+		Weight:      uint32(max(l.Weight, 1)),
+	}
+	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
+	if l.Parent > 0 {
+		c.Parent = keyOf(l.Parent-1, l.Direction)
 	}
 	if by == Fq {
 		c.Flags |= delayDelayFlagsDELAY_STAMP
@@ -79,6 +98,13 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 		c.Flags |= delayDelayFlagsDELAY_RECEIVED
 	}
 	return c
+}
+
+// interval is how long flows are counted for: so many full-sized frames, that each of many has some
+// in it.
+func (l Line) interval() time.Duration {
+	const frames, least, most = 128, 20 * time.Millisecond, time.Second
+	return min(max(time.Duration(frames*frame*8e9/float64(l.Rate)), least), most)
 }
 
 const (
@@ -90,6 +116,8 @@ const (
 	// the programs that drop.
 	roomFactor = 2
 	smallest   = 60 // octets
+	// leastHorizon of fq is beyond that of any scope which may be told at a device.
+	leastHorizon = 10 * time.Minute
 )
 
 // tree is where the packets wait.
@@ -97,7 +125,10 @@ func (l Line) tree(by Mechanism) device.Tree {
 	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveParts).Seconds()
 	packets := uint32(min(max(roomFactor*octets/smallest, 1000), 10_000_000))
 	if by == Fq {
-		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: 4 * l.Horizon})}}
+		if l.Rate == 0 { // of scopes that are told there
+			packets = 10_000_000
+		}
+		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, leastHorizon)})}}
 	}
 	class, queue := device.RootHandle|1, tc.MakeHandle(uint16(device.RootHandle>>16)+1, 0)
 	burst := float64(l.Rate) / 8 * l.classBurst().Seconds()

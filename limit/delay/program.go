@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
@@ -52,14 +50,8 @@ func load(dir string) (*programs, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, refused("lift memory lock limit", err)
 	}
-	if features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) == nil {
-		cookie, err := match.ThisNetns()
-		if err == nil {
-			err = spec.Variables["delay_netns"].Set(cookie)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("set the network namespace of delay programs: %w", err)
-		}
+	if err := match.Prepare(spec, ebpf.SchedCLS, MaxLines); err != nil {
+		return nil, err
 	}
 	var objects delayObjects
 	if err := spec.LoadAndAssign(&objects, nil); err != nil {
@@ -110,15 +102,14 @@ func open(dir string) (*programs, error) {
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // set puts a line into force, and keeps what it has counted.
-func (p *programs) set(at int, c delayDelayConfig) error {
-	key := uint32(at)
+func (p *programs) set(key uint32, c delayDelayConfig) error {
 	fresh := func(m *ebpf.Map, value any) error {
 		if err := m.Update(key, value, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 			return err
 		}
 		return nil
 	}
-	err := fresh(p.maps.DelayStates, &delayLimitState{})
+	err := fresh(p.maps.DelayStates, &delayDelayState{})
 	if err == nil {
 		err = fresh(p.maps.DelayCounts, make([]delayDelayCounters, ebpf.MustPossibleCPU()))
 	}
@@ -126,16 +117,16 @@ func (p *programs) set(at int, c delayDelayConfig) error {
 		err = p.maps.DelayConfigs.Put(key, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("set limit of device %d: %w", at, err)
+		return fmt.Errorf("set limit %#x: %w", key, err)
 	}
 	return nil
 }
 
 // clear ends a line.
-func (p *programs) clear(at int) error {
+func (p *programs) clear(key uint32) error {
 	for _, m := range []*ebpf.Map{p.maps.DelayConfigs, p.maps.DelayStates, p.maps.DelayCounts} {
-		if err := m.Delete(uint32(at)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("clear limit of device %d: %w", at, err)
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clear limit %#x: %w", key, err)
 		}
 	}
 	return nil
@@ -146,20 +137,22 @@ type Counters struct {
 	Packets, Segments, Octets uint64 // admitted: as the stack hands them over, and as the wire carries them
 	Delayed, Marked, Notified uint64 // that had to wait; marked CE; whose sender was told
 	Early, Dropped            uint64 // dropped by chance; beyond the horizon
+	Ahead                     uint64 // that departed ahead of the queue, within their flow's part
 	Retries                   uint64
 	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
 	Delay                     time.Duration // of the next packet
 }
 
-func (p *programs) counters(at int) (c Counters, err error) {
-	key, each, state := uint32(at), []delayDelayCounters{}, delayLimitState{}
+func (p *programs) counters(key uint32) (c Counters, err error) {
+	each, state := []delayDelayCounters{}, delayDelayState{}
 	if err := errors.Join(p.maps.DelayCounts.Lookup(key, &each), p.maps.DelayStates.Lookup(key, &state)); err != nil {
-		return c, fmt.Errorf("read counters of device %d: %w", at, err)
+		return c, fmt.Errorf("read counters of limit %#x: %w", key, err)
 	}
 	for _, one := range each {
 		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes
 		c.Delayed, c.Marked, c.Notified = c.Delayed+one.Delayed, c.Marked+one.Passed.Marked, c.Notified+one.Passed.Reduced
 		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Refused, c.Retries+one.Passed.Retries
+		c.Ahead += one.Ahead
 		for i, n := range one.Passed.Queue {
 			c.Delays[i] += n
 		}

@@ -6,16 +6,23 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/direction"
 	"weir/internal/kernel/device"
 )
 
 // InPlace says whether all lines have all that they need. Contents of maps are believed.
-func (h Host) InPlace(want []Line) (bool, error) {
+func (h Host) InPlace(work Work) (bool, error) {
+	passing, err := carriers(work)
+	if err != nil {
+		return false, err
+	}
+	want := append(work.devices(), passing...)
 	p, err := open(h.Pins)
 	if missing(err) {
 		all, err := h.records()
-		return len(want) == 0 && len(all) == 0, err
+		return len(work.Lines) == 0 && len(all) == 0, err
 	}
 	if err != nil {
 		return false, err
@@ -74,9 +81,13 @@ func (h Host) attached(at place) (there bool, err error) {
 
 // Counters reads what was done to the packets of a line; false where it is not in force.
 func (h Host) Counters(l Line) (c Counters, there bool, err error) {
-	r, err := h.find(l.Index, l.Direction)
-	if err != nil || r == nil {
-		return c, false, err
+	key := keyOf(l.Index, l.Direction)
+	if l.Device != "" {
+		r, err := h.find(l.Index, l.Direction)
+		if err != nil || r == nil {
+			return c, false, err
+		}
+		key = uint32(r.Taken.Index)
 	}
 	p, err := open(h.Pins)
 	if missing(err) {
@@ -86,7 +97,10 @@ func (h Host) Counters(l Line) (c Counters, there bool, err error) {
 		return c, false, err
 	}
 	defer func() { _ = p.close() }()
-	c, err = p.counters(r.Taken.Index)
+	c, err = p.counters(key)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return c, false, nil
+	}
 	return c, err == nil, err
 }
 
