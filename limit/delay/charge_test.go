@@ -64,7 +64,8 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// state sets how long a line's queue is, and that of what departs ahead, and how many flows it has counted.
+// state sets how long a line's queue is, and that of what departs ahead, and how many flows it has
+// counted.
 func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
 	now := monotonic(b.t)

@@ -88,7 +88,10 @@ static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire
 	return wire * line->cost >> LIMIT_COST_SHIFT;
 }
 
-/* Charges a packet to a line, for the child whose parent it is, if it is one; 0 if it is to be dropped. Global: verified once. */
+/*
+ * Charges a packet to a line, for the child whose parent it is, if it is one; 0 if it is to be
+ * dropped. Global: verified once.
+ */
 __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_packet *p, __u32 key, __u32 child)
 {
 	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &key), *part = line;

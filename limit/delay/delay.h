@@ -53,7 +53,7 @@ struct delay_state {
 	__u32 unused[5];
 };
 
-/* Queue of a flow in a line, or of a child in its parent. Flows that share an entry share a part. */
+/* Queue of a flow in a line, or of a child in its parent. Flows of one entry share a part. */
 struct delay_flow {
 	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
 	__u32 interval;  /* in which it has used used_ns */
