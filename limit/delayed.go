@@ -211,7 +211,11 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
 func (p *wholePlane) Takes(s room.State) (devices []string) {
-	for _, l := range linesOf(s) {
+	all, err := work(s).AtDevices()
+	if err != nil {
+		return nil // Ready fails too
+	}
+	for _, l := range all {
 		if l.Direction == Egress {
 			devices = append(devices, l.Device)
 		}
@@ -220,7 +224,13 @@ func (p *wholePlane) Takes(s room.State) (devices []string) {
 }
 
 // Yield ends the limits by delay that are not wanted.
-func (p *wholePlane) Yield(want room.State) error { return p.delays.Yield(linesOf(want)) }
+func (p *wholePlane) Yield(want room.State) error {
+	all, err := work(want).AtDevices()
+	if err != nil {
+		return err
+	}
+	return p.delays.Yield(all)
+}
 
 // Follow has the open sockets of a network namespace that has come paced.
 func (p *wholePlane) Follow(ns *netns.Namespace) error { return p.refusals.Follow(ns) }

@@ -48,7 +48,7 @@ static __always_inline void delay_recount(struct delay_state *state, const struc
 	flows += flows >> 3;
 	if (flows < ONE_FLOW)
 		flows = ONE_FLOW;
-	/* From more flows than there are the count comes down at once, from fewer it grows by eighths. */
+	/* From too many the count comes down at once, from too few it grows by eighths. */
 	if (state->finish_ns <= now && flows < SEED * ONE_FLOW)
 		flows = SEED * ONE_FLOW;
 	state->flows = flows;

@@ -85,11 +85,10 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		return err
 	}
 	defer func() { _ = p.close() }()
-	passing, err := carriers(work)
+	want, err := work.AtDevices()
 	if err != nil {
 		return err
 	}
-	want := append(work.devices(), passing...)
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}

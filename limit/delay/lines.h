@@ -103,7 +103,7 @@ static __always_inline int delay_ends(struct __sk_buff *skb, struct match_prefix
 	return 1;
 }
 
-/* Adds the scopes of a packet. One without a socket is forwarded: where it comes from tells it too. */
+/* Adds the scopes of a packet. Where one without a socket comes from tells it too. */
 static __always_inline void delay_match(struct __sk_buff *skb, __u32 kinds, struct delay_lines *all)
 {
 	struct match_prefix to = {}, from = {};

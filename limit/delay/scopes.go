@@ -82,6 +82,13 @@ func carriers(w Work) (all []Line, err error) {
 	return all, err
 }
 
+// AtDevices are the lines of devices, and one without a rate for each where scopes alone are
+// charged.
+func (w Work) AtDevices() ([]Line, error) {
+	passing, err := carriers(w)
+	return append(w.devices(), passing...), err
+}
+
 // Ready refuses scopes that this host cannot delay, before anything changes.
 func (h Host) Ready(w Work) error {
 	if len(w.Lines) > MaxLines {

@@ -14,11 +14,10 @@ import (
 
 // InPlace says whether all lines have all that they need. Contents of maps are believed.
 func (h Host) InPlace(work Work) (bool, error) {
-	passing, err := carriers(work)
+	want, err := work.AtDevices()
 	if err != nil {
 		return false, err
 	}
-	want := append(work.devices(), passing...)
 	p, err := open(h.Pins)
 	if missing(err) {
 		all, err := h.records()
