@@ -139,19 +139,22 @@ func check(t *testing.T, object *ebpf.CollectionSpec, name string) {
 // openSettings keeps the verifier from knowing the settings of programs, which are constants once
 // they are loaded: with those of the object, zeros for the most part, most of the code is dead and
 // is not looked at. Some have to be known, and are what makes the most code live: those that stand
-// for what the kernel has, and those by which a lock is taken and given back.
+// for what the kernel has, and those by which a lock is taken and given back. An array's bound is
+// that of the object, which has as few elements as can be.
 func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
 	t.Helper()
 	known := false
 	for _, setting := range []struct {
 		program, name string
 		lacking       error // what keeps the kernel from it
+		bound         int   // octets in front of a bound, of an array of two
 	}{
-		{"", "scope_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
-		{"", "delay_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie)},
-		{"", "scope_reads", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnProbeReadKernel)},
-		{"", "ioam_reads", features.HaveProgramHelper(ebpf.SchedCLS, asm.FnProbeReadKernel)},
-		{"analyze", "settings", nil},
+		{"", "scope_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie), 0},
+		{"", "delay_netns", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie), 0},
+		{"", "scope_reads", features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnProbeReadKernel), 0},
+		{"", "ioam_reads", features.HaveProgramHelper(ebpf.SchedCLS, asm.FnProbeReadKernel), 0},
+		{"analyze", "settings", nil, 0},
+		{"edt_decide", "edt", nil, memberOf(t, spec, "edt", "ring_mask")},
 	} {
 		variable := spec.Variables[setting.name]
 		if variable == nil || setting.program != "" && spec.Programs[setting.program] == nil {
@@ -161,13 +164,37 @@ func openSettings(t *testing.T, spec *ebpf.CollectionSpec) {
 		if setting.lacking != nil {
 			continue
 		}
-		if err := variable.Set(bytes.Repeat([]byte{1}, int(variable.Size()))); err != nil {
+		value := bytes.Repeat([]byte{1}, int(variable.Size()))
+		if setting.bound > 0 {
+			copy(value[setting.bound:], []byte{1, 0, 0, 0}) // little-endian, as the object is
+		}
+		if err := variable.Set(value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if constants := spec.Maps[".rodata"]; constants != nil && !known {
 		constants.Flags &^= unix.BPF_F_RDONLY_PROG // so that it is not frozen either
 	}
+}
+
+// memberOf is where a member of a variable begins, in octets; 0 where the object has no such
+// variable.
+func memberOf(t *testing.T, spec *ebpf.CollectionSpec, variable, name string) int {
+	t.Helper()
+	if spec.Variables[variable] == nil {
+		return 0
+	}
+	kind, isStruct := btf.UnderlyingType(spec.Variables[variable].Type.Type).(*btf.Struct)
+	if !isStruct {
+		t.Fatalf("%s is no structure", variable)
+	}
+	for _, m := range kind.Members {
+		if m.Name == name {
+			return int(m.Offset.Bytes())
+		}
+	}
+	t.Fatalf("%s has no %s", variable, name)
+	return 0
 }
 
 // kernelTypes reads the kernel's types as a file. The library maps them into memory, and finds only
