@@ -91,6 +91,9 @@ func (w *way) trace(t *testing.T, o Options, each func(t *testing.T, p Path)) {
 	for _, to := range []string{server4, server6} {
 		for _, protocol := range []string{"udp", "tcp"} {
 			t.Run(protocol+" to "+to, func(t *testing.T) {
+				if o == brief { // the paths of which are mostly waited for
+					t.Parallel()
+				}
 				of := o
 				of.To, of.Protocol, of.DSCP = netip.MustParseAddr(to), protocol, class.LowEffort
 				var p Path
@@ -116,7 +119,7 @@ func (w *way) trace(t *testing.T, o Options, each func(t *testing.T, p Path)) {
 var patient = Options{Attempts: 10, Wait: 10 * time.Second}
 
 // brief is for silent hops, which are waited for to the end.
-var brief = Options{Attempts: 2, Wait: 4 * time.Second}
+var brief = Options{Attempts: 2, Wait: 4 * time.Second, Port: 7}
 
 // silent has a router send no errors.
 const silent = "add table inet t; add chain inet t c { type filter hook output priority 0; }; " +
@@ -245,9 +248,7 @@ func TestADestinationThatAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := brief
-	asked.Port = 7
-	w.trace(t, asked, func(t *testing.T, p Path) {
+	w.trace(t, brief, func(t *testing.T, p Path) {
 		end := map[string]Answer{"udp": Replied, "tcp": Opened}[p.Protocol]
 		if len(p.Hops) != 4 || p.Hops[1].Answer != Silent || last(p) != end || p.Hops[3].Address != p.To {
 			t.Errorf("%d hops, the last %+v, want %s", len(p.Hops), p.Hops[len(p.Hops)-1], end)
