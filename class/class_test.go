@@ -353,3 +353,23 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		t.Errorf("there is room for %d scopes", got)
 	}
 }
+
+// One command's marks tell what they did.
+func TestMarksOfACommandAreCounted(t *testing.T) {
+	s := newStage(t)
+	must(t, s.here.Do(func() error {
+		marks, err := Mark(s.group(t, "run").Path, LowEffort)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = marks.Close() }()
+		s.send(t, "run", thereAddress, 0, 3)
+		s.send(t, "run", thereAddress, int(le), 1)
+		s.send(t, "elsewhere", thereAddress, 0, 2)
+		got, err := marks.Counts()
+		if got.Packets != 4 || got.Marked != 3 || got.Octets == 0 || got.Failed != 0 {
+			t.Errorf("counted %+v, want 4 packets, 3 of them marked", got)
+		}
+		return err
+	}))
+}

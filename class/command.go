@@ -5,7 +5,6 @@ package class
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/device"
@@ -21,7 +20,7 @@ const firstOrder, lastOrder device.Order = 899, 600
 
 // Mark marks what a cgroup, and those below it, send by the devices that this network namespace has
 // now. It ends when it is closed, or with the process.
-func Mark(path string, d DSCP) (io.Closer, error) {
+func Mark(path string, d DSCP) (*Marks, error) {
 	id, err := cgroup.Cgroup{Path: path}.ID()
 	if err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func Mark(path string, d DSCP) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	marks := &marks{m, nil}
+	marks := &Marks{m, nil}
 	alone := policy.Scope{Name: path, Treatments: map[string]policy.Treatment{roomName: &Treatment{DSCP: d}}}
 	want := room.State{Scopes: []room.Bound{{Scope: alone, Binding: selector.Binding{Key: match.OfCgroup(id)}}}}
 	if err := m.fill(room.State{}, want, match.Key{}); err != nil {
@@ -48,14 +47,14 @@ func Mark(path string, d DSCP) (io.Closer, error) {
 	return marks, nil
 }
 
-// marks are a program and where it is.
-type marks struct {
+// Marks are a program and where it is.
+type Marks struct {
 	marker *marker
 	at     []*device.Attachment
 }
 
 // add attaches at a device, behind others that mark for a process.
-func (m *marks) add(name string) error {
+func (m *Marks) add(name string) error {
 	for order := firstOrder; order >= lastOrder; order-- {
 		a, err := device.Attach(nil, name, device.Egress, order, "run", m.marker.program, device.Options{})
 		switch {
@@ -72,8 +71,11 @@ func (m *marks) add(name string) error {
 	return fmt.Errorf("mark at device %s: %d commands are marked there already", name, firstOrder-lastOrder+1)
 }
 
+// Counts says what was done so far.
+func (m *Marks) Counts() (Counts, error) { return m.marker.counts(0) }
+
 // Close takes the program from all devices.
-func (m *marks) Close() error {
+func (m *Marks) Close() error {
 	var all []error
 	for _, a := range m.at {
 		all = append(all, a.Close())

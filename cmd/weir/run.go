@@ -55,7 +55,7 @@ traffic is not limited. Limit and class end with this process.`,
   weir run --limit 1Gbit --shadow -- ./job     only count what would be done
   weir run --limit 50Mbit --user backup -- restic backup /home
   weir run --limit 5Mbit --pid 4711            until Ctrl-C
-  weir status                                  shows the commands under limits`,
+  weir status                                  shows the commands under limits and in classes`,
 		Args: func(command *cobra.Command, args []string) error {
 			if (len(args) == 0) == (options.pid == 0) {
 				return fault.New(fault.Usage, "as in: weir run --limit 100Mbit -- rsync -a /data backup:/data", "give either a command or --pid")
@@ -89,7 +89,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 			limits[limit.Direction(of)] = l
 		}
 	}
-	treatments, err := a.classFlag(options.class)
+	given, treatments, err := a.classFlag(options.class)
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,9 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 		}
 	}
 	work := scoped.Command{Args: args, PID: options.pid, Limits: limits, Treatments: treatments, Say: func(what string) { a.say("%s", what) }}
+	if given != nil {
+		work.Class = given.Class
+	}
 	if options.user != "" {
 		var err error
 		if work.User, err = findUser(options.user); err != nil {
@@ -115,7 +118,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 	if err != nil {
 		return err
 	}
-	if err := a.summarize(outcome, options.shadow, options.summary); err != nil {
+	if err := a.summarize(outcome, given, options.shadow, options.summary); err != nil {
 		return err
 	}
 	if outcome.Status != 0 {
@@ -152,7 +155,7 @@ func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
 }
 
 // summarize says on standard error what was done; standard output is the command's.
-func (a *app) summarize(outcome scoped.Outcome, shadow bool, file string) error {
+func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, file string) error {
 	done := "%s: %s at %s; %d packets marked, %d reductions, %d refused"
 	if shadow {
 		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets refused"
@@ -167,6 +170,12 @@ func (a *app) summarize(outcome scoped.Outcome, shadow bool, file string) error 
 		if a.format == "text" {
 			rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
 			a.say(done, [...]string{limit.Egress: "sent", limit.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+		}
+	}
+	if given != nil {
+		out["class"] = given
+		if a.format == "text" {
+			a.say("%s", given)
 		}
 	}
 	if file == "" && a.format == "text" {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,23 +11,57 @@ import (
 	"weir/cc"
 	"weir/class"
 	"weir/internal/fault"
+	"weir/internal/units"
 	"weir/limit/scoped"
 )
 
-// classFlag is what --class has done to a command; none without it.
-func (a *app) classFlag(text string) ([]scoped.Treatment, error) {
+// classed is the class of a command, and what was done for it.
+type classed struct {
+	Class string     `json:"class"`
+	DSCP  class.DSCP `json:"dscp"`
+	class.Counts
+}
+
+// mark marks what a cgroup sends until it is closed, which keeps the counts.
+func (c *classed) mark(group string) (io.Closer, error) {
+	marks, err := class.Mark(group, c.DSCP)
+	return &counting{marks, c}, err
+}
+
+type counting struct {
+	*class.Marks
+	into *classed
+}
+
+func (c *counting) Close() (err error) {
+	c.into.Counts, err = c.Counts()
+	return errors.Join(err, c.Marks.Close())
+}
+
+// String says in words what was done.
+func (c *classed) String() string {
+	text := fmt.Sprintf("class %s: sent %s in %s; %d marked with DSCP %d", c.Class, units.ByteSize(c.Octets), plural(int(c.Packets), "packet"), c.Marked, c.DSCP)
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d could not be marked", c.Failed)
+	}
+	return text
+}
+
+// classFlag is the class that --class gives a command, and what it has done to it; none without it.
+func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	if text == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	dscp, err := class.ParseDSCP(text)
 	if err != nil {
-		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
+		return nil, nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
-	all := []scoped.Treatment{func(group string) (io.Closer, error) { return class.Mark(group, dscp) }}
+	given := &classed{Class: text, DSCP: dscp}
+	all := []scoped.Treatment{given.mark}
 	if dscp == class.LowEffort || dscp == class.Scavenger {
 		all = append(all, a.scavenge)
 	}
-	return all, nil
+	return given, all, nil
 }
 
 // scavenge gives the connections of a cgroup a congestion control that takes what others leave.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/class"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/limit"
@@ -23,8 +24,23 @@ func TestTheSummaryOfARun(t *testing.T) {
 	for want, a := range map[string]*app{"7 packets would have been marked": {format: "text"}, `"format": "weir-run/1"`: {format: "json"}} {
 		var stdout, stderr strings.Builder
 		a.stdout, a.stderr = &stdout, &stderr
-		if err := a.summarize(outcome, true, ""); err != nil || !strings.Contains(stderr.String(), want) || stdout.Len() != 0 {
+		if err := a.summarize(outcome, nil, true, ""); err != nil || !strings.Contains(stderr.String(), want) || stdout.Len() != 0 {
 			t.Errorf("%v; printed %q and %q, want %q", err, stdout.String(), stderr.String(), want)
+		}
+	}
+}
+
+// A class is told of with what was marked, with or without limits.
+func TestTheSummaryOfARunInAClass(t *testing.T) {
+	given := &classed{Class: "lbe", DSCP: class.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1}}
+	for want, a := range map[string]*app{
+		"class lbe: sent 2.93 KiB in 12 packets; 11 marked with DSCP 1, 1 could not be marked": {format: "text"},
+		`"marked": 11`: {format: "json"}, `"class": "lbe"`: {format: "json"}, `"dscp": 1`: {format: "json"},
+	} {
+		var stdout, stderr strings.Builder
+		a.stdout, a.stderr = &stdout, &stderr
+		if err := a.summarize(scoped.Outcome{Elapsed: time.Second}, given, false, ""); err != nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v; printed %q, want %q", err, stderr.String(), want)
 		}
 	}
 }
@@ -36,10 +52,11 @@ func TestStatusShowsRuns(t *testing.T) {
 	one := scoped.Running{PID: 4711, Command: []string{"rsync", "-a"}, Limits: map[limit.Direction]units.BitRate{limit.Egress: 1e6, limit.Ingress: 2e6},
 		Counted: map[limit.Direction]*limit.Counters{limit.Egress: &counted}}
 	want := [][]string{
-		{"rsync -a", "4711", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "enforced"},
-		{"rsync -a", "4711", "ingress", "2 Mbit/s", "", "", "", "", "enforced"},
+		{"rsync -a", "4711", "", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "enforced"},
+		{"rsync -a", "4711", "", "ingress", "2 Mbit/s", "", "", "", "", "enforced"},
+		{"scp", "4712", "lbe", "", "", "", "", "", "", "enforced"},
 	}
-	if diff := cmp.Diff(want, runsTable([]scoped.Running{one}).Rows); diff != "" {
+	if diff := cmp.Diff(want, runsTable([]scoped.Running{one, {PID: 4712, Command: []string{"scp"}, Class: "lbe"}}).Rows); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -61,20 +61,23 @@ type statusDocument struct {
 
 // runsTable shows the commands under 'weir run'.
 func runsTable(runs []scoped.Running) record.Table {
-	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
+	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "class", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
 	for _, r := range runs {
 		state := "enforced"
 		if r.Shadow {
 			state = "shadow"
+		}
+		if len(r.Limits) == 0 {
+			table.Rows = append(table.Rows, []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, "", "", "", "", "", "", state})
 		}
 		for _, d := range limit.Directions {
 			rate, limited := r.Limits[d]
 			if !limited {
 				continue
 			}
-			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), d.String(), rate.String(), "", "", "", "", state}
+			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, d.String(), rate.String(), "", "", "", "", state}
 			if c := r.Counted[d]; c != nil {
-				row[4], row[5], row[6], row[7] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Refused)
+				row[5], row[6], row[7], row[8] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Refused)
 			}
 			table.Rows = append(table.Rows, row)
 		}

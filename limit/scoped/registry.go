@@ -27,7 +27,7 @@ import (
 // prefix begins the names of the cgroups, which lie below the root of the hierarchy.
 const prefix = "weir-run-"
 
-// Running is a command under a limit.
+// Running is a command under limits, in a class of service, or both.
 //
 // Its file is there before its cgroup is, and locked by the process that limits it for as long as
 // that lives. Root alone can read it: who can read a file can lock it, and the arguments of a
@@ -38,9 +38,10 @@ type Running struct {
 	Command []string                            `json:"command"`
 	Started time.Time                           `json:"started"`
 	Cgroup  string                              `json:"cgroup"`
+	Class   string                              `json:"class,omitempty"`
 	Shadow  bool                                `json:"shadow,omitempty"`
-	Limits  map[limit.Direction]units.BitRate   `json:"limits"`
-	Counts  ebpf.MapID                          `json:"counters_map"`
+	Limits  map[limit.Direction]units.BitRate   `json:"limits,omitempty"`
+	Counts  ebpf.MapID                          `json:"counters_map,omitempty"`
 	Counted map[limit.Direction]*limit.Counters `json:"counted,omitempty"`
 }
 
@@ -54,7 +55,7 @@ func registry() string {
 
 // register announces a run, under a name that nobody can have taken. Closing the file ends it.
 func register(c Command) (*Running, *os.File, error) {
-	r := &Running{PID: os.Getpid(), Command: c.words(), Started: time.Now().UTC(), Limits: map[limit.Direction]units.BitRate{}}
+	r := &Running{PID: os.Getpid(), Command: c.words(), Class: c.Class, Started: time.Now().UTC(), Limits: map[limit.Direction]units.BitRate{}}
 	for d, l := range c.Limits {
 		r.Limits[d], r.Shadow = l.Rate, l.Shadow
 	}
@@ -100,7 +101,7 @@ func (r *Running) describe(file *os.File) error {
 	return nil
 }
 
-// List lists the commands under limits, with what they have used so far. One without the right to
+// List lists the commands under limits or in a class, with what they have used so far. One without the right to
 // see them sees none.
 func List() (all []Running, err error) {
 	err = each(func(path string, held bool) error {

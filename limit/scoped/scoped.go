@@ -34,6 +34,7 @@ type Command struct {
 	Limits map[limit.Direction]*limit.Limit
 	// Treatments are put on its cgroup before it starts. With them there need be no limits.
 	Treatments []Treatment
+	Class      string     // what they give it, in words; "" without a class of service
 	User       *user.User // who runs it; nil is the caller
 	// PID is a process that runs already, in place of Args: it and what descends from it come under
 	// the limit until they end, or ctx does.
