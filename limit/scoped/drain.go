@@ -5,6 +5,7 @@ package scoped
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,7 +41,7 @@ func (c Command) drain(ctx context.Context, group cgroup.Cgroup) error {
 			return err
 		}
 		if !told {
-			c.say("%s has ended; %d connections still send what it has written, and stay limited", c.name(), n)
+			c.sayLeft(n, "connection still sends what it has written", "connections still send what it has written")
 		}
 		_ = wait.For(ctx, socketLook)
 	}
@@ -69,7 +70,7 @@ func (c Command) drainProcesses(ctx context.Context, group cgroup.Cgroup) (group
 			return groups, err
 		}
 		if !told {
-			c.say("%s has ended; %d processes that it started have not, and stay limited", c.name(), len(pids))
+			c.sayLeft(len(pids), "process that it started has not", "processes that it started have not")
 		}
 		if ctx.Err() != nil {
 			if ended.IsZero() {
@@ -81,6 +82,25 @@ func (c Command) drainProcesses(ctx context.Context, group cgroup.Cgroup) (group
 		}
 		<-ticker.C
 	}
+}
+
+// sayLeft says what the command has left behind, one or several, and what is done to it.
+func (c Command) sayLeft(n int, one, several string) {
+	what, stay := one, "stays"
+	if n != 1 {
+		what, stay = several, "stay"
+	}
+	var how []string
+	if len(c.Limits) > 0 {
+		how = append(how, "limited")
+	}
+	if c.Class != "" {
+		how = append(how, "in class "+c.Class)
+	}
+	if len(how) == 0 {
+		how = []string{"treated as before"}
+	}
+	c.say("%s has ended; %d %s, and %s %s", c.name(), n, what, stay, strings.Join(how, " and "))
 }
 
 // unsent counts the connections of some cgroups that have something to send, in all network

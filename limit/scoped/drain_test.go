@@ -56,7 +56,27 @@ func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
 		return err
 	})
 	once.Do(func() { close(begin) })
-	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connections still send") {
+	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connection still sends what it has written, and stays limited") {
 		t.Errorf("%d of %d octets came; said %q, %v", n, octets, said, err)
+	}
+}
+
+// What is left behind is told by what was really done to it.
+func TestWhatIsLeftIsToldAsItIs(t *testing.T) {
+	for _, test := range []struct {
+		command Command
+		left    int
+		want    string
+	}{
+		{Command{Limits: capped()}, 1, "a has ended; 1 process has not, and stays limited"},
+		{Command{Class: "lbe"}, 2, "a has ended; 2 processes have not, and stay in class lbe"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "a has ended; 2 processes have not, and stay limited and in class lbe"},
+	} {
+		said := ""
+		test.command.Args, test.command.Say = []string{"a"}, func(what string) { said = what }
+		test.command.sayLeft(test.left, "process has not", "processes have not")
+		if said != test.want {
+			t.Errorf("said %q, want %q", said, test.want)
+		}
 	}
 }

@@ -79,7 +79,7 @@ func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], "processes that it started") {
+	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], " that it started ha") {
 		t.Errorf("returned before the background process ended (%v), said %q", err, said)
 	}
 }
