@@ -44,7 +44,7 @@ func (a *app) flagValues() map[string]completer {
 		"hops", "attempts", "wait"} {
 		all[name] = free
 	}
-	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec"} {
+	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec", "traffic"} {
 		all[name] = files
 	}
 	all["tester capture"] = files
