@@ -29,6 +29,7 @@ type app struct {
 	quiet          bool
 	printed        bool     // a JSON document is on standard output
 	args           []string // the command line, for manifests
+	mistake        error    // of who asks for the help of no command
 	// engine is that of this host, with the rooms of this build; tests have others.
 	engine func() (*daemon.Engine, error)
 }
@@ -43,6 +44,9 @@ func (a *app) run(ctx context.Context, args []string) fault.Status {
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.mistake
+	}
 	if command := new(exitStatus); errors.As(err, &command) {
 		return fault.Status(command.status)
 	}
@@ -79,7 +83,9 @@ a data path frame by frame, and keep the evidence.`,
 		return fault.New(fault.Usage, "run '"+command.CommandPath()+" --help'", "%w%s", err, nearFlag(command, err))
 	})
 	root.AddCommand(commands(a)...)
+	root.InitDefaultCompletionCmd()
 	strict(root)
+	strictHelp(a, root)
 	complete(a, root)
 	return root
 }
@@ -103,16 +109,52 @@ func strict(command *cobra.Command) {
 			if len(args) == 0 {
 				return c.Help()
 			}
-			try := "run '" + c.CommandPath() + " --help' for the list of commands"
-			if near := nearest.Of(args[0], names(c)); near != "" {
-				try = "did you mean " + near + "?"
-			}
-			return fault.New(fault.Usage, try, "%q is not a command of %s", args[0], c.CommandPath())
+			return unknown(c, args[0])
 		}
 		command.Args = cobra.ArbitraryArgs
 	}
 	for _, sub := range command.Commands() {
 		strict(sub)
+	}
+}
+
+// unknown is the mistake of a word that is no command of c.
+func unknown(c *cobra.Command, word string) error {
+	try := "run '" + c.CommandPath() + " --help' for the list of commands"
+	if near := nearest.Of(word, names(c)); near != "" {
+		try = "did you mean " + near + "?"
+	}
+	return fault.New(fault.Usage, try, "%q is not a command of %s", word, c.CommandPath())
+}
+
+// strictHelp makes asking for the help of a word that is no command the same mistake, with --help
+// and with the command help, where cobra would print that of the command above.
+func strictHelp(a *app, root *cobra.Command) {
+	print := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
+			a.mistake = unknown(c, words[0]) // a help function returns nothing
+			return
+		}
+		print(c, args)
+	})
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.RunE = func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 && c.HasSubCommands() {
+				err = unknown(c, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			c.InitDefaultHelpFlag()
+			c.InitDefaultVersionFlag()
+			return c.Help()
+		}
 	}
 }
 

@@ -65,6 +65,11 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 		{"an unknown command", []string{"lap"}, []string{`"lap" is not a command of weir`, "Try:"}},
 		{"a mistyped command", []string{"docter"}, []string{`"docter" is not a command of weir`, "did you mean doctor?"}},
 		{"a mistyped command below", []string{"lab", "lsit"}, []string{`"lsit" is not a command of weir lab`, "did you mean list?"}},
+		{"help of a mistyped command", []string{"docter", "--help"}, []string{`"docter" is not a command of weir`, "did you mean doctor?"}},
+		{"help of a mistyped command below", []string{"lab", "lsit", "--help"}, []string{`"lsit" is not a command of weir lab`, "did you mean list?"}},
+		{"help with a mistyped command", []string{"help", "lab", "lsit"}, []string{`"lsit" is not a command of weir lab`, "did you mean list?"}},
+		{"help with no command", []string{"help", "nosuch"}, []string{`"nosuch" is not a command of weir`, "weir --help"}},
+		{"a shell that is not known", []string{"completion", "tcsh"}, []string{`"tcsh" is not a command of weir completion`, "Try:"}},
 		{"a mistyped flag", []string{"doctor", "--formt", "json"}, []string{`unknown flag: --formt (did you mean "--format"?)`, "weir doctor --help"}},
 		{"an unknown flag", []string{"man", "--fast"}, []string{"unknown flag: --fast", "weir man --help"}},
 		{"an unknown format", []string{"man", "/nowhere", "--format", "xml"}, []string{`--format "xml"`, "--format json"}},
@@ -88,6 +93,16 @@ func TestWrongUsageNamesTheWayOut(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestHelpIsThatOfTheCommand(t *testing.T) {
+	for want, args := range map[string][]string{
+		"weir lab list": {"help", "lab", "list"}, "weir lab": {"lab", "--help"}, "weir class": {"help", "class"}, "weir completion": {"completion"},
+	} {
+		if status, stdout, stderr := call(t, args...); status != fault.OK || !strings.Contains(stdout, "Usage:\n  "+want+" ") || stderr != "" {
+			t.Errorf("%q: status %d, %s%s", args, status, stdout, stderr)
+		}
 	}
 }
 
