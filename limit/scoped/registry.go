@@ -101,8 +101,8 @@ func (r *Running) describe(file *os.File) error {
 	return nil
 }
 
-// List lists the commands under limits or in a class, with what they have used so far. One without the right to
-// see them sees none.
+// List lists the commands under limits or in a class, with what limits have counted so far. One
+// without the right to see them sees none.
 func List() (all []Running, err error) {
 	err = each(func(path string, held bool) error {
 		var r Running
