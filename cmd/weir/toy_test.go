@@ -122,7 +122,7 @@ func (p toyPlane) count(b room.Bound) error {
 		return err
 	}
 	if old, err := link.LoadPinnedLink(p.pin("link", b.Index), nil); err == nil {
-		return old.Update(program)
+		return errors.Join(old.Update(program), old.Close())
 	}
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: filepath.Join(p.CgroupRoot, b.Selector.Text), Attach: ebpf.AttachCGroupInetEgress, Program: program})
 	if err != nil {
