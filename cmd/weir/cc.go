@@ -166,6 +166,12 @@ not removed.`,
 			if err := cc.Remove(cc.Pins, name); err != nil {
 				return err
 			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format string `json:"format"`
+					Name   string `json:"name"`
+				}{"weir-cc-removed/1", name})
+			}
 			a.say("removed %s", name)
 			return nil
 		},

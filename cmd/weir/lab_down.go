@@ -53,14 +53,22 @@ Measurements that run are left alone unless --runs is given.`,
 			ctx, cancel := context.WithTimeout(command.Context(), downTime)
 			defer cancel()
 			var errs []error
+			ended := []string{}
 			for _, info := range chosen {
 				err := instance.End(ctx, info)
 				if err == nil {
+					ended = append(ended, info.ID)
 					a.say("took down %s (%s)", info.ID, info.Scenario)
 				}
 				errs = append(errs, err)
 			}
-			return errors.Join(errs...)
+			if err := errors.Join(errs...); err != nil || a.format != "json" {
+				return err
+			}
+			return a.json(struct {
+				Format string   `json:"format"`
+				Labs   []string `json:"labs"`
+			}{"weir-lab-down/1", ended})
 		},
 	}
 	command.Flags().BoolVar(&all, "all", false, "every lab that is up")

@@ -30,8 +30,15 @@ func newManCommand(a *app) *cobra.Command {
 			root := command.Root()
 			root.DisableAutoGenTag = true
 			root.InitDefaultCompletionCmd()
-			if err := writePages(root, args[0]); err != nil {
+			pages, err := writePages(root, args[0])
+			if err != nil {
 				return fmt.Errorf("write man pages: %w", err)
+			}
+			if a.format == "json" {
+				return a.json(struct {
+					Format string   `json:"format"`
+					Pages  []string `json:"pages"`
+				}{"weir-man/1", pages})
 			}
 			a.say("wrote the man pages to %s", args[0])
 			return nil
@@ -39,29 +46,32 @@ func newManCommand(a *app) *cobra.Command {
 	}
 }
 
-// writePages writes the page of a command and of those below it.
-func writePages(command *cobra.Command, folder string) error {
+// writePages writes the page of a command and of those below it, and names them.
+func writePages(command *cobra.Command, folder string) (pages []string, err error) {
 	for _, sub := range command.Commands() {
 		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
 			continue
 		}
-		if err := writePages(sub, folder); err != nil {
-			return err
+		below, err := writePages(sub, folder)
+		if err != nil {
+			return nil, err
 		}
+		pages = append(pages, below...)
 	}
 	name := strings.ReplaceAll(command.CommandPath(), " ", "-")
 	// Without a date the page would have that of its making, and no two builds be the same.
 	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "Weir " + version.Number, Manual: "Weir", Date: &pagesDate}
 	var page bytes.Buffer
 	if err := doc.GenMan(command, header, &page); err != nil {
-		return err
+		return nil, err
 	}
 	text := page.String()
 	before, after, _ := strings.Cut(text, ".SH SEE ALSO\n")
 	if before != text {
 		after = ".SH SEE ALSO\n" + after
 	}
-	return os.WriteFile(filepath.Join(folder, name+".1"), []byte(before+furtherSections(command)+after), 0o644)
+	path := filepath.Join(folder, name+".1")
+	return append(pages, path), os.WriteFile(path, []byte(before+furtherSections(command)+after), 0o644)
 }
 
 // pagesDate is on every page.

@@ -214,7 +214,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 		Use:     "release",
 		Short:   "End what is in force and restore what was there",
 		Long:    "End what is in force: detach the programs, remove their pins and the state, and give open\nconnections back the pacing rates that their applications had set.",
-		Example: "  weir release",
+		Example: "  weir release\n  weir release --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			engine, err := a.engine()
@@ -228,8 +228,13 @@ func newReleaseCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
 			}
-			if !released {
+			if a.format == "json" {
+				err = a.json(daemon.Released{Format: daemon.FormatRelease, Released: released})
+			} else if !released {
 				a.say("nothing was in force")
+			}
+			if err != nil {
+				return err
 			}
 			return a.warnOfController("")
 		},

@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,6 +138,22 @@ func TestManPagesAreWritten(t *testing.T) {
 	}
 	if !strings.Contains(string(page), ".SH NAME") {
 		t.Error("weir.1 is no man page")
+	}
+}
+
+func TestWhatManWritesIsListedAsJSON(t *testing.T) {
+	dir := t.TempDir()
+	status, stdout, stderr := call(t, "man", dir, "--format", "json")
+	var document struct {
+		Format string   `json:"format"`
+		Pages  []string `json:"pages"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil || status != fault.OK || stderr != "" {
+		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if slices.Sort(document.Pages); err != nil || document.Format != "weir-man/1" || !slices.Equal(document.Pages, files) {
+		t.Errorf("%s lists %q, and there are %q", document.Format, document.Pages, files)
 	}
 }
 

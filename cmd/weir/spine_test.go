@@ -156,7 +156,9 @@ func TestARoomLivesUnderTheSpine(t *testing.T) {
 		t.Errorf("counted %g and would count %g, want 19 and 8", counted, would)
 	}
 	g.metrics(t, "weir_toy_counted_total", 19)
-	contains(t, "release", g.weir(t, fault.OK, "release"))
+	contains(t, "release", g.weir(t, fault.OK, "release", "--format", "json"), `"format": "weir-release/1"`, `"released": true`)
+	g.nothingLeft(t)
+	contains(t, "release", g.weir(t, fault.OK, "release", "--format", "json"), `"released": false`)
 	g.nothingLeft(t)
 }
 

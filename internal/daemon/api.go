@@ -25,6 +25,9 @@ type policyRequest struct {
 	RawBody []byte `contentType:"application/yaml" required:"true"`
 }
 
+// FormatRelease is the format of [Released].
+const FormatRelease = "weir-release/1"
+
 // Released says what a release has done.
 type Released struct {
 	Format   string `json:"format"`
@@ -68,7 +71,7 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 	huma.Register(api, operation("release", http.MethodPost, "End everything, until the policy file changes or the next apply"),
 		func(context.Context, *struct{}) (*response[Released], error) {
 			released, err := s.Engine.Release()
-			return &response[Released]{Released{"weir-release/1", released}}, problem(err)
+			return &response[Released]{Released{FormatRelease, released}}, problem(err)
 		})
 	return mux
 }
