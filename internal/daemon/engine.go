@@ -85,9 +85,7 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if text := obstacle(refused); text != "" {
-		out.Notes = append(out.Notes, text)
-	}
+	out.Notes = append(out.Notes, obstacles(refused)...)
 	lost, err := e.lost(have)
 	if lost {
 		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))

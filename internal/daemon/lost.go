@@ -5,6 +5,7 @@ package daemon
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"weir/internal/fault"
 	"weir/internal/room"
@@ -45,15 +46,42 @@ func (e *Engine) endLost(have *state) (was bool, err error) {
 	return true, err
 }
 
-// obstacle is why an apply would be refused before it begins, in words; what is another's right to
-// do is not told.
-func obstacle(err error) string {
-	if err == nil || fault.Of(err) == fault.Permission {
-		return ""
+// obstacles are why an apply would be refused before it begins, in words, each with its own way
+// out. What takes rights alone is another's to do, and is not told; beside something else it comes
+// first, since who lacks rights may be told wrong reasons.
+func obstacles(refused error) (all []string) {
+	rights := false
+	for _, err := range parts(refused) {
+		if fault.Of(err) == fault.Permission || errors.Is(err, os.ErrPermission) {
+			rights = true
+			continue
+		}
+		text := "an apply would be refused here: " + err.Error()
+		if try := fault.Advice(err); try != "" {
+			text += "; " + try
+		}
+		if !slices.Contains(all, text) { // several rooms say the same
+			all = append(all, text)
+		}
 	}
-	text := "an apply would be refused here: " + err.Error()
-	if try := fault.Advice(err); try != "" {
-		text += "; " + try
+	if rights && len(all) > 0 {
+		all = append([]string{"an apply takes rights that this process does not have: run it as root"}, all...)
 	}
-	return text
+	return all
+}
+
+// parts are the errors that were joined.
+func parts(err error) []error {
+	joined, is := err.(interface{ Unwrap() []error })
+	if is && errors.Join(joined.Unwrap()...).Error() == err.Error() { // else words of its own are around them
+		var all []error
+		for _, one := range joined.Unwrap() {
+			all = append(all, parts(one)...)
+		}
+		return all
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
 }

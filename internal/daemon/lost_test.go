@@ -3,8 +3,11 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,5 +177,29 @@ func TestAReadOnlyFileSystemOfPinsIsTold(t *testing.T) {
 	_, err = e.Apply(of(limited("a", 1e6)))
 	if fault.Of(err) != fault.Failed || !strings.Contains(fault.Advice(err), "remount,rw") {
 		t.Errorf("apply: %v, status %d, try %q", err, fault.Of(err), fault.Advice(err))
+	}
+}
+
+// Missing rights are not buried in what else is wrong, whose advice is its own.
+func TestObstaclesAreToldApart(t *testing.T) {
+	mount := fault.New(fault.Testbed, "mount one", "no file system")
+	load := fmt.Errorf("load program: %w", unix.EPERM)
+	refused := fault.New(fault.Permission, "run it as root", "look")
+	for _, test := range []struct {
+		description string
+		err         error
+		want        []string
+	}{
+		{"nothing", nil, nil},
+		{"rights alone", errors.Join(refused, load), nil},
+		{"one", mount, []string{"an apply would be refused here: no file system; mount one"}},
+		{"words around several", fmt.Errorf("open: %w, %w", mount, errors.New("and more")), []string{
+			"an apply would be refused here: open: no file system, and more; mount one"}},
+		{"rights and another", errors.Join(mount, errors.Join(load, mount)), []string{
+			"an apply takes rights that this process does not have: run it as root", "an apply would be refused here: no file system; mount one"}},
+	} {
+		if got := obstacles(test.err); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.description, got, test.want)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func TestWithoutCapabilitiesTheReportStaysHonest(t *testing.T) {
 		if feature.Group == "qdiscs" && feature.Name != "bpf" && feature.State != NotPermitted {
 			t.Errorf("%s could not have been tried: %+v", feature.Name, feature)
 		}
+		if feature.Group == "cgroups" && feature.Name != "cgroup v2" && feature.State != NotPermitted {
+			t.Errorf("hooks of cgroups could not have been asked: %+v", feature)
+		}
 	}
 	if report.Clock.Source == "" || report.Cgroups.Mode == "" || len(report.CongestionControls) == 0 || report.Privileges.Capabilities["CAP_BPF"] {
 		t.Errorf("what can be read without rights is not reported: %+v", report)

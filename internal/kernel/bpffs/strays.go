@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/probe"
 )
 
 // ErrElsewhere says that programs are in force whose pins are somewhere else.
@@ -55,7 +56,8 @@ func strays(root string, hooks []ebpf.AttachType, names []string) (found []strin
 	defer func() { _ = group.Close() }()
 	for _, hook := range hooks {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: hook})
-		if errors.Is(err, os.ErrPermission) {
+		// Who lacks the right is told that queries are not supported, whether they are or not.
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) && !probe.Capabilities()["CAP_NET_ADMIN"] {
 			return nil, nil
 		}
 		if err != nil {
