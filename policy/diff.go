@@ -12,6 +12,7 @@ const (
 	Change Action = "change"
 	Remove Action = "remove"
 	Keep   Action = "keep"
+	Rebind Action = "rebind" // kept, and stands for something else than before; only who binds scopes can tell
 )
 
 // Step is one scope's part in a plan.

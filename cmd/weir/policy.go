@@ -172,9 +172,6 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 		if step.Before != nil {
 			treatment, applies = change(step.Before.Summary(), treatment), change(step.Before.Selector.String(), applies)
 		}
-		if step.Rebound && step.Action == policy.Keep {
-			action = "rebind"
-		}
 		if text, waits := waiting[step.Scope.Name]; waits {
 			mechanism = text
 		}

@@ -33,7 +33,7 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		{Step: policy.Step{Action: policy.Change, Scope: moved, Before: &was}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Change, Scope: grown, Before: &before}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Add, Scope: scope("later")}},
-		{Step: policy.Step{Action: policy.Keep, Scope: scope("back")}, Mechanism: "cgroup_skb", Rebound: true},
+		{Step: policy.Step{Action: policy.Rebind, Scope: scope("back")}, Mechanism: "cgroup_skb", Rebound: true},
 	}
 	if err := a.outcome(out, "Plan"); err != nil {
 		t.Fatal(err)

@@ -243,7 +243,7 @@ func isApplied(engine *daemon.Engine, file string) error {
 // differs names the first change of a plan; "" where there is none.
 func differs(plan daemon.Outcome) string {
 	for _, step := range plan.Steps {
-		if step.Action != policy.Keep {
+		if step.Action != policy.Keep && step.Action != policy.Rebind {
 			return fmt.Sprintf("%s the scope %s", step.Action, step.Scope.Name)
 		}
 	}

@@ -94,7 +94,7 @@ func TestAScopeThatIsBoundAnewIsSaidToBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if step := plan.Steps[0]; !plan.Changed || step.Action != policy.Keep || !step.Rebound || step.Mechanism == "" {
+	if step := plan.Steps[0]; !plan.Changed || step.Action != policy.Rebind || !step.Rebound || step.Mechanism == "" {
 		t.Errorf("%+v", plan)
 	}
 }

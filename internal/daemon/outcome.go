@@ -53,7 +53,10 @@ func (e *Engine) outcome(have, next *state) (Outcome, error) {
 		h := after[step.Scope.Name]
 		was, there := before[step.Scope.Name]
 		one := Step{Step: step, Mechanism: e.mechanism(h), Rebound: there && step.Action != policy.Remove && was.Bound != h.Bound}
-		out.Changed = out.Changed || step.Action != policy.Keep || one.Rebound
+		if one.Rebound && one.Action == policy.Keep {
+			one.Action = policy.Rebind
+		}
+		out.Changed = out.Changed || one.Action != policy.Keep
 		out.Steps = append(out.Steps, one)
 	}
 	for _, step := range out.Host {
