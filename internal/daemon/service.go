@@ -101,24 +101,30 @@ func (s *Service) Run(ctx context.Context) (err error) {
 
 // begin applies the policy for the first time, and begins to watch.
 func (s *Service) begin() (files, cgroups *watcher, err error) {
-	text, err := policy.ReadFile(s.Policy)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.applied, s.seen, s.adopted = text, text, map[uint64]bool{}
-	if err := s.apply(text); err != nil {
-		return nil, nil, err
-	}
+	// Watch first: an edit during the apply, which may take seconds, is told of afterwards.
 	if files, err = watch(policyEvents, s.isPolicy); err != nil {
 		return nil, nil, err
-	}
-	if cgroups, err = watch(cgroupEvents, nil); err != nil {
-		return nil, nil, errors.Join(err, files.close())
 	}
 	if err := files.set([]string{filepath.Dir(s.Policy)}); err != nil {
 		s.say("changes of the policy file are seen late", err)
 	}
+	if err := s.first(); err != nil {
+		return nil, nil, errors.Join(err, files.close())
+	}
+	if cgroups, err = watch(cgroupEvents, nil); err != nil {
+		return nil, nil, errors.Join(err, files.close())
+	}
 	return files, cgroups, nil
+}
+
+// first applies the policy for the first time.
+func (s *Service) first() error {
+	text, err := policy.ReadFile(s.Policy)
+	if err != nil {
+		return err
+	}
+	s.applied, s.seen, s.adopted = text, text, map[uint64]bool{}
+	return s.apply(text)
 }
 
 // isPolicy says whether a folder's entry may stand for the policy file; "..data" is how Kubernetes
@@ -267,7 +273,7 @@ func (s *Service) report(what string, out Outcome) {
 		counts[step.Action]++
 	}
 	s.Log.Info(what, "changed", out.Changed, "added", counts[policy.Add], "changed_scopes", counts[policy.Change],
-		"removed", counts[policy.Remove], "kept", counts[policy.Keep], "waiting", len(out.Waiting), "recovered", out.Recovered, "restored", out.Restored)
+		"removed", counts[policy.Remove], "kept", counts[policy.Keep]+counts[policy.Rebind], "waiting", len(out.Waiting), "recovered", out.Recovered, "restored", out.Restored)
 	for _, waiting := range out.Waiting {
 		s.Log.Info("scope waits", "scope", waiting.Scope, "for", waiting.For)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
+	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 )
 
@@ -371,4 +372,20 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	if !strings.HasPrefix(fmt.Sprint(states(t, e)["a"]), "waiting") {
 		t.Error("the policy ended with the service")
 	}
+}
+
+// The apply asks for the sockets of the host, and the file changes at that moment.
+func TestAnEditDuringTheFirstApplyIsFollowed(t *testing.T) {
+	e := setup(t)
+	s := service(t, e, oneScope)
+	edited := false
+	e.Sockets = func(func(*netns.Namespace) error) error {
+		if !edited {
+			edited = true
+			write(t, s.Policy, oneScope+"  b: {user: 4711, ingress: 2Mbit}\n")
+		}
+		return nil
+	}
+	start(t, s)
+	becomes(t, e, "b", "enforced")
 }
