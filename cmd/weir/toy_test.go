@@ -90,8 +90,7 @@ func (p toyPlane) InPlace(have room.State) (bool, error) {
 func (p toyPlane) Apply(have, want room.State) ([]string, error) {
 	for _, b := range have.Scopes {
 		if after, stays := want.ByIndex()[b.Index]; !stays || after.Binding != b.Binding {
-			_ = os.Remove(p.pin("link", b.Index))
-			_ = os.Remove(p.pin("map", b.Index))
+			_ = errors.Join(os.Remove(p.pin("link", b.Index)), os.Remove(p.pin("map", b.Index)))
 		}
 	}
 	for _, b := range want.Scopes {
