@@ -196,7 +196,7 @@ func Metrics() []Metric {
 		m(SeriesDelivery, record.BitPerSecond, OfSeries, none, "delivery rate that TCP estimates"),
 		m(SeriesPacing, record.BitPerSecond, OfSeries, none, "rate at which TCP paces"),
 		m(SeriesCE, record.Count, OfSeries, none, "segments acknowledged with a congestion mark so far"),
-		m(SeriesQueue, record.Bytes, OfSeries, none, "most octets that waited in a link's queue in each 100 ms; subject: a link's direction. The emulator alone tells"),
+		m(SeriesQueue, record.Bytes, OfSeries, none, "most octets that waited in a link's queue in each 100 ms; subject: a link's direction. netem does not tell"),
 	}
 }
 
