@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -50,7 +51,7 @@ const (
 func Install(name string, o Options) (*Installed, error) {
 	chosen, known := algorithmOf(name)
 	if !known {
-		return nil, fault.New(fault.Usage, "the algorithms are: "+fmt.Sprint(Algorithms()), "%q is not an algorithm%s", name, nearest.Hint(name, Algorithms()))
+		return nil, fault.New(fault.Usage, "the algorithms are: "+strings.Join(Algorithms(), ", "), "%q is not an algorithm%s", name, nearest.Hint(name, Algorithms()))
 	}
 	if o.Name == "" {
 		o.Name = DefaultName(name)

@@ -105,7 +105,7 @@ func read(d *policy.Draft) {
 	}
 	if k.Budget != nil {
 		if t.Budget = *k.Budget; t.Budget < 1 {
-			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000", "offload.budget: %d is no number of prefixes", t.Budget)
+			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000", "offload.budget: %d is not a number of prefixes from 1 on", t.Budget)
 		}
 	}
 	if k.Multipath != "" {

@@ -52,7 +52,8 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	refused(t, []mistake{
 		{"an unknown key", scope("cgroup: /a\n    egres: 1Mbit"), `p.yaml:5:5: unknown key "egres" in scopes.a (did you mean "egress"?)`},
 		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is not known"},
-		{"no selector", scope("egress: 1Mbit"), "says 0 times which traffic is meant"},
+		{"an empty name", "version: 1\nscopes:\n  \"\": {cgroup: /a, egress: 1Mbit}\n", "p.yaml:3:3: scopes: one has an empty name"},
+		{"no selector", scope("egress: 1Mbit"), "does not say which traffic is meant"},
 		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
 		{"no limit", scope("cgroup: /a"), "asks for nothing: give egress"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},

@@ -80,6 +80,10 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	own := file[0].(*fileKeys)
 	scopes := make([]rawScope, 0, len(own.Scopes))
 	for _, entry := range own.Scopes {
+		if entry.Key.Value == "" {
+			problems.Add(entry.Key.Place, "name it, as backups: {...}", "scopes: one has an empty name")
+			continue
+		}
 		scopes = append(scopes, l.decode(entry.Key, entry.Value, &problems))
 	}
 	if version := own.Version; version != 1 && (problems.Len() == 0 || version != 0) {
@@ -241,7 +245,11 @@ func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *y
 	case len(given) == 0 && isParent:
 		return Selector{Kind: Group, Words: "its children"}, true
 	}
-	problems.Add(s.fields.Self, "", "scopes.%s: says %d times which traffic is meant: give exactly one of %s, "+
-		"or none in a group, which other scopes name as their parent", s.name.Value, len(given), strings.Join(keys, ", "))
+	says := "does not say which traffic is meant"
+	if len(given) > 1 {
+		says = fmt.Sprintf("says %d times which traffic is meant", len(given))
+	}
+	problems.Add(s.fields.Self, "", "scopes.%s: %s: give exactly one of %s, or none in a group, which other scopes name as their parent",
+		s.name.Value, says, strings.Join(keys, ", "))
 	return Selector{}, false
 }

@@ -37,7 +37,7 @@ func TestKeysInWordsAndAsJSON(t *testing.T) {
 		key         Key
 		words, json string
 	}{
-		{OfCgroup(7), "cgroup id 7 and below", `{"kind":"cgroup","number":7}`},
+		{OfCgroup(7), "cgroup id 7 and the cgroups below it", `{"kind":"cgroup","number":7}`},
 		{OfUser(0), "the socket's user", `{"kind":"user"}`},
 		{OfInterface(3), "interface index 3", `{"kind":"interface","number":3}`},
 		{OfPrefix(netip.MustParsePrefix("10.0.0.0/8")), "longest remote prefix", `{"kind":"prefix","prefix":"10.0.0.0/8"}`},

@@ -45,7 +45,7 @@ var structures = map[ebpf.ProgramType]need{ebpf.SockOps: {asm.FnSkcToTcpSock, tr
 
 var kinds = map[Kind]kind{
 	Cgroup: {entries: matchMapScopeCgroups, bit: matchMatchKindMATCH_CGROUPS, form: wide, needs: structures,
-		words: func(k Key) string { return fmt.Sprintf("cgroup id %d and below", k.Number) }},
+		words: func(k Key) string { return fmt.Sprintf("cgroup id %d and the cgroups below it", k.Number) }},
 	User: {entries: matchMapScopeUsers, bit: matchMatchKindMATCH_USERS, narrow: true, form: narrow, needs: structures,
 		words: func(Key) string { return "the socket's user" }},
 	Interface: {entries: matchMapScopeInterfaces, bit: matchMatchKindMATCH_INTERFACES, narrow: true, form: narrow, needs: structures,
