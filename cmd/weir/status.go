@@ -101,6 +101,9 @@ func (a *app) statusTables(status daemon.Status) error {
 	if status.Interrupted {
 		notes = append(notes, "An apply or a release was interrupted; the next 'weir apply', 'weir daemon' or 'weir release' completes it.")
 	}
+	if status.Underway {
+		notes = append(notes, "An apply or a release is at work: ask again in a moment.")
+	}
 	if len(status.Scopes)+len(status.Rooms) == 0 {
 		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{inForceOf(status)}, notes...), "\n"))
 		return err

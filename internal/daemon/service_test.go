@@ -91,7 +91,7 @@ func becomes(t *testing.T, e *Engine, scope, state string) (number uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return !status.Interrupted && strings.HasPrefix(states(t, e)[scope], state) && (state != "enforced" || noted(t, e, scope))
+		return !status.Interrupted && !status.Underway && strings.HasPrefix(states(t, e)[scope], state) && (state != "enforced" || noted(t, e, scope))
 	})
 	have, err := e.store().read(current)
 	if err != nil {

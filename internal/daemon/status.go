@@ -17,6 +17,7 @@ type Status struct {
 	Format      string        `json:"format"`
 	Enforced    bool          `json:"enforced" doc:"The data planes of all rooms that do something are in place."`
 	Interrupted bool          `json:"interrupted" doc:"An apply or a release was cut off; the next one completes it."`
+	Underway    bool          `json:"underway,omitempty" doc:"An apply or a release is at work; what else is told may change under it."`
 	Lost        bool          `json:"lost,omitempty" doc:"Something is in force, and the state that says what has gone: end it with weir release."`
 	Applied     time.Time     `json:"applied,omitzero"`
 	Scopes      []ScopeStatus `json:"scopes"`
@@ -78,7 +79,8 @@ func (e *Engine) read() (Status, error) {
 	if err != nil {
 		return status, err
 	}
-	status.Interrupted = begun != nil
+	status.Underway = begun != nil && s.held()
+	status.Interrupted = begun != nil && !status.Underway
 	if status.Controller, err = readController(e.StateDir); err != nil {
 		return status, err
 	}

@@ -166,6 +166,17 @@ func (e *Engine) waitFor(lock *os.File) error {
 	}
 }
 
+// held says whether another process, or another part of this one, is at work on the state. Whoever
+// waits for the lock meanwhile tries again.
+func (s *store) held() bool {
+	lock, err := os.Open(s.path("lock"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = lock.Close() }()
+	return errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
 // tidy removes what a command that was killed was writing: nobody else writes while the lock is
 // held.
 func (s *store) tidy() error {
