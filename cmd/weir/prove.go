@@ -59,9 +59,10 @@ removed at the end; what a killed run leaves, the next one removes.
 A rate holds if the 95 % interval of the mean lies from 98 to 101 % of it, and if
 it is not held by dropping: TCP sends 1 % again at most, and of small packets
 beside it 0.1 % are lost. Flows like QUIC's lose 1 % of their datagrams at most,
-and they and short transfers get nine tenths of what they could. The exit status
-is 0 if all promises hold, 1 if one does not or traffic escapes, and 3 if
-something cannot be told.`,
+and they and short transfers get nine tenths of what they could. With
+--repetitions 1 there is no interval, and the one value is judged: a look, and no
+proof. The exit status is 0 if all promises hold, 1 if one does not or traffic
+escapes, and 3 if something cannot be told.`,
 		Example: `  sudo weir prove
   sudo weir prove policy.yaml              and that this is the policy in force
   sudo weir prove --scope backups --duration 5s --out proof
