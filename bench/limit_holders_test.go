@@ -132,7 +132,7 @@ func holdByDelay(b *testing.B, ns *netns.Namespace, name string, of limit.Direct
 	l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
 	line := delay.Line{Device: name, Index: indexOf(b, ns, name), Direction: of, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
 		Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
-	must(b, ns.Do(func() error { return host.Apply([]delay.Line{line}) }))
+	must(b, ns.Do(func() error { return host.Apply(nil, delay.Work{Lines: []delay.Line{line}}) }))
 	return func() {
 		must(b, ns.Do(func() error {
 			_, err := host.Release()
