@@ -92,7 +92,7 @@ bench: peers ## Run every benchmark, peers beside; use a quiet machine
 
 .PHONY: bench-once
 bench-once: peers ## Run every benchmark once, so that none rots
-	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 900s ./bench/... ./ioam/... ./class/links
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./ioam/... ./class/links
 
 .PHONY: install
 install: ## Install binary, man pages, completions, weir.service and the policy; PREFIX=/usr/local, DESTDIR=
