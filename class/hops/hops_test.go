@@ -91,7 +91,7 @@ func (w *way) trace(t *testing.T, o Options, each func(t *testing.T, p Path)) {
 	for _, to := range []string{server4, server6} {
 		for _, protocol := range []string{"udp", "tcp"} {
 			t.Run(protocol+" to "+to, func(t *testing.T) {
-				if o == brief { // the paths of which are mostly waited for
+				if o.Wait == brief.Wait { // the paths of which are mostly waited for
 					t.Parallel()
 				}
 				of := o
@@ -269,6 +269,20 @@ func TestAPathThatEndsAtARouter(t *testing.T) {
 	w.trace(t, patient, func(t *testing.T, p Path) {
 		if len(p.Hops) < 2 || !p.Ends() || last(p) != Answer(Unreachable) || p.Known() != len(p.Hops) {
 			t.Errorf("the path ends with %s at hop %d, known up to %d", last(p), len(p.Hops), p.Known())
+		}
+	})
+}
+
+// Where the next router does not answer for its address, this host's own errors tell of no hop.
+func TestAProbeThatNeverLeaves(t *testing.T) {
+	w := newWay(t)
+	run(t, "ip", "-n", w.nodes[1].Name, "link", "set", "left", "arp", "off")
+	run(t, "ip", "-n", w.nodes[1].Name, "address", "flush", "dev", "left")
+	short := brief
+	short.Hops = 2
+	w.trace(t, short, func(t *testing.T, p Path) {
+		if p.Known() != 0 || p.Ends() {
+			t.Errorf("known up to hop %d, ends %t", p.Known(), p.Ends())
 		}
 	})
 }

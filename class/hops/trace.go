@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -58,6 +59,9 @@ func Run(ctx context.Context, o Options) (Path, error) {
 	p := Path{To: o.To, Protocol: o.Protocol, Port: o.Port, Sent: o.DSCP}
 	t := &tracer{Options: o, hops: map[int]Hop{}, end: o.Hops}
 	var err error
+	if t.own, err = net.InterfaceAddrs(); err != nil {
+		return p, fmt.Errorf("read this host's addresses: %w", err)
+	}
 	if t.errors, err = t.rawSocket(); err != nil {
 		return p, err
 	}
@@ -95,6 +99,7 @@ type tracer struct {
 	errors int         // raw socket that ICMP errors come to
 	hops   map[int]Hop // that have answered
 	end    int         // the last hop
+	own    []net.Addr  // of this host
 	alone  bool        // hops are asked one by one: the destination replies to datagrams
 }
 
@@ -202,6 +207,15 @@ func (t *tracer) wait(probes *prober, hops []int, limit time.Duration) error {
 	return nil
 }
 
+// isOwn says whether it is this host that speaks, of a probe that it could not send: that tells of
+// no hop. Where the path leads to this host itself, it is the last one.
+func (t *tracer) isOwn(a netip.Addr) bool {
+	return a != t.To && slices.ContainsFunc(t.own, func(own net.Addr) bool {
+		n, isNet := own.(*net.IPNet)
+		return isNet && n.IP.Equal(a.AsSlice())
+	})
+}
+
 // quotes reads all ICMP errors that have come.
 func (t *tracer) quotes(probes *prober) error {
 	buffer := make([]byte, 2048)
@@ -223,7 +237,7 @@ func (t *tracer) quotes(probes *prober) error {
 			parse, address = ParseIPv6, netip.AddrFrom16(from.Addr)
 		}
 		q, ok := parse(buffer[:n])
-		if !ok || q.To != t.To || q.ToPort != t.Port {
+		if !ok || q.To != t.To || q.ToPort != t.Port || t.isOwn(address) {
 			continue
 		}
 		if hop := probes.hop(q); hop > 0 {

@@ -59,7 +59,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 // inAll counts the verdicts: those of promises, and those of what goes around them.
 func inAll(r *prove.Result) string {
 	promises := counted((&prove.Result{Rows: r.Rows, Inspections: r.Inspections}).Bundle().Verdicts, "hold", "fail")
-	bypasses := counted((&prove.Result{Bypasses: r.Bypasses}).Bundle().Verdicts, "closed", "open")
+	bypasses := countedBypasses(r.Bypasses)
 	if promises = "of promises " + promises; promises == "of promises " {
 		promises = "nothing was promised"
 	}
@@ -67,6 +67,23 @@ func inAll(r *prove.Result) string {
 		return promises + "; of bypasses " + bypasses
 	}
 	return promises
+}
+
+// countedBypasses counts them by what was seen of them. What can escape is not closed, though
+// nothing was seen to take it.
+func countedBypasses(all []prove.Bypass) string {
+	words := map[prove.State]string{prove.Covered: "closed", prove.CanEscape: "can be taken", prove.Slowed: "slowed", prove.Escapes: "taken", prove.Unknown: "cannot be told"}
+	count := map[prove.State]int{}
+	for _, b := range all {
+		count[b.State]++
+	}
+	var parts []string
+	for _, state := range []prove.State{prove.Covered, prove.CanEscape, prove.Slowed, prove.Escapes, prove.Unknown} {
+		if n := count[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words[state]))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // counted counts verdicts, with the words for those that hold and those that do not.

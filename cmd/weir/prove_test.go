@@ -89,8 +89,10 @@ func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 		result prove.Result
 		want   string
 	}{
-		{r, "of promises 1 hold, 1 fail, 1 cannot be told; of bypasses 1 open"},
+		{r, "of promises 1 hold, 1 fail, 1 cannot be told; of bypasses 1 taken"},
 		{prove.Result{Rows: []prove.Row{{Verdict: prove.CannotSay}}, Bypasses: []prove.Bypass{{State: prove.Covered}}}, "of promises 1 cannot be told; of bypasses 1 closed"},
+		{prove.Result{Bypasses: []prove.Bypass{{State: prove.CanEscape}, {State: prove.Covered}, {State: prove.NotApplicable}}},
+			"nothing was promised; of bypasses 1 closed, 1 can be taken"},
 		{prove.Result{}, "nothing was promised"},
 	} {
 		if said := inAll(&test.result); said != test.want {
