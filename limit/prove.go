@@ -54,7 +54,6 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 	}
 	switch {
 	case check.Queued:
-		check.Charged = room.Charge{} // no bypass can be told from the detour
 		return check
 	case d == Ingress && !delays(s, d):
 		check.Charged.Dropped = "refused"

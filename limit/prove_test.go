@@ -114,3 +114,12 @@ func TestChecksOfAScope(t *testing.T) {
 		}
 	}
 }
+
+// What waits in a device's queue is charged as well: without its counters all of it would be said
+// to leak.
+func TestAQueuedRateNamesWhatItIsChargedBy(t *testing.T) {
+	all := Room{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, By: ByDelay}}))
+	if len(all) != 1 || !all[0].Queued || all[0].Charged.Octets == "" {
+		t.Errorf("%+v", all)
+	}
+}

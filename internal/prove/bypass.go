@@ -49,7 +49,7 @@ func (r *runner) chargedOf(chosen []daemon.ScopeStatus) (all []charged) {
 		}
 		for _, p := range r.in.rooms {
 			for _, c := range p.checksOf(s.Scope) {
-				if c.Charged.Octets != "" {
+				if c.Charged.Octets != "" && !c.Queued { // a detour says nothing of a queue's
 					all = append(all, charged{s.Scope, p.name, c, inside})
 					break
 				}

@@ -96,7 +96,7 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 			continue
 		}
 		all += time.Duration(o.repetitions(t)) * o.took(t)
-		if of := [2]string{t.Room, t.Scope.Name}; t.Check.Charged.Octets != "" && !charged[of] {
+		if of := [2]string{t.Room, t.Scope.Name}; t.Check.Charged.Octets != "" && !t.Check.Queued && !charged[of] {
 			charged[of] = true
 			all += time.Duration(len(bypasses())) * bypassTook(t.Check)
 		}
