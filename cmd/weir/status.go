@@ -93,6 +93,9 @@ func inForceOf(status daemon.Status) string {
 	if status.Lost {
 		return "Limits or other treatments are in force, but the policy that they came from is lost: its state has gone. 'weir release' ends them."
 	}
+	if status.Interrupted {
+		return "Nothing was put in force whole: what the first apply, or the last release, had come to is."
+	}
 	return nothingInForce
 }
 
