@@ -16,12 +16,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"weir/internal/match"
 	"weir/internal/room"
 	"weir/internal/rooms"
 	"weir/internal/testutil"
@@ -134,6 +136,7 @@ func metricsOf(t *testing.T, e *Engine) map[string]*dto.MetricFamily {
 // What is written is what Prometheus' library makes of the same reading, for all rooms' columns:
 // those of a policy in force, and values that are awkward to write.
 func TestTheStreamIsWhatTheLibraryWrites(t *testing.T) {
+	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
 	p, err := language.Parse("policy", []byte(`version: 1

@@ -60,8 +60,8 @@ static __always_inline int by_chance(__s64 ns, __u64 slope)
 }
 
 /* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
-static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, const struct delay_config *line, __s64 wait,
-				  struct delay_counters *count)
+static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, __u32 key, const struct delay_config *line,
+				  __s64 wait, struct delay_counters *count)
 {
 	if (wait <= (__s64)line->mark_ns)
 		return 1;
@@ -74,7 +74,7 @@ static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p,
 	/* A socket of this host waits for its buffer, and TCP is notified. */
 	if (!(line->flags & DELAY_RECEIVED) && skb->sk) {
 		if (wait - (__s64)line->mark_ns > p->notice.from_ns - p->now)
-			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope};
+			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope, key};
 		return 1;
 	}
 	if (p->wire <= line->small_octets || !by_chance(wait - line->early_ns, line->early_slope))
@@ -127,7 +127,7 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 		count->passed.refused++;
 		return 0;
 	}
-	if (!signal(skb, p, line, start - p->now, count))
+	if (!signal(skb, p, key, line, start - p->now, count))
 		return 0;
 
 	delay_use(state, flow, unit, weight);
@@ -241,7 +241,8 @@ SEC("cgroup_skb/egress")
 int delay_notify(struct __sk_buff *skb)
 {
 	struct delay_notice *notice = notice_of(skb->hash);
-	__u32 ecn = 0;
+	struct delay_counters *count;
+	__u32 ecn = 0, line;
 	__s64 wait;
 
 	if (!notice || !notice->from_ns || !skb->hash || skb->len <= 128)
@@ -249,5 +250,9 @@ int delay_notify(struct __sk_buff *skb)
 	wait = notice->from_ns - (__s64)bpf_ktime_get_ns();
 	if (!by_chance(wait, notice->slope) || protocol_of(skb, &ecn) != IPPROTO_TCP || ecn)
 		return PASS;
+	line = notice->line;
+	count = bpf_map_lookup_elem(&delay_counts, &line);
+	if (count)
+		count->passed.reduced++;
 	return CONGESTED;
 }

@@ -64,6 +64,8 @@ struct delay_flow {
 struct delay_notice {
 	__s64 from_ns; /* departure time of its last packet less the mark threshold, CLOCK_MONOTONIC */
 	__u64 slope;   /* chance of a notification for each ns that remains until then */
+	__u32 line;    /* key of the line that it waited for */
+	__u32 unused;
 };
 
 /* Per CPU, written by the programs alone. */

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -43,7 +44,13 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 			made, err = insert(namespace, index, a, program, options)
 			return err
 		})
-		if !errors.Is(err, unix.ESTALE) || attempt == 10 { // somebody else has attached meanwhile
+		switch {
+		case errors.Is(err, unix.ESTALE) && attempt < 10: // somebody else has attached meanwhile
+		case errors.Is(err, unix.EEXIST) && attempt < 100:
+			// The kernel ends a link whose pin was removed only after its readers are through;
+			// until then the same program is still there.
+			time.Sleep(10 * time.Millisecond)
+		default:
 			return made, err
 		}
 	}

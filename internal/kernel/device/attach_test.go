@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -193,6 +195,31 @@ func TestPinnedProgramsAreFoundAgain(t *testing.T) {
 		if got := run(t, ns, "tc", "qdisc show dev a"); strings.Contains(got, "clsact") {
 			t.Errorf("clsact is left: %s", got)
 		}
+	})
+}
+
+// Whoever removes a pin ends the attachment only after a while, and meanwhile the same program is
+// attached again.
+func TestAPinThatWasRemovedIsMadeGood(t *testing.T) {
+	eachMechanism(t, func(t *testing.T, mechanism device.Mechanism, ns *netns.Namespace) {
+		tr, o := newTrail(t), device.Options{Mechanism: mechanism, Pins: testutil.BPFFS(t) + "/pins"}
+		program := tr.program(t, 1)
+		for range 20 {
+			a, err := device.Attach(ns, "a", device.Ingress, 3, "room", program, o)
+			must(t, err)
+			must(t, a.Close())
+			pins, err := filepath.Glob(o.Pins + "/*")
+			must(t, err)
+			for _, pin := range pins {
+				must(t, os.Remove(pin))
+			}
+		}
+		a, err := device.Attach(ns, "a", device.Ingress, 3, "room", program, o)
+		must(t, err)
+		if got := tr.seen(t, ns, "b"); got != 1 {
+			t.Errorf("seen by %d, want 1", got)
+		}
+		must(t, a.Detach())
 	})
 }
 
