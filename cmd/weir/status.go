@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/daemon"
+	"weir/internal/direction"
 	"weir/internal/kernel/sockdiag"
 	"weir/internal/room"
 	"weir/internal/units"
-	"weir/limit"
 	"weir/limit/scoped"
 	"weir/record"
 )
@@ -70,7 +70,7 @@ func runsTable(runs []scoped.Running) record.Table {
 		if len(r.Limits) == 0 {
 			table.Rows = append(table.Rows, []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, "", "", "", "", "", "", state})
 		}
-		for _, d := range limit.Directions {
+		for _, d := range direction.Both {
 			rate, limited := r.Limits[d]
 			if !limited {
 				continue
