@@ -13,7 +13,7 @@
  * The table has a fixed size and forgets the flow that was silent longest, which is asked for again
  * by its next packet. A fragment but the first has no ports, and keeps the DSCP that it has.
  *
- * Include it after header.h.
+ * Include it after packet.h.
  */
 #ifndef WEIR_CLASS_ASKED_H
 #define WEIR_CLASS_ASKED_H

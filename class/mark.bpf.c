@@ -22,7 +22,7 @@
 #include "../bpf/match_packet.h"
 #include "../bpf/match_decide.h"
 #include "class.h"
-#include "header.h"
+#include "packet.h"
 
 char class_license[] SEC("license") = "Dual BSD/GPL";
 

@@ -14,8 +14,11 @@ import (
 // forwarded are the selectors that tell what a router forwards as well as what it sends.
 var forwarded = []string{"host", "interface", "prefix"}
 
-// Doubts warns of scopes whose treatments the fast path goes past: its packets meet no other
-// program and no qdisc.
+// atDevices are rooms whose items treat all packets that pass a device.
+var atDevices = []string{"borders", "links"}
+
+// Doubts warns of scopes and devices whose treatments the fast path goes past: its packets meet no
+// other program and no qdisc.
 func (Room) Doubts(p *policy.Policy) []string {
 	if treatmentOf(room.State{Host: p.Host}) == nil {
 		return nil
@@ -24,6 +27,11 @@ func (Room) Doubts(p *policy.Policy) []string {
 	for _, s := range p.Scopes {
 		if slices.Contains(forwarded, s.Selector.Kind) {
 			names = append(names, s.Name)
+		}
+	}
+	for _, item := range p.Host {
+		if slices.Contains(atDevices, item.Room) {
+			names = append(names, item.Name)
 		}
 	}
 	if len(names) == 0 {

@@ -24,4 +24,8 @@ func TestTreatmentsThatAreGonePastAreWarnedOf(t *testing.T) {
 	if words := (Room{}).Doubts(p); len(words) > 0 {
 		t.Errorf("sockets' own scopes: %q", words)
 	}
+	p.Host = append(p.Host, policy.Item{Room: "borders", Name: "border eth0"})
+	if words := (Room{}).Doubts(p); len(words) != 1 || !strings.Contains(words[0], "treatments of border eth0 uncounted") {
+		t.Errorf("with a border: %q", words)
+	}
 }

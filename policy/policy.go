@@ -41,10 +41,20 @@ func (p *Policy) At(scope, key string) string {
 	return w.name.String()
 }
 
-// PutInShadow puts all scopes in shadow, if asked.
+// Shadowed is a Treatment of an item of the host that can be in shadow.
+type Shadowed interface {
+	InShadow() Treatment
+}
+
+// PutInShadow puts all scopes in shadow, if asked, and what of the host can be.
 func (p *Policy) PutInShadow(shadow bool) {
 	for i := range p.Scopes {
 		p.Scopes[i].Shadow = p.Scopes[i].Shadow || shadow
+	}
+	for i := range p.Host {
+		if t, can := p.Host[i].Treatment.(Shadowed); can && shadow {
+			p.Host[i].Treatment = t.InShadow()
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ package rooms
 import (
 	"weir/cc"
 	"weir/class"
+	"weir/class/borders"
 	"weir/class/links"
 	"weir/internal/room"
 	"weir/internal/selector"
@@ -20,7 +21,7 @@ import (
 // All lists the rooms in the order in which a policy is applied; it is released in the reverse
 // order.
 func All() []room.Room {
-	return []room.Room{limit.Room{}, cc.Room{}, class.Room{}, links.Room{}, ioam.Room{}, offload.Room{}}
+	return []room.Room{limit.Room{}, cc.Room{}, class.Room{}, borders.Room{}, links.Room{}, ioam.Room{}, offload.Room{}}
 }
 
 // absent are keys of policies that other builds of Weir have, each with the room that it belongs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package borders
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/internal/room"
+	"weir/policy"
+)
+
+// Room puts borders under the spine: the section borders of a policy's file. The zero value is
+// ready to use.
+type Room struct{}
+
+// Name is "borders".
+func (Room) Name() string { return roomName }
+
+// Grammar is the section.
+func (Room) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Room) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read borders: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism is of scopes, which borders have none of.
+func (Room) Mechanism(room.Bound) string { return "programs at the device" }
+
+// Plane is the data plane of a host.
+func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }
+
+// Doubts warns of borders at devices that this host does not have.
+func (Room) Doubts(p *policy.Policy) (doubts []string) {
+	all, err := devices()
+	if err != nil {
+		return nil
+	}
+	there := map[string]bool{}
+	for _, d := range all {
+		there[d.Name] = true
+	}
+	for _, item := range p.Host {
+		if t, ok := item.Treatment.(*Treatment); ok && !there[t.Device] {
+			doubts = append(doubts, fmt.Sprintf("borders.%s: there is no such device: the border waits for it", t.Device))
+		}
+	}
+	return doubts
+}
+
+// Capabilities are what weir doctor tells of borders.
+func (Room) Capabilities() []room.Capability {
+	return []room.Capability{{Name: "classes at borders", Mechanisms: []room.Mechanism{
+		{Name: "programs at the device's ingress and egress (TCX)", Features: []string{"bpf programs/sched_cls", "hooks/tcx", "bpf maps/lpm_trie"}},
+		{Name: "programs at the device's ingress and egress (clsact)", Features: []string{"bpf programs/sched_cls", "qdiscs/clsact", "classifiers/bpf", "bpf maps/lpm_trie"}},
+	}}}
+}
