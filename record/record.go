@@ -156,7 +156,7 @@ const InstructionClock = "instructions"
 // Manifest says where a bundle comes from and how to measure it again.
 type Manifest struct {
 	Format     string            `json:"format"` // "weir-bundle/1"
-	Kind       string            `json:"kind"`   // "lab", "tester", "rfc2544"
+	Kind       string            `json:"kind"`   // "lab", "tester", "rfc2544", "overlay" ...
 	Name       string            `json:"name"`   // the scenario's or specification's name
 	Version    string            `json:"weir_version"`
 	Command    []string          `json:"command"`

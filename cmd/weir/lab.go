@@ -31,7 +31,7 @@ removed by the next weir lab command.`,
   sudo weir lab up loss-study --detach && sudo weir lab exec sender -- ping -c 3 receiver`,
 	}
 	command.AddCommand(
-		newLabListCommand(a), newLabShowCommand(a), newLabRunCommand(a), newLabRerunCommand(a), newLabCompareCommand(a),
+		newLabListCommand(a), newLabShowCommand(a), newLabRunCommand(a), newLabRerunCommand(a), newLabCompareCommand(a), newLabOverlayCommand(a),
 		newLabUpCommand(a), newLabExecCommand(a), newLabShellCommand(a), newLabDownCommand(a),
 	)
 	return command

@@ -68,3 +68,26 @@ func TestComparisonShowsBothAndWhatDoesNotDiffer(t *testing.T) {
 		}
 	}
 }
+
+func TestOverlayIsABundle(t *testing.T) {
+	folder := t.TempDir()
+	before, after, out := filepath.Join(folder, "run-1"), filepath.Join(folder, "run-2"), filepath.Join(folder, "all")
+	for i, dir := range []string{before, after} {
+		b := measuredBundle()
+		b.Figures = []record.Figure{{Name: "goodput", Title: "Goodput", Kind: record.Lines, Curves: []record.Curve{{Name: "bulk", X: []float64{0, 1}, Y: []float64{1, float64(i)}}}}}
+		if err := bundle.Write(dir, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, stdout, stderr := labCommand(t, "overlay", "old="+before, after, "--out", out)
+	if status != 0 || !strings.Contains(stdout, "old; run-2") || !strings.Contains(stdout, filepath.Join(out, "report.html")) {
+		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+	all, err := bundle.Read(out)
+	if err != nil || len(all.Figures) != 1 || len(all.Figures[0].Curves) != 2 || len(all.Samples) != 6 || all.Manifest.Kind != "overlay" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if status, _, stderr := labCommand(t, "overlay", before, before, "--out", out); status != fault.Usage || !strings.Contains(stderr, "two bundles have the name") {
+		t.Errorf("a bundle twice: status %d, %s", status, stderr)
+	}
+}
