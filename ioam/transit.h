@@ -30,7 +30,7 @@ __attribute__((noinline)) int transit(struct __sk_buff *skb, __u32 l2, __u32 hop
 		return TC_ACT_UNSPEC;
 	}
 	words = head >> 11 & 0x1f;
-	if (head & FLAGS || type & TYPE_OPAQUE || words != field_words(type) || words > remaining || remaining * 4 + 10 > a.length)
+	if (head & FLAGS || type & TYPE_OPAQUE || !words || words != field_words(type) || words > remaining || remaining * 4 + 10 > a.length)
 		return DONE;
 	w->sampled = w->at_exit = 0;
 	w->l2 = l2;

@@ -28,16 +28,17 @@ static __always_inline int too_much(struct ioam_work *w, __u32 octets)
 	return padding > LONGEST_PADDING;
 }
 
-/* Goes to the next header of options; says whether there is one. */
+/* Goes to the next header of options, past Routing headers; says whether there is one. */
 static __always_inline int next_header(struct ioam_work *w)
 {
 	__u32 i = w->header;
 
-	if (i < w->headers && w->type[i & (HEADERS - 1)] == NEXT_ROUTING) {
+#pragma clang loop unroll(disable)
+	for (__u32 n = 0; n < HEADERS && i < w->headers && w->type[i & (HEADERS - 1)] == NEXT_ROUTING; n++) {
 		w->kept++;
 		i++;
 	}
-	if (i >= w->headers || w->type[i & (HEADERS - 1)] == NEXT_ROUTING)
+	if (i >= w->headers)
 		return 0;
 	w->header = i + 1;
 	w->at = w->start[i & (HEADERS - 1)] + 2;
@@ -145,7 +146,7 @@ static __always_inline int is_alone(struct __sk_buff *skb, __u32 l2, struct alon
 	a->at = head[3] ? 8 : 4;
 	a->total = (head[1] + 1U) * 8;
 	a->next = head[0];
-	if (a->option + 12 > end)
+	if (a->option + 12 > end || l2 + IP6_SIZE + a->total > skb->len)
 		return 0;
 	a->length = a->option[1];
 	return (a->option[0] == OPTION_MUTABLE || a->option[0] == OPTION_IMMUTABLE) && a->at + 2 + a->length == a->total;
