@@ -17,6 +17,7 @@ func (d *dataPlane) scopeCounts(index uint32) (sum ioamIoamScopeCounts, err erro
 		sum.TooLong += c.TooLong
 		sum.NoRoom += c.NoRoom
 		sum.Failed += c.Failed
+		sum.Limited += c.Limited
 		sum.Turn += c.Turn
 	}
 	return sum, nil

@@ -213,6 +213,26 @@ static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __
 	return 1;
 }
 
+/*
+ * Whether a packet may ask for Loopback or be Active. What is sent back goes to the source, which
+ * must be this node; a copy of a super-packet would come from each of its segments; and options
+ * that are there must not be nested (RFC 9322 section 4.1).
+ */
+static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_encap *e, const struct place *p, struct ioam_scope_counts *counts)
+{
+	struct ioam_settings *node = settings();
+
+	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || skb->ingress_ifindex || among(p->next, WITHIN | HIDING))) {
+		counts->no_room++;
+		return 0;
+	}
+	if (!node || !spend(w, node, p->length + e->hop)) {
+		counts->limited++;
+		return 0;
+	}
+	return 1;
+}
+
 /* Encapsulates a packet of the nth scope that was chosen. */
 __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 {
@@ -248,6 +268,8 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 		counts->too_long++;
 		return 0;
 	}
+	if (e->flags && !may_flag(skb, w, e, &p, counts))
+		return 0;
 	if (s->shadow) {
 		counts->encapsulated++;
 		return 0;

@@ -32,8 +32,9 @@ func taiOffset() (int64, error) {
 
 var clocks = map[string]ioamIoamClock{"posix": ioamIoamClockIOAM_POSIX, "ptp": ioamIoamClockIOAM_PTP, "ntp": ioamIoamClockIOAM_NTP}
 
-// setNode writes the settings. Before the first time the programs let everything pass.
-func (d *dataPlane) setNode(want declared, kinds uint32) error {
+// setNode writes the settings; flagged is how many octets a second and processor may carry flags.
+// Before the first time the programs let everything pass.
+func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 	offset, err := taiOffset()
 	if err != nil {
 		return err
@@ -43,10 +44,17 @@ func (d *dataPlane) setNode(want declared, kinds uint32) error {
 		return fmt.Errorf("read node: %w", err)
 	}
 	s := ioamIoamSettings{Id: want.node.ID, WideId: want.node.Wide, Clock: uint32(clocks[want.node.Clock]), TaiOffset: offset,
-		Kinds: kinds, Filled: 1, Postcards: want.node.Postcards,
+		Kinds: kinds, Filled: 1, Postcards: want.node.Postcards, Flagged: flagged,
 		Generation: max(before.Generation+1, 1)}
 	if want.removes() {
 		s.Removes = 1
+	}
+	if want.loops() {
+		s.Loops = 1
+	}
+	if want.node.Address.IsValid() {
+		octets := want.node.Address.As16()
+		s.Address = [2]uint64{binary.NativeEndian.Uint64(octets[:8]), binary.NativeEndian.Uint64(octets[8:])}
 	}
 	if err := d.objects.IoamNode.Put(uint32(0), s); err != nil {
 		return fmt.Errorf("set node: %w", err)
@@ -102,6 +110,9 @@ func (n Namespace) entry() ioamIoamNamespace {
 	}
 	if n.Strict {
 		e.Flags |= uint32(ioamIoamNamespaceFlagIOAM_STRICT)
+	}
+	if n.Loopback {
+		e.Flags |= uint32(ioamIoamNamespaceFlagIOAM_LOOPBACK)
 	}
 	for i := range len(n.State) / 4 {
 		e.State[i] = binary.NativeEndian.Uint32(n.State[4*i:])

@@ -35,6 +35,8 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "walk.h"
 #include "transit.h"
 #include "exit.h"
+#include "flags.h"
+#include "loopback.h"
 #include "encapsulate.h"
 #include "errors.h"
 
@@ -44,6 +46,7 @@ const volatile struct {
 	enum ioam_role role;
 	enum ioam_namespace_flag flag;
 	enum ioam_count count;
+	enum ioam_flag trace_flag;
 	enum ioam_clock clock;
 	enum ioam_item_kind item;
 	enum ioam_sampling sampling;
@@ -70,15 +73,7 @@ static __always_inline int look(struct __sk_buff *skb, __u32 l2, __u8 *next, __u
 	return (ip[0] & 0xf0) == 0x60;
 }
 
-/* Headers before which, or behind which, there may be IOAM, as bits. */
-#define WITHIN (1ULL << NEXT_HOP | 1ULL << NEXT_DESTINATION | 1ULL << NEXT_ROUTING)
-#define HIDING (1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AUTHENTICATION)
 #define ERRORS (1ULL << NEXT_ICMP)
-
-static __always_inline int among(__u8 next, __u64 headers)
-{
-	return next < 64 && headers >> next & 1;
-}
 
 /* Reads and processes the extension headers; returns whether the packet may go on. */
 static __always_inline int processed(struct __sk_buff *skb, struct ioam_work *w, __u8 next)
@@ -119,6 +114,10 @@ static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u
 		count(IOAM_UNPROVEN);
 		return TC_ACT_SHOT;
 	}
+	if (w->active) {
+		count(IOAM_TERMINATED);
+		return TC_ACT_SHOT;
+	}
 	if (!take_out(skb, w)) {
 		count(IOAM_FAILED);
 		return TC_ACT_SHOT;
@@ -153,6 +152,12 @@ __attribute__((noinline)) int arrive(struct __sk_buff *skb, __u32 next, __u32 ho
 	}
 	if (among(next, HIDING))
 		return TC_ACT_UNSPEC;
+	if (node->loops && next == NEXT_HOP) {
+		int verdict = loop(skb);
+
+		if (verdict != DONE)
+			return verdict;
+	}
 	w->ending = 0;
 	if (node->removes && leave(skb, w, next, hop_limit) == TC_ACT_SHOT)
 		return TC_ACT_SHOT;

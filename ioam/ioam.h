@@ -26,6 +26,7 @@ enum ioam_role {
 enum ioam_namespace_flag {
 	IOAM_REMOVE = 1, /* its options end here */
 	IOAM_STRICT = 2, /* and packets without a valid proof too */
+	IOAM_LOOPBACK = 4, /* packets whose trace asks for it are sent back */
 };
 
 /* What becomes of a packet, and what is wrong with options; the counters of a node. */
@@ -60,6 +61,10 @@ enum ioam_count {
 	IOAM_UNPROVEN,         /* packets dropped for that */
 	IOAM_EDGES,            /* edge-to-edge options that ended here */
 	IOAM_LOOPED,           /* copies that were sent back */
+	IOAM_LOOP_LIMITED,     /* copies beyond the limit of their rate */
+	IOAM_RETURNED,         /* copies of this node's own packets that came back, and ended here */
+	IOAM_ACTIVE,           /* traces with the flag Active */
+	IOAM_TERMINATED,       /* packets dropped for it where their options ended */
 	IOAM_FAILED,           /* what the kernel refused */
 	IOAM_COUNTS,
 };
@@ -80,7 +85,10 @@ struct ioam_settings {
 	__u32 filled;     /* everything was set at least once */
 	__u32 postcards;  /* a second and processor at most; 0 for none */
 	__u32 generation; /* counts changes: what was looked up in one is not known in another */
+	__u32 loops;      /* some namespace has Loopback */
+	__u32 flagged;    /* octets a second and processor that are flagged or sent back at most */
 	__u32 pad;
+	__u64 address[2]; /* this node's, network byte order; copies come from it */
 };
 
 struct ioam_interface {
@@ -133,12 +141,20 @@ struct ioam_item {
 	__u32 kind; /* enum ioam_item_kind */
 };
 
+/* The flags of a trace (RFC 9197 section 4.4.1, RFC 9322), as in its first word. */
+enum ioam_flag {
+	IOAM_FLAG_OVERFLOW = 8 << 7,
+	IOAM_FLAG_LOOPBACK = 4 << 7,
+	IOAM_FLAG_ACTIVE = 2 << 7,
+};
+
 /* An encapsulation; its headers are in ioam_templates. */
 struct ioam_encap {
 	__u32 hop;         /* octets of the Hop-by-Hop header; 0 for none */
 	__u32 destination; /* of the Destination Options header behind it; 0 for none */
 	__u32 items;
 	__u32 flows;       /* whether some item counts packets of flows */
+	__u32 flags;       /* of its traces: IOAM_FLAG_LOOPBACK, IOAM_FLAG_ACTIVE */
 	struct ioam_item item[IOAM_ITEMS];
 };
 
@@ -166,12 +182,14 @@ struct ioam_scope_counts {
 	__u64 too_long;     /* left alone: longer than the device's MTU with the options */
 	__u64 no_room;      /* left alone: their headers have no place for the options */
 	__u64 failed;       /* left alone: the kernel refused */
+	__u64 limited;      /* left alone: beyond the limit of packets with flags */
 	__u64 turn;         /* packets told, for k of n */
 };
 
 enum ioam_record_kind {
 	IOAM_RECORD_EXIT = 1,     /* headers of a packet whose IOAM ended here */
 	IOAM_RECORD_POSTCARD = 2, /* the export option's data and this node's */
+	IOAM_RECORD_LOOPED = 3,   /* headers of a copy that was sent back to this node */
 };
 
 /* What is told of a packet through the ring buffer; the octets of header follow. */

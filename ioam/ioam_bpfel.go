@@ -67,8 +67,12 @@ const (
 	ioamIoamCountIOAM_UNPROVEN      ioamIoamCount = 27
 	ioamIoamCountIOAM_EDGES         ioamIoamCount = 28
 	ioamIoamCountIOAM_LOOPED        ioamIoamCount = 29
-	ioamIoamCountIOAM_FAILED        ioamIoamCount = 30
-	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 31
+	ioamIoamCountIOAM_LOOP_LIMITED  ioamIoamCount = 30
+	ioamIoamCountIOAM_RETURNED      ioamIoamCount = 31
+	ioamIoamCountIOAM_ACTIVE        ioamIoamCount = 32
+	ioamIoamCountIOAM_TERMINATED    ioamIoamCount = 33
+	ioamIoamCountIOAM_FAILED        ioamIoamCount = 34
+	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 35
 )
 
 type ioamIoamEdgeKey struct {
@@ -107,8 +111,17 @@ type ioamIoamEncap struct {
 	Destination uint32
 	Items       uint32
 	Flows       uint32
+	Flags       uint32
 	Item        [16]ioamIoamItem
 }
+
+type ioamIoamFlag uint32
+
+const (
+	ioamIoamFlagIOAM_FLAG_OVERFLOW ioamIoamFlag = 1024
+	ioamIoamFlagIOAM_FLAG_LOOPBACK ioamIoamFlag = 512
+	ioamIoamFlagIOAM_FLAG_ACTIVE   ioamIoamFlag = 256
+)
 
 type ioamIoamInterface struct {
 	_         structs.HostLayout
@@ -153,8 +166,9 @@ type ioamIoamNamespace struct {
 type ioamIoamNamespaceFlag uint32
 
 const (
-	ioamIoamNamespaceFlagIOAM_REMOVE ioamIoamNamespaceFlag = 1
-	ioamIoamNamespaceFlagIOAM_STRICT ioamIoamNamespaceFlag = 2
+	ioamIoamNamespaceFlagIOAM_REMOVE   ioamIoamNamespaceFlag = 1
+	ioamIoamNamespaceFlagIOAM_STRICT   ioamIoamNamespaceFlag = 2
+	ioamIoamNamespaceFlagIOAM_LOOPBACK ioamIoamNamespaceFlag = 4
 )
 
 type ioamIoamProof struct {
@@ -192,6 +206,7 @@ type ioamIoamRecordKind uint32
 const (
 	ioamIoamRecordKindIOAM_RECORD_EXIT     ioamIoamRecordKind = 1
 	ioamIoamRecordKindIOAM_RECORD_POSTCARD ioamIoamRecordKind = 2
+	ioamIoamRecordKindIOAM_RECORD_LOOPED   ioamIoamRecordKind = 3
 )
 
 type ioamIoamRole uint32
@@ -229,6 +244,7 @@ type ioamIoamScopeCounts struct {
 	TooLong      uint64
 	NoRoom       uint64
 	Failed       uint64
+	Limited      uint64
 	Turn         uint64
 }
 
@@ -243,7 +259,10 @@ type ioamIoamSettings struct {
 	Filled     uint32
 	Postcards  uint32
 	Generation uint32
+	Loops      uint32
+	Flagged    uint32
 	Pad        uint32
+	Address    [2]uint64
 }
 
 type ioamIoamTemplate struct {
@@ -286,6 +305,7 @@ type ioamIoamWork struct {
 	Proof       uint32
 	Strict      uint32
 	Dirty       uint32
+	Active      uint32
 	Seconds     uint32
 	Fraction    uint32
 	Delay       uint32
@@ -298,11 +318,11 @@ type ioamIoamWork struct {
 	WideEgress  uint32
 	AtExit      uint32
 	Sampled     uint32
-	_           [4]byte
 	Filled      uint64
+	FlagsFilled uint64
 	Tokens      uint32
+	FlagTokens  uint32
 	Chosen      [2]uint32
-	Pad         uint32
 	Key         ioamIoamEdgeKey
 	Fresh       ioamIoamEdgeReceived
 	Now         uint64

@@ -58,6 +58,10 @@ func transit(p Profile, id, cumulative uint64) uint64 {
 func (j *judge) trace(result *ruling, n Namespace, at int) {
 	frame := result.want
 	head, kind := binary.BigEndian.Uint32(frame[at:]), binary.BigEndian.Uint32(frame[at+4:])>>8
+	if head>>8&1 == 1 { // active
+		j.counts["active"]++
+		result.probe = true
+	}
 	if head>>10&1 == 1 { // overflow
 		j.counts["full"]++
 		return

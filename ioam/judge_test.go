@@ -105,8 +105,8 @@ func (o tlv) frameFlaw() string {
 	return ""
 }
 
-// tlvs lists the options and paddings of a header, up to the first that it cannot hold or that makes
-// a padding too long.
+// tlvs lists the options and paddings of a header, up to the first that it cannot hold or that
+// makes a padding too long.
 func tlvs(header []byte) (list []tlv, flaw string) {
 	row := 0
 	for at := 2; at < len(header); {
@@ -192,6 +192,7 @@ type ruling struct {
 	loose []span // octets of it that depend on when it is
 	sums  []span // octets whose ones' complement sum is to be zero
 	ended []tlv  // what is taken out of it, in their places in want
+	probe bool   // a trace that ends is Active
 }
 
 type span struct{ from, to int }
@@ -273,6 +274,10 @@ func (j *judge) inside(frame []byte, leaving bool) ruling {
 	}
 	if len(result.ended) == 0 {
 		return result
+	}
+	if result.probe {
+		j.counts["terminated"]++
+		return ruling{drop: true}
 	}
 	for _, e := range list {
 		if e.kind == 43 && e.to-e.from > judgedRouting {

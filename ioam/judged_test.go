@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/ioam/codec"
 )
@@ -39,7 +40,7 @@ func TestVerdictsAreTheJudges(t *testing.T) {
 	}
 	proven, exit := full, full
 	proven.Proof = []Profile{profiles[1], profiles[1]}
-	exit.ID, exit.Remove = 124, true
+	exit.ID, exit.Remove, exit.Loopback = 124, true, true
 	border := aNode(proven, exit)
 	border.interfaces[0].Ingress, border.interfaces[0].Egress = false, false
 	in, out := newBench(t, aNode(proven, exit)), newBench(t, border)
@@ -49,6 +50,14 @@ func TestVerdictsAreTheJudges(t *testing.T) {
 		{"ingress, inside", in.objects.IoamIngress, func(frame []byte) ruling { return j.inside(frame, false) }},
 		{"egress, outside", out.objects.IoamEgress, func(frame []byte) ruling { return j.outside(frame, true) }},
 		{"ingress, outside", out.objects.IoamIngress, func(frame []byte) ruling { return j.outside(frame, false) }},
+	}
+	conn, err := rtnl.Open(in.ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetUp("lo"); err != nil { // which copies go back by
+		t.Fatal(err)
 	}
 	dropped := make([]int, len(sides))
 	err = in.ns.Do(func() error {
@@ -81,6 +90,9 @@ func TestVerdictsAreTheJudges(t *testing.T) {
 		}
 	}
 	checkCounts(t, j, in, out)
+	if in.counted(ioamIoamCountIOAM_LOOPED) == 0 {
+		t.Error("no copy was sent back")
+	}
 	t.Logf("%d packets; dropped %v; %v", n, dropped, j.counts)
 }
 
@@ -93,6 +105,7 @@ func checkCounts(t *testing.T, j *judge, nodes ...*bench) {
 		flawSequences: ioamIoamCountIOAM_SEQUENCES, flawFields: ioamIoamCountIOAM_FIELDS, flawMany: ioamIoamCountIOAM_MANY,
 		"from_outside": ioamIoamCountIOAM_FROM_OUTSIDE, "to_outside": ioamIoamCountIOAM_TO_OUTSIDE, "recorded": ioamIoamCountIOAM_RECORDED,
 		"overflow": ioamIoamCountIOAM_OVERFLOW, "full": ioamIoamCountIOAM_FULL, "removed": ioamIoamCountIOAM_REMOVED,
+		"active": ioamIoamCountIOAM_ACTIVE, "terminated": ioamIoamCountIOAM_TERMINATED,
 	} {
 		var got uint64
 		for _, b := range nodes {
@@ -142,7 +155,7 @@ func onesSum(octets []byte) (sum uint32) {
 }
 
 // remains checks a frame of which options were taken out: what is left of the headers, in their
-// order, each option as it was and as aligned as it was.
+// order, each option as it was and as aligned as before.
 func (r *ruling) remains(got []byte) string {
 	list, flaw := extensions(got, false)
 	want, headers := r.rest()
@@ -185,7 +198,7 @@ func (r *ruling) remains(got []byte) string {
 	return ""
 }
 
-// rest lists what is to be left: types of headers and what they hold, and how many headers they are.
+// rest lists what is to be left: types of headers and what they hold; and counts the headers.
 func (r *ruling) rest() (want [][]byte, headers int) {
 	list, _ := extensions(r.want, false)
 	for _, e := range list {

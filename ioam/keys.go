@@ -30,6 +30,8 @@ type nodeKeys struct {
 	Timestamps      string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
 	Postcards       *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
 	Flows           *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
+	Address         string                       `yaml:"address" doc:"This node's IPv6 address, from which it sends back what asks for it (loopback)."`
+	FlagShare       *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
 	Interfaces      yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
 	Namespaces      yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
 }
@@ -49,6 +51,7 @@ type namespaceKeys struct {
 	Schema          *number `yaml:"schema" doc:"Schema id of the opaque state, up to 24 bits."`
 	State           string  `yaml:"state" doc:"Opaque state snapshot, up to 64 octets, padded to a multiple of 4."`
 	Remove          bool    `yaml:"remove" doc:"Its options end here: they are recorded, exported and taken out of packets that come in."`
+	Loopback        bool    `yaml:"loopback" doc:"Send back a copy of packets whose trace asks for it (RFC 9322). The node needs an address."`
 	Proof           string  `yaml:"proof" doc:"File with the node's part of a proof of transit, made by weir ioam proof."`
 	Strict          bool    `yaml:"strict" doc:"Where its options end, drop packets whose proof is missing or does not hold."`
 }
@@ -57,6 +60,8 @@ type encapsulationKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	optionKeys
 	Options     []*optionKeys `yaml:"options" doc:"More options, in other namespaces or of other fields."`
+	Loopback    bool          `yaml:"loopback" doc:"Every node on the path sends a copy back to this one. It takes trace: [node] alone, in a namespace with loopback, and packets of this host."`
+	Active      bool          `yaml:"active" doc:"Its packets are probes: they end where the namespace ends, and are not delivered."`
 	Every       string        `yaml:"every" doc:"Which packets: every packet if left out, as in 100 one of 100, as in 3/10 three of ten."`
 	Probability *float64      `yaml:"probability" doc:"Or: with what probability each packet, 0 to 1."`
 	Flows       *float64      `yaml:"flows" doc:"Or: all packets of which share of the flows, 0 to 1."`

@@ -82,6 +82,7 @@ struct ioam_work {
 	__u32 proof;               /* as in the record */
 	__u32 strict;              /* the packet needs a proof */
 	__u32 dirty;
+	__u32 active;              /* a trace has that flag */
 	__u32 seconds;             /* node data, in the host's order */
 	__u32 fraction;
 	__u32 delay;
@@ -92,10 +93,11 @@ struct ioam_work {
 	__u32 wide_ingress, wide_egress;
 	__u32 at_exit;             /* at ingress: only what ends here is recorded */
 	__u32 sampled;
-	__u64 filled;              /* tokens of postcards */
+	__u64 filled;              /* tokens of postcards, */
+	__u64 flags_filled;        /* and of octets with flags */
 	__u32 tokens;
+	__u32 flag_tokens;
 	__u32 chosen[2];           /* scopes that decide */
-	__u32 pad;
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros but for its numbers */
 	__u64 now;                 /* monotonic, when the packet was sampled */

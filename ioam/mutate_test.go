@@ -59,6 +59,9 @@ func (r mutant) header(kind byte) []byte {
 		return h
 	}
 	h := []byte{0, 0}
+	if r.one(2) { // as nodes write it
+		h = [][]byte{{0, 0, 1, 0}, {0, 0, 1, 4, 0, 0, 0, 0}}[r.IntN(2)]
+	}
 	for n := 1 + r.IntN(3)*r.IntN(3); n > 0; n-- {
 		o := r.option()
 		for ioam := o[0] == codec.Mutable || o[0] == codec.Immutable; ioam && len(h)%4 != 0; {
@@ -117,7 +120,7 @@ func (r mutant) trace(namespace uint16) codec.Trace {
 	}
 	t := codec.NewTrace(namespace, fields&0xffffff, 0, 0)
 	t.Remaining = uint8(r.IntN(58))
-	if r.one(8) {
+	if r.one(5) {
 		t.Flags = codec.Flags(r.IntN(16))
 	}
 	return t

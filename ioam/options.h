@@ -3,7 +3,6 @@
 #ifndef WEIR_IOAM_OPTIONS_H
 #define WEIR_IOAM_OPTIONS_H
 
-#define FLAG_OVERFLOW (8U << 7)
 #define FLAGS (15U << 7)
 
 static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_space *ns, __u32 at, __u32 length)
@@ -22,14 +21,18 @@ static __always_inline enum ioam_count trace(struct __sk_buff *skb, struct ioam_
 		return IOAM_NODE_LENGTH;
 	if (remaining * 4 > length - 8)
 		return IOAM_REMAINING;
-	if (head & FLAG_OVERFLOW) {
+	if (head & IOAM_FLAG_ACTIVE) {
+		w->active = 1;
+		count(IOAM_ACTIVE);
+	}
+	if (head & IOAM_FLAG_OVERFLOW) {
 		count(IOAM_FULL);
 		return IOAM_GOOD;
 	}
 	w->dirty = 1;
 	words = node_words(type, ns);
 	if (words > remaining) {
-		w->in.words[at & WORD_MASK] |= bpf_htonl(FLAG_OVERFLOW);
+		w->in.words[at & WORD_MASK] |= bpf_htonl(IOAM_FLAG_OVERFLOW);
 		count(IOAM_OVERFLOW);
 		return IOAM_GOOD;
 	}

@@ -78,7 +78,7 @@ func (b *bench) set(want declared, scopes ...room.Bound) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.setNode(want, kinds); err != nil {
+	if err := b.setNode(want, kinds, 1<<30); err != nil {
 		b.t.Fatal(err)
 	}
 }

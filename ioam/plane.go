@@ -149,7 +149,11 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.setNode(wanted, kinds); err != nil {
+	flagged, err := p.flagged(there, wanted.node)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.setNode(wanted, kinds, flagged); err != nil {
 		return nil, err
 	}
 	notes, err = p.reserve(d, there, want, wanted.namespaces)

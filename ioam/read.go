@@ -61,6 +61,7 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 	if n.Clock == "" {
 		n.Clock = "posix"
 	}
+	readFlags(d, keys, &n)
 	d.Declare("ioam node", keys.Fields, &Treatment{Node: &n})
 	for _, e := range keys.Interfaces {
 		if i, ok := readInterface(d, e.Key, e.Value); ok {
@@ -75,6 +76,9 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 			continue
 		}
 		ns := readNamespace(d, uint16(id), e.Value)
+		if ns.Loopback && !n.Address.IsValid() {
+			d.ComplainAt(e.Value.At("loopback"), "", "ioam.namespaces.%d.loopback: copies come from the node's address: give ioam.address", id)
+		}
 		own[ns.ID], namespaces[ns.ID] = true, ns
 		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
 	}
@@ -108,7 +112,7 @@ func readInterface(d *policy.Draft, name yamlfile.Text, keys *interfaceKeys) (In
 
 func readNamespace(d *policy.Draft, id uint16, keys *namespaceKeys) Namespace {
 	ns := Namespace{ID: id, Data: uint32(keys.Data.or(codec.None32)), Wide: keys.Wide.or(codec.None64), Schema: uint32(keys.Schema.or(codec.None24)),
-		Remove: keys.Remove, Strict: keys.Strict, ProofFile: keys.Proof}
+		Remove: keys.Remove, Strict: keys.Strict, ProofFile: keys.Proof, Loopback: keys.Loopback}
 	path := fmt.Sprintf("namespaces.%d.", id)
 	within(d, keys.At("data"), path+"data", keys.Data.or(0), 32)
 	within(d, keys.At("schema"), path+"schema", keys.Schema.or(0), 24)
@@ -226,6 +230,9 @@ func (k *encapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Enc
 		}
 	}
 	var err error
+	if e.Flags, err = k.flags(e.Options, namespaces); err != nil {
+		return nil, err
+	}
 	if e.Sampling, err = k.sampling(); err != nil {
 		return nil, err
 	}
@@ -299,6 +306,9 @@ func warn(p *policy.Policy) (warnings []string) {
 		t, _ := i.Treatment.(*Treatment)
 		return t != nil && t.Interface != nil && t.Interface.Egress
 	})
+	if share := declaredIn(p.Host).node.FlagShare; share > 0 && share <= leastShare {
+		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and what is sent back, may take one in %d parts of an interface; RFC 9322 recommends more than %d parts", share, leastShare))
+	}
 	for _, s := range p.Scopes {
 		e := encapsulationOf(s)
 		if e == nil {

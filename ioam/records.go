@@ -109,7 +109,8 @@ func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) error {
 		Time: int64(c.Time), FlowLabel: c.FlowLabel, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, Interface: c.Interface, Length: c.Length,
 		Flow: collect.Flow{Source: netip.AddrFrom16(c.Source), Destination: netip.AddrFrom16(c.Destination), SourcePort: c.SourcePort,
 			DestinationPort: c.DestinationPort, Protocol: c.Protocol},
-		Proof: [3]string{"", "holds", "does not hold"}[min(c.Proof, 2)],
+		Proof:  [3]string{"", "holds", "does not hold"}[min(c.Proof, 2)],
+		Looped: c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_LOOPED),
 	}
 	var err error
 	if c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_POSTCARD) {

@@ -29,6 +29,8 @@ func fields() []room.Field[ioamIoamScopeCounts] {
 			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.NoRoom })},
 		{Column: alarm(packets("failed", "failed", "Packets left alone, because the kernel refused.")),
 			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Failed })},
+		{Column: packets("limited", "", "Packets left alone, because those with the flags Loopback and Active would exceed their part of the slowest interface."),
+			Value: room.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Limited })},
 	}
 }
 
@@ -50,6 +52,11 @@ var hostFields = []struct {
 	{ioamIoamCountIOAM_PROVEN, "proven", "Proofs of transit that hold.", false},
 	{ioamIoamCountIOAM_DISPROVEN, "disproven", "Proofs of transit that do not hold: a node was missed, or the order was another.", false},
 	{ioamIoamCountIOAM_UNPROVEN, "unproven_dropped", "Packets dropped for want of a proof that holds.", true},
+	{ioamIoamCountIOAM_LOOPED, "looped", "Copies sent back to the source, of packets whose trace asked for it.", true},
+	{ioamIoamCountIOAM_LOOP_LIMITED, "loop_limited", "Copies not sent back, because they would exceed their part of the slowest interface.", true},
+	{ioamIoamCountIOAM_RETURNED, "returned", "Copies of this node's packets that came back, and ended here.", true},
+	{ioamIoamCountIOAM_ACTIVE, "active", "Traces with the flag Active.", false},
+	{ioamIoamCountIOAM_TERMINATED, "terminated", "Packets with the flag Active that ended where their options did.", true},
 	{ioamIoamCountIOAM_EDGES, "edges", "Edge-to-edge options that ended here.", false},
 	{ioamIoamCountIOAM_FROM_OUTSIDE, "from_outside", "Packets with IOAM dropped where they came in by an interface without the role ingress.", true},
 	{ioamIoamCountIOAM_TO_OUTSIDE, "to_outside", "Packets with IOAM dropped where they would have left by an interface without the role egress.", true},

@@ -33,9 +33,17 @@ func nodeWords(fields codec.TraceType, ns Namespace) int {
 	return words
 }
 
+// room is for how many nodes a trace has room: those of the way back as well, where there is one.
+func (o Option) room(flags codec.Flags) int {
+	if flags&codec.Loopback != 0 {
+		return 2 * o.Nodes
+	}
+	return o.Nodes
+}
+
 // body is an option with room for what is filled in, and where that begins, in words behind the
 // IOAM-Option-Type.
-func (o Option) body(namespaces map[uint16]Namespace) (body codec.Body, kind ioamIoamItemKind, kinds uint32, at int) {
+func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body codec.Body, kind ioamIoamItemKind, kinds uint32, at int) {
 	switch o.Type {
 	case codec.ProofOfTransit:
 		return codec.Proof{Namespace: o.Namespace}, ioamIoamItemKindIOAM_PROOF, 0, 1
@@ -46,15 +54,16 @@ func (o Option) body(namespaces map[uint16]Namespace) (body codec.Body, kind ioa
 	}
 	own := nodeWords(o.Fields, namespaces[o.Namespace])
 	t := codec.NewTrace(o.Namespace, o.Fields, 0, 0)
-	t.Remaining = uint8((o.Nodes - 1) * own)
+	t.Flags, t.Remaining = flags, uint8((o.room(flags)-1)*own)
 	t.Nodes = []codec.Node{{Opaque: make([]byte, len(namespaces[o.Namespace].State))}} // this one
-	return t, ioamIoamItemKindIOAM_TRACE, uint32(o.Fields), 2 + (o.Nodes-1)*own
+	return t, ioamIoamItemKindIOAM_TRACE, uint32(o.Fields), 2 + (o.room(flags)-1)*own
 }
 
 // newTemplate makes the headers of an encapsulation. Options of a header begin so that they end at
 // a multiple of 8 octets, and what may follow keeps its alignment.
 func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, error) {
 	t := &template{}
+	t.encap.Flags = uint32(e.Flags) << 7
 	for _, edge := range []bool{false, true} {
 		start := len(t.octets)
 		if edge || e.hopByHop() {
@@ -65,8 +74,8 @@ func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, 
 			if (o.Type == codec.EdgeToEdge) != edge {
 				continue
 			}
-			body, kind, fields, at := o.body(namespaces)
-			if o.Type == codec.PreallocatedTrace && o.Nodes*nodeWords(o.Fields, namespaces[o.Namespace]) > maxWords {
+			body, kind, fields, at := o.body(namespaces, e.Flags)
+			if o.Type == codec.PreallocatedTrace && o.room(e.Flags)*nodeWords(o.Fields, namespaces[o.Namespace]) > maxWords {
 				return nil, fault.New(fault.Usage, "have fewer nodes or fields, or several options", "the data of %s is longer than 508 octets", o)
 			}
 			item := ioamIoamItem{At: uint16(len(t.octets)/4 + 1 + at), Namespace: o.Namespace, Type: fields, Kind: uint32(kind)}

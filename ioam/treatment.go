@@ -4,6 +4,7 @@ package ioam
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,10 @@ type Node struct {
 	Clock     string `json:"clock"`           // posix, ptp or ntp
 	Postcards uint32 `json:"postcards"`       // a second and processor at most
 	Flows     uint32 `json:"flows,omitempty"` // that are kept at each end; 0 is by the processors
+	// Address is where copies come from; FlagShare the part of the slowest interface that they, and
+	// packets with flags, may take.
+	Address   netip.Addr `json:"address,omitzero"`
+	FlagShare uint32     `json:"flag_share,omitempty"`
 }
 
 func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }
@@ -80,6 +85,8 @@ type Namespace struct {
 	State  []byte `json:"state,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
 	Strict bool   `json:"strict,omitempty"`
+	// Loopback has copies sent back of packets whose trace asks for it.
+	Loopback bool `json:"loopback,omitempty"`
 	// ProofFile has the node's part of a proof; what it says is kept in the data plane alone.
 	ProofFile string    `json:"proof,omitempty"`
 	Proof     []Profile `json:"-"` // up to two: for even and odd packet ids
@@ -95,6 +102,9 @@ func (n *Namespace) summary() string {
 	}
 	if n.Strict {
 		parts = append(parts, "required")
+	}
+	if n.Loopback {
+		parts = append(parts, "loopback")
 	}
 	return strings.Join(append(parts, fmt.Sprintf("data %#x", n.Data)), ", ")
 }
@@ -117,6 +127,8 @@ type Encapsulation struct {
 	Protocol uint8    `json:"protocol,omitempty"` // 0 for all
 	Port     uint16   `json:"port,omitempty"`     // of either end; 0 for all
 	DSCP     *uint8   `json:"dscp,omitempty"`
+	// Flags of its traces: Loopback, Active.
+	Flags codec.Flags `json:"flags,omitempty"`
 }
 
 // Option is one option of an encapsulation.
@@ -160,6 +172,12 @@ func (e *Encapsulation) summary() string {
 	var parts []string
 	for _, o := range e.Options {
 		parts = append(parts, o.String())
+	}
+	if e.Flags&codec.Loopback != 0 {
+		parts = append(parts, "sent back")
+	}
+	if e.Flags&codec.Active != 0 {
+		parts = append(parts, "active")
 	}
 	parts = append(parts, e.Sampling.String())
 	if e.Protocol != 0 {
@@ -212,6 +230,16 @@ func declaredIn(items []policy.Item) declared {
 func (d declared) removes() bool {
 	for _, n := range d.namespaces {
 		if n.Remove {
+			return true
+		}
+	}
+	return false
+}
+
+// loops says whether copies are sent back in some namespace.
+func (d declared) loops() bool {
+	for _, n := range d.namespaces {
+		if n.Loopback {
 			return true
 		}
 	}

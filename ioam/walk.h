@@ -19,6 +19,15 @@
 #define LONGEST_HEADER 2048
 #define GLANCE 64 /* octets that are read before it is known how long a header is */
 
+/* Headers before which, or behind which, there may be IOAM, as bits. */
+#define WITHIN (1ULL << NEXT_HOP | 1ULL << NEXT_DESTINATION | 1ULL << NEXT_ROUTING)
+#define HIDING (1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AUTHENTICATION)
+
+static __always_inline int among(__u8 next, __u64 headers)
+{
+	return next < 64 && headers >> next & 1;
+}
+
 /* Adds to the padding in a row; says whether it is too much. */
 static __always_inline int too_much(struct ioam_work *w, __u32 octets)
 {
@@ -120,7 +129,7 @@ static __always_inline int take(struct __sk_buff *skb, struct ioam_work *w, __u3
 /* Forgets the packet before. */
 static __always_inline void begin(struct ioam_work *w)
 {
-	w->headers = w->total = w->ending = w->kept = w->options = w->dirty = w->sampled = w->proof = w->strict = w->put_off = 0;
+	w->headers = w->total = w->ending = w->kept = w->options = w->dirty = w->sampled = w->proof = w->strict = w->put_off = w->active = 0;
 }
 
 /*

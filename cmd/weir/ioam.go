@@ -189,6 +189,9 @@ func destinations(text string) (netip.Prefix, error) {
 func ioamLine(r *collect.Record) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", r.At().Format("15:04:05.000000"), r.Flow)
+	if r.Looped {
+		line.WriteString("  sent back")
+	}
 	if r.Proof != "" {
 		fmt.Fprintf(&line, "  proof %s", r.Proof)
 	}

@@ -43,7 +43,10 @@ type Record struct {
 	Interface    uint32 `json:"interface"` // index where it came in
 	Length       uint32 `json:"length"`    // octets of the IPv6 packet
 	// Proof is "holds", "does not hold", or "" where nothing was proven.
-	Proof  string        `json:"proof,omitempty"`
+	Proof string `json:"proof,omitempty"`
+	// Looped says that the packet is a copy that a node has sent back: its source is that node, and
+	// its traces have the way there and back.
+	Looped bool          `json:"looped,omitempty"`
 	Traces []Trace       `json:"traces,omitempty"`
 	Edges  []codec.Edge  `json:"edges,omitempty"`
 	Export *codec.Export `json:"export,omitempty"` // of a postcard, whose one hop is the only trace's
