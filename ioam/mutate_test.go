@@ -87,21 +87,28 @@ func (r mutant) header(kind byte) []byte {
 func (r mutant) option() []byte {
 	namespace := []uint16{123, 123, 124, 124, 7}[r.IntN(5)]
 	var body codec.Body
-	switch r.IntN(9) {
+	switch r.IntN(10) {
 	case 0:
 		body = codec.Proof{Namespace: namespace, Kind: byte(r.IntN(6) / 5), PacketID: r.Uint64(), Cumulative: r.Uint64()}
 	case 1:
-		body = codec.Edge{Namespace: namespace, Fields: codec.EdgeType(r.Uint32()) & 0xb00f, Sequence: r.Uint64()}
+		body = codec.Edge{Namespace: namespace, Fields: codec.EdgeType(r.Uint32()) & 0xf00f, Sequence: r.Uint64()}
 	case 2:
 		body = codec.Export{Namespace: namespace, Extensions: codec.Extensions(r.Uint32()) & 0xc0, Fields: codec.TraceType(r.Uint32()) & 0xffffff}
 	case 3:
 		return append([]byte{0x1e, 5}, "weir!"...)
 	case 4:
 		return [][]byte{{0}, {1, 0}, {1, 2, 0, 0}, {1, 5, 0, 0, 0, 0, 0}}[r.IntN(4)]
+	case 5: // what is sent back
+		trace := codec.NewTrace(124, codec.HopLimitNode, 1+r.IntN(8), 0)
+		trace.Flags = codec.Loopback
+		body = trace
 	default:
 		body = r.trace(namespace)
 	}
 	data := body.Append(nil)
+	if r.one(20) {
+		data = append(data, make([]byte, 1+r.IntN(3))...)
+	}
 	kind := byte(body.Type())
 	if r.one(40) {
 		kind = byte(r.IntN(8))
