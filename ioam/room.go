@@ -29,8 +29,11 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 	return t, nil
 }
 
-// Mechanism says what puts options into a scope's packets.
+// Mechanism says what puts options into a scope's packets, or sees to those of the node.
 func (Room) Mechanism(b room.Bound) string {
+	if b.Name == "" {
+		return "BPF programs at the node's interfaces"
+	}
 	if b.Shadow {
 		return "a BPF program at egress of devices, only counting"
 	}

@@ -33,8 +33,14 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 	return t, nil
 }
 
-// Mechanism is of scopes, which offload has none of.
-func (Room) Mechanism(room.Bound) string { return "XDP" }
+// Mechanism says what forwards in place of the kernel.
+func (Room) Mechanism(b room.Bound) string {
+	t, _ := b.Treatment.(*Treatment)
+	if t == nil {
+		return mechanisms[byXDP]
+	}
+	return mechanisms[t.Backend]
+}
 
 // Plane is the pinned data plane of a host.
 func (r Room) Plane(h room.Host) room.Plane { return &hostPlane{h, r.Namespace} }

@@ -59,7 +59,7 @@ type Language struct {
 type fileKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	Version         int                          `yaml:"version,required" doc:"Version of the format: 1."`
-	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes,required" doc:"What is treated, each under a name of your own."`
+	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes" doc:"What is treated, each under a name of your own. Required where no section treats the host."`
 }
 
 // scopeKeys are the spine's own keys of a scope.

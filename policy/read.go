@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,6 +37,17 @@ func (l *Language) Load(filename string) (*Policy, error) {
 	p.Warnings = append(Exposed(filename), p.Warnings...)
 	return p, nil
 }
+
+// Read reads a policy from what is no file, as standard input.
+func (l *Language) Read(from io.Reader) (*Policy, error) {
+	text, err := policyFile.ReadFrom(from, inputName)
+	if err != nil {
+		return nil, err
+	}
+	return l.Parse(inputName, text)
+}
+
+const inputName = "standard input"
 
 // ReadFile reads the text of a policy file.
 func ReadFile(filename string) ([]byte, error) { return policyFile.Read(filename) }
@@ -88,6 +100,9 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	}
 	if version := own.Version; version != 1 && (problems.Len() == 0 || version != 0) {
 		problems.Add(own.At("version"), "", "version %d is not known: this Weir reads version 1", version)
+	}
+	if !own.Has("scopes") && problems.Len() == 0 && len(tree.Root.Entries) == 1 { // the version alone
+		problems.Add(tree.Root.Place, `add "scopes: ..."`, `key "scopes" is missing`)
 	}
 	p := &Policy{written: map[string]written{}, language: l}
 	l.build(p, scopes, file[1:], lacking, &problems)

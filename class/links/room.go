@@ -29,8 +29,8 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 	return t, nil
 }
 
-// Mechanism is of scopes, which links have none of.
-func (Room) Mechanism(room.Bound) string { return "HTB" }
+// Mechanism says where packets wait by class.
+func (Room) Mechanism(room.Bound) string { return "HTB, with a program that tells the class" }
 
 // Plane is the data plane of a host.
 func (Room) Plane(h room.Host) room.Plane { return &hostPlane{h} }

@@ -40,8 +40,9 @@ func newPlanCommand(a *app) *cobra.Command {
 		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
 which mechanism it is held to its limits here, and what a scope waits for. Warnings
 name what the policy allows and probably does not mean. Without POLICY the file is
-/etc/weir/policy.yaml.`,
+/etc/weir/policy.yaml, and "-" is standard input.`,
 		Example: `  weir plan policy.yaml
+  weir plan - < policy.yaml
   weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
 	})
 }
@@ -56,7 +57,7 @@ func newApplyCommand(a *app) *cobra.Command {
 stay in force when this process and every other has ended, until "weir release".
 A policy with a mistake changes nothing. Applying the same policy again changes
 nothing. Killed half-way, the next apply completes it. Without POLICY the file is
-/etc/weir/policy.yaml.`,
+/etc/weir/policy.yaml, and "-" is standard input.`,
 		Example: `  weir apply policy.yaml
   weir apply --shadow policy.yaml    only count what would be done`,
 	})
@@ -120,6 +121,14 @@ func policyFile(args []string) string {
 	return defaultPolicy
 }
 
+// load reads the policy that a command was given, from standard input for "-".
+func (a *app) load(engine *daemon.Engine, file string) (*policy.Policy, error) {
+	if file == "-" {
+		return engine.Language.Read(a.stdin)
+	}
+	return engine.Language.Load(file)
+}
+
 // takesPolicy completes a command that reads a policy file, does something with it and prints what
 // changes.
 func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
@@ -130,7 +139,7 @@ func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) 
 		if err != nil {
 			return err
 		}
-		p, err := engine.Language.Load(policyFile(args))
+		p, err := a.load(engine, policyFile(args))
 		if err != nil {
 			return err
 		}
@@ -182,7 +191,7 @@ func outcomeTable(out daemon.PolicyResult, title string) record.Table {
 		if step.Before != nil {
 			treatment = step.Before.Treatment.Summary() + " → " + treatment
 		}
-		table.Rows = append(table.Rows, []string{string(step.Action), "", step.Item.Name, treatment, ""})
+		table.Rows = append(table.Rows, []string{string(step.Action), "", step.Item.Name, treatment, step.Mechanism})
 	}
 	var notes []string
 	if out.Restored {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/daemon"
+	"weir/internal/fault"
 	"weir/policy"
 )
 
@@ -35,6 +36,7 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		{Step: policy.Step{Action: policy.Add, Scope: scope("later")}},
 		{Step: policy.Step{Action: policy.Rebind, Scope: scope("back")}, Mechanism: "cgroup_skb", Rebound: true},
 	}
+	out.Host = []daemon.ItemStep{{ItemStep: policy.ItemStep{Action: policy.Add, Item: policy.Item{Name: "link eth0", Treatment: treatment("classes")}}, Mechanism: "HTB"}}
 	if err := a.outcome(out, "Plan"); err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +45,27 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		"change  moves  cgroup /moves → cgroup /elsewhere  egress 1 Mbit/s  ",
 		"waits: there is no cgroup /later (p.yaml:4:5)",
 		"rebind  back ",
+		"add            link eth0                          classes                            HTB",
 		"takes effect when what it names appears",
 	} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the plan lacks %q:\n%s", want, stdout.String())
 		}
+	}
+}
+
+func TestAPolicyIsReadFromStandardInput(t *testing.T) {
+	e, err := engine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stdin: strings.NewReader("version: 1\nscopes: {a: {cgroup: /a, egress: 1Mbit}}\n")}
+	if p, err := a.load(e, "-"); err != nil || len(p.Scopes) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	a.stdin = strings.NewReader("version: 1\nscopes: {a: {cgroup: /a, egres: 1Mbit}}\n")
+	if _, err := a.load(e, "-"); fault.Of(err) != fault.Usage || !strings.HasPrefix(err.Error(), "standard input:2:26: ") {
+		t.Errorf("a mistake: %v", err)
 	}
 }
 

@@ -220,14 +220,14 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 		}
 	}
 	if len(args) > 0 {
-		err = isApplied(engine, args[0])
+		err = a.isApplied(engine, args[0])
 	}
 	return options, err
 }
 
 // isApplied says how the policy file differs from what is in force, as an error.
-func isApplied(engine *daemon.Engine, file string) error {
-	p, err := engine.Language.Load(file)
+func (a *app) isApplied(engine *daemon.Engine, file string) error {
+	p, err := a.load(engine, file)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,16 +142,34 @@ func (a *app) proveDry(options prove.Options) error {
 		table.Note += " What it does to the host is looked at without sending: " + strings.Join(doc.Inspects, ", ") + "."
 	}
 	for _, t := range tests {
-		p := provePlan{Scope: t.Scope.Name, Room: t.Room, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
-			From: t.From(), To: t.To(), Sends: options.Sends(t)}
-		if t.Skip != "" {
-			p.Skipped, p.Sends = t.Reason, "nothing: "+t.Reason
-		}
-		doc.Tests = append(doc.Tests, p)
-		table.Rows = append(table.Rows, []string{p.Scope, p.Check, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends})
+		doc.Tests = append(doc.Tests, planOf(options, t))
 	}
+	table.Rows = dryRows(doc.Tests)
 	if a.format == "json" {
 		return a.json(doc)
 	}
 	return a.table(table)
+}
+
+func planOf(o prove.Options, t prove.Test) provePlan {
+	p := provePlan{Scope: t.Scope.Name, Room: t.Room, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
+		From: t.From(), To: t.To(), Sends: o.Sends(t)}
+	if t.Skip != "" {
+		p.Skipped, p.Sends = t.Reason, "nothing: "+t.Reason
+	}
+	return p
+}
+
+// dryRows shows what is not sent once for all paths.
+func dryRows(tests []provePlan) (rows [][]string) {
+	for _, p := range tests {
+		row := []string{p.Scope, p.Check, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends}
+		if p.Skipped != "" {
+			row[3], row[5], row[6] = "", "", ""
+		}
+		if n := len(rows); n == 0 || !slices.Equal(rows[n-1], row) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }

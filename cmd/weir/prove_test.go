@@ -57,6 +57,7 @@ func TestProofsStatus(t *testing.T) {
 		{"traffic escapes", prove.Result{Bypasses: []prove.Bypass{way(prove.Escapes)}}, fault.Failed},
 		{"a rate cannot be told", prove.Result{Rows: []prove.Row{row(prove.Holds), row(prove.CannotSay)}}, fault.Testbed},
 		{"a way cannot be told", prove.Result{Bypasses: []prove.Bypass{way(prove.Unknown)}}, fault.Testbed},
+		{"nothing but groups and shadow", prove.Result{Rows: []prove.Row{row(prove.Members), row(prove.Shadow)}}, fault.Testbed},
 		{"stopped", prove.Result{Stopped: true}, fault.Failed},
 	} {
 		if got := fault.Of(proven(&test.result)); got != test.want {
@@ -105,13 +106,13 @@ func TestAPolicyIsInForceIfNothingOfItWouldChange(t *testing.T) {
 	step := func(a policy.Action) daemon.Step {
 		return daemon.Step{Step: policy.Step{Action: a, Scope: policy.Scope{Name: "a"}}}
 	}
-	item := func(a policy.Action) policy.ItemStep {
-		return policy.ItemStep{Action: a, Item: policy.Item{Name: "link eth0"}}
+	item := func(a policy.Action) daemon.ItemStep {
+		return daemon.ItemStep{ItemStep: policy.ItemStep{Action: a, Item: policy.Item{Name: "link eth0"}}}
 	}
 	for want, plan := range map[string]daemon.Outcome{
-		"":                   {Steps: []daemon.Step{step(policy.Keep)}, Host: []policy.ItemStep{item(policy.Keep)}},
+		"":                   {Steps: []daemon.Step{step(policy.Keep)}, Host: []daemon.ItemStep{item(policy.Keep)}},
 		"change the scope a": {Steps: []daemon.Step{step(policy.Keep), step(policy.Change)}},
-		"remove link eth0":   {Steps: []daemon.Step{step(policy.Keep)}, Host: []policy.ItemStep{item(policy.Remove)}},
+		"remove link eth0":   {Steps: []daemon.Step{step(policy.Keep)}, Host: []daemon.ItemStep{item(policy.Remove)}},
 	} {
 		if got := differs(plan); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -142,5 +143,19 @@ func TestATokenComesFromAFileOrTheEnvironment(t *testing.T) {
 	}
 	if left, there := os.LookupEnv(tokenVariable); there {
 		t.Errorf("processes that are started inherit %q", left)
+	}
+}
+
+// What is not sent is said once, whatever the paths.
+func TestADryRunSaysOnceWhatIsNotSent(t *testing.T) {
+	why := "its traffic is its members'"
+	rows := dryRows([]provePlan{
+		{Scope: "g", Check: "rate", Path: "TCP over IPv4", Sends: "nothing: " + why, Skipped: why},
+		{Scope: "g", Check: "rate", Path: "UDP over IPv4", Sends: "nothing: " + why, Skipped: why},
+		{Scope: "a", Check: "rate", Path: "TCP over IPv4", Sends: "1 connection"},
+		{Scope: "a", Check: "rate", Path: "UDP over IPv4", Sends: "1 Mbit/s"},
+	})
+	if len(rows) != 3 || rows[0][3] != "" || rows[1][3] != "TCP over IPv4" {
+		t.Errorf("%q", rows)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 // app is what every command shares: where it writes and the global flags.
 type app struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	format         string // "text" or "json"
 	quiet          bool
@@ -36,7 +37,7 @@ type app struct {
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Status {
-	return (&app{stdout: stdout, stderr: stderr, engine: engine}).run(ctx, args)
+	return (&app{stdin: os.Stdin, stdout: stdout, stderr: stderr, engine: engine}).run(ctx, args)
 }
 
 func (a *app) run(ctx context.Context, args []string) fault.Status {
@@ -205,7 +206,7 @@ func (a *app) report(err error) {
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	if try := fault.Advice(err); try != "" {
 		program, _ := os.Executable()
-		fmt.Fprintf(a.stderr, "Try:   %s\n", installed(try, program))
+		fmt.Fprintf(a.stderr, "Try:   %s\n", strings.ReplaceAll(installed(try, program), "\n", "\n       "))
 	}
 }
 

@@ -7,20 +7,21 @@ import (
 	"strings"
 
 	"weir/internal/fault"
+	"weir/internal/room"
 	"weir/policy"
 )
 
 // Outcome is what an apply has done, or what a plan would do.
 type Outcome struct {
-	Format    string            `json:"format"`
-	Steps     []Step            `json:"steps"`
-	Host      []policy.ItemStep `json:"host,omitempty"` // what becomes of what is declared of the host
-	Changed   bool              `json:"changed"`
-	Waiting   []Waiting         `json:"waiting,omitempty"`
-	Recovered bool              `json:"recovered,omitempty"` // an interrupted apply was completed first
-	Restored  bool              `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
-	Notes     []string          `json:"notes,omitempty"`     // what a person should know though it is no error
-	held      []held            // what is in force, or would be
+	Format    string     `json:"format"`
+	Steps     []Step     `json:"steps"`
+	Host      []ItemStep `json:"host,omitempty"` // what becomes of what is declared of the host
+	Changed   bool       `json:"changed"`
+	Waiting   []Waiting  `json:"waiting,omitempty"`
+	Recovered bool       `json:"recovered,omitempty"` // an interrupted apply was completed first
+	Restored  bool       `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
+	Notes     []string   `json:"notes,omitempty"`     // what a person should know though it is no error
+	held      []held     // what is in force, or would be
 }
 
 // Step is what becomes of one scope, and by what it is done.
@@ -28,6 +29,12 @@ type Step struct {
 	policy.Step
 	Mechanism string `json:"mechanism,omitempty"` // "" for a scope that waits or goes
 	Rebound   bool   `json:"rebound,omitempty"`   // it stands for something else than before
+}
+
+// ItemStep is what becomes of one thing declared of the host, and by what it is done.
+type ItemStep struct {
+	policy.ItemStep
+	Mechanism string `json:"mechanism,omitempty"` // "" for what goes
 }
 
 // Waiting is a scope whose traffic does not exist yet.
@@ -40,7 +47,7 @@ type Waiting struct {
 const formatOutcome = "weir-apply/2"
 
 func (e *Engine) outcome(have, next *state) (Outcome, error) {
-	out := Outcome{Format: formatOutcome, Steps: []Step{}, Host: policy.DiffItems(have.Host, next.Host), held: next.Scopes}
+	out := Outcome{Format: formatOutcome, Steps: []Step{}, Host: e.itemSteps(have.Host, next.Host), held: next.Scopes}
 	if len(have.Scopes)+len(have.Host) > 0 {
 		in, err := e.inPlace(have)
 		if err != nil {
@@ -68,6 +75,19 @@ func (e *Engine) outcome(have, next *state) (Outcome, error) {
 		}
 	}
 	return out, nil
+}
+
+func (e *Engine) itemSteps(have, want []policy.Item) (all []ItemStep) {
+	for _, step := range policy.DiffItems(have, want) {
+		one := ItemStep{ItemStep: step}
+		for _, r := range e.Rooms {
+			if r.Name() == step.Item.Room && step.Action != policy.Remove {
+				one.Mechanism = r.Mechanism(room.Bound{Treatment: step.Item.Treatment})
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // mechanism says by what each room treats a scope; "" for one that waits or is gone.

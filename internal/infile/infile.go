@@ -77,7 +77,12 @@ func (k Kind) read(file *os.File, path string) ([]byte, error) {
 	if info.Size() > k.Most {
 		return nil, k.tooLarge(path, fmt.Sprintf("%d octets", info.Size()))
 	}
-	text, err := io.ReadAll(io.LimitReader(file, k.Most+1))
+	return k.ReadFrom(file, path)
+}
+
+// ReadFrom reads what is open already, and has a name in messages.
+func (k Kind) ReadFrom(from io.Reader, path string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, k.Most+1))
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fault.New(fault.Usage, k.Name, "read %s: %s has no content now", k.What, path)

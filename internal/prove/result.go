@@ -3,6 +3,7 @@
 package prove
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -143,8 +144,12 @@ func (r *Result) Failed() bool {
 	return false
 }
 
-// Open returns the first thing that could not be told, and why; "" where all could.
+// Open returns the first thing that could not be told, and why; "" where all could. That nothing
+// was tested is one too.
 func (r *Result) Open() string {
+	if tested := func(row Row) bool { return row.Verdict != Members && row.Verdict != Shadow }; len(r.Inspections) == 0 && !slices.ContainsFunc(r.Rows, tested) {
+		return r.untested()
+	}
 	for _, row := range r.Rows {
 		if row.Verdict == CannotSay {
 			return row.Name() + ": " + row.Reason
@@ -161,4 +166,16 @@ func (r *Result) Open() string {
 		}
 	}
 	return ""
+}
+
+// untested says why no row was tested.
+func (r *Result) untested() string {
+	why := map[room.Verdict]string{Members: "is a group, whose traffic is its members': prove these", Shadow: "only counts"}
+	var all []string
+	for _, row := range r.Rows {
+		if words := row.Scope + " " + why[row.Verdict]; !slices.Contains(all, words) {
+			all = append(all, words)
+		}
+	}
+	return strings.Join(append([]string{"nothing was tested"}, all...), "; ")
 }

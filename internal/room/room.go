@@ -35,7 +35,8 @@ type Room interface {
 	// Decode makes a treatment of the JSON that one was written as.
 	Decode(text []byte) (policy.Treatment, error)
 	// Mechanism says by what the treatment of a scope is done here, in words; how its traffic is
-	// told is added by the spine. It is not asked for scopes that wait.
+	// told is added by the spine. It is not asked for scopes that wait. Of what is declared of the
+	// host it is asked with the treatment alone.
 	Mechanism(Bound) string
 	// Columns declares what Report tells of each row.
 	Columns() Columns
@@ -76,24 +77,6 @@ type State struct {
 
 // Empty says that there is nothing to do.
 func (s State) Empty() bool { return len(s.Scopes) == 0 && len(s.Host) == 0 }
-
-// leastScopes is how many scopes a pinned data plane has room for at least: maps take memory for
-// each, and some for each processor too.
-const leastScopes = 16
-
-// RoomFor is how many scopes the data plane of these states is to have room for: it doubles, so
-// that it seldom grows.
-func RoomFor(states ...State) int {
-	scopes := leastScopes
-	for _, s := range states {
-		for _, b := range s.Scopes {
-			for scopes <= b.Index {
-				scopes *= 2
-			}
-		}
-	}
-	return min(scopes, MaxScopes)
-}
 
 // ByIndex are the scopes by their numbers.
 func (s State) ByIndex() map[int]Bound {
