@@ -84,12 +84,12 @@ func check(d *policy.Draft, s *policy.DraftScope) {
 var kernels = []string{"reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
 	"westwood", "yeah", "prague"}
 
-// near is the control of Weir's that was probably meant; "" for none.
+// near is the control that was probably meant; "" for none.
 func near(name string) string {
 	if _, known := algorithmOf(name); known || slices.Contains(kernels, name) {
 		return ""
 	}
-	return nearest.Of(name, Algorithms())
+	return nearest.Of(name, append(Algorithms(), kernels...))
 }
 
 // warn names controls that are probably misspelt. They may be the kernel's nevertheless, which this
@@ -103,7 +103,7 @@ func warn(p *policy.Policy) (warnings []string) {
 		}
 		told[t.Control] = true
 		if meant := near(t.Control); meant != "" {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: the congestion control %q is looked for in the kernel, and does not come with Weir: write %s if that is meant",
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: the congestion control %q does not come with Weir, and is looked for in the kernel: write %s if that is meant",
 				p.At(s.Name, key), s.Name, t.Control, meant))
 		}
 	}

@@ -78,8 +78,8 @@ func deep() string {
 	return text.String()
 }
 
-func TestOnlyWhatIsNearToOursIsSuggested(t *testing.T) {
-	for control, want := range map[string]int{"dctpc": 1, "dctcp": 0, "htcp": 0, "cubic": 0, "bbr": 0, "brand_new": 0} {
+func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
+	for control, want := range map[string]int{"dctpc": 1, "cubik": 1, "dctcp": 0, "htcp": 0, "cubic": 0, "bbr": 0, "brand_new": 0} {
 		p, err := parse("  a: {user: 1, congestion: " + control + "}\n")
 		if err != nil || len(p.Warnings) != want {
 			t.Errorf("%s: %v, %q", control, err, p.Warnings)

@@ -170,7 +170,7 @@ func TestChildrenCompleteWhatTheyHaveFromTheirParents(t *testing.T) {
 	if len(got.Warnings) > 0 {
 		t.Errorf("warnings: %v", got.Warnings)
 	}
-	const line = "egress 150 Mbit/s (min 50 Mbit/s) (weight 1), ingress 500 Mbit/s (weight 1), of work"
+	const line = "egress 150 Mbit/s (min 50 Mbit/s), ingress 500 Mbit/s, of work"
 	if got := got.Scopes[1].Summary(); got != line {
 		t.Errorf("summary %q, want %q", got, line)
 	}

@@ -90,7 +90,7 @@ func (l Limit) String() string {
 	if l.Min != 0 {
 		text += fmt.Sprintf(" (min %s)", l.Min)
 	}
-	if l.Weight != 0 {
+	if l.Weight > 1 { // of 1 are all that say nothing
 		text += fmt.Sprintf(" (weight %d)", l.Weight)
 	}
 	if l.By == ByDelay {

@@ -88,6 +88,9 @@ func grammar() policy.Grammar {
 	return policy.Grammar{Room: roomName, Section: sectionKeys{}, Read: read}
 }
 
+// mostBudget is beyond any table of routes; a larger number was meant otherwise.
+const mostBudget = 1 << 24
+
 var tables = map[string]uint32{"": 0, "main": state.MainTable, "default": state.DefaultTable}
 
 func read(d *policy.Draft) {
@@ -104,8 +107,8 @@ func read(d *policy.Draft) {
 		t.Backend = k.Backend
 	}
 	if k.Budget != nil {
-		if t.Budget = *k.Budget; t.Budget < 1 {
-			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000", "offload.budget: %d is not a number of prefixes from 1 on", t.Budget)
+		if t.Budget = *k.Budget; t.Budget < 1 || t.Budget > mostBudget {
+			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000; leave it out for all", "offload.budget: %d is not a number of prefixes from 1 to %d", t.Budget, mostBudget)
 		}
 	}
 	if k.Multipath != "" {

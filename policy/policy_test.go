@@ -63,7 +63,13 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
 		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
 		{"the root cgroup", scope("cgroup: /\n    egress: 1Mbit"), "host: true"},
-		{"a path out of the hierarchy is taken as one inside", scope("cgroup: ../..\n    egress: 1Mbit"), "host: true"},
+		{"a path out of the hierarchy", scope("cgroup: ../..\n    egress: 1Mbit"), `"../.." leads up again`},
+		{"a path that leads up", scope("cgroup: /z/../w\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "/z/../w" leads up again`},
+		{"a budget beyond all tables", "version: 1\noffload: {from: [eth0], budget: 99999999999999}", "p.yaml:2:33: offload.budget: 99999999999999 is not a number of prefixes from 1 to 16777216"},
+		{"no budget", "version: 1\noffload: {from: [eth0], budget: 0}", "offload.budget: 0 is not a number of prefixes"},
+		{"a number that is a text", "version: \"1\"\nscopes: {a: {host: true, egress: 1Mbit}}", `p.yaml:1:10: version: "1" is a text`},
+		{"a rate in bytes", scope("cgroup: /a\n    egress: 1.5Mbyte"), `rate "1.5Mbyte" counts octets, and rates are in bits: write 12Mbit`},
+		{"a rate in megabytes", scope("cgroup: /a\n    egress: 10MB"), `rate "10MB" counts octets, and rates are in bits: write 80Mbit`},
 		{"not a unit", scope("unit: backup\n    egress: 1Mbit"), `"backup" is no systemd unit`},
 		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is no user id"},
 		{"thresholds in the wrong order", scope("host: true\n    egress: {rate: 1Mbit, mark: 5ms, drop: 5ms}"), "mark 5ms is not below drop 5ms"},
@@ -71,10 +77,20 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 			"p.yaml:4:3: scopes.b: user 7 has a scope already, a at p.yaml:3:3"},
 		{"the same name twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  a: {user: 8, egress: 2Mbit}\n", "p.yaml:4:3"},
 		{"nothing", "", "p.yaml: the file is empty"},
+		{"a version alone", "version: 1\n", `p.yaml:1:1: key "scopes" is missing`},
 		{"a misspelt key that must be given", "version: 1\nscope: {a: {host: true, egress: 1Mbit}}\n", `p.yaml:2:1: unknown key "scope" (did you mean "scopes"?)`},
 		{"a key that must be given without a value", "version: 1\nscopes:\n", "p.yaml:2:8: scopes: no value is given"},
 		{"no YAML", "scopes: [", "p.yaml:1"},
 	})
+}
+
+// A section treats the host by itself.
+func TestASectionNeedsNoScopes(t *testing.T) {
+	for _, text := range []string{"links: {eth0: {rate: 1Gbit}}", "offload: {from: [eth0]}", "ioam: {node: 1, namespaces: {123: {}}}"} {
+		if _, err := language(t).Parse("p.yaml", []byte("version: 1\n"+text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // Mistakes of different kinds are told at once, each once: what cannot be read is not judged as

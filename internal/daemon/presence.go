@@ -26,7 +26,8 @@ type Controller struct {
 	LastSeen time.Time `json:"last_seen,omitzero"`
 	// Before is when the controller before this one was last seen.
 	Before time.Time `json:"before,omitzero"`
-	// Problem says why the policy file is not what is in force.
+	// Problem says why the policy file is not what is in force. Of one that does not run it is not
+	// told: the file may be another by now.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -139,6 +140,7 @@ func readController(dir string) (*Controller, error) {
 	}
 	lock, err := os.Open(filepath.Join(dir, presenceLock))
 	if errors.Is(err, fs.ErrNotExist) {
+		c.Problem = ""
 		return &c, nil
 	}
 	if err != nil {
@@ -149,7 +151,9 @@ func readController(dir string) (*Controller, error) {
 	if err := unix.FcntlFlock(lock.Fd(), unix.F_OFD_GETLK, &held); err != nil {
 		return nil, fmt.Errorf("read controller: %w", err)
 	}
-	c.Running = held.Type != unix.F_UNLCK
+	if c.Running = held.Type != unix.F_UNLCK; !c.Running {
+		c.Problem = ""
+	}
 	info, err := lock.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read controller: %w", err)

@@ -200,7 +200,7 @@ func TestABadEditKeepsTheOldLimitsAndIsReported(t *testing.T) {
 	e := setup(t)
 	mkdir(t, e.CgroupRoot, "a")
 	s := service(t, e, oneScope)
-	start(t, s)
+	stop := start(t, s)
 	write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
 	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), `unknown key "egres"`) })
 	if rate := egress(t, e); rate != 1e6 || states(t, e)["a"] != "enforced" {
@@ -212,6 +212,12 @@ func TestABadEditKeepsTheOldLimitsAndIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, patience, "the new rate", func() bool { return egress(t, e) == 3e6 && trouble(t, e) == "" })
+	write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
+	testutil.Eventually(t, patience, "the report", func() bool { return trouble(t, e) != "" })
+	stop()
+	if text := trouble(t, e); text != "" {
+		t.Errorf("nobody follows the file, and it is said of it: %s", text)
+	}
 }
 
 func TestAnEditWithoutEventIsFoundByLooking(t *testing.T) {

@@ -4,10 +4,12 @@ package selector
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weir/internal/kernel/cgroup"
@@ -40,6 +42,9 @@ var cgroups = Kind{
 }
 
 func parseCgroup(text string) (canonical, words string, err error) {
+	if slices.Contains(strings.Split(text, "/"), "..") {
+		return "", "", fmt.Errorf("%q leads up again: write the path from the mount point down, without \"..\"", text)
+	}
 	canonical = path.Clean("/" + text)
 	if canonical == "/" {
 		return "", "", errors.New("the root cgroup is the whole host: write host: true")

@@ -31,7 +31,7 @@ func parse(t *testing.T, kind, text string) policy.Selector {
 
 func TestWhatIsMeantIsWrittenInOneForm(t *testing.T) {
 	for _, test := range []struct{ kind, text, want, words string }{
-		{"cgroup", "a/../b/", "/b", "cgroup /b"},
+		{"cgroup", "a/./b//", "/a/b", "cgroup /a/b"},
 		{"unit", "x.service", "x.service", "unit x.service"},
 		{"user", "7", "7", "user 7"},
 		{"interface", "eth0", "eth0", "interface eth0"},
@@ -52,7 +52,7 @@ func TestWhatIsMeantIsWrittenInOneForm(t *testing.T) {
 
 func TestWhatStandsForNothingIsRefused(t *testing.T) {
 	for kind, texts := range map[string][]string{
-		"cgroup": {"/", "..", "/a/.."}, "unit": {"x", "a/b.service", "a b.service"}, "user": {"-1", "root", "4294967295"},
+		"cgroup": {"/", "..", "/a/..", "/a/../b"}, "unit": {"x", "a/b.service", "a b.service"}, "user": {"-1", "root", "4294967295"},
 		"interface": {"", "sixteen-letters-", "a/b", "a b"}, "prefix": {"10.0.0.0", "x/8", "10.0.0.0/33"},
 		"netns": {"", "a/b", "..", "/run//netns/x"}, "mark": {"0", "010", "-1", "0x1ffffffff", "blue"},
 	} {

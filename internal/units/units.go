@@ -67,8 +67,8 @@ func ParseBitRate(s string) (BitRate, error) {
 	switch {
 	case number == 0 && unit == "":
 		return 0, nil
-	case strings.HasSuffix(unit, "Bps") || strings.HasSuffix(unit, "B/s"):
-		return 0, fmt.Errorf("rate %q counts octets, and rates are in bits: write eight times as many bit, kbit, Mbit or Gbit", s)
+	case octets(unit) != 0:
+		return 0, inBits(s, number*octets(unit)*8)
 	case !known:
 		return 0, fmt.Errorf("rate %q has no unit that is known%s: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s, meant(s, unit))
 	case number < 0:
@@ -79,6 +79,28 @@ func ParseBitRate(s string) (BitRate, error) {
 		return 0, fmt.Errorf("rate %q is below 1 bit/s", s)
 	}
 	return BitRate(math.Round(number * factor)), nil
+}
+
+// octets is how many octets a unit of rates in octets stands for; 0 for other units. Mb is no such
+// unit, mB neither: who writes them may mean either.
+func octets(unit string) float64 {
+	unit = strings.TrimSuffix(strings.TrimSuffix(unit, "ps"), "/s")
+	if before, long := strings.CutSuffix(strings.TrimSuffix(strings.ToLower(unit), "s"), "byte"); long {
+		return sizeUnits[before+"b"]
+	}
+	if before, short := strings.CutSuffix(unit, "B"); short && before != "m" {
+		return sizeUnits[strings.ToLower(unit)]
+	}
+	return 0
+}
+
+// inBits is the error of a rate in octets.
+func inBits(s string, bits float64) error {
+	write := "eight times as many bit, kbit, Mbit or Gbit"
+	if 1 <= bits && bits <= 1e15 {
+		write = strings.ReplaceAll(strings.TrimSuffix(BitRate(math.Round(bits)).String(), "/s"), " ", "")
+	}
+	return fault.New(fault.Usage, "write "+write, "rate %q counts octets, and rates are in bits: write %s", s, write)
 }
 
 // meant suggests the rate with the unit nearest to the one that is written, or "".

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -34,6 +35,9 @@ func TestParseBitRate(t *testing.T) {
 	unit := func(s string) string {
 		return `rate "` + s + `" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`
 	}
+	octets := func(s, write string) string {
+		return fmt.Sprintf("rate %q counts octets, and rates are in bits: write %s", s, write)
+	}
 	check(t, ParseBitRate, []reading[BitRate]{
 		{"200Mbit", 200e6, ""},
 		{"1.5 Gbit/s", 15e8, ""},
@@ -47,12 +51,13 @@ func TestParseBitRate(t *testing.T) {
 		{"0.5bit", 1, ""},
 		{"0.4bit", 0, `rate "0.4bit" is below 1 bit/s`},
 		{"10", 0, unit("10")},
-		{"10 MB", 0, unit("10 MB")},
 		{"1e6bit", 0, unit("1e6bit")},
 		{"1.5 Gbti/s", 0, `rate "1.5 Gbti/s" has no unit that is known (did you mean "1.5Gbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
 		{"64kbits", 0, `rate "64kbits" has no unit that is known (did you mean "64kbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
-		{"100MBps", 0, `rate "100MBps" counts octets, and rates are in bits: write eight times as many bit, kbit, Mbit or Gbit`},
-		{"100 MB/s", 0, `rate "100 MB/s" counts octets, and rates are in bits: write eight times as many bit, kbit, Mbit or Gbit`},
+		{"100MBps", 0, octets("100MBps", "800Mbit")}, {"100 MB/s", 0, octets("100 MB/s", "800Mbit")}, {"10 MB", 0, octets("10 MB", "80Mbit")},
+		{"1Mbyte", 0, octets("1Mbyte", "8Mbit")}, {"2 kbytes/s", 0, octets("2 kbytes/s", "16kbit")}, {"5B", 0, octets("5B", "40bit")},
+		{"1MiB", 0, octets("1MiB", "8.389Mbit")}, {"999999 GB", 0, octets("999999 GB", "eight times as many bit, kbit, Mbit or Gbit")},
+		{"10mB", 0, unit("10mB")},
 		{"-1Mbit", 0, `rate "-1Mbit" is negative`},
 		{"1001Tbit", 0, `rate "1001Tbit" is above 1 Pbit/s`},
 		{"", 0, `rate: "" does not start with a number`},

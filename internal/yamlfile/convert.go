@@ -138,6 +138,7 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 		out.Kind = Sequence
 		c.sequence(out, n.Content, depth)
 	case yaml.ScalarNode:
+		out.Quoted = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0
 		if n.ShortTag() == "!!null" {
 			out.Kind, out.Text = Null, ""
 		}

@@ -339,6 +339,11 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 		setFields(out, Fields{Self: n.Place})
 		return
 	}
+	// As the schema has it. What a variable stands for is not known where it is written.
+	if n.Quoted && text == n.Text && out.Kind() != reflect.String && out.Kind() <= reflect.Float64 {
+		d.advise(n.Place, fmt.Sprintf("write %s without quotes", text), path, "%q is a text: expected %s", text, plain(out.Kind()))
+		return
+	}
 	switch out.Kind() {
 	case reflect.String:
 		out.SetString(text)
@@ -375,6 +380,14 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	default:
 		d.complain(n.Place, path, "expected %s, found a single value", wanted(out))
 	}
+}
+
+// plain is what is written without quotes.
+func plain(kind reflect.Kind) string {
+	if kind == reflect.Bool {
+		return "true or false"
+	}
+	return "a number"
 }
 
 // octal says whether a number means one thing here and another in YAML 1.1.

@@ -45,6 +45,7 @@ type Node struct {
 	Kind    Kind
 	Place   Place
 	Text    string  // of a Scalar, without quotes
+	Quoted  bool    // a Scalar that had some
 	Entries []Entry // of a Mapping, in the file's order
 	Items   []*Node // of a Sequence
 	size    int     // nodes in here, itself included, aliases expanded

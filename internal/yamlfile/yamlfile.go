@@ -93,7 +93,7 @@ func (p *Problems) Merge(other *Problems, note string) {
 func (p *Problems) Len() int { return len(p.found) + p.beyond }
 
 // Err returns nil without mistakes, otherwise all of them in the file's order as one fault of
-// status Usage. Its advice is that of the first mistake that has one, or else try.
+// status Usage. Its advice is theirs, or else try.
 func (p *Problems) Err(try string) error {
 	if len(p.found) == 0 {
 		return nil
@@ -105,13 +105,35 @@ func (p *Problems) Err(try string) error {
 		}
 		return a.Place.Column - b.Place.Column
 	})
-	for _, e := range sorted {
-		if e.Try != "" {
-			try = e.Try
-			break
-		}
+	if own := advice(sorted[:min(len(sorted), maxShown)]); own != "" {
+		try = own
 	}
 	return fault.New(fault.Usage, try, "%w", &list{sorted, p.beyond})
+}
+
+// advice is the ways out of mistakes, each once: with the line that it is for where there are
+// several mistakes, and not all have the same.
+func advice(mistakes []*Error) string {
+	var all []string
+	same, lines := true, map[string]string{}
+	for _, e := range mistakes {
+		same = same && e.Try == mistakes[0].Try
+		switch {
+		case e.Try == "":
+		case lines[e.Try] == "":
+			lines[e.Try] = fmt.Sprintf("line %d", e.Place.Line)
+			all = append(all, e.Try)
+		default:
+			lines[e.Try] += fmt.Sprintf(", %d", e.Place.Line)
+		}
+	}
+	if same {
+		return mistakes[0].Try
+	}
+	for i, try := range all {
+		all[i] = lines[try] + ": " + try
+	}
+	return strings.Join(all, "\n")
 }
 
 // list is the error that several mistakes make together, one line each.

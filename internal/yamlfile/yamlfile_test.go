@@ -128,6 +128,8 @@ func TestMistakes(t *testing.T) {
 		{"twice", "title: a\ncount: 1\ntitle: b", `f.yaml:3:1: key "title" is given twice; the first is on line 1`},
 		{"no value", "count:\ntitle: x", "f.yaml:1:7: count: no value is given; leave the key out for the default"},
 		{"not a number", "count: many", `f.yaml:1:8: count: "many" is not a whole number`},
+		{"a number in quotes", `count: "3"`, `f.yaml:1:8: count: "3" is a text: expected a number`},
+		{"a bool in quotes", "links: [{keep: 'true'}]", `f.yaml:1:16: links[0].keep: "true" is a text: expected true or false`},
 		{"not a float", "factor: .nan", `f.yaml:1:9: factor: ".nan" is not a number`},
 		{"a control character", "title: x\ncount: \x07", "f.yaml:2:8: not valid YAML: control characters are not allowed"},
 		{"an escape for terminals", `title: "a\e[2J"`, `f.yaml:1:8: "a\x1b[2J" has the control character U+001B`},
@@ -176,6 +178,20 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("status %d, advice %q; want status %d and some advice", fault.Of(err), fault.Advice(err), fault.Usage)
 			}
 		})
+	}
+}
+
+// Mistakes that have ways out of their own tell each once, and for which lines.
+func TestEveryMistakeHasItsWayOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"titel: x": `write "title" instead of "titel"`,
+		"titel: x\ncuont: 1\nlinks:\n  - nmae: a\n  - nmae: b": "line 1: write \"title\" instead of \"titel\"\nline 2: write \"count\" instead of \"cuont\"\n" +
+			"line 4, 5: write \"name\" instead of \"nmae\"",
+		"titel: x\ncount: many": `line 1: write "title" instead of "titel"`,
+	} {
+		if got := fault.Advice(Decode("f.yaml", []byte(text), &sample{})); got != want {
+			t.Errorf("%q: advice %q, want %q", text, got, want)
+		}
 	}
 }
 
