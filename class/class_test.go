@@ -349,7 +349,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	m, err := openMarker(s.plane.host.Pins)
 	must(t, err)
 	defer func() { _ = m.close() }()
-	if got := m.maps.ClassScopes.MaxEntries(); got != 2*uint32(room.RoomFor()) {
+	if got := m.maps.ClassScopes.MaxEntries(); got != uint32(room.Entries(21)) {
 		t.Errorf("there is room for %d scopes", got)
 	}
 }

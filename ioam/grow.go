@@ -90,14 +90,7 @@ func copyMap(name string, from, to *ebpf.Map) error {
 	case ioamMapIoamScopeCounted:
 		return bpffs.CopyEach[ioamIoamScopeCounts](from, to)
 	}
-	var key, value []byte
-	entries := from.Iterate()
-	for entries.Next(&key, &value) {
-		if err := to.Put(key, value); err != nil {
-			return err
-		}
-	}
-	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // flows go meanwhile
+	if err := bpffs.Copy(from, to); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // flows go meanwhile
 		return err
 	}
 	return nil

@@ -85,12 +85,12 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	}
 	policyOf := func(scopes string) string { return nodePolicy(1, "", "ingress, egress", "", scopes) }
 	exchange("at first")
-	if scopes, numbers := entries(); scopes != uint32(room.RoomFor()) || numbers != 2 {
+	if scopes, numbers := entries(); scopes != uint32(room.Entries(2)) || numbers != 2 {
 		t.Errorf("room for %d scopes and %d encapsulations", scopes, numbers)
 	}
 	c.apply(t, "athos", policyOf(manyScopes(20, true)))
 	exchange("with more scopes")
-	if scopes, numbers := entries(); scopes != 2*uint32(room.RoomFor()) || numbers != 4 {
+	if scopes, numbers := entries(); scopes != uint32(room.Entries(21)) || numbers != 4 {
 		t.Errorf("with more scopes room for %d scopes and %d encapsulations", scopes, numbers)
 	}
 	c.apply(t, "athos", policyOf(manyScopes(20, false)))

@@ -76,24 +76,13 @@ func (p *DataPlane) copyFrom(from *DataPlane) error {
 		case limitMapLimitRtts:
 			err = bpffs.CopyEach[limitLimitRtt](*before[name], *to)
 		default:
-			err = copyAll(*before[name], *to)
+			err = bpffs.Copy(*before[name], *to)
 		}
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
 	}
 	return nil
-}
-
-func copyAll(from, to *ebpf.Map) error {
-	var key, value []byte
-	entries := from.Iterate()
-	for entries.Next(&key, &value) {
-		if err := to.Put(key, value); err != nil {
-			return err
-		}
-	}
-	return entries.Err()
 }
 
 // replace puts the pins of this data plane into the place of those that are there, and its programs

@@ -89,7 +89,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	exchange()
 	before := counters(t, small, 0)
 	large := lead(first + many(20))
-	if small.scopes != room.RoomFor() || large.scopes != 2*room.RoomFor() {
+	if small.scopes != room.Entries(1) || large.scopes != room.Entries(21) {
 		t.Errorf("room for %d scopes and then for %d", small.scopes, large.scopes)
 	}
 	exchange()

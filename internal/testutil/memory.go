@@ -11,13 +11,30 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// MapMemory is how many octets a map takes on a machine of so many processors: an array with values
-// for each is computed, of others the kernel tells.
+// hashEntry is what the kernel keeps of an entry of a hash table beside key and value, in octets,
+// and spareEntry a pointer to one that a processor has in reserve.
+const hashEntry, spareEntry = 48, 8
+
+// MapMemory is how many octets a map takes on a machine of so many processors. An array with values
+// for each is computed; of others the kernel tells what they take here, and what more processors
+// take is added: values in hash tables, or the entry that each has in reserve.
 func MapMemory(t testing.TB, m *ebpf.Map, processors int) (octets int) {
 	t.Helper()
-	if m.Type() == ebpf.PerCPUArray {
-		return int(m.MaxEntries()) * int((m.ValueSize()+7)&^7) * processors
+	key, value := int((m.KeySize()+7)&^7), int((m.ValueSize()+7)&^7)
+	more := processors - ebpf.MustPossibleCPU()
+	switch m.Type() {
+	case ebpf.PerCPUArray:
+		return int(m.MaxEntries()) * value * processors
+	case ebpf.PerCPUHash:
+		return told(t, m) + int(m.MaxEntries())*value*more
+	case ebpf.Hash:
+		return told(t, m) + (hashEntry+key+value+spareEntry)*more
 	}
+	return told(t, m)
+}
+
+func told(t testing.TB, m *ebpf.Map) (octets int) {
+	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/self/fdinfo/%d", m.FD()))
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +42,6 @@ func MapMemory(t testing.TB, m *ebpf.Map, processors int) (octets int) {
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if _, err := fmt.Sscanf(lines.Text(), "memlock:\t%d", &octets); err == nil {
-			if m.Type() == ebpf.PerCPUHash || m.Type() == ebpf.LRUCPUHash {
-				octets *= processors / ebpf.MustPossibleCPU()
-			}
 			return octets
 		}
 	}

@@ -26,7 +26,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	testutil.NeedRoot(t)
-	p, err := load(filepath.Join(testutil.BPFFS(t), "delay"))
+	p, err := load(filepath.Join(testutil.BPFFS(t), "delay"), 8)
 	if err != nil {
 		t.Fatal(err)
 	}

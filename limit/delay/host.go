@@ -71,7 +71,7 @@ func (h Host) Check(l Line) error {
 // lines. It can be repeated, from whatever state a crash has left. What is in force already and
 // stays has no packet dropped.
 func (h Host) Apply(had match.Assignments, work Work) error {
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if missing(err) {
 		if _, err := h.Release(); err != nil { // what a crash or another version has left
 			return err
@@ -79,7 +79,9 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		if len(work.Lines) == 0 {
 			return nil
 		}
-		p, err = load(h.Pins)
+		p, err = load(h.loaded(), len(work.Lines))
+	} else if err == nil {
+		p, err = h.withRoom(p, work.Lines)
 	}
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 
 // Yield ends the lines that are not wanted, so that others can have their devices.
 func (h Host) Yield(want []Line) error {
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	switch {
 	case missing(err):
 		p = nil
@@ -271,14 +273,18 @@ func (h Host) stop(p *programs, r *record) error {
 // notify has TCP senders of this host told, as long as a line of egress is in force.
 func (h Host) notify(p *programs, sends bool) error {
 	pin := filepath.Join(h.Pins, notifyPin)
-	_, err := os.Stat(pin)
-	switch {
-	case !sends:
+	if !sends {
 		return bpffs.Remove(pin)
-	case err == nil:
-		return nil
 	}
-	l, err := link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: ebpf.AttachCGroupInetEgress, Program: p.notify})
+	l, err := link.LoadPinnedLink(pin, nil)
+	if err == nil {
+		defer func() { _ = l.Close() }()
+		return bpffs.Fault(l.Update(p.notify)) // the programs may be others
+	}
+	if !missing(err) {
+		return bpffs.Opening(err)
+	}
+	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: ebpf.AttachCGroupInetEgress, Program: p.notify})
 	if err != nil {
 		return fault.Wrap(fmt.Errorf("notify senders: %w", err), fault.Permission, "run it as root")
 	}
@@ -289,7 +295,7 @@ func (h Host) notify(p *programs, sends bool) error {
 // Release ends all lines and removes every trace, whatever state a crash has left; released says
 // whether there was any.
 func (h Host) Release() (released bool, err error) {
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if err != nil && !missing(err) {
 		return false, err
 	}
@@ -312,7 +318,7 @@ func (h Host) Release() (released bool, err error) {
 	}
 	pins, err := filepath.Glob(filepath.Join(h.Pins, "*"))
 	if err == nil {
-		err = bpffs.Remove(append(pins, h.Pins)...)
+		err = removeAll(h.Pins)
 	}
 	if h.Devices != "" {
 		_ = os.Remove(h.Devices) // unless other rooms have pins in it

@@ -6,13 +6,12 @@
 #include "../../bpf/match_packet.h"
 #include "delay.h"
 
-#define DELAY_LINES 1024
 #define DELAY_SCOPE (1U << 31) /* keys of scopes, two each, by direction; devices have no such index */
 
-/* Limits in force. */
+/* Limits in force. Maps of lines have room for those of the policy (grow.go). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct delay_config);
 } delay_configs SEC(".maps");
@@ -20,7 +19,7 @@ struct {
 /* Virtual queues. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct delay_state);
 } delay_states SEC(".maps");
@@ -28,7 +27,7 @@ struct {
 /* What was done. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, DELAY_LINES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct delay_counters);
 } delay_counts SEC(".maps");
@@ -52,7 +51,7 @@ struct {
 /* Index of a device that receives to that of its ifb. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DELAY_LINES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
 } delay_receivers SEC(".maps");

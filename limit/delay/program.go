@@ -16,6 +16,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/bpffs"
 	"weir/internal/match"
+	"weir/internal/room"
 )
 
 // programs are those of delay.bpf.c with their maps, loaded or opened.
@@ -38,8 +39,20 @@ func (p *programs) close() error {
 	return err
 }
 
-// load loads and pins them.
-func load(dir string) (*programs, error) {
+// load loads and pins them, with room for so many lines.
+func load(dir string, lines int) (*programs, error) {
+	p, err := loadWith(lines, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.pin(dir); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// loadWith shares maps of others, by their names.
+func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 	refused := func(what string, err error) error {
 		return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
 	}
@@ -50,18 +63,18 @@ func load(dir string) (*programs, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, refused("lift memory lock limit", err)
 	}
-	if err := match.Prepare(spec, ebpf.SchedCLS, MaxLines); err != nil {
+	lines = room.Entries(lines)
+	for _, name := range perLine {
+		spec.Maps[name].MaxEntries = uint32(lines)
+	}
+	if err := match.Prepare(spec, ebpf.SchedCLS, lines); err != nil {
 		return nil, err
 	}
 	var objects delayObjects
-	if err := spec.LoadAndAssign(&objects, nil); err != nil {
+	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		return nil, refused("load delay programs", err)
 	}
-	p := &programs{objects.DelayCharge, objects.DelayReceive, objects.DelayNotify, objects.delayMaps}
-	if err := p.pin(dir); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	return p, nil
+	return &programs{objects.DelayCharge, objects.DelayReceive, objects.DelayNotify, objects.delayMaps}, nil
 }
 
 func (p *programs) pin(dir string) error {

@@ -157,7 +157,7 @@ func (p *programs) clearScopes(stays map[uint32]bool) error {
 
 // Holds says whether traffic of a key is a scope's, whoever has bound it.
 func (h Host) Holds(scope int, key match.Key) (bool, error) {
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if missing(err) {
 		return false, nil
 	}
@@ -171,7 +171,7 @@ func (h Host) Holds(scope int, key match.Key) (bool, error) {
 // FollowDevices has packets wait at the devices that have come to this thread's network namespace,
 // where scopes are told at every device, and forgets those that have gone.
 func (h Host) FollowDevices() error {
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if missing(err) {
 		return nil
 	}

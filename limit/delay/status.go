@@ -18,7 +18,7 @@ func (h Host) InPlace(work Work) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if missing(err) {
 		all, err := h.records()
 		return len(work.Lines) == 0 && len(all) == 0, err
@@ -88,7 +88,7 @@ func (h Host) Counters(l Line) (c Counters, there bool, err error) {
 		}
 		key = uint32(r.Taken.Index)
 	}
-	p, err := open(h.Pins)
+	p, err := open(h.loaded())
 	if missing(err) {
 		return c, false, nil
 	}

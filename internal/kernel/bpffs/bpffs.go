@@ -101,20 +101,6 @@ func (m Maps) Open(dir string, layouts map[string]Layout) (err error) {
 	return nil
 }
 
-// CopyEach copies an array with values for each processor into one that is as long at least.
-func CopyEach[T any](from, to *ebpf.Map) error {
-	for i := range from.MaxEntries() {
-		var values []T
-		if err := from.Lookup(i, &values); err != nil {
-			return err
-		}
-		if err := to.Put(i, values); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Opening is the error of a pin that could not be opened: what is not there stays fs.ErrNotExist.
 func Opening(err error) error {
 	if errors.Is(err, os.ErrPermission) {
