@@ -3,6 +3,7 @@
 package offload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,7 @@ const (
 )
 
 // Inspect compares the fast path in force with the kernel's routing, as weir offload verify does.
-func (p *hostPlane) Inspect(have room.State, seed uint64) ([]room.Inspection, error) {
+func (p *hostPlane) Inspect(_ context.Context, have room.State, seed uint64) ([]room.Inspection, error) {
 	t := treatmentOf(have)
 	if t == nil {
 		return nil, nil

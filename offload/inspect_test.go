@@ -16,7 +16,7 @@ func TestAnInspectionFindsWhatGoesAstray(t *testing.T) {
 	r.follow() // the table is believed, however long a look takes
 	look := func(state room.State) room.Inspection {
 		t.Helper()
-		all, err := r.plane.Inspect(state, 1)
+		all, err := r.plane.Inspect(t.Context(), state, 1)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -37,7 +37,7 @@ func TestAnInspectionFindsWhatGoesAstray(t *testing.T) {
 	if got := look(r.state); got.Verdict != room.Fails {
 		t.Errorf("after a release: %+v", got)
 	}
-	if all, err := r.plane.Inspect(room.State{}, 1); err != nil || len(all) > 0 {
+	if all, err := r.plane.Inspect(t.Context(), room.State{}, 1); err != nil || len(all) > 0 {
 		t.Errorf("of no policy: %+v, %v", all, err)
 	}
 }

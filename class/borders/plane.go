@@ -146,7 +146,7 @@ func (p *hostPlane) lead(d rtnl.Device, t *Treatment) error {
 func (p *hostPlane) put(d rtnl.Device, t *Treatment, found map[device.Hook]*device.Attachment) error {
 	var counters *ebpf.Map
 	for _, a := range found {
-		m, err := countersOf(a.Program)
+		m, err := countersOf(a)
 		if err != nil {
 			return err
 		}

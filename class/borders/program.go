@@ -90,33 +90,12 @@ func (o *borderPrograms) at(hook device.Hook) *ebpf.Program {
 }
 
 // countersOf are those of an attached program; nil for one of another version of Weir.
-func countersOf(id ebpf.ProgramID) (*ebpf.Map, error) {
-	program, err := ebpf.NewProgramFromID(id)
-	if err != nil {
-		return nil, refused("open border's program", err)
-	}
-	defer func() { _ = program.Close() }()
-	info, err := program.Info()
-	if err != nil {
-		return nil, refused("read border's program", err)
-	}
+func countersOf(a *device.Attachment) (*ebpf.Map, error) {
 	spec, err := loadBorder()
 	if err != nil {
 		return nil, fmt.Errorf("read border's programs: %w", err)
 	}
-	want := spec.Maps[borderMapBorderCounters]
-	ids, _ := info.MapIDs()
-	for _, id := range ids {
-		m, err := ebpf.NewMapFromID(id)
-		if err != nil {
-			return nil, refused("open border's counters", err)
-		}
-		if m.Type() == want.Type && m.ValueSize() == want.ValueSize && m.MaxEntries() == want.MaxEntries {
-			return m, nil
-		}
-		_ = m.Close()
-	}
-	return nil, nil
+	return a.Map(spec.Maps[borderMapBorderCounters])
 }
 
 func refused(what string, err error) error {

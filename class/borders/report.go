@@ -100,7 +100,7 @@ func (p *hostPlane) counts(dev string) (map[device.Hook]Counts, error) {
 }
 
 func countsOf(a *device.Attachment, hook device.Hook) (sum Counts, err error) {
-	counters, err := countersOf(a.Program)
+	counters, err := countersOf(a)
 	if err != nil || counters == nil {
 		return sum, err
 	}

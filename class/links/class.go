@@ -89,6 +89,7 @@ type Treatment struct {
 	Overhead uint16        `json:"overhead"` // octets of each frame on the wire that the host does not see
 	Preset   string        `json:"preset,omitempty"`
 	Classes  []Class       `json:"classes"`
+	Shadow   bool          `json:"shadow,omitempty"` // count what would be done, do nothing
 }
 
 // Summary says it in one line.
@@ -100,7 +101,11 @@ func (t *Treatment) Summary() string {
 		}
 		text += " " + c.Name + " " + c.Weight.String()
 	}
-	return text + " of " + t.Rate.String()
+	text += " of " + t.Rate.String()
+	if t.Shadow {
+		text += ", shadow"
+	}
+	return text
 }
 
 // ceiling is the most that a class gets.

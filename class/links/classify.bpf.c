@@ -7,11 +7,13 @@
  * it (RFC 2983). IPv4 and IPv6, with VLAN tags beside the packet or in it; tunnels are IP in IP,
  * GRE, and VXLAN at its port. What is not IP, and what cannot be read, is best effort.
  *
- * A filter of the qdisc's root, whose return value is the class's handle. It reads 10 octets of a
- * packet that is in no tunnel, and has no map.
+ * links_classify is a filter of the qdisc's root, whose return value is the class's handle. It
+ * reads 10 octets of a packet that is in no tunnel, and has no map. links_shadow, at the device's
+ * egress, counts what the classes would do.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
@@ -137,8 +139,8 @@ static __always_inline int inner(struct __sk_buff *skb, const struct front *f, _
 	return dscp_of(&within);
 }
 
-SEC("tc")
-int links_classify(struct __sk_buff *skb)
+/* The handle of a packet's class; 0 is best effort's. */
+static __always_inline __u32 class_of(struct __sk_buff *skb)
 {
 	__u32 tags = behind_tags(skb), at = tags ? ETH_HLEN + tags : 0;
 	enum bpf_hdr_start_off from = tags ? BPF_HDR_START_MAC : BPF_HDR_START_NET;
@@ -159,4 +161,19 @@ int links_classify(struct __sk_buff *skb)
 	/* Verifiers of Linux 6.1 lose a bound that the compiler moves before a shift. */
 	asm volatile("%0 &= 63" : "+r"(index));
 	return links_classes[index];
+}
+
+SEC("tc")
+int links_classify(struct __sk_buff *skb)
+{
+	return class_of(skb);
+}
+
+#include "shadow.h"
+
+SEC("tc")
+int links_shadow(struct __sk_buff *skb)
+{
+	shadow_count(skb, class_of(skb));
+	return TC_ACT_UNSPEC;
 }

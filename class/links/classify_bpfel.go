@@ -8,16 +8,48 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type classifyLinksCounts struct {
+	_       structs.HostLayout
+	Packets uint64
+	Octets  uint64
+	Dropped uint64
+}
+
+type classifyLinksTold struct {
+	_        structs.HostLayout
+	Rate     uint64
+	Overhead uint32
+	Fallback uint32
+	Queue    [32]uint64
+	Priority [32]uint32
+}
+
+type classifyLinksWork struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	_     [4]byte
+	Last  uint64
+	Waits [8]uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	classifyMapLinksCounters  = "links_counters"
+	classifyMapLinksWork      = "links_work"
 	classifyProgLinksClassify = "links_classify"
+	classifyProgLinksShadow   = "links_shadow"
 	classifyVarLinksClasses   = "links_classes"
+	classifyVarLinksTold      = "links_told"
 )
 
 // loadClassify returns the embedded CollectionSpec for classify.
@@ -63,12 +95,15 @@ type classifySpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type classifyProgramSpecs struct {
 	LinksClassify *ebpf.ProgramSpec `ebpf:"links_classify"`
+	LinksShadow   *ebpf.ProgramSpec `ebpf:"links_shadow"`
 }
 
 // classifyMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type classifyMapSpecs struct {
+	LinksCounters *ebpf.MapSpec `ebpf:"links_counters"`
+	LinksWork     *ebpf.MapSpec `ebpf:"links_work"`
 }
 
 // classifyVariableSpecs contains global variables before they are loaded into the kernel.
@@ -76,6 +111,7 @@ type classifyMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type classifyVariableSpecs struct {
 	LinksClasses *ebpf.VariableSpec `ebpf:"links_classes"`
+	LinksTold    *ebpf.VariableSpec `ebpf:"links_told"`
 }
 
 // classifyObjects contains all objects after they have been loaded into the kernel.
@@ -98,10 +134,15 @@ func (o *classifyObjects) Close() error {
 //
 // It can be passed to loadClassifyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type classifyMaps struct {
+	LinksCounters *ebpf.Map `ebpf:"links_counters"`
+	LinksWork     *ebpf.Map `ebpf:"links_work"`
 }
 
 func (m *classifyMaps) Close() error {
-	return _ClassifyClose()
+	return _ClassifyClose(
+		m.LinksCounters,
+		m.LinksWork,
+	)
 }
 
 // classifyVariables contains all global variables after they have been loaded into the kernel.
@@ -109,6 +150,7 @@ func (m *classifyMaps) Close() error {
 // It can be passed to loadClassifyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type classifyVariables struct {
 	LinksClasses *ebpf.Variable `ebpf:"links_classes"`
+	LinksTold    *ebpf.Variable `ebpf:"links_told"`
 }
 
 // classifyPrograms contains all programs after they have been loaded into the kernel.
@@ -116,11 +158,13 @@ type classifyVariables struct {
 // It can be passed to loadClassifyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type classifyPrograms struct {
 	LinksClassify *ebpf.Program `ebpf:"links_classify"`
+	LinksShadow   *ebpf.Program `ebpf:"links_shadow"`
 }
 
 func (p *classifyPrograms) Close() error {
 	return _ClassifyClose(
 		p.LinksClassify,
+		p.LinksShadow,
 	)
 }
 

@@ -25,6 +25,7 @@ type linkKeys struct {
 	Rate            units.BitRate            `yaml:"rate,required" doc:"What the link carries on the wire, or less. The queue forms where the least rate is: not above what the device or the path behind it carries."`
 	Overhead        *uint16                  `yaml:"overhead" doc:"Octets that each frame takes on the wire beyond what the host sees; 24 if left out: Ethernet's preamble, check sequence and gap."`
 	Preset          string                   `yaml:"preset" enum:"weir,geant-1,geant-2" doc:"Classes to begin with: Weir's own if left out, or those of tables 1 and 2 of GÉANT's experiments."`
+	Shadow          bool                     `yaml:"shadow" doc:"Count what each class would send and lose, and do nothing."`
 	Classes         yamlfile.Map[*classKeys] `yaml:"classes" doc:"What is otherwise than in the preset, and more classes: each under its name."`
 }
 
@@ -88,7 +89,7 @@ func (r reader) treatment(dev yamlfile.Text) *Treatment {
 	if k.Rate < leastRate {
 		r.draft.ComplainAt(k.At("rate"), "write what the link carries, as rate: 1Gbit", "%s.rate: %s is less than %s", r.name, k.Rate, leastRate)
 	}
-	t := &Treatment{Device: dev.Value, Rate: k.Rate, Overhead: ethernetOverhead, Preset: k.Preset}
+	t := &Treatment{Device: dev.Value, Rate: k.Rate, Overhead: ethernetOverhead, Preset: k.Preset, Shadow: k.Shadow}
 	if k.Overhead != nil {
 		t.Overhead = *k.Overhead
 	}

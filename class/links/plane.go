@@ -26,11 +26,11 @@ import (
 // of what was there.
 type hostPlane struct{ host room.Host }
 
-// treatments are by device.
+// treatments are those that are in force and in no shadow, by device.
 func treatments(s room.State) map[string]*Treatment {
 	all := map[string]*Treatment{}
 	for _, item := range s.Host {
-		if t, ok := item.Treatment.(*Treatment); ok {
+		if t, ok := item.Treatment.(*Treatment); ok && !t.Shadow {
 			all[t.Device] = t
 		}
 	}
@@ -87,7 +87,9 @@ func (p *hostPlane) Ready(want room.State) error {
 		return err
 	}
 	var all []error
-	for name, t := range treatments(want) {
+	links := shadows(want)
+	maps.Copy(links, treatments(want))
+	for name, t := range links {
 		if err := t.ready(known, formers); err != nil {
 			all = append(all, fmt.Errorf("links.%s: %w", name, err))
 		}
@@ -143,12 +145,12 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.giveBack(want, known, formers); err != nil {
+	if err := errors.Join(p.giveBack(want, known, formers), p.lead(want, known)); err != nil {
 		return nil, err
 	}
 	for _, item := range want.Host {
 		t, ok := item.Treatment.(*Treatment)
-		if !ok {
+		if !ok || t.Shadow {
 			continue
 		}
 		note, err := p.put(t, known, formers)
@@ -237,12 +239,21 @@ func (t *Treatment) notes(kernel features) (notes []string) {
 // InPlace says whether every link that is there has its tree, for frames as long as it sends now.
 func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	formers, err := kept(p.host.Pins)
-	if err != nil || have.Empty() {
-		return len(formers) > 0, err
+	if err != nil {
+		return false, err
 	}
 	known, err := devices()
 	if err != nil {
 		return false, err
+	}
+	counted, err := p.countedAt(known)
+	if err != nil || have.Empty() {
+		return len(formers)+len(counted) > 0, err
+	}
+	for name := range shadows(have) {
+		if _, there := known[name]; there && !counted[name] {
+			return false, nil
+		}
 	}
 	for name := range treatments(have) {
 		d, there := known[name]
@@ -283,7 +294,15 @@ func (p *hostPlane) Release() (released bool, err error) {
 		return false, err
 	}
 	_, found := os.Stat(p.host.Pins)
-	var all []error
+	known, err := devices()
+	if err != nil {
+		return false, err
+	}
+	counted, err := p.countedAt(known)
+	if err == nil {
+		err = p.lead(room.State{}, known)
+	}
+	all := []error{err, device.Forget(p.host.Devices, roomName)}
 	for _, f := range formers {
 		all = append(all, f.restore(p))
 	}
@@ -295,5 +314,5 @@ func (p *hostPlane) Release() (released bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find pins: %w", err)
 	}
-	return found == nil, bpffs.Remove(append(pins, p.host.Pins)...)
+	return found == nil || len(counted) > 0, bpffs.Remove(append(pins, p.host.Pins)...)
 }

@@ -3,6 +3,7 @@
 package links
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -13,27 +14,45 @@ import (
 
 // load loads the program that tells the classes of a link. The filter keeps it once it is there.
 func (t *Treatment) load() (*ebpf.Program, uint32, error) {
-	spec, err := loadClassify()
-	if err != nil {
-		return nil, 0, fmt.Errorf("read classifying program: %w", err)
+	var objects struct {
+		Program *ebpf.Program `ebpf:"links_classify"`
 	}
-	if err := spec.Variables["links_classes"].Set(t.handles()); err != nil {
-		return nil, 0, fmt.Errorf("set classifying program: %w", err)
+	if err := t.loadInto(&objects); err != nil {
+		return nil, 0, err
 	}
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, 0, refused("lift memory lock limit", err)
-	}
-	var objects classifyObjects
-	if err := spec.LoadAndAssign(&objects, nil); err != nil {
-		return nil, 0, refused("load classifying program", err)
-	}
-	defer func() { _ = objects.classifyMaps.Close() }() // the program holds what it needs
-	info, err := objects.LinksClassify.Info()
+	info, err := objects.Program.Info()
 	if err != nil {
 		return nil, 0, refused("identify classifying program", err)
 	}
 	id, _ := info.ID()
-	return objects.LinksClassify, uint32(id), nil
+	return objects.Program, uint32(id), nil
+}
+
+// loadShadow loads the program that counts what the classes would do.
+func (t *Treatment) loadShadow() (*ebpf.Program, error) {
+	var objects struct {
+		Program *ebpf.Program `ebpf:"links_shadow"`
+	}
+	err := t.loadInto(&objects)
+	return objects.Program, err
+}
+
+// loadInto loads a program, with the maps that it has alone.
+func (t *Treatment) loadInto(objects any) error {
+	spec, err := loadClassify()
+	if err != nil {
+		return fmt.Errorf("read classifying program: %w", err)
+	}
+	if err := errors.Join(spec.Variables[classifyVarLinksClasses].Set(t.handles()), spec.Variables[classifyVarLinksTold].Set(t.told())); err != nil {
+		return fmt.Errorf("set classifying program: %w", err)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return refused("lift memory lock limit", err)
+	}
+	if err := spec.LoadAndAssign(objects, nil); err != nil {
+		return refused("load classifying program", err)
+	}
+	return nil
 }
 
 func refused(what string, err error) error {

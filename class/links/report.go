@@ -49,6 +49,12 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		if !ok {
 			continue
 		}
+		if t.Shadow {
+			if err := p.reportShadow(&report, item.Name, t); err != nil {
+				return report, err
+			}
+			continue
+		}
 		counted, err := t.counted()
 		if err != nil && !errors.Is(err, device.ErrGone) {
 			return report, err
@@ -65,6 +71,26 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		}
 	}
 	return report, nil
+}
+
+// reportShadow tells what would have become of the classes since the program came.
+func (p *hostPlane) reportShadow(report *room.Report, name string, t *Treatment) error {
+	counted, err := p.shadowCounts(t.Device)
+	if err != nil {
+		return err
+	}
+	if counted == nil {
+		report.Note = append(report.Note, fmt.Sprintf("links.%s: the device is not there, or nothing counts", t.Device))
+	}
+	for i, c := range t.Classes {
+		row := room.Row{Scope: name, Part: c.Name, Promise: t.promise(c) + ", in shadow"}
+		if counted != nil {
+			n := counted[i]
+			row.Values = []room.Value{room.Counted(n.Packets), room.Counted(n.Octets), room.Counted(n.Dropped), {}, {}}
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return nil
 }
 
 // promise says what a class has.

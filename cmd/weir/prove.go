@@ -46,8 +46,10 @@ what arrives is compared with what was promised. For limits that is TCP as fast
 as it goes and UDP above the rate, and every path is first measured outside of
 all scopes: one that carries less proves nothing. Then the bypasses of each scope
 are tried: sockets that were open before, tunnels, loopback, super-packets, other
-network namespaces. What is done to the host without a scope is looked at without
-sending: that a router's fast path forwards as its kernel would.
+network namespaces. What is done to the host without a scope is tested too: that a
+router's fast path forwards as its kernel would, that borders mark and translate,
+and that classes on links lose nothing and stay in order while less than best effort
+fills the link, which takes two seconds a link and goes no farther than that.
 
 The peer is a process in a network namespace of its own, reached over a veth pair
 with addresses of the ranges for benchmarks (198.18.0.0/15, 2001:2::/48), or with

@@ -139,7 +139,7 @@ func (a *app) proveDry(options prove.Options) error {
 		}
 	}
 	if len(doc.Inspects) > 0 {
-		table.Note += " What it does to the host is looked at without sending: " + strings.Join(doc.Inspects, ", ") + "."
+		table.Note += " What it does to the host is tested as well: " + strings.Join(doc.Inspects, ", ") + "."
 	}
 	for _, t := range tests {
 		doc.Tests = append(doc.Tests, planOf(options, t))

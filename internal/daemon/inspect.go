@@ -2,7 +2,11 @@
 
 package daemon
 
-import "weir/internal/room"
+import (
+	"context"
+
+	"weir/internal/room"
+)
 
 // Inspected is what a room found when it looked at what it has in force.
 type Inspected struct {
@@ -21,9 +25,9 @@ func (e *Engine) Inspectors() (names []string, err error) {
 
 // Inspect asks the rooms in force whether what they do to the host is what was promised. seed is of
 // what they choose at random.
-func (e *Engine) Inspect(seed uint64) (all []Inspected, err error) {
+func (e *Engine) Inspect(ctx context.Context, seed uint64) (all []Inspected, err error) {
 	err = e.inspectors(func(name string, i room.Inspector, have room.State) error {
-		found, err := i.Inspect(have, seed)
+		found, err := i.Inspect(ctx, have, seed)
 		for _, one := range found {
 			all = append(all, Inspected{name, one})
 		}

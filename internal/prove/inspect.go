@@ -27,7 +27,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 		return err
 	}
 	r.report("what is done to the host")
-	r.result.Inspections, err = r.o.Engine.Inspect(r.o.Seed)
+	r.result.Inspections, err = r.o.Engine.Inspect(ctx, r.o.Seed)
 	return err
 }
 

@@ -3,6 +3,7 @@
 package prove
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ type lookerPlane struct{ toyPlane }
 func (looker) Plane(room.Host) room.Plane { return lookerPlane{} }
 
 // Inspect finds what its seed says.
-func (lookerPlane) Inspect(have room.State, seed uint64) ([]room.Inspection, error) {
+func (lookerPlane) Inspect(_ context.Context, have room.State, seed uint64) ([]room.Inspection, error) {
 	return []room.Inspection{{Check: "looks", Promise: "all is well", Looked: "one thing",
 		Verdict: []room.Verdict{Holds, Fails, CannotSay}[seed], Reason: []string{"", "it is not", "it is dark"}[seed]}}, nil
 }
@@ -52,7 +53,7 @@ func TestWhatRoomsFindOfTheHostCounts(t *testing.T) {
 	if asked, err := alone.inspects(); asked || err != nil {
 		t.Errorf("one scope alone: %t, %v", asked, err)
 	}
-	if all, err := (&daemon.Engine{StateDir: t.TempDir(), Rooms: e.Rooms}).Inspect(0); err != nil || len(all) > 0 {
+	if all, err := (&daemon.Engine{StateDir: t.TempDir(), Rooms: e.Rooms}).Inspect(t.Context(), 0); err != nil || len(all) > 0 {
 		t.Errorf("without a policy: %+v, %v", all, err)
 	}
 }

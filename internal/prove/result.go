@@ -28,7 +28,7 @@ const (
 	Fails     = room.Fails
 	CannotSay = room.CannotSay
 
-	Shadow  room.Verdict = "shadow"  // the scope only counts
+	Shadow               = room.InShadow
 	Members room.Verdict = "members" // a group, which has no traffic but its members'; they are proved one by one
 )
 

@@ -161,6 +161,7 @@ const (
 	Loses     Verdict = "loses" // it is held by dropping more than users bear
 	Fails     Verdict = "fails" // what was promised is not done
 	CannotSay Verdict = "cannot say"
+	InShadow  Verdict = "shadow" // only counted
 )
 
 // Trier is a Prover that tries bypasses with a data plane of its own, apart from the policy in

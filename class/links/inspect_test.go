@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"strings"
+	"testing"
+
+	"weir/internal/room"
+)
+
+func (s *stage) inspect(t *testing.T, have room.State) (found []room.Inspection) {
+	t.Helper()
+	must(t, s.here.Do(func() (err error) {
+		found, err = s.plane.Inspect(t.Context(), have, 1)
+		return err
+	}))
+	return found
+}
+
+// Weir's classes hold under load, and those of the paper's first table harm best effort. Nothing of
+// it goes farther than the link.
+func TestClassesAreProvedUnderLoad(t *testing.T) {
+	for preset, want := range map[string]room.Verdict{"weir": room.Holds, "geant-2": room.Holds, "geant-1": room.Fails} {
+		t.Run(preset, func(t *testing.T) {
+			s := newStage(t, "")
+			have := s.apply(t, "  eth0: {rate: 10Mbit, preset: "+preset+"}\n")
+			found := s.inspect(t, have)
+			if len(found) != 1 {
+				t.Fatalf("found %+v", found)
+			}
+			one := found[0]
+			t.Logf("%s: %s: %s", one.Verdict, one.Looked, one.Reason)
+			if one.Verdict == room.CannotSay && strings.HasPrefix(one.Reason, "this host") {
+				return // a processor that others have: it says so
+			}
+			if one.Verdict != want || want == room.Fails && !strings.Contains(one.Reason, "best-effort lost") {
+				t.Errorf("%s: %s, want %s", one.Verdict, one.Reason, want)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeTestedIsSaid(t *testing.T) {
+	s := newStage(t, "")
+	have := s.state(t, "  eth0: {rate: 10Mbit}\n  eth7: {rate: 10Mbit}\n")
+	found := s.inspect(t, have)
+	if found[0].Verdict != room.Fails || !strings.Contains(found[0].Reason, "no classes") {
+		t.Errorf("without a tree: %+v", found[0])
+	}
+	if found[1].Verdict != room.CannotSay || found[1].Reason != "there is no such device" {
+		t.Errorf("without a device: %+v", found[1])
+	}
+	run(t, "ip", "-n "+s.here.Name+" link set eth0 down")
+	if found := s.inspect(t, have); found[0].Verdict != room.CannotSay {
+		t.Errorf("a link that is down: %+v", found[0])
+	}
+}
+
+// judged is what the judge says of streams of 100 packets of a link of 10 Mbit/s, after a change.
+func judged(t *testing.T, change func(*measured)) room.Inspection {
+	t.Helper()
+	link := only(t, "  eth0: {rate: 10Mbit}\n")
+	m := measured{window: window}
+	for _, s := range link.offered() {
+		out := &sender{stream: s, wire: link.onWire(s)}
+		out.sent = uint32(float64(s.rate) / 8 / float64(out.wire) * (warmup + window).Seconds())
+		l := left{packets: out.sent, inWindow: uint32(float64(s.rate) / 8 / float64(out.wire) * window.Seconds())}
+		if link.Classes[s.class].Name == lowEffort {
+			l.inWindow = uint32(.15 * float64(link.Rate) / 8 / float64(out.wire) * window.Seconds())
+			l.packets = 2 * l.inWindow
+		}
+		m.streams, m.seen = append(m.streams, out), append(m.seen, l)
+	}
+	change(&m)
+	var one room.Inspection
+	link.judge(&one, m)
+	return one
+}
+
+func TestEachFailureIsTold(t *testing.T) {
+	const be, lbe = 2, 3
+	for _, test := range []struct {
+		name    string
+		change  func(*measured)
+		verdict room.Verdict
+		reason  string
+	}{
+		{"all is well", func(*measured) {}, room.Holds, ""},
+		{"one packet lost", func(m *measured) { m.seen[be].packets-- }, room.Fails, "best-effort lost 1 of"},
+		{"one out of order", func(m *measured) { m.seen[lbe].reordered = 1 }, room.Fails, "1 packets of lbe left behind later ones"},
+		{"little is left to it", func(m *measured) { m.seen[lbe].inWindow /= 2 }, room.Fails, "of what was left"},
+		{"too much", func(m *measured) { m.seen[lbe].inWindow *= 2 }, room.Fails, "more than the link's rate"},
+		{"lost beside others", func(m *measured) { m.seen[be].packets--; m.strange = 2e6 }, room.CannotSay, "others sent 2 Mbit/s"},
+		{"marked again", func(m *measured) { m.seen[be].strange = 9 }, room.CannotSay, "another program marks"},
+		{"not seen", func(m *measured) { m.missed = 3 }, room.CannotSay, "3 packets were not seen"},
+		{"not sent", func(m *measured) { m.streams[lbe].sent /= 20 }, room.CannotSay, "does not fill what is left"},
+	} {
+		if one := judged(t, test.change); one.Verdict != test.verdict || !strings.Contains(one.Reason, test.reason) {
+			t.Errorf("%s: %s: %s; looked at %s", test.name, one.Verdict, one.Reason, one.Looked)
+		}
+	}
+}

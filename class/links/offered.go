@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"time"
+
+	"weir/internal/units"
+)
+
+// What a link is tested with.
+const (
+	warmup = 500 * time.Millisecond // lbe fills its queue
+	window = 1500 * time.Millisecond
+	// fits is the part of the rate that all classes but lbe are offered together, overload that of
+	// lbe.
+	fits, overload = .85, 1.1
+	// most that a class other than best effort is offered, and all of those together.
+	mostOfOne, mostOfOthers = .1, .4
+	// frames take a millisecond of the link, within these.
+	leastPacket, mostPacket = 200, 1250
+	frameTime               = time.Millisecond
+)
+
+// stream is what one class is offered.
+type stream struct {
+	class  int // its place in the link's list
+	dscp   byte
+	rate   units.BitRate // of the wire
+	packet int           // octets from the network header on
+}
+
+// offered are the streams of a test: what fits of all classes, the rest of it best effort, and more
+// than what is left of less than best effort.
+func (t *Treatment) offered() (all []stream) {
+	packet := min(max(int(octets(t.Rate, frameTime)), leastPacket), mostPacket)
+	others, be := 0., -1
+	for i, c := range t.Classes {
+		s := stream{class: i, packet: packet}
+		if len(c.DSCP) > 0 {
+			s.dscp = byte(c.DSCP[0])
+		}
+		top := .9 * float64(t.ceiling(c))
+		switch c.Name {
+		case lowEffort:
+			s.rate = units.BitRate(min(overload*float64(t.Rate), 2*float64(t.ceiling(c))))
+		case bestEffort:
+			be, s.dscp = len(all), 0
+		default:
+			part := min(float64(c.Weight)/2, mostOfOne, mostOfOthers/float64(len(t.Classes)))
+			s.rate = units.BitRate(min(part*float64(t.Rate), top))
+			others += float64(s.rate)
+		}
+		all = append(all, s)
+	}
+	if be >= 0 {
+		top := .9 * float64(t.ceiling(t.Classes[all[be].class]))
+		all[be].rate = units.BitRate(min(fits*float64(t.Rate)-others, top))
+	}
+	return all
+}
+
+// onWire is what a packet of a stream takes of the link's rate.
+func (t *Treatment) onWire(s stream) int { return s.packet + ethernetHeader + int(t.Overhead) }

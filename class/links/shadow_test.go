@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"strings"
+	"testing"
+
+	"weir/internal/room"
+)
+
+// In shadow the device keeps its tree, and what the classes would lose is told; from there a link
+// comes into force and goes back.
+func TestALinkInShadowOnlyCounts(t *testing.T) {
+	s := newStage(t, "")
+	before := s.show(t)
+	const policy = "  eth0: {rate: 1Mbit, overhead: 0}\n"
+	have := s.apply(t, strings.Replace(policy, "}", ", shadow: true}", 1))
+	if after := s.show(t); after != before {
+		t.Errorf("the device has\n%s, before it had\n%s", after, before)
+	}
+	fd := s.listen(t)
+	// 20 of best effort fill its 50 ms with six and a half; lbe's 20 ms are full already.
+	s.send(t, train{0, 20}, train{1, 5}, train{46, 1})
+	if got := len(s.received(t, fd, have)); got != 26 {
+		t.Errorf("%d datagrams arrived, want all 26", got)
+	}
+	for name, want := range map[string][2]uint64{"best-effort": {20, 13}, "lbe": {5, 5}, "premium": {1, 0}} {
+		if packets, dropped := s.row(t, have, name); packets != want[0] || dropped > want[1] || want[1] > 0 && dropped == 0 {
+			t.Errorf("%s: %d packets and %d without room, want %v at most", name, packets, dropped, want)
+		}
+	}
+	if found := s.inspect(t, have); len(found) != 1 || found[0].Verdict != room.InShadow {
+		t.Errorf("proved: %+v", found)
+	}
+	s.apply(t, policy)
+	if s.show(t) == before {
+		t.Error("it came into force, and the device has its former tree")
+	}
+	s.apply(t, strings.Replace(policy, "}", ", shadow: true}", 1))
+	if after := s.show(t); after != before {
+		t.Errorf("back in shadow the device has\n%s, before it had\n%s", after, before)
+	}
+	if released, err := s.release(); err != nil || !released || s.inPlace(t, room.State{}) {
+		t.Errorf("released: %t, %v", released, err)
+	}
+}
