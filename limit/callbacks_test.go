@@ -76,16 +76,28 @@ func (w watcher) seen(t *testing.T) (samples, headers uint64) {
 }
 
 // Another program's callbacks on the same sockets go on while limits of egress alone are in force,
-// which need none for headers, and after the end of all limits.
+// which need none for headers, and after the end of all limits, whichever of the two came first.
 func TestCallbacksOfOtherProgramsAreLeftAlone(t *testing.T) {
+	for name, first := range map[string]bool{"before the limits": true, "after them": false} {
+		t.Run(name, func(t *testing.T) { leavesCallbacks(t, first) })
+	}
+}
+
+func leavesCallbacks(t *testing.T, first bool) {
 	client, server, address := path(t)
 	p, outer, inner := innerScope(t)
 	needStorage(t, p)
 	listener := echo(t, server, address)
+	var others watcher
+	if first {
+		others = watch(t, outer.Path)
+	}
 	if err := errors.Join(p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path)); err != nil {
 		t.Fatal(err)
 	}
-	others := watch(t, outer.Path)
+	if !first {
+		others = watch(t, outer.Path)
+	}
 	process, answers := talker(t, inner, client, listener)
 	answers.Scan()
 	exchange := func() {
