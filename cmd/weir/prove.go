@@ -64,7 +64,7 @@ beside it 0.1 % are lost. Flows like QUIC's lose 1 % of their datagrams at most,
 and they and short transfers get nine tenths of what they could. With
 --repetitions 1 there is no interval, and the one value is judged: a look, and no
 proof. The exit status is 0 if all promises hold, 1 if one does not or traffic
-escapes, and 3 if something cannot be told.`,
+escapes, and 3 if something cannot be told or nothing could be tested.`,
 		Example: `  sudo weir prove
   sudo weir prove policy.yaml              and that this is the policy in force
   sudo weir prove --scope backups --duration 5s --out proof
@@ -260,11 +260,13 @@ func differs(plan daemon.Outcome) string {
 
 // proven is the command's error.
 func proven(r *prove.Result) error {
-	switch open := r.Open(); {
+	switch open, untested := r.Open(), r.Untested(); {
 	case r.Failed():
 		return errVerdict
 	case r.Stopped:
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
+	case untested != "":
+		return fault.New(fault.Testbed, "prove scopes that have traffic of their own, and are not in shadow: 'weir prove --dry-run' lists what can be tested", "nothing was tested: %s", untested)
 	case open != "":
 		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all promises hold: %s", open)
 	}

@@ -39,11 +39,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 		return a.json(proveResult{r, o.out})
 	}
 	b.Verdicts = nil // they are in the tables; what needs more words comes below them
-	for _, row := range r.Rows {
-		if row.Reason != "" {
-			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s: %s: %s", row.Name(), row.Verdict, row.Reason))
-		}
-	}
+	b.Manifest.Notes = append(b.Manifest.Notes, reasons(r.Rows)...)
 	for _, one := range r.Inspections {
 		if one.Reason != "" {
 			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s: %s: %s", one.Room, one.Check, one.Verdict, one.Reason))
@@ -55,6 +51,20 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	}
 	_, err := fmt.Fprintln(a.stdout, "Result: "+inAll(r))
 	return err
+}
+
+// reasons are why rows have their verdicts; of what was not tested once for all paths.
+func reasons(rows []prove.Row) (notes []string) {
+	for _, row := range rows {
+		name := row.Name()
+		if row.Verdict == prove.Members || row.Verdict == prove.Shadow {
+			name = row.Scope
+		}
+		if note := fmt.Sprintf("%s: %s: %s", name, row.Verdict, row.Reason); row.Reason != "" && !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
 
 // inAll counts the verdicts: those of promises, and those of what goes around them.

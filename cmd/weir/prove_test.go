@@ -155,6 +155,10 @@ func TestADryRunSaysOnceWhatIsNotSent(t *testing.T) {
 		{Scope: "a", Check: "rate", Path: "TCP over IPv4", Sends: "1 connection"},
 		{Scope: "a", Check: "rate", Path: "UDP over IPv4", Sends: "1 Mbit/s"},
 	})
+	members := prove.Row{Scope: "g", Verdict: prove.Members, Reason: why}
+	if notes := reasons([]prove.Row{members, members}); len(notes) != 1 {
+		t.Errorf("%q", notes)
+	}
 	if len(rows) != 3 || rows[0][3] != "" || rows[1][3] != "TCP over IPv4" {
 		t.Errorf("%q", rows)
 	}

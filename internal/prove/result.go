@@ -144,12 +144,8 @@ func (r *Result) Failed() bool {
 	return false
 }
 
-// Open returns the first thing that could not be told, and why; "" where all could. That nothing
-// was tested is one too.
+// Open returns the first thing that could not be told, and why; "" where all could.
 func (r *Result) Open() string {
-	if tested := func(row Row) bool { return row.Verdict != Members && row.Verdict != Shadow }; len(r.Inspections) == 0 && !slices.ContainsFunc(r.Rows, tested) {
-		return r.untested()
-	}
 	for _, row := range r.Rows {
 		if row.Verdict == CannotSay {
 			return row.Name() + ": " + row.Reason
@@ -168,14 +164,20 @@ func (r *Result) Open() string {
 	return ""
 }
 
-// untested says why no row was tested.
-func (r *Result) untested() string {
-	why := map[room.Verdict]string{Members: "is a group, whose traffic is its members': prove these", Shadow: "only counts"}
+// tested says whether a row is of a scope that does something, with traffic of its own.
+func (r Row) tested() bool { return r.Verdict != Members && r.Verdict != Shadow }
+
+// Untested says why nothing was tested; "" where something was.
+func (r *Result) Untested() string {
+	if len(r.Inspections) > 0 || len(r.Rows) == 0 || slices.ContainsFunc(r.Rows, Row.tested) {
+		return ""
+	}
+	why := map[room.Verdict]string{Members: "is a group, whose traffic is its members'", Shadow: "only counts"}
 	var all []string
 	for _, row := range r.Rows {
 		if words := row.Scope + " " + why[row.Verdict]; !slices.Contains(all, words) {
 			all = append(all, words)
 		}
 	}
-	return strings.Join(append([]string{"nothing was tested"}, all...), "; ")
+	return strings.Join(all, "; ")
 }
