@@ -168,8 +168,8 @@ static __always_inline int copy_headers(struct __sk_buff *skb, struct ioam_work 
 static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, const struct ioam_encap *e, struct ioam_buffer *b, __u64 flags)
 {
 	__u32 hop = e->hop & OCTET_MASK, total = (hop + e->destination) & OCTET_MASK, more = total - p->cover;
-	__u8 padding[2] = {OPTION_PADN, 0}, next = p->old ? p->behind : p->next;
-	__u32 payload = p->payload + more;
+	__u8 padding[2] = {OPTION_PADN, 0}, next = e->tunnel ? PROTOCOL_IP6 : p->old ? p->behind : p->next;
+	__u32 payload = e->tunnel ? p->length + total : p->payload + more;
 
 	if (total < 8)
 		return 0;
@@ -182,8 +182,12 @@ static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, 
 	}
 	if (e->destination)
 		put_octet(b, IP6_SIZE + hop, next);
-	if (more && bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, flags))
+	if (e->tunnel) {
+		if (bpf_skb_adjust_room(skb, IP6_SIZE + total, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6))
+			return 0;
+	} else if (more && bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, flags)) {
 		return 0;
+	}
 	if (bpf_skb_store_bytes(skb, p->l2, b->words, upto(IOAM_OCTETS, IP6_SIZE + total), 0))
 		return 0;
 	if (p->old && !p->cover && bpf_skb_store_bytes(skb, p->l2 + IP6_SIZE + total, padding, 2, 0))
@@ -218,15 +222,13 @@ static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __
  * must be this node; a copy of a super-packet would come from each of its segments; and options
  * that are there must not be nested (RFC 9322 section 4.1).
  */
-static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_encap *e, const struct place *p, struct ioam_scope_counts *counts)
+static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, const struct ioam_encap *e, const struct place *p, struct ioam_scope_counts *counts)
 {
-	struct ioam_settings *node = settings();
-
-	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || skb->ingress_ifindex || among(p->next, WITHIN | HIDING))) {
+	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || (skb->ingress_ifindex && !e->tunnel) || among(p->next, WITHIN | HIDING))) {
 		counts->no_room++;
 		return 0;
 	}
-	if (!node || !spend(w, node, p->length + e->hop)) {
+	if (!spend(w, node, p->length + e->hop + (e->tunnel ? IP6_SIZE : 0))) {
 		counts->limited++;
 		return 0;
 	}
@@ -243,12 +245,13 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	__u32 encap = s ? s->encap : 0;
 	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
 	struct ioam_template *t = bpf_map_lookup_elem(&ioam_templates, &encap);
+	struct ioam_settings *node = settings();
 	struct place p = {};
 	struct ioam_near *dev;
 	__u64 flags;
 	__u8 hop_limit;
 
-	if (!s || !counts || !encap || !e || !t || !w)
+	if (!s || !counts || !encap || !e || !t || !w || !node)
 		return 0;
 	dev = near(w, skb->ifindex);
 	p.l2 = dev->l2 & 15;
@@ -259,16 +262,16 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	if (!chosen(skb, s, counts))
 		return 0;
 	/* Fragments have their own; a jumbogram states no length. */
-	if ((p.next == NEXT_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXT_DESTINATION) || !p.payload) {
+	if (!p.payload || (!e->tunnel && ((p.next == NEXT_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXT_DESTINATION)))) {
 		counts->no_room++;
 		return 0;
 	}
-	flags = room_flags(skb, &p, e->hop + e->destination - p.cover, dev->mtu);
+	flags = room_flags(skb, &p, e->hop + e->destination + (e->tunnel ? IP6_SIZE : 0) - p.cover, dev->mtu);
 	if (!flags) {
 		counts->too_long++;
 		return 0;
 	}
-	if (e->flags && !may_flag(skb, w, e, &p, counts))
+	if (e->flags && !may_flag(skb, w, node, e, &p, counts))
 		return 0;
 	if (s->shadow) {
 		counts->encapsulated++;
@@ -277,12 +280,14 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	w->sampled = w->at_exit = w->total = 0;
 	w->l2 = p.l2;
 	w->next = p.next;
-	w->hop_limit = hop_limit;
+	w->hop_limit = e->tunnel ? TUNNEL_HOP_LIMIT : hop_limit;
 	set_path(w, skb->ingress_ifindex, dev);
 	if (e->flows)
 		describe(skb, w);
 	if (!copy_headers(skb, w, t, e->hop + e->destination))
 		return 0;
+	if (e->tunnel)
+		outer_header(&w->in, node, e);
 	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)
 		fill_item(skb, encap, i);
 	if (put_in(skb, &p, e, &w->in, flags))

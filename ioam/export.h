@@ -8,6 +8,28 @@
 #define IP6_SIZE 40
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
+#define PROTOCOL_IP6 41
+
+/* The flow of a packet that is in IPv6 of a node's: that of the inner one, at an octet. */
+__attribute__((noinline)) int describe_inner(struct __sk_buff *skb, __u32 at)
+{
+	struct ioam_work *w = work();
+	struct ioam_record *r;
+	__u16 ports[2];
+	__u8 head[8];
+
+	if (!w || bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+		return 0;
+	r = &w->record;
+	if (bpf_skb_load_bytes(skb, at + 8, r->source, 32)) /* and the destination behind it */
+		return 0;
+	r->protocol = head[6];
+	if ((head[6] == PROTOCOL_TCP || head[6] == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, at + IP6_SIZE, ports, sizeof(ports))) {
+		r->source_port = bpf_ntohs(ports[0]);
+		r->destination_port = bpf_ntohs(ports[1]);
+	}
+	return 0;
+}
 
 /* Reads of a packet what records tell; the extension headers must have been read. */
 static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
@@ -32,6 +54,8 @@ static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 		r->source_port = bpf_ntohs(ports[0]);
 		r->destination_port = bpf_ntohs(ports[1]);
 	}
+	if (w->next == PROTOCOL_IP6)
+		describe_inner(skb, w->l2 + IP6_SIZE + w->total);
 }
 
 /* Hands over a record; the collector looks by itself now and then. */

@@ -53,8 +53,7 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 		s.Loops = 1
 	}
 	if want.node.Address.IsValid() {
-		octets := want.node.Address.As16()
-		s.Address = [2]uint64{binary.NativeEndian.Uint64(octets[:8]), binary.NativeEndian.Uint64(octets[8:])}
+		s.Address = longs(want.node.Address)
 	}
 	if err := d.objects.IoamNode.Put(uint32(0), s); err != nil {
 		return fmt.Errorf("set node: %w", err)

@@ -32,12 +32,21 @@ func readFlags(d *policy.Draft, keys *nodeKeys, n *Node) {
 	if keys.Address == "" {
 		return
 	}
-	address, err := netip.ParseAddr(keys.Address)
-	if err != nil || !address.Is6() || address.Is4In6() || address.Zone() != "" || !address.IsGlobalUnicast() {
-		d.ComplainAt(keys.At("address"), "", "ioam.address: %q is no IPv6 address that others reach: write it as 2001:db8::1", keys.Address)
+	address, err := addressOf(keys.Address)
+	if err != nil {
+		d.ComplainAt(keys.At("address"), "", "ioam.address: %v", err)
 		return
 	}
 	n.Address = address
+}
+
+// addressOf reads an address that other nodes reach.
+func addressOf(text string) (netip.Addr, error) {
+	address, err := netip.ParseAddr(text)
+	if err != nil || !address.Is6() || address.Is4In6() || address.Zone() != "" || !address.IsGlobalUnicast() {
+		return address, fmt.Errorf("%q is no IPv6 address that others reach: write it as 2001:db8::1", text)
+	}
+	return address, nil
 }
 
 // flags are those of a scope's traces.

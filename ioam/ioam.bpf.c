@@ -37,6 +37,7 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "exit.h"
 #include "flags.h"
 #include "loopback.h"
+#include "tunnel.h"
 #include "encapsulate.h"
 #include "errors.h"
 
@@ -118,7 +119,7 @@ static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u
 		count(IOAM_TERMINATED);
 		return TC_ACT_SHOT;
 	}
-	if (!take_out(skb, w)) {
+	if (is_tunnelled(skb, w, node) ? !take_off(skb, w) : !take_out(skb, w)) {
 		count(IOAM_FAILED);
 		return TC_ACT_SHOT;
 	}

@@ -88,7 +88,7 @@ struct ioam_settings {
 	__u32 loops;      /* some namespace has Loopback */
 	__u32 flagged;    /* octets a second and processor that are flagged or sent back at most */
 	__u32 pad;
-	__u64 address[2]; /* this node's, network byte order; copies come from it */
+	__u64 address[2]; /* this node's, network byte order: of copies and tunnels */
 };
 
 struct ioam_interface {
@@ -155,6 +155,8 @@ struct ioam_encap {
 	__u32 items;
 	__u32 flows;       /* whether some item counts packets of flows */
 	__u32 flags;       /* of its traces: IOAM_FLAG_LOOPBACK, IOAM_FLAG_ACTIVE */
+	__u32 tunnel;      /* whether packets are put into IPv6 of this node's own, ... */
+	__u64 exit[2];     /* ... which goes there; network byte order */
 	struct ioam_item item[IOAM_ITEMS];
 };
 

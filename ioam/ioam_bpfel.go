@@ -112,6 +112,8 @@ type ioamIoamEncap struct {
 	Items       uint32
 	Flows       uint32
 	Flags       uint32
+	Tunnel      uint32
+	Exit        [2]uint64
 	Item        [16]ioamIoamItem
 }
 

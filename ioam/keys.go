@@ -30,7 +30,7 @@ type nodeKeys struct {
 	Timestamps      string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
 	Postcards       *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
 	Flows           *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
-	Address         string                       `yaml:"address" doc:"This node's IPv6 address, from which it sends back what asks for it (loopback)."`
+	Address         string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
 	FlagShare       *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
 	Interfaces      yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
 	Namespaces      yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
@@ -61,6 +61,7 @@ type encapsulationKeys struct {
 	optionKeys
 	Options     []*optionKeys `yaml:"options" doc:"More options, in other namespaces or of other fields."`
 	Loopback    bool          `yaml:"loopback" doc:"Every node on the path sends a copy back to this one. It takes trace: [node] alone, in a namespace with loopback, and packets of this host."`
+	Tunnel      string        `yaml:"tunnel" doc:"Put packets into IPv6 of this node's own that goes to this address: that of the node where the namespace ends. The node needs an address."`
 	Active      bool          `yaml:"active" doc:"Its packets are probes: they end where the namespace ends, and are not delivered."`
 	Every       string        `yaml:"every" doc:"Which packets: every packet if left out, as in 100 one of 100, as in 3/10 three of ten."`
 	Probability *float64      `yaml:"probability" doc:"Or: with what probability each packet, 0 to 1."`

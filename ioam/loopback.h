@@ -11,7 +11,7 @@
  * A clone shares its octets with the packet until one of the two is written to. It is cut when it
  * comes by itself, since what was cut off the packet could not be put back. A packet whose checksum
  * is unfinished, as those of a veth device, cannot be cut before it: the copy then keeps up to 18
- * octets, which are ignored behind No Next Header (RFC 8200 section 4.7).
+ * octets, or 58 of a tunnel, which are ignored behind No Next Header (RFC 8200 section 4.7).
  */
 #ifndef WEIR_IOAM_LOOPBACK_H
 #define WEIR_IOAM_LOOPBACK_H
@@ -22,20 +22,34 @@
 #define REWRITTEN 36        /* octets of the IPv6 header behind its first four */
 #define SAVED 16            /* words of in before what the packet had */
 
+#define UDP_CHECKED 8 /* octets up to the end of the checksum */
+#define TCP_CHECKED 18
+
+/* States how many octets a copy has behind its IPv6 header; the stack cuts off the rest. */
+static __always_inline long state(struct __sk_buff *skb, __u32 l2, __u32 payload)
+{
+	__u8 octets[2] = {payload >> 8, payload};
+
+	return bpf_skb_store_bytes(skb, l2 + 4, octets, sizeof(octets), 0);
+}
+
 /* Cuts a copy so many octets behind its headers. */
 static __always_inline long cut(struct __sk_buff *skb, __u32 l2, __u32 total, __u32 behind)
 {
-	__u8 payload[2] = {(total + behind) >> 8, total + behind};
-
 	if (bpf_skb_change_tail(skb, l2 + IP6_SIZE + total + behind, 0))
 		return -1;
-	return bpf_skb_store_bytes(skb, l2 + 4, payload, sizeof(payload), 0);
+	return state(skb, l2, total + behind);
 }
 
-/* A copy of this node's that has come by itself. UDP's checksum ends at octet 8, TCP's at 18. */
+/* A copy of this node's that has come by itself. */
 static __always_inline int send_back(struct __sk_buff *skb, __u32 l2, __u32 total)
 {
-	if (!cut(skb, l2, total, 0) || !cut(skb, l2, total, 8) || !cut(skb, l2, total, 18))
+	__u32 most = total + IP6_SIZE + TCP_CHECKED, there = skb->len - l2 - IP6_SIZE;
+
+	if (!cut(skb, l2, total, 0) || !cut(skb, l2, total, UDP_CHECKED) || !cut(skb, l2, total, TCP_CHECKED))
+		return TC_ACT_UNSPEC;
+	/* What a virtual device hands on as a tunnel's packet programs may not cut, but IPv6 does. */
+	if (!skb->gso_size && !state(skb, l2, there < most ? there : most))
 		return TC_ACT_UNSPEC;
 	count(IOAM_FAILED);
 	return TC_ACT_SHOT;

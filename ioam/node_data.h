@@ -209,6 +209,7 @@ static __always_inline void complement(__u32 *words, __u32 mask, __u32 from, __u
 {
 	__u32 sum = 0;
 
+	asm volatile("" : "+r"(to)); /* or the bound of 48, which Linux 6.1 needs, would go */
 	for (__u32 i = 0; i < 48 && from + i < to; i++) {
 		__u32 value = words[(from + i) & mask];
 

@@ -37,6 +37,8 @@ func read(d *policy.Draft) {
 		}
 		if e, err := keys.encapsulation(namespaces); err != nil {
 			d.Complain(s, key, "%v", err)
+		} else if e.Tunnel.IsValid() && section.IOAM.Address == "" {
+			d.Complain(s, key, "tunnel: packets come from the node's address: give ioam.address")
 		} else {
 			d.Treat(s, &Treatment{Encapsulation: e})
 		}
@@ -230,6 +232,11 @@ func (k *encapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Enc
 		}
 	}
 	var err error
+	if k.Tunnel != "" {
+		if e.Tunnel, err = addressOf(k.Tunnel); err != nil {
+			return nil, fmt.Errorf("tunnel: %w", err)
+		}
+	}
 	if e.Flags, err = k.flags(e.Options, namespaces); err != nil {
 		return nil, err
 	}

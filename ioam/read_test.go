@@ -62,6 +62,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node, data], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
 		{scope("trace: [node], edge: [sequence], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
 		{scope("edge: [sequence], namespace: 5, active: true"), "a flag of traces"},
+		{scope("trace: [node], namespace: 5, tunnel: \"2001:db8::1\""), "give ioam.address"},
+		{scope("trace: [node], namespace: 5, tunnel: beta"), "no IPv6 address that others reach"},
 		{scope(""), "0 options"},
 		{scope("trace: [nodes]"), `no field "nodes"`},
 		{scope("trace: [node], namespace: 6"), "does not know namespace 6"},

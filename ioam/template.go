@@ -4,6 +4,7 @@ package ioam
 
 import (
 	"encoding/binary"
+	"net/netip"
 
 	"weir/internal/fault"
 	"weir/ioam/codec"
@@ -64,6 +65,9 @@ func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body c
 func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, error) {
 	t := &template{}
 	t.encap.Flags = uint32(e.Flags) << 7
+	if e.Tunnel.IsValid() {
+		t.encap.Tunnel, t.encap.Exit = 1, longs(e.Tunnel)
+	}
 	for _, edge := range []bool{false, true} {
 		start := len(t.octets)
 		if edge || e.hopByHop() {
@@ -133,4 +137,17 @@ func (t *template) value() (v ioamIoamTemplate) {
 }
 
 // size is what a packet grows by.
-func (t *template) size() int { return len(t.octets) }
+func (t *template) size() int {
+	if t.encap.Tunnel != 0 {
+		return ip6Header + len(t.octets)
+	}
+	return len(t.octets)
+}
+
+const ip6Header = 40
+
+// longs is an address as the programs have it.
+func longs(address netip.Addr) [2]uint64 {
+	octets := address.As16()
+	return [2]uint64{binary.NativeEndian.Uint64(octets[:8]), binary.NativeEndian.Uint64(octets[8:])}
+}

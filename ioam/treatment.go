@@ -45,8 +45,8 @@ type Node struct {
 	Clock     string `json:"clock"`           // posix, ptp or ntp
 	Postcards uint32 `json:"postcards"`       // a second and processor at most
 	Flows     uint32 `json:"flows,omitempty"` // that are kept at each end; 0 is by the processors
-	// Address is where copies come from; FlagShare the part of the slowest interface that they, and
-	// packets with flags, may take.
+	// Address is that of tunnels that begin or end here, and of copies; FlagShare the part of the
+	// slowest interface that copies, and packets with flags, may take.
 	Address   netip.Addr `json:"address,omitzero"`
 	FlagShare uint32     `json:"flag_share,omitempty"`
 }
@@ -127,6 +127,8 @@ type Encapsulation struct {
 	Protocol uint8    `json:"protocol,omitempty"` // 0 for all
 	Port     uint16   `json:"port,omitempty"`     // of either end; 0 for all
 	DSCP     *uint8   `json:"dscp,omitempty"`
+	// Tunnel is where the IPv6 that packets are put into goes; the zero value for none.
+	Tunnel netip.Addr `json:"tunnel,omitzero"`
 	// Flags of its traces: Loopback, Active.
 	Flags codec.Flags `json:"flags,omitempty"`
 }
@@ -172,6 +174,9 @@ func (e *Encapsulation) summary() string {
 	var parts []string
 	for _, o := range e.Options {
 		parts = append(parts, o.String())
+	}
+	if e.Tunnel.IsValid() {
+		parts = append(parts, "in IPv6 to "+e.Tunnel.String())
 	}
 	if e.Flags&codec.Loopback != 0 {
 		parts = append(parts, "sent back")
