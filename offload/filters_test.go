@@ -94,6 +94,13 @@ func TestTheLifeOfFilters(t *testing.T) {
 	if err != nil || len(rules) == 0 {
 		t.Errorf("rules: %d, %v", len(rules), err)
 	}
+	for _, rule := range rules {
+		const first, generation, shared, beforePrefixes = 0x7700000, 0x80000, 3, 6
+		place := (rule.Chain - first) % generation
+		if route := place < shared && rule.Priority > beforePrefixes; rule.Shared != (route || place == shared) {
+			t.Errorf("%s: counted together: %t", rule, rule.Shared)
+		}
+	}
 	if released, err := r.plane.Release(); !released || err != nil {
 		t.Errorf("release: %t, %v", released, err)
 	}

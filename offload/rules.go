@@ -22,6 +22,7 @@ type Filter struct {
 	InHW     bool   `json:"in_hw"`
 	Packets  uint64 `json:"packets"`
 	Octets   uint64 `json:"octets"`
+	Shared   bool   `json:"shared"` // counted together with all that do the same
 }
 
 func (f Filter) String() string {
@@ -33,7 +34,7 @@ func (f Filter) String() string {
 }
 
 func ruleOf(device string, f kernel.Filter) Filter {
-	out := Filter{Device: device, Chain: f.Chain, Priority: f.Priority, Handle: f.Handle, Does: flower.Words(f), InHW: f.InHW, Packets: f.Packets, Octets: f.Octets}
+	out := Filter{Device: device, Chain: f.Chain, Priority: f.Priority, Handle: f.Handle, Does: flower.Words(f), InHW: f.InHW, Packets: f.Packets, Octets: f.Octets, Shared: f.Shared}
 	if f.Dst != (netip.Prefix{}) {
 		out.To = f.Dst.String()
 	}

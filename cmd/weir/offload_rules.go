@@ -17,8 +17,8 @@ func newOffloadRulesCommand(a *app) *cobra.Command {
 		Use:   "rules",
 		Short: "List the rules of tc flower in force, and which the NIC does",
 		Long: `List the rules of tc flower in force as the kernel tells them: what each asks and does,
-whether the NIC does it (in_hw), and its packets and octets. Programs of XDP have no
-rules: "weir offload plan --rules" lists what they decide.`,
+whether the NIC does it (in_hw), and its packets and octets. In software the rules of routes
+that lead to the same chain are counted together. Programs of XDP have no rules: "weir offload plan --rules" lists what they decide.`,
 		Example: `  sudo weir offload rules
   sudo weir offload rules --format json`,
 		Args: cobra.NoArgs,
@@ -39,7 +39,11 @@ rules: "weir offload plan --rules" lists what they decide.`,
 			}
 			table := record.Table{Title: "Rules of tc flower", Columns: []string{"device", "chain", "priority", "handle", "to", "does", "in_hw", "packets"}}
 			for _, r := range rules {
-				table.Rows = append(table.Rows, []string{r.Device, fmt.Sprint(r.Chain), fmt.Sprint(r.Priority), fmt.Sprintf("%#x", r.Handle), r.To, r.Does, fmt.Sprint(r.InHW), fmt.Sprint(r.Packets)})
+				packets := fmt.Sprint(r.Packets)
+				if r.Shared {
+					packets += " together"
+				}
+				table.Rows = append(table.Rows, []string{r.Device, fmt.Sprint(r.Chain), fmt.Sprint(r.Priority), fmt.Sprintf("%#x", r.Handle), r.To, r.Does, fmt.Sprint(r.InHW), packets})
 			}
 			return a.table(table)
 		},

@@ -60,26 +60,31 @@ func (t *table) sources(ipv6 bool) (all []netip.Prefix) {
 	return all
 }
 
-// forwarding are the rules of a decision's chains; none if the stack has its packets.
-func (t *table) forwarding(d plan.Decision) (all []flower.Rule) {
+// decided are the rules of a decision's chains. Where no hop will do they leave packets to the
+// stack.
+func (t *table) decided(d plan.Decision) (all []flower.Rule) {
 	hops := t.planner.Next(d).Hops
-	if len(hops) != 1 || hops[0].MTU < t.planner.Longest() {
-		return nil // no hash, and no packet's size, in flower
-	}
+	forwarded := len(hops) == 1 && hops[0].MTU >= t.planner.Longest() // no hash, and no packet's size, in flower
 	for _, ipv6 := range []bool{false, true} {
-		all = append(all, t.forward(hops[0], t.chainOf(d, ipv6), ipv6)...)
+		rule := flower.Rule{Chain: t.chainOf(d, ipv6), Handle: 1, IPv6: ipv6, Protocol: -1}
+		untagged, tagged := rule, rule
+		untagged.Priority, tagged.Priority = 3, 2
+		tagged.Tagged = true
+		if forwarded {
+			back := t.forward(hops[0], &untagged, &tagged)
+			all = append(all, back...)
+		}
+		all = append(all, tagged, untagged)
 	}
 	return all
 }
 
-// forward are the rules of a hop's chain.
-func (t *table) forward(h plan.Hop, chain uint32, ipv6 bool) (all []flower.Rule) {
-	rule := flower.Rule{Chain: chain, Handle: 1, IPv6: ipv6, Protocol: -1}
+// forward has two rules send packets to a hop, and returns the one that is asked before them, if
+// there is one. What came by the link that it would leave by is the stack's, which may tell the
+// sender of a shorter way.
+func (t *table) forward(h plan.Hop, untagged, tagged *flower.Rule) (back []flower.Rule) {
 	out := flower.Forward{Device: h.Port, Src: h.Src, Dst: h.Dst, VLAN: uint16(h.VLAN)}
-	untagged, tagged := rule, rule
-	untagged.Priority, tagged.Priority = 3, 2
-	tagged.Tagged = true
-	same := h.Port == t.port // the stack may tell the sender of a shorter way
+	same := h.Port == t.port
 	if !same || h.VLAN != 0 {
 		f := out
 		f.Push = h.VLAN != 0
@@ -91,12 +96,12 @@ func (t *table) forward(h plan.Hop, chain uint32, ipv6 bool) (all []flower.Rule)
 		tagged.Forward = &f
 	}
 	if same && h.VLAN != 0 {
-		back := tagged
-		back.Priority, back.VLAN = 1, uint16(h.VLAN)
-		all = append(all, back)
+		one := *tagged
+		one.Priority, one.VLAN = 1, uint16(h.VLAN)
+		back = append(back, one)
 		f := out
 		f.Modify = true
 		tagged.Forward = &f
 	}
-	return append(all, tagged, untagged)
+	return back
 }

@@ -5,6 +5,7 @@ package flower
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"weir/internal/testutil"
@@ -73,8 +74,9 @@ func TestPartsAreChangedAlone(t *testing.T) {
 			}
 			ops := e.changes(p, some)
 			for _, op := range ops {
-				if d, there := e.all[op.To]; there && !op.Remove && d == op.Decision || there != (op.Remove || op.Replace) {
-					t.Fatalf("%+v, and there is %d (%t)", op, d, there)
+				have, there := e.get(op.To)
+				if there && !op.Remove && have.Decision == op.Decision || there != (op.Remove || op.Replace) || there && have.handle != op.handle {
+					t.Fatalf("%+v, and there is %+v (%t)", op, have, there)
 				}
 			}
 			e.take(ops)
@@ -83,13 +85,72 @@ func TestPartsAreChangedAlone(t *testing.T) {
 					t.Fatalf("%s is decided as %d by the entries and as %d by the planner", a, got, want)
 				}
 			}
-			inBuckets := len(e.short)
-			for _, all := range e.below {
-				inBuckets += len(all)
+			e.whole(t)
+		}
+	}
+}
+
+// whole says whether all is in its place, under a handle of its own.
+func (e *entries) whole(t *testing.T) {
+	t.Helper()
+	handles := map[uint32]bool{}
+	for name, b := range e.buckets {
+		if !slices.IsSortedFunc(b.all, func(a, b entry) int { return state.Compare(a.To, b.To) }) {
+			t.Fatalf("the entries of %s are out of order: %v", name, b.all)
+		}
+		for _, one := range b.all {
+			if bucketOf(one.To) != name || handles[one.handle] || one.handle == 0 || one.handle > e.next {
+				t.Fatalf("%+v is in the bucket of %s; the last handle is %d", one, name, e.next)
 			}
-			if inBuckets != len(e.all) {
-				t.Fatalf("%d entries, %d in buckets or shorter", len(e.all), inBuckets)
-			}
+			handles[one.handle] = true
+		}
+	}
+	if len(handles)+len(e.free) != int(e.next) {
+		t.Fatalf("%d handles are used and %d free of %d", len(handles), len(e.free), e.next)
+	}
+}
+
+// A route that has no longer ones below it is one change of the entries, and yet they do not come
+// to be many more than the fewest.
+func TestAChangeOfARouteIsOneOfTheEntries(t *testing.T) {
+	r := testutil.Rand(t)
+	s := state.New()
+	s.Links[1] = state.Link{Index: 1, Name: "p0", MAC: state.MAC{2}, MTU: 1500, Up: true, Lower: true, Ethernet: true, Forward4: true}
+	s.Rules = []state.Rule{{Action: state.Lookup, Table: state.MainTable, Suppress: -1}}
+	put := func() netip.Prefix {
+		via := netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(4))})
+		s.Neighbors[state.Where{Link: 1, At: via}] = state.Neighbor{MAC: state.MAC{2, via.AsSlice()[3]}, Valid: true}
+		to := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, byte(r.Uint32())}), 24)
+		s.Put(state.MainTable, to, state.Route{Type: state.Unicast, Group: s.GroupOf([]state.Hop{{Link: 1, Via: via, Weight: 1}})})
+		return to
+	}
+	for range 1000 {
+		put()
+	}
+	p, err := plan.New(plan.Policy{From: []string{"p0"}, IPv4: true}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEntries()
+	e.take(e.changes(p, families))
+	count := func() (n int) {
+		for _, b := range e.buckets {
+			n += len(b.all)
+		}
+		return n
+	}
+	for i := range 500 {
+		to := put()
+		p.Route(to)
+		ops := e.changes(p, []netip.Prefix{to})
+		tidied := e.buckets[bucketOf(to)].changed == 0
+		if len(ops) > 1 && !tidied {
+			t.Fatalf("the %dth change of one route is %d: %+v", i, len(ops), ops)
+		}
+		e.take(ops)
+		fewest := len(p.Aggregate(families[0], plan.CPU))
+		if have := count(); have > fewest+fewest/untidy+1 {
+			t.Fatalf("after %d changes %d entries, where %d would do", i, have, fewest)
 		}
 	}
 }
@@ -97,8 +158,8 @@ func TestPartsAreChangedAlone(t *testing.T) {
 func decided(e *entries, a netip.Addr) plan.Decision {
 	for bits := a.BitLen(); bits >= 0; bits-- {
 		to, _ := a.Prefix(bits)
-		if d, there := e.all[to]; there {
-			return d
+		if one, there := e.get(to); there {
+			return one.Decision
 		}
 	}
 	return plan.CPU

@@ -38,6 +38,7 @@ const (
 	generations = 2
 	routes4     = 1
 	routes6     = 2
+	shared      = 3 // nothing leads to it
 	decisions   = 16
 )
 
@@ -56,21 +57,21 @@ const (
 
 // table is the filters of one port. Not for concurrent use.
 type table struct {
-	planner   *plan.Planner
-	port      int
-	conn      *flower.Conn
-	base      uint32 // of its generation's chains
-	guard     int
-	installed *entries // of all ports
-	handle    map[netip.Prefix]uint32
-	next      uint32
-	rules     map[plan.Decision][]flower.Rule // that forward; none where the stack does
-	tags      []bool                          // whether frames that are led here have one: rules are of either kind
+	planner *plan.Planner
+	port    int
+	conn    *flower.Conn
+	base    uint32 // of its generation's chains
+	guard   int
+	rules   map[plan.Decision][]flower.Rule // of the decisions' chains
+	actions map[lead]uint32                 // that lead to them; none where the NIC does it
+	tags    []bool                          // whether frames that are led here have one: rules are of either kind
 }
 
-func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int, installed *entries) *table {
-	t := &table{planner: p, port: port, conn: conn, base: base, guard: guard, installed: installed,
-		handle: map[netip.Prefix]uint32{}, rules: map[plan.Decision][]flower.Rule{}}
+func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int) *table {
+	t := &table{planner: p, port: port, conn: conn, base: base, guard: guard, rules: map[plan.Decision][]flower.Rule{}}
+	if conn.Mode()&flower.SkipHardware != 0 {
+		t.actions = map[lead]uint32{}
+	}
 	for _, in := range p.Inputs() {
 		if tagged := in.VLAN != 0; in.Port == port && !slices.Contains(t.tags, tagged) {
 			t.tags = append(t.tags, tagged)
@@ -98,7 +99,7 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
 // fill writes everything but what leads to it: exceptions, decisions, then routes.
-func (t *table) fill(ops []plan.Op) error {
+func (t *table) fill(ops []change) error {
 	if most := (generation - decisions) / 2; t.planner.Decisions() > most {
 		return fmt.Errorf("%d next hops are more than chains for them (%d)", t.planner.Decisions(), most)
 	}
@@ -157,120 +158,4 @@ func index(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// become makes changes in their order, so that at every moment each address is decided as before or
-// as after: decisions first, then the routes that lead to them.
-func (t *table) become(ops []plan.Op) error {
-	for _, op := range ops {
-		d := op.Decision
-		if _, known := t.rules[d]; known || d == plan.CPU || op.Remove {
-			continue
-		}
-		t.rules[d] = t.forwarding(d)
-		if err := t.add(t.rules[d]); err != nil {
-			return err
-		}
-	}
-	for i, op := range ops {
-		if err := t.route(op); err != nil {
-			return outOfRoom(i, err)
-		}
-	}
-	return outOfRoom(len(ops), t.conn.Flush())
-}
-
-func (t *table) add(rules []flower.Rule) error {
-	for _, r := range rules {
-		if err := t.conn.Add(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// change takes up that a decision's packets fare differently now. Where its rules keep their places
-// they are replaced in one step each; otherwise the stack has its packets meanwhile.
-func (t *table) change(d plan.Decision) error {
-	before, known := t.rules[d]
-	if !known {
-		return nil
-	}
-	after := t.forwarding(d)
-	if len(after) > 0 && slices.EqualFunc(before, after, samePlace) {
-		t.rules[d] = after
-		for _, r := range after {
-			if err := t.conn.Replace(r); err != nil {
-				return err
-			}
-		}
-		return t.conn.Flush()
-	}
-	if err := t.point(d, nil); err != nil {
-		return err
-	}
-	for _, r := range before {
-		if err := t.conn.Remove(r); err != nil {
-			return err
-		}
-	}
-	if err := t.add(after); err != nil {
-		return err
-	}
-	return t.point(d, after)
-}
-
-func samePlace(a, b flower.Rule) bool {
-	return a.Chain == b.Chain && a.Priority == b.Priority && a.Handle == b.Handle && a.IPv6 == b.IPv6 && a.Tagged == b.Tagged
-}
-
-// point has the prefixes of a decision lead to its rules, or to the stack.
-func (t *table) point(d plan.Decision, rules []flower.Rule) error {
-	t.rules[d] = rules
-	for to, have := range t.installed.all {
-		if have == d {
-			if err := t.route(plan.Op{Entry: plan.Entry{To: to, Decision: d}, Replace: true}); err != nil {
-				return err
-			}
-		}
-	}
-	return t.conn.Flush()
-}
-
-// route writes one prefix.
-func (t *table) route(op plan.Op) error {
-	handle, known := t.handle[op.To]
-	if !known {
-		t.next++
-		handle = t.next
-		t.handle[op.To] = handle
-	}
-	ipv6, length := op.To.Addr().Is6(), op.To.Addr().BitLen()
-	for _, tagged := range t.tags {
-		r := flower.Rule{Chain: t.base + uint32(routes4+index(ipv6)), Priority: uint16(priorityPrefix + 2*(length-op.To.Bits()) + index(tagged)), Handle: handle, IPv6: ipv6,
-			Tagged: tagged, Dst: op.To, Protocol: -1}
-		if len(t.rules[op.Decision]) > 0 {
-			r.Goto = t.chainOf(op.Decision, ipv6)
-		}
-		var err error
-		switch {
-		case op.Remove:
-			err = t.conn.Remove(r)
-		case op.Replace:
-			err = t.conn.Replace(r)
-		default:
-			err = t.conn.Add(r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if op.Remove {
-		delete(t.handle, op.To)
-	}
-	return nil
-}
-
-func (t *table) chainOf(d plan.Decision, ipv6 bool) uint32 {
-	return t.base + uint32(decisions+2*int(d)+index(ipv6))
 }

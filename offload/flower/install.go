@@ -139,12 +139,12 @@ func Samples(folder string) (sample.Sampler, error) {
 }
 
 // write makes a port's table of a new generation.
-func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, ops []plan.Op) (*table, error) {
+func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, ops []change) (*table, error) {
 	conn, err := flower.Open(ns, at.index, mode)
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor(), in.entries)
+	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor())
 	if err := t.fill(ops); err != nil {
 		conn.Close()
 		return nil, refusal(at.name, mode, err)
@@ -164,7 +164,7 @@ func refusal(name string, mode uint32, err error) error {
 // Update takes up that prefixes are decided differently, and that decisions' packets fare
 // differently.
 func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) error {
-	var ops []plan.Op
+	var ops []change
 	if len(prefixes) > 0 {
 		ops = in.entries.changes(in.planner, prefixes)
 	}

@@ -4,8 +4,10 @@ package plan_test
 
 import (
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"weir/internal/testutil"
@@ -112,7 +114,7 @@ func TestEveryMomentOfAnUpdateIsRight(t *testing.T) {
 			all = append(all, to)
 		}
 		before, after := table(have), table(want)
-		for _, op := range plan.Order(have, want) {
+		for _, op := range plan.Order(sorted(have), sorted(want)) {
 			_, there := now[op.To]
 			if op.Remove {
 				delete(now, op.To)
@@ -138,6 +140,13 @@ func TestEveryMomentOfAnUpdateIsRight(t *testing.T) {
 			t.Fatalf("%d entries are left, want %d", len(now), len(want))
 		}
 	}
+}
+
+func sorted(of map[netip.Prefix]plan.Decision) (all []plan.Entry) {
+	for _, to := range slices.SortedFunc(maps.Keys(of), state.Compare) {
+		all = append(all, plan.Entry{To: to, Decision: of[to]})
+	}
+	return all
 }
 
 // Rules that decide by more than the destination are refused, by name.

@@ -12,13 +12,20 @@ func generic(action uint32) []byte {
 // action appends the n-th.
 func action(b []byte, n uint16, kind string, options func([]byte) []byte) []byte {
 	return nested(b, n, func(b []byte) []byte {
-		b = attribute(b, 1, append([]byte(kind), 0))
-		return nested(b, 2, options)
+		b = attribute(b, actKind, append([]byte(kind), 0))
+		return nested(b, actOptions, options)
 	})
 }
 
+// uncounted appends that an action has one set of counters, not one for each processor: no packet
+// of software's is counted there.
+func uncounted(b []byte) []byte {
+	const flags, noPerCPU = 7, 1 // TCA_ACT_FLAGS, as value and selector
+	return attribute(b, flags, append(word(noPerCPU), word(noPerCPU)...))
+}
+
 // actions are what a rule does.
-func (r *Rule) actions(b []byte) []byte {
+func (r *Rule) actions(b []byte, mode uint32) []byte {
 	if r.Forward == nil {
 		what := uint32(actOK)
 		if r.Goto != 0 {
@@ -29,7 +36,15 @@ func (r *Rule) actions(b []byte) []byte {
 			b = action(b, n, "bpf", r.guard)
 			n++
 		}
-		return action(b, n, "gact", func(b []byte) []byte { return attribute(b, 2, generic(what)) })
+		parms := generic(what)
+		native.PutUint32(parms, r.Action)
+		return nested(b, n, func(b []byte) []byte {
+			b = attribute(b, actKind, []byte("gact\x00"))
+			if mode&SkipSoftware != 0 {
+				b = uncounted(b)
+			}
+			return nested(b, actOptions, func(b []byte) []byte { return attribute(b, 2, parms) })
+		})
 	}
 	n, f := uint16(0), r.Forward
 	next := func(kind string, options func([]byte) []byte) {

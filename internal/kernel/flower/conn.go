@@ -53,9 +53,28 @@ func Open(ns *netns.Namespace, device int, mode uint32) (*Conn, error) {
 // Close ends it; what was not flushed is not written.
 func (c *Conn) Close() { _ = unix.Close(c.fd) }
 
+// Mode is what filters are written with.
+func (c *Conn) Mode() uint32 { return c.mode }
+
 // Add writes a filter that is not there yet.
 func (c *Conn) Add(r Rule) error {
 	return c.put(r, unix.RTM_NEWTFILTER, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+}
+
+// Share writes a filter that is not there yet, and returns the number of its action, by which
+// others may have the same one. The action stays as long as one of them does.
+func (c *Conn) Share(r Rule) (action uint32, err error) {
+	if err := c.Flush(); err != nil {
+		return 0, err
+	}
+	c.last = len(c.batch)
+	c.batch = r.encode(c.batch, c.device, unix.RTM_NEWTFILTER, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ECHO, c.mode)
+	c.number()
+	err = c.exchange(func(f Filter) { action = f.Action })
+	if err == nil && action == 0 {
+		err = errors.New("write filter: the kernel does not tell its action")
+	}
+	return action, err
 }
 
 // Replace writes a filter over the one of its chain, priority and handle: no packet finds neither.
@@ -84,10 +103,14 @@ func (c *Conn) put(r Rule, kind, flags uint16) error {
 	return c.queued()
 }
 
-// queued numbers the last message, and sends all if they are many.
-func (c *Conn) queued() error {
+func (c *Conn) number() {
 	c.sequence++
 	native.PutUint32(c.batch[c.last+8:], c.sequence)
+}
+
+// queued numbers the last message, and sends all if they are many.
+func (c *Conn) queued() error {
+	c.number()
 	if len(c.batch) >= batchSize {
 		return c.Flush()
 	}
@@ -95,7 +118,10 @@ func (c *Conn) queued() error {
 }
 
 // Flush sends what was written, and returns the errors.
-func (c *Conn) Flush() error {
+func (c *Conn) Flush() error { return c.exchange(func(Filter) {}) }
+
+// exchange sends what was written and reads the answers; echo gets the filters among them.
+func (c *Conn) exchange(echo func(Filter)) error {
 	if len(c.batch) == 0 {
 		return nil
 	}
@@ -113,8 +139,13 @@ func (c *Conn) Flush() error {
 			return fmt.Errorf("write filters: %w", err)
 		}
 		for b := c.buffer[:n]; len(b) >= unix.SizeofNlMsghdr+4; {
-			length := int(native.Uint32(b))
-			if native.Uint16(b[4:]) == unix.NLMSG_ERROR && length >= unix.SizeofNlMsghdr+4 {
+			length, kind := int(native.Uint32(b)), native.Uint16(b[4:])
+			if kind == unix.RTM_NEWTFILTER && length >= unix.SizeofNlMsghdr {
+				if f, ok := filter(b[unix.SizeofNlMsghdr:min(length, len(b))]); ok {
+					echo(f)
+				}
+			}
+			if kind == unix.NLMSG_ERROR && length >= unix.SizeofNlMsghdr+4 {
 				if code := int32(native.Uint32(b[unix.SizeofNlMsghdr:])); code != 0 && len(all) < 10 {
 					all = append(all, fmt.Errorf("write filter: %w%s", unix.Errno(-code), reason(b[:min(length, len(b))])))
 				}

@@ -21,6 +21,8 @@ type Filter struct {
 	InHW      bool         // the device does it
 	Goto      uint32       // chain that its last action leads to; 0 for none
 	Forward   *Forward     // where its actions forward
+	Action    uint32       // number of its last action, if that is a gact
+	Shared    bool         // others have that action as well, which counts the packets of all
 	Packets   uint64       // of its last action
 	Octets    uint64
 }
@@ -84,7 +86,7 @@ func (f *Filter) read(options []byte) {
 
 // action takes up one, the last of which counts.
 func (f *Filter) action(b []byte) {
-	const actKind, actOptions, actStats, basic, packets64 = 1, 2, 4, 1, 8
+	const actStats, basic, packets64 = 4, 1, 8
 	name, options := "", []byte(nil)
 	each(b, func(kind uint16, value []byte) {
 		switch kind {
@@ -117,6 +119,7 @@ func (f *Filter) option(action string, kind uint16, value []byte) {
 	}
 	switch {
 	case action == "gact" && kind == parms && len(value) >= genericSize:
+		f.Action, f.Shared = native.Uint32(value), native.Uint32(value[16:]) > 1
 		if what := native.Uint32(value[8:]); what&^uint32(chainMask) == gotoChain {
 			f.Goto = what & chainMask
 		}

@@ -31,6 +31,7 @@ const (
 
 	actOK, actPipe, actStolen = 0, 3, 4
 	gotoChain                 = 0x20000000
+	actKind, actOptions       = 1, 2
 	chainMask                 = 0x0fffffff
 )
 
@@ -42,6 +43,11 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 		b = append(b, 0)
 	}
 	return b
+}
+
+// attribute32 appends one of a word of the host's order.
+func attribute32(b []byte, kind uint16, x uint32) []byte {
+	return native.AppendUint32(native.AppendUint16(native.AppendUint16(b, 8), kind), x)
 }
 
 // nested appends one whose value f appends.
@@ -71,12 +77,10 @@ func (r *Rule) encode(b []byte, device int, kind, flags uint16, mode uint32) []b
 	if r.Tagged {
 		outer = typeVLAN
 	}
-	header := make([]byte, 20)
-	native.PutUint32(header[4:], uint32(device))
-	native.PutUint32(header[8:], r.Handle)
-	native.PutUint32(header[12:], clsactIngress)
-	native.PutUint32(header[16:], uint32(r.Priority)<<16|uint32(outer>>8|outer<<8))
-	b = attribute(append(b, header...), tcaChain, word(r.Chain))
+	for _, field := range [...]uint32{0, uint32(device), r.Handle, clsactIngress, uint32(r.Priority)<<16 | uint32(outer>>8|outer<<8)} {
+		b = native.AppendUint32(b, field) // struct tcmsg
+	}
+	b = attribute32(b, tcaChain, r.Chain)
 	b = attribute(b, tcaKind, []byte("flower\x00"))
 	if kind == unix.RTM_NEWTFILTER {
 		b = nested(b, tcaOptions, func(b []byte) []byte { return r.options(b, outer, mode) })
@@ -88,7 +92,7 @@ func (r *Rule) encode(b []byte, device int, kind, flags uint16, mode uint32) []b
 }
 
 func (r *Rule) options(b []byte, outer uint16, mode uint32) []byte {
-	b = attribute(b, keyFlags, word(mode))
+	b = attribute32(b, keyFlags, mode)
 	b = attribute(b, keyEthType, short(outer))
 	if r.Tagged {
 		b = attribute(b, keyVLANEthType, short(r.etherType()))
@@ -107,7 +111,7 @@ func (r *Rule) options(b []byte, outer uint16, mode uint32) []byte {
 	}
 	b = address(b, r.Dst, keyIPv4Dst, keyIPv6Dst)
 	b = address(b, r.Src, keyIPv4Src, keyIPv6Src)
-	return nested(b, flowerAct, r.actions)
+	return nested(b, flowerAct, func(b []byte) []byte { return r.actions(b, mode) })
 }
 
 // address matches a prefix; the mask's attribute follows the address's.
@@ -119,9 +123,15 @@ func address(b []byte, p netip.Prefix, four, six uint16) []byte {
 	if p.Addr().Is6() {
 		kind = six
 	}
-	mask := make([]byte, p.Addr().BitLen()/8)
+	var mask [16]byte
 	for i := range p.Bits() {
 		mask[i/8] |= 0x80 >> (i % 8)
 	}
-	return attribute(attribute(b, kind, p.Masked().Addr().AsSlice()), kind+1, mask)
+	at := p.Masked().Addr()
+	if at.Is6() {
+		sixteen := at.As16()
+		return attribute(attribute(b, kind, sixteen[:]), kind+1, mask[:])
+	}
+	quad := at.As4()
+	return attribute(attribute(b, kind, quad[:]), kind+1, mask[:4])
 }

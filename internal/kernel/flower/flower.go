@@ -8,6 +8,8 @@
 //   - Within one priority there is no longest match: filters of different masks are asked in the
 //     order in which the first of each mask came.
 //   - The action trap takes packets away in software: there, Pass leaves them to the stack.
+//   - An action of a rule's own has counters for each processor, which take the kernel longer to
+//     make than the rest of the rule. Rules that share one are counted together.
 //   - The header checksum is computed anew (csum), so that a wrong one becomes right.
 package flower
 
@@ -46,6 +48,9 @@ type Rule struct {
 	// Guard is asked before Goto where it is not 0: the descriptor of a program of kind sched_act
 	// that returns TC_ACT_PIPE to go on, and TC_ACT_OK to leave the packet to the stack.
 	Guard int
+	// Action is the number of the action that other rules have as well; 0 is one of its own. It has
+	// to do the same: see [Conn.Share].
+	Action uint32
 }
 
 // Flags of a filter (TCA_CLS_FLAGS_*).
