@@ -32,7 +32,11 @@ type router struct {
 func newRouter(t *testing.T, change func(*Treatment)) *router {
 	t.Helper()
 	testutil.Need(t, "XDP on veth", probe.XDPNative())
-	b := conformance.NewBench(t)
+	return routerOf(t, conformance.NewBench(t), change)
+}
+
+func routerOf(t *testing.T, b *conformance.Bench, change func(*Treatment)) *router {
+	t.Helper()
 	treatment := &Treatment{From: []string{"p0", "p1"}, Multipath: string(plan.Split), IPv4: true, IPv6: true}
 	if change != nil {
 		change(treatment)

@@ -5,11 +5,9 @@ package offload
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/room"
@@ -74,7 +72,7 @@ func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
 		return nil, err
 	}
 	if !t.filters() {
-		if err := p.tagsAreSeen(t, s); err != nil {
+		if err := p.wiresSuitXDP(t, s); err != nil {
 			return nil, err
 		}
 	}
@@ -98,40 +96,6 @@ func planner(t *Treatment, s *state.State) (*plan.Planner, error) {
 			"leave that link out of from and to, or the rule out of the host; weir offload plan tells more")
 	}
 	return n, nil
-}
-
-// tagsAreSeen refuses devices that take VLAN tags out of frames before XDP sees them: what has
-// lost its tag would be taken for untagged.
-func (p *hostPlane) tagsAreSeen(t *Treatment, s *state.State) error {
-	for _, name := range t.From {
-		l, known := s.Find(name)
-		if !known {
-			continue // which the planner refuses
-		}
-		if l.Kind == "vlan" {
-			l = s.Links[l.Parent]
-		}
-		if !carriesVLANs(s, l.Index) || l.Name == "" {
-			continue
-		}
-		features, err := ethtool.Features(p.ns, l.Name)
-		if err != nil {
-			return fmt.Errorf("offload: %w", err)
-		}
-		if on := slices.ContainsFunc([]string{"rx-vlan-hw-parse", "rxvlan"}, func(f string) bool { return features[f] }); on && l.Kind != "veth" {
-			return fault.New(fault.Usage, "ethtool -K "+l.Name+" rxvlan off", "offload: %s takes VLAN tags out of frames before XDP sees them", l.Name)
-		}
-	}
-	return nil
-}
-
-func carriesVLANs(s *state.State, index int) bool {
-	for _, l := range s.Links {
-		if l.Kind == "vlan" && l.Parent == index {
-			return true
-		}
-	}
-	return false
 }
 
 // Apply puts the table in force as the routes are now. It is made anew and takes the place of the

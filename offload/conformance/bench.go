@@ -6,8 +6,8 @@
 //
 //	left: l ==== p0 [router] p1 ==== r :right
 //
-// VLANs are on both cables where the kernel has them. Neighbours are told, and do not exist: the
-// frames for them are captured.
+// VLANs are on both cables where the kernel has them. p0 and p1 may be bonds. Neighbours are told,
+// and do not exist: the frames for them are captured.
 package conformance
 
 import (
@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
@@ -76,10 +77,28 @@ func HasVLANs(t testing.TB) bool {
 // NewBench makes a router.
 func NewBench(t testing.TB) *Bench {
 	t.Helper()
+	return newBench(t, (*Bench).cable)
+}
+
+// NewBonded makes a router whose ports are bonds.
+func NewBonded(t testing.TB) *Bench {
+	t.Helper()
+	testutil.Need(t, "bonding", bonding(t))
+	return newBench(t, (*Bench).bond)
+}
+
+// cable connects a port.
+func (b *Bench) cable(t testing.TB, port, far string, at *netns.Namespace) {
+	b.ip(t, "link add %s type veth peer name %s netns %s", port, far, at.Name)
+}
+
+// newBench has connect make the ports.
+func newBench(t testing.TB, connect func(b *Bench, t testing.TB, port, far string, at *netns.Namespace)) *Bench {
+	t.Helper()
 	testutil.Command(t, "ip")
 	b := &Bench{Router: testutil.Namespace(t, "router"), left: testutil.Namespace(t, "left"), right: testutil.Namespace(t, "right"), VLANs: HasVLANs(t)}
-	b.ip(t, "link add p0 type veth peer name l netns %s", b.left.Name)
-	b.ip(t, "link add p1 type veth peer name r netns %s", b.right.Name)
+	connect(b, t, "p0", "l", b.left)
+	connect(b, t, "p1", "r", b.right)
 	for key, value := range map[string]string{
 		"net.ipv4.conf.all.forwarding": "1", "net.ipv6.conf.all.forwarding": "1", "net.ipv4.icmp_ratelimit": "0", "net.ipv4.icmp_ratemask": "0",
 		"net.ipv6.icmp.ratelimit": "0", "net.ipv6.icmp.ratemask": "0", "net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0",
@@ -111,7 +130,15 @@ func NewBench(t testing.TB) *Bench {
 		l, _ := other.Find(dev)
 		b.sockets[side] = openSocket(t, ns, l.Index)
 	}
-	b.Read(t) // now with carriers
+	testutil.Eventually(t, time.Minute, "the carriers of p0 and p1", func() bool { // a bond's comes later than its devices'
+		b.Read(t)
+		for _, name := range []string{"p0", "p1"} {
+			if l, _ := b.state.Find(name); !l.Lower {
+				return false
+			}
+		}
+		return true
+	})
 	b.awaitForwarding(t)
 	return b
 }

@@ -56,6 +56,10 @@ func Run(t *testing.T, backend Backend, limits Limits) {
 			b.compare(t, backend, limits.expected(b.cases(filter != "0")), limits.known)
 		})
 	}
+	t.Run("over bonds", func(t *testing.T) {
+		b := NewBonded(t)
+		b.compare(t, backend, limits.expected(b.cases(false)), limits.known)
+	})
 	t.Run("random frames", func(t *testing.T) {
 		b := NewBench(t)
 		b.compare(t, backend, b.random(testutil.Rand(t), 3000), limits.known)
