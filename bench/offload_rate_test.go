@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/napi"
-	"weir/offload/plan"
 	"weir/offload/xdp"
 )
 
@@ -33,18 +32,7 @@ var forwarders = []string{"nobody", "redirect", "kernel", "fib_lookup", "fast"}
 func BenchmarkOffloadRate(b *testing.B) {
 	o := newOffloadBench(b)
 	s := o.read(b)
-	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
-	if err != nil {
-		b.Fatal(err)
-	}
-	table, err := xdp.New(o.router, p)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(table.Close)
-	if err := table.Renew(time.Hour); err != nil {
-		b.Fatal(err)
-	}
+	table := o.table(b, s)
 	o.load(b, table.Blocks())
 	sink := attach(b, o.right, o.r.Index, o.programs.Programs["load_sink"])
 	defer func() { _ = sink.Close() }()

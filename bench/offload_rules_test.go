@@ -34,15 +34,7 @@ func BenchmarkOffloadRules(b *testing.B) {
 	o := offloadBenchOf(b, nil)
 	s := o.read(b)
 	o.routes = []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")}
-	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
-	if err != nil {
-		b.Fatal(err)
-	}
-	table, err := xdp.New(o.router, p)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(table.Close)
+	table := o.table(b, s)
 	o.load(b, table.Blocks())
 	sink := attach(b, o.right, o.r.Index, o.programs.Programs["load_sink"])
 	defer func() { _ = sink.Close() }()

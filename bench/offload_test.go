@@ -138,6 +138,24 @@ func (o *offloadBench) read(b *testing.B) *state.State {
 	return s
 }
 
+// table is the fast path's of what a state says, believed for long.
+func (o *offloadBench) table(b *testing.B, s *state.State) *xdp.Table {
+	b.Helper()
+	p, err := plan.New(plan.Policy{From: []string{"p0", "p1"}, IPv4: true}, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	table, err := xdp.New(o.router, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(table.Close)
+	if err := table.Renew(time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	return table
+}
+
 // load makes the programs.
 func (o *offloadBench) load(b *testing.B, blocks *ebpf.Map) {
 	b.Helper()

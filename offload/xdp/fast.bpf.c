@@ -21,90 +21,18 @@
 #include <bpf/bpf_helpers.h>
 
 #include "fast.h"
+#include "hop.h"
 #include "lookup.h"
 #include "../sample/sample.h"
 #include "unfinished.h"
 
 char fast_license[] SEC("license") = "Dual BSD/GPL";
 
-/* The port's own number. */
-const volatile __u32 fast_port = 0;
-
 /* Used here, so that BTF has the types. */
 const volatile enum fast_bounds fast_bound = FAST_PORTS;
 const volatile enum fast_flags fast_flag = FAST_IPV4;
 const volatile enum fast_reason fast_why = FAST_OTHER;
 const volatile enum fast_entry fast_child = FAST_CHILD;
-
-/* Port and tag to the link. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FAST_PORTS * FAST_VLANS);
-	__type(key, __u32);
-	__type(value, struct fast_input);
-} fast_inputs SEC(".maps");
-
-/* Decision to what becomes of its packets; its size is set when it is loaded. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fast_next);
-} fast_nexts SEC(".maps");
-
-/* Ways of decisions that have several; its size is set when it is loaded. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fast_hop);
-} fast_hops SEC(".maps");
-
-/* Bits of hashes of the router's own IPv4 addresses. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FAST_OWN / 64);
-	__type(key, __u32);
-	__type(value, __u64);
-} fast_own SEC(".maps");
-
-/* One entry: nanoseconds of CLOCK_MONOTONIC. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} fast_lease SEC(".maps");
-
-/* Packets forwarded, by decision, of which 0 has those of the tables before this one; its size is
- * set when it is loaded. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fast_count);
-} fast_forwarded SEC(".maps");
-
-/* Packets left to the CPU, by reason; behind them those of the tables before this one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2 * FAST_REASONS);
-	__type(key, __u32);
-	__type(value, struct fast_count);
-} fast_left SEC(".maps");
-
-/* Ports by their numbers. */
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, FAST_PORTS);
-	__type(key, __u32);
-	__type(value, __u32);
-} fast_ports SEC(".maps");
 
 #define ETHERTYPE_VLAN 0x8100
 #define VLAN_ID 0x0fff
@@ -113,15 +41,6 @@ struct {
 struct tag {
 	__be16 id;
 	__be16 proto;
-};
-
-struct packet {
-	struct xdp_md *ctx;
-	void *data, *end;
-	__u32 frame;  /* octets of the whole frame */
-	__u16 vlan;   /* 0 without a tag */
-	__u16 header; /* octets before the packet: 14 or 18 */
-	__u32 size;   /* octets of the packet */
 };
 
 /* Packets of test runs come by lo, which has no program: they are not counted. */
@@ -169,59 +88,6 @@ static __always_inline int is_own(__be32 address)
 	return b && (*b >> (bit & 63) & 1);
 }
 
-static __always_inline struct fast_next *next_of(__u32 decision)
-{
-	return bpf_map_lookup_elem(&fast_nexts, &decision);
-}
-
-static __always_inline int comes_by(const struct packet *p, const struct fast_hop *h)
-{
-	return h->port == fast_port && h->vlan == p->vlan;
-}
-
-/* Whether the kernel would send to the source by the link that the packet came by. */
-static __always_inline int believable(const struct packet *p, __u32 decision, __u8 strict)
-{
-	const struct fast_next *n = next_of(decision);
-
-	if (!n || !n->count)
-		return 0;
-	if (strict != 1)
-		return 1;
-	if (n->count == 1)
-		return comes_by(p, &n->hop);
-	for (__u32 i = 0; i < FAST_HOPS && i < n->count; i++) {
-		__u32 at = n->first + i;
-		const struct fast_hop *h = bpf_map_lookup_elem(&fast_hops, &at);
-
-		if (h && comes_by(p, h))
-			return 1;
-	}
-	return 0;
-}
-
-/* The one of several hops that a hash below 2^31 stands for. */
-static __always_inline const struct fast_hop *choose(const struct fast_next *n, __u32 hash)
-{
-	for (__u32 i = 0; i < FAST_HOPS && i < n->count; i++) {
-		__u32 at = n->first + i;
-		const struct fast_hop *h = bpf_map_lookup_elem(&fast_hops, &at);
-
-		if (!h || hash < h->bound)
-			return h;
-	}
-	return 0;
-}
-
-static __always_inline __u32 mix(__u64 x)
-{
-	x ^= x >> 32;
-	x *= 0xd6e8feb86659fd93ull;
-	x ^= x >> 32;
-	x *= 0xd6e8feb86659fd93ull;
-	return (x >> 33) & 0x7fffffff;
-}
-
 /* Room for the hop's link layer before the packet, and no more behind it than it has. */
 static __always_inline int resize(struct packet *p, const struct fast_hop *h)
 {
@@ -263,25 +129,6 @@ static __always_inline int send(struct packet *p, __u32 decision, __u16 port)
 	return port == fast_port ? XDP_TX : bpf_redirect_map(&fast_ports, port, 0);
 }
 
-/* The hop of a decision; 0 with the reason where the CPU is to see to it. */
-static __always_inline const struct fast_hop *hop_of(const struct packet *p, __u32 decision, __u64 flow, __u32 *reason)
-{
-	const struct fast_next *n = decision ? next_of(decision) : 0;
-	const struct fast_hop *h;
-
-	*reason = FAST_ROUTE;
-	if (!n || !n->count)
-		return 0;
-	h = n->count == 1 ? &n->hop : choose(n, mix(flow));
-	if (!h)
-		return 0;
-	*reason = FAST_MTU;
-	if (p->size > h->mtu)
-		return 0;
-	*reason = FAST_SAME; /* the kernel may tell the sender of a shorter way */
-	return comes_by(p, h) ? 0 : h;
-}
-
 static __always_inline int forward4(struct packet *p, const struct fast_input *in)
 {
 	struct iphdr *ip = p->data + p->header;
@@ -304,7 +151,7 @@ static __always_inline int forward4(struct packet *p, const struct fast_input *i
 		return leave(p, FAST_SOURCE);
 	if (in->strict ? !believable(p, fast_lookup4(source), in->strict) : is_own(ip->saddr))
 		return leave(p, FAST_SOURCE);
-	if (counts(p))
+	if (sample_on && counts(p))
 		sample4(ip->daddr);
 	decision = fast_lookup4((const __u8 *)&ip->daddr);
 	h = hop_of(p, decision, (__u64)ip->saddr << 32 | ip->daddr, &reason);
@@ -350,7 +197,7 @@ static __always_inline int forward6(struct packet *p, const struct fast_input *i
 	/* Multicast, of the link, and unspecified, loopback or standing for IPv4. */
 	if (source[0] == 0xff || (source[0] == 0xfe && (source[1] & 0xc0) == 0x80) || !(s[0] | s[1]))
 		return leave(p, FAST_SOURCE);
-	if (counts(p))
+	if (sample_on && counts(p))
 		sample6(d);
 	decision = fast_lookup6(ip->daddr.s6_addr);
 	h = hop_of(p, decision, ((__u64)(s[0] ^ s[2] ^ d[1]) << 32 | (s[1] ^ d[0] ^ d[3])) ^ ((__u64)s[3] << 16 ^ d[2]), &reason);
