@@ -40,7 +40,7 @@ func (l *Language) Load(filename string) (*Policy, error) {
 
 // Read reads a policy from what is no file, as standard input.
 func (l *Language) Read(from io.Reader) (*Policy, error) {
-	text, err := policyFile.ReadFrom(from, inputName)
+	text, err := policyFile.ReadOpen(from, inputName)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,9 @@ func (t *Treatment) exercise(ctx context.Context, d rtnl.Device, test uint64) (m
 		if err != nil {
 			return m, err
 		}
+		if t.Classes[s.class].Name == lowEffort {
+			out.behind = farBehind
+		}
 		m.streams = append(m.streams, out)
 	}
 	begin := time.Now()
@@ -207,6 +210,8 @@ func (t *Treatment) judge(one *room.Inspection, m measured) {
 		verdict(room.Fails, "%s left, more than the link's rate", units.BitRate(total))
 	case low >= 0 && bulkOffered < rest:
 		verdict(room.CannotSay, "this host sent %s of %s, which does not fill what is left", units.BitRate(bulkOffered), lowEffort)
+	case bulk < wantOfRest*rest && m.streams[low].late > time.Duration(t.Classes[m.streams[low].class].Queue):
+		verdict(room.CannotSay, "this host was late by %s, so that nothing of %s waited", m.streams[low].late.Round(time.Millisecond), lowEffort)
 	case bulk < wantOfRest*rest:
 		verdict(room.Fails, "%s got %.0f %% of what was left", lowEffort, 100*bulk/rest)
 	default:

@@ -5,6 +5,7 @@ package links
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/room"
 )
@@ -90,6 +91,10 @@ func TestEachFailureIsTold(t *testing.T) {
 		{"one packet lost", func(m *measured) { m.seen[be].packets-- }, room.Fails, "best-effort lost 1 of"},
 		{"one out of order", func(m *measured) { m.seen[lbe].reordered = 1 }, room.Fails, "1 packets of lbe left behind later ones"},
 		{"little is left to it", func(m *measured) { m.seen[lbe].inWindow /= 2 }, room.Fails, "of what was left"},
+		{"a late host", func(m *measured) {
+			m.seen[lbe].inWindow /= 2
+			m.streams[lbe].late = 30 * time.Millisecond
+		}, room.CannotSay, "this host was late by 30ms"},
 		{"too much", func(m *measured) { m.seen[lbe].inWindow *= 2 }, room.Fails, "more than the link's rate"},
 		{"lost beside others", func(m *measured) { m.seen[be].packets--; m.strange = 2e6 }, room.CannotSay, "others sent 2 Mbit/s"},
 		{"marked again", func(m *measured) { m.seen[be].strange = 9 }, room.CannotSay, "another program marks"},

@@ -24,9 +24,10 @@ const (
 	headers   = 28 // of IPv4 and UDP
 	testTTL   = 1  // no router passes it on
 	sinceBody = headers + 8 + 2 + 4 + 8
-	// behind is how much of what a sender that was held up has missed it makes up for.
-	behind = 5 * time.Millisecond
-	tick   = 500 * time.Microsecond
+	tick      = 500 * time.Microsecond
+	// behind is how much of what a sender that was held up has missed it makes up for, and
+	// farBehind that of lbe's, whose bursts are its own queue's.
+	behind, farBehind = 5 * time.Millisecond, 200 * time.Millisecond
 )
 
 // mark is what a packet of a test holds: whose it is, its stream, its number in it, and when it was
@@ -73,11 +74,13 @@ func datagram(s stream) []byte {
 // sender offers one stream to a device.
 type sender struct {
 	stream
-	test uint64
-	fd   int
-	to   unix.SockaddrLinklayer
-	wire int    // octets of a packet
-	sent uint32 // the queues have taken or dropped
+	test   uint64
+	fd     int
+	to     unix.SockaddrLinklayer
+	wire   int // octets of a packet
+	behind time.Duration
+	sent   uint32        // the queues have taken or dropped
+	late   time.Duration // that it was held up at a time, at most
 }
 
 // newSender opens the socket in the calling thread's network namespace.
@@ -86,7 +89,7 @@ func newSender(s stream, test uint64, index int, mac []byte, wire int) (*sender,
 	if err != nil {
 		return nil, refused("open packet socket", err)
 	}
-	out := &sender{stream: s, test: test, fd: fd, wire: wire, to: unix.SockaddrLinklayer{Protocol: network(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(mac))}}
+	out := &sender{stream: s, test: test, fd: fd, wire: wire, behind: behind, to: unix.SockaddrLinklayer{Protocol: network(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(mac))}}
 	copy(out.to.Addr[:], mac)
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer); err != nil {
 		_ = unix.Close(fd)
@@ -107,7 +110,8 @@ func (s *sender) run(ctx context.Context) error {
 	begin, credit := time.Now(), 0.
 	for last := begin; ctx.Err() == nil; {
 		now := time.Now()
-		credit = min(credit+perSecond*now.Sub(last).Seconds(), 1+perSecond*behind.Seconds())
+		credit = min(credit+perSecond*now.Sub(last).Seconds(), 1+perSecond*s.behind.Seconds())
+		s.late = max(s.late, now.Sub(last))
 		for last = now; credit >= 1; credit-- {
 			mark{s.test, uint16(s.class), s.sent, time.Now().UnixNano()}.put(packet)
 			err := unix.Sendto(s.fd, packet, 0, &s.to)

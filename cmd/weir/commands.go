@@ -20,6 +20,7 @@ func commands(a *app) []*cobra.Command {
 		newTesterCommand(a),
 		newCCCommand(a),
 		newClassCommand(a),
+		newAvailCommand(a),
 		newIOAMCommand(a),
 		newOffloadCommand(a),
 		newManCommand(a),

@@ -41,7 +41,7 @@ func (a *app) flagValues() map[string]completer {
 	}
 	for _, name := range []string{"listen", "token", "ipfix", "otlp", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
 		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command",
-		"hops", "attempts", "wait"} {
+		"hops", "attempts", "wait", "most"} {
 		all[name] = free
 	}
 	for _, name := range []string{"socket", "textfile", "junit", "state", "token-file", "summary", "spec", "traffic"} {

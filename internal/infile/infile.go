@@ -77,11 +77,11 @@ func (k Kind) read(file *os.File, path string) ([]byte, error) {
 	if info.Size() > k.Most {
 		return nil, k.tooLarge(path, fmt.Sprintf("%d octets", info.Size()))
 	}
-	return k.ReadFrom(file, path)
+	return k.ReadOpen(file, path)
 }
 
-// ReadFrom reads what is open already, and has a name in messages.
-func (k Kind) ReadFrom(from io.Reader, path string) ([]byte, error) {
+// ReadOpen reads what is open already, and has a name in messages.
+func (k Kind) ReadOpen(from io.Reader, path string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, k.Most+1))
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):

@@ -61,7 +61,7 @@ func room(path string) string {
 // mayImport says for each room which other rooms it may import; internal helpers that know no room
 // are open to all.
 var mayImport = map[string][]string{
-	"cmd":     {"cc", "class", "ioam", "lab", "limit", "offload", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/room", "internal/rooms"},
+	"cmd":     {"cc", "class", "ioam", "lab", "limit", "offload", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/avail", "internal/room", "internal/rooms"},
 	"lab":     {"limit", "cc", "class", "offload", "tester", "record", "internal/kernel", "internal/machine"},
 	"tester":  {"record", "internal/kernel", "internal/machine"},
 	"limit":   spine("internal/kernel", "record"),
@@ -80,6 +80,7 @@ var mayImport = map[string][]string{
 	"internal/selector":   {"policy", "internal/match", "internal/kernel", "internal/systemd"},
 	"internal/daemon":     {"policy", "record", "internal/match", "internal/room", "internal/selector", "internal/kernel", "internal/systemd"},
 	"internal/prove":      {"policy", "lab", "record", "internal/daemon", "internal/match", "internal/room", "internal/selector", "internal/kernel"},
+	"internal/avail":      {"internal/prove", "record"},
 	"internal/kernel":     {},
 	"internal/match":      {"internal/kernel"},
 	"internal/systemd":    {},

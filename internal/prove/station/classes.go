@@ -61,6 +61,20 @@ func wantClass(c syscall.Conn) error {
 	return nil
 }
 
+// sendAs has what a connected socket sends leave with a DSCP.
+func sendAs(c *net.UDPConn, dscp uint8) error {
+	raw, err := c.SyscallConn()
+	if err != nil || dscp == 0 {
+		return err
+	}
+	level, option := unix.SOL_IPV6, unix.IPV6_TCLASS
+	if c.RemoteAddr().(*net.UDPAddr).IP.To4() != nil {
+		level, option = unix.SOL_IP, unix.IP_TOS
+	}
+	outer := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, option, int(dscp)<<2) })
+	return errors.Join(outer, err)
+}
+
 // classIn finds the octet in control messages.
 func classIn(control []byte) (tos uint8, told bool) {
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -85,7 +99,8 @@ func without(control []byte) (rest []byte) {
 		return nil
 	}
 	for _, m := range messages {
-		if m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_TOS || m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_TCLASS {
+		if m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_TOS || m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_TCLASS ||
+			m.Header.Level == unix.SOL_SOCKET {
 			continue
 		}
 		one := make([]byte, unix.CmsgSpace(len(m.Data)))

@@ -43,7 +43,7 @@ type Peer struct {
 
 // Resolve finds a peer by its name or address and port.
 func Resolve(ctx context.Context, text, token string) (*Peer, error) {
-	const try = "write the address and port of a 'weir prove --listen', as in 192.0.2.9:5201 or [2001:db8::9]:5201"
+	const try = "write the address and port of a 'weir prove --listen' or 'weir avail --listen', as in 192.0.2.9:5201 or [2001:db8::9]:5201"
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
 		return nil, fault.New(fault.Usage, try, "%q is no peer: %w", text, err)

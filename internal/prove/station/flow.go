@@ -20,6 +20,8 @@ const (
 	QUIC Protocol = "quic"
 	// Short is TCP transfers of the flow's size, each by a connection of its own.
 	Short Protocol = "short"
+	// Trains is datagrams in trains, each at a rate of its own, whose arrivals are told one by one.
+	Trains Protocol = "trains"
 )
 
 // Flow is what two stations do together.
@@ -50,7 +52,7 @@ func (f Flow) possible() bool {
 
 // datagrams says whether the flow goes by UDP.
 func (f Flow) datagrams() bool {
-	return f.Protocol == UDP || f.Protocol == Probe || f.Protocol == QUIC
+	return f.Protocol == UDP || f.Protocol == Probe || f.Protocol == QUIC || f.Protocol == Trains
 }
 
 // maxSize bounds a short transfer.
@@ -92,7 +94,7 @@ type Delay struct {
 	Mean time.Duration `json:"mean"` // of the smoothed one, while it sent
 }
 
-// command is what a station is told. Do is send, measure or stop.
+// command is what a station is told. Do is send, measure, report or stop.
 type command struct {
 	Do       string        `json:"do"`
 	Warmup   time.Duration `json:"warmup,omitempty"`
@@ -113,4 +115,6 @@ type Event struct {
 	DSCPs DSCPs `json:"dscps,omitempty"`
 	// Echoes are the probes that the station has sent, at its end.
 	Echoes []Echo `json:"echoes,omitempty"`
+	// Arrivals are the datagrams of trains that have come since the last report.
+	Arrivals []Arrival `json:"arrivals,omitempty"`
 }

@@ -31,6 +31,7 @@ type Task struct {
 	Session string         `json:"session"`
 	User    *uint32        `json:"user,omitempty"` // who to become
 	Mark    uint32         `json:"mark,omitempty"` // of the sockets
+	DSCP    uint8          `json:"dscp,omitempty"` // of datagrams
 	Late    bool           `json:"late,omitempty"` // both once the sockets are open, instead of before
 }
 
@@ -179,7 +180,7 @@ func nearUDP(task Task) (carrier, error) {
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}
 	c := opened.(*net.UDPConn)
-	if err := c.SetReadBuffer(bufferOf(task.Flow)); err != nil {
+	if err := errors.Join(c.SetReadBuffer(bufferOf(task.Flow)), sendAs(c, task.DSCP)); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("open socket to %s: %w", task.Target, err)
 	}

@@ -96,7 +96,7 @@ func Listen(address, token string) (*Server, error) {
 		port := uint16(tcp.Addr().(*net.TCPAddr).Port)
 		udp, err := net.ListenUDP("udp"+network[3:], net.UDPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
 		if err == nil {
-			if err := errors.Join(udp.SetReadBuffer(receiveBuffer), wantInformation(udp), wantClass(udp), wantClass(tcp)); err != nil {
+			if err := errors.Join(udp.SetReadBuffer(receiveBuffer), wantInformation(udp), wantClass(udp), wantTime(udp), wantClass(tcp)); err != nil {
 				return nil, errors.Join(err, tcp.Close(), udp.Close())
 			}
 			return &Server{token: token, tcp: tcp, udp: udp, owner: -1, sessions: map[string]*session{}, remotes: map[netip.AddrPort]*session{}}, nil

@@ -138,4 +138,7 @@ func newShortsFar(ctx context.Context, f Flow, conns <-chan *net.TCPConn) *short
 
 func (s *shortsFar) send(<-chan struct{}) error { return nil }
 func (s *shortsFar) echoes() []Echo             { return nil }
-func (s *shortsFar) close()                     { s.end() }
+func (s *shortsFar) arrivals() []Arrival        { return nil }
+
+func (s *shorts) arrivals() []Arrival { return nil }
+func (s *shortsFar) close()           { s.end() }

@@ -25,6 +25,8 @@ type carrier interface {
 	dscps() DSCPs
 	// echoes are the probes that were sent; nil for other flows.
 	echoes() []Echo
+	// arrivals are those of trains since it was asked last; nil for other flows.
+	arrivals() []Arrival
 	close()
 }
 
@@ -63,6 +65,10 @@ func operate(commands *json.Decoder, out io.Writer, c carrier) error {
 			s.sending.Go(func() { s.broke = c.send(s.stop) })
 		case "measure":
 			go s.measure(do)
+		case "report":
+			if err := s.say(Event{Event: "report", Arrivals: c.arrivals()}); err != nil {
+				return err
+			}
 		case "stop":
 			halt()
 			s.sending.Wait()

@@ -59,6 +59,8 @@ func (s *streams) dscps() DSCPs { return s.came.read() }
 
 func (s *streams) echoes() []Echo { return nil }
 
+func (s *streams) arrivals() []Arrival { return nil }
+
 func (s *streams) send(stop <-chan struct{}) error {
 	errs := make([]error, len(s.conns))
 	var all sync.WaitGroup

@@ -47,6 +47,7 @@ type datagrams struct {
 	came   classes
 	probes *probes // of the near station of a flow of them
 	acked  *acked  // of flows like QUIC's
+	trains trains  // of the far station of a flow of them
 }
 
 func headersTo(remote netip.AddrPort) uint64 {
@@ -66,6 +67,8 @@ func (d *datagrams) arrived(b, control []byte) {
 		d.came.came(tos)
 	}
 	switch {
+	case d.flow.Protocol == Trains:
+		d.trains.note(b, control)
 	case d.probes != nil:
 		d.probes.back(b)
 	case d.flow.Protocol == Probe:
@@ -85,6 +88,8 @@ func (d *datagrams) echoes() []Echo {
 	}
 	return d.probes.all()
 }
+
+func (d *datagrams) arrivals() []Arrival { return d.trains.take() }
 
 func (d *datagrams) send(stop <-chan struct{}) error {
 	if d.probes != nil {
