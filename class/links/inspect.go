@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/cputime"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/room"
 	"weir/internal/units"
@@ -66,6 +67,7 @@ type measured struct {
 	seen    []left
 	missed  uint32        // by the tap
 	strange units.BitRate // of others meanwhile, in all classes
+	busy    float64       // share of the processors' time that was used
 	window  time.Duration
 }
 
@@ -79,6 +81,10 @@ func (t *Treatment) inspect(ctx context.Context, one *room.Inspection, d rtnl.De
 		return nil
 	}
 	began := time.Now()
+	spent, err := cputime.Read()
+	if err != nil {
+		return err
+	}
 	m, err := t.exercise(ctx, d, test)
 	if err != nil {
 		return err
@@ -87,6 +93,11 @@ func (t *Treatment) inspect(ctx context.Context, one *room.Inspection, d rtnl.De
 	if err != nil {
 		return err
 	}
+	now, err := cputime.Read()
+	if err != nil {
+		return err
+	}
+	m.busy = now.BusySince(spent)
 	octets, own := uint64(0), uint64(0)
 	for handle, q := range after {
 		octets += q.Bytes - before[handle].Bytes
@@ -160,6 +171,7 @@ const (
 	wantOfRest = .9
 	tooMuch    = 1.03
 	tooStrange = .05
+	tooBusy    = .9 // of the processors' time
 )
 
 // judge compares what was seen with what the classes promise.
@@ -212,6 +224,8 @@ func (t *Treatment) judge(one *room.Inspection, m measured) {
 		verdict(room.CannotSay, "this host sent %s of %s, which does not fill what is left", units.BitRate(bulkOffered), lowEffort)
 	case bulk < wantOfRest*rest && m.streams[low].late > time.Duration(t.Classes[m.streams[low].class].Queue):
 		verdict(room.CannotSay, "this host was late by %s, so that nothing of %s waited", m.streams[low].late.Round(time.Millisecond), lowEffort)
+	case bulk < wantOfRest*rest && m.busy > tooBusy:
+		verdict(room.CannotSay, "this host's processors were busy, and %s got %.0f %% of what was left", lowEffort, 100*bulk/rest)
 	case bulk < wantOfRest*rest:
 		verdict(room.Fails, "%s got %.0f %% of what was left", lowEffort, 100*bulk/rest)
 	default:

@@ -95,6 +95,7 @@ func TestEachFailureIsTold(t *testing.T) {
 			m.seen[lbe].inWindow /= 2
 			m.streams[lbe].late = 30 * time.Millisecond
 		}, room.CannotSay, "this host was late by 30ms"},
+		{"busy", func(m *measured) { m.seen[lbe].inWindow /= 2; m.busy = .97 }, room.CannotSay, "this host's processors were busy"},
 		{"too much", func(m *measured) { m.seen[lbe].inWindow *= 2 }, room.Fails, "more than the link's rate"},
 		{"lost beside others", func(m *measured) { m.seen[be].packets--; m.strange = 2e6 }, room.CannotSay, "others sent 2 Mbit/s"},
 		{"marked again", func(m *measured) { m.seen[be].strange = 9 }, room.CannotSay, "another program marks"},

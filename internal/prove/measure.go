@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/direction"
+	"weir/internal/kernel/cputime"
 	"weir/internal/prove/station"
 	"weir/internal/room"
 	"weir/internal/units"
@@ -118,7 +119,7 @@ type edge struct {
 	at       time.Time
 	mono     time.Duration // by the clock of probes
 	counters counters
-	cpu      processors
+	cpu      cputime.Spent
 }
 
 func (r *runner) edge(m *meter) (e edge, err error) {
@@ -129,7 +130,7 @@ func (r *runner) edge(m *meter) (e edge, err error) {
 	if e.counters, err = r.read(m); err != nil {
 		return e, err
 	}
-	e.cpu, err = readProcessors()
+	e.cpu, err = cputime.Read()
 	return e, err
 }
 
@@ -179,7 +180,7 @@ func (r *runner) measure(ctx context.Context, at route, f station.Flow, m *meter
 	s.Drops = m.unread(got, s.Counters)
 	s.Received = float64(got.Wire+s.Drops*size+small.during) * 8 / got.At.Seconds()
 	s.Left, s.Again, s.Probes = measured.Left, measured.Again, small.Probes
-	s.Busy = last.cpu.busySince(first.cpu)
+	s.Busy = last.cpu.BusySince(first.cpu)
 	s.Delay = max(0, measured.Delay.Mean-measured.Delay.Idle)
 	s.Congestion, s.DSCPs = measured.Congestion, measured.DSCPs
 	whole, arrived := after.counters.since(before.counters), measured.All.Wire+small.all

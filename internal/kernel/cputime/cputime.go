@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package prove
+// Package cputime reads how much of the processors' time is used.
+package cputime
 
 import (
 	"fmt"
@@ -9,19 +10,20 @@ import (
 	"strings"
 )
 
-// processors is the time that all processors of the host have spent since it started, in ticks
+// Spent is the time that all processors of the host have spent since it started, in ticks
 // (proc(5), /proc/stat).
-type processors struct{ total, idle uint64 }
+type Spent struct{ total, idle uint64 }
 
-func readProcessors() (processors, error) {
+// Read reads it now.
+func Read() (Spent, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return processors{}, fmt.Errorf("read processor time: %w", err)
+		return Spent{}, fmt.Errorf("read processor time: %w", err)
 	}
-	return parseProcessors(string(text))
+	return parse(string(text))
 }
 
-func parseProcessors(text string) (p processors, err error) {
+func parse(text string) (p Spent, err error) {
 	line, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(line)
 	if len(fields) < 6 || fields[0] != "cpu" {
@@ -41,8 +43,8 @@ func parseProcessors(text string) (p processors, err error) {
 	return p, nil
 }
 
-// busySince is the share of the time since before that was used; 0 where the clock has not ticked.
-func (p processors) busySince(before processors) float64 {
+// BusySince is the share of the time since before that was used; 0 where the clock has not ticked.
+func (p Spent) BusySince(before Spent) float64 {
 	if p.total <= before.total {
 		return 0
 	}
