@@ -29,7 +29,7 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 	return t, nil
 }
 
-// Mechanism is of scopes, which borders have none of.
+// Mechanism says where packets get their class.
 func (Room) Mechanism(room.Bound) string { return "programs at the device" }
 
 // Plane is the data plane of a host.

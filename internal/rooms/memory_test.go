@@ -28,26 +28,29 @@ const (
 // memories are policies: what scopes and links are to have, what the kernel needs for it, and how
 // many octets it may take.
 var memories = []struct {
-	name, section, scope, link string
-	need                       func() error
-	most                       int
+	name, section string
+	scope         string            // of each
+	items         map[string]string // or of each item of a section
+	need          func() error
+	most          int
 }{
-	{name: "limits by refusal", scope: "user: %d, egress: 10Mbit, ingress: 10Mbit", most: most},
-	{name: "limits by delay", scope: "interface: d%d, egress: {rate: 10Mbit, by: delay}, ingress: {rate: 10Mbit, by: delay}", most: most,
+	{name: "limits by refusal", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit", most: most},
+	{name: "limits by delay", scope: "interface: d%[1]d, egress: {rate: 10Mbit, by: delay}, ingress: {rate: 10Mbit, by: delay}", most: most,
 		need: func() error {
 			if err := probe.IFB(); err != nil {
 				return err
 			}
 			return probe.Qdisc("htb")
 		}},
-	{name: "limits by delay of users", scope: "user: %d, egress: {rate: 10Mbit, by: delay}", most: most, need: func() error { return probe.Qdisc("fq") }},
-	{name: "congestion controls", scope: "user: %d, congestion: reno", most: most},
-	{name: "classes", scope: "user: %d, class: lbe", most: most},
-	{name: "classes on links", link: "d%d: {rate: 1Gbit}", most: most, need: func() error { return probe.Qdisc("htb") }},
-	{name: "IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}", scope: "user: %d, ioam: {namespace: 123, trace: [node]}", most: most},
-	{name: "limits, congestion controls and classes", scope: "user: %d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: most},
+	{name: "limits by delay of users", scope: "user: %[1]d, egress: {rate: 10Mbit, by: delay}", most: most, need: func() error { return probe.Qdisc("fq") }},
+	{name: "congestion controls", scope: "user: %[1]d, congestion: reno", most: most},
+	{name: "classes", scope: "user: %[1]d, class: lbe", most: most},
+	{name: "classes at borders", items: map[string]string{"borders": "d%d: {translate: {lbe: CS1}, to: {192.0.2.0/24: ef}}"}, most: most},
+	{name: "classes on links", items: map[string]string{"links": "d%d: {rate: 1Gbit}"}, most: most, need: func() error { return probe.Qdisc("htb") }},
+	{name: "IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}", scope: "user: %[1]d, ioam: {namespace: 123, trace: [node]}", most: most},
+	{name: "limits, congestion controls and classes", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, congestion: reno, class: lbe", most: most},
 	{name: "limits and IOAM", section: "ioam: {node: 1, namespaces: {123: {}}}",
-		scope: "user: %d, egress: 10Mbit, ingress: 10Mbit, ioam: {namespace: 123, trace: [node]}", most: 2 * most},
+		scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit, ioam: {namespace: 123, trace: [node]}", most: 2 * most},
 }
 
 // Ten scopes, or links, take 2 MiB at most on a machine of 128 processors, in every room.
@@ -59,7 +62,7 @@ func TestMemoryFollowsThePolicy(t *testing.T) {
 			if c.need != nil {
 				testutil.Need(t, c.name, c.need())
 			}
-			pins := applied(t, policyOf(c.section, c.scope, c.link))
+			pins := applied(t, policyOf(c.section, c.scope, c.items))
 			if octets := memory(t, pins); octets > c.most {
 				t.Errorf("the maps take %d octets, want %d at most", octets, c.most)
 			} else {
@@ -69,20 +72,17 @@ func TestMemoryFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// policyOf is a file in which each scope, and each link, has the same.
-func policyOf(section, scope, onLink string) string {
+// policyOf is a file in which each scope, and each item of a section, has the same.
+func policyOf(section, scope string, items map[string]string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, "version: 1\n"+section)
-	if scope == "" {
-		fmt.Fprintln(&text, "links:")
-	} else {
-		fmt.Fprintln(&text, "scopes:")
+	if scope != "" {
+		items = map[string]string{"scopes": "s%[1]d: {" + scope + "}"}
 	}
-	for i := range scopes {
-		if scope == "" {
-			fmt.Fprintf(&text, "  "+onLink+"\n", i)
-		} else {
-			fmt.Fprintf(&text, "  s%d: {"+scope+"}\n", i, i)
+	for key, item := range items {
+		fmt.Fprintln(&text, key+":")
+		for i := range scopes {
+			fmt.Fprintf(&text, "  "+item+"\n", i)
 		}
 	}
 	return text.String()
