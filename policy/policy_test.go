@@ -84,6 +84,14 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	})
 }
 
+// All scopes of a file may be comments.
+func TestScopesWithoutAnyHaveAWayOut(t *testing.T) {
+	_, err := language(t).Parse("p.yaml", []byte("version: 1\nscopes:\n  # a: {host: true}\n"))
+	if advice := fault.Advice(err); !strings.Contains(advice, "scopes: {}") || err.Error() != "p.yaml:2:8: scopes: no value is given" {
+		t.Errorf("%v; try %s", err, advice)
+	}
+}
+
 // A section treats the host by itself.
 func TestASectionNeedsNoScopes(t *testing.T) {
 	for _, text := range []string{"links: {eth0: {rate: 1Gbit}}", "offload: {from: [eth0]}", "ioam: {node: 1, namespaces: {123: {}}}"} {

@@ -87,6 +87,10 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	}
 	var problems yamlfile.Problems
 	lacking := l.findAbsent(tree.Root, &problems)
+	if n := tree.Root.Get("scopes"); n != nil && n.Kind == yamlfile.Null {
+		problems.Add(n.Place, `write scopes below it, or "scopes: {}" for none`, "scopes: no value is given")
+		n.Kind = yamlfile.Mapping // so that it is not told twice
+	}
 	file := l.file.New()
 	l.file.Decode(tree.Root, "", file, nil, &problems)
 	own := file[0].(*fileKeys)
