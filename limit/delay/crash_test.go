@@ -34,10 +34,13 @@ func TestMain(m *testing.M) {
 	index := len(at[5])
 	for {
 		err := ns.Do(func() error {
-			if err := h.Apply(nil, everything(index)); err != nil {
-				return err
+			had := everything(index).Assignments
+			for _, w := range []Work{everything(index), more(index), {}} {
+				if err := h.Apply(had, w); err != nil {
+					return err
+				}
 			}
-			return h.Apply(everything(index).Assignments, Work{})
+			return nil
 		})
 		if err != nil {
 			panic(err)
@@ -56,6 +59,17 @@ func everything(index int) (w Work) {
 		l.Device, l.Index, l.Direction = "", 3, direction.Egress
 		w.Lines = append(w.Lines, l)
 		w.Assignments = match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}
+	}
+	return w
+}
+
+// more is everything and so many scopes that the maps grow.
+func more(index int) Work {
+	w := everything(index)
+	for i := range 20 {
+		l := w.Lines[0]
+		l.Device, l.Index, l.Direction = "", 10+i, direction.Egress
+		w.Lines = append(w.Lines, l)
 	}
 	return w
 }
@@ -89,9 +103,9 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatalf("before it was killed: %s", failed.String())
 		}
 		if i%2 == 0 {
-			s.do(func() error { return s.host.Apply(nil, everything(s.index)) })
+			s.do(func() error { return s.host.Apply(nil, more(s.index)) })
 			s.do(func() error {
-				in, err := s.host.InPlace(everything(s.index))
+				in, err := s.host.InPlace(more(s.index))
 				if !in {
 					t.Error("the lines are not in place")
 				}
