@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"sync"
 	"testing"
+
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"weir/ioam/codec"
 )
@@ -101,40 +103,62 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Packets arrive at a receiver as traces: a span for the packet, and one for each hop, which follow
-// each other.
+// Packets arrive as traces at a receiver with the OpenTelemetry collector's own decoder: a span for
+// the packet, and one for each hop, which follow each other.
 func TestTracesAreExported(t *testing.T) {
-	var lock sync.Mutex
-	var got []exportRequest
+	received := make(chan ptrace.Traces, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var request exportRequest
-		if err := json.NewDecoder(r.Body).Decode(&request); err != nil || r.Header.Get("Content-Type") != "application/json" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%v, %s", err, r.Header)
 		}
-		lock.Lock()
-		defer lock.Unlock()
-		got = append(got, request)
+		traces, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		received <- traces
 	}))
 	defer server.Close()
 	o := NewOTLP(server.URL, "aramis")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
+	want := recordOf(t, 1, 0)
 	for i := range uint32(3) {
 		o.Add(recordOf(t, 1, i))
 	}
 	go func() { o.Run(ctx, func(err error) { t.Error(err) }); close(ended) }()
 	cancel()
 	<-ended
-	var spans []span
-	for _, request := range got {
-		spans = append(spans, request.ResourceSpans[0].ScopeSpans[0].Spans...)
+	close(received)
+	traces, any := <-received
+	if !any {
+		t.Fatal("nothing was received")
 	}
-	if len(spans) != 12 || o.Dropped != 0 {
-		t.Fatalf("%d spans, %d dropped", len(spans), o.Dropped)
+	if traces.SpanCount() != 12 || traces.ResourceSpans().Len() != 1 || o.Dropped != 0 {
+		t.Fatalf("%d spans, %d dropped", traces.SpanCount(), o.Dropped)
 	}
-	root, first, second := spans[0], spans[1], spans[2]
-	if first.ParentID != root.SpanID || first.TraceID != root.TraceID || first.End != second.Start || root.Start != first.Start || len(root.TraceID) != 32 || len(root.SpanID) != 16 {
-		t.Errorf("%+v", spans[:3])
+	resource := traces.ResourceSpans().At(0)
+	if service, _ := resource.Resource().Attributes().Get("service.name"); service.Str() != "weir-ioam" {
+		t.Errorf("the service is %q", service.AsString())
+	}
+	spans := resource.ScopeSpans().At(0).Spans()
+	root := spans.At(0)
+	if address, _ := root.Attributes().Get("destination.address"); address.Str() != want.Flow.Destination.String() || root.SpanID().IsEmpty() || !root.ParentSpanID().IsEmpty() {
+		t.Errorf("the packet's span is %+v", root)
+	}
+	for i, hop := range want.Traces[0].Hops {
+		span := spans.At(1 + i)
+		node, _ := span.Attributes().Get("ioam.node")
+		if span.TraceID() != root.TraceID() || span.ParentSpanID() != root.SpanID() || span.SpanID().IsEmpty() || node.Int() != int64(hop.Node) || int64(span.StartTimestamp()) != hop.Received.Value {
+			t.Errorf("hop %d is %+v, want %+v", i, span, hop)
+		}
+		if i > 0 && spans.At(i).EndTimestamp() != span.StartTimestamp() {
+			t.Errorf("hop %d begins at %d, that before ends at %d", i, span.StartTimestamp(), spans.At(i).EndTimestamp())
+		}
+	}
+	if spans.At(4).TraceID() == root.TraceID() {
+		t.Error("two packets are one trace")
 	}
 }
 
