@@ -4,6 +4,7 @@ package cc
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"weir/internal/fault"
@@ -33,13 +34,35 @@ func (c *Counts) add(other Counts) {
 // those below it, make or accept from now on. It sets it when the handshake is complete, and asks
 // for ECN in the handshake if the control needs it. Programs of others on the cgroup stay.
 func (i *Installed) Attach(path string) error {
+	a, err := i.assign(path)
+	if err == nil {
+		i.scopes = append(i.scopes, a)
+	}
+	return err
+}
+
+// AttachUntil is Attach until the closer is closed. It is safe for concurrent use.
+func (i *Installed) AttachUntil(path string) (io.Closer, error) {
+	a, err := i.assign(path)
+	if err != nil {
+		return nil, err
+	}
+	return closer(a.close), nil
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+// assign loads and attaches the program that gives the control to a cgroup's connections.
+func (i *Installed) assign(path string) (*assigner, error) {
 	id, err := cgroup.Cgroup{Path: path}.ID()
 	if err != nil {
-		return fault.Wrap(fmt.Errorf("attach to cgroup: %w", err), fault.Usage, "name a folder of the cgroup v2 tree")
+		return nil, fault.Wrap(fmt.Errorf("attach to cgroup: %w", err), fault.Usage, "name a folder of the cgroup v2 tree")
 	}
 	a, err := loadAssigner(1, assignProgAssignSockops)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var scope assignCcScope
 	copy(scope.Control[:], i.name)
@@ -55,10 +78,9 @@ func (i *Installed) Attach(path string) error {
 	}
 	if err != nil {
 		_ = a.close()
-		return err
+		return nil, err
 	}
-	i.scopes = append(i.scopes, a)
-	return nil
+	return a, nil
 }
 
 // Counts adds up what the scopes have done.

@@ -21,19 +21,14 @@ const order device.Order = 900
 
 // devices are those of a network namespace at which packets are marked: all but loopback, and ifbs,
 // whose packets have been received or leave by another device. nil is the calling thread's.
-func devices(ns *netns.Namespace) (names []string, err error) {
+func devices(ns *netns.Namespace) ([]rtnl.Device, error) {
 	links, err := rtnl.Open(ns)
 	if err != nil {
 		return nil, err
 	}
 	defer links.Close()
 	all, err := links.Devices()
-	for _, d := range all {
-		if d.Name != "lo" && d.Kind != "ifb" {
-			names = append(names, d.Name)
-		}
-	}
-	return names, err
+	return slices.DeleteFunc(all, func(d rtnl.Device) bool { return d.Name == "lo" || d.Kind == "ifb" }), err
 }
 
 // place is a program and the hook of each device that it is at.
@@ -58,8 +53,8 @@ func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range all {
-		found, err := device.Attached(ns, name, roomName, pins)
+	for _, d := range all {
+		found, err := device.Attached(ns, d.Name, roomName, pins)
 		if errors.Is(err, device.ErrGone) {
 			continue
 		}
@@ -67,7 +62,7 @@ func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string
 			return nil, err
 		}
 		if !slices.ContainsFunc(found, func(a *device.Attachment) bool { return a.Hook == hook }) {
-			names = append(names, name)
+			names = append(names, d.Name)
 		}
 		for _, a := range found {
 			_ = a.Close()
@@ -151,8 +146,8 @@ func visit(ns *netns.Namespace, pins string, each func(*device.Attachment) error
 	if err != nil {
 		return err
 	}
-	for _, name := range all {
-		found, err := device.Attached(ns, name, roomName, pins)
+	for _, d := range all {
+		found, err := device.Attached(ns, d.Name, roomName, pins)
 		if errors.Is(err, device.ErrGone) {
 			continue
 		}

@@ -17,6 +17,7 @@ func commands(a *app) []*cobra.Command {
 		newProveCommand(a),
 		newReleaseCommand(a),
 		newRunCommand(a),
+		newLendCommand(a),
 		newTesterCommand(a),
 		newCCCommand(a),
 		newClassCommand(a),

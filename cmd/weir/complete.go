@@ -36,7 +36,7 @@ func (a *app) flagValues() map[string]completer {
 		"set": completeSet, "cpus": several(processors), "sizes": several(frameSizes), "size": words("imix"), "metrics": loopback,
 		"forwarder": completeForwarder, "daemon listen": words("127.0.0.1:9464\tloopback alone"), "tester replay speed": words("max"),
 		"tester run rate": words("max"), "tester send rate": words("max"),
-		"prove peer": free, "ioam watch to": free,
+		"prove peer": free, "ioam watch to": free, "lend group": completeGroup, "lend per-user": free, "lend most": free,
 		"class trace protocol": words("udp", "tcp", "both"), "class trace family": words("4", "6", "both"),
 	}
 	for _, name := range []string{"listen", "token", "ipfix", "otlp", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",

@@ -49,11 +49,20 @@ func completeDSCP(command *cobra.Command, args []string, word string) ([]string,
 	}), directive
 }
 
-// completeUser offers the users of /etc/passwd.
-func completeUser(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-	file, err := os.Open("/etc/passwd")
+// completeUser offers the users of /etc/passwd, completeGroup the groups of /etc/group.
+func completeUser(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return accounts("/etc/passwd"), noFile
+}
+
+func completeGroup(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return accounts("/etc/group"), noFile
+}
+
+// accounts are the names in a file, with their numbers.
+func accounts(path string) (names []string) {
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, noFile
+		return nil
 	}
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -61,7 +70,7 @@ func completeUser(*cobra.Command, []string, string) (names []string, _ cobra.She
 			names = append(names, fields[0]+"\t"+fields[2])
 		}
 	}
-	return names, noFile
+	return names
 }
 
 // completeProcess offers processes, but not the kernel's own.

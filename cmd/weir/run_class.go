@@ -29,13 +29,13 @@ func (c *classed) mark(group string) (io.Closer, error) {
 }
 
 type counting struct {
-	*class.Marks
+	*class.Marked
 	into *classed
 }
 
 func (c *counting) Close() (err error) {
 	c.into.Counts, err = c.Counts()
-	return errors.Join(err, c.Marks.Close())
+	return errors.Join(err, c.Marked.Close())
 }
 
 // String says in words what was done.
@@ -67,7 +67,7 @@ func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 // scavenge gives the connections of a cgroup a congestion control that takes what others leave.
 // Without it the command is marked all the same, and routers that know its class hold it back.
 func (a *app) scavenge(group string) (io.Closer, error) {
-	installed, err := cc.Install("scavenger", cc.Options{Name: fmt.Sprintf("weir_lbe%d", os.Getpid())})
+	installed, err := installScavenger()
 	if err == nil {
 		if err = installed.Attach(group); err == nil {
 			return installed, nil
@@ -77,8 +77,17 @@ func (a *app) scavenge(group string) (io.Closer, error) {
 	if fault.Of(err) == fault.Permission {
 		return nil, err
 	}
-	a.say("its TCP connections keep the host's congestion control, which takes its part where nobody knows its class: %v", err)
+	a.say("%s", keepsControl(err))
 	return nothing{}, nil
+}
+
+func installScavenger() (*cc.Installed, error) {
+	return cc.Install("scavenger", cc.Options{Name: fmt.Sprintf("weir_lbe%d", os.Getpid())})
+}
+
+// keepsControl says what a command without the scavenger is like.
+func keepsControl(err error) string {
+	return fmt.Sprintf("its TCP connections keep the host's congestion control, which takes its part where nobody knows its class: %v", err)
 }
 
 type nothing struct{}

@@ -26,6 +26,7 @@ import (
 	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/listen"
 	"weir/internal/testutil"
 )
 
@@ -310,19 +311,19 @@ func TestASocketThatAKilledControllerLeftIsReplacedAndNothingElse(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(left); fault.Of(err) != fault.Failed {
+	if _, err := listen.Unix("unix", left); fault.Of(err) != fault.Failed {
 		t.Errorf("a socket in use: %v", err)
 	}
 	listener.SetUnlinkOnClose(false)
 	_ = listener.Close()
-	again, err := listenUnix(left)
+	again, err := listen.Unix("unix", left)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = again.Close()
 	file := filepath.Join(dir, "file")
 	write(t, file, "precious")
-	if _, err := listenUnix(file); fault.Of(err) != fault.Usage {
+	if _, err := listen.Unix("unix", file); fault.Of(err) != fault.Usage {
 		t.Errorf("a file in the way: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
+	"weir/internal/listen"
 	"weir/internal/testutil"
 )
 
@@ -163,7 +164,7 @@ func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 func TestASocketInAMissingFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "missing", "api.sock"), "/proc/version/api.sock"} {
-		if _, err := listenUnix(path); fault.Of(err) != fault.Usage || !strings.Contains(fault.Advice(err), "--socket") {
+		if _, err := listen.Unix("unix", path); fault.Of(err) != fault.Usage || !strings.Contains(fault.Advice(err), "--socket") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

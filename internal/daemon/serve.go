@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/internal/listen"
 )
 
 // listener is one that has been opened, and what is to be served on it.
@@ -54,9 +54,9 @@ func (s *Service) listen() (all []listener, err error) {
 		s.Log.Info("metrics", "url", "http://"+opened.Addr().String()+"/metrics")
 	}
 	if s.Socket != "" {
-		opened, err := listenUnix(s.Socket)
+		opened, err := listen.Unix("unix", s.Socket)
 		if err != nil {
-			return nil, errors.Join(err, closeAll(all))
+			return nil, errors.Join(notPermitted(err), closeAll(all))
 		}
 		all = append(all, listener{opened, s.api(metrics())})
 		s.Log.Info("API", "socket", s.Socket)
@@ -97,43 +97,6 @@ func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) 
 		}
 		return nil
 	})
-}
-
-// listenUnix listens on a socket that its owner alone may use, in a folder that is there. One that
-// a killed controller has left is replaced.
-func listenUnix(path string) (net.Listener, error) {
-	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
-	}
-	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
-		return nil, fault.New(fault.Usage, "name a shorter path with --socket", "--socket %s has %d octets, and the path of a socket has %d at most", path, len(path), most)
-	}
-	if info, err := os.Lstat(path); err == nil {
-		if info.Mode().Type() != fs.ModeSocket {
-			return nil, fault.New(fault.Usage, "name another path with --socket", "%s exists and is no socket", path)
-		}
-		if conn, err := net.Dial("unix", path); err == nil {
-			_ = conn.Close()
-			return nil, fault.New(fault.Failed, "stop the process that does, or name another path with --socket", "another process listens on %s", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, notPermitted(fmt.Errorf("listen: %w", err))
-		}
-	}
-	// The mode that the socket has before it is bound is the file's, so that nobody gets in between
-	// (unix(7)).
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var chmod error
-		if err := raw.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) }); err != nil {
-			return err
-		}
-		return chmod
-	}}
-	listener, err := config.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, notPermitted(fmt.Errorf("listen: %w", err))
-	}
-	return listener, nil
 }
 
 // listenLoopback listens on an address of the loopback device, and refuses every other: there is no

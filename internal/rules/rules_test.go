@@ -98,7 +98,7 @@ func spine(beside ...string) []string {
 // helpers may be imported by every room and import no room themselves.
 var helpers = []string{
 	"internal/units", "internal/fault", "internal/child", "internal/version", "internal/texttable", "internal/yamlfile",
-	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction",
+	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction", "internal/listen",
 }
 
 func TestDependenciesPointDown(t *testing.T) {

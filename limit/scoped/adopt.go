@@ -4,6 +4,7 @@ package scoped
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,21 +121,12 @@ func giveBack(group cgroup.Cgroup, former map[int]cgroup.Cgroup, first cgroup.Cg
 }
 
 // cgroupOf is the cgroup of a process.
-func cgroupOf(pid int) (c cgroup.Cgroup, err error) {
-	root, err := cgroup.Root()
-	if err != nil {
-		return c, err
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
+func cgroupOf(pid int) (cgroup.Cgroup, error) {
+	c, err := cgroup.Of(pid)
+	if errors.Is(err, os.ErrNotExist) {
 		return c, fault.New(fault.Usage, "give the id of a process that runs", "limit process %d: %w", pid, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if path, v2 := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); v2 {
-			return cgroup.Cgroup{Path: filepath.Join(root, path)}, nil
-		}
-	}
-	return c, fmt.Errorf("limit process %d: it is in no cgroup v2", pid)
+	return c, err
 }
 
 // family is a process and all that descend from it, as of now, without this one and its own.

@@ -33,7 +33,7 @@ func (c Command) drain(ctx context.Context, group cgroup.Cgroup) error {
 		return err
 	}
 	for told := false; ctx.Err() == nil; told = true {
-		n, err := unsent(groups)
+		n, err := c.unsent(groups)
 		if errors.Is(err, sockdiag.ErrNoCgroups) || err == nil && n == 0 {
 			return nil
 		}
@@ -104,8 +104,11 @@ func (c Command) sayLeft(n int, one, several string) {
 }
 
 // unsent counts the connections of some cgroups that have something to send, in all network
-// namespaces.
-func unsent(groups map[uint64]bool) (all int, err error) {
+// namespaces; in this one alone where others cannot be entered.
+func (c Command) unsent(groups map[uint64]bool) (all int, err error) {
+	if c.lent {
+		return sockdiag.Unsent(nil, groups)
+	}
 	err = netns.Each(func(ns *netns.Namespace) error {
 		n, err := sockdiag.Unsent(ns, groups)
 		all += n

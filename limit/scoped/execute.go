@@ -77,12 +77,17 @@ func (c Command) execute(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup
 	}
 	defer func() { _ = directory.Close() }()
 	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(directory.Fd())
-	if err := cmd.Start(); err != nil {
+	return c.await(ctx, cmd, group, cmd.Start)
+}
+
+// await has a command begin in its cgroup and waits until nothing is left to limit.
+func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, begin func() error) (int, error) {
+	if err := begin(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
 	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
 	defer stop()
-	err = cmd.Wait()
+	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return 0, fmt.Errorf("wait for %s: %w", c.Args[0], err)

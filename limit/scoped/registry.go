@@ -24,7 +24,8 @@ import (
 	"weir/limit"
 )
 
-// prefix begins the names of the cgroups, which lie below the root of the hierarchy.
+// prefix begins the names of the cgroups, which lie below the root of the hierarchy, or below the
+// cgroup of a user to whom rights are lent.
 const prefix = "weir-run-"
 
 // Running is a command under limits, in a class of service, or both.
@@ -34,7 +35,8 @@ const prefix = "weir-run-"
 // command are nobody's business.
 type Running struct {
 	ID      string                              `json:"id"`
-	PID     int                                 `json:"pid" doc:"Of the process that limits it."`
+	PID     int                                 `json:"pid" doc:"Of the process that asked for it."`
+	User    *uint32                             `json:"uid,omitempty" doc:"Of the user to whom the rights are lent."`
 	Command []string                            `json:"command"`
 	Started time.Time                           `json:"started"`
 	Cgroup  string                              `json:"cgroup"`
@@ -54,8 +56,8 @@ func registry() string {
 }
 
 // register announces a run, under a name that nobody can have taken. Closing the file ends it.
-func register(c Command) (*Running, *os.File, error) {
-	r := &Running{PID: os.Getpid(), Command: c.words(), Class: c.Class, Started: time.Now().UTC(), Limits: map[limit.Direction]units.BitRate{}}
+func register(c Command, parent cgroup.Cgroup, by Asker) (*Running, *os.File, error) {
+	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Started: time.Now().UTC(), Limits: map[limit.Direction]units.BitRate{}}
 	for d, l := range c.Limits {
 		r.Limits[d], r.Shadow = l.Rate, l.Shadow
 	}
@@ -74,6 +76,10 @@ func register(c Command) (*Running, *os.File, error) {
 			return nil, nil, errors.Join(fmt.Errorf("announce run: %w", err), file.Close())
 		}
 		if _, err := os.Stat(r.path()); err == nil {
+			r.Cgroup = filepath.Join(parent.Path, prefix+r.ID) // written down before it is made
+			if err := r.describe(file); err != nil {
+				return nil, nil, errors.Join(err, os.Remove(r.path()), file.Close())
+			}
 			return r, file, nil
 		}
 		_ = file.Close() // somebody has taken it for a leftover before it was locked
@@ -82,7 +88,7 @@ func register(c Command) (*Running, *os.File, error) {
 
 func notPermitted(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root")
+		return fault.Wrap(err, fault.Permission, whoLends)
 	}
 	return err
 }
@@ -145,8 +151,8 @@ func each(f func(path string, held bool) error) error {
 	return nil
 }
 
-// removeStale removes what runs that were killed have left, once their cgroups are empty.
-func removeStale() error {
+// RemoveStale removes what runs that were killed have left, once their cgroups are empty.
+func RemoveStale() error {
 	root, err := cgroup.Root()
 	if err != nil {
 		return err
@@ -159,7 +165,15 @@ func removeStale() error {
 	err = each(func(path string, held bool) error {
 		id := strings.TrimSuffix(filepath.Base(path), ".json")
 		known[id] = true
-		if !held && (cgroup.Cgroup{Path: filepath.Join(root, prefix+id)}).RemoveAll() == nil {
+		if held {
+			return nil
+		}
+		left := cgroup.Cgroup{Path: filepath.Join(root, prefix+id)}
+		var r Running
+		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &r) == nil && r.Cgroup != "" {
+			left.Path = r.Cgroup
+		}
+		if left.RemoveAll() == nil {
 			_ = os.Remove(path)
 		}
 		return nil

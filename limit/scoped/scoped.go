@@ -15,11 +15,8 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"slices"
 	"time"
 
-	"weir/internal/child"
-	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/limit"
 )
@@ -41,6 +38,8 @@ type Command struct {
 	PID int
 	// Say is called with what the caller may want to know while it waits.
 	Say func(what string)
+
+	lent bool // a lender holds its cgroup
 }
 
 func (c Command) say(format string, args ...any) {
@@ -59,122 +58,28 @@ type Outcome struct {
 // Run runs the command to its end and to the end of every process that it started. When ctx ends
 // they are terminated.
 func Run(ctx context.Context, c Command) (out Outcome, err error) {
-	if err := removeStale(); err != nil {
+	if err := RemoveStale(); err != nil {
 		return Outcome{}, err
 	}
 	runner, err := c.runner()
 	if err != nil {
 		return Outcome{}, err
 	}
-	run, file, err := register(c)
+	root, err := cgroup.Root()
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer func() { _ = errors.Join(os.Remove(run.path()), file.Close()) }()
-	group, err := cgroup.Create("", prefix+run.ID)
+	held, err := Hold(ctx, cgroup.Cgroup{Path: root}, c, Asker{PID: os.Getpid()})
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer func() { _ = group.RemoveAll() }()
-	treated, err := c.treat(group)
-	defer func() { err = errors.Join(err, closeAll(treated)) }()
-	if err != nil {
-		return Outcome{}, err
-	}
-	if len(c.Limits) == 0 {
-		run.Cgroup = group.Path
-		if err := run.describe(file); err != nil {
-			return Outcome{}, err
-		}
-		return c.finish(ctx, runner, group, nil)
-	}
-	return c.limited(ctx, runner, group, run, file)
-}
-
-// treat puts the treatments on the command's cgroup.
-func (c Command) treat(group cgroup.Cgroup) (all []io.Closer, err error) {
-	for _, treat := range c.Treatments {
-		one, err := treat(group.Path)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
-func closeAll(all []io.Closer) error {
-	var errs []error
-	for _, one := range slices.Backward(all) {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// limited runs the command under its limits.
-func (c Command) limited(ctx context.Context, runner runner, group cgroup.Cgroup, run *Running, file *os.File) (out Outcome, err error) {
-	plane, err := limit.Load(1)
-	if err != nil {
-		return Outcome{}, err
-	}
-	var keeper *child.Process // ends after the limit
-	defer func() {
-		if keeper != nil {
-			err = errors.Join(err, keeper.Stop(2*keeperTime))
-		}
-	}()
-	defer func() { _ = plane.Close() }()
-	if err := impose(plane, group, c); err != nil {
-		return Outcome{}, err
-	}
-	if keeper, err = keep(ctx, plane); err != nil {
-		return Outcome{}, err
-	}
-	run.Cgroup = group.Path
-	if run.Counts, err = plane.CountsID(); err != nil {
-		return Outcome{}, err
-	}
-	if err := run.describe(file); err != nil {
-		return Outcome{}, err
-	}
-	return c.finish(ctx, runner, group, plane)
-}
-
-// finish waits for the command and accounts for it; plane is nil without a limit.
-func (c Command) finish(ctx context.Context, runner runner, group cgroup.Cgroup, plane *limit.DataPlane) (Outcome, error) {
+	defer func() { err = errors.Join(err, held.Close()) }()
 	started := time.Now()
-	status, err := runner(ctx, group)
+	status, err := runner(ctx, held.Group)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return account(plane, c, Outcome{Status: status, Elapsed: time.Since(started)})
-}
-
-// impose puts the limits on the cgroup.
-func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
-	id, err := group.ID()
-	if err != nil {
-		return err
-	}
-	if err := plane.AssignCgroup(id, 0); err != nil {
-		return err
-	}
-	for direction, l := range c.Limits {
-		if err := plane.Set(0, direction, *l); err != nil {
-			return fault.Wrap(fmt.Errorf("limit %s: %w", direction, err), fault.Usage, "choose another rate")
-		}
-	}
-	return plane.Attach(group.Path)
-}
-
-func account(plane *limit.DataPlane, c Command, out Outcome) (Outcome, error) {
-	out.Counted = map[limit.Direction]limit.Counters{}
-	for direction := range c.Limits {
-		counted, err := plane.Counters(0, direction)
-		if err != nil {
-			return out, err
-		}
-		out.Counted[direction] = counted
-	}
-	return out, nil
+	out = Outcome{Status: status, Elapsed: time.Since(started)}
+	out.Counted, err = held.Counted()
+	return out, err
 }

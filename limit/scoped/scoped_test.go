@@ -140,7 +140,7 @@ func TestStaleCgroupsAreRemovedByTheNextRun(t *testing.T) {
 			t.Error(err)
 		}
 		past := time.Now().Add(-2 * orphanAge)
-		if err := errors.Join(os.Chtimes(stale.Path, past, past), removeStale()); err != nil {
+		if err := errors.Join(os.Chtimes(stale.Path, past, past), RemoveStale()); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(stale.Path); !os.IsNotExist(err) {

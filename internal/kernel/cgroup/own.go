@@ -6,23 +6,36 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 // Own returns the folder of the v2 cgroup that this process is in.
 func Own() (string, error) {
+	c, err := of("self")
+	return c.Path, err
+}
+
+// Of is the v2 cgroup that a process is in.
+func Of(pid int) (Cgroup, error) { return of(strconv.Itoa(pid)) }
+
+func of(process string) (c Cgroup, err error) {
 	root, err := Root()
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	text, err := os.ReadFile("/proc/self/cgroup")
+	text, err := os.ReadFile("/proc/" + process + "/cgroup")
 	if err != nil {
-		return "", fmt.Errorf("find own cgroup: %w", err)
+		return c, fmt.Errorf("find cgroup of process %s: %w", process, err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if path, unified := strings.CutPrefix(strings.TrimSpace(line), "0::"); unified {
-			return filepath.Join(root, path), nil
+		path, unified := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
+		switch {
+		case unified && strings.HasPrefix(path, "/.."):
+			return c, fmt.Errorf("find cgroup of process %s: it is outside this process's cgroup namespace", process)
+		case unified:
+			return Cgroup{filepath.Join(root, path)}, nil
 		}
 	}
-	return "", fmt.Errorf("find own cgroup: %w", os.ErrNotExist)
+	return c, fmt.Errorf("find cgroup of process %s: it is in none of v2: %w", process, os.ErrNotExist)
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoped
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
+	"weir/limit"
+)
+
+// Held is a cgroup with limits and treatments on it, which end when it is closed, or with the
+// process.
+type Held struct {
+	Group   cgroup.Cgroup
+	run     *Running
+	file    *os.File // of the registry
+	treated []io.Closer
+	plane   *limit.DataPlane // nil without limits
+	keeper  *child.Process   // ends after the limits; nil without
+}
+
+// Asker is who asked for it, as the registry tells.
+type Asker struct {
+	PID  int
+	User *uint32 // nil is whoever holds it
+}
+
+// Hold makes a cgroup below a parent and does to it what the command is to have done.
+func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *Held, err error) {
+	h = &Held{}
+	if h.run, h.file, err = register(c, parent, by); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	if _, err := cgroup.Create(parent.Path, prefix+h.run.ID); err != nil {
+		return h, err
+	}
+	h.Group = cgroup.Cgroup{Path: h.run.Cgroup}
+	for _, treat := range c.Treatments {
+		one, err := treat(h.Group.Path)
+		if err != nil {
+			return h, err
+		}
+		h.treated = append(h.treated, one)
+	}
+	if len(c.Limits) == 0 {
+		return h, nil
+	}
+	return h, h.limit(ctx, c)
+}
+
+// limit puts the limits on the cgroup.
+func (h *Held) limit(ctx context.Context, c Command) (err error) {
+	if h.plane, err = limit.Load(1); err != nil {
+		return err
+	}
+	if err := impose(h.plane, h.Group, c); err != nil {
+		return err
+	}
+	if h.keeper, err = keep(ctx, h.plane); err != nil {
+		return err
+	}
+	if h.run.Counts, err = h.plane.CountsID(); err != nil {
+		return err
+	}
+	return h.run.describe(h.file)
+}
+
+// impose puts the limits on the cgroup.
+func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
+	id, err := group.ID()
+	if err != nil {
+		return err
+	}
+	if err := plane.AssignCgroup(id, 0); err != nil {
+		return err
+	}
+	for direction, l := range c.Limits {
+		if err := plane.Set(0, direction, *l); err != nil {
+			return fault.Wrap(fmt.Errorf("limit %s: %w", direction, err), fault.Usage, "choose another rate")
+		}
+	}
+	return plane.Attach(group.Path)
+}
+
+// Counted is what passed so far, of the directions that are limited.
+func (h *Held) Counted() (map[limit.Direction]limit.Counters, error) {
+	all := map[limit.Direction]limit.Counters{}
+	for direction := range h.run.Limits {
+		counted, err := h.plane.Counters(0, direction)
+		if err != nil {
+			return all, err
+		}
+		all[direction] = counted
+	}
+	return all, nil
+}
+
+// Close ends the limits and treatments, and removes the cgroup if nobody is left in it. Processes
+// that are go on, and the cgroup is removed by [RemoveStale] once they have ended.
+func (h *Held) Close() (err error) {
+	if h.plane != nil {
+		err = h.plane.Close()
+	}
+	if h.keeper != nil {
+		err = errors.Join(err, h.keeper.Stop(2*keeperTime))
+	}
+	for _, one := range slices.Backward(h.treated) {
+		err = errors.Join(err, one.Close())
+	}
+	if h.Group.Path == "" || h.Group.RemoveAll() == nil {
+		err = errors.Join(err, os.Remove(h.run.path()))
+	}
+	return errors.Join(err, h.file.Close())
+}
