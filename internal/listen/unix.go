@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listen opens the unix sockets of long-running commands. Its errors name the flag --socket.
+// Package listen opens the unix sockets of long-running commands. Its errors name the flag
+// --socket.
 package listen
 
 import (

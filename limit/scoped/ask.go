@@ -82,7 +82,8 @@ func (l lender) ask(a Ask, fd int) error {
 	if fd >= 0 {
 		rights = unix.UnixRights(fd)
 	}
-	if _, _, err := l.WriteMsgUnix(text, rights, nil); err != nil {
+	// Who is refused without a hearing has the answer already.
+	if _, _, err := l.WriteMsgUnix(text, rights, nil); err != nil && !errors.Is(err, unix.EPIPE) {
 		return fmt.Errorf("ask for rights: %w", err)
 	}
 	return nil
@@ -92,6 +93,9 @@ func (l lender) ask(a Ask, fd int) error {
 func (l lender) answer() (a Answer, err error) {
 	text := make([]byte, MaxMessage)
 	n, err := l.Read(text)
+	if errors.Is(err, unix.ECONNRESET) { // comes before an answer that is there
+		n, err = l.Read(text)
+	}
 	if err == nil && n == 0 {
 		err = io.EOF
 	}

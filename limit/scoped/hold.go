@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"weir/internal/child"
 	"weir/internal/fault"
@@ -55,10 +56,13 @@ func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *He
 		}
 		h.treated = append(h.treated, one)
 	}
-	if len(c.Limits) == 0 {
-		return h, nil
+	if len(c.Limits) > 0 {
+		if err := h.limit(ctx, c); err != nil {
+			return h, err
+		}
 	}
-	return h, h.limit(ctx, c)
+	h.run.Started = time.Now().UTC()
+	return h, h.run.describe(h.file)
 }
 
 // limit puts the limits on the cgroup.
@@ -72,10 +76,8 @@ func (h *Held) limit(ctx context.Context, c Command) (err error) {
 	if h.keeper, err = keep(ctx, h.plane); err != nil {
 		return err
 	}
-	if h.run.Counts, err = h.plane.CountsID(); err != nil {
-		return err
-	}
-	return h.run.describe(h.file)
+	h.run.Counts, err = h.plane.CountsID()
+	return err
 }
 
 // impose puts the limits on the cgroup.

@@ -57,7 +57,7 @@ func registry() string {
 
 // register announces a run, under a name that nobody can have taken. Closing the file ends it.
 func register(c Command, parent cgroup.Cgroup, by Asker) (*Running, *os.File, error) {
-	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Started: time.Now().UTC(), Limits: map[limit.Direction]units.BitRate{}}
+	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Limits: map[limit.Direction]units.BitRate{}}
 	for d, l := range c.Limits {
 		r.Limits[d], r.Shadow = l.Rate, l.Shadow
 	}
@@ -113,7 +113,7 @@ func List() (all []Running, err error) {
 	err = each(func(path string, held bool) error {
 		var r Running
 		text, err := os.ReadFile(path)
-		if err != nil || !held || json.Unmarshal(text, &r) != nil {
+		if err != nil || !held || json.Unmarshal(text, &r) != nil || r.Started.IsZero() {
 			return nil // it has ended, or has not begun
 		}
 		r.Counted = map[limit.Direction]*limit.Counters{}

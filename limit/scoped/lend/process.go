@@ -27,6 +27,14 @@ type process struct{ *os.File }
 
 const tryAgain = "start the command anew"
 
+// ended says that there is no process any more, or never was.
+func ended(why error) error {
+	if why == nil {
+		return fault.New(fault.Usage, tryAgain, "the process has ended")
+	}
+	return fault.New(fault.Usage, tryAgain, "the process has ended: %w", why)
+}
+
 // credentials are those of who has connected.
 func credentials(conn *net.UnixConn) (user *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
@@ -84,7 +92,7 @@ func descriptor(control []byte) (p process) {
 func (p process) number() (int, error) {
 	fd := int(p.Fd())
 	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
-		return 0, fault.New(fault.Usage, tryAgain, "the descriptor is of no process that lives: %w", err)
+		return 0, ended(err)
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
@@ -117,7 +125,7 @@ func (p process) cgroup() (group cgroup.Cgroup, err error) {
 		return group, err
 	}
 	if still, err := p.number(); err != nil || still != pid {
-		return group, fault.New(fault.Usage, tryAgain, "the process has ended")
+		return group, ended(err)
 	}
 	root, err := cgroup.Root()
 	if err == nil && tooDeep(group.Path, root) {
@@ -128,6 +136,14 @@ func (p process) cgroup() (group cgroup.Cgroup, err error) {
 
 // move moves the process from one cgroup to another below, if it is the user's.
 func (p process) move(user uint32, from, to cgroup.Cgroup) error {
+	// Nobody else's is to stand still either: what is found now is looked at again then.
+	pid, err := p.number()
+	if err == nil {
+		err = belongs(pid, user)
+	}
+	if err != nil {
+		return err
+	}
 	return p.still(func(pid int) error {
 		if err := belongs(pid, user); err != nil {
 			return err
@@ -146,12 +162,12 @@ func (p process) move(user uint32, from, to cgroup.Cgroup) error {
 	})
 }
 
-// belongs says why a process that stands still is none that may be moved: it is another user's, by
-// any of its ids, or sends by devices at which nothing is marked here.
+// belongs says why a process is none that may be moved: it is another user's, by any of its ids,
+// has several threads, or sends by devices at which nothing is marked here.
 func belongs(pid int, user uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return fmt.Errorf("look at process: %w", err)
+		return ended(err)
 	}
 	ids := strings.Fields(field(text, "Uid"))
 	other := func(id string) bool { return id != strconv.FormatUint(uint64(user), 10) }
@@ -167,7 +183,7 @@ func belongs(pid int, user uint32) error {
 	}
 	its, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
-		return fmt.Errorf("look at process: %w", err)
+		return ended(err)
 	}
 	if !os.SameFile(own, its) {
 		return fault.New(fault.Usage, "run it as root there", "the process is in another network namespace than the lender")

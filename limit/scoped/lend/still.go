@@ -50,7 +50,7 @@ func (p process) traced(do func(pid int) error) error {
 	}
 	// Whoever was traced has this number now; whether that is the process, it is told only now.
 	if now, wrong := p.number(); wrong != nil || now != pid {
-		err = errors.Join(fault.New(fault.Usage, tryAgain, "the process has ended"), wrong)
+		err = ended(wrong)
 	} else {
 		err = do(pid)
 	}
@@ -70,7 +70,7 @@ func stopped(pid int) (unix.Signal, error) {
 		switch {
 		case errors.Is(err, unix.EINTR) || err == nil && got == 0:
 		case err != nil || !status.Stopped():
-			return 0, fault.New(fault.Usage, tryAgain, "the process has ended")
+			return 0, ended(err)
 		case status>>16 != 0: // by the interruption, or with its job
 			return 0, nil
 		default:
