@@ -79,24 +79,31 @@ func TestPromtoolTakesTheAlerts(t *testing.T) {
 	}
 }
 
-func TestTheServiceIsExposedLittle(t *testing.T) {
+func TestTheServicesAreExposedLittle(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
 	testutil.Need(t, "systemd-analyze", err)
-	unit := filepath.Join(t.TempDir(), "weir.service")
-	// systemd-analyze looks for the program.
-	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(read(t, "weir.service"), "/usr/bin/weir", "/bin/true")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	text, err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", unit).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	level := regexp.MustCompile(`exposure level for weir.service: ([0-9.]+)`).FindSubmatch(text)
-	if level == nil {
-		t.Fatalf("no level:\n%s", text)
-	}
-	if exposure, err := strconv.ParseFloat(string(level[1]), 64); err != nil || exposure > 4 {
-		t.Errorf("exposure %s (%v), want 4.0 at most", level[1], err)
+	for _, name := range []string{"weir.service", "weir-lend.service"} {
+		t.Run(name, func(t *testing.T) {
+			unit := filepath.Join(t.TempDir(), name)
+			// systemd-analyze looks for the program.
+			if err := os.WriteFile(unit, []byte(strings.ReplaceAll(read(t, name), "/usr/bin/weir", "/bin/true")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			text, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+			if strings.Contains(string(text), name) {
+				t.Errorf("%v\n%s", err, text)
+			}
+			if text, err = exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", unit).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			level := regexp.MustCompile(`exposure level for ` + name + `: ([0-9.]+)`).FindSubmatch(text)
+			if level == nil {
+				t.Fatalf("no level:\n%s", text)
+			}
+			if exposure, err := strconv.ParseFloat(string(level[1]), 64); err != nil || exposure > 4 {
+				t.Errorf("exposure %s (%v), want 4.0 at most", level[1], err)
+			}
+		})
 	}
 }
 

@@ -27,9 +27,10 @@ func newClassCommand(a *app) *cobra.Command {
 		Short: "Look at what becomes of classes of service",
 		Long: `Look at what becomes of classes of service on their way. Policies give them (class:,
 links:), and weir run --class does for one command.`,
-		Example: `  sudo weir class trace mirror.example.net`,
+		Example: `  sudo weir class trace mirror.example.net
+  weir class drop-in backup.service`,
 	}
-	command.AddCommand(newClassTraceCommand(a))
+	command.AddCommand(newClassTraceCommand(a), newClassDropInCommand(a))
 	return command
 }
 

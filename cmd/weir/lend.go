@@ -84,10 +84,10 @@ func lendTo(group string, everyone bool) (int, error) {
 	if everyone {
 		return lend.Everyone, nil
 	}
-	found, err := user.LookupGroup(group)
-	if err != nil {
-		found, err = user.LookupGroupId(group)
+	if number, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(number), nil
 	}
+	found, err := user.LookupGroup(group)
 	if err != nil {
 		return 0, fault.New(fault.Usage, "make it: groupadd --system "+group, "--group: there is no group %q", group)
 	}

@@ -35,5 +35,6 @@ func parts() child.Parts {
 
 		forwarder.KeeperPart: forwarder.Keeper,
 		scoped.KeeperPart:    scoped.Keeper,
+		scoped.ExecutePart:   scoped.Execute,
 	}
 }

@@ -49,7 +49,11 @@ devices that this network namespace has now.
 --pid takes the place of a command: a process that runs already, and what descends
 from it. With --format json what was counted is printed on standard error, as
 standard output is the command's. The exit status is the command's own. Loopback
-traffic is not limited. Limit and class end with this process.`,
+traffic is not limited. Limit and class end with this process.
+
+It takes root, or an administrator who lends the rights to --limit, --ingress and
+--class lbe (weir lend). The command is then in a cgroup below the one that it is
+started in, whose limits hold too.`,
 		Example: `  weir run --limit 100Mbit -- rsync -a /data backup:/data
   weir run --limit 20Mbit --ingress 50Mbit -- ./fetch-mirror
   weir run --class lbe -- rsync -a /data backup:/data

@@ -48,6 +48,9 @@ func Main(parts Parts) {
 	os.Exit(0)
 }
 
+// Environment is what makes this executable the named part where it is started otherwise.
+func Environment(name string) []string { return []string{variable + "=" + name} }
+
 // Process is a running child. In and Out are its standard input and output; its standard error goes
 // to Stderr's writer.
 type Process struct {
@@ -74,7 +77,7 @@ func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*sys
 		return nil, fmt.Errorf("find own executable: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), variable+"="+name)
+	cmd.Env = append(os.Environ(), Environment(name)...)
 	cmd.Stderr = stderr
 	// A session of its own: the terminal's Ctrl-C reaches the parent alone, and the scheduler's
 	// autogroups share the processors between sessions, so that a child need not share one part

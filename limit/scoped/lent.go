@@ -5,13 +5,8 @@ package scoped
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"regexp"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -106,58 +101,4 @@ func abridged(words []string) (few []string) {
 		few = append(few, word)
 	}
 	return few
-}
-
-// heldCommand is a process that becomes the command when it is told to. It has one thread, as a
-// lender asks of whom it moves, which a Go program has not.
-type heldCommand struct {
-	cmd   *exec.Cmd
-	begin *os.File
-}
-
-// becomes is the shell's part: it ends without the command when nobody tells it to go on.
-const becomes = `read -r weir_lent <&3 && exec "$0" "$@" 3<&-`
-
-// odd is a variable that some shells do not hand on.
-var odd = regexp.MustCompile(`^[^=]*[^A-Za-z0-9_=][^=]*=|^[0-9]`)
-
-func startHeld(path string, args []string) (*heldCommand, error) {
-	argv := append([]string{path}, args...)
-	var lost []string
-	for _, variable := range os.Environ() {
-		if odd.MatchString(variable) {
-			lost = append(lost, variable)
-		}
-	}
-	if env, err := exec.LookPath("env"); len(lost) > 0 && err == nil && !strings.Contains(path, "=") {
-		argv = append(append([]string{env}, lost...), argv...)
-	}
-	wait, proceed, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", path, err)
-	}
-	cmd := exec.Command("/bin/sh", append([]string{"-c", becomes}, argv...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{wait}
-	err = cmd.Start()
-	_ = wait.Close()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), proceed.Close())
-	}
-	return &heldCommand{cmd, proceed}, nil
-}
-
-// proceed has the command begin.
-func (h *heldCommand) proceed() error {
-	_, err := h.begin.Write([]byte{'\n'})
-	if errors.Is(err, syscall.EPIPE) {
-		err = nil // it was ended by a signal, as its status tells
-	}
-	return errors.Join(err, h.begin.Close())
-}
-
-// cancel ends it before it has begun.
-func (h *heldCommand) cancel() {
-	_ = h.begin.Close()
-	_ = h.cmd.Wait()
 }

@@ -72,7 +72,7 @@ func (l *Lender) Run(ctx context.Context) (err error) {
 	defer stop()
 	l.Log.Info("lends rights", "socket", l.Socket)
 	var sessions sync.WaitGroup
-	defer sessions.Wait()
+	defer func() { l.settle(&sessions) }()
 	for {
 		conn, err := listener.AcceptUnix()
 		if ctx.Err() != nil {
@@ -84,6 +84,23 @@ func (l *Lender) Run(ctx context.Context) (err error) {
 			continue
 		}
 		sessions.Go(func() { l.serve(ctx, conn) })
+	}
+}
+
+// endTime is how long the end of what was lent is waited for: a user's descriptor, of a file system
+// of his own, may keep whoever closes it. What is left ends with the process.
+const endTime = 10 * time.Second
+
+func (l *Lender) settle(sessions *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		sessions.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(endTime):
+		l.Log.Warn("some of what was lent ends with this process")
 	}
 }
 
