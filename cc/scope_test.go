@@ -187,6 +187,32 @@ func TestScopeGivesTheControlToItsNewConnections(t *testing.T) {
 	}
 }
 
+// One cgroup's attachment ends without that of the others.
+func TestAttachUntilClosed(t *testing.T) {
+	control := install(t, Options{})
+	p := newPath(t)
+	address := p.listen(t, control.Name()).Addr().String()
+	for i, until := range []bool{true, false} {
+		group, send, answer := inCgroup(t)
+		attached, err := control.AttachUntil(group.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !until {
+			if err := attached.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(task{Namespace: p.client.Name, Address: address})
+		if got := answer(); (got == control.Name()) != until {
+			t.Errorf("%d: a connection of the cgroup has %s", i, got)
+		}
+		if until {
+			t.Cleanup(func() { _ = attached.Close() })
+		}
+	}
+}
+
 func TestWithoutECNItIsReno(t *testing.T) {
 	installed := install(t, Options{})
 	p := newPath(t)
