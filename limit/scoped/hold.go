@@ -122,7 +122,7 @@ func (h *Held) Close() (err error) {
 	for _, one := range slices.Backward(h.treated) {
 		err = errors.Join(err, one.Close())
 	}
-	if h.Group.Path == "" || h.Group.RemoveAll() == nil {
+	if h.Group.Path == "" || h.run.remove() == nil {
 		err = errors.Join(err, os.Remove(h.run.path()))
 	}
 	return errors.Join(err, h.file.Close())

@@ -168,12 +168,11 @@ func RemoveStale() error {
 		if held {
 			return nil
 		}
-		left := cgroup.Cgroup{Path: filepath.Join(root, prefix+id)}
 		var r Running
-		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &r) == nil && r.Cgroup != "" {
-			left.Path = r.Cgroup
+		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &r) != nil || r.Cgroup == "" {
+			r.Cgroup = filepath.Join(root, prefix+id)
 		}
-		if left.RemoveAll() == nil {
+		if r.remove() == nil {
 			_ = os.Remove(path)
 		}
 		return nil
@@ -187,6 +186,16 @@ func RemoveStale() error {
 		}
 	}
 	return err
+}
+
+// remove removes the cgroup of a run, and those that its command has made in it. A user can make
+// none in what is lent to him: what he may have put in its place is not walked through.
+func (r *Running) remove() error {
+	group := cgroup.Cgroup{Path: r.Cgroup}
+	if r.User != nil {
+		return group.Remove()
+	}
+	return group.RemoveAll()
 }
 
 // orphanAge is how old a cgroup is that nobody knows of: one that is younger may be of somebody who

@@ -41,6 +41,11 @@ func (mark) Close() error {
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
+	return newStandFor(t, 3, 5)
+}
+
+func newStandFor(t *testing.T, perUser, most int) *stand {
+	t.Helper()
 	testutil.NeedRoot(t)
 	dir, err := os.MkdirTemp("", "weir-lend-") // that users may enter
 	if err != nil {
@@ -52,7 +57,7 @@ func newStand(t *testing.T) *stand {
 	}
 	t.Setenv("WEIR_RUN_DIR", dir)
 	s := &stand{T: t, home: testutil.Cgroup(t)}
-	s.lender = &Lender{Socket: scoped.Socket(), Group: Everyone, PerUser: 3, Most: 5, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Class: func(name string) (*Class, error) {
+	s.lender = &Lender{Socket: scoped.Socket(), Group: Everyone, PerUser: perUser, Most: most, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Class: func(name string) (*Class, error) {
 		if name != "lbe" {
 			return nil, fault.New(fault.Permission, "", "not lent")
 		}

@@ -37,6 +37,8 @@ type deed struct {
 	Done   bool       // ask the last connection for what was counted, and close it
 	Close  bool       // close the last connection
 	Silent int        // open so many connections, and say nothing
+	Storm  int        // ask so often of what ends or moves meanwhile
+	Home   string     // for a storm: the cgroup that the user is in
 }
 
 // told is what came of it.
@@ -147,16 +149,33 @@ func (a *asker) do(d deed) (got told, err error) {
 		return got, nil
 	case d.Silent > 0:
 		return a.silent(d.Silent)
+	case d.Storm > 0:
+		return told{}, a.storm(d.Storm, d.Home)
 	}
+	fds, pid, err := kinds[d.Of](d.PID)
+	if err != nil {
+		return got, err
+	}
+	got, err = a.askFor(d, fds)
+	got.PID = pid
+	if group, failed := cgroup.Of(pid); failed == nil {
+		got.Group = group.Path
+	}
+	return got, err
+}
+
+// askFor asks on a new connection, with descriptors, which it closes.
+func (a *asker) askFor(d deed, fds []int) (got told, err error) {
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: a.socket, Net: "unixpacket"})
 	if err != nil {
 		return got, err
 	}
 	a.last = append(a.last, conn)
-	fds, pid, err := kinds[d.Of](d.PID)
-	if err != nil {
-		return got, err
-	}
 	text, err := json.Marshal(d.Ask)
 	if err != nil {
 		return got, err
@@ -168,14 +187,7 @@ func (a *asker) do(d deed) (got told, err error) {
 	if _, _, err := conn.WriteMsgUnix(text, rights, nil); err != nil && !errors.Is(err, unix.EPIPE) {
 		return got, err
 	}
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 	err = read(conn, &got.Answer)
-	got.PID = pid
-	if group, failed := cgroup.Of(pid); failed == nil {
-		got.Group = group.Path
-	}
 	return got, err
 }
 
