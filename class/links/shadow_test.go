@@ -10,7 +10,7 @@ import (
 	"weir/internal/room"
 )
 
-var clsact = regexp.MustCompile(`,\{"kind":"clsact"[^}]*\}`)
+var clsact = regexp.MustCompile(`,\{"kind":"clsact".*?"options":\{\}\}`)
 
 // In shadow the device keeps its tree, and what the classes would lose is told; from there a link
 // comes into force and goes back.
