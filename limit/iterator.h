@@ -5,18 +5,6 @@
 
 #include "sockops.h"
 
-/*
- * The iterator goes through one network namespace at a time. The declarations stand in for the
- * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
- */
-struct bpf_iter__tcp {
-	void *meta;
-	void *sk_common;
-	__u64 uid;
-};
-
-#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
-
 /* Asks for the callbacks of a socket, which pace it and set its receive window. */
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
@@ -28,20 +16,13 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
 	__u32 first = 0;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
-	int flags = 0;
 
-	/* Kernels before 6.12 do not report the flags, nor take them. */
-	if (!tcp || !settings || bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
-		return 0;
-	flags |= callbacks(settings);
-	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+	if (tcp && settings)
+		ask_callbacks(tcp, callbacks(settings));
 	return 0;
 }
 
-/*
- * Gives a socket back the pacing rate that its application had set, and a congestion window without
- * a bound.
- */
+/* Gives a socket back what it had. */
 SEC("iter/tcp")
 int limit_free(struct bpf_iter__tcp *ctx)
 {
@@ -55,20 +36,8 @@ int limit_free(struct bpf_iter__tcp *ctx)
 		return 0;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
 
-	if (known && known->pace) {
-		__u32 current = 0, rate = known->own_rate;
-
-		/* What the application has set since is its own. */
-		if (!bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == known->pace)
-			bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
-		known->pace = 0;
-	}
-	if (known && known->cwnd) {
-		__u32 cwnd = UNBOUND;
-
-		bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &cwnd, sizeof(cwnd));
-		known->cwnd = 0;
-	}
+	if (known)
+		unpace(tcp, &known->paced);
 	if (known && known->rwnd) {
 		__u32 current = 0, own = known->own_rwnd;
 

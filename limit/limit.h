@@ -66,14 +66,9 @@ struct limit_tunables {
 	__u32 ratio_most;          /* by which a child's rates follow its parent in one interval */
 	__u32 slowest_decay_shift; /* 2^-n of the longest interval of a child, by which it is forgotten in each of the parent's */
 
-	/* TCP sockets (pacing.h, receive_window.h). */
-	__u32 cwnd_least;        /* segments; two are acknowledged at once while two are on their way */
-	__u32 cwnd_slow;         /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
-	__u32 cwnd_change_shift; /* 2^-n; a smaller change of the congestion window's bound is not made */
+	/* TCP sockets (pacing.h, receive_window.h); those of pace.h are there. */
 	__u32 rwnd_least;        /* segments, so that acknowledgements are not delayed */
 	__u32 rwnd_change_shift; /* 2^-n; a smaller change of the receive window is not made */
-	__u32 pace_change_shift; /* 2^-n; a smaller change of the pace is not worth a system call's work */
-	__u32 reread_callbacks;  /* callbacks, after which a socket's option is read whatever it should be */
 	__u32 rtt_mean_shift;    /* 2^-n; what a sample weighs in the mean round-trip time */
 
 	/* Prepaid quota (quota.h). */

@@ -148,17 +148,11 @@ type limitLimitTunables struct {
 	SilentIntervals       uint32
 	RatioMost             uint32
 	SlowestDecayShift     uint32
-	CwndLeast             uint32
-	CwndSlow              uint32
-	CwndChangeShift       uint32
 	RwndLeast             uint32
 	RwndChangeShift       uint32
-	PaceChangeShift       uint32
-	RereadCallbacks       uint32
 	RttMeanShift          uint32
 	QuotaTicks            uint32
 	Unused                uint32
-	_                     [4]byte
 }
 
 type limitMatchPrefix struct {
@@ -187,16 +181,19 @@ type limitSocketState struct {
 		Low   uint64
 		Where uint64
 	}
-	Pace     uint32
-	OwnRate  uint32
-	Cwnd     uint32
+	Paced struct {
+		_       structs.HostLayout
+		Rate    uint32
+		OwnRate uint32
+		Cwnd    uint32
+		Read    struct {
+			_     structs.HostLayout
+			Value uint32
+			Since uint32
+		}
+	}
 	Rwnd     uint32
 	OwnRwnd  uint32
-	PaceRead struct {
-		_     structs.HostLayout
-		Value uint32
-		Since uint32
-	}
 	RwndRead struct {
 		_     structs.HostLayout
 		Value uint32

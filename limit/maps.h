@@ -5,6 +5,7 @@
 
 #include "../bpf/match.h"
 #include "limit.h"
+#include "pace.h"
 
 /* Set before the programs are loaded. */
 const volatile struct limit_tunables tuned = {};
@@ -12,12 +13,6 @@ const volatile struct limit_tunables tuned = {};
 /* Used here, so that BTF has the types. */
 const volatile enum limit_format limit_formats = LIMIT_COST_SHIFT;
 const volatile enum limit_direction limit_directions = LIMIT_EGRESS;
-
-/* A socket's option is read once in some callbacks (pacing.h). */
-struct sampled_read {
-	__u32 value; /* what it should have been when it was last read; 0 before the first time */
-	__u32 since; /* callbacks since then */
-};
 
 /*
  * Octets that scopes were charged for and that a socket has not sent yet (quota.h). A packet takes
@@ -51,12 +46,10 @@ struct socket_state {
 	__u32 stream;               /* its packets all go to one remote */
 	__u64 list;                 /* the scopes of a stream, packed */
 	struct flow_cache last;
-	__u32 pace;                 /* octet/s last set by this program; 0 before the first time */
-	__u32 own_rate;             /* octet/s the application has set itself; UNLIMITED where it has not */
-	__u32 cwnd;                 /* segments that its congestion window was last bounded to; 0 before the first time */
+	struct paced paced;
 	__u32 rwnd;                 /* octets that its receive window was last clamped to; 0 before the first time */
 	__u32 own_rwnd;             /* what it was, by the application or the kernel's tuning */
-	struct sampled_read pace_read, rwnd_read;
+	struct sampled_read rwnd_read;
 	__u32 refused_end;          /* sequence number behind the last segment that was dropped at ingress */
 	__s64 refused_ns;           /* when a segment was dropped, CLOCK_MONOTONIC; 0 for never */
 	__u8 crowded;               /* a segment that was sent again was dropped too */

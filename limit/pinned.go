@@ -286,26 +286,9 @@ func Detach(dir string) error {
 	}
 	var all []error
 	for _, pin := range pins {
-		all = append(all, detachPin(pin))
+		all = append(all, filePermission(bpffs.Detach(pin)))
 	}
 	return errors.Join(append(all, unpin(dir, "link-*"))...)
-}
-
-// detachPin ends a pinned attachment. What has gone meanwhile has ended; Linux before 5.10 knows no
-// other way than its last reference.
-func detachPin(pin string) error {
-	attached, err := link.LoadPinnedLink(pin, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return filePermission(fmt.Errorf("open attachment: %w", err))
-	}
-	defer func() { _ = attached.Close() }()
-	if err := attached.Detach(); err != nil && !errors.Is(err, link.ErrNotSupported) {
-		return permission(fmt.Errorf("detach limit: %w", err))
-	}
-	return nil
 }
 
 // Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half

@@ -3,55 +3,29 @@
 package limit
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sockets"
 )
+
+// ErrNoIterator says that the kernel cannot iterate over sockets.
+var ErrNoIterator = sockets.ErrNoIterator
 
 // Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it
 // was attached. They are charged, marked and dropped without it.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
-	return iterate(ns, p.objects.LimitAdopt)
+	return permission(sockets.VisitTCP(ns, p.objects.LimitAdopt))
 }
 
 // Free gives the TCP sockets of a network namespace back the pacing rates that their applications
 // had set. It is for a data plane whose attachments have ended; otherwise the sockets are paced
 // again.
 func (p *DataPlane) Free(ns *netns.Namespace) error {
-	return iterate(ns, p.objects.LimitFree)
-}
-
-// ErrNoIterator says that the kernel cannot iterate over sockets (iter/tcp needs Linux 5.9 with
-// BTF).
-var ErrNoIterator = errors.New("this kernel cannot iterate over open sockets with BPF (iter/tcp)")
-
-// iterate runs an iterator over every TCP socket of the namespace.
-func iterate(ns *netns.Namespace, program *ebpf.Program) error {
-	if program == nil {
-		return ErrNoIterator
-	}
-	return ns.Do(func() error {
-		attached, err := link.AttachIter(link.IterOptions{Program: program})
-		if err != nil {
-			return permission(fmt.Errorf("iterate over sockets: %w", err))
-		}
-		defer func() { _ = attached.Close() }()
-		reader, err := attached.Open()
-		if err != nil {
-			return permission(fmt.Errorf("iterate over sockets: %w", err))
-		}
-		defer func() { _ = reader.Close() }()
-		if _, err := io.Copy(io.Discard, reader); err != nil {
-			return fmt.Errorf("iterate over sockets: %w", err)
-		}
-		return nil
-	})
+	return permission(sockets.VisitTCP(ns, p.objects.LimitFree))
 }
 
 // programs names the programs that are pinned, so that a later process can free sockets, and limit

@@ -79,8 +79,8 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
 
 	known->pace_version = allowed.rate < allowed.most ? 0 : now;
-	pace(ops, known, allowed.rate);
-	bound_cwnd(ops, known, allowed);
+	pace(ops, &known->paced, allowed.rate);
+	bound_cwnd(ops, &known->paced, allowed.rate, ops->srtt_us >> 3, allowed.ahead_ns);
 	return 1;
 }
 

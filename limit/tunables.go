@@ -38,13 +38,8 @@ var tunables = limitLimitTunables{
 	RatioMost:         16,
 	SlowestDecayShift: 3,
 
-	CwndLeast:       4,
-	CwndSlow:        3,
-	CwndChangeShift: 3,
 	RwndLeast:       2,
 	RwndChangeShift: 4,
-	PaceChangeShift: 6,
-	RereadCallbacks: 16,
 	RttMeanShift:    3,
 
 	QuotaTicks: 1,
