@@ -152,7 +152,8 @@ func (d *limitDone) report(b *testing.B) {
 // limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
 // has its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after
 // another; "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round
-// trips of so long.
+// trips of so long; "-udp" has datagrams at one and a half times the rate beside TCP, as one
+// flow more.
 type limitCell struct {
 	holder     limitHolder
 	from, to   traffic.Endpoint
@@ -161,6 +162,7 @@ type limitCell struct {
 	congestion string
 	each       int
 	direction  limit.Direction
+	datagrams  bool // beside TCP
 }
 
 // newLimitCell makes the path for a load.
@@ -177,7 +179,7 @@ func newLimitCell(b *testing.B, load string) limitCell {
 		} else if size, err := units.ParseByteSize(word); err == nil {
 			c.each = int(size)
 		} else {
-			ecn = ecn || word == "ecn"
+			ecn, c.datagrams = ecn || word == "ecn", c.datagrams || word == "udp"
 			c.direction = map[bool]limit.Direction{true: limit.Ingress}[c.direction == limit.Ingress || word == "ingress"]
 		}
 	}
@@ -248,9 +250,9 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 	defer remove()
 	defer func() { _ = process.Stop(5 * time.Second) }()
 	from := limitLoad{Namespace: c.from.Namespace.Name, Network: c.network, Flows: flows, Congestion: c.congestion, Rate: rate * 3 / 2,
-		Pace: c.pace(rate, flows), Each: c.each}
+		Pace: c.pace(rate, flows), Each: c.each, Datagrams: c.datagrams}
 	to := limitLoad{Receive: true, Namespace: c.to.Namespace.Name, Network: c.network, Congestion: c.congestion,
-		Address: netip.AddrPortFrom(c.to.Address, 0).String()}
+		Address: netip.AddrPortFrom(c.to.Address, 0).String(), Datagrams: c.datagrams}
 	ask, answers := json.NewEncoder(process.In), json.NewDecoder(process.Out)
 	exchange := func(question, answer any) {
 		b.Helper()

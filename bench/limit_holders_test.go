@@ -45,7 +45,7 @@ func (c limitCell) can(h limitHolder) bool {
 	switch h {
 	case limitWeir:
 		return c.router == nil // a cgroup's sockets are not forwarded packets
-	case limitDelay:
+	case limitDelay, limitUnpaced:
 		_, missing = delay.Available(c.direction)
 	case limitPaced:
 		return c.router == nil && c.direction == limit.Egress && c.network == "tcp4" && c.each == 0 && probe.Qdisc("fq") == nil
@@ -79,8 +79,8 @@ func (c limitCell) place() (*netns.Namespace, string) {
 func (c limitCell) hold(b *testing.B, rate units.BitRate) (remove func()) {
 	b.Helper()
 	ns, device := c.place()
-	if c.holder == limitDelay {
-		return holdByDelay(b, ns, device, c.direction, rate)
+	if c.holder == limitDelay || c.holder == limitUnpaced {
+		return c.holdByDelay(b, ns, device, rate)
 	}
 	if c.holder == limitFree {
 		return func() {}
@@ -122,7 +122,7 @@ func indexOf(b *testing.B, ns *netns.Namespace, name string) int {
 }
 
 // holdByDelay limits a device by Weir's delay, with a policy's defaults.
-func holdByDelay(b *testing.B, ns *netns.Namespace, name string, of limit.Direction, rate units.BitRate) (remove func()) {
+func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, rate units.BitRate) (remove func()) {
 	b.Helper()
 	pins := testutil.BPFFS(b)
 	root, err := cgroup.Root()
@@ -130,9 +130,11 @@ func holdByDelay(b *testing.B, ns *netns.Namespace, name string, of limit.Direct
 	host := delay.Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(b.TempDir(), "files"),
 		CgroupRoot: root}
 	l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
-	line := delay.Line{Device: name, Index: indexOf(b, ns, name), Direction: of, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
+	line := delay.Line{Device: name, Index: indexOf(b, ns, name), Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
 		Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
-	must(b, ns.Do(func() error { return host.Apply(nil, delay.Work{Lines: []delay.Line{line}}) }))
+	must(b, ns.Do(func() error {
+		return host.Apply(nil, delay.Work{Lines: []delay.Line{line}, Unpaced: c.holder == limitUnpaced})
+	}))
 	return func() {
 		must(b, ns.Do(func() error {
 			_, err := host.Release()

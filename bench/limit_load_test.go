@@ -34,6 +34,7 @@ type limitLoad struct {
 	Each       int           // octets of each TCP connection, of which a flow opens one after another; 0 for one that lasts
 	Rate       units.BitRate // UDP payload of all flows together
 	Pace       int           // octets of TCP payload a second that each flow is paced at; 0 leaves it to TCP
+	Datagrams  bool          // a sender of datagrams at Rate beside TCP
 }
 
 const datagramSize = 1400
@@ -110,6 +111,17 @@ func (work limitLoad) send() (*limitSender, error) {
 				s.add(conn)
 				go sendLimitLoad(conn, work)
 			}
+		}
+	}
+	if work.Datagrams && err == nil {
+		var conn net.Conn
+		err = ns.Do(func() (err error) {
+			conn, err = net.Dial("udp4", work.Address)
+			return err
+		})
+		if err == nil {
+			s.add(conn)
+			go sendLimitLoad(conn, limitLoad{Network: "udp4", Rate: work.Rate, Flows: 1})
 		}
 	}
 	return s, err
@@ -219,9 +231,22 @@ func (work limitLoad) listen() (*limitSink, error) {
 		}
 		s.Closer, s.address = listener, listener.Addr().String()
 		go s.accept(listener)
-		return nil
+		if !work.Datagrams {
+			return nil
+		}
+		conn, err := net.ListenPacket("udp4", s.address)
+		if err == nil {
+			s.Closer = both{listener, conn}
+			go s.drain(conn.(io.Reader), s.flow())
+		}
+		return err
 	})
 }
+
+// both are closed together.
+type both [2]io.Closer
+
+func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }
 
 func (s *limitSink) accept(listener net.Listener) {
 	for {

@@ -15,14 +15,15 @@ import (
 type limitHolder string
 
 const (
-	limitWeir  limitHolder = ""          // a limit of Weir by refusal, of a cgroup
-	limitDelay limitHolder = "delay"     // one by delay, of a device
-	limitHTB   limitHolder = "htb"       // a token bucket with a burst of 1 ms and a pfifo of 1000 packets
-	limitCodel limitHolder = "htb+codel" // the same with fq_codel
-	limitCake  limitHolder = "cake"      // CAKE's shaper
-	limitPaced limitHolder = "fq+pacing" // fq, and each flow has its part of the rate as SO_MAX_PACING_RATE
-	limitEDT   limitHolder = "edt"       // departure times without marks or a controller, and fq
-	limitFree  limitHolder = "free"      // nothing, which is what the machine can do
+	limitWeir    limitHolder = ""          // a limit of Weir by refusal, of a cgroup
+	limitDelay   limitHolder = "delay"     // one by delay, of a device
+	limitUnpaced limitHolder = "unpaced"   // the same without pacing TCP
+	limitHTB     limitHolder = "htb"       // a token bucket with a burst of 1 ms and a pfifo of 1000 packets
+	limitCodel   limitHolder = "htb+codel" // the same with fq_codel
+	limitCake    limitHolder = "cake"      // CAKE's shaper
+	limitPaced   limitHolder = "fq+pacing" // fq, and each flow has its part of the rate as SO_MAX_PACING_RATE
+	limitEDT     limitHolder = "edt"       // departure times without marks or a controller, and fq
+	limitFree    limitHolder = "free"      // nothing, which is what the machine can do
 )
 
 // BenchmarkLimitPeers measures cells of BenchmarkLimitAccuracy beside others that hold flows to a
@@ -36,7 +37,7 @@ func BenchmarkLimitPeers(b *testing.B) {
 
 // limitHolders are those that a cell can be measured with.
 func limitHolders(c limitCell) (all []limitHolder) {
-	holders := []limitHolder{limitWeir, limitDelay, limitHTB, limitCodel, limitCake, limitPaced, limitEDT, limitFree}
+	holders := []limitHolder{limitWeir, limitDelay, limitUnpaced, limitHTB, limitCodel, limitCake, limitPaced, limitEDT, limitFree}
 	if names := os.Getenv("WEIR_LIMIT_HOLDERS"); names != "" {
 		holders = nil
 		for _, name := range strings.Split(names, ",") {

@@ -4,7 +4,6 @@ package limit
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 
 	"weir/internal/kernel/netns"
@@ -62,22 +61,10 @@ func refuses(s policy.Scope) bool {
 	return false
 }
 
-// costly warns of limits of ingress by refusal, which hosts nearby pay for, and of what cannot be
-// delayed on this host.
-func costly(p *policy.Policy, available func(Direction) (delay.Mechanism, error)) (warnings []string) {
-	for _, s := range p.Scopes {
-		l := treatmentOf(s).of(Ingress)
-		if l == nil || s.Shadow || delays(s, Ingress) {
-			continue
-		}
-		out := "by: delay in a scope of the interface would have it wait"
-		if _, err := available(Ingress); err != nil {
-			out = "it cannot wait here: " + err.Error()
-		}
-		warnings = append(warnings, fmt.Sprintf("%s: scope %s: its ingress of %s drops what comes too fast, which hosts nearby send again (a quarter of it and more, with less than the limit used, where few connections share it or pings and datagrams are among it); %s",
-			p.At(s.Name, Ingress.String()), s.Name, l.Rate, out))
-	}
-	return warnings
+// paces says whether a scope has senders paced by refusal's programs: where there is one, those of
+// limits by delay pace nobody. Two that set one socket's pace take each other for its application.
+func paces(s policy.Scope) bool {
+	return treatmentOf(s).of(Egress) != nil && !delays(s, Egress) && !s.Shadow
 }
 
 func (l Limit) line(of Direction) delay.Line {
@@ -116,6 +103,7 @@ func work(s room.State) (w delay.Work) {
 		if delays(b.Scope, Egress) && b.Selector.Kind != kindInterface {
 			told.Scopes = append(told.Scopes, b)
 		}
+		w.Unpaced = w.Unpaced || paces(b.Scope)
 	}
 	w.Assignments, w.Places = told.Assignments(), told.Places()
 	return w
@@ -149,7 +137,7 @@ type wholePlane struct {
 
 // Plane is the pinned data plane of a host.
 func (Room) Plane(h room.Host) room.Plane {
-	return &wholePlane{&hostPlane{h}, delay.Host{Pins: h.Pins + "-delay", Devices: h.Devices, Files: h.Files, CgroupRoot: h.CgroupRoot}}
+	return &wholePlane{&hostPlane{h}, delay.Host{Pins: h.Pins + "-delay", Devices: h.Devices, Files: h.Files, CgroupRoot: h.CgroupRoot, Namespaces: h.Namespaces}}
 }
 
 // Ready refuses what either cannot do.
@@ -197,7 +185,12 @@ func (p *wholePlane) InPlace(have room.State) (bool, error) {
 
 // Apply leads both from one state to another.
 func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
-	had, rest := refusing(have), refusing(want)
+	had, rest, delayed := refusing(have), refusing(want), work(want)
+	if delayed.Unpaced {
+		if err := p.delays.Unpace(); err != nil {
+			return nil, err
+		}
+	}
 	if !rest.Empty() {
 		notes, err = p.refusals.Apply(had, rest)
 	} else if attachmentsPinned(p.refusals.host.Pins) {
@@ -206,7 +199,7 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return notes, p.delays.Apply(work(have).Assignments, work(want))
+	return notes, p.delays.Apply(work(have).Assignments, delayed)
 }
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
@@ -233,7 +226,9 @@ func (p *wholePlane) Yield(want room.State) error {
 }
 
 // Follow has the open sockets of a network namespace that has come paced.
-func (p *wholePlane) Follow(ns *netns.Namespace) error { return p.refusals.Follow(ns) }
+func (p *wholePlane) Follow(ns *netns.Namespace) error {
+	return errors.Join(p.refusals.Follow(ns), p.delays.Follow(ns))
+}
 
 // Holds says whether traffic of a key is a scope's, whoever has bound it.
 func (p *wholePlane) Holds(scope int, key match.Key) (bool, error) {
@@ -296,7 +291,7 @@ func (p *wholePlane) Report(have room.State) (room.Report, error) {
 // delayed fills in what was read of a limit by delay.
 func (r *reading) delayed(c delay.Counters) {
 	r.delay = &c
-	r.now = State{Allowed: r.rate.Rate, Queue: c.Delay}
+	r.now = State{FairRate: c.FairRate, Allowed: r.rate.Rate, Queue: c.Delay}
 	r.count = Counters{limitLimitCounters: limitLimitCounters{Packets: c.Packets, Segments: c.Segments, Bytes: c.Octets, Marked: c.Marked,
 		Reduced: c.Notified, Refused: c.Early + c.Dropped, Retries: c.Retries, Queue: c.Delays}}
 }

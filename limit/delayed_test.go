@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/room"
+	"weir/limit/delay"
 	"weir/policy"
 )
 
@@ -74,6 +75,57 @@ scopes:
 		if refuses(s) != (i == 0) {
 			t.Errorf("%s refuses: %t", s.Name, refuses(s))
 		}
+	}
+}
+
+// Where a scope of egress is limited by refusal, senders are left to that data plane, which plan
+// tells.
+func TestPlanTellsWhoIsNotPaced(t *testing.T) {
+	const late = "  a: {interface: eth0, egress: {rate: 5Mbit, by: delay}}\n"
+	for more, want := range map[string]int{
+		"":                                0,
+		"  b: {user: 7, egress: 5Mbit}\n": 1,
+		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":      0,
+		"  b: {user: 7, ingress: 5Mbit}\n":                   0,
+		"  b: {user: 7, egress: {rate: 5Mbit, by: delay}}\n": 0,
+	} {
+		p, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+late+more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unpacedDelays(p); len(got) != want {
+			t.Errorf("with %q: %q", more, got)
+		}
+	}
+}
+
+// A router has no socket of what its containers send.
+func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
+	for text, want := range map[string]int{
+		"a: {cgroup: /x, egress: {rate: 5Mbit, by: delay}}":         1,
+		"a: {user: 7, egress: {rate: 5Mbit, by: delay}}":            1,
+		"a: {user: 7, egress: 5Mbit}":                               0,
+		"a: {interface: eth0, egress: {rate: 5Mbit, by: delay}}":    0,
+		"a: {prefix: 10.0.0.0/8, egress: {rate: 5Mbit, by: delay}}": 0,
+	} {
+		p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := routedAway(p, true); len(got) != want {
+			t.Errorf("%s: %q", text, got)
+		}
+		if got := routedAway(p, false); len(got) != 0 {
+			t.Errorf("%s on a host that does not forward: %q", text, got)
+		}
+	}
+}
+
+// What an HTB class cannot do is told.
+func TestMechanismTellsWhatTakesFq(t *testing.T) {
+	by, _ := delay.Available(Egress)
+	if got := delayedBy(Egress); strings.Contains(got, "need fq") != (by == delay.HTB) {
+		t.Errorf("by %q: %s", by, got)
 	}
 }
 

@@ -57,6 +57,11 @@ func accept(listener net.Listener, each func(net.Conn)) {
 // socket has.
 func talker(t *testing.T, group cgroup.Cgroup, client *netns.Namespace, address string) (*child.Process, *bufio.Scanner) {
 	t.Helper()
+	return startTalker(t, group, task{Namespace: client.Name, Address: address})
+}
+
+func startTalker(t *testing.T, group cgroup.Cgroup, work task) (*child.Process, *bufio.Scanner) {
+	t.Helper()
 	process, err := child.Start(context.Background(), "talk", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +70,7 @@ func talker(t *testing.T, group cgroup.Cgroup, client *netns.Namespace, address 
 	if err := group.Add(process.PID()); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.NewEncoder(process.In).Encode(task{Namespace: client.Name, Address: address}); err != nil {
+	if err := json.NewEncoder(process.In).Encode(work); err != nil {
 		t.Fatal(err)
 	}
 	return process, bufio.NewScanner(process.Out)

@@ -189,6 +189,12 @@ func talk(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if work.Pace > 0 {
+		err := raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, work.Pace) })
+		if err != nil {
+			return err
+		}
+	}
 	buffer := make([]byte, 64<<10)
 	for {
 		rate, clamp := 0, 0

@@ -81,7 +81,7 @@ func fields() []room.Field[reading] {
 				return room.Spread(room.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
 			})},
 		{Column: room.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge, Help: "The rate that one TCP flow is paced at."},
-			Value: byRefusal(bits(func(r reading) units.BitRate { return r.now.FairRate }))},
+			Value: bits(func(r reading) units.BitRate { return r.now.FairRate })},
 		{Column: room.Column{Name: "marked", Title: "marked", Unit: room.Packets, Kind: room.Counter, Help: "Packets marked with congestion experienced."},
 			Value: counted(func(c *Counters) uint64 { return c.Marked })},
 		{Column: room.Column{Name: "reduced", Title: "reduced", Unit: room.Events, Kind: room.Counter, Help: "Reductions of a congestion window asked for.", Metric: "reductions_total"},

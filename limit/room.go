@@ -60,13 +60,16 @@ func delayedBy(of Direction) string {
 	if err != nil {
 		return fmt.Sprintf("%s cannot be delayed here", of)
 	}
+	if by == delay.HTB {
+		return fmt.Sprintf("%s delayed at the device, in %s, without fair parts of flows, which need fq", of, by)
+	}
 	return fmt.Sprintf("%s delayed at the device, in %s", of, by)
 }
 
 // Capabilities are what weir doctor tells of limits.
 func (Room) Capabilities() []room.Capability {
 	both := []string{"cgroups/cgroup v2", "bpf programs/cgroup_skb", "bpf maps/sk_storage", "bpf maps/lpm_trie"}
-	devices := []string{"bpf programs/sched_cls", "qdiscs/clsact", "cgroups/cgroup v2", "cgroups/cgroup_skb egress"}
+	devices := []string{"bpf programs/sched_cls", "qdiscs/clsact", "cgroups/cgroup v2", "cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/sk_storage"}
 	one := func(name, mechanism string, features ...string) room.Capability {
 		return room.Capability{Name: name, Mechanisms: []room.Mechanism{{Name: mechanism, Features: append(append([]string{}, both...), features...)}}}
 	}
@@ -78,7 +81,7 @@ func (Room) Capabilities() []room.Capability {
 		adoption,
 		{Name: "limit by delay", Mechanisms: []room.Mechanism{
 			{Name: "departure times in fq, of what is received at an ifb", Features: append([]string{"qdiscs/fq", "hooks/ifb"}, devices...)},
-			{Name: "an HTB class at the same rate, of what is received at an ifb; each flow's packets wait behind all others",
+			{Name: "an HTB class at the same rate, of what is received at an ifb; each flow's packets wait behind all others, and only interfaces can be limited: both need fq",
 				Features: append([]string{"qdiscs/htb", "hooks/ifb"}, devices...)},
 		}},
 		{Name: "limit new cgroups", Mechanisms: []room.Mechanism{

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // task is what the part "load" sends from inside a cgroup.
 type task struct {
 	Namespace, Network, Address string
-	Messages, Size              int
+	Messages, Size, Pace        int // Pace is what a talker sets itself, octet/s; 0 for nothing
 }
 
 // load waits for its task, which comes once it has been moved into its cgroup, and sends it.

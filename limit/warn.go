@@ -21,7 +21,7 @@ func treatmentOf(s policy.Scope) *Treatment {
 
 // warn names what a policy allows and probably does not mean.
 func warn(p *policy.Policy) []string {
-	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayCrowd(p), uncovered(p))
+	return slices.Concat(neverReached(p), aboveParent(p), tooSlow(p), exempt(p), mayCrowd(p), uncovered(p), unpacedDelays(p))
 }
 
 // neverReached warns of scopes whose rate is above that of a scope around them: the host, or a
@@ -115,11 +115,10 @@ func exempt(p *policy.Policy) (warnings []string) {
 	return warnings
 }
 
-// Doubts warns of limits of ingress that cost their senders, and of rates that no link of this host
-// can carry. A speed of 0 is not known and warns of
-// nothing.
+// Doubts warns of limits of ingress that cost their senders, of rates that no link of this host can
+// carry, where a speed of 0 is not known and warns of nothing, and of what is routed past a limit.
 func (Room) Doubts(p *policy.Policy) []string {
-	return append(faster(p, selector.Speed), costly(p, delay.Available)...)
+	return slices.Concat(faster(p, selector.Speed), costly(p, delay.Available), routedAway(p, hostForwards()))
 }
 
 func faster(p *policy.Policy, speed func(policy.Selector) (units.BitRate, string)) (warnings []string) {

@@ -69,7 +69,7 @@ func monotonic(t *testing.T) int64 {
 func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
 	now := monotonic(b.t)
-	s := delayDelayState{FinishNs: now + int64(queue), AheadNs: now + int64(ahead), IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
+	s := delayDelayState{FinishNs: now + int64(queue), AheadNs: [2]int64{now + int64(ahead)}, IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
 	if err := b.p.maps.DelayStates.Put(keyOf(scope, direction.Egress), &s); err != nil {
 		b.t.Fatal(err)
 	}

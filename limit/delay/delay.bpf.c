@@ -11,6 +11,8 @@
  *   |   at once    |  CE, or notified  |  CE, or dropped by chance  |  dropped; small packets
  *   |              |  (TCP of here)    |  (received, forwarded)     |  have a quarter more
  *
+ * TCP senders of this host are paced (pacing.h), so that theirs hardly wait.
+ *
  * The packet waits in the device's qdisc: in fq until its time stamp, or in an HTB class at the
  * same rate, whose queue is then as long as the virtual one. What is received goes by way of an ifb
  * of Weir's, whose egress this is:
@@ -29,6 +31,7 @@
 
 #include "../queue.h"
 #include "flow.h"
+#include "pacing.h"
 
 char delay_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -49,6 +52,9 @@ struct delay_packet {
 	__u32 wire; /* octets */
 	__u32 told; /* 1 marked, 2 cannot be marked, 0 not tried */
 	__u32 stamp; /* whether it is to have a departure time */
+	__u32 paced; /* whether its sender is */
+	__u32 fair_rate; /* octet/s that its lines let it have, the least of theirs, and the key of that line */
+	__u32 fair_line;
 };
 
 /* Whether something happens that has a chance for each ns, at most one in four. */
@@ -97,12 +103,13 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &key), *part = line;
 	struct delay_state *state = bpf_map_lookup_elem(&delay_states, &key);
 	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &key);
-	__u32 unit_of = 1 << DELAY_UNIT_SHIFT, weight = 1;
-	__s64 cost, unit, floor, own, queue, start, most;
+	__u32 unit_of = 1 << DELAY_UNIT_SHIFT, weight = 1, paced;
+	__s64 cost, unit, floor, own, queue, start, most, *ahead;
 	struct delay_flow *flow;
 
 	if (!p || !line || !state || !count)
 		return 1;
+	paced = p->paced && !child && !(line->flags & DELAY_RECEIVED);
 	if (child) {
 		part = bpf_map_lookup_elem(&delay_configs, &child);
 		if (part) {
@@ -119,7 +126,8 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	floor = p->now - line->burst_ns;
 	queue = state->finish_ns > floor ? state->finish_ns : floor;
 	own = delay_own(flow, p->now);
-	start = own > state->ahead_ns ? own : state->ahead_ns;
+	ahead = &state->ahead_ns[paced & 1];
+	start = own > *ahead ? own : *ahead;
 	if (start > queue || !(line->flags & DELAY_STAMP))
 		start = queue;
 	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
@@ -130,15 +138,23 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	if (!signal(skb, p, key, line, start - p->now, count))
 		return 0;
 
-	delay_use(state, flow, unit, weight);
+	if (paced)
+		delay_use_paced(state, flow, cost, start - p->now);
+	else
+		delay_use(state, flow, unit, weight);
 	queue = delay_book(&state->finish_ns, floor, cost, count);
 	if (start < queue && line->flags & DELAY_STAMP) {
-		start = delay_book(&state->ahead_ns, p->now, cost, count);
+		start = delay_book(ahead, p->now, cost, count);
 		start = start > own ? start : own;
 		count->ahead++;
 	}
 	start = start < queue ? start : queue;
 	delay_advance(flow, own + (unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT), queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT));
+
+	if (!child && !(line->flags & DELAY_RECEIVED) && state->fair_rate < p->fair_rate) {
+		p->fair_rate = state->fair_rate;
+		p->fair_line = key;
+	}
 
 	count->passed.queue[bucket(start - p->now) & (LIMIT_QUEUE_BUCKETS - 1)]++;
 	count->passed.packets++;
@@ -206,19 +222,26 @@ SEC("tc")
 int delay_charge(struct __sk_buff *skb)
 {
 	struct delay_lines all = {};
-	struct delay_packet p = {};
+	struct delay_packet p = {.fair_rate = UNLIMITED};
+	struct delay_socket *sender;
 
 	if (!delay_find(skb, &all))
 		return NEXT;
 	p.now = bpf_ktime_get_ns();
 	p.hash = bpf_get_hash_recalc(skb);
 	p.wire = skb->wire_len;
+	sender = delay_sender(skb);
+	p.paced = sender && sender->paced.read.value;
 	for (int i = 0; i < DELAY_LINES_OF_PACKET; i++) {
 		if (i >= all.count || delay_line(skb, &p, all.key[i], all.child[i]))
 			continue;
 		for (int j = 0; j < i; j++)
 			delay_refund(skb, &p, all.key[j & (DELAY_LINES_OF_PACKET - 1)]);
 		return TC_ACT_SHOT;
+	}
+	if (sender && p.fair_line) {
+		sender->line = p.fair_line;
+		sender->charged_ns = p.now;
 	}
 	if (p.notice.from_ns)
 		keep(skb, &p);

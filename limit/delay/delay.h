@@ -14,7 +14,7 @@
 enum delay_format {
 	DELAY_LINES_OF_PACKET = 4, /* that a packet is charged to */
 	DELAY_UNIT_SHIFT = 16,     /* weights */
-	DELAY_FLOWS_SHIFT = 4,     /* numbers of flows */
+	DELAY_FLOWS_SHIFT = 10,    /* numbers of flows */
 	DELAY_FLOWS = 16384,       /* that have a queue of their own, of all lines together */
 };
 
@@ -39,24 +39,29 @@ struct delay_config {
 	__u32 parent;       /* key of the line that is charged too; 0 for none */
 	__u32 weight;       /* of its part of the parent */
 	__u32 unit;         /* 2^DELAY_UNIT_SHIFT / weight */
-	__u32 unused;
+	__u32 rate;         /* octet/s */
 };
 
-/* Written by the programs alone; one cache line. */
+/* Written by the programs alone. */
 struct delay_state {
 	__s64 finish_ns;         /* virtual finish time of the last packet, CLOCK_MONOTONIC: when the queue ends */
-	__s64 ahead_ns;          /* the same of those packets alone that depart ahead of the queue */
+	__s64 ahead_ns[2];       /* the same of those packets alone that depart ahead of the queue: of others, of paced flows */
 	__u64 interval_start_ns; /* of the count of flows, CLOCK_MONOTONIC */
 	__u64 used_ns;           /* what flows have used in the interval, of their parts at most, times their weights */
 	__u64 part_ns;           /* part of the interval that a flow of weight 1 may use */
+	__u64 paced_ns;          /* what paced TCP flows have used in the interval */
 	__u32 flows;             /* that use their parts, times 2^DELAY_FLOWS_SHIFT; 0 before the first interval */
-	__u32 unused[5];
+	__u32 fair_rate;         /* octet/s that a TCP flow is paced at; 0 before the first interval */
+	__u32 wait_us;           /* the shortest that a packet of a paced flow has waited in the interval, in 1024 ns */
+	__u32 senders;           /* paced flows that have sent since */
+	__u32 since;             /* this interval, which is the last one in which nothing has waited; as in delay_flow */
+	__u32 rtt_us;            /* round-trip time of the paced flows, without queues: a mean; 0 before the first */
 };
 
 /* Queue of a flow in a line, or of a child in its parent. Flows of one entry share a part. */
 struct delay_flow {
 	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
-	__u32 interval;  /* in which it has used used_ns */
+	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
 	__u32 used_ns;   /* per unit of weight */
 };
 

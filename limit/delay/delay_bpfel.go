@@ -29,7 +29,7 @@ type delayDelayConfig struct {
 	Parent      uint32
 	Weight      uint32
 	Unit        uint32
-	Unused      uint32
+	Rate        uint32
 }
 
 type delayDelayCounters struct {
@@ -71,7 +71,7 @@ type delayDelayFormat uint32
 const (
 	delayDelayFormatDELAY_LINES_OF_PACKET delayDelayFormat = 4
 	delayDelayFormatDELAY_UNIT_SHIFT      delayDelayFormat = 16
-	delayDelayFormatDELAY_FLOWS_SHIFT     delayDelayFormat = 4
+	delayDelayFormatDELAY_FLOWS_SHIFT     delayDelayFormat = 10
 	delayDelayFormatDELAY_FLOWS           delayDelayFormat = 16384
 )
 
@@ -84,12 +84,17 @@ type delayDelaySettings struct {
 type delayDelayState struct {
 	_               structs.HostLayout
 	FinishNs        int64
-	AheadNs         int64
+	AheadNs         [2]int64
 	IntervalStartNs uint64
 	UsedNs          uint64
 	PartNs          uint64
+	PacedNs         uint64
 	Flows           uint32
-	Unused          [5]uint32
+	FairRate        uint32
+	WaitUs          uint32
+	Senders         uint32
+	Since           uint32
+	RttUs           uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -102,6 +107,7 @@ const (
 	delayMapDelayFlows      = "delay_flows"
 	delayMapDelayNotices    = "delay_notices"
 	delayMapDelayReceivers  = "delay_receivers"
+	delayMapDelaySockets    = "delay_sockets"
 	delayMapDelayStates     = "delay_states"
 	delayMapScopeCgroups    = "scope_cgroups"
 	delayMapScopeInterfaces = "scope_interfaces"
@@ -109,8 +115,11 @@ const (
 	delayMapScopeNetspaces  = "scope_netspaces"
 	delayMapScopePrefixes   = "scope_prefixes"
 	delayMapScopeUsers      = "scope_users"
+	delayProgDelayAdopt     = "delay_adopt"
 	delayProgDelayCharge    = "delay_charge"
+	delayProgDelayFree      = "delay_free"
 	delayProgDelayNotify    = "delay_notify"
+	delayProgDelayPace      = "delay_pace"
 	delayProgDelayReceive   = "delay_receive"
 	delayVarDelayFormats    = "delay_formats"
 	delayVarScopeNetns      = "scope_netns"
@@ -159,8 +168,11 @@ type delaySpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type delayProgramSpecs struct {
+	DelayAdopt   *ebpf.ProgramSpec `ebpf:"delay_adopt"`
 	DelayCharge  *ebpf.ProgramSpec `ebpf:"delay_charge"`
+	DelayFree    *ebpf.ProgramSpec `ebpf:"delay_free"`
 	DelayNotify  *ebpf.ProgramSpec `ebpf:"delay_notify"`
+	DelayPace    *ebpf.ProgramSpec `ebpf:"delay_pace"`
 	DelayReceive *ebpf.ProgramSpec `ebpf:"delay_receive"`
 }
 
@@ -174,6 +186,7 @@ type delayMapSpecs struct {
 	DelayFlows      *ebpf.MapSpec `ebpf:"delay_flows"`
 	DelayNotices    *ebpf.MapSpec `ebpf:"delay_notices"`
 	DelayReceivers  *ebpf.MapSpec `ebpf:"delay_receivers"`
+	DelaySockets    *ebpf.MapSpec `ebpf:"delay_sockets"`
 	DelayStates     *ebpf.MapSpec `ebpf:"delay_states"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
@@ -218,6 +231,7 @@ type delayMaps struct {
 	DelayFlows      *ebpf.Map `ebpf:"delay_flows"`
 	DelayNotices    *ebpf.Map `ebpf:"delay_notices"`
 	DelayReceivers  *ebpf.Map `ebpf:"delay_receivers"`
+	DelaySockets    *ebpf.Map `ebpf:"delay_sockets"`
 	DelayStates     *ebpf.Map `ebpf:"delay_states"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
@@ -235,6 +249,7 @@ func (m *delayMaps) Close() error {
 		m.DelayFlows,
 		m.DelayNotices,
 		m.DelayReceivers,
+		m.DelaySockets,
 		m.DelayStates,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,
@@ -258,15 +273,21 @@ type delayVariables struct {
 //
 // It can be passed to loadDelayObjects or ebpf.CollectionSpec.LoadAndAssign.
 type delayPrograms struct {
+	DelayAdopt   *ebpf.Program `ebpf:"delay_adopt"`
 	DelayCharge  *ebpf.Program `ebpf:"delay_charge"`
+	DelayFree    *ebpf.Program `ebpf:"delay_free"`
 	DelayNotify  *ebpf.Program `ebpf:"delay_notify"`
+	DelayPace    *ebpf.Program `ebpf:"delay_pace"`
 	DelayReceive *ebpf.Program `ebpf:"delay_receive"`
 }
 
 func (p *delayPrograms) Close() error {
 	return _DelayClose(
+		p.DelayAdopt,
 		p.DelayCharge,
+		p.DelayFree,
 		p.DelayNotify,
+		p.DelayPace,
 		p.DelayReceive,
 	)
 }

@@ -5,7 +5,8 @@
  *
  *   queue   when all that the line has been charged for has had its time: first in, first out
  *   ahead   when its own flow's packets have had their time at the flow's part of the rate, and no
- *           earlier than packets that depart ahead have had theirs at the whole rate
+ *           earlier than packets that depart ahead have had theirs at the whole rate; paced flows,
+ *           whose bursts may meet, go by those of each other, and others by those of others
  *
  * What uses less than its part so departs ahead of the queue of those that use more. All are
  * charged to the queue, so that over time no more than the rate departs, and in a moment no more
@@ -15,7 +16,8 @@
  *
  *   N = sum over flows of w min(1, what it uses / its part)      counted once an interval
  *
- * taken an eighth higher, so that a flow that has more than others is above its part.
+ * taken an eighth higher, so that a flow that has more than others is above its part. TCP senders
+ * of this host are paced at their part (pacing.h), and counted by all that they use.
  */
 #ifndef WEIR_DELAY_FLOW_H
 #define WEIR_DELAY_FLOW_H
@@ -24,6 +26,10 @@
 
 #define ONE_FLOW (1 << DELAY_FLOWS_SHIFT)
 #define DEBT_SHIFT 2 /* 2^-n of an interval: how far a flow's queue may end behind the line's */
+#define SPARE_SHIFT 8 /* 2^-n of the rate that paced flows leave, so that no queue stands */
+#define IDLE_SHIFT 2  /* 2^-n of the rate, by which one flow may be paced above it: it does not use all that it may */
+#define HEADERS_SHIFT 4 /* 2^-n of a part, by which pacing at it would pass it */
+#define LONG 0x7fffffff
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
 
@@ -36,21 +42,64 @@ static __always_inline struct delay_flow *delay_flow_of(__u32 hash, __u32 key)
 	return bpf_map_lookup_elem(&delay_flows, &at);
 }
 
+/*
+ * The pace of a flow that has a line for itself, times ONE_FLOW, octet/s: less than its part, since
+ * TCP paces without headers, which are one of 22 octets of a full-sized frame.
+ */
+static __always_inline __u64 delay_pace_of(const struct delay_config *line)
+{
+	return (__u64)(line->rate - (line->rate >> HEADERS_SHIFT)) << DELAY_FLOWS_SHIFT;
+}
+
+/*
+ * The count where TCP flows are paced, each at C / N: the N at which they would use nearly all
+ * that the others leave, who are counted as above. It goes there by half of T / d of the
+ * difference, as in RCP: T is the interval, d the delay of the loop, an interval, a round trip and
+ * the queue, which is the shortest wait of a paced flow's packet. Paced bursts meet and part, so
+ * that a short one comes and goes: what is beyond half the mark threshold is drained, with up to a
+ * third of the rate. Then many have begun at once, and N is no less than the number of those that
+ * have sent since.
+ */
+static __always_inline __u64 delay_count_paced(struct delay_state *state, const struct delay_config *line, __u64 elapsed,
+					       __u64 paced, __u64 others)
+{
+	__u64 wait = (__u64)state->wait_us << 10, loop = elapsed + 1000ULL * state->rtt_us + wait;
+	__u64 bursts = line->mark_ns / 2, beyond = wait > bursts ? wait - bursts : 0;
+	__u64 now = state->fair_rate ? delay_pace_of(line) / state->fair_rate : ONE_FLOW;
+	__u64 senders = state->senders * (__u64)ONE_FLOW + others, want = now * paced / elapsed;
+
+	want += want >> SPARE_SHIFT;
+	want += (want * (beyond >> 11) / (loop >> 10)) + others;
+	want = now + (want * (elapsed >> 11) / (loop >> 10)) - (now * (elapsed >> 11) / (loop >> 10));
+	if (beyond)
+		return want > senders ? want : senders;
+	state->senders = 0;
+	state->since = state->interval_start_ns >> 10;
+	return want;
+}
+
 /* Begins another interval if this one is over: the first to see it counts. */
 static __always_inline void delay_recount(struct delay_state *state, const struct delay_config *line, __s64 now)
 {
-	__u64 start = state->interval_start_ns, used, flows;
+	__u64 start = state->interval_start_ns, used, paced, flows, least, elapsed = now - start;
 
-	if ((__s64)(now - start) < (__s64)line->interval_ns || __sync_val_compare_and_swap(&state->interval_start_ns, start, (__u64)now) != start)
+	if ((__s64)elapsed < (__s64)line->interval_ns || __sync_val_compare_and_swap(&state->interval_start_ns, start, (__u64)now) != start)
 		return;
 	used = __sync_lock_test_and_set(&state->used_ns, 0);
+	paced = __sync_lock_test_and_set(&state->paced_ns, 0);
 	flows = state->part_ns ? (used << DELAY_FLOWS_SHIFT) / state->part_ns : 0;
 	flows += flows >> 3;
-	if (flows < ONE_FLOW)
-		flows = ONE_FLOW;
-	/* From too many the count comes down at once, from too few it grows by eighths. */
-	if (state->finish_ns <= now && flows < SEED * ONE_FLOW)
-		flows = SEED * ONE_FLOW;
+	if (paced)
+		flows = delay_count_paced(state, line, elapsed, paced, flows);
+	else if (!used && state->flows)
+		flows = state->flows;
+	else if (state->finish_ns <= now && flows < SEED * ONE_FLOW)
+		flows = SEED * ONE_FLOW; /* from too many the count comes down at once, from too few it grows by eighths */
+	least = paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
+	if (flows < least)
+		flows = least;
+	state->fair_rate = delay_pace_of(line) / (paced ? flows : ONE_FLOW) + 1; /* 0 is before the first interval */
+	state->wait_us = LONG;
 	state->flows = flows;
 	state->part_ns = (line->interval_ns << DELAY_FLOWS_SHIFT) / flows;
 }
@@ -71,6 +120,19 @@ static __always_inline void delay_use(struct delay_state *state, struct delay_fl
 	unit = unit < part - used ? unit : part - used;
 	flow->used_ns = used + unit;
 	__sync_fetch_and_add(&state->used_ns, unit * weight);
+}
+
+/* Counts what a paced flow uses, and what its packet waits. */
+static __always_inline void delay_use_paced(struct delay_state *state, struct delay_flow *flow, __u64 cost, __s64 wait)
+{
+	__u32 us = wait > 0 ? (__u64)wait >> 10 : 0;
+
+	if ((__s32)(flow->interval - state->since) < 0)
+		__sync_fetch_and_add(&state->senders, 1);
+	flow->interval = state->interval_start_ns >> 10;
+	__sync_fetch_and_add(&state->paced_ns, cost);
+	if (us < state->wait_us)
+		state->wait_us = us;
 }
 
 /* When a flow's packet of unit ns, per unit of weight, begins at the earliest at its fair part. */

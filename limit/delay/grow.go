@@ -62,7 +62,7 @@ func (h Host) withRoom(p *programs, want []Line) (*programs, error) {
 	}
 	before := match.Fields(&p.maps)
 	shared := map[string]*ebpf.Map{}
-	for _, name := range []string{delayMapDelayFlows, delayMapDelayNotices, delayMapDelayCurrent} {
+	for _, name := range []string{delayMapDelayFlows, delayMapDelayNotices, delayMapDelayCurrent, delayMapDelaySockets} {
 		shared[name] = *before[name]
 	}
 	larger, err := loadWith(lines, shared)

@@ -12,9 +12,9 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/direction"
-	"weir/internal/fault"
 	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/match"
 )
@@ -25,7 +25,10 @@ type Host struct {
 	Pins       string // folder of a BPF file system for the programs alone
 	Devices    string // one for what all rooms attach to devices
 	Files      string // folder of what was on devices before
-	CgroupRoot string // whose sockets are notified
+	CgroupRoot string // whose sockets are notified, and paced
+	// Namespaces calls a function for every network namespace, whose open sockets are paced too,
+	// and set free at the end; nil for none.
+	Namespaces func(func(*netns.Namespace) error) error
 }
 
 const (
@@ -112,7 +115,10 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		}
 		sends = sends || l.Direction == direction.Egress
 	}
-	return h.notify(p, sends)
+	if err := h.notify(p, sends); err != nil {
+		return err
+	}
+	return h.pace(p, sends && !work.Unpaced)
 }
 
 // Yield ends the lines that are not wanted, so that others can have their devices.
@@ -276,17 +282,23 @@ func (h Host) notify(p *programs, sends bool) error {
 	if !sends {
 		return bpffs.Remove(pin)
 	}
+	return h.attachCgroup(pin, ebpf.AttachCGroupInetEgress, p.notify, "notify senders")
+}
+
+// attachCgroup attaches a program to the sockets' cgroup and pins that, or has it take the place of
+// the one that is.
+func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Program, what string) error {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if err == nil {
 		defer func() { _ = l.Close() }()
-		return bpffs.Fault(l.Update(p.notify)) // the programs may be others
+		return bpffs.Fault(l.Update(program)) // the programs may be others
 	}
 	if !missing(err) {
 		return bpffs.Opening(err)
 	}
-	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: ebpf.AttachCGroupInetEgress, Program: p.notify})
+	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: hook, Program: program})
 	if err != nil {
-		return fault.Wrap(fmt.Errorf("notify senders: %w", err), fault.Permission, "run it as root")
+		return permission(what, err)
 	}
 	defer func() { _ = l.Close() }()
 	return bpffs.Fault(l.Pin(pin))
@@ -303,6 +315,9 @@ func (h Host) Release() (released bool, err error) {
 		p = nil
 	} else {
 		defer func() { _ = p.close() }()
+	}
+	if err := h.Unpace(); err != nil {
+		return true, err
 	}
 	all, err := h.records()
 	if err != nil {

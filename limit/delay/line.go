@@ -66,6 +66,9 @@ func Available(d direction.Direction) (Mechanism, error) {
 	return "", fmt.Errorf("delay packets: %w", err)
 }
 
+// maxPace is the highest rate, octet/s, that a socket can be paced at.
+const maxPace = 1<<32 - 2
+
 // These follow from the thresholds.
 const (
 	chanceShift = 48 // DELAY_CHANCE_SHIFT
@@ -86,6 +89,7 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 		IntervalNs:  uint64(l.interval()),
 		SmallOctets: l.SmallOctets,
 		Weight:      uint32(max(l.Weight, 1)),
+		Rate:        uint32(min(l.Rate/8, maxPace)),
 	}
 	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
 	if l.Parent > 0 {

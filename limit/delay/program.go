@@ -17,16 +17,19 @@ import (
 	"weir/internal/kernel/bpffs"
 	"weir/internal/match"
 	"weir/internal/room"
+	"weir/internal/units"
 )
 
 // programs are those of delay.bpf.c with their maps, loaded or opened.
 type programs struct {
-	charge, receive, notify *ebpf.Program
-	maps                    delayMaps
+	charge, receive, notify, pace *ebpf.Program
+	adopt, free                   *ebpf.Program // nil where the kernel does not take them
+	maps                          delayMaps
 }
 
 func (p *programs) pinned() map[string]**ebpf.Program {
-	return map[string]**ebpf.Program{"program-receive": &p.receive, "program-notify": &p.notify, "program-charge": &p.charge}
+	return map[string]**ebpf.Program{"program-receive": &p.receive, "program-notify": &p.notify, "program-pace": &p.pace, "program-charge": &p.charge,
+		adoptPin: &p.adopt, freePin: &p.free}
 }
 
 func (p *programs) close() error {
@@ -53,15 +56,12 @@ func load(dir string, lines int) (*programs, error) {
 
 // loadWith shares maps of others, by their names.
 func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
-	refused := func(what string, err error) error {
-		return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-	}
 	spec, err := loadDelay()
 	if err != nil {
 		return nil, fmt.Errorf("read delay programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, permission("lift memory lock limit", err)
 	}
 	lines = room.Entries(lines)
 	for _, name := range perLine {
@@ -70,11 +70,30 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 	if err := match.Prepare(spec, ebpf.SchedCLS, lines); err != nil {
 		return nil, err
 	}
-	var objects delayObjects
-	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
-		return nil, refused("load delay programs", err)
+	options := &ebpf.CollectionOptions{MapReplacements: shared}
+	var all delayObjects
+	if spec.LoadAndAssign(&all, options) == nil {
+		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayPace, all.DelayAdopt, all.DelayFree, all.delayMaps}, nil
 	}
-	return &programs{objects.DelayCharge, objects.DelayReceive, objects.DelayNotify, objects.delayMaps}, nil
+	// Those that visit open sockets are a comfort that older kernels lack.
+	var some struct {
+		Charge  *ebpf.Program `ebpf:"delay_charge"`
+		Receive *ebpf.Program `ebpf:"delay_receive"`
+		Notify  *ebpf.Program `ebpf:"delay_notify"`
+		Pace    *ebpf.Program `ebpf:"delay_pace"`
+		delayMaps
+	}
+	if err := spec.LoadAndAssign(&some, options); err != nil {
+		return nil, permission("load delay programs", err)
+	}
+	return &programs{some.Charge, some.Receive, some.Notify, some.Pace, nil, nil, some.delayMaps}, nil
+}
+
+func permission(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
 }
 
 func (p *programs) pin(dir string) error {
@@ -83,7 +102,7 @@ func (p *programs) pin(dir string) error {
 		err = bpffs.Maps(match.Fields(&p.maps)).Pin(dir)
 	}
 	for name, one := range p.pinned() {
-		if err == nil {
+		if err == nil && *one != nil {
 			err = bpffs.Fault((*one).Pin(filepath.Join(dir, name)))
 		}
 	}
@@ -102,7 +121,8 @@ func open(dir string) (*programs, error) {
 	}
 	p := &programs{}
 	for name, one := range p.pinned() {
-		if *one, err = ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err != nil {
+		*one, err = ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil)
+		if err != nil && !(missing(err) && (name == adoptPin || name == freePin)) {
 			return nil, errors.Join(bpffs.Opening(err), p.close())
 		}
 	}
@@ -154,6 +174,7 @@ type Counters struct {
 	Retries                   uint64
 	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
 	Delay                     time.Duration // of the next packet
+	FairRate                  units.BitRate // that a TCP flow is paced at; 0 before the first packet
 }
 
 func (p *programs) counters(key uint32) (c Counters, err error) {
@@ -174,6 +195,6 @@ func (p *programs) counters(key uint32) (c Counters, err error) {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil { // the clock of bpf_ktime_get_ns
 		return c, fmt.Errorf("read monotonic clock: %w", err)
 	}
-	c.Delay = time.Duration(max(0, state.FinishNs-now.Nano()))
+	c.Delay, c.FairRate = time.Duration(max(0, state.FinishNs-now.Nano())), 8*units.BitRate(state.FairRate)
 	return c, nil
 }

@@ -22,6 +22,7 @@ type Work struct {
 	// Assignments are the traffic of the lines of scopes; Places where their cgroups are, or come.
 	Assignments match.Assignments
 	Places      map[string]match.Place
+	Unpaced     bool // TCP senders keep their own pace
 }
 
 // everywhere says whether packets are charged at every device, since scopes are told there.

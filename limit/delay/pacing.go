@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delay
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/kernel/bpffs"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
+	"weir/internal/kernel/sockets"
+)
+
+const (
+	pacePin  = "link-pace"
+	adoptPin = "program-adopt"
+	freePin  = "program-free"
+)
+
+// pace has TCP senders of this host paced, those whose connections are open too where the kernel
+// can ask for their callbacks, or ends that.
+func (h Host) pace(p *programs, paces bool) error {
+	pin := filepath.Join(h.Pins, pacePin)
+	if !paces {
+		return h.Unpace()
+	}
+	_, before := os.Stat(pin)
+	if err := h.attachCgroup(pin, ebpf.AttachCGroupSockOps, p.pace, "pace senders"); err != nil || before == nil {
+		return err
+	}
+	if probe.OpenSockets() != nil {
+		return nil
+	}
+	return h.eachNamespace(adoptPin)
+}
+
+// Unpace gives sockets the pace that their applications have set: whoever has left what is pinned,
+// and once nothing paces them any more.
+func (h Host) Unpace() error {
+	pin := filepath.Join(h.Pins, pacePin)
+	if _, err := os.Stat(pin); err != nil {
+		return nil
+	}
+	if err := bpffs.Detach(pin); err != nil {
+		return permission("end the pace of senders", err)
+	}
+	if err := h.eachNamespace(freePin); err != nil {
+		return err
+	}
+	return bpffs.Remove(pin)
+}
+
+// eachNamespace has a pinned program visit the sockets of every network namespace, if the kernel
+// has taken it.
+func (h Host) eachNamespace(pin string) error {
+	program, err := ebpf.LoadPinnedProgram(filepath.Join(h.loaded(), pin), nil)
+	if missing(err) || h.Namespaces == nil {
+		return nil
+	}
+	if err != nil {
+		return bpffs.Opening(err)
+	}
+	defer func() { _ = program.Close() }()
+	return h.Namespaces(func(ns *netns.Namespace) error {
+		return permission("visit open connections", sockets.VisitTCP(ns, program))
+	})
+}
+
+// Follow has the open sockets of a network namespace paced that was in nobody's sight when pacing
+// began.
+func (h Host) Follow(ns *netns.Namespace) error {
+	if _, err := os.Stat(filepath.Join(h.Pins, pacePin)); err != nil || probe.OpenSockets() != nil {
+		return nil
+	}
+	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(ns) }
+	return h.eachNamespace(adoptPin)
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delay
+
+import (
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/direction"
+	"weir/internal/match"
+)
+
+// The count of paced flows, here of four, goes half of the way to that at which they would use the
+// rate, the slower the longer they wait, and is at least the number of those that have sent while
+// they wait. The pace is a part of the rate less a sixteenth.
+func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
+	const before, spare = 4, 1 + 1.0/256
+	for _, test := range []struct {
+		name       string
+		used, wait time.Duration // of an interval of an hour
+		senders    uint32
+		want       float64
+	}{
+		{"all that is aimed at", time.Hour * 256 / 257, 0, 0, before},
+		{"half", time.Hour / 2, 0, 0, before + (before*spare/2-before)/2},
+		{"twice as much", 2 * time.Hour, 0, 0, before + (2*before*spare-before)/2},
+		{"all, and wait", time.Hour, time.Hour, 0, before + (before*spare*(1+59.0/60/4)-before)/4},
+		{"all, and wait for less than half a mark", time.Hour * 256 / 257, 59 * time.Second, 9, before},
+		{"all, and many wait", time.Hour, time.Hour, 9, 9},
+		{"many do not wait", time.Hour, 0, 9, before + before*(spare-1)/2},
+		{"hardly anything, one after another", time.Minute, 0, 0, before + (before*spare/60-before)/2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b, l := newBench(t), long(1, 0)
+			l.Mark = 2 * time.Minute
+			b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
+			b.set(3, l)
+			whole := uint32(l.Rate / 8 * 15 / 16)
+			state := delayDelayState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), PartNs: uint64(time.Hour) / before, PacedNs: uint64(test.used),
+				FairRate: whole / before, WaitUs: uint32(test.wait >> 10), Senders: test.senders}
+			key := keyOf(3, direction.Egress)
+			if err := b.p.maps.DelayStates.Put(key, &state); err != nil {
+				t.Fatal(err)
+			}
+			if _, passes := b.charge(datagram(one4, to4, 100)); !passes {
+				t.Fatal("dropped")
+			}
+			if err := b.p.maps.DelayStates.Lookup(key, &state); err != nil {
+				t.Fatal(err)
+			}
+			flows := float64(state.Flows) / (1 << delayDelayFormatDELAY_FLOWS_SHIFT)
+			if math.Abs(flows-test.want) > test.want/100 {
+				t.Errorf("counted %.3f flows, want %.3f", flows, test.want)
+			}
+			if pace := float64(whole) / test.want; math.Abs(float64(state.FairRate)-pace) > pace/50 {
+				t.Errorf("paced at %d octet/s, want %.0f", state.FairRate, pace)
+			}
+		})
+	}
+}
