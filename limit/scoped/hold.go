@@ -21,6 +21,7 @@ import (
 // process.
 type Held struct {
 	Group   cgroup.Cgroup
+	id      uint64 // of the cgroup
 	run     *Running
 	file    *os.File // of the registry
 	treated []io.Closer
@@ -49,6 +50,9 @@ func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *He
 		return h, err
 	}
 	h.Group = cgroup.Cgroup{Path: h.run.Cgroup}
+	if h.id, err = h.Group.ID(); err != nil {
+		return h, err
+	}
 	for _, treat := range c.Treatments {
 		one, err := treat(h.Group.Path)
 		if err != nil {
@@ -122,8 +126,17 @@ func (h *Held) Close() (err error) {
 	for _, one := range slices.Backward(h.treated) {
 		err = errors.Join(err, one.Close())
 	}
-	if h.Group.Path == "" || h.run.remove() == nil {
+	if h.Group.Path == "" || h.Gone() {
 		err = errors.Join(err, os.Remove(h.run.path()))
 	}
 	return errors.Join(err, h.file.Close())
+}
+
+// Gone says whether the cgroup has gone, and removes it if nobody is left in it. One that a user
+// has put in its place is his own.
+func (h *Held) Gone() bool {
+	if id, err := h.Group.ID(); err != nil || id != h.id {
+		return true
+	}
+	return h.run.remove() == nil
 }

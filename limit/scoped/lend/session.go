@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/cgroup"
 	"weir/internal/match"
 	"weir/internal/wait"
 	"weir/limit"
@@ -73,7 +71,7 @@ func (l *Lender) serve(ctx context.Context, conn *net.UnixConn) {
 		l.Log.Warn("end what was lent", "cgroup", held.Group.Path, "reason", err)
 	}
 	_ = conn.Close()
-	remain(ctx, held.Group)
+	remain(ctx, held)
 }
 
 // refuse says why not.
@@ -149,13 +147,13 @@ func (s *session) follow(held *scoped.Held, class *Class) {
 }
 
 // remain waits until a cgroup that was left with processes in it has gone.
-func remain(ctx context.Context, group cgroup.Cgroup) {
-	for {
-		if _, err := os.Stat(group.Path); err != nil || wait.For(ctx, leftLook) != nil {
+func remain(ctx context.Context, held *scoped.Held) {
+	for !held.Gone() {
+		if wait.For(ctx, leftLook) != nil {
 			return
 		}
-		_ = scoped.RemoveStale()
 	}
+	_ = scoped.RemoveStale() // what was noted of it
 }
 
 // printable are words that can be shown on an administrator's terminal.
