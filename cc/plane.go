@@ -92,6 +92,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 			notes = append(notes, note)
 		}
 	}
+	if err := match.Sweep(p.folder(), a.objects.ScopeCgroups, have.Assignments(), want.Assignments()); err != nil {
+		return nil, err
+	}
 	if err := p.fill(a, have, want); err != nil {
 		return nil, err
 	}

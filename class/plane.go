@@ -64,6 +64,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := match.Sweep(p.host.Pins, m.maps.ScopeCgroups, have.Assignments(), want.Assignments()); err != nil {
+		return nil, err
+	}
 	if err := m.fill(have, want, match.OfCgroup(root)); err != nil {
 		return nil, err
 	}

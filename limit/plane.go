@@ -54,6 +54,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer func() { _ = plane.Close() }()
+	if err := match.Sweep(p.host.Pins, plane.objects.ScopeCgroups, have.Assignments(), want.Assignments()); err != nil {
+		return nil, err
+	}
 	if err := bring(plane, have, want); err != nil {
 		return nil, err
 	}

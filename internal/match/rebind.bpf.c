@@ -62,7 +62,7 @@ int BPF_PROG(rebind_cgroup, struct cgroup *group, const char *path)
 {
 	struct rebind_path key = {};
 	struct rebind_scope *known;
-	__u64 id = group->kn->id;
+	__u64 id = group->kn->id, before;
 
 	if (group->root->hierarchy_id) /* of v1 */
 		return 0;
@@ -71,9 +71,10 @@ int BPF_PROG(rebind_cgroup, struct cgroup *group, const char *path)
 	known = bpf_map_lookup_elem(&rebind_paths, &key);
 	if (!known)
 		return 0;
-	if (known->id)
-		bpf_map_delete_elem(&scope_cgroups, &known->id);
+	before = known->id;
+	known->id = id; /* first: who finds it in the other map must find it here */
+	if (before)
+		bpf_map_delete_elem(&scope_cgroups, &before);
 	bpf_map_update_elem(&scope_cgroups, &id, &known->scope, BPF_ANY);
-	known->id = id;
 	return 0;
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
 )
 
 // Place is where a scope's cgroup is, or comes.
@@ -33,10 +34,11 @@ const LongestPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
 
 // Rebind has the kernel put the ids of cgroups that are made at these paths, below the root of the
 // v2 hierarchy, into a data plane's map of them. Its pin in dir takes the place of an earlier one.
-// The error wraps ebpf.ErrNotSupported where the kernel has no such hook.
+// What was made between the look at which the places were found and now is bound too. The error
+// wraps ebpf.ErrNotSupported where the kernel has no such hook.
 func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 	pin := filepath.Join(dir, RebindPin)
-	if err := silence(pin); err != nil {
+	if err := silence(dir); err != nil {
 		return rebindFault(err)
 	}
 	if len(places) == 0 {
@@ -51,15 +53,10 @@ func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 	}
 	defer func() { _ = objects.Close() }()
 	for path, place := range places {
-		var key rebindRebindPath
-		if len(path) > LongestPath {
-			continue
-		}
-		for i := range len(path) {
-			key.Path[i] = int8(path[i])
-		}
-		if err := objects.RebindPaths.Put(key, rebindRebindScope{Scope: uint32(place.Scope), Id: place.ID}); err != nil {
-			return rebindFault(err)
+		if key, fits := pathKey(path); fits {
+			if err := objects.RebindPaths.Put(key, rebindRebindScope{Scope: uint32(place.Scope), Id: place.ID}); err != nil {
+				return rebindFault(err)
+			}
 		}
 	}
 	attached, err := link.AttachTracing(link.TracingOptions{Program: objects.RebindCgroup})
@@ -67,6 +64,11 @@ func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 		return rebindFault(err)
 	}
 	defer func() { _ = attached.Close() }()
+	for path := range places {
+		if err := bindMissed(&objects, path); err != nil {
+			return rebindFault(err)
+		}
+	}
 	_ = os.Remove(pin + "-next") // of one that was killed
 	if err := attached.Pin(pin + "-next"); err != nil {
 		return rebindFault(err)
@@ -74,55 +76,38 @@ func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 	return rebindFault(os.Rename(pin+"-next", pin))
 }
 
-// silence takes its paths from a pinned program: the kernel ends it in its own time.
-func silence(pin string) error {
-	old, err := link.LoadPinnedLink(pin, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func pathKey(path string) (key rebindRebindPath, fits bool) {
+	if len(path) > LongestPath {
+		return key, false
 	}
-	if err != nil {
-		return err
+	for i := range len(path) {
+		key.Path[i] = int8(path[i])
 	}
-	defer func() { _ = old.Close() }()
-	info, err := old.Info()
-	if err != nil {
-		return err
-	}
-	program, err := ebpf.NewProgramFromID(info.Program)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = program.Close() }()
-	about, err := program.Info()
-	if err != nil {
-		return err
-	}
-	maps, _ := about.MapIDs()
-	for _, id := range maps {
-		if err := clearPaths(id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return key, true
 }
 
-// clearPaths empties a map if it is one of paths.
-func clearPaths(id ebpf.MapID) error {
-	paths, err := ebpf.NewMapFromID(id)
-	if err != nil {
+// bindMissed binds the cgroup that is at a path now, where the program that watches it by now does
+// not know it: it was made before.
+func bindMissed(objects *rebindObjects, path string) error {
+	key, fits := pathKey(path)
+	root, err := cgroup.Root()
+	if !fits || err != nil {
 		return err
 	}
-	defer func() { _ = paths.Close() }()
-	var key rebindRebindPath
-	if paths.KeySize() != uint32(unsafe.Sizeof(key)) {
-		return nil
+	var known rebindRebindScope
+	id, err := cgroup.Cgroup{Path: filepath.Join(root, path)}.ID()
+	if err != nil || objects.RebindPaths.Lookup(key, &known) != nil || known.Id == id {
+		return nil // it has gone, or it is known
 	}
-	for paths.NextKey(nil, &key) == nil {
-		if err := paths.Delete(key); err != nil {
-			return err
-		}
+	before := known.Id
+	known.Id = id
+	if err := objects.RebindPaths.Put(key, known); err != nil {
+		return err
 	}
-	return nil
+	if err := objects.ScopeCgroups.Delete(before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
+	return objects.ScopeCgroups.Put(id, known.Scope)
 }
 
 // Holds says whether a data plane's map has the cgroup of a key for a scope, whoever has put it

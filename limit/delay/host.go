@@ -102,6 +102,9 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		_, err := h.Release()
 		return err
 	}
+	if err := match.Sweep(h.Pins, p.maps.ScopeCgroups, had, work.Assignments); err != nil {
+		return err
+	}
 	if err := p.setScopes(had, work); err != nil {
 		return err
 	}

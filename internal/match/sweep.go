@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package match
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// Sweep takes out of a data plane's map the cgroups that nothing tells of: none of the assignments,
+// nor the program that Rebind has pinned in dir. Whoever makes and removes a scope's cgroup without
+// end would fill the map with them, and no other scope could get in.
+func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
+	var all []uint64
+	var id uint64
+	var scope uint32
+	entries := cgroups.Iterate()
+	for entries.Next(&id, &scope) {
+		all = append(all, id)
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return rebindFault(err)
+	}
+	told := map[uint64]bool{} // read after the others: the program notes an id before it puts it there
+	err := eachPaths(dir, func(paths *ebpf.Map) error {
+		var key rebindRebindPath
+		var known rebindRebindScope
+		entries := paths.Iterate()
+		for entries.Next(&key, &known) {
+			told[known.Id] = true
+		}
+		return entries.Err()
+	})
+	if err != nil {
+		return rebindFault(err)
+	}
+	for _, assignments := range keep {
+		for key := range assignments {
+			told[key.Number] = told[key.Number] || key.Kind == Cgroup
+		}
+	}
+	for _, id := range all {
+		if told[id] {
+			continue
+		}
+		if err := cgroups.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return rebindFault(err)
+		}
+	}
+	return nil
+}
+
+// silence takes its paths from a pinned program: the kernel ends it in its own time.
+func silence(dir string) error {
+	return eachPaths(dir, func(paths *ebpf.Map) error {
+		var key rebindRebindPath
+		for paths.NextKey(nil, &key) == nil {
+			if err := paths.Delete(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachPaths calls f with the maps of paths of the program that is pinned in dir, if one is.
+func eachPaths(dir string, f func(*ebpf.Map) error) error {
+	pinned, err := link.LoadPinnedLink(filepath.Join(dir, RebindPin), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pinned.Close() }()
+	info, err := pinned.Info()
+	if err != nil {
+		return err
+	}
+	program, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = program.Close() }()
+	about, err := program.Info()
+	if err != nil {
+		return err
+	}
+	ids, _ := about.MapIDs()
+	for _, id := range ids {
+		if err := ofPaths(id, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofPaths calls f with a map if it is one of paths.
+func ofPaths(id ebpf.MapID, f func(*ebpf.Map) error) error {
+	paths, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = paths.Close() }()
+	if paths.KeySize() != uint32(unsafe.Sizeof(rebindRebindPath{})) {
+		return nil
+	}
+	return f(paths)
+}
