@@ -19,6 +19,7 @@ import (
 	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/nearest"
+	"weir/internal/texttable"
 	"weir/internal/version"
 )
 
@@ -203,7 +204,7 @@ func (a *app) report(err error) {
 	if a.format == "json" && !a.printed {
 		_ = a.json(errorDocument{"weir-error/1", err.Error(), fault.Advice(err), int(fault.Of(err))}) // and for people as well
 	}
-	fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	fmt.Fprintf(a.stderr, "Error: %s\n", texttable.PrintableLines(err.Error()))
 	if try := fault.Advice(err); try != "" {
 		program, _ := os.Executable()
 		fmt.Fprintf(a.stderr, "Try:   %s\n", strings.ReplaceAll(installed(try, program), "\n", "\n       "))

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -46,7 +45,7 @@ func (s *Service) listen() (all []listener, err error) {
 			return nil, err
 		}
 		// Any user may connect; he must not use up the descriptors of what follows the host.
-		opened = netutil.LimitListener(opened, mostConnections)
+		opened = &crowdListener{Listener: opened, most: mostConnections}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics())
 		mux.Handle("GET /healthz", &s.health)

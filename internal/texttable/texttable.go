@@ -30,13 +30,18 @@ func Write(w io.Writer, title, note string, columns []string, rows [][]string) e
 
 // Write is Write in a style.
 func (s Style) Write(w io.Writer, title, note string, columns []string, rows [][]string) error {
+	shown := make([][]string, len(rows))
+	for i, row := range rows {
+		shown[i] = printables(row)
+	}
+	rows = shown
 	widths, right := measure(columns, rows)
 	if s.Width > 0 {
 		fit(widths, right, s.Width)
 	}
 	var out strings.Builder
 	if title != "" {
-		fmt.Fprintf(&out, "%s\n", title)
+		fmt.Fprintf(&out, "%s\n", Printable(title))
 	}
 	s.row(&out, columns, widths, right, func(string) string { return bold })
 	rule := make([]string, len(columns))
@@ -48,7 +53,7 @@ func (s Style) Write(w io.Writer, title, note string, columns []string, rows [][
 		s.row(&out, row, widths, right, colourOf)
 	}
 	if note != "" {
-		fmt.Fprintf(&out, "%s\n", note)
+		fmt.Fprintf(&out, "%s\n", PrintableLines(note))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/texttable"
 )
 
 // Escape is a socket that a process of a cgroup uses and that belongs to another: limits of the
@@ -165,5 +166,5 @@ func command(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	return texttable.Printable(strings.TrimSuffix(string(text), "\n"))
 }
