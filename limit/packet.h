@@ -18,14 +18,67 @@ struct packet {
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
+enum packet_bounds {
+	LONGEST_EXTENSIONS = 8,   /* headers that are looked behind; the kernel's own senders have fewer */
+	ETHERNET_MTU = 1500,      /* what longer datagrams are taken to be cut for */
+	LEAST_MTU = 1280,         /* RFC 8200, section 5 */
+	FRAGMENT_HEADER = 8       /* octets of IPv6's fragment header, and what the length of a fragment is a multiple of */
+};
+
+/* Octets of IPv6's header and those behind it that are repeated in every segment and fragment. */
+static __always_inline __u32 behind_extensions(struct __sk_buff *skb, struct packet *p)
+{
+	__u32 at = sizeof(struct ipv6hdr);
+	__u8 next[2];
+
+	for (int i = 0; i < LONGEST_EXTENSIONS; i++) {
+		if (p->protocol != IPPROTO_HOPOPTS && p->protocol != IPPROTO_ROUTING && p->protocol != IPPROTO_DSTOPTS)
+			break;
+		if (bpf_skb_load_bytes(skb, at, next, sizeof(next)))
+			break;
+		p->protocol = next[0];
+		at += (next[1] + 1) * 8;
+	}
+	return at;
+}
+
+/* TCP behind more headers than are surely in the linear part. */
+static __always_inline void far_tcp(struct __sk_buff *skb, struct packet *p, __u32 network)
+{
+	struct tcphdr tcp;
+
+	if (bpf_skb_load_bytes(skb, network, &tcp, sizeof(tcp)))
+		return;
+	p->headers = network + tcp.doff * 4;
+	p->sequence = bpf_ntohl(tcp.seq);
+	p->urgent = tcp.psh | tcp.syn | tcp.fin | tcp.rst;
+}
+
+/*
+ * What is longer than a device takes leaves in fragments, after it was charged. A sender with
+ * extension headers has each fragment repeat them, and asks for the shortest ones if he wants to
+ * send much by little: they are taken to be of the least MTU.
+ */
+static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 network, __u32 shim)
+{
+	__u32 mtu = network > sizeof(struct ipv6hdr) && shim ? LEAST_MTU : ETHERNET_MTU, room;
+
+	if (p->segments > 1 || len <= mtu || network + shim + 8 > mtu)
+		return;
+	room = (mtu - network - shim) & ~7;
+	p->segments = (len - network + room - 1) / room;
+	p->headers = network + shim;
+}
+
 /*
  * Reads the headers into a packet that has nothing but its segments, and returns its protocol.
+ * Segments become fragments where the packet will be cut.
  * Global like find_rest, since it has two callers.
  */
 __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	__u32 network = 0;
+	__u32 network = 0, shim = 0;
 
 	if (!p)
 		return 0;
@@ -45,13 +98,16 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 
 		if ((void *)(ip + 1) > end)
 			return 0;
-		network = sizeof(*ip);
 		p->protocol = ip->nexthdr;
+		network = behind_extensions(skb, p);
+		shim = FRAGMENT_HEADER;
 		p->ecn = ip->flow_lbl[0] >> 4 & 3;
 		__builtin_memcpy(p->remote.address, direction == LIMIT_EGRESS ? &ip->daddr : &ip->saddr, 16);
 	}
 	p->headers = network + 8;
-	if (p->protocol == IPPROTO_TCP) {
+	if (p->protocol == IPPROTO_TCP && network > 60) {
+		far_tcp(skb, p, network);
+	} else if (p->protocol == IPPROTO_TCP) {
 		struct tcphdr *tcp = data + (network & 63);
 
 		if ((void *)(tcp + 1) > end)
@@ -59,6 +115,8 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 		p->headers = network + tcp->doff * 4;
 		p->sequence = bpf_ntohl(tcp->seq);
 		p->urgent = tcp->psh | tcp->syn | tcp->fin | tcp->rst;
+	} else {
+		count_fragments(p, skb->len, network, shim);
 	}
 	return p->protocol;
 }
