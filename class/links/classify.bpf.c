@@ -4,7 +4,8 @@
 /*
  * Tells a link's qdisc in which class a packet waits: by the DSCP of its outermost IP header, or,
  * where that is best effort's, of the first one within a tunnel, whose maker may not have copied
- * it (RFC 2983). IPv4 and IPv6, with VLAN tags beside the packet or in it; tunnels are IP in IP,
+ * it (RFC 2983), if that is of less than best effort: anybody can send what looks like a tunnel, and
+ * only the outer header is marked by who may. IPv4 and IPv6, with VLAN tags beside the packet or in it; tunnels are IP in IP,
  * GRE, and VXLAN at its port. What is not IP, and what cannot be read, is best effort.
  *
  * links_classify is a filter of the qdisc's root, whose return value is the class's handle. It
@@ -30,6 +31,18 @@ char links_license[] SEC("license") = "Dual BSD/GPL";
 
 /* DSCP to its class's handle; 0 is the qdisc's default class. Set when it is loaded. */
 const volatile __u32 links_classes[CODE_POINTS];
+
+/* The same for what is within a tunnel. */
+const volatile __u32 links_within[CODE_POINTS];
+
+static __always_inline __u32 handle(const volatile __u32 *classes, int dscp)
+{
+	__u64 index = dscp;
+
+	/* Verifiers of Linux 6.1 lose a bound that the compiler moves before a shift. */
+	asm volatile("%0 &= 63" : "+r"(index));
+	return classes[index];
+}
 
 /* The front of an IP header, as far as both versions are told by. */
 struct front {
@@ -153,14 +166,9 @@ static __always_inline __u32 class_of(struct __sk_buff *skb)
 	if (!dscp) {
 		found = inner(skb, &f, at, from);
 		if (found > 0)
-			dscp = found;
+			return handle(links_within, found);
 	}
-	if (dscp < 0)
-		return 0;
-	__u64 index = dscp;
-	/* Verifiers of Linux 6.1 lose a bound that the compiler moves before a shift. */
-	asm volatile("%0 &= 63" : "+r"(index));
-	return links_classes[index];
+	return dscp < 0 ? 0 : handle(links_classes, dscp);
 }
 
 SEC("tc")

@@ -50,6 +50,7 @@ const (
 	classifyProgLinksShadow   = "links_shadow"
 	classifyVarLinksClasses   = "links_classes"
 	classifyVarLinksTold      = "links_told"
+	classifyVarLinksWithin    = "links_within"
 )
 
 // loadClassify returns the embedded CollectionSpec for classify.
@@ -112,6 +113,7 @@ type classifyMapSpecs struct {
 type classifyVariableSpecs struct {
 	LinksClasses *ebpf.VariableSpec `ebpf:"links_classes"`
 	LinksTold    *ebpf.VariableSpec `ebpf:"links_told"`
+	LinksWithin  *ebpf.VariableSpec `ebpf:"links_within"`
 }
 
 // classifyObjects contains all objects after they have been loaded into the kernel.
@@ -151,6 +153,7 @@ func (m *classifyMaps) Close() error {
 type classifyVariables struct {
 	LinksClasses *ebpf.Variable `ebpf:"links_classes"`
 	LinksTold    *ebpf.Variable `ebpf:"links_told"`
+	LinksWithin  *ebpf.Variable `ebpf:"links_within"`
 }
 
 // classifyPrograms contains all programs after they have been loaded into the kernel.

@@ -64,7 +64,7 @@ func TestClassesAreChangedAndAdded(t *testing.T) {
 	if presets[Own][2].Weight != .64 {
 		t.Error("the preset itself was changed")
 	}
-	handles := got.handles()
+	handles, _ := got.handles()
 	if handles[34] != uint32(handleOf(4)) || handles[1] != handles[8] || handles[1] == 0 || handles[0] != 0 || handles[46] == handles[1] {
 		t.Errorf("handles by DSCP: %x", handles)
 	}

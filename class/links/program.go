@@ -43,7 +43,10 @@ func (t *Treatment) loadInto(objects any) error {
 	if err != nil {
 		return fmt.Errorf("read classifying program: %w", err)
 	}
-	if err := errors.Join(spec.Variables[classifyVarLinksClasses].Set(t.handles()), spec.Variables[classifyVarLinksTold].Set(t.told())); err != nil {
+	classes, within := t.handles()
+	err = errors.Join(spec.Variables[classifyVarLinksClasses].Set(classes), spec.Variables[classifyVarLinksWithin].Set(within),
+		spec.Variables[classifyVarLinksTold].Set(t.told()))
+	if err != nil {
 		return fmt.Errorf("set classifying program: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {

@@ -3,6 +3,7 @@
 package links
 
 import (
+	"slices"
 	"time"
 
 	"weir/internal/kernel/device"
@@ -46,14 +47,20 @@ func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor
 
 func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
 
-// classes are the classes' handles by DSCP, for the program. 0 is best effort's.
-func (t *Treatment) handles() (all [64]uint32) {
+// handles are the classes' handles by DSCP, for the program, of a packet and of one within a
+// tunnel, which is believed if it asks for less than best effort. 0 is best effort's.
+func (t *Treatment) handles() (all, within [64]uint32) {
+	be := t.Classes[slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })]
 	for i, c := range t.Classes {
+		less := c.Priority > be.Priority || c.Priority == be.Priority && c.Weight < be.Weight
 		for _, d := range c.DSCP {
 			all[d] = uint32(handleOf(i))
+			if less {
+				within[d] = all[d]
+			}
 		}
 	}
-	return all
+	return all, within
 }
 
 // tree is what is put at the device: program is the id of the one that tells classes, mtu the
