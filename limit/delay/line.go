@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/kernel/device"
@@ -120,18 +122,32 @@ const (
 	// the programs that drop.
 	roomFactor = 2
 	smallest   = 60 // octets
+	mostRoom   = 10_000_000
 	// leastHorizon of fq is beyond that of any scope which may be told at a device.
 	leastHorizon = 10 * time.Minute
 )
 
+// roomInMemory is how many packets may wait at a device, whoever sends them: any user can give his
+// own departure times (SO_TXTIME) and have them wait for minutes. They take an eighth of the memory
+// at most, and have the 10,000 that the kernel's own default gives.
+func roomInMemory() uint32 {
+	const part, each, least = 8, 2304, 10_000 // octets of a full frame's buffer with its description
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return least
+	}
+	return uint32(min(max(uint64(info.Totalram)*uint64(info.Unit)/part/each, least), mostRoom))
+}
+
 // tree is where the packets wait.
 func (l Line) tree(by Mechanism) device.Tree {
 	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveParts).Seconds()
-	packets := uint32(min(max(roomFactor*octets/smallest, 1000), 10_000_000))
+	packets := uint32(max(roomFactor*octets/smallest, 1000))
+	if l.Rate == 0 { // of scopes that are told there
+		packets = mostRoom
+	}
+	packets = min(packets, mostRoom, roomInMemory())
 	if by == Fq {
-		if l.Rate == 0 { // of scopes that are told there
-			packets = 10_000_000
-		}
 		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, leastHorizon)})}}
 	}
 	class, queue := device.RootHandle|1, tc.MakeHandle(uint16(device.RootHandle>>16)+1, 0)
