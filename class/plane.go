@@ -77,10 +77,21 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err := m.renew(nil, p.host.Devices); err != nil {
 		return nil, err
 	}
-	if err := p.everywhere(func(ns *netns.Namespace) error { return m.renew(ns, p.host.Devices) }); err != nil {
+	if err := p.everywhere(ours(func(ns *netns.Namespace) error { return m.renew(ns, p.host.Devices) })); err != nil {
 		notes = append(notes, "packets that leave other network namespaces are marked in part: "+err.Error())
 	}
 	return notes, nil
+}
+
+// ours leaves network namespaces of other user namespaces out: any user can make some, fill them
+// with devices, and forge in them what flows ask for.
+func ours(visit func(*netns.Namespace) error) func(*netns.Namespace) error {
+	return func(ns *netns.Namespace) error {
+		if foreign, err := ns.Foreign(); err != nil || foreign {
+			return err
+		}
+		return visit(ns)
+	}
 }
 
 // everywhere visits the network namespaces of this host.
@@ -117,7 +128,7 @@ func (p *hostPlane) FollowDevices(ns *netns.Namespace) error {
 		return err
 	}
 	defer func() { _ = m.close() }()
-	return m.attach(ns, p.host.Devices)
+	return ours(func(ns *netns.Namespace) error { return m.attach(ns, p.host.Devices) })(ns)
 }
 
 // open opens the pinned programs, or loads and pins some: in place of what a crash or another

@@ -4,9 +4,10 @@
 /*
  * Tells a link's qdisc in which class a packet waits: by the DSCP of its outermost IP header, or,
  * where that is best effort's, of the first one within a tunnel, whose maker may not have copied
- * it (RFC 2983), if that is of less than best effort: anybody can send what looks like a tunnel, and
- * only the outer header is marked by who may. IPv4 and IPv6, with VLAN tags beside the packet or in it; tunnels are IP in IP,
- * GRE, and VXLAN at its port. What is not IP, and what cannot be read, is best effort.
+ * it (RFC 2983), if that is of less than best effort: anybody can send what looks like a tunnel,
+ * and only the outer header is marked by who may. IPv4 and IPv6, with VLAN tags beside the packet
+ * or in it; tunnels are IP in IP, GRE, and VXLAN at its port. What is not IP, and what cannot be
+ * read, is best effort.
  *
  * links_classify is a filter of the qdisc's root, whose return value is the class's handle. It
  * reads 10 octets of a packet that is in no tunnel, and has no map. links_shadow, at the device's
