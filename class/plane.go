@@ -87,6 +87,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 // with devices, and forge in them what flows ask for.
 func ours(visit func(*netns.Namespace) error) func(*netns.Namespace) error {
 	return func(ns *netns.Namespace) error {
+		if ns == nil { // the one that this process is in
+			return visit(ns)
+		}
 		if foreign, err := ns.Foreign(); err != nil || foreign {
 			return err
 		}

@@ -48,7 +48,7 @@ type treated struct {
 	scopes  string
 	rest    string // sections of the file
 	limits  bool   // has programs at the cgroup
-	tells   bool   // has one there that tells of packets dropped at a device
+	tells   bool   // has one there that tells of packets that wait at a device, and, beside no limits there, one that paces
 	control string // of connections of b, of Weir's; "" for the host's
 	made    string // what the devices have once it was applied undisturbed
 }
@@ -311,7 +311,7 @@ func (s *soak) lacks(p treated) string {
 	}
 	used := s.place.control(s.T)
 	switch {
-	case programs[0] != limits+count(p.tells), programs[1] > limits, programs[2] != limits+controls:
+	case programs[0] != limits+count(p.tells), programs[1] > limits, programs[2] != limits+controls+count(p.tells && !p.limits):
 		return fmt.Sprintf("%v programs are at the cgroup: %s", programs, s.programs())
 	case s.place.look(s.T).made != devices:
 		return fmt.Sprintf("the devices have\n%sand are to have\n%s", s.place.look(s.T).made, devices)

@@ -5,6 +5,7 @@ package match
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"unsafe"
 
@@ -36,6 +37,9 @@ func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 		}
 		return entries.Err()
 	})
+	if errors.Is(err, os.ErrPermission) { // what Rebind has put there cannot be told from what is left over
+		return nil
+	}
 	if err != nil {
 		return rebindFault(err)
 	}
