@@ -54,7 +54,7 @@ type treated struct {
 }
 
 // policies alternate: scopes come, go, and change their treatments; links lose the trees that they
-// had and get them back. No two have the same scopes.
+// had and get them back. No two have scopes of the same names, by which they are told.
 var policies = []treated{
 	{scopes: "  a: {cgroup: /a, egress: 10Mbit}\n", limits: true},
 	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true},
@@ -64,7 +64,7 @@ var policies = []treated{
 	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, control: "ledbat"},
 	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, by: delay}, ingress: {rate: 60Mbit, by: delay}}\n", tells: true},
 	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
-	{scopes: "  a: {cgroup: /a, class: lbe}\n", rest: "links:\n  eth0: {rate: 300Mbit}\n  eth1: {rate: 500Mbit, preset: geant-2}\n"},
+	{scopes: "  kind: {cgroup: /a, class: lbe}\n", rest: "links:\n  eth0: {rate: 300Mbit}\n  eth1: {rate: 500Mbit, preset: geant-2}\n"},
 	{scopes: "  seen: {prefix: \"fd09::/64\", ioam: {namespace: 1, trace: [node, timestamps]}}\n", rest: ioam},
 	{scopes: "  b: {cgroup: /b, class: cs1}\n  a: {cgroup: /a, egress: 25Mbit}\n", limits: true, rest: offload},
 	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, by: delay}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: 9Mbit, congestion: ledbat}\n",
