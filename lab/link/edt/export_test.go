@@ -5,4 +5,4 @@ package edt
 import "weir/internal/kernel/device"
 
 // ByClsact returns a carrier as kernels without TCX have it.
-func ByClsact() *Carrier { return &Carrier{hook: device.Clsact} }
+func ByClsact() *Carrier { return by(device.Clsact) }

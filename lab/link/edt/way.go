@@ -14,6 +14,7 @@ import (
 	"weir/internal/kernel/device"
 	"weir/internal/kernel/tc"
 	"weir/lab/link"
+	"weir/lab/link/inkernel"
 )
 
 const (
@@ -23,18 +24,17 @@ const (
 
 // way is one direction of a cable.
 type way struct {
-	running   *running
-	from, to  string // the cable's ends
-	direction link.Direction
-	objects   wayObjects
-	programs  []*device.Attachment
-	shaped    bool // to has an fq
-	before    uint64
+	inkernel.Path
+	place    *inkernel.Place
+	objects  wayObjects
+	programs []*device.Attachment
+	shaped   bool // To has an fq
+	before   uint64
 }
 
-// build works from the far end to the near one, so that no frame finds half a way.
-func (w *way) build() error {
-	sink, err := w.running.conn.Device(w.to)
+// Build works from the far end to the near one, so that no frame finds half a way.
+func (w *way) Build() error {
+	sink, err := w.place.Devices.Device(w.To)
 	if err != nil {
 		return err
 	}
@@ -42,24 +42,24 @@ func (w *way) build() error {
 		return err
 	}
 	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	if err := w.running.qdiscs.Put(tc.QdiscMessage, create, sink.Index,
+	if err := w.place.Qdiscs.Put(tc.QdiscMessage, create, sink.Index,
 		tc.FqRaw(tc.Place{}, tc.FqSpec{Limit: noLimit, FlowLimit: noLimit, Horizon: horizon, OneFlow: true})); err != nil {
 		return err
 	}
 	w.shaped = true
-	lost, err := link.ReadDrops(w.running.ns, w.to)
+	lost, err := link.ReadDrops(w.place.Namespace, w.To)
 	if err != nil {
 		return err
 	}
 	w.before = lost.Transmit
-	if err := w.attach(w.to, device.Egress, w.objects.EdtStamp); err != nil {
+	if err := w.attach(w.To, device.Egress, w.objects.EdtStamp); err != nil {
 		return err
 	}
-	return w.attach(w.from, device.Ingress, w.objects.EdtDecide)
+	return w.attach(w.From, device.Ingress, w.objects.EdtDecide)
 }
 
 func (w *way) attach(dev string, hook device.Hook, program *ebpf.Program) error {
-	a, err := device.Attach(w.running.ns, dev, hook, 0, "edt", program, device.Options{Mechanism: w.running.hook})
+	a, err := device.Attach(w.place.Namespace, dev, hook, 0, "edt", program, device.Options{Mechanism: w.place.Hook})
 	if err == nil {
 		w.programs = append(w.programs, a)
 	}
@@ -72,7 +72,7 @@ func (w *way) load(target int) error {
 	if err != nil {
 		return fmt.Errorf("load link programs: %w", err)
 	}
-	config := configure(w.direction, target)
+	config := configure(w.Direction, target)
 	if err := spec.Variables["edt"].Set(&config); err != nil {
 		return fmt.Errorf("load link programs: %w", err)
 	}
@@ -85,7 +85,7 @@ func (w *way) load(target int) error {
 	if err := w.seed(); err != nil {
 		return fmt.Errorf("load link programs: %w", err)
 	}
-	table := shape(w.direction.Shape)
+	table := shape(w.Direction.Shape)
 	if err := w.objects.EdtShapes.Put(uint32(0), &table); err != nil {
 		return fmt.Errorf("load link programs: %w", err)
 	}
@@ -116,7 +116,7 @@ func lengthen(m *ebpf.MapSpec, count uint32) error {
 // seed starts the direction's choices; xorshift must not start with 0.
 func (w *way) seed() error {
 	state := make([]byte, w.objects.EdtStates.ValueSize())
-	mixed := mix(w.direction.Seed + 1)
+	mixed := mix(w.Direction.Seed + 1)
 	if mixed == 0 {
 		mixed = 1
 	}
@@ -159,7 +159,7 @@ func (w *way) depths() ([]uint32, error) {
 	return d.Octets[:over], nil
 }
 
-func (w *way) counters() (link.Counters, error) {
+func (w *way) Counters() (link.Counters, error) {
 	var n wayEdtCounters
 	var d wayEdtDepths
 	if err := errors.Join(w.objects.EdtCounts.Lookup(uint32(0), &n), w.objects.EdtDepth.Lookup(uint32(0), &d)); err != nil {
@@ -169,7 +169,7 @@ func (w *way) counters() (link.Counters, error) {
 	if err != nil {
 		return link.Counters{}, err
 	}
-	lost, err := link.ReadDrops(w.running.ns, w.to)
+	lost, err := link.ReadDrops(w.place.Namespace, w.To)
 	if err != nil {
 		return link.Counters{}, err
 	}
@@ -182,7 +182,7 @@ func (w *way) counters() (link.Counters, error) {
 }
 
 func (w *way) qdisc() (tc.Qdisc, error) {
-	all, err := w.running.qdiscs.List(w.to)
+	all, err := w.place.Qdiscs.List(w.To)
 	if err != nil {
 		return tc.Qdisc{}, err
 	}
@@ -194,14 +194,14 @@ func (w *way) qdisc() (tc.Qdisc, error) {
 	return tc.Qdisc{}, errors.New("the link's fq is gone")
 }
 
-// remove undoes build, as far as it got.
-func (w *way) remove() error {
+// Remove undoes build, as far as it got.
+func (w *way) Remove() error {
 	var failures []error
 	for i := len(w.programs) - 1; i >= 0; i-- {
 		failures = append(failures, w.programs[i].Close())
 	}
 	if w.shaped {
-		failures = append(failures, w.running.qdiscs.Delete(w.to, tc.Place{}))
+		failures = append(failures, w.place.Qdiscs.Delete(w.To, tc.Place{}))
 	}
 	return errors.Join(append(failures, w.objects.Close())...)
 }

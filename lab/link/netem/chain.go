@@ -9,6 +9,7 @@ import (
 	"weir/internal/kernel/tc"
 	"weir/internal/units"
 	"weir/lab/link"
+	"weir/lab/link/inkernel"
 )
 
 const (
@@ -21,30 +22,29 @@ const (
 
 // chain is one direction of a cable.
 type chain struct {
-	running   *running
-	from, to  string // the cable's ends
-	spare     string // first device of the spare pair; its peer has a p behind its name
-	direction link.Direction
-	wires     []*wire
-	paced     bool // the spare pair exists
-	shaped    bool // to has a netem
-	before    struct{ spare, to link.Drops }
+	inkernel.Path
+	place  *inkernel.Place
+	spare  string // first device of the spare pair; its peer has a p behind its name
+	wires  []*wire
+	paced  bool // the spare pair exists
+	shaped bool // To has a netem
+	before struct{ spare, to link.Drops }
 }
 
 func (c *chain) peer() string { return c.spare + "p" }
 
-// build works from the far end to the near one, so that no frame finds half a chain.
-func (c *chain) build() error {
-	if err := c.running.qdiscs.AddNetem(c.to, tc.Place{}, c.second()); err != nil {
+// Build works from the far end to the near one, so that no frame finds half a chain.
+func (c *chain) Build() error {
+	if err := c.place.Qdiscs.AddNetem(c.To, tc.Place{}, c.second()); err != nil {
 		return err
 	}
 	c.shaped = true
-	hops := []string{c.from, c.to}
-	if c.direction.Rate > 0 {
+	hops := []string{c.From, c.To}
+	if c.Direction.Rate > 0 {
 		if err := c.pace(); err != nil {
 			return err
 		}
-		hops = []string{c.peer(), c.to, c.from, c.spare}
+		hops = []string{c.peer(), c.To, c.From, c.spare}
 	}
 	for i := 0; i < len(hops); i += 2 {
 		if err := c.connect(hops[i], hops[i+1]); err != nil {
@@ -55,11 +55,11 @@ func (c *chain) build() error {
 }
 
 func (c *chain) connect(from, to string) error {
-	sink, err := c.running.conn.Device(to)
+	sink, err := c.place.Devices.Device(to)
 	if err != nil {
 		return err
 	}
-	w, err := newWire(c.running.ns, from, sink.Index, c.running.hook)
+	w, err := newWire(c.place.Namespace, from, sink.Index, c.place.Hook)
 	if err == nil {
 		c.wires = append(c.wires, w)
 	}
@@ -68,8 +68,8 @@ func (c *chain) connect(from, to string) error {
 
 // pace makes the spare pair with the bottleneck on it.
 func (c *chain) pace() error {
-	conn := c.running.conn
-	end, err := conn.Device(c.from)
+	conn := c.place.Devices
+	end, err := conn.Device(c.From)
 	if err != nil {
 		return err
 	}
@@ -78,27 +78,27 @@ func (c *chain) pace() error {
 	}
 	c.paced = true
 	for _, dev := range []string{c.spare, c.peer()} {
-		if err := link.Silence(c.running.ns, dev); err != nil {
+		if err := link.Silence(c.place.Namespace, dev); err != nil {
 			return err
 		}
 		if err := conn.SetUp(dev); err != nil {
 			return err
 		}
 	}
-	queue, rate := c.direction.Queue, c.direction.Rate
+	queue, rate := c.Direction.Queue, c.Direction.Rate
 	if queue.Discipline == link.CAKE {
-		return c.running.qdiscs.AddCake(c.spare, tc.Place{}, tc.CakeSpec{
+		return c.place.Qdiscs.AddCake(c.spare, tc.Place{}, tc.CakeSpec{
 			Rate: rate, Overhead: link.FrameOverhead, Target: queue.Target, Interval: queue.Interval, Limit: queue.Bytes,
 		})
 	}
 	if queue.Bytes == 0 {
-		return c.running.qdiscs.AddNetem(c.spare, tc.Place{}, tc.NetemSpec{
+		return c.place.Qdiscs.AddNetem(c.spare, tc.Place{}, tc.NetemSpec{
 			// One more than may wait: netem counts the frame on the wire.
-			Limit: uint32(limit(queue.Packets)), Rate: rate, Overhead: link.FrameOverhead, Seed: c.direction.Seed,
+			Limit: uint32(limit(queue.Packets)), Rate: rate, Overhead: link.FrameOverhead, Seed: c.Direction.Seed,
 		})
 	}
 	burst := max(float64(end.MTU+headers+link.FrameOverhead), float64(rate)/8*burstTime.Seconds())
-	return c.running.qdiscs.AddTBF(c.spare, tc.Place{}, tc.TBFSpec{
+	return c.place.Qdiscs.AddTBF(c.spare, tc.Place{}, tc.TBFSpec{
 		Rate: rate, Burst: units.ByteSize(burst), Limit: min(queue.Bytes, tbfLimit), Overhead: link.FrameOverhead,
 	})
 }
@@ -112,7 +112,7 @@ func limit(packets int) int {
 
 // second is what happens behind the bottleneck.
 func (c *chain) second() tc.NetemSpec {
-	d := c.direction
+	d := c.Direction
 	spec := tc.NetemSpec{
 		Limit: noLimit, Delay: d.Delay, Jitter: d.Jitter, Duplicate: d.Duplicate, Corrupt: d.Corrupt, Seed: d.Seed,
 		Distribution: map[link.JitterShape]tc.Distribution{link.Normal: tc.Normal, link.Pareto: tc.Pareto}[d.Shape],
@@ -130,15 +130,15 @@ func (c *chain) second() tc.NetemSpec {
 // remember takes down what the devices have lost before.
 func (c *chain) remember() (err error) {
 	if c.paced {
-		if c.before.spare, err = link.ReadDrops(c.running.ns, c.spare); err != nil {
+		if c.before.spare, err = link.ReadDrops(c.place.Namespace, c.spare); err != nil {
 			return err
 		}
 	}
-	c.before.to, err = link.ReadDrops(c.running.ns, c.to)
+	c.before.to, err = link.ReadDrops(c.place.Namespace, c.To)
 	return err
 }
 
-func (c *chain) counters() (link.Counters, error) {
+func (c *chain) Counters() (link.Counters, error) {
 	var n link.Counters
 	received, err := c.wires[len(c.wires)-1].received() // the wire from the near end was attached last
 	if err != nil {
@@ -151,24 +151,24 @@ func (c *chain) counters() (link.Counters, error) {
 			return n, err
 		}
 		n.QueueDrops, n.Held = bottleneck.Drops, bottleneck.Queued
-		lost, err := link.ReadDrops(c.running.ns, c.spare)
+		lost, err := link.ReadDrops(c.place.Namespace, c.spare)
 		if err != nil {
 			return n, err
 		}
 		n.Overruns = lost.Transmit - c.before.spare.Transmit
 	}
-	shaper, err := c.root(c.to)
+	shaper, err := c.root(c.To)
 	if err != nil {
 		return n, err
 	}
 	n.Held += shaper.Queued
 	n.Sent, n.SentBytes, n.LossDrops = shaper.Packets, shaper.Bytes, shaper.Drops
-	lost, err := link.ReadDrops(c.running.ns, c.to)
+	lost, err := link.ReadDrops(c.place.Namespace, c.To)
 	if err != nil {
 		return n, err
 	}
 	n.Overruns += lost.Transmit - c.before.to.Transmit
-	if out, in := n.Sent+n.LossDrops+n.Held+n.QueueDrops, n.Received; c.direction.Duplicate > 0 && out > in {
+	if out, in := n.Sent+n.LossDrops+n.Held+n.QueueDrops, n.Received; c.Direction.Duplicate > 0 && out > in {
 		n.Duplicated = out - in
 	}
 	return n, nil
@@ -176,7 +176,7 @@ func (c *chain) counters() (link.Counters, error) {
 
 // root is the outermost qdisc of a device.
 func (c *chain) root(dev string) (tc.Qdisc, error) {
-	all, err := c.running.qdiscs.List(dev)
+	all, err := c.place.Qdiscs.List(dev)
 	if err != nil {
 		return tc.Qdisc{}, err
 	}
@@ -188,17 +188,17 @@ func (c *chain) root(dev string) (tc.Qdisc, error) {
 	return tc.Qdisc{}, errNoQdisc
 }
 
-// remove undoes build, as far as it got.
-func (c *chain) remove() error {
+// Remove undoes build, as far as it got.
+func (c *chain) Remove() error {
 	for _, w := range c.wires {
 		w.close()
 	}
 	var failures []error
 	if c.shaped {
-		failures = append(failures, c.running.qdiscs.Delete(c.to, tc.Place{}))
+		failures = append(failures, c.place.Qdiscs.Delete(c.To, tc.Place{}))
 	}
 	if c.paced {
-		failures = append(failures, c.running.conn.Delete(c.spare))
+		failures = append(failures, c.place.Devices.Delete(c.spare))
 	}
 	return errors.Join(failures...)
 }

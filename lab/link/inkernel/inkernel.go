@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inkernel is what carriers inside the kernel have in common: directions of cables that are
+// built of programs and queueing disciplines, and then carry frames without any process.
+package inkernel
+
+import (
+	"context"
+	"fmt"
+
+	"weir/internal/fault"
+	"weir/internal/kernel/device"
+	"weir/internal/kernel/netns"
+	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/tc"
+	"weir/lab/link"
+)
+
+// Place is where directions are built, and by what.
+type Place struct {
+	Namespace *netns.Namespace
+	Devices   *rtnl.Conn
+	Qdiscs    *tc.Conn
+	Hook      device.Mechanism // how programs are attached
+}
+
+// Path is one direction of a cable. Name tells it from all others of its carrier.
+type Path struct {
+	link.Direction
+	Name     string
+	From, To string // the cable's ends
+}
+
+// Direction is a path at work.
+type Direction interface {
+	Build() error
+	Counters() (link.Counters, error)
+	// Remove undoes Build, as far as it got.
+	Remove() error
+}
+
+// Carrier carries cables by directions of a kind. Its fields do not change once it is used.
+type Carrier[D Direction] struct {
+	Name   string // the mechanism
+	Hook   device.Mechanism
+	Beyond func(link.Direction) string                 // what the mechanism cannot do for it, or ""
+	Ready  func(ns *netns.Namespace, dev string) error // makes a cable's end fit
+	New    func(*Place, Path) D
+}
+
+// Mechanism returns the carrier's name.
+func (c *Carrier[D]) Mechanism() string { return c.Name }
+
+// Check refuses what the mechanism cannot do.
+func (c *Carrier[D]) Check(cable link.Cable) error {
+	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
+		if err := link.CheckDirection(d); err != nil {
+			return fmt.Errorf("cable %s: %w", cable.Name, err)
+		}
+		if what := c.Beyond(d); what != "" {
+			return fault.New(fault.Testbed, "use --carrier emulator for this scenario", "cable %s: %s cannot %s", cable.Name, c.Name, what)
+		}
+	}
+	return nil
+}
+
+// Start builds the directions of all cables. It needs no process: ctx matters only until it
+// returns.
+func (c *Carrier[D]) Start(ctx context.Context, ns *netns.Namespace, cables []link.Cable) (*Running[D], error) {
+	r, err := c.start(ctx, ns, cables)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return r, nil
+}
+
+func (c *Carrier[D]) start(ctx context.Context, ns *netns.Namespace, cables []link.Cable) (_ *Running[D], err error) {
+	r := &Running[D]{carrier: c, place: Place{Namespace: ns, Hook: c.Hook}}
+	if r.place.Devices, err = rtnl.Open(ns); err != nil {
+		return nil, err
+	}
+	if r.place.Qdiscs, err = tc.Open(ns); err != nil {
+		r.place.Devices.Close()
+		return nil, err
+	}
+	for number, cable := range cables {
+		err := c.Check(cable)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = r.add(number, cable)
+		}
+		if err != nil {
+			_ = r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
