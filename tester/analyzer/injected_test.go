@@ -65,8 +65,8 @@ func each(list []sent, change func([]byte) []byte) []sent {
 	return list
 }
 
-// TestInjected puts in what is known and wants exactly that to be found. What a case does not name
-// must be 0.
+// TestInjected puts in what is known and wants exactly that to be found, whatever the sender's clock
+// says. What a case does not name must be 0.
 func TestInjected(t *testing.T) {
 	const n = 20
 	four, six := stream(7, false, 0), stream(7, true, 0)
@@ -116,21 +116,26 @@ func TestInjected(t *testing.T) {
 	for i := range tests {
 		ids = append(ids, uint16(i))
 	}
-	for _, parallel := range []bool{false, true} {
-		b := newBench(t, Options{Streams: ids}, parallel)
-		for i, test := range tests {
-			test.stream.ID = uint16(i)
-			b.send(build(t, test.stream, test.size), i, test.frames, -time.Second, 1000)
-			got := b.counts(i)
-			found := tester.Counts{
-				Unique: got.Unique, Lost: got.Lost, Duplicates: got.Duplicates, Reordered: got.Reordered, MaxExtent: got.MaxExtent, OutOfWindow: got.OutOfWindow,
-				PayloadErrors: got.PayloadErrors, HeaderErrors: got.HeaderErrors, Misnumbered: got.Misnumbered, Restarts: got.Restarts, Earlier: got.Earlier,
-			}
-			if found != test.want {
-				t.Errorf("%s (several queues: %t):\n found %+v\n  want %+v", test.name, parallel, found, test.want)
-			}
-			if got.Received != uint64(len(test.frames)) {
-				t.Errorf("%s: received %d of %d", test.name, got.Received, len(test.frames))
+	for _, clock := range []struct {
+		ahead    time.Duration
+		relative bool
+	}{{-time.Second, false}, {time.Hour, true}, {-time.Hour, true}} {
+		for _, parallel := range []bool{false, true} {
+			b := newBench(t, Options{Streams: ids, Relative: clock.relative}, parallel)
+			for i, test := range tests {
+				test.stream.ID = uint16(i)
+				b.send(build(t, test.stream, test.size), i, test.frames, clock.ahead, 1000)
+				got := b.counts(i)
+				found := tester.Counts{
+					Unique: got.Unique, Lost: got.Lost, Duplicates: got.Duplicates, Reordered: got.Reordered, MaxExtent: got.MaxExtent, OutOfWindow: got.OutOfWindow,
+					PayloadErrors: got.PayloadErrors, HeaderErrors: got.HeaderErrors, Misnumbered: got.Misnumbered, Restarts: got.Restarts, Earlier: got.Earlier,
+				}
+				if found != test.want {
+					t.Errorf("%s (several queues: %t, clock %s ahead):\n found %+v\n  want %+v", test.name, parallel, clock.ahead, found, test.want)
+				}
+				if got.Received != uint64(len(test.frames)) {
+					t.Errorf("%s: received %d of %d", test.name, got.Received, len(test.frames))
+				}
 			}
 		}
 	}
