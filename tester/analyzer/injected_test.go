@@ -65,8 +65,8 @@ func each(list []sent, change func([]byte) []byte) []sent {
 	return list
 }
 
-// TestInjected puts in what is known and wants exactly that to be found, whatever the sender's clock
-// says. What a case does not name must be 0.
+// TestInjected puts in what is known and wants exactly that to be found, whatever the sender's
+// clock says. What a case does not name must be 0.
 func TestInjected(t *testing.T) {
 	const n = 20
 	four, six := stream(7, false, 0), stream(7, true, 0)

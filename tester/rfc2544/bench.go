@@ -143,7 +143,7 @@ const (
 // parts is over how many processors a trial of one direction is spread. Frames that are to leave
 // one at a time or in one burst come from one.
 func (p *Ports) parts(from session.Port, t Trial) int {
-	if p.whole || t.Even || t.Frames > 0 || t.Batch > 0 || t.Then != nil {
+	if p.whole || t.Whole || t.Even || t.Frames > 0 || t.Batch > 0 || t.Then != nil {
 		return 1
 	}
 	processors := len(generator.Processors(generator.Port{CPUs: from.CPUs}))

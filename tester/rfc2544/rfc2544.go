@@ -55,6 +55,7 @@ type Trial struct {
 	Batch    int           // tester.Schedule.Batch: 1 for latency
 	Then     *Step         // recovery: go on at another rate
 	Even     bool          // never closer than the gap: what is late moves all that follows
+	Whole    bool          // from one processor, whatever the rate
 }
 
 // Step is the second part of a recovery trial.

@@ -24,6 +24,16 @@ func run(t *testing.T, c rfc2544.Config, d rfc2544.Bench) rfc2544.Report {
 	return report
 }
 
+// On a busy machine one processor keeps a rate that all of them together do not.
+func TestARateThatIsSpreadInVainComesFromOneProcessor(t *testing.T) {
+	d := &device{capacity: 1e9, generator: 3e6, spread: 1.2e6}
+	c := quick(rfc2544.Throughput)
+	c.Speed = 0
+	if got := run(t, c, d).Throughput[0]; !got.Measured() || got.Rate < 0.99*d.generator || got.Limit != rfc2544.ByTester {
+		t.Errorf("%+v; want what one processor offers", got)
+	}
+}
+
 func TestThroughputIsTheCapacityWithinTheResolution(t *testing.T) {
 	random := testutil.Rand(t)
 	for range 200 {

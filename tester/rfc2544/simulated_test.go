@@ -17,6 +17,7 @@ type device struct {
 	capacity   float64 // frame/s that it forwards
 	buffer     float64 // frames that it stores
 	generator  float64 // frame/s that the tester can send; 0 is without limit
+	spread     float64 // the same of a pace that is spread over processors; 0 is generator
 	pps        func(size int) float64
 	random     *rand.Rand
 	hiccup     float64 // probability that a trial below capacity loses a frame
@@ -46,6 +47,9 @@ func (d *device) Trial(_ context.Context, t rfc2544.Trial, _ time.Duration) (rfc
 	rate := t.Rate
 	if rate == 0 || d.generator > 0 && rate > d.generator {
 		rate = d.generator
+	}
+	if d.spread > 0 && t.Rate > d.spread && !t.Whole {
+		rate = d.spread
 	}
 	sent := t.Frames
 	if sent == 0 {
