@@ -35,9 +35,9 @@ demo: build ## Build, then measure what 1 % packet loss does to TCP on this kern
 	$(SUDO) bin/weir lab run loss-quick
 
 .PHONY: test
-test: peers ## Run every test; the privileged ones need root
+test: peers ## Run every test, of PACKAGES=N packages at a time; the privileged ones need root
 	$(GO) build ./...
-	$(SUDO) $(GO) test -count=1 -p 1 -timeout 1800s $(PKGS)
+	$(SUDO) $(GO) test -count=1 -p $(or $(PACKAGES),3) -timeout 1800s $(PKGS)
 
 .PHONY: peers
 peers: # the programs that tests use as independent peers

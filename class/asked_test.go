@@ -113,6 +113,7 @@ func (s *stage) drain(t *testing.T, protocol byte) map[byte]int {
 func TestAServerAnswersInTheClassInWhichItIsAsked(t *testing.T) {
 	s := newStage(t)
 	testutil.Command(t, "curl")
+	s.group(t, "web")
 	have := s.apply(t, room.State{}, "  web: {cgroup: /web, class: as-asked}\n")
 	s.nginx(t, "web")
 	for group, d := range map[string]DSCP{"bulk": LowEffort, "scavenger": Scavenger, "urgent": Expedited} {
@@ -206,6 +207,7 @@ func (s *stage) dial(t *testing.T, network, to string) (conn net.Conn, ask func(
 // The class changes with the next packet that asks; flows of one client do not share it.
 func TestAClientChangesItsMind(t *testing.T) {
 	s := newStage(t)
+	s.group(t, "echo")
 	s.apply(t, room.State{}, "  echo: {cgroup: /echo, class: as-asked, asked: [lbe, AF11]}\n")
 	s.echo(t, "echo")
 	for _, to := range []string{hereAddress, hereAddress6} {

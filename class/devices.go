@@ -54,18 +54,15 @@ func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string
 		return nil, err
 	}
 	for _, d := range all {
-		found, err := device.Attached(ns, d.Name, roomName, pins)
+		hooks, err := device.Hooks(ns, d.Name, roomName, pins)
 		if errors.Is(err, device.ErrGone) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(found, func(a *device.Attachment) bool { return a.Hook == hook }) {
+		if !hooks[hook] {
 			names = append(names, d.Name)
-		}
-		for _, a := range found {
-			_ = a.Close()
 		}
 	}
 	return names, nil

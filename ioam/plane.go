@@ -115,11 +115,11 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	}
 	for _, i := range there {
 		var entry ioamIoamInterface
-		found, err := device.Attached(p.ns, i.Device.Name, attachName, p.host.Devices)
+		hooks, err := device.Hooks(p.ns, i.Device.Name, attachName, p.host.Devices)
 		if err != nil {
 			return false, err
 		}
-		if len(found) != 2 || d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry) != nil || entry.Mtu != uint32(i.MTU) {
+		if len(hooks) != 2 || d.objects.IoamInterfaces.Lookup(uint32(i.Index), &entry) != nil || entry.Mtu != uint32(i.MTU) {
 			return false, nil
 		}
 	}

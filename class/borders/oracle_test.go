@@ -58,6 +58,9 @@ func become(t *Treatment, frame []byte, header int, incoming bool) []byte {
 	sum := uint32(onesComplement(packet[:length]))
 	check := uint32(wrong) + (0xffff - sum)
 	check = check>>16 + check&0xffff
+	if check == 0xffff { // zero's other form, which RFC 1071's complement of a sum does not take
+		check = 0
+	}
 	binary.BigEndian.PutUint16(packet[10:], uint16(check))
 	return out
 }

@@ -79,17 +79,14 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 		if t == nil && !have.Empty() {
 			continue
 		}
-		found, err := p.attached(d.Name)
-		if err != nil {
-			return false, err
-		}
-		for _, a := range found {
-			_ = a.Close()
-		}
-		if t == nil && len(found) > 0 {
+		hooks, err := device.Hooks(nil, d.Name, roomName, p.host.Devices)
+		switch {
+		case errors.Is(err, device.ErrGone):
+		case err != nil:
+			return false, fmt.Errorf("borders.%s: %w", d.Name, err)
+		case t == nil && len(hooks) > 0:
 			return true, nil
-		}
-		if t != nil && found != nil && len(found) != len(t.hooks()) {
+		case t != nil && len(hooks) != len(t.hooks()):
 			return false, nil
 		}
 	}

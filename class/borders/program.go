@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpfmap"
 	"weir/internal/kernel/device"
 )
 
@@ -56,7 +57,7 @@ func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error)
 	for side, rules := range [][]Rule{t.From, t.To} {
 		for _, rule := range rules {
 			key, value := rule.raw(uint32(side))
-			if err := objects.BorderRules.Put(key, value); err != nil {
+			if err := bpfmap.Put(objects.BorderRules, key, value); err != nil {
 				return nil, errors.Join(refused("set prefix "+rule.Prefix.String(), err), objects.Close())
 			}
 		}

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/kernel/bpfmap"
 )
 
 // Assignments say which scope applies to which traffic; the values are numbers of scopes.
@@ -132,19 +133,9 @@ func (m Maps) put(of Kind, keys []Key, scopes []uint32) error {
 		return nil
 	}
 	for i := range keys {
-		if err := put(entries, kind.form.one(keys[i]), scopes[i]); err != nil {
+		if err := bpfmap.Put(entries, kind.form.one(keys[i]), scopes[i]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// put stores an entry. Maps of prefixes take memory from a small stock that the kernel fills up in
-// the background; that one finds it empty says nothing of the machine's memory.
-func put(entries *ebpf.Map, key any, scope uint32) error {
-	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
-		if err := entries.Put(key, scope); !errors.Is(err, unix.ENOMEM) || time.Now().After(deadline) {
-			return err
-		}
-	}
 }

@@ -67,15 +67,11 @@ type place struct {
 }
 
 func (h Host) attached(at place) (there bool, err error) {
-	found, err := device.Attached(nil, at.device, owner, h.Devices)
+	hooks, err := device.Hooks(nil, at.device, owner, h.Devices)
 	if errors.Is(err, device.ErrGone) {
 		return false, nil
 	}
-	for _, a := range found {
-		there = there || a.Hook == at.hook
-		_ = a.Close()
-	}
-	return there, err
+	return hooks[at.hook], err
 }
 
 // Counters reads what was done to the packets of a line; false where it is not in force.

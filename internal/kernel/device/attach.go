@@ -117,7 +117,7 @@ func (a *Attachment) key() int {
 }
 
 // Attached finds the pinned attachments of a device with this name at either hook, of this and of
-// other processes.
+// other processes. Whoever closes none of them keeps them in place when their pins are removed.
 func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error) {
 	found, err := pinnedLinks(ns, dev, pins)
 	if err != nil {
@@ -136,6 +136,20 @@ func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error
 		}
 	}
 	return list, nil
+}
+
+// Hooks are those at which a device has a pinned attachment with this name. It holds none of them.
+func Hooks(ns *netns.Namespace, dev, name, pins string) (map[Hook]bool, error) {
+	found, err := Attached(ns, dev, name, pins)
+	if err != nil {
+		return nil, err
+	}
+	hooks := map[Hook]bool{}
+	for _, a := range found {
+		hooks[a.Hook] = true
+		a.release()
+	}
+	return hooks, nil
 }
 
 // Prune removes pins of links whose devices have gone.

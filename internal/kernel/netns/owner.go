@@ -5,6 +5,7 @@ package netns
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +14,9 @@ import (
 // (ioctl_ns(2)): then any user may have made it, with as many devices as he likes.
 func (n *Namespace) Foreign() (bool, error) {
 	owner, err := unix.IoctlRetInt(n.FD(), unix.NS_GET_USERNS)
-	if errors.Is(err, unix.EPERM) {
-		return true, nil // one above this process's
+	if errors.Is(err, unix.EPERM) { // one above this process's, or a kernel without user namespaces
+		_, err := os.Stat("/proc/self/ns/user")
+		return err == nil, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("owner of a network namespace: %w", err)
