@@ -53,6 +53,8 @@ type Language struct {
 	scope     *yamlfile.Union // scopeKeys, selectors, rooms that have keys of a scope
 	file      *yamlfile.Union // fileKeys, rooms that have sections
 	selector  reflect.Type
+	spine     []string   // keys of a scope that are no room's
+	keys      [][]string // of a scope, room by room
 }
 
 // fileKeys are the spine's own keys of the file.
@@ -75,9 +77,14 @@ type scopeKeys struct {
 func NewLanguage(selectors []SelectorKind, rooms []Grammar, absent map[string]string) (*Language, error) {
 	l := &Language{selectors: selectors, rooms: rooms, absent: absent, selector: selectorKeys(selectors)}
 	scope, file := []reflect.Type{reflect.TypeFor[scopeKeys](), l.selector}, []reflect.Type{reflect.TypeFor[fileKeys]()}
-	for _, g := range rooms {
+	for _, t := range scope {
+		l.spine = append(l.spine, yamlfile.Names(t)...)
+	}
+	l.keys = make([][]string, len(rooms))
+	for i, g := range rooms {
 		if g.Scope != nil {
 			scope = append(scope, reflect.TypeOf(g.Scope))
+			l.keys[i] = yamlfile.Names(reflect.TypeOf(g.Scope))
 		}
 		if g.Section != nil {
 			file = append(file, reflect.TypeOf(g.Section))

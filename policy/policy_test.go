@@ -113,6 +113,7 @@ scopes:
   e: {user: 7, parent: nowhere}
   f: {egress: 1Gbit}
   g: {unit: x.service, parnt: f}
+  h: {cgroup: /../h, egress: 10MB, ingress: 7, congestion: A!}
 `))
 	const want = `p.yaml:3:19: unknown key "egres" in scopes.a (did you mean "egress"?)
 p.yaml:4:27: scopes.b: egress: rate 1 kbit/s is outside 64 kbit/s to 400 Gbit/s
@@ -120,7 +121,11 @@ p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two scopes
 p.yaml:5:28: scopes.c: egress: mark 9ms is not below drop 5ms
 p.yaml:6:13: scopes.d.user: root is a name, and a user id is meant: write 0, which it is on this host
 p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
-p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)`
+p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)
+p.yaml:10:15: scopes.h: "/../h" leads up again: write the path from the mount point down, without ".."
+p.yaml:10:30: scopes.h.egress: rate "10MB" counts octets, and rates are in bits: write 80Mbit
+p.yaml:10:45: scopes.h.ingress: rate "7" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"
+p.yaml:10:60: scopes.h: "A!" is no congestion control: give one of dctcp, ledbat, scavenger, or one of the kernel's by its name, as cubic`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -164,57 +164,62 @@ func (l *Language) build(p *Policy, raw []rawScope, sections []any, lacking map[
 	unread := problems.Len() > 0
 	t := newTree(raw)
 	t.check(problems)
-	drafts := make([]DraftScope, 0, len(raw))
-	place, readable := make([]int, len(raw)), make([]int, 0, len(raw))
+	var sound []int                       // scopes whose own keys and selectors have no mistake
 	p.Scopes = make([]Scope, 0, len(raw)) // drafts point into it
 	first := map[Selector]yamlfile.Text{}
 	for i := range raw {
-		place[i] = -1
-		if raw[i].fields.Flawed() {
+		s := &raw[i]
+		if s.fields.Flawed(l.spine...) {
 			continue // or one mistake would be told as two
 		}
-		s := &raw[i]
 		// Whose child cannot be read may be a parent.
-		selector, sound := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
-		if other, twice := first[selector]; twice && sound && selector.Kind != Group {
+		selector, means := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
+		if other, twice := first[selector]; twice && means && selector.Kind != Group {
 			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s, with what is meant", other.Value, s.name.Value),
 				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic contradict each other",
 				s.name.Value, selector, other.Value, other.Place)
-		} else if sound {
+		} else if means {
 			first[selector] = s.name
 		}
-		place[i] = len(p.Scopes)
-		readable = append(readable, i)
+		sound = append(sound, i)
 		p.Scopes = append(p.Scopes, Scope{Name: s.name.Value, Selector: selector, Parent: s.own.Parent, Shadow: s.own.Shadow, Treatments: Treatments{}})
 		p.written[s.name.Value] = written{s.name.Place, s.fields}
 	}
-	for n, i := range readable {
-		above := -1
-		if parent := t.parent(i); parent >= 0 {
-			above = place[parent]
-		}
-		drafts = append(drafts, DraftScope{Scope: &p.Scopes[n], Above: above, Depth: t.depth[i], IsParent: t.parents[raw[i].name.Value], fields: raw[i].fields})
-	}
-	l.askRooms(p, raw, readable, drafts, sections, problems)
-	for n := range drafts {
-		if s := &drafts[n]; len(s.Treatments) == 0 && s.Parent == "" && !lacking[s.Name] && !s.Has(l.treats()...) {
-			problems.Add(s.fields.Self, "", "scopes.%s: asks for nothing: give %s", s.Name, orList(l.treats()))
-		}
-	}
-}
-
-// askRooms has every room read its keys.
-func (l *Language) askRooms(p *Policy, raw []rawScope, readable []int, drafts []DraftScope, sections []any, problems *yamlfile.Problems) {
 	for r, g := range l.rooms {
-		d := &Draft{Scopes: slices.Clone(drafts), room: g.Room, policy: p, problems: problems}
-		for n, i := range readable {
-			d.Scopes[n].Keys = raw[i].rooms[r]
-		}
+		d := &Draft{Scopes: l.drafts(p, r, raw, sound, t), room: g.Room, policy: p, problems: problems}
 		if g.Section != nil {
 			d.Section, sections = sections[0], sections[1:]
 		}
 		g.Read(d)
 	}
+	for n, i := range sound {
+		s := &p.Scopes[n]
+		asks := slices.ContainsFunc(l.treats(), raw[i].fields.Has)
+		if !asks && len(s.Treatments) == 0 && s.Parent == "" && !lacking[s.Name] && !raw[i].fields.Flawed() {
+			problems.Add(raw[i].fields.Self, "", "scopes.%s: asks for nothing: give %s", s.Name, orList(l.treats()))
+		}
+	}
+}
+
+// drafts are the sound scopes as one room sees them, but for those with a mistake in its own keys:
+// what is missing there would be told as another.
+func (l *Language) drafts(p *Policy, room int, raw []rawScope, sound []int, t *tree) []DraftScope {
+	drafts, place := make([]DraftScope, 0, len(sound)), map[int]int{}
+	for n, i := range sound {
+		keys := l.keys[room]
+		if len(keys) > 0 && raw[i].fields.Flawed(keys...) {
+			continue
+		}
+		place[i] = len(drafts)
+		drafts = append(drafts, DraftScope{Scope: &p.Scopes[n], Keys: raw[i].rooms[room], Above: -1, Depth: t.depth[i],
+			IsParent: t.parents[raw[i].name.Value], fields: raw[i].fields})
+	}
+	for i, at := range place {
+		if above, there := place[t.parent(i)]; there {
+			drafts[at].Above = above
+		}
+	}
+	return drafts
 }
 
 // treats lists the keys of scopes that make some room treat them.

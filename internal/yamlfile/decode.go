@@ -21,11 +21,17 @@ type Fields struct {
 	Self   Place // the mapping itself
 	keys   map[string]Place
 	flawed bool
+	flaws  map[string]bool // keys below which a mistake was found, and those that were probably meant
 }
 
 // Flawed says whether a mistake was found in the mapping or below, or there was none, so that what
-// was read is not all that is meant.
-func (f Fields) Flawed() bool { return f.keys == nil || f.flawed }
+// was read is not all that is meant; with keys, whether one was found in these.
+func (f Fields) Flawed(keys ...string) bool {
+	if f.keys == nil || len(keys) == 0 {
+		return f.keys == nil || f.flawed
+	}
+	return slices.ContainsFunc(keys, func(key string) bool { return f.flaws[key] })
+}
 
 // At returns the place of a key's value, or of the mapping where the key was left out.
 func (f Fields) At(key string) Place {
@@ -245,17 +251,19 @@ func words(list string) []string {
 func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	set := keysOf(out.Type())
 	fields := Fields{Self: n.Place, keys: make(map[string]Place, len(n.Entries))}
-	found, misspelt := d.problems.Len(), map[string]bool{}
+	found := d.problems.Len()
+	fields.flaws = map[string]bool{}
 	for _, e := range n.Entries {
 		i, valid := set.byName[e.Key]
 		if !valid {
-			misspelt[d.unknown(e, set.names, path)] = true
+			fields.flaws[d.unknown(e, set.names, path)] = true
 			continue
 		}
 		k := &set.keys[i]
 		fields.keys[e.Key] = e.Value.Place
 		if k.required && e.Value.Kind == Null {
 			d.advise(e.Value.Place, fmt.Sprintf("write a value behind %q", k.name+":"), join(path, k.name), "no value is given")
+			fields.flaws[k.name] = true
 			continue
 		}
 		field := out.FieldByIndex(k.index)
@@ -264,9 +272,12 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 		if d.problems.Len() == before && k.enum != nil && !slices.Contains(k.enum, field.String()) {
 			d.complain(e.Value.Place, join(path, e.Key), "%q is not one of %s%s", field.String(), strings.Join(k.enum, ", "), nearest.Hint(field.String(), k.enum))
 		}
+		if d.problems.Len() > before {
+			fields.flaws[k.name] = true
+		}
 	}
 	for _, k := range set.keys {
-		if _, given := fields.keys[k.name]; k.required && !given && !misspelt[k.name] {
+		if _, given := fields.keys[k.name]; k.required && !given && !fields.flaws[k.name] {
 			d.problems.Add(n.Place, fmt.Sprintf("add %q", k.name+": ..."), "key %q is missing%s", k.name, in(path))
 		}
 	}

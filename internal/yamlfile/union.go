@@ -65,6 +65,9 @@ func (u *Union) Decode(n *Node, path string, into []any, vars *Variables, p *Pro
 	return fields
 }
 
+// Names lists the keys of a struct as Decode takes it, in its order.
+func Names(t reflect.Type) []string { return keysOf(t).names }
+
 // New makes a zero struct for each part, for Decode.
 func (u *Union) New() []any {
 	all := make([]any, len(u.parts))
