@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,41 @@ func TestHealthFollowsTheLoop(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", test.name, answer.Code, answer.Body, test.want)
 		}
 	}
+}
+
+// What fails passes by itself for a while; from then on everybody who asks is told.
+func TestHealthFollowsWhatFailsAgainAndAgain(t *testing.T) {
+	var h health
+	began := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		what  duty
+		err   error
+		want  string
+	}{
+		{0, applying, errors.New("no memory"), ""},
+		{20 * time.Second, binding, nil, ""},
+		{40 * time.Second, applying, errors.New("no room"), "the policy file is not in force for 40s: no room"},
+		{41 * time.Second, applying, nil, ""},
+		{50 * time.Second, binding, errors.New("no cgroup"), ""},
+		{90 * time.Second, binding, errors.New("no cgroup"), "scopes are not bound for 40s: no cgroup"},
+		{91 * time.Second, binding, nil, ""},
+	} {
+		now := began.Add(step.after)
+		h.seen(now)
+		h.tried(step.what, step.err, now)
+		if got := h.problem(now); got != step.want {
+			t.Errorf("after %s: %q, want %q", step.after, got, step.want)
+		}
+	}
+}
+
+// fails says whether a duty has failed last.
+func (h *health) fails(what duty) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, fails := h.failing[what]
+	return fails
 }
 
 func TestEveryRouteIsDescribedAndAnswers(t *testing.T) {

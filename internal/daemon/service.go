@@ -198,9 +198,13 @@ func (s *Service) reread(always bool) {
 	}
 	s.applied = text
 	err = s.apply(text)
-	if s.problem(err); err != nil && fault.Of(err) != fault.Usage {
+	s.problem(err)
+	if fault.Of(err) == fault.Usage {
+		err = nil // it is the file's
+	} else if err != nil {
 		s.applied = nil // what stood in the way may pass
 	}
+	s.health.tried(applying, err, time.Now())
 }
 
 // settled rereads the file if an event was lost: its text has changed since it was tried, and not
@@ -252,6 +256,7 @@ func (s *Service) look(cgroups *watcher, adopt bool) {
 		s.say("cgroups that come and go are seen late", err)
 	}
 	out, err := s.Engine.Rebind()
+	s.health.tried(binding, err, time.Now())
 	if err != nil {
 		s.say("bind scopes", err)
 		return

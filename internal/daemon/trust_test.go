@@ -57,10 +57,17 @@ func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
 	}
 	write(t, s.Policy, strings.Replace(oneScope, "1Mbit", "7Mbit", 1))
 	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "another process has held") })
+	testutil.Eventually(t, patience, "failing health", func() bool { return s.health.fails(applying) })
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, patience, "the change", func() bool { return egress(t, e) == 7e6 && trouble(t, e) == "" })
+	testutil.Eventually(t, patience, "good health", func() bool { return !s.health.fails(applying) && !s.health.fails(binding) })
+	write(t, s.Policy, "a mistake")
+	testutil.Eventually(t, patience, "the report of the mistake", func() bool { return trouble(t, e) != "" })
+	if s.health.fails(applying) {
+		t.Error("a mistake in the file, which is not the daemon's to mend, is ill health")
+	}
 }
 
 // Who holds the lock is named rather than waited for without end.

@@ -130,10 +130,11 @@ func newBench(t testing.TB, connect func(b *Bench, t testing.TB, port, far strin
 		l, _ := other.Find(dev)
 		b.sockets[side] = openSocket(t, ns, l.Index)
 	}
-	testutil.Eventually(t, time.Minute, "the carriers of p0 and p1", func() bool { // a bond's comes later than its devices'
+	// A bond's carrier comes later than its devices', and that of its VLANs, which have no routes until then, last.
+	testutil.Eventually(t, time.Minute, "the carriers of all links", func() bool {
 		b.Read(t)
-		for _, name := range []string{"p0", "p1"} {
-			if l, _ := b.state.Find(name); !l.Lower {
+		for _, l := range b.links {
+			if l, _ := b.state.Find(l.name); !l.Lower {
 				return false
 			}
 		}
