@@ -77,7 +77,7 @@ started in, whose limits hold too.`,
 	command.Flags().StringVar(&options.class, "class", "", "class of service of what it sends: lbe, best-effort, premium, network-control, a DSCP's name or its number")
 	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
 	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
-	command.Flags().StringVar(&options.user, "user", "", "run the command as this user, a name or a number")
+	command.Flags().StringVar(&options.user, "user", "", "run the command as this user, a name or a number, in an environment of its own (for more: env NAME=VALUE COMMAND)")
 	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this id and what descends from it, in place of a command")
 	command.Flags().SetInterspersed(false)
 	return command

@@ -58,12 +58,17 @@ func credential(u *user.User) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: numbers[0], Gid: numbers[1], Groups: numbers[2:]}, nil
 }
 
-// environment is that of another user's command.
+// environment is that of another user's command: root's has more than strangers are to read, so that
+// it is left but for what tells of the terminal, the language and where programs are.
 func environment(own []string, u *user.User) (all []string) {
 	for _, variable := range own {
-		name, _, _ := strings.Cut(variable, "=")
-		if name != "HOME" && name != "USER" && name != "LOGNAME" && name != "MAIL" {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "PATH", "TERM", "COLORTERM", "NO_COLOR", "TZ", "LANG", "LANGUAGE":
 			all = append(all, variable)
+		default:
+			if strings.HasPrefix(name, "LC_") {
+				all = append(all, variable)
+			}
 		}
 	}
 	return append(all, "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
