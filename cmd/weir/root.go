@@ -100,8 +100,9 @@ func strict(command *cobra.Command) {
 	}
 	if check := command.Args; check != nil {
 		command.Args = func(c *cobra.Command, args []string) error {
-			if check(c, args) == nil {
-				return nil
+			err := check(c, args)
+			if err == nil || fault.Advice(err) != "" { // which a check of the command's own has given
+				return err
 			}
 			return arity(c, args, check)
 		}
