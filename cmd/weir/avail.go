@@ -18,6 +18,9 @@ import (
 	"weir/record"
 )
 
+// Bounds of --most: at the least, a train's 40 datagrams take six seconds.
+const leastMost, greatestMost units.BitRate = 64e3, 400e9
+
 // availOptions are the flags of weir avail.
 type availOptions struct {
 	class, listen, token, tokenFile string
@@ -107,12 +110,18 @@ func (a *app) avail(ctx context.Context, destination string, o availOptions) err
 	if err != nil {
 		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most: %w", err)
 	}
+	if most < leastMost || most > greatestMost {
+		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most %s is outside %s to %s", most, leastMost, greatestMost)
+	}
 	if o.repetitions < 1 || o.repetitions > 1000 {
 		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
 	}
 	token, err := o.secret()
 	if err != nil {
 		return err
+	}
+	if token == "" {
+		return fault.New(fault.Usage, "give the one that the responder printed or was given, as --token-file FILE or "+tokenVariable, "no token is given for %s", destination)
 	}
 	peer, err := station.Resolve(ctx, destination, token)
 	if err != nil {
@@ -139,19 +148,22 @@ func availTable(r *avail.Result, dscp class.DSCP) record.Table {
 		t.Rows = append(t.Rows, []string{what, fmt.Sprintf(format, args...)})
 	}
 	text := units.BitRate(r.Available.Mean).String()
-	if low, high, ok := r.Available.Interval(); ok {
-		text += fmt.Sprintf(" [%s, %s]", units.BitRate(max(low, 0)), units.BitRate(high))
-	}
-	if r.AtLeast != "" {
+	if low, high, ok := r.Available.Interval(); r.AtLeast != "" {
 		text = "at least " + text + ": " + r.AtLeast
+	} else if ok {
+		text += fmt.Sprintf(" [%s, %s]", units.BitRate(max(low, 0)), units.BitRate(high))
 	}
 	row("available, mean and 95 % interval", "%s", text)
 	for i, s := range r.Samples {
-		if s.High == 0 {
-			row(fmt.Sprintf("search %d", i+1), "carried %s", units.BitRate(s.Low))
-		} else {
-			row(fmt.Sprintf("search %d", i+1), "carried %s, and not %s", units.BitRate(s.Low), units.BitRate(s.High))
+		text := "carried " + units.BitRate(s.Low).String()
+		switch s.High {
+		case 0: // all was carried
+		case s.Low:
+			text += ", and not always"
+		default:
+			text += ", and not " + units.BitRate(s.High).String()
 		}
+		row(fmt.Sprintf("search %d", i+1), "%s", text)
 	}
 	c := r.Caused
 	row("round trips of best effort between trains", "p50 %s, p99 %s, %d of %d lost", short(c.Idle.P50), short(c.Idle.P99), c.Idle.Lost, c.Idle.Sent)
