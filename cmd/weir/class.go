@@ -115,11 +115,15 @@ func (o traceOptions) addresses(ctx context.Context, destination string) (all []
 	}
 	for _, network := range networks {
 		found, failed := net.DefaultResolver.LookupNetIP(ctx, network, destination)
-		if failed == nil && len(found) > 0 {
-			all = append(all, found[0].Unmap())
-		} else {
+		if failed != nil || len(found) == 0 {
 			err = failed
+			continue
 		}
+		to := found[0].Unmap()
+		if !to.IsGlobalUnicast() && !to.IsLoopback() && !to.IsLinkLocalUnicast() {
+			return nil, fault.New(fault.Usage, "give the address of one host, or its name", "%s is not the address of a host", destination)
+		}
+		all = append(all, to)
 	}
 	if len(all) == 0 {
 		return nil, fault.Wrap(fmt.Errorf("find %s: %w", destination, err), fault.Usage, "give an address, or the name of a host that has one of this family")
