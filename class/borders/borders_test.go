@@ -193,12 +193,15 @@ func TestDevicesWithoutALinkLayerAreBorders(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"  eth0: {from: {10.20.0.1/16: lbe}}\n":            "has bits behind its length",
-		"  eth0: {from: {dormitory: lbe}}\n":               `"dormitory" is neither a prefix nor an address`,
-		"  eth0: {from: {10.0.0.0/8: lbee}}\n":             "write lbe if that is meant",
-		"  eth0: {translate: {lbe: LE}}\n":                 "is the same there",
-		"  eth0: {translate: {lbe: CS1, AF11: CS1}}\n":     "of two classes one side would know one DSCP",
-		"  eth0: {from: {10.0.0.1: lbe, 10.0.0.1/32: ef}}": "is there twice",
+		"  eth0: {from: {10.20.0.1/16: lbe}}\n":                          "has bits behind its length",
+		"  eth0: {from: {dormitory: lbe}}\n":                             `"dormitory" is neither a prefix nor an address`,
+		"  eth0: {from: {10.0.0.0/8: lbee}}\n":                           "write lbe if that is meant",
+		"  eth0: {translate: {lbe: LE}}\n":                               "is the same there",
+		"  eth0: {translate: {lbe: CS1, AF11: CS1}}\n":                   "of two classes one side would know one DSCP",
+		"  eth0: {from: {10.0.0.1: lbe, 10.0.0.1/32: ef}}":               "is there twice",
+		"  eth0: {from: {\"fe80::1%eth0\": lbe}}\n":                      "is neither a prefix nor an address",
+		"  eth0: {from: {10.0.0.0/8: lbe, \"::ffff:10.0.0.0/104\": ef}}": "is there twice",
+		"  eth0: {from: {\"::ffff:10.0.0.1/104\": lbe}}\n":               "has bits behind its length",
 		"  eth0: {}\n":                     "it has nothing to do",
 		"  lo: {translate: {lbe: CS1}}\n":  "no network is behind loopback",
 		"  a/b: {translate: {lbe: CS1}}\n": "is no name of a device",

@@ -3,10 +3,12 @@
 package borders
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 
 	"weir/class"
+	"weir/internal/match"
 	"weir/internal/yamlfile"
 	"weir/policy"
 )
@@ -86,6 +88,7 @@ func (r reader) rules(side string, all yamlfile.Map[string]) (list []Rule) {
 		if masked := prefix.Masked(); masked != prefix {
 			r.draft.ComplainAt(pair.Key.Place, "write "+masked.String()+", or the address alone", "%s.%s: %s has bits behind its length", r.name, side, pair.Key.Value)
 		}
+		prefix = match.OfPrefix(prefix).Prefix
 		if seen[prefix] {
 			r.draft.ComplainAt(pair.Key.Place, "leave one of them out", "%s.%s: %s is there twice", r.name, side, prefix)
 		}
@@ -101,7 +104,7 @@ func (r reader) rules(side string, all yamlfile.Map[string]) (list []Rule) {
 	return list
 }
 
-// parsePrefix reads a prefix or an address.
+// parsePrefix reads a prefix or an address, which has no zone: the border is one device's.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil
@@ -110,7 +113,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	if err != nil {
 		return netip.Prefix{}, err
 	}
-	return address.WithZone("").Prefix(address.BitLen())
+	return netip.ParsePrefix(fmt.Sprintf("%s/%d", address, address.BitLen()))
 }
 
 // pairs reads what is translated: no two of one side have the same of the other, so that each
