@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
-	"weir/internal/fault"
 	"weir/internal/nearest"
 )
 
@@ -331,78 +329,4 @@ func wanted(out reflect.Value) string {
 		return "true or false"
 	}
 	return Scalar.String()
-}
-
-// scalar puts a single value into its destination.
-func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
-	text, ok := d.vars.expand(n, d.problems)
-	if !ok {
-		return
-	}
-	if out.Type() == textType {
-		out.Set(reflect.ValueOf(Text{text, n.Place}))
-		return
-	}
-	if u, reads := out.Addr().Interface().(encoding.TextUnmarshaler); reads {
-		if err := u.UnmarshalText([]byte(text)); err != nil {
-			d.advise(n.Place, fault.Advice(err), path, "%v", err)
-		}
-		setFields(out, Fields{Self: n.Place})
-		return
-	}
-	// As the schema has it. What a variable stands for is not known where it is written.
-	if n.Quoted && text == n.Text && out.Kind() != reflect.String && out.Kind() <= reflect.Float64 {
-		d.advise(n.Place, fmt.Sprintf("write %s without quotes", text), path, "%q is a text: expected %s", text, plain(out.Kind()))
-		return
-	}
-	switch out.Kind() {
-	case reflect.String:
-		out.SetString(text)
-	case reflect.Bool:
-		if text != "true" && text != "false" {
-			d.complain(n.Place, path, "%q is neither true nor false", text)
-		}
-		out.SetBool(text == "true")
-	case reflect.Int, reflect.Int64, reflect.Int32:
-		if octal(text) {
-			d.complain(n.Place, path, "%q begins with 0, which YAML 1.1 reads as octal: write it without", text)
-		}
-		v, err := strconv.ParseInt(text, 10, out.Type().Bits())
-		if err != nil {
-			d.complain(n.Place, path, "%q is not a whole number", text)
-		}
-		out.SetInt(v)
-	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if octal(text) {
-			d.complain(n.Place, path, "%q begins with 0, which YAML 1.1 reads as octal: write it without", text)
-		}
-		v, err := strconv.ParseUint(text, 10, out.Type().Bits())
-		if err != nil {
-			d.complain(n.Place, path, "%q is not a whole number from 0 to %d", text, uint64(1)<<(out.Type().Bits()-1)*2-1)
-		}
-		out.SetUint(v)
-	case reflect.Float64:
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || v != v || v-v != 0 {
-			d.complain(n.Place, path, "%q is not a number", text)
-			return
-		}
-		out.SetFloat(v)
-	default:
-		d.complain(n.Place, path, "expected %s, found a single value", wanted(out))
-	}
-}
-
-// plain is what is written without quotes.
-func plain(kind reflect.Kind) string {
-	if kind == reflect.Bool {
-		return "true or false"
-	}
-	return "a number"
-}
-
-// octal says whether a number means one thing here and another in YAML 1.1.
-func octal(text string) bool {
-	digits := strings.TrimLeft(text, "+-")
-	return len(digits) > 1 && digits[0] == '0' && '0' <= digits[1] && digits[1] <= '9'
 }
