@@ -58,8 +58,8 @@ func credential(u *user.User) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: numbers[0], Gid: numbers[1], Groups: numbers[2:]}, nil
 }
 
-// environment is that of another user's command: root's has more than strangers are to read, so that
-// it is left but for what tells of the terminal, the language and where programs are.
+// environment is that of another user's command: root's has more than strangers are to read, so
+// that it is left but for what tells of the terminal, the language and where programs are.
 func environment(own []string, u *user.User) (all []string) {
 	for _, variable := range own {
 		switch name, _, _ := strings.Cut(variable, "="); name {

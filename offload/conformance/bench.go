@@ -130,7 +130,8 @@ func newBench(t testing.TB, connect func(b *Bench, t testing.TB, port, far strin
 		l, _ := other.Find(dev)
 		b.sockets[side] = openSocket(t, ns, l.Index)
 	}
-	// A bond's carrier comes later than its devices', and that of its VLANs, which have no routes until then, last.
+	// A bond's carrier comes later than its devices', and that of its VLANs, which have no routes
+	// until then, last.
 	testutil.Eventually(t, time.Minute, "the carriers of all links", func() bool {
 		b.Read(t)
 		for _, l := range b.links {
