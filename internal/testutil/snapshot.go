@@ -52,7 +52,7 @@ func lasts(long time.Duration, look func() []string) []string {
 // others says whether an item is a lab's or a command's, which was there before the test: its owner
 // may end it at any time.
 func others(item string) bool {
-	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-")
+	return strings.HasPrefix(item, "namespace weir-") || strings.HasPrefix(item, "cgroup weir-") || strings.HasPrefix(item, "file "+labs)
 }
 
 // difference lists what is only in one of two sorted inventories, but for what others have made and
