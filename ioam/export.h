@@ -61,11 +61,13 @@ static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 /* Hands over a record; the collector looks by itself now and then. */
 static __always_inline void hand_over(struct ioam_record *r, __u32 octets, __u32 kind)
 {
-	if (octets > IOAM_WORDS * 4)
+	__u32 behind = octets + (kind & IOAM_RECORD_CONTEXT ? sizeof(struct ioam_context) : 0);
+
+	if (behind > IOAM_OCTETS)
 		return;
 	r->header = octets;
 	r->kind = kind;
-	if (bpf_ringbuf_output(&ioam_records, r, sizeof(*r) + octets, BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&ioam_records, r, sizeof(*r) + behind, BPF_RB_NO_WAKEUP))
 		count(IOAM_RING_FULL);
 	else
 		count(IOAM_EXPORTED);

@@ -52,6 +52,9 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 	if want.loops() {
 		s.Loops = 1
 	}
+	if want.node.TraceContext {
+		s.Contexts = 1
+	}
 	if want.node.Address.IsValid() {
 		s.Address = longs(want.node.Address)
 	}

@@ -33,6 +33,7 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "export.h"
 #include "options.h"
 #include "walk.h"
+#include "context.h"
 #include "transit.h"
 #include "exit.h"
 #include "flags.h"
@@ -110,7 +111,7 @@ static __always_inline int leave(struct __sk_buff *skb, struct ioam_work *w, __u
 		return TC_ACT_UNSPEC;
 	w->record.time = utc(w, node, w->sampled ? w->now : bpf_ktime_get_ns());
 	w->record.proof = w->proof;
-	hand_over(&w->record, w->total, IOAM_RECORD_EXIT);
+	hand_over(&w->record, w->total, IOAM_RECORD_EXIT | (node->contexts ? tell_context(skb) : 0));
 	if (w->strict && w->proof != 1) {
 		count(IOAM_UNPROVEN);
 		return TC_ACT_SHOT;
@@ -171,7 +172,15 @@ static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
 {
 	__u8 next, hop_limit;
 
-	if (skb->protocol != bpf_htons(TYPE_IP6) || !look(skb, l2, &next, &hop_limit) || !among(next, WITHIN | HIDING))
+	if (skb->protocol != bpf_htons(TYPE_IP6) || !look(skb, l2, &next, &hop_limit))
+		return TC_ACT_UNSPEC;
+	if (next == PROTOCOL_TCP) {
+		struct ioam_settings *node = settings();
+
+		if (node && node->contexts)
+			plain(skb);
+	}
+	if (!among(next, WITHIN | HIDING))
 		return TC_ACT_UNSPEC;
 	return arrive(skb, next, hop_limit);
 }

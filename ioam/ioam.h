@@ -65,6 +65,7 @@ enum ioam_count {
 	IOAM_RETURNED,         /* copies of this node's own packets that came back, and ended here */
 	IOAM_ACTIVE,           /* traces with the flag Active */
 	IOAM_TERMINATED,       /* packets dropped for it where their options ended */
+	IOAM_CONTEXT,          /* requests whose trace context was read */
 	IOAM_FAILED,           /* what the kernel refused */
 	IOAM_COUNTS,
 };
@@ -87,7 +88,7 @@ struct ioam_settings {
 	__u32 generation; /* counts changes: what was looked up in one is not known in another */
 	__u32 loops;      /* some namespace has Loopback */
 	__u32 flagged;    /* octets a second and processor that are flagged or sent back at most */
-	__u32 pad;
+	__u32 contexts;   /* whether trace contexts of applications are looked for */
 	__u64 address[2]; /* this node's, network byte order: of copies and tunnels */
 };
 
@@ -192,6 +193,7 @@ enum ioam_record_kind {
 	IOAM_RECORD_EXIT = 1,     /* headers of a packet whose IOAM ended here */
 	IOAM_RECORD_POSTCARD = 2, /* the export option's data and this node's */
 	IOAM_RECORD_LOOPED = 3,   /* headers of a copy that was sent back to this node */
+	IOAM_RECORD_CONTEXT = 128, /* a bit: struct ioam_context follows the headers */
 };
 
 /* What is told of a packet through the ring buffer; the octets of header follow. */
@@ -239,6 +241,15 @@ struct ioam_edge_received {
 	__s64 shortest;
 	__s64 longest;
 	__u64 last;      /* ns since 1970 */
+};
+
+/* What an application says of a request (W3C Trace Context), as in its header field. */
+struct ioam_context {
+	__u8 version;
+	__u8 trace[16];
+	__u8 parent[8];
+	__u8 flags;
+	__u8 pad[6];
 };
 
 struct ioam_buffer {

@@ -34,6 +34,15 @@ const (
 	ioamIoamClockIOAM_NTP   ioamIoamClock = 2
 )
 
+type ioamIoamContext struct {
+	_       structs.HostLayout
+	Version uint8
+	Trace   [16]uint8
+	Parent  [8]uint8
+	Flags   uint8
+	Pad     [6]uint8
+}
+
 type ioamIoamCount uint32
 
 const (
@@ -71,8 +80,9 @@ const (
 	ioamIoamCountIOAM_RETURNED      ioamIoamCount = 31
 	ioamIoamCountIOAM_ACTIVE        ioamIoamCount = 32
 	ioamIoamCountIOAM_TERMINATED    ioamIoamCount = 33
-	ioamIoamCountIOAM_FAILED        ioamIoamCount = 34
-	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 35
+	ioamIoamCountIOAM_CONTEXT       ioamIoamCount = 34
+	ioamIoamCountIOAM_FAILED        ioamIoamCount = 35
+	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 36
 )
 
 type ioamIoamEdgeKey struct {
@@ -209,6 +219,7 @@ const (
 	ioamIoamRecordKindIOAM_RECORD_EXIT     ioamIoamRecordKind = 1
 	ioamIoamRecordKindIOAM_RECORD_POSTCARD ioamIoamRecordKind = 2
 	ioamIoamRecordKindIOAM_RECORD_LOOPED   ioamIoamRecordKind = 3
+	ioamIoamRecordKindIOAM_RECORD_CONTEXT  ioamIoamRecordKind = 128
 )
 
 type ioamIoamRole uint32
@@ -263,7 +274,7 @@ type ioamIoamSettings struct {
 	Generation uint32
 	Loops      uint32
 	Flagged    uint32
-	Pad        uint32
+	Contexts   uint32
 	Address    [2]uint64
 }
 
@@ -327,6 +338,7 @@ type ioamIoamWork struct {
 	Chosen      [2]uint32
 	Key         ioamIoamEdgeKey
 	Fresh       ioamIoamEdgeReceived
+	Context     ioamIoamContext
 	Now         uint64
 	Generation  uint32
 	Pad2        uint32
@@ -385,6 +397,7 @@ type ioamMatchPrefix struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ioamMapIoamContexts      = "ioam_contexts"
 	ioamMapIoamCounted       = "ioam_counted"
 	ioamMapIoamEdgesReceived = "ioam_edges_received"
 	ioamMapIoamEdgesSent     = "ioam_edges_sent"
@@ -467,6 +480,7 @@ type ioamProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ioamMapSpecs struct {
+	IoamContexts      *ebpf.MapSpec `ebpf:"ioam_contexts"`
 	IoamCounted       *ebpf.MapSpec `ebpf:"ioam_counted"`
 	IoamEdgesReceived *ebpf.MapSpec `ebpf:"ioam_edges_received"`
 	IoamEdgesSent     *ebpf.MapSpec `ebpf:"ioam_edges_sent"`
@@ -519,6 +533,7 @@ func (o *ioamObjects) Close() error {
 //
 // It can be passed to loadIoamObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ioamMaps struct {
+	IoamContexts      *ebpf.Map `ebpf:"ioam_contexts"`
 	IoamCounted       *ebpf.Map `ebpf:"ioam_counted"`
 	IoamEdgesReceived *ebpf.Map `ebpf:"ioam_edges_received"`
 	IoamEdgesSent     *ebpf.Map `ebpf:"ioam_edges_sent"`
@@ -542,6 +557,7 @@ type ioamMaps struct {
 
 func (m *ioamMaps) Close() error {
 	return _IoamClose(
+		m.IoamContexts,
 		m.IoamCounted,
 		m.IoamEdgesReceived,
 		m.IoamEdgesSent,

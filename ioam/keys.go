@@ -32,6 +32,7 @@ type nodeKeys struct {
 	Flows           *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
 	Address         string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
 	FlagShare       *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
+	TraceContext    bool                         `yaml:"trace_context" doc:"Read the W3C trace context of HTTP/1 requests in clear text, so that traces which end here are joined to the application's."`
 	Interfaces      yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
 	Namespaces      yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
 }

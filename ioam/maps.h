@@ -100,6 +100,7 @@ struct ioam_work {
 	__u32 chosen[2];           /* scopes that decide */
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros but for its numbers */
+	struct ioam_context context; /* of the request that is read */
 	__u64 now;                 /* monotonic, when the packet was sampled */
 	/* What was looked up under these settings: hash tables and tries cost more than the rest. */
 	__u32 generation;
@@ -192,6 +193,13 @@ struct {
 	__type(key, struct ioam_edge_key);
 	__type(value, struct ioam_edge_received);
 } ioam_edges_received SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct ioam_edge_key);
+	__type(value, struct ioam_context);
+} ioam_contexts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -64,13 +64,14 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 		n.Clock = "posix"
 	}
 	readFlags(d, keys, &n)
+	n.TraceContext = keys.TraceContext
 	d.Declare("ioam node", keys.Fields, &Treatment{Node: &n})
 	for _, e := range keys.Interfaces {
 		if i, ok := readInterface(d, e.Key, e.Value); ok {
 			d.Declare("ioam interface "+i.Name, e.Value.Fields, &Treatment{Interface: &i})
 		}
 	}
-	own := map[uint16]bool{}
+	own, ends := map[uint16]bool{}, false
 	for _, e := range keys.Namespaces {
 		id, err := strconv.ParseUint(e.Key.Value, 0, 16)
 		if err != nil || e.Value == nil {
@@ -81,8 +82,11 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 		if ns.Loopback && !n.Address.IsValid() {
 			d.ComplainAt(e.Value.At("loopback"), "", "ioam.namespaces.%d.loopback: copies come from the node's address: give ioam.address", id)
 		}
-		own[ns.ID], namespaces[ns.ID] = true, ns
+		own[ns.ID], namespaces[ns.ID], ends = true, ns, ends || ns.Remove
 		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
+	}
+	if n.TraceContext && !ends {
+		d.ComplainAt(keys.At("trace_context"), "", "ioam.trace_context: no namespace ends here: give one remove: true")
 	}
 	if !own[0] { // every node knows it (RFC 9197 section 4.3)
 		ns := Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}

@@ -58,6 +58,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		{"version: 1\nioam: {node: 1, address: 192.0.2.1}\nscopes: {}\n", "no IPv6 address that others reach"},
 		{"version: 1\nioam: {node: 1, flag_share: 1}\nscopes: {}\n", "no part of an interface"},
 		{"version: 1\nioam: {node: 1, namespaces: {1: {loopback: true}}}\nscopes: {}\n", "give ioam.address"},
+		{"version: 1\nioam: {node: 1, trace_context: true}\nscopes: {}\n", "no namespace ends here"},
 		{scope("trace: [node], namespace: 5, loopback: true"), "namespace 5 has no loopback"},
 		{scope("trace: [node, data], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
 		{scope("trace: [node], edge: [sequence], namespace: 5, loopback: true"), "trace: [node] and nothing else"},

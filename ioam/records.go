@@ -93,8 +93,18 @@ func (r *Reader) Read(ctx context.Context, into *collect.Record) error {
 // ErrRecord says that a record makes no sense.
 var ErrRecord = errors.New("the record makes no sense")
 
+// contextOf reads a trace context.
+func contextOf(octets []byte) (collect.TraceContext, error) {
+	var c ioamIoamContext
+	if len(octets) < int(unsafe.Sizeof(c)) {
+		return collect.TraceContext{}, fmt.Errorf("%w: %d octets of a trace context", ErrRecord, len(octets))
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c)), octets)
+	return collect.TraceContext{Version: c.Version, Trace: c.Trace, Parent: c.Parent, Flags: c.Flags}, nil
+}
+
 // decodeRecord reads what the programs have written.
-func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) error {
+func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) (err error) {
 	const size = int(unsafe.Sizeof(ioamIoamRecord{}))
 	if len(raw) < size {
 		return fmt.Errorf("%w: %d octets", ErrRecord, len(raw))
@@ -104,7 +114,7 @@ func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) error {
 	if len(raw) < size+int(c.Header) {
 		return fmt.Errorf("%w: %d octets of headers, it states %d", ErrRecord, len(raw)-size, c.Header)
 	}
-	octets := raw[size : size+int(c.Header)]
+	octets, behind := raw[size:size+int(c.Header)], raw[size+int(c.Header):]
 	*into = collect.Record{
 		Time: int64(c.Time), FlowLabel: c.FlowLabel, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, Interface: c.Interface, Length: c.Length,
 		Flow: collect.Flow{Source: netip.AddrFrom16(c.Source), Destination: netip.AddrFrom16(c.Destination), SourcePort: c.SourcePort,
@@ -112,7 +122,11 @@ func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) error {
 		Proof:  [3]string{"", "holds", "does not hold"}[min(c.Proof, 2)],
 		Looped: c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_LOOPED),
 	}
-	var err error
+	if c.Kind&uint8(ioamIoamRecordKindIOAM_RECORD_CONTEXT) != 0 {
+		if into.Context, err = contextOf(behind); err != nil {
+			return err
+		}
+	}
 	if c.Kind == uint8(ioamIoamRecordKindIOAM_RECORD_POSTCARD) {
 		err = into.DecodePostcard(clock, octets)
 	} else {

@@ -28,15 +28,19 @@ type sizes struct {
 	encapsulations int // different ones
 	numbers        int // of encapsulations: changes take those that are not in use
 	sent, received int // flows
+	contexts       int // flows whose trace context is kept
 	records        uint32
 }
 
 // sizesOf is what states need together.
 func sizesOf(want room.State, d declared, states ...room.State) sizes {
-	s := sizes{scopes: room.RoomFor(append(states, want)...), sent: 1, received: 1, records: fewRecords}
+	s := sizes{scopes: room.RoomFor(append(states, want)...), sent: 1, received: 1, contexts: 1, records: fewRecords}
 	flows := d.node.flows()
 	if d.removes() {
 		s.received, s.records = flows, 0
+	}
+	if d.node.TraceContext {
+		s.contexts = flows
 	}
 	different := map[string]bool{}
 	for _, b := range want.Scopes {
@@ -76,6 +80,7 @@ func (s sizes) set(spec *ebpf.CollectionSpec) {
 		ioamMapIoamScopes: s.scopes, ioamMapIoamScopeCounted: s.scopes,
 		ioamMapIoamEncaps: s.numbers + 1, ioamMapIoamTemplates: s.numbers + 1,
 		ioamMapIoamEdgesSent: s.sent, ioamMapIoamEdgesReceived: s.received,
+		ioamMapIoamContexts: max(s.contexts, 1),
 	} {
 		spec.Maps[name].MaxEntries = uint32(entries)
 	}

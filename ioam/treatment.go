@@ -49,6 +49,8 @@ type Node struct {
 	// slowest interface that copies, and packets with flags, may take.
 	Address   netip.Addr `json:"address,omitzero"`
 	FlagShare uint32     `json:"flag_share,omitempty"`
+	// TraceContext has the W3C trace context of HTTP requests read, and told with traces.
+	TraceContext bool `json:"trace_context,omitempty"`
 }
 
 func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }

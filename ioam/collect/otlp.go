@@ -15,7 +15,8 @@ import (
 )
 
 // OTLP sends traces to an OpenTelemetry collector, over HTTP as JSON (OTLP 1.x): one trace a
-// packet, a span for the packet and one a hop. Records that come while as many as Queue wait are
+// packet, a span for the packet and one a hop; spans of a request that an application traces are
+// in its trace, under its span. Records that come while as many as Queue wait are
 // dropped and counted. Add is not safe for concurrent use; Run is the one that sends.
 type OTLP struct {
 	URL     string // of the traces: http://host:4318/v1/traces
@@ -43,6 +44,7 @@ type (
 		SpanID     string      `json:"spanId"`
 		ParentID   string      `json:"parentSpanId,omitempty"`
 		Name       string      `json:"name"`
+		Flags      uint32      `json:"flags,omitempty"`
 		Kind       int         `json:"kind"`
 		Start      string      `json:"startTimeUnixNano"`
 		End        string      `json:"endTimeUnixNano"`
@@ -94,7 +96,8 @@ func spansOf(r *Record) []span {
 		return nil
 	}
 	t := &r.Traces[0]
-	trace, root := newID(16), newID(8)
+	trace, parent, flags := r.identify()
+	root := newID(8)
 	end := r.Time
 	var all []span
 	for i := range t.Hops {
@@ -113,7 +116,7 @@ func spansOf(r *Record) []span {
 	if len(all) == 0 {
 		return nil
 	}
-	whole := span{TraceID: trace, SpanID: root, Name: r.Flow.String(), Kind: kindInternal, Start: all[0].Start, End: strconv.FormatInt(end, 10), Attributes: r.attributes(t)}
+	whole := span{TraceID: trace, SpanID: root, ParentID: parent, Flags: flags, Name: r.Flow.String(), Kind: kindInternal, Start: all[0].Start, End: strconv.FormatInt(end, 10), Attributes: r.attributes(t)}
 	return append([]span{whole}, all...)
 }
 

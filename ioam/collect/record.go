@@ -46,10 +46,12 @@ type Record struct {
 	Proof string `json:"proof,omitempty"`
 	// Looped says that the packet is a copy that a node has sent back: its source is that node, and
 	// its traces have the way there and back.
-	Looped bool          `json:"looped,omitempty"`
-	Traces []Trace       `json:"traces,omitempty"`
-	Edges  []codec.Edge  `json:"edges,omitempty"`
-	Export *codec.Export `json:"export,omitempty"` // of a postcard, whose one hop is the only trace's
+	Looped bool `json:"looped,omitempty"`
+	// Context is that of the request that the packet belongs to.
+	Context TraceContext  `json:"traceparent,omitzero"`
+	Traces  []Trace       `json:"traces,omitempty"`
+	Edges   []codec.Edge  `json:"edges,omitempty"`
+	Export  *codec.Export `json:"export,omitempty"` // of a postcard, whose one hop is the only trace's
 }
 
 // Trace is one trace of a packet.

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The W3C trace context of applications: of HTTP/1 requests in clear text, whose header field
+ *
+ *   traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+ *                version   trace id                  parent id        flags
+ *
+ * is remembered by flow. Records of the flow's packets carry what its last request said, until a
+ * request says something else or nothing, or a connection begins. Requests are looked for where a
+ * packet of TCP begins, with and without IOAM, and no further than REQUEST octets.
+ */
+#ifndef WEIR_IOAM_CONTEXT_H
+#define WEIR_IOAM_CONTEXT_H
+
+#define REQUEST 1024
+#define REQUEST_AT (IOAM_OCTETS / 2) /* octet of in to which a request is read */
+#define LINES 64                     /* of it that are looked at */
+#define FIELD_NAME 12                /* octets of "traceparent:" */
+#define SPACES_BEFORE 8              /* a value, at most */
+#define CONTEXT_OCTETS 26            /* of struct ioam_context that the field has */
+#define TCP_SYN 2
+
+_Static_assert(REQUEST_AT + REQUEST + FIELD_NAME <= IOAM_OCTETS, "a request is behind extension headers");
+
+static __always_inline __u8 hex(__u8 digit)
+{
+	__u8 number = digit - '0', letter = digit - 'a';
+
+	return number < 10 ? number : letter < 6 ? letter + 10 : 0xff;
+}
+
+/* Reads the nth octet of a context from two digits; returns whether they are. */
+__attribute__((noinline)) int context_octet(__u32 at, __u32 n)
+{
+	struct ioam_work *w = work();
+	__u8 high, low;
+
+	if (!w || n >= CONTEXT_OCTETS)
+		return 0;
+	high = hex(octet(&w->in, at));
+	low = hex(octet(&w->in, at + 1));
+	((__u8 *)&w->context)[n] = high << 4 | low;
+	return (high | low) < 16;
+}
+
+/* Reads the value of a field that begins at an octet of in and ends before another one. */
+__attribute__((noinline)) int context_value(__u32 at, __u32 end)
+{
+	struct ioam_work *w = work();
+	__u64 trace[2], parent;
+	__u8 behind;
+
+	if (!w)
+		return 0;
+	for (int i = 0; i < SPACES_BEFORE && (octet(&w->in, at) == ' ' || octet(&w->in, at) == '\t'); i++)
+		at++;
+	for (int i = 0; i < CONTEXT_OCTETS; i++) {
+		if ((i == 1 || i == 17 || i == 25) && octet(&w->in, at++) != '-')
+			return 0;
+		if (!context_octet(at, i))
+			return 0;
+		at += 2;
+	}
+	if (at >= end)
+		return 0;
+	behind = octet(&w->in, at);
+	if (behind != '\r' && behind != '\n' && behind != ' ' && behind != '\t' && !(behind == '-' && w->context.version))
+		return 0;
+	__builtin_memcpy(trace, w->context.trace, sizeof(trace));
+	__builtin_memcpy(&parent, w->context.parent, sizeof(parent));
+	return w->context.version != 0xff && (trace[0] | trace[1]) && parent;
+}
+
+/* Whether an octet of a name in small letters is that of the field. */
+static __always_inline int differs(const struct ioam_buffer *b, __u32 at, __u32 small, __u32 mask)
+{
+	__u32 four = (__u32)octet(b, at) << 24 | octet(b, at + 1) << 16 | octet(b, at + 2) << 8 | octet(b, at + 3);
+
+	return (four | mask) != small;
+}
+
+/* Whether the line at an octet of in has the field's name. */
+__attribute__((noinline)) int is_context(__u32 at)
+{
+	struct ioam_work *w = work();
+
+	return w && !differs(&w->in, at, 0x74726163, 0x20202020) && !differs(&w->in, at + 4, 0x65706172, 0x20202020) &&
+	       !differs(&w->in, at + 8, 0x656e743a, 0x20202000);
+}
+
+/* Where the line that has an octet of in ends: behind its line feed, or at an end. */
+__attribute__((noinline)) int line_end(__u32 at, __u32 end)
+{
+	struct ioam_work *w = work();
+
+	if (!w)
+		return end;
+	for (__u32 i = 0; i < REQUEST && at + i < end; i++)
+		if (octet(&w->in, at + i) == '\n')
+			return at + i + 1;
+	return end;
+}
+
+/* Looks at the line at an octet of in: 0 for another field, 1 for a valid context, or DONE. */
+__attribute__((noinline)) int context_line(__u32 at, __u32 end)
+{
+	struct ioam_work *w = work();
+	__u8 first;
+
+	if (!w || at + FIELD_NAME >= end)
+		return DONE;
+	first = octet(&w->in, at);
+	if (first == '\r' || first == '\n')
+		return DONE; /* the body follows */
+	if (!is_context(at))
+		return 0;
+	return context_value(at + FIELD_NAME, end) ? 1 : DONE;
+}
+
+/* Finds the field in a request of so many octets and reads it; returns whether it is valid. */
+__attribute__((noinline)) int find_context(__u32 octets)
+{
+	__u32 at = REQUEST_AT, end = REQUEST_AT + octets;
+
+	for (int i = 0; i < LINES; i++) {
+		int found;
+
+		at = line_end(at, end);
+		found = context_line(at, end);
+		if (found)
+			return found == 1;
+	}
+	return 0;
+}
+
+/* Whether octets begin with a method of HTTP. */
+static __always_inline int is_request(const __u8 *o)
+{
+	switch ((__u32)o[0] << 24 | o[1] << 16 | o[2] << 8 | o[3]) {
+	case 0x47455420: /* GET */
+	case 0x504f5354: /* POST */
+	case 0x50555420: /* PUT */
+	case 0x48454144: /* HEAD */
+	case 0x44454c45: /* DELETE */
+	case 0x50415443: /* PATCH */
+	case 0x4f505449: /* OPTIONS */
+		return 1;
+	}
+	return 0;
+}
+
+/* Looks for a request in a packet that is described, whose TCP header is at an octet. */
+__attribute__((noinline)) int learn_context(struct __sk_buff *skb, __u32 at)
+{
+	struct ioam_work *w = work();
+	__u8 head[2], method[4];
+	__u32 there;
+
+	if (!w || bpf_skb_load_bytes(skb, at + 12, head, sizeof(head)))
+		return 0;
+	edge_key(&w->key, &w->record, 0);
+	if (head[1] & TCP_SYN) {
+		bpf_map_delete_elem(&ioam_contexts, &w->key);
+		return 0;
+	}
+	at += (head[0] >> 4) * 4;
+	if (at + FIELD_NAME > skb->len || bpf_skb_load_bytes(skb, at, method, sizeof(method)) || !is_request(method))
+		return 0;
+	there = skb->len - at;
+	if (there > REQUEST)
+		there = REQUEST;
+	if (bpf_skb_load_bytes(skb, at, (__u8 *)w->in.words + REQUEST_AT, upto(REQUEST, there)))
+		return 0;
+	if (find_context(there)) {
+		count(IOAM_CONTEXT);
+		bpf_map_update_elem(&ioam_contexts, &w->key, &w->context, BPF_ANY);
+	} else {
+		bpf_map_delete_elem(&ioam_contexts, &w->key);
+	}
+	return 0;
+}
+
+/*
+ * Puts the context of a packet whose options end here behind its headers in in; returns the bit
+ * that says so in the record's kind.
+ */
+__attribute__((noinline)) int tell_context(struct __sk_buff *skb)
+{
+	struct ioam_work *w = work();
+	struct ioam_context *context;
+	__u64 eight[4];
+
+	if (!w || w->record.protocol != PROTOCOL_TCP || w->total > REQUEST_AT - sizeof(*context))
+		return 0;
+	learn_context(skb, (w->l2 & 15) + IP6_SIZE + w->total + (w->next == PROTOCOL_IP6 ? IP6_SIZE : 0));
+	edge_key(&w->key, &w->record, 0);
+	context = bpf_map_lookup_elem(&ioam_contexts, &w->key);
+	if (!context)
+		return 0;
+	__builtin_memcpy(eight, context, sizeof(eight));
+	for (int i = 0; i < 4; i++)
+		*(__u64 *)((__u8 *)w->in.words + (((w->total & ~7U) + i * 8) & OCTET_MASK & ~7U)) = eight[i];
+	return IOAM_RECORD_CONTEXT;
+}
+
+/* A packet of TCP without extension headers. */
+__attribute__((noinline)) int plain(struct __sk_buff *skb)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = node ? work_of(node) : 0;
+	struct ioam_near *dev;
+
+	if (!w)
+		return 0;
+	dev = near(w, skb->ifindex);
+	if (!dev->is || !(dev->roles & IOAM_ROLE_INGRESS))
+		return 0;
+	w->l2 = dev->l2 & 15;
+	w->next = PROTOCOL_TCP;
+	w->total = 0;
+	describe(skb, w);
+	return learn_context(skb, w->l2 + IP6_SIZE);
+}
+
+#endif /* WEIR_IOAM_CONTEXT_H */
