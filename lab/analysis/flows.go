@@ -132,6 +132,9 @@ func (f flow) samples(a attempt) []record.Sample {
 		samples = append(samples, a.sample(name, scenario.Completion, took.Seconds()))
 	}
 	if f.result.Flow.Kind == traffic.Program {
+		if f.result.Reported > 0 {
+			samples = append(samples, a.sample(name, scenario.ReportedRate, float64(f.result.Reported)))
+		}
 		return samples
 	}
 	samples = append(samples, f.tcpSamples(a, name)...)

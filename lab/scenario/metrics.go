@@ -50,6 +50,7 @@ const (
 	LossEventRate      = "loss_event_rate"
 	MarkedShare        = "ce_share"
 	Completion         = "completion_time"
+	ReportedRate       = "reported_rate"
 	ExchangesPerSecond = "exchanges_per_second"
 	ExchangeGoodput    = "exchange_goodput"
 	ExchangeP50        = "exchange_p50"
@@ -136,6 +137,7 @@ func Metrics() []Metric {
 		m(LossEventRate, record.Share, OfFlow, less, "times the sender entered recovery or timed out, per data segment sent (the p of the throughput equations)"),
 		m(MarkedShare, record.Share, OfFlow, none, "segments acknowledged with an ECN congestion mark, as a part of all data segments sent"),
 		m(Completion, record.Seconds, OfFlow, less, "time from a flow's start until the last octet of its last stream had arrived, or its command had ended by itself; none if that did not happen"),
+		m(ReportedRate, record.BitPerSecond, OfFlow, more, "what a flow's command printed last as a line `rate 5Mbit`, or in bit/s; none if it printed no such line"),
 		m(ExchangesPerSecond, "1/s", OfFlow, more, "request/response exchanges completed per second of the whole flow, its settle time included"),
 		m(ExchangeGoodput, record.BitPerSecond, OfFlow, more, "octets of the larger direction, requests or responses, that were received after the settle time, as a rate"),
 		m(ExchangeP50, record.Seconds, OfFlow, less, "median time from a request's first octet sent to its response's last octet read"),

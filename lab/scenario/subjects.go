@@ -156,6 +156,8 @@ func (m Metric) kinds() []traffic.Kind {
 		return []traffic.Kind{traffic.Datagram}
 	case Goodput, FlowShare, Harm, SeriesRate:
 		return []traffic.Kind{traffic.Bulk, traffic.Datagram, traffic.Program}
+	case ReportedRate:
+		return []traffic.Kind{traffic.Program}
 	case Completion:
 		return []traffic.Kind{traffic.Bulk, traffic.Program}
 	case PredictedMathis, PredictedPFTK, PredictedCUBIC, PredictedRatio, ResidualMathis, ResidualPFTK, ResidualCUBIC,

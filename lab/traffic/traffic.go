@@ -144,6 +144,7 @@ type Result struct {
 	LossEventsExact bool
 	Failed          string // why the flow broke off early; "" if it did not
 	Programs        []ProgramRun
+	Reported        units.BitRate // Program: the rate that the command printed last; 0 if none
 }
 
 // Generator is a program that generates flows.

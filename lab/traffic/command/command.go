@@ -89,7 +89,11 @@ func (g Generator) Prepare(ctx context.Context, f traffic.Flow, from, to traffic
 	if r.folder, err = os.MkdirTemp("", "weir-flow-"); err != nil {
 		return nil, fmt.Errorf("flow %s: make its folder: %w", f.Name, err)
 	}
-	r.environment = append(os.Environ(), "WEIR_FROM="+from.Address.String(), "WEIR_TO="+to.Address.String(),
+	weir, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: find this program: %w", f.Name, err)
+	}
+	r.environment = append(os.Environ(), "WEIR="+weir, "WEIR_FROM="+from.Address.String(), "WEIR_TO="+to.Address.String(),
 		fmt.Sprintf("WEIR_PORT=%d", f.Command.Port), fmt.Sprintf("WEIR_SECONDS=%g", f.Duration.Seconds()))
 	if f.Command.Server == "" {
 		return r, nil
@@ -151,6 +155,7 @@ func (r *ready) Run(ctx context.Context) (traffic.Result, error) {
 		serverErr = r.server.stop()
 		result.Programs = append(result.Programs, r.server.report("server", r.hosts[1], r.flow.Command.Server))
 	}
+	result.Reported = r.command.output.rate()
 	result.Programs = append(result.Programs, r.command.report("command", r.hosts[0], r.flow.Command.Run))
 	switch {
 	case ctx.Err() != nil:

@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
+	"weir/internal/units"
 	"weir/lab/traffic"
 )
 
@@ -138,6 +139,21 @@ func TestOctetsAreCountedAtTheReceiver(t *testing.T) {
 				t.Errorf("programs %+v", result.Programs)
 			}
 		})
+	}
+}
+
+// A rate that a command finds is a line of its own, and the last counts.
+func TestARateThatACommandFindsIsTold(t *testing.T) {
+	from, to := hosts(t, 4)
+	for line, want := range map[string]units.BitRate{
+		"echo rate 5Mbit; echo rate 7.5 Mbit/s; echo done": 7_500_000, "echo rate 1.25e+07 >&2": 12_500_000,
+		"echo rate 1Mbit; echo rate of nothing": 1_000_000, "echo the rate 5Mbit": 0, "echo rate -5": 0, "echo rate NaN": 0,
+		"test -x \"$WEIR\" && echo rate 1000": 1000,
+	} {
+		result, err := Generator{}.Run(t.Context(), flow(traffic.Command{Run: line}), from, to)
+		if must(t, err); result.Reported != want || result.Failed != "" {
+			t.Errorf("%s: %s, want %s; %s", line, result.Reported, want, result.Failed)
+		}
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/units"
 	"weir/lab/traffic"
 )
 
@@ -213,4 +216,20 @@ func (t *tail) lastLine() string {
 		return "it printed nothing"
 	}
 	return lines[len(lines)-1]
+}
+
+// rate is the last that was printed as a line of its own: "rate 5Mbit", or in bit/s, "rate 5e6".
+func (t *tail) rate() (last units.BitRate) {
+	for line := range strings.Lines(t.String()) {
+		text, found := strings.CutPrefix(strings.TrimSpace(line), "rate ")
+		if !found {
+			continue
+		}
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= math.MaxInt64 {
+			last = units.BitRate(n)
+		} else if rate, err := units.ParseBitRate(text); err == nil {
+			last = rate
+		}
+	}
+	return last
 }
