@@ -12,25 +12,44 @@ import (
 	"weir/record"
 )
 
-const margin = 14 * vg.Length(1)
+// Sizes are chosen for a figure that is shown 400 pixels wide: its letters then have 9 pixels or
+// more.
+const (
+	margin     = 12 * vg.Length(1)
+	plotHeight = 214 * vg.Length(1) // axes and curves, with a line of labels below them
+	titleSize  = 13 * vg.Length(1)
+	labelSize  = 10.5 * vg.Length(1)
+	tickSize   = 10 * vg.Length(1)
+)
 
-// render draws the whole figure: heading, axes and curves, names of the curves at the right.
-func render(c draw.Canvas, f record.Figure) error {
-	if err := check(f); err != nil {
-		return err
-	}
+// render draws the whole figure: heading, axes and curves, names of the curves beside or below.
+func (v view) render(c draw.Canvas) {
 	c.FillPolygon(paper, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
 	c = draw.Crop(c, margin, -margin, margin, -margin)
-	view := newView(f)
-	c = view.heading(c)
-	if view.empty {
-		note := letters(12, soft, false)
+	for _, b := range v.headings() {
+		c = b.draw(c)
+	}
+	if v.empty {
+		note := letters(labelSize, soft, false)
 		note.XAlign = draw.XCenter
 		c.FillText(note, c.Center(), "There is no valid measurement to draw.")
-		return nil
+		return
 	}
-	view.draw(c)
-	return nil
+	v.draw(c)
+}
+
+// height is what the whole figure takes: texts are broken into lines, not cut for want of room.
+func (v view) height() vg.Length {
+	high := 2*margin + plotHeight
+	for _, b := range v.headings() {
+		high += b.height()
+	}
+	if !v.empty {
+		line := leading(tickSize)
+		high += v.names().below() + max(v.categories().height()-line, 0)
+		high += v.bottomLabel().height()
+	}
+	return high
 }
 
 // view is a figure prepared for drawing.
@@ -117,43 +136,50 @@ func (v view) top(high float64) float64 {
 	return high * 1.04
 }
 
-// heading draws title, subtitle and the y axis's label, and returns what is left below.
-func (v view) heading(c draw.Canvas) draw.Canvas {
-	wide := c.Max.X - c.Min.X
-	line := func(size vg.Length, clr style, bold bool, text string, gap vg.Length) {
-		if text == "" {
-			return
-		}
-		sty := letters(size, clr.color, bold)
-		c.Max.Y -= size
-		c.FillText(sty, vg.Point{X: c.Min.X, Y: c.Max.Y}, clean(text, sty, wide))
-		c.Max.Y -= gap
+// across is the length of the x axis, or a little less.
+func (v view) across() vg.Length {
+	sty := letters(tickSize, soft, false)
+	labels := vg.Length(0)
+	for _, tick := range v.y.ticks(v.y.low, v.y.high) {
+		labels = max(labels, sty.Width(tick.Label))
 	}
-	line(15, style{color: ink}, true, v.Title, 7)
-	line(11, style{color: soft}, false, v.Subtitle, 7)
-	c.Max.Y -= 6
-	if !v.empty {
-		line(10.5, style{color: ink}, false, v.y.label(v.YLabel), 9)
-	}
-	return c
+	return width - 2*margin - v.names().beside() - labels - 12
+}
+
+func (v view) categories() categories { return v.fitCategories(v.across()) }
+
+// bottomLabel is the x axis's label; the library's own would have its lines too close together.
+func (v view) bottomLabel() block {
+	b := block{style: letters(labelSize, ink, false), gap: 5}
+	b.style.XAlign = draw.XCenter
+	b.lines = wrap(v.x.label(v.XLabel), b.style, v.across(), 3)
+	return b
 }
 
 // draw draws axes, curves and their names.
 func (v view) draw(c draw.Canvas) {
 	names := v.names()
-	area := draw.Crop(c, 0, -names.width(), 0, 0)
+	label := v.bottomLabel()
+	area := draw.Crop(c, 0, -names.beside(), names.below()+label.height(), 0)
 	p := plot.New()
 	p.BackgroundColor = nil
 	v.setAxis(&p.X, v.x, v.LogX, len(v.x.names) == 0)
 	v.setAxis(&p.Y, v.y, v.LogY, true)
-	p.X.Label.Text = clean(v.x.label(v.XLabel), p.X.Label.TextStyle, (area.Max.X-area.Min.X)*0.8)
 	p.Y.LineStyle.Width, p.Y.Tick.LineStyle.Width, p.Y.Tick.Length = 0, 0, 0
 	p.X.Padding, p.Y.Padding = 0, 6
 	p.Add(gridLines{v}, curves{v})
 	if len(v.x.names) > 0 {
-		v.fitNames(p, area)
+		v.categories().set(&p.X, v.x)
+	} else {
+		p.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+			ticks := v.x.ticks(low, high)
+			fitTicks(ticks, v.across(), p.X.Norm)
+			return ticks
+		})
 	}
 	p.Draw(area)
+	data := p.DataCanvas(area)
+	label.drawAt(c, vg.Point{X: data.Center().X, Y: area.Min.Y - label.gap})
 	names.draw(c, p, area)
 }
 
@@ -165,33 +191,12 @@ func (v view) setAxis(a *plot.Axis, from axis, log, ticks bool) {
 		a.Scale = plot.LogScale{}
 	}
 	align := a.Tick.Label
-	a.Tick.Label = letters(10, soft, false)
+	a.Tick.Label = letters(tickSize, soft, false)
 	a.Tick.Label.XAlign, a.Tick.Label.YAlign = align.XAlign, align.YAlign
-	a.Label.TextStyle = letters(10.5, ink, false)
-	a.Label.TextStyle.XAlign, a.Label.TextStyle.YAlign = draw.XCenter, draw.YBottom
-	a.Label.Padding = 5
 	a.LineStyle.Color, a.LineStyle.Width = rule, 0.8
 	a.Tick.LineStyle.Color, a.Tick.LineStyle.Width = rule, 0.8
 	a.Tick.Length = 5
 	if !ticks {
 		a.Tick.LineStyle.Width = 0
 	}
-}
-
-// fitNames shortens category names to the room there is, and leaves some out if there are very
-// many.
-func (v view) fitNames(p *plot.Plot, area draw.Canvas) {
-	room := (area.Max.X - area.Min.X - 50) / vg.Length(len(v.x.names))
-	every := 1
-	if room < 44 {
-		every = int(math.Ceil(float64(44 / room)))
-	}
-	shown := v.x
-	shown.names = make([]string, len(v.x.names))
-	for i, name := range v.x.names {
-		if i%every == 0 {
-			shown.names[i] = clean(name, p.X.Tick.Label, room*vg.Length(every)-4)
-		}
-	}
-	p.X.Tick.Marker = plot.TickerFunc(shown.ticks)
 }

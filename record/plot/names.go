@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -15,35 +16,82 @@ import (
 const (
 	swatch     = 18 * vg.Length(1) // the piece of line before a name
 	nameGap    = 6 * vg.Length(1)
-	nameHeight = 15 * vg.Length(1)
-	nameLimit  = 150 * vg.Length(1)
+	nameHeight = 13 * vg.Length(1)
+	besideWide = 84 * vg.Length(1) // names that fit into it stand at the right of the plot
+	besideMost = 13                // names that stand there
 )
 
-// names are the labels at the right of the plot: each beside the end of its curve where there is
-// room.
+// names are the labels of the curves: at the right of the plot, each beside the end of its curve
+// where there is room, or if they are long or many in columns below it.
 type names struct {
 	view
-	texts []string
-	wide  vg.Length
+	texts   [][]string // lines
+	wide    vg.Length
+	columns int // 0: at the right
 }
 
 func (v view) names() names {
 	n := names{view: v}
-	sty := letters(10.5, ink, false)
+	sty := letters(tickSize, ink, false)
+	lead := swatch + 2*nameGap
 	for _, curve := range v.Curves {
-		text := clean(curve.Name, sty, nameLimit)
-		n.texts = append(n.texts, text)
-		n.wide = max(n.wide, sty.Width(text))
+		lines := wrap(curve.Name, sty, width-2*margin-lead, 4)
+		n.texts = append(n.texts, lines)
+		for _, line := range lines {
+			n.wide = max(n.wide, sty.Width(line))
+		}
+	}
+	if n.wide > besideWide || len(n.shown()) > besideMost {
+		n.columns = max(int((width-2*margin)/(n.wide+lead)), 1)
 	}
 	return n
 }
 
-// width is the room that the names take at the right; no curve has a name, no room.
-func (n names) width() vg.Length {
-	if n.wide == 0 {
+// shown lists the curves that have a name and points.
+func (n names) shown() []int {
+	var list []int
+	for i, curve := range n.Curves {
+		if len(n.texts[i]) > 0 && n.lastVisible(curve) >= 0 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// beside is the room that the names take at the right; no curve has a name, no room.
+func (n names) beside() vg.Length {
+	if n.wide == 0 || n.columns > 0 {
 		return 10
 	}
 	return n.wide + swatch + 2*nameGap + 6
+}
+
+// below is the room that they take under the plot.
+func (n names) below() vg.Length {
+	high := vg.Length(0)
+	for _, row := range n.rows() {
+		high += n.rowHeight(row)
+	}
+	if high > 0 {
+		high += 8
+	}
+	return high
+}
+
+// rows are the curves of each line of the columns.
+func (n names) rows() [][]int {
+	if n.columns == 0 {
+		return nil
+	}
+	return slices.Collect(slices.Chunk(n.shown(), n.columns))
+}
+
+func (n names) rowHeight(row []int) vg.Length {
+	lines := 0
+	for _, i := range row {
+		lines = max(lines, len(n.texts[i]))
+	}
+	return leading(tickSize)*vg.Length(lines-1) + nameHeight
 }
 
 // placed is a name and the height it is drawn at.
@@ -54,27 +102,44 @@ type placed struct {
 
 // draw writes the names of curves that have points.
 func (n names) draw(c draw.Canvas, p *plot.Plot, area draw.Canvas) {
+	sty := letters(tickSize, ink, false)
+	sty.YAlign = draw.YCenter
+	if n.columns > 0 {
+		n.drawBelow(c, sty)
+		return
+	}
 	data := p.DataCanvas(area)
 	_, y := p.Transforms(&data)
 	var list []placed
-	for i, curve := range n.Curves {
-		last := n.lastVisible(curve)
-		if last < 0 || n.texts[i] == "" {
-			continue
-		}
+	for _, i := range n.shown() {
 		at := data.Max.Y - nameHeight*vg.Length(len(list)) // bars and CDFs: a list from the top
 		if n.Kind == record.Lines || n.Kind == record.TimeLine {
-			at = min(max(y(curve.Y[last]), data.Min.Y), data.Max.Y)
+			at = min(max(y(n.Curves[i].Y[n.lastVisible(n.Curves[i])]), data.Min.Y), data.Max.Y)
 		}
 		list = append(list, placed{i, at})
 	}
-	step := spread(list, data.Min.Y, data.Max.Y)
+	spread(list, data.Min.Y, data.Max.Y)
 	left := area.Max.X + nameGap
 	for _, item := range list {
 		n.swatch(c, item, left)
-		sty := letters(min(10.5, step*0.85), ink, false)
-		sty.YAlign = draw.YCenter
-		c.FillText(sty, vg.Point{X: left + swatch + nameGap, Y: item.y + 1.3}, n.texts[item.curve])
+		c.FillText(sty, vg.Point{X: left + swatch + nameGap, Y: item.y + 1.3}, n.texts[item.curve][0])
+	}
+}
+
+// drawBelow writes them in columns at the bottom of the canvas, row by row.
+func (n names) drawBelow(c draw.Canvas, sty text.Style) {
+	top := c.Min.Y + n.below() - 8
+	step := (c.Max.X - c.Min.X) / vg.Length(n.columns)
+	for _, row := range n.rows() {
+		for column, i := range row {
+			item := placed{i, top - nameHeight/2}
+			left := c.Min.X + step*vg.Length(column)
+			n.swatch(c, item, left)
+			for k, line := range n.texts[i] {
+				c.FillText(sty, vg.Point{X: left + swatch + nameGap, Y: item.y + 1.3 - leading(tickSize)*vg.Length(k)}, line)
+			}
+		}
+		top -= n.rowHeight(row)
 	}
 }
 
@@ -101,9 +166,8 @@ func (n names) swatch(c draw.Canvas, item placed, left vg.Length) {
 	}
 }
 
-// spread moves names apart so that none covers another, keeping their order from top to bottom. It
-// returns the room that each then has.
-func spread(list []placed, bottom, top vg.Length) (step vg.Length) {
+// spread moves names apart so that none covers another, keeping their order from top to bottom.
+func spread(list []placed, bottom, top vg.Length) {
 	slices.SortStableFunc(list, func(a, b placed) int {
 		switch {
 		case a.y > b.y:
@@ -113,7 +177,7 @@ func spread(list []placed, bottom, top vg.Length) (step vg.Length) {
 		}
 		return 0
 	})
-	step = nameHeight
+	step := nameHeight
 	if n := len(list); n > 1 {
 		step = min(step, (top-bottom)/vg.Length(n-1))
 	}
@@ -125,5 +189,4 @@ func spread(list []placed, bottom, top vg.Length) (step vg.Length) {
 		list[i].y = max(list[i].y, limit)
 		limit = list[i].y + step
 	}
-	return step
 }

@@ -124,7 +124,7 @@ func TestPNG(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size := image.Bounds().Size(); size.X != 1530 || size.Y != 864 {
+		if size := image.Bounds().Size(); size.X != 1530 || size.Y < 864 {
 			t.Errorf("%s is %v", f.Name, size)
 		}
 		if r, g, b, _ := image.At(3, 3).RGBA(); r != 0xffff || g != 0xffff || b != 0xffff {
@@ -172,6 +172,12 @@ func TestDifficultFigures(t *testing.T) {
 			f.Name, f.Kind = name, kind
 			drawing := svg(t, f)
 			texts(t, drawing)
+			d := parse(t, drawing)
+			for _, text := range d.texts {
+				if text.left < 0 || text.right > d.width || text.top < 0 || text.bottom > d.height {
+					t.Errorf("%s as %s: %.40q lies outside", name, kind, text.words)
+				}
+			}
 			if strings.Contains(drawing, "NaN") || strings.Contains(drawing, "Inf") {
 				t.Errorf("%s as %s has coordinates that are no numbers", name, kind)
 			}

@@ -108,27 +108,19 @@ func letters(size vg.Length, clr color.Color, bold bool) text.Style {
 	return text.Style{Color: clr, Font: face, XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: text.Plain{Fonts: font.DefaultCache}}
 }
 
-// clean replaces control characters, which no font has, and cuts text that is too wide off with an
-// ellipsis.
-func clean(s string, sty text.Style, limit vg.Length) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-	if sty.Width(s) <= limit {
-		return s
-	}
-	runes := []rune(s)
-	for len(runes) > 0 && sty.Width(string(runes)+"…") > limit {
-		runes = runes[:len(runes)-1]
-	}
-	return string(runes) + "…"
+// faded is a colour with the given share of its opacity.
+func faded(c color.NRGBA, share float64) color.Color {
+	c.A = uint8(share * 255)
+	return translucent(c)
 }
 
-// faded is a colour with the given share of its opacity.
-func faded(c color.NRGBA, share float64) color.NRGBA {
-	c.A = uint8(share * 255)
-	return c
+// translucent is a colour whose drawing names it exactly, for the dark scheme to find: the library
+// divides by the opacity and rounds down.
+type translucent color.NRGBA
+
+// RGBA implements color.Color.
+func (c translucent) RGBA() (r, g, b, a uint32) {
+	a = uint32(c.A) * 0x101
+	up := func(v uint8) uint32 { return (uint32(v)*a + 254) / 255 }
+	return up(c.R), up(c.G), up(c.B), a
 }

@@ -134,3 +134,32 @@ func TestHeadlines(t *testing.T) {
 		}
 	}
 }
+
+// A colour that is written where it is used would stay in the dark.
+func TestPageIsDarkWhereItsReaderPrefersThat(t *testing.T) {
+	page := render(t, everything("plain"))
+	_, sheet, _ := strings.Cut(page, "<style>")
+	sheet, rest, _ := strings.Cut(sheet, "</style>")
+	for _, line := range strings.Split(sheet, "\n") {
+		if declaration := strings.TrimSpace(line); strings.Contains(line, "#") && !strings.HasPrefix(declaration, "--") && !strings.HasPrefix(declaration, ":root {") {
+			t.Errorf("a colour is no variable: %s", declaration)
+		}
+	}
+	if n := strings.Count(sheet, "@media screen and (prefers-color-scheme: dark)"); n != 1 {
+		t.Errorf("the page has %d dark schemes", n)
+	}
+	if strings.Count(rest, "<svg ") != strings.Count(rest, "(prefers-color-scheme:dark)") {
+		t.Error("a figure has no dark scheme")
+	}
+}
+
+// On a screen of 400 pixels figures have all of them, as their letters need.
+func TestFiguresReachTheEdgesOfASmallScreen(t *testing.T) {
+	page := render(t, everything("plain"))
+	_, small, _ := strings.Cut(page, "@media screen and (max-width: 40rem) {")
+	for _, want := range []string{"body { padding: 1.5rem 1rem 3rem; }", ".panel { margin: 0 -1rem; border-width: 1px 0;"} {
+		if !strings.Contains(small, want) {
+			t.Errorf("the style for small screens lacks %q", want)
+		}
+	}
+}
