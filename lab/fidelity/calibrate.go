@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"weir/internal/units"
 	"weir/lab/link"
 )
@@ -36,32 +38,39 @@ const (
 // README.md for the tolerances. Problems are in the Calibration; the error is about probing itself.
 // It takes about 0.6 s and the link's delays.
 func Calibrate(ctx context.Context, l Link) (Calibration, error) {
-	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries})
+	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries, 1})
 }
 
-// trainPlan is how long trains take, how many frames they have at most, and how often a direction
-// is tried.
+// trainPlan is how long trains take, how many frames they have at most, how often a direction is
+// tried, and how many directions of a link are probed at once.
 type trainPlan struct {
 	time   time.Duration
 	frames int
 	tries  int
+	atOnce int
 }
 
 func calibrateLink(ctx context.Context, l Link, plan trainPlan) (Calibration, error) {
 	c := Calibration{Link: l.Name, At: time.Now()}
-	for _, way := range []struct {
-		name     string
+	var problems [2][]string
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(plan.atOnce)
+	for i, way := range []struct {
 		from, to Endpoint
 		asked    link.Direction
 		into     *Measured
-	}{{"forward", l.A, l.B, l.Forward, &c.Forward}, {"reverse", l.B, l.A, l.Reverse, &c.Reverse}} {
-		measured, problems, err := calibrate(ctx, way.from, way.to, way.asked, plan)
-		if err != nil {
-			return c, fmt.Errorf("calibrate link %s: %w", l.Name, err)
-		}
-		*way.into = measured
-		for _, problem := range problems {
-			c.Problems = append(c.Problems, fmt.Sprintf("link %s %s: %s", l.Name, way.name, problem))
+	}{{l.A, l.B, l.Forward, &c.Forward}, {l.B, l.A, l.Reverse, &c.Reverse}} {
+		group.Go(func() (err error) {
+			*way.into, problems[i], err = calibrate(ctx, way.from, way.to, way.asked, plan)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return c, fmt.Errorf("calibrate link %s: %w", l.Name, err)
+	}
+	for i, name := range []string{"forward", "reverse"} {
+		for _, problem := range problems[i] {
+			c.Problems = append(c.Problems, fmt.Sprintf("link %s %s: %s", l.Name, name, problem))
 		}
 	}
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,38 @@ func TestCalibrationRejectsAnotherLink(t *testing.T) {
 	for _, want := range []string{"wan forward: the rate is", "lost, asked 0 %", "the delay is", "wan reverse:"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+}
+
+// Both directions of several links are probed at once, and none is taken for another.
+func TestEachDirectionOfSeveralLinksIsItsOwn(t *testing.T) {
+	queue := link.Queue{Packets: 100}
+	there := link.Direction{Rate: 10e6, Delay: 10 * time.Millisecond, Queue: queue}
+	back := link.Direction{Rate: 20e6, Delay: 30 * time.Millisecond, Queue: queue}
+	var links []fidelity.Link
+	for _, name := range []string{"x", "y", "z"} {
+		a, b, _ := testbed(t, there, back)
+		links = append(links, fidelity.Link{Name: name, A: a, B: b, Forward: there, Reverse: back})
+		there, back = back, there
+	}
+	all, err := fidelity.CalibrateAll(t.Context(), links)
+	must(t, err)
+	if len(all) != len(links) && (len(all) != 1 || all[0].OK()) {
+		t.Fatalf("%d links, and the calibrations %+v", len(links), all)
+	}
+	for _, c := range all { // what a busy machine cannot change: no frame is faster than asked
+		l := links[slices.IndexFunc(links, func(l fidelity.Link) bool { return l.Name == c.Link })]
+		for n, way := range []struct {
+			asked    link.Direction
+			measured fidelity.Measured
+		}{{l.Forward, c.Forward}, {l.Reverse, c.Reverse}} {
+			if way.measured.Sent == 0 && !c.OK() {
+				continue // a probe of the other direction failed
+			}
+			if way.measured.DelayMin < way.asked.Delay || way.measured.Rate > units.BitRate(float64(way.asked.Rate)*1.05) {
+				t.Errorf("link %s, direction %d: a delay of %s and a rate of %s were measured", c.Link, n, way.measured.DelayMin, way.measured.Rate)
+			}
 		}
 	}
 }

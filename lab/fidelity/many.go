@@ -15,8 +15,8 @@ import (
 const (
 	// few links are calibrated one after the other, with long trains.
 	few = 2
-	// atOnce is how many of many are calibrated at once for each processor: most of the time they
-	// wait for their delays.
+	// atOnce is how many of many are calibrated at once for each processor, each in both
+	// directions: most of the time they wait for their delays and for frames to be due.
 	atOnce = 4
 	// fast links are calibrated alone, since their probes need a processor.
 	fast = units.BitRate(200e6)
@@ -63,7 +63,7 @@ func several(ctx context.Context, links []Link, all []Calibration, done []bool, 
 		}
 		group.Go(func() error {
 			var err error
-			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1})
+			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1, 2})
 			done[i] = err == nil && all[i].OK()
 			return nil
 		})
