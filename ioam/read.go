@@ -96,7 +96,7 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 }
 
 func readInterface(d *policy.Draft, name yamlfile.Text, keys *interfaceKeys) (Interface, bool) {
-	if keys == nil || name.Value == "" || len(name.Value) > 15 || strings.ContainsAny(name.Value, "/ ") {
+	if keys == nil || !policy.IsDevice(name.Value) {
 		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or nothing is said of it: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
 		return Interface{}, false
 	}

@@ -145,8 +145,7 @@ func read(d *policy.Draft) {
 func names(d *policy.Draft, key string, all []yamlfile.Text) (list []string) {
 	for _, n := range all {
 		switch {
-		case n.Value == "" || len(n.Value) > 15 || strings.ContainsAny(n.Value, "/ "):
-			d.ComplainAt(n.Place, "write a name as ip link shows it, without what is behind @", "offload.%s: %q is no name of a device", key, n.Value)
+		case !d.Device(n, "offload."+key): // which complains
 		case slices.Contains(list, n.Value):
 			d.ComplainAt(n.Place, "leave it out once", "offload.%s: %s is named twice", key, n.Value)
 		default:

@@ -5,7 +5,6 @@ package borders
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"weir/class"
 	"weir/internal/match"
@@ -61,9 +60,7 @@ type reader struct {
 
 func (r reader) treatment(dev yamlfile.Text) *Treatment {
 	k := r.keys
-	if dev.Value == "" || len(dev.Value) > 15 || strings.ContainsAny(dev.Value, "/ ") {
-		r.draft.ComplainAt(dev.Place, "write a name as ip link shows it, without what is behind @", "borders: %q is no name of a device", dev.Value)
-	}
+	r.draft.Device(dev, roomName)
 	if dev.Value == "lo" {
 		r.draft.ComplainAt(dev.Place, "name the device that the other network is behind", "borders.lo: no network is behind loopback")
 	}

@@ -80,9 +80,7 @@ type reader struct {
 
 func (r reader) treatment(dev yamlfile.Text) *Treatment {
 	k := r.keys
-	if dev.Value == "" || len(dev.Value) > 15 || strings.ContainsAny(dev.Value, "/ ") {
-		r.draft.ComplainAt(dev.Place, "write a name as ip link shows it, without what is behind @", "links: %q is no name of a device", dev.Value)
-	}
+	r.draft.Device(dev, roomName)
 	if dev.Value == "lo" {
 		r.draft.ComplainAt(dev.Place, "name the device that packets leave the host by", "links.lo: loopback is no link: nothing waits there")
 	}

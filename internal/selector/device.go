@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/match"
@@ -20,7 +19,7 @@ var device = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "interface", Doc: "Device that the traffic passes.", Sample: "",
 		Parse: func(text string) (string, string, error) {
-			if text == "" || len(text) > 15 || strings.ContainsAny(text, "/ ") {
+			if !policy.IsDevice(text) {
 				return "", "", fmt.Errorf("%q is no device name", text)
 			}
 			return text, "interface " + text, nil
