@@ -37,16 +37,6 @@ func (c *chain) contexts(t testing.TB, treatment string) {
 	c.apply(t, "aramis", strings.Replace(ends, "node: 3", "node: 3\n  trace_context: true", 1))
 }
 
-// of reads records until one of a packet of so many octets.
-func of(t testing.TB, reader *Reader, length int) collect.Record {
-	t.Helper()
-	for {
-		if r := next(t, reader); int(r.Length) == length {
-			return r
-		}
-	}
-}
-
 // What a packet tells of its request, by the header field and where it is.
 func TestTheContextOfARequestIsTold(t *testing.T) {
 	request := func(fields ...string) string {

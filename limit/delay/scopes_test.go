@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/direction"
+	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
@@ -45,7 +46,11 @@ func TestOneRateOverDevices(t *testing.T) {
 
 	const n, wire = 100, 1000
 	var took time.Duration
-	for i := range 2 {
+	for i, dev := range []string{"eth0", "eth1"} {
+		// Or each processor that takes from the queue has the other end receive by a queue of its own.
+		if err := errors.Join(ethtool.SetFeatures(s.here, dev, map[string]bool{"tso": false}), ethtool.SetFeatures(s.there, dev, map[string]bool{"gro": true})); err != nil {
+			t.Fatal(err)
+		}
 		got, each := s.transfer(s.here, s.there, s.at(i, 1), n, wire)
 		if took += each; got != n {
 			t.Errorf("%d of %d datagrams arrived over device %d", got, n, i)
