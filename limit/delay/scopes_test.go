@@ -47,7 +47,7 @@ func TestOneRateOverDevices(t *testing.T) {
 	const n, wire = 100, 1000
 	var took time.Duration
 	for i, dev := range []string{"eth0", "eth1"} {
-		// Or each processor that takes from the queue has the other end receive by a queue of its own.
+		// Or the other end receives by as many queues as processors take from this one.
 		if err := errors.Join(ethtool.SetFeatures(s.here, dev, map[string]bool{"tso": false}), ethtool.SetFeatures(s.there, dev, map[string]bool{"gro": true})); err != nil {
 			t.Fatal(err)
 		}
