@@ -86,15 +86,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 // ours leaves network namespaces of other user namespaces out: any user can make some, fill them
 // with devices, and forge in them what flows ask for.
 func ours(visit func(*netns.Namespace) error) func(*netns.Namespace) error {
-	return func(ns *netns.Namespace) error {
-		if ns == nil { // the one that this process is in
-			return visit(ns)
-		}
-		if foreign, err := ns.Foreign(); err != nil || foreign {
-			return err
-		}
-		return visit(ns)
-	}
+	return new(netns.Few).Of(visit)
 }
 
 // everywhere visits the network namespaces of this host.

@@ -199,7 +199,10 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return notes, p.delays.Apply(work(have).Assignments, delayed)
+	delays := p.delays
+	delays.Foreign = &netns.Few{Most: mostForeign}
+	err = delays.Apply(work(have).Assignments, delayed)
+	return append(notes, leftOut(delays.Foreign)...), err
 }
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.

@@ -69,12 +69,27 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	}
 	err = probe.OpenSockets()
 	if err == nil {
-		err = p.host.Namespaces(plane.Adopt)
+		few := &netns.Few{Most: mostForeign}
+		err = p.host.Namespaces(few.Of(plane.Adopt))
+		notes = append(notes, leftOut(few)...)
 	}
 	if err != nil {
 		notes = append(notes, "connections that were open are limited but not paced: "+err.Error())
 	}
 	return notes, nil
+}
+
+// mostForeign is how many network namespaces of other user namespaces are visited for connections
+// that were open: more than a host has rootless containers as a rule. Any user may make thousands,
+// and a visit takes milliseconds.
+const mostForeign = 64
+
+// leftOut says how many network namespaces were not visited.
+func leftOut(few *netns.Few) []string {
+	if few.Left == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("connections that were open in %d network namespaces of other user namespaces are limited but not paced: there are too many of these", few.Left)}
 }
 
 // limitsIngress says whether a scope of a state has a limit of ingress, for which sockets have a
@@ -228,7 +243,7 @@ func (p *hostPlane) Follow(ns *netns.Namespace) error {
 		return err
 	}
 	defer func() { _ = opened.Close() }()
-	return opened.Adopt(ns)
+	return new(netns.Few).Of(opened.Adopt)(ns)
 }
 
 // Release ends all limits and gives open sockets the pace back that they had.
@@ -247,6 +262,7 @@ func (p *hostPlane) end() (released bool, err error) {
 		if err := Detach(p.host.Pins); err != nil {
 			return false, err
 		}
+		// Foreign ones too: whoever is paced there would be for good.
 		if err := p.host.Namespaces(opened.Free); err != nil && !errors.Is(err, ErrNoIterator) {
 			return false, err
 		}

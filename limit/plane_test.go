@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/room"
 	"weir/internal/selector"
 	"weir/internal/testutil"
@@ -257,5 +259,33 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 		if got, err := opened.State(1, d); err != nil || got.Queue != 0 || got.FairRate != 2_000_000 {
 			t.Errorf("the new scope begins with %+v, %v", got, err)
 		}
+	}
+}
+
+// Network namespaces of other user namespaces, of which any user can make thousands, are visited up
+// to a number when limits begin, and the others told of; all are when they end.
+func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
+	testutil.Need(t, "open-sockets", probe.OpenSockets())
+	h, foreign := spineHost(t), testutil.ForeignNamespace(t)
+	h.Files, h.Devices = t.TempDir(), filepath.Join(filepath.Dir(h.Pins), "devices")
+	const more = 5
+	visited := 0
+	h.Namespaces = func(each func(*netns.Namespace) error) error {
+		for range mostForeign + more {
+			visited++
+			if err := each(foreign); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	plane := Room{}.Plane(h)
+	notes, err := plane.Apply(room.State{}, bound(t, h, map[string]int{}, "  a: {user: 7, egress: 10Mbit}\n"))
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], fmt.Sprintf(" %d network namespaces", more)) {
+		t.Errorf("notes %q, %v", notes, err)
+	}
+	visited = 0
+	if _, err := plane.Release(); err != nil || visited != mostForeign+more {
+		t.Errorf("release visited %d, %v", visited, err)
 	}
 }

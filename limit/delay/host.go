@@ -29,6 +29,9 @@ type Host struct {
 	// Namespaces calls a function for every network namespace, whose open sockets are paced too,
 	// and set free at the end; nil for none.
 	Namespaces func(func(*netns.Namespace) error) error
+	// Foreign are those of other user namespaces that are visited to have sockets paced; nil for
+	// none. To set them free all are: who is paced there would be for good.
+	Foreign *netns.Few
 }
 
 const (

@@ -34,6 +34,18 @@ func (h Host) pace(p *programs, paces bool) error {
 	if probe.OpenSockets() != nil {
 		return nil
 	}
+	return h.adopt()
+}
+
+// adopt has the sockets paced that are open.
+func (h Host) adopt() error {
+	if all := h.Namespaces; all != nil {
+		few := h.Foreign
+		if few == nil {
+			few = &netns.Few{}
+		}
+		h.Namespaces = func(visit func(*netns.Namespace) error) error { return all(few.Of(visit)) }
+	}
 	return h.eachNamespace(adoptPin)
 }
 
@@ -76,5 +88,5 @@ func (h Host) Follow(ns *netns.Namespace) error {
 		return nil
 	}
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(ns) }
-	return h.eachNamespace(adoptPin)
+	return h.adopt()
 }

@@ -3,45 +3,36 @@
 package netns_test
 
 import (
-	"fmt"
-	"os/exec"
 	"testing"
-	"time"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
 )
 
 func TestForeignNamespacesAreThoseOfOtherUserNamespaces(t *testing.T) {
-	testutil.NeedRoot(t)
 	own := testutil.Namespace(t, "owner")
 	if foreign, err := own.Foreign(); err != nil || foreign {
 		t.Errorf("one that this process has made: foreign %t, %v", foreign, err)
 	}
-	other := exec.Command(testutil.Command(t, "unshare"), "--user", "--net", "sleep", "infinity")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
+	if foreign, err := testutil.ForeignNamespace(t).Foreign(); err != nil || !foreign {
+		t.Errorf("one of another user namespace: foreign %t, %v", foreign, err)
 	}
-	defer func() { _, _ = other.Process.Kill(), other.Wait() }()
-	here, err := netns.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = here.Close() }()
-	home, err := here.Inode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testutil.Eventually(t, time.Minute, "a namespace of another user namespace is told", func() bool {
-		ns, err := netns.OpenPath(fmt.Sprintf("/proc/%d/ns/net", other.Process.Pid))
-		if err != nil {
-			return false
+}
+
+// However many network namespaces a user makes, few are visited, and all of this process's own.
+func TestFewForeignNamespacesAreVisited(t *testing.T) {
+	own, foreign := testutil.Namespace(t, "owner"), testutil.ForeignNamespace(t)
+	visited := map[*netns.Namespace]int{}
+	few := &netns.Few{Most: 3}
+	visit := few.Of(func(ns *netns.Namespace) error { visited[ns]++; return nil })
+	for range 10 {
+		for _, ns := range []*netns.Namespace{nil, own, foreign} {
+			if err := visit(ns); err != nil {
+				t.Fatal(err)
+			}
 		}
-		defer func() { _ = ns.Close() }()
-		if now, err := ns.Inode(); err != nil || now == home {
-			return false // it has not left yet
-		}
-		foreign, err := ns.Foreign()
-		return err == nil && foreign
-	})
+	}
+	if visited[nil] != 10 || visited[own] != 10 || visited[foreign] != 3 || few.Left != 7 {
+		t.Errorf("visited %d, %d, and %d foreign ones; %d left out", visited[nil], visited[own], visited[foreign], few.Left)
+	}
 }
