@@ -35,6 +35,8 @@ func refuseDelays(d *policy.Draft, own []*Treatment) {
 				d.Complain(s, of.String(), "%s: packets over lo are not delayed: leave by: delay or loopback out", of)
 			case of == Ingress && kind != kindInterface && kind != policy.Group:
 				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces, and of groups of them: whose packets they are is not known where they wait; leave it out, or limit an interface", of)
+			case kind == kindInterface && belowInterface(d, i):
+				d.Complain(s, "parent", "packets of %s and of an interface above it are charged as they leave each: leave the parent out, or have a group be the parent of both", s.Selector)
 			case kind == kindNetns:
 				d.Complain(s, of.String(), "%s: by: delay is not for other network namespaces, whose packets do not wait in this one: leave it out, or limit the interface that leads there", of)
 			case l.Min > 0:
@@ -42,6 +44,16 @@ func refuseDelays(d *policy.Draft, own []*Treatment) {
 			}
 		}
 	}
+}
+
+// belowInterface says whether a scope above one is an interface.
+func belowInterface(d *policy.Draft, i int) bool {
+	for at := d.Scopes[i].Above; at >= 0; at = d.Scopes[at].Above {
+		if d.Scopes[at].Selector.Kind == kindInterface {
+			return true
+		}
+	}
+	return false
 }
 
 // delays says whether a direction of a scope is limited by delay. In shadow, which changes nothing
@@ -79,8 +91,10 @@ func lineOf(b room.Bound, of Direction, named map[string]room.Bound) (delay.Line
 		return delay.Line{}, false
 	}
 	l := treatmentOf(b.Scope).of(of).line(of)
-	if above, there := named[b.Parent]; there && delays(above.Scope, of) {
-		l.Parent = above.Index + 1
+	if above, there := named[b.Parent]; there {
+		if parent, in := lineOf(above, of, named); in {
+			l.Parent = parent.Key()
+		}
 	}
 	l.Index = b.Index
 	if b.Selector.Kind != kindInterface {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/match"
 	"weir/internal/room"
 	"weir/limit/delay"
 	"weir/policy"
@@ -14,20 +15,22 @@ import (
 
 func TestWhatCanBeDelayed(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delay}}":                                 "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: refusal}}":                               "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delays}}":                                `"delays" is not one of refusal, delay`,
-		"a: {user: 7, ingress: {rate: 5Mbit, by: delay}}":                                         "by: delay is for scopes of interfaces",
-		"a: {user: 7, egress: {rate: 5Mbit, by: delay}}":                                          "",
-		"a: {netns: blue, egress: {rate: 5Mbit, by: delay}}":                                      "not for other network namespaces",
-		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, by: delay}}":                          "packets over lo are not delayed",
-		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, by: delay}}":                   "packets over lo are not delayed",
-		"a: {interface: eth0, parent: b, egress: 5Mbit}\n  b: {egress: {rate: 9Mbit, by: delay}}": "",
-		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":               "",
-		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":                       "by: delay is for scopes of interfaces",
-		"a: {user: 7, parent: b, egress: {rate: 5Mbit, by: delay}}\n  b: {egress: 9Mbit}":         "limited in different ways",
-		"a: {user: 7, parent: b, egress: {by: refusal}}\n  b: {egress: {rate: 9Mbit, by: delay}}": "limited in different ways",
-		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, by: delay}}":  "keeps no minimum",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delay}}":                                                     "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: refusal}}":                                                   "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, by: delays}}":                                                    `"delays" is not one of refusal, delay`,
+		"a: {user: 7, ingress: {rate: 5Mbit, by: delay}}":                                                             "by: delay is for scopes of interfaces",
+		"a: {user: 7, egress: {rate: 5Mbit, by: delay}}":                                                              "",
+		"a: {netns: blue, egress: {rate: 5Mbit, by: delay}}":                                                          "not for other network namespaces",
+		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, by: delay}}":                                              "packets over lo are not delayed",
+		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, by: delay}}":                                       "packets over lo are not delayed",
+		"a: {interface: eth0, parent: b, egress: 5Mbit}\n  b: {egress: {rate: 9Mbit, by: delay}}":                     "",
+		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":                                   "",
+		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, by: delay}}":                                           "by: delay is for scopes of interfaces",
+		"a: {user: 7, parent: b, egress: {rate: 5Mbit, by: delay}}\n  b: {egress: 9Mbit}":                             "limited in different ways",
+		"a: {user: 7, parent: b, egress: {by: refusal}}\n  b: {egress: {rate: 9Mbit, by: delay}}":                     "limited in different ways",
+		"a: {user: 7, parent: b}\n  b: {interface: eth0, egress: {rate: 9Mbit, by: delay}}":                           "",
+		"a: {interface: eth1, parent: b}\n  b: {parent: c}\n  c: {interface: eth0, egress: {rate: 9Mbit, by: delay}}": "charged as they leave each",
+		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, by: delay}}":                      "keeps no minimum",
 	} {
 		_, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
 		if got := ""; want == "" {
@@ -74,6 +77,33 @@ scopes:
 	for i, s := range []policy.Scope{all.Scopes[0].Scope, all.Scopes[1].Scope} {
 		if refuses(s) != (i == 0) {
 			t.Errorf("%s refuses: %t", s.Name, refuses(s))
+		}
+	}
+}
+
+// The parent of a line is the line that packets are charged to.
+func TestParentsAreKnownByTheirLines(t *testing.T) {
+	p, err := parse("p.yaml", []byte(`version: 1
+scopes:
+  link: {interface: eth0, egress: {rate: 5Mbit, by: delay}}
+  group: {parent: link}
+  leaf: {user: 7, parent: group}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all room.State
+	for i, s := range p.Scopes {
+		all.Scopes = append(all.Scopes, room.Bound{Scope: s, Index: i})
+	}
+	all.Scopes[0].Binding.Key = match.OfInterface(77)
+	lines := map[string]delay.Line{}
+	for _, b := range all.Scopes {
+		lines[b.Name], _ = lineOf(b, Egress, all.ByName())
+	}
+	for child, want := range map[string]uint32{"leaf": lines["group"].Key(), "group": 77, "link": 0} {
+		if got := lines[child].Parent; got != want || (want == 0) != (child == "link") {
+			t.Errorf("the parent of %s is %#x, want %#x", child, got, want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // long has delays so long that the time which a test takes is nothing beside them.
-func long(weight, parent int) Line {
+func long(weight int, parent uint32) Line {
 	const hours = time.Hour
 	return Line{Direction: direction.Egress, Parent: parent, Weight: weight, Rate: 64_000, Cost: 1e9 << 24 / 8000, Burst: time.Millisecond, Mark: 100 * hours,
 		Horizon: 200 * hours, SmallOctets: 128}
@@ -68,9 +68,14 @@ func monotonic(t *testing.T) int64 {
 // counted.
 func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
+	b.stateOf(keyOf(scope, direction.Egress), queue, ahead, flows)
+}
+
+func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
+	b.t.Helper()
 	now := monotonic(b.t)
 	s := delayDelayState{FinishNs: now + int64(queue), AheadNs: [2]int64{now + int64(ahead)}, IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
-	if err := b.p.maps.DelayStates.Put(keyOf(scope, direction.Egress), &s); err != nil {
+	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -207,7 +212,7 @@ func TestTheQueueIsABound(t *testing.T) {
 // their weights; what one drops costs the others nothing.
 func TestParentsAreCharged(t *testing.T) {
 	b := newBench(t)
-	wide, group := long(3, 6), long(1, 0)
+	wide, group := long(3, keyOf(5, direction.Egress)), long(1, 0)
 	narrow := wide
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 4, match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 7})
 	for scope, l := range map[int]Line{4: wide, 7: narrow, 5: group} {
@@ -241,5 +246,49 @@ func TestParentsAreCharged(t *testing.T) {
 	after, err := b.p.counters(keyOf(4, direction.Egress))
 	if err != nil || after.Octets != before.Octets || after.Delay > before.Delay {
 		t.Errorf("the child was charged %d octets, had %d; queue %v, had %v (%v)", after.Octets, before.Octets, after.Delay, before.Delay, err)
+	}
+}
+
+// What a child is entitled to does not depend on how many flows its siblings have, whether their
+// parent is a scope that packets are found in by themselves, as a device is, or a group.
+func TestChildrenShareWhateverTheirFlows(t *testing.T) {
+	const loopback = 1 // where test runs of programs are
+	for name, parent := range map[string]uint32{"group": keyOf(5, direction.Egress), "device": loopback} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 4, match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 7})
+			b.set(4, long(1, parent))
+			b.set(7, long(1, parent))
+			if err := b.p.set(parent, long(1, 0).config(Fq)); err != nil {
+				t.Fatal(err)
+			}
+			b.stateOf(parent, 10*time.Second, 0, 2)
+			for port := range uint16(3000) {
+				if _, passes := b.charge(datagram(netip.AddrPortFrom(one4.Addr(), port+1), to4, 1400)); !passes {
+					t.Fatal("dropped")
+				}
+			}
+			if got, passes := b.charge(datagram(one6, to6, 100)); !passes || !near(got, 0) {
+				t.Errorf("passes %t with %v beside a sibling of 3000 flows", passes, got)
+			}
+		})
+	}
+}
+
+// A child shares its queue with no flow.
+func TestChildrenShareNoQueueWithFlows(t *testing.T) {
+	b := newBench(t)
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 7})
+	b.set(7, long(1, keyOf(5, direction.Egress)))
+	b.set(5, long(1, 0))
+	b.state(5, time.Hour, 0, 2)
+	late := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour)}
+	for i := range uint32(delayDelayFormatDELAY_FLOWS) {
+		if err := b.p.maps.DelayFlows.Put(i, &late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, passes := b.charge(datagram(one6, to6, 100)); !passes || !near(got, 0) {
+		t.Errorf("passes %t with %v", passes, got)
 	}
 }

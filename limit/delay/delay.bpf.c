@@ -117,7 +117,7 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 			weight = part->weight;
 		}
 	}
-	flow = delay_flow_of(child ?: p->hash, key);
+	flow = delay_flow_of(child, p->hash, key);
 	if (!flow)
 		return 1;
 	delay_recount(state, line, p->now);

@@ -42,6 +42,13 @@ struct delay_config {
 	__u32 rate;         /* octet/s */
 };
 
+/* Queue of a flow in a line, or of a child in its parent. Flows of one entry share a part. */
+struct delay_flow {
+	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
+	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
+	__u32 used_ns;   /* per unit of weight */
+};
+
 /* Written by the programs alone. */
 struct delay_state {
 	__s64 finish_ns;         /* virtual finish time of the last packet, CLOCK_MONOTONIC: when the queue ends */
@@ -56,13 +63,7 @@ struct delay_state {
 	__u32 senders;           /* paced flows that have sent since */
 	__u32 since;             /* this interval, which is the last one in which nothing has waited; as in delay_flow */
 	__u32 rtt_us;            /* round-trip time of the paced flows, without queues: a mean; 0 before the first */
-};
-
-/* Queue of a flow in a line, or of a child in its parent. Flows of one entry share a part. */
-struct delay_flow {
-	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
-	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
-	__u32 used_ns;   /* per unit of weight */
+	struct delay_flow part;  /* its queue in its parent */
 };
 
 /* What the sender of a TCP flow is to be told. Flows that share an entry are told of the later. */

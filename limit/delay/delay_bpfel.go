@@ -95,6 +95,7 @@ type delayDelayState struct {
 	Senders         uint32
 	Since           uint32
 	RttUs           uint32
+	Part            delayDelayFlow
 }
 
 // Names of all BPF objects in the ELF.

@@ -33,9 +33,13 @@
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
 
-/* The queue of a flow, or child, in a line. */
-static __always_inline struct delay_flow *delay_flow_of(__u32 hash, __u32 key)
+/* The queue in a line of a child, which shares it with no flow, or of a flow. */
+static __always_inline struct delay_flow *delay_flow_of(__u32 child, __u32 hash, __u32 key)
 {
+	struct delay_state *below = child ? bpf_map_lookup_elem(&delay_states, &child) : 0;
+
+	if (below)
+		return &below->part;
 	__u32 at = (hash ^ key * HASH_RATIO) * HASH_RATIO >> 18;
 
 	at &= DELAY_FLOWS - 1;

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/direction"
 	"weir/internal/kernel/bpffs"
 	"weir/internal/match"
 )
@@ -33,10 +32,8 @@ func (p *programs) lines(want []Line) (int, error) {
 	fresh := 0
 	for _, l := range want {
 		switch {
-		case l.Device == "":
-			all[keyOf(l.Index, l.Direction)] = true
-		case l.Direction == direction.Egress:
-			all[uint32(l.Index)] = true
+		case l.Key() != 0:
+			all[l.Key()] = true
 		case p.maps.DelayReceivers.Lookup(uint32(l.Index), &key) == nil: // of its ifb
 			all[key] = true
 		default:

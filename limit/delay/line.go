@@ -22,7 +22,7 @@ type Line struct {
 	Device    string // "" for a scope's
 	Index     int    // the device's, or the scope's number
 	Direction direction.Direction
-	Parent    int           // number of the scope that is charged too, and 1; 0 for none
+	Parent    uint32        // Key of the line that is charged too; 0 for none
 	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets
 	Cost      uint64        // ns per octet at that rate, times 2^24
@@ -40,6 +40,18 @@ const scopeKey = 1 << 31
 
 func keyOf(scope int, d direction.Direction) uint32 {
 	return scopeKey | uint32(scope)<<1 | uint32(d)
+}
+
+// Key is the line's key where others may name it as their parent: not for what a device receives,
+// which is charged at an ifb that is yet to be made.
+func (l Line) Key() uint32 {
+	switch {
+	case l.Device == "":
+		return keyOf(l.Index, l.Direction)
+	case l.Direction == direction.Egress:
+		return uint32(l.Index)
+	}
+	return 0
 }
 
 // Mechanism is where packets wait.
@@ -92,11 +104,9 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 		SmallOctets: l.SmallOctets,
 		Weight:      uint32(max(l.Weight, 1)),
 		Rate:        uint32(min(l.Rate/8, maxPace)),
+		Parent:      l.Parent,
 	}
 	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
-	if l.Parent > 0 {
-		c.Parent = keyOf(l.Parent-1, l.Direction)
-	}
 	if by == Fq {
 		c.Flags |= delayDelayFlagsDELAY_STAMP
 	}

@@ -68,14 +68,16 @@ struct {
 struct delay_lines {
 	__u32 count; /* of those found, which may be more than there is room for */
 	__u32 key[DELAY_LINES_OF_PACKET];
-	__u32 child[DELAY_LINES_OF_PACKET]; /* key of the line whose parent it is; 0 if it was found by itself */
+	__u32 child[DELAY_LINES_OF_PACKET]; /* key of the line whose parent it is, the first that was found; 0 without one */
 };
 
 static __always_inline void delay_add(struct delay_lines *all, __u32 key, __u32 child)
 {
 	for (int i = 0; i < DELAY_LINES_OF_PACKET; i++)
-		if (i < all->count && all->key[i] == key)
+		if (i < all->count && all->key[i] == key) {
+			all->child[i] = all->child[i] ?: child;
 			return;
+		}
 	if (all->count < DELAY_LINES_OF_PACKET) {
 		all->key[all->count & (DELAY_LINES_OF_PACKET - 1)] = key;
 		all->child[all->count & (DELAY_LINES_OF_PACKET - 1)] = child;
