@@ -203,23 +203,24 @@ __attribute__((noinline)) int tell_context(struct __sk_buff *skb)
 	return IOAM_RECORD_CONTEXT;
 }
 
-/* A packet of TCP without extension headers. */
+/* A packet of TCP without extension headers; it goes on. */
 __attribute__((noinline)) int plain(struct __sk_buff *skb)
 {
 	struct ioam_settings *node = settings();
-	struct ioam_work *w = node ? work_of(node) : 0;
+	struct ioam_work *w = node && node->contexts ? work_of(node) : 0;
 	struct ioam_near *dev;
 
 	if (!w)
-		return 0;
+		return TC_ACT_UNSPEC;
 	dev = near(w, skb->ifindex);
 	if (!dev->is || !(dev->roles & IOAM_ROLE_INGRESS))
-		return 0;
+		return TC_ACT_UNSPEC;
 	w->l2 = dev->l2 & 15;
 	w->next = PROTOCOL_TCP;
 	w->total = 0;
 	describe(skb, w);
-	return learn_context(skb, w->l2 + IP6_SIZE);
+	learn_context(skb, w->l2 + IP6_SIZE);
+	return TC_ACT_UNSPEC;
 }
 
 #endif /* WEIR_IOAM_CONTEXT_H */

@@ -174,12 +174,8 @@ static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
 
 	if (skb->protocol != bpf_htons(TYPE_IP6) || !look(skb, l2, &next, &hop_limit))
 		return TC_ACT_UNSPEC;
-	if (next == PROTOCOL_TCP) {
-		struct ioam_settings *node = settings();
-
-		if (node && node->contexts)
-			plain(skb);
-	}
+	if (next == PROTOCOL_TCP)
+		return plain(skb);
 	if (!among(next, WITHIN | HIDING))
 		return TC_ACT_UNSPEC;
 	return arrive(skb, next, hop_limit);
