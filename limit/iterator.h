@@ -9,11 +9,7 @@
 SEC("iter/tcp")
 int limit_adopt(struct bpf_iter__tcp *ctx)
 {
-	void *common = ctx->sk_common;
-
-	if (!common)
-		return 0;
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+	struct tcp_sock *tcp = visited(ctx);
 	__u32 first = 0;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
 
@@ -26,15 +22,8 @@ int limit_adopt(struct bpf_iter__tcp *ctx)
 SEC("iter/tcp")
 int limit_free(struct bpf_iter__tcp *ctx)
 {
-	void *common = ctx->sk_common;
-
-	if (!common)
-		return 0;
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
-
-	if (!tcp)
-		return 0;
-	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, tcp, 0, 0);
+	struct tcp_sock *tcp = visited(ctx);
+	struct socket_state *known = tcp ? bpf_sk_storage_get(&limit_sockets, tcp, 0, 0) : 0;
 
 	if (known)
 		unpace(tcp, &known->paced);
@@ -45,7 +34,6 @@ int limit_free(struct bpf_iter__tcp *ctx)
 			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
 		known->rwnd = 0;
 	}
-
 	return 0;
 }
 

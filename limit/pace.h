@@ -122,6 +122,14 @@ struct bpf_iter__tcp {
 	__u64 uid;
 };
 
+/* The TCP socket that an iterator has come to; 0 where it is none. */
+static __always_inline struct tcp_sock *visited(struct bpf_iter__tcp *ctx)
+{
+	void *common = ctx->sk_common;
+
+	return common ? bpf_skc_to_tcp_sock(common) : 0;
+}
+
 /* Asks for callbacks of a socket that was open before. */
 static __always_inline void ask_callbacks(struct tcp_sock *tcp, int more)
 {

@@ -76,11 +76,7 @@ int delay_pace(struct bpf_sock_ops *ops)
 SEC("iter/tcp")
 int delay_adopt(struct bpf_iter__tcp *ctx)
 {
-	void *common = ctx->sk_common;
-
-	if (!common)
-		return 0;
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
+	struct tcp_sock *tcp = visited(ctx);
 
 	if (tcp)
 		ask_callbacks(tcp, BPF_SOCK_OPS_RTT_CB_FLAG);
@@ -91,15 +87,8 @@ int delay_adopt(struct bpf_iter__tcp *ctx)
 SEC("iter/tcp")
 int delay_free(struct bpf_iter__tcp *ctx)
 {
-	void *common = ctx->sk_common;
-
-	if (!common)
-		return 0;
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
-
-	if (!tcp)
-		return 0;
-	struct delay_socket *sender = bpf_sk_storage_get(&delay_sockets, tcp, 0, 0);
+	struct tcp_sock *tcp = visited(ctx);
+	struct delay_socket *sender = tcp ? bpf_sk_storage_get(&delay_sockets, tcp, 0, 0) : 0;
 
 	if (sender)
 		unpace(tcp, &sender->paced);
