@@ -4,6 +4,7 @@ package plot
 
 import (
 	"image/color"
+	"slices"
 	"strings"
 
 	xfont "golang.org/x/image/font"
@@ -57,21 +58,17 @@ func (s style) glyph(reference bool) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: s.color, Radius: 3.4, Shape: s.marker}
 }
 
-// styles gives measured curves one colour and marker each. A reference is dashed, in the colour of
-// the measured curve whose name its own begins with, otherwise grey. Past the palette the colours
-// repeat, dashed.
+// styles gives measured curves one colour and marker each, by the order of their names, so that
+// figures of the same curves agree whatever order they come in. A reference is dashed, in the
+// colour of the measured curve whose name its own begins with, otherwise grey. Past the palette the
+// colours repeat, dashed.
 func styles(curves []record.Curve) []style {
 	list := make([]style, len(curves))
-	next := 0
-	for i, c := range curves {
-		if c.Reference {
-			continue
-		}
-		list[i] = style{color: palette[next%len(palette)], marker: markers[next%len(markers)]}
-		if round := next / len(palette); round > 0 {
+	for n, i := range byName(curves) {
+		list[i] = style{color: palette[n%len(palette)], marker: markers[n%len(markers)]}
+		if round := n / len(palette); round > 0 {
 			list[i].dash = dashes[round%len(dashes)]
 		}
-		next++
 	}
 	references := 0
 	for i, c := range curves {
@@ -86,6 +83,17 @@ func styles(curves []record.Curve) []style {
 		}
 	}
 	return list
+}
+
+// byName lists the measured curves in the order of their names.
+func byName(curves []record.Curve) (order []int) {
+	for i, c := range curves {
+		if !c.Reference {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(curves[a].Name, curves[b].Name) })
+	return order
 }
 
 // ownerOf returns the measured curve with the longest name that name begins with, or -1.
