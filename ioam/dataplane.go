@@ -106,7 +106,15 @@ func (d *dataPlane) close() error {
 // attach puts the programs at a device whose link layer has a header, or none, pinned in a folder.
 // What is there already is renewed.
 func (d *dataPlane) attach(dev string, bare bool, pins string) error {
-	options := device.Options{Pins: pins}
+	all, err := d.programsAt(dev, bare, device.Options{Pins: pins})
+	for _, a := range all {
+		err = errors.Join(err, a.Close()) // or it would outlive its pin
+	}
+	return err
+}
+
+// programsAt attaches the programs at both hooks of a device.
+func (d *dataPlane) programsAt(dev string, bare bool, options device.Options) (all []*device.Attachment, err error) {
 	in, out := d.objects.IoamIngress, d.objects.IoamEgress
 	if bare {
 		in, out = d.objects.IoamIngressBare, d.objects.IoamEgressBare
@@ -114,13 +122,11 @@ func (d *dataPlane) attach(dev string, bare bool, pins string) error {
 	for hook, program := range map[device.Hook]*ebpf.Program{device.Ingress: in, device.Egress: out} {
 		a, err := device.Attach(d.ns, dev, hook, attachOrder, attachName, program, options)
 		if err != nil {
-			return err
+			return all, err
 		}
-		if err := a.Close(); err != nil { // or it would outlive its pin
-			return err
-		}
+		all = append(all, a)
 	}
-	return nil
+	return all, nil
 }
 
 // detach takes the programs from a device; one that is gone has none.

@@ -43,6 +43,11 @@ func Edges(pins string) ([]Edge, error) {
 		return nil, refused("open edges", err)
 	}
 	defer func() { _ = m.Close() }()
+	return edgesIn(m)
+}
+
+// edgesIn are the flows of a map.
+func edgesIn(m *ebpf.Map) ([]Edge, error) {
 	var k ioamIoamEdgeKey
 	var v ioamIoamEdgeReceived
 	edges := []Edge{}

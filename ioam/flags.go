@@ -11,8 +11,8 @@ import (
 
 	"weir/internal/kernel/ethtool"
 	"weir/internal/units"
+	"weir/internal/yamlfile"
 	"weir/ioam/codec"
-	"weir/policy"
 )
 
 const (
@@ -24,17 +24,17 @@ const (
 )
 
 // readFlags reads what the flags Loopback and Active need of a node.
-func readFlags(d *policy.Draft, keys *nodeKeys, n *Node) {
+func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *Node) {
 	n.FlagShare = uint32(keys.FlagShare.or(defaultShare))
 	if share := keys.FlagShare.or(defaultShare); share < 2 || share > math.MaxUint32 {
-		d.ComplainAt(keys.At("flag_share"), "", "ioam.flag_share: %d is no part of an interface: give more than 100, at least 2", share)
+		d.ComplainAt(fields.At("flag_share"), "", "ioam.flag_share: %d is no part of an interface: give more than 100, at least 2", share)
 	}
 	if keys.Address == "" {
 		return
 	}
 	address, err := addressOf(keys.Address)
 	if err != nil {
-		d.ComplainAt(keys.At("address"), "", "ioam.address: %v", err)
+		d.ComplainAt(fields.At("address"), "", "ioam.address: %v", err)
 		return
 	}
 	n.Address = address
@@ -50,7 +50,7 @@ func addressOf(text string) (netip.Addr, error) {
 }
 
 // flags are those of a scope's traces.
-func (k *encapsulationKeys) flags(options []Option, namespaces map[uint16]Namespace) (flags codec.Flags, err error) {
+func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namespace) (flags codec.Flags, err error) {
 	traces := 0
 	for _, o := range options {
 		if o.Type == codec.PreallocatedTrace {

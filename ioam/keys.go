@@ -25,16 +25,21 @@ type sectionKeys struct {
 
 type nodeKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Node            number                       `yaml:"node,required" doc:"Id of the node, up to 24 bits."`
-	Wide            *number                      `yaml:"wide" doc:"Its wide id, up to 56 bits; the id if left out."`
-	Timestamps      string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
-	Postcards       *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
-	Flows           *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
-	Address         string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
-	FlagShare       *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
-	TraceContext    bool                         `yaml:"trace_context" doc:"Read the W3C trace context of HTTP/1 requests in clear text, so that traces which end here are joined to the application's."`
-	Interfaces      yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
-	Namespaces      yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
+	NodeKeys
+}
+
+// NodeKeys describe a node: in the section of a policy, and in other files that have nodes.
+type NodeKeys struct {
+	Node         number                       `yaml:"node,required" doc:"Id of the node, up to 24 bits."`
+	Wide         *number                      `yaml:"wide" doc:"Its wide id, up to 56 bits; the id if left out."`
+	Timestamps   string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
+	Postcards    *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
+	Flows        *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
+	Address      string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
+	FlagShare    *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
+	TraceContext bool                         `yaml:"trace_context" doc:"Read the W3C trace context of HTTP/1 requests in clear text, so that traces which end here are joined to the application's."`
+	Interfaces   yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
+	Namespaces   yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
 }
 
 type interfaceKeys struct {
@@ -59,6 +64,11 @@ type namespaceKeys struct {
 
 type encapsulationKeys struct {
 	yamlfile.Fields `yaml:"-"`
+	EncapsulationKeys
+}
+
+// EncapsulationKeys say what is put into packets, and into which.
+type EncapsulationKeys struct {
 	optionKeys
 	Options     []*optionKeys `yaml:"options" doc:"More options, in other namespaces or of other fields."`
 	Loopback    bool          `yaml:"loopback" doc:"Every node on the path sends a copy back to this one. It takes trace: [node] alone, in a namespace with loopback, and packets of this host."`

@@ -142,6 +142,23 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	notes, err = p.fill(d, have, want, wanted, there)
+	if err != nil {
+		return notes, err
+	}
+	for _, i := range there {
+		if err := d.attach(i.Device.Name, i.Header == 0, p.host.Devices); err != nil {
+			return notes, err
+		}
+	}
+	for _, name := range missing {
+		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
+	}
+	return notes, p.leaveOthers(d, there)
+}
+
+// fill writes into the maps what a state asks for, and lowers MTUs.
+func (p *hostPlane) fill(d *dataPlane, have, want room.State, wanted declared, there []place) (notes []string, err error) {
 	if err := errors.Join(d.setNamespaces(wanted.namespaces), d.setInterfaces(there)); err != nil {
 		return nil, err
 	}
@@ -156,19 +173,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err := d.setNode(wanted, kinds, flagged); err != nil {
 		return nil, err
 	}
-	notes, err = p.reserve(d, there, want, wanted.namespaces)
-	if err != nil {
-		return notes, err
-	}
-	for _, i := range there {
-		if err := d.attach(i.Device.Name, i.Header == 0, p.host.Devices); err != nil {
-			return notes, err
-		}
-	}
-	for _, name := range missing {
-		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
-	}
-	return notes, p.leaveOthers(d, there)
+	return p.reserve(d, there, want, wanted.namespaces)
 }
 
 // wholeHost is what scopes of the whole host are told by; there are none without cgroups.

@@ -19,7 +19,7 @@ func read(d *policy.Draft) {
 	section, _ := d.Section.(*sectionKeys)
 	namespaces := map[uint16]Namespace{}
 	if section != nil && section.IOAM != nil {
-		readNode(d, section.IOAM, namespaces)
+		readNode(reading{d, policy.IsDevice}, section.IOAM.Fields, &section.IOAM.NodeKeys, namespaces)
 	}
 	for i := range d.Scopes {
 		s := &d.Scopes[i]
@@ -45,27 +45,39 @@ func read(d *policy.Draft) {
 	}
 }
 
+// draft is where a file's mistakes are noted, and what it says of the node is kept.
+type draft interface {
+	ComplainAt(place yamlfile.Place, try, format string, args ...any)
+	Declare(name string, at yamlfile.Fields, t policy.Treatment)
+}
+
+// reading is a draft, and what names of interfaces are there.
+type reading struct {
+	draft
+	isInterface func(name string) bool
+}
+
 // within refuses numbers beyond so many bits.
-func within(d *policy.Draft, at yamlfile.Place, name string, n uint64, bits int) {
+func within(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 	if n>>bits != 0 {
 		d.ComplainAt(at, "", "ioam.%s: %d has more than %d bits", name, n, bits)
 	}
 }
 
-func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) {
+func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[uint16]Namespace) {
 	n := Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
-	within(d, keys.At("node"), "node", uint64(keys.Node), 24)
-	within(d, keys.At("wide"), "wide", n.Wide, 56)
-	within(d, keys.At("postcards"), "postcards", keys.Postcards.or(0), 32)
+	within(d, fields.At("node"), "node", uint64(keys.Node), 24)
+	within(d, fields.At("wide"), "wide", n.Wide, 56)
+	within(d, fields.At("postcards"), "postcards", keys.Postcards.or(0), 32)
 	if n.Flows = uint32(keys.Flows.or(0)); keys.Flows != nil && (*keys.Flows < 1 || *keys.Flows > mostFlows) {
-		d.ComplainAt(keys.At("flows"), "", "ioam.flows: %d is not 1 to %d", *keys.Flows, mostFlows)
+		d.ComplainAt(fields.At("flows"), "", "ioam.flows: %d is not 1 to %d", *keys.Flows, mostFlows)
 	}
 	if n.Clock == "" {
 		n.Clock = "posix"
 	}
-	readFlags(d, keys, &n)
+	readFlags(d, fields, keys, &n)
 	n.TraceContext = keys.TraceContext
-	d.Declare("ioam node", keys.Fields, &Treatment{Node: &n})
+	d.Declare("ioam node", fields, &Treatment{Node: &n})
 	for _, e := range keys.Interfaces {
 		if i, ok := readInterface(d, e.Key, e.Value); ok {
 			d.Declare("ioam interface "+i.Name, e.Value.Fields, &Treatment{Interface: &i})
@@ -86,17 +98,17 @@ func readNode(d *policy.Draft, keys *nodeKeys, namespaces map[uint16]Namespace) 
 		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
 	}
 	if n.TraceContext && !ends {
-		d.ComplainAt(keys.At("trace_context"), "", "ioam.trace_context: no namespace ends here: give one remove: true")
+		d.ComplainAt(fields.At("trace_context"), "", "ioam.trace_context: no namespace ends here: give one remove: true")
 	}
 	if !own[0] { // every node knows it (RFC 9197 section 4.3)
 		ns := Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}
 		namespaces[0] = ns
-		d.Declare("ioam namespace 0", keys.Fields, &Treatment{Namespace: &ns})
+		d.Declare("ioam namespace 0", fields, &Treatment{Namespace: &ns})
 	}
 }
 
-func readInterface(d *policy.Draft, name yamlfile.Text, keys *interfaceKeys) (Interface, bool) {
-	if keys == nil || !policy.IsDevice(name.Value) {
+func readInterface(d reading, name yamlfile.Text, keys *interfaceKeys) (Interface, bool) {
+	if keys == nil || !d.isInterface(name.Value) {
 		d.ComplainAt(name.Place, "", "ioam.interfaces: %q is no device name, or nothing is said of it: write NAME: {id: 1, roles: [ingress, egress]}", name.Value)
 		return Interface{}, false
 	}
@@ -116,7 +128,7 @@ func readInterface(d *policy.Draft, name yamlfile.Text, keys *interfaceKeys) (In
 	return i, true
 }
 
-func readNamespace(d *policy.Draft, id uint16, keys *namespaceKeys) Namespace {
+func readNamespace(d draft, id uint16, keys *namespaceKeys) Namespace {
 	ns := Namespace{ID: id, Data: uint32(keys.Data.or(codec.None32)), Wide: keys.Wide.or(codec.None64), Schema: uint32(keys.Schema.or(codec.None24)),
 		Remove: keys.Remove, Strict: keys.Strict, ProofFile: keys.Proof, Loopback: keys.Loopback}
 	path := fmt.Sprintf("namespaces.%d.", id)
@@ -214,7 +226,7 @@ func (k *optionKeys) options() (all []Option, err error) {
 }
 
 // encapsulation checks all keys of a scope.
-func (k *encapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Encapsulation, error) {
+func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Encapsulation, error) {
 	e := &Encapsulation{Port: uint16(k.Port.or(0))}
 	for _, keys := range append([]*optionKeys{&k.optionKeys}, k.Options...) {
 		options, err := keys.options()
@@ -272,10 +284,10 @@ func protocolOf(word string) (uint8, error) {
 	return uint8(n), nil
 }
 
-func (k *encapsulationKeys) sampling() (s Sampling, err error) {
+func (k *EncapsulationKeys) sampling() (s Sampling, err error) {
 	given := 0
-	for _, name := range []string{"every", "probability", "flows"} {
-		if k.Has(name) {
+	for _, is := range []bool{k.Every != "", k.Probability != nil, k.Flows != nil} {
+		if is {
 			given++
 		}
 	}

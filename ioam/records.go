@@ -78,16 +78,23 @@ func (r *Reader) Read(ctx context.Context, into *collect.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r.ring.SetDeadline(time.Now().Add(glance))
-		err := r.ring.ReadInto(&r.raw)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
+		if is, err := r.Next(into); is || err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("read records: %w", err)
-		}
-		return decodeRecord(r.clock, r.raw.RawSample, into)
 	}
+}
+
+// Next is Read that waits for a moment alone, and says whether there was a record.
+func (r *Reader) Next(into *collect.Record) (is bool, err error) {
+	r.ring.SetDeadline(time.Now().Add(glance))
+	err = r.ring.ReadInto(&r.raw)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read records: %w", err)
+	}
+	return true, decodeRecord(r.clock, r.raw.RawSample, into)
 }
 
 // ErrRecord says that a record makes no sense.

@@ -62,7 +62,7 @@ func room(path string) string {
 // are open to all.
 var mayImport = map[string][]string{
 	"cmd":     {"cc", "class", "ioam", "lab", "limit", "offload", "policy", "tester", "record", "internal/kernel", "internal/daemon", "internal/doctor", "internal/machine", "internal/prove", "internal/avail", "internal/room", "internal/rooms"},
-	"lab":     {"limit", "cc", "class", "offload", "tester", "record", "internal/kernel", "internal/machine"},
+	"lab":     {"limit", "cc", "class", "ioam", "offload", "tester", "record", "internal/kernel", "internal/machine"},
 	"tester":  {"record", "internal/kernel", "internal/machine"},
 	"limit":   spine("internal/kernel", "record"),
 	"cc":      spine("internal/kernel"),

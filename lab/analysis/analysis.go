@@ -71,6 +71,7 @@ func addResult(b *record.Bundle, result *run.Result) {
 		b.Samples = append(b.Samples, streamSamples(a, phase)...)
 		b.Samples = append(b.Samples, procedureSamples(a, phase)...)
 		b.Samples = append(b.Samples, limitSamples(a, phase)...)
+		b.Samples = append(b.Samples, domainSamples(a, phase)...)
 		if result.Cell.Alone() == "" {
 			b.Distributions = append(b.Distributions, distributions(a, phase)...)
 			b.Distributions = append(b.Distributions, procedureDistributions(a, phase)...)

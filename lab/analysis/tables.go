@@ -35,6 +35,9 @@ func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	if t, any := limitsTable(outcome, rows); any {
 		all = append(all, t)
 	}
+	if t, any := domainTable(outcome, rows); any {
+		all = append(all, t)
+	}
 	if t, any := publishedTable(outcome.Scenario, rows); any {
 		all = append(all, t)
 	}
@@ -138,8 +141,12 @@ func grid(outcome *run.Outcome, rows []summary.Row, columns []column) record.Tab
 
 // interesting leaves out columns that could only show zeros: marks without ECN.
 func interesting(row summary.Row) bool {
-	return row.Metric != scenario.MarkedShare && row.Metric != scenario.UDPReordered || row.Estimate.Mean != 0
+	return !slices.Contains(rare, row.Metric) || row.Estimate.Mean != 0
 }
+
+// rare are metrics that are zero in most scenarios.
+var rare = []string{scenario.MarkedShare, scenario.UDPReordered, scenario.IOAMLeftAlone, scenario.IOAMDropped, scenario.IOAMUnread,
+	scenario.IOAMEdgeReordered, scenario.IOAMQueueP99}
 
 // line is all rows of one cell and subject.
 type line struct {

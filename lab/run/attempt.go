@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/domain"
 	"weir/lab/fastpath"
 	"weir/lab/fidelity/witness"
 	"weir/lab/instance"
@@ -26,6 +27,7 @@ type Bench struct {
 	Carrying link.Carrying // nil where there are plain links only
 	Limits   *limits.Imposed
 	Fast     *fastpath.Paths
+	Domain   *domain.Domain
 
 	witness *witness.Witness // nil without the gate of real measurements
 }
@@ -124,13 +126,16 @@ func Raise(ctx context.Context, lab *instance.Instance, cell *scenario.Cell, car
 	if bench.Fast, err = fastpath.Attach(cell, built); err != nil {
 		return nil, errors.Join(err, bench.Close())
 	}
+	if bench.Domain, err = domain.Attach(cell, built); err != nil {
+		return nil, errors.Join(err, bench.Close())
+	}
 	return bench, nil
 }
 
 // Close ends the limits, stops the links and gives back the handles to the namespaces, which stay.
 func (b *Bench) Close() error {
 	b.witness.Close()
-	err := errors.Join(b.Limits.Close(), b.Fast.Close())
+	err := errors.Join(b.Limits.Close(), b.Fast.Close(), b.Domain.Close())
 	if b.Carrying != nil {
 		err = errors.Join(err, b.Carrying.Close())
 	}
@@ -165,6 +170,10 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 			}
 			begin, settled = time.Now(), settleAfter(bench.Cell, watch)
 		}
+		if err := bench.Domain.Begin(); err != nil {
+			ready.close()
+			return err
+		}
 		done := e.disturb(ctx, bench)
 		measured, err := countedPhase(ctx, bench, ready, e.options.Generator)
 		done()
@@ -173,6 +182,9 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 			return err
 		}
 		measured.Began = time.Since(begin) - phase.Duration
+		if measured.Domain, err = bench.told(ctx); err != nil {
+			return err
+		}
 		result.Phases = append(result.Phases, measured)
 		if ctx.Err() != nil {
 			return ctx.Err()

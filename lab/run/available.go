@@ -12,19 +12,20 @@ import (
 	"weir/cc"
 	"weir/internal/fault"
 	"weir/internal/kernel/probe"
+	"weir/lab/domain"
 	"weir/lab/fastpath"
 	"weir/lab/limits"
 	"weir/lab/scenario"
 )
 
-// available returns the cells whose limits this kernel can impose, and whose routers can forward as
-// they are to. The others are an error, or left
-// out with a note where the run is to go on without what it cannot do.
+// available returns the cells whose limits this kernel can impose, whose routers can forward as
+// they are to, and whose nodes can be an IOAM domain's. The others are an error, or left out with a
+// note where the run is to go on without what it cannot do.
 func (e *execution) available(cells []scenario.Cell) ([]scenario.Cell, error) {
 	var able []scenario.Cell
 	var missing error
 	for i := range cells {
-		err := errors.Join(limits.Check(cells[i].Limits), limits.CheckClasses(&cells[i]), fastpath.Check(&cells[i]))
+		err := errors.Join(limits.Check(cells[i].Limits), limits.CheckClasses(&cells[i]), fastpath.Check(&cells[i]), domain.Check(&cells[i]))
 		switch {
 		case err == nil:
 			able = append(able, cells[i])

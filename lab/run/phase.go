@@ -10,12 +10,24 @@ import (
 	"time"
 
 	"weir/internal/wait"
+	"weir/lab/domain"
 	"weir/lab/limits"
 	"weir/lab/traffic"
 )
 
 // grace is how long after its end a flow may still take to report.
 const grace = 30 * time.Second
+
+// told is what the nodes of an IOAM domain did in a phase, when the links are empty.
+func (b *Bench) told(ctx context.Context) ([]domain.Status, error) {
+	if b.Domain == nil {
+		return nil, nil
+	}
+	if err := b.drain(ctx); err != nil {
+		return nil, err
+	}
+	return b.Domain.End()
+}
 
 // countedPhase is runPhase with what the limits count from the end of the settle time on.
 func countedPhase(ctx context.Context, bench *Bench, p *prepared, generator traffic.Generator) (PhaseResult, error) {

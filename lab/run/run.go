@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/domain"
 	"weir/lab/fidelity"
 	"weir/lab/limits"
 	"weir/lab/link"
@@ -104,6 +105,7 @@ type PhaseResult struct {
 	Procedure *ProcedureResult
 	Limits    []limits.Status // counted since the end of the settle time
 	Counted   time.Duration   // for how long
+	Domain    []domain.Status // of the nodes of an IOAM domain, counted over the whole phase
 }
 
 // StreamResult is what became of a tester stream.

@@ -17,7 +17,12 @@ func (b *Bench) testbed() witness.Testbed {
 		Busy: slices.ContainsFunc(b.Cell.Phases, func(p scenario.Phase) bool { return p.Procedure != nil })}
 	testers := b.testers()
 	for _, node := range b.Cell.Nodes {
-		bed.Places = append(bed.Places, witness.Place{Name: node.Name, Namespace: b.Topology.Nodes[node.Name], Tested: slices.Contains(testers, node.Name)})
+		place := witness.Place{Name: node.Name, Namespace: b.Topology.Nodes[node.Name], Tested: slices.Contains(testers, node.Name)}
+		if node.IOAM.On() {
+			setup := node.IOAM.Setup
+			place.Programs, place.Narrow, place.Shortens = b.programs(node.Name), setup.Reserves(), setup.Removes()
+		}
+		bed.Places = append(bed.Places, place)
 	}
 	for i, l := range b.Cell.Links {
 		a, z := b.Topology.Ends[2*i], b.Topology.Ends[2*i+1]
@@ -25,6 +30,14 @@ func (b *Bench) testbed() witness.Testbed {
 			A: witness.End{Place: a.Node, Device: a.Device}, B: witness.End{Place: z.Node, Device: z.Device}})
 	}
 	return bed
+}
+
+// programs reads what a node of an IOAM domain has done to packets.
+func (b *Bench) programs(node string) func() (witness.Programs, error) {
+	return func() (witness.Programs, error) {
+		c, _, err := b.Domain.Counts(node)
+		return witness.Programs{Dropped: c.Dropped, Made: c.Copied}, err
+	}
 }
 
 // isLimited says whether a limit, or a queue of a class, may refuse packets.

@@ -45,6 +45,7 @@ func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network
 	if p.Len() > 0 {
 		return b.cell, nil
 	}
+	b.ioam()
 	b.network = newNetwork(b.cell)
 	for i, r := range f.Routes {
 		b.route(r, fmt.Sprintf("routes[%d]", i))

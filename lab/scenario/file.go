@@ -54,6 +54,7 @@ type nodeFile struct {
 	Sysctls         yamlfile.Map[string] `yaml:"sysctls" doc:"Settings of the node's own network namespace, such as net.ipv4.tcp_rmem."`
 	Offloads        yamlfile.Map[bool]   `yaml:"offloads" doc:"Offloads of the node's devices: tso, gso, gro, tx, rx."`
 	Forwarding      string               `yaml:"forwarding" enum:"kernel,xdp,flower" doc:"What forwards a router's packets: its kernel, or Weir's offload by XDP or by tc flower in software; kernel if left out."`
+	IOAM            *ioamFile            `yaml:"ioam" doc:"Makes it a node of an IOAM domain, in the words of a policy's section ioam. Interfaces are the links that end here, by their names."`
 }
 
 type linkFile struct {

@@ -11,6 +11,9 @@ import (
 // Aggregate is the subject of a figure over all flows of a phase together.
 const Aggregate = "aggregate"
 
+// Domain is the subject of a figure over all nodes of an IOAM domain together.
+const Domain = "domain"
+
 // MetricKind says what a metric is a figure of, and so which subjects it is emitted for.
 type MetricKind string
 
@@ -20,6 +23,7 @@ const (
 	OfStream MetricKind = "stream" // subject: a tester stream's name
 	OfLink   MetricKind = "link"   // subject: LinkSubject of a link and a direction
 	OfLimit  MetricKind = "limit"  // subject: a limit's name
+	OfNode   MetricKind = "node"   // subject: the name of a node of an IOAM domain; IOAMLost: Domain
 	// OfProcedure: subject: a procedure's name.
 	OfProcedure MetricKind = "procedure"
 	OfSeries    MetricKind = "series" // a time series of a flow: points, not samples
@@ -92,6 +96,26 @@ const (
 	LimitForced        = "limit_forced"
 	LimitQueueP50      = "limit_queue_p50"
 	LimitQueueP99      = "limit_queue_p99"
+	IOAMEncapsulated   = "ioam_encapsulated"
+	IOAMShare          = "ioam_share"
+	IOAMLeftAlone      = "ioam_left_alone"
+	IOAMRecorded       = "ioam_recorded"
+	IOAMRemoved        = "ioam_removed"
+	IOAMDropped        = "ioam_dropped"
+	IOAMUnread         = "ioam_unread"
+	IOAMTraces         = "ioam_traces"
+	IOAMLost           = "ioam_lost"
+	IOAMDelayMin       = "ioam_delay_min"
+	IOAMDelayP50       = "ioam_delay_p50"
+	IOAMDelayP99       = "ioam_delay_p99"
+	IOAMHopMin         = "ioam_hop_min"
+	IOAMHopP50         = "ioam_hop_p50"
+	IOAMHopP99         = "ioam_hop_p99"
+	IOAMQueueP99       = "ioam_queue_p99"
+	IOAMEdgePackets    = "ioam_edge_packets"
+	IOAMEdgeLost       = "ioam_edge_lost"
+	IOAMEdgeReordered  = "ioam_edge_reordered"
+	IOAMEdgeDelay      = "ioam_edge_delay"
 	Throughput         = "throughput"
 	ThroughputBits     = "throughput_bits"
 	ThroughputSpread   = "throughput_spread"
@@ -179,6 +203,26 @@ func Metrics() []Metric {
 		m(LimitForced, record.Count, OfLimit, none, "packets that the limit let pass beyond the drop threshold, since their sender had nothing else in flight"),
 		m(LimitQueueP50, record.Seconds, OfLimit, less, "median of the virtual queue that packets met, at most: buckets are powers of 2"),
 		m(LimitQueueP99, record.Seconds, OfLimit, less, "99th percentile of that queue"),
+		m(IOAMEncapsulated, record.Count, OfNode, none, "packets that the node put IOAM options into; a super-packet is one"),
+		m(IOAMShare, record.Share, OfNode, none, "these as a part of all packets that its encapsulations are for"),
+		m(IOAMLeftAlone, record.Count, OfNode, less, "packets that should have got options and did not: too long, no room, or above the limit of flags"),
+		m(IOAMRecorded, record.Count, OfNode, none, "traces that got the node's data"),
+		m(IOAMRemoved, record.Count, OfNode, none, "packets whose options ended at the node and were taken out"),
+		m(IOAMDropped, record.Count, OfNode, less, "packets that the node dropped for their IOAM: at the border, malformed, without proof, or active ones at their end"),
+		m(IOAMUnread, record.Count, OfNode, less, "records of packets that were lost, since nobody had read those before"),
+		m(IOAMTraces, record.Count, OfNode, none, "packets with traces that were read where their options end, over the node"),
+		m(IOAMLost, record.Share, OfNode, less, "packets whose options were put in and never taken out, as a part of those put in; none where links cut super-packets"),
+		m(IOAMDelayMin, record.Seconds, OfNode, less, "smallest time that a packet was in the node, as its trace tells (RFC 9197 transit delay)"),
+		m(IOAMDelayP50, record.Seconds, OfNode, less, "median of that time"),
+		m(IOAMDelayP99, record.Seconds, OfNode, less, "99th percentile of that time"),
+		m(IOAMHopMin, record.Seconds, OfNode, less, "smallest time from the node's reception of a packet to the next node's: in the node and on the link behind it"),
+		m(IOAMHopP50, record.Seconds, OfNode, less, "median of that time"),
+		m(IOAMHopP99, record.Seconds, OfNode, less, "99th percentile of that time"),
+		m(IOAMQueueP99, record.Bytes, OfNode, less, "99th percentile of the queue that packets met at the node, as their traces tell"),
+		m(IOAMEdgePackets, record.Count, OfNode, none, "packets whose edge-to-edge options ended at the node, since the run's start"),
+		m(IOAMEdgeLost, record.Share, OfNode, less, "packets missing by their edge-to-edge sequence numbers, as a part of those sent"),
+		m(IOAMEdgeReordered, record.Share, OfNode, less, "packets that arrived behind a later one by these numbers, as a part of those that arrived"),
+		m(IOAMEdgeDelay, record.Seconds, OfNode, less, "mean one-way delay between the edges by their times"),
 		m(Throughput, record.FramePerSecond, OfProcedure, more, "highest rate that lost no frame in a trial that decides (RFC 2544 section 26.1), as it was sent"),
 		m(ThroughputBits, record.BitPerSecond, OfProcedure, more, "the same on the wire, with preamble, FCS and gap; on virtual links no payload is copied, so it is no bit rate of a device"),
 		m(ThroughputSpread, record.Share, OfProcedure, less, "highest throughput of all valid repetitions over the lowest, less 1; one figure a cell"),

@@ -105,6 +105,7 @@ type Node struct {
 	// Forwarding is what forwards a router's packets in place of its kernel: XDP or Flower; "" is
 	// the kernel.
 	Forwarding string
+	IOAM       *IOAM // nil for no node of a domain
 }
 
 // Link joins two nodes. Addresses are assigned by Expand: one IPv4 /30 and one IPv6 /64 per link.

@@ -123,6 +123,9 @@ func (j *judge) subjects(m Metric) (all []string) {
 		}
 		return all
 	}
+	if m.Of == OfNode {
+		return j.cell.domain(m.Name)
+	}
 	for _, phase := range j.cell.Phases {
 		if m.Name == Harm && !phase.Solo {
 			continue

@@ -45,6 +45,7 @@ type delta struct {
 	devices map[string]deviceDelta
 	local   rtnl.Traffic // of the loopback device
 	plain   bool         // a device of a plain link, which passes super-packets on
+	Programs
 }
 
 type deviceDelta struct {
@@ -80,7 +81,8 @@ func (b *balancing) say(format string, args ...any) {
 
 func (b *balancing) delta(p Place) delta {
 	before, after := b.before.places[p.Name], b.after.places[p.Name]
-	d := delta{place: p, ip: after.protocols.Minus(before.protocols), devices: map[string]deviceDelta{}}
+	d := delta{place: p, ip: after.protocols.Minus(before.protocols), devices: map[string]deviceDelta{},
+		Programs: Programs{after.programs.Dropped - before.programs.Dropped, after.programs.Made - before.programs.Made}}
 	emulated := map[string]bool{}
 	for _, l := range b.bed.Links {
 		for _, end := range []End{l.A, l.B} {
@@ -133,6 +135,9 @@ func (b *balancing) cross() {
 			near, far := b.places[from.Place].devices[from.Device], b.places[to.Place].devices[to.Device]
 			x := Balance{Link: l.Name, Reverse: i == 1, From: from.Place, To: to.Place, Counters: c,
 				Sent: near.queued, SentOctets: near.queuedOctets, Arrived: far.ReceivedPackets, ArrivedOctets: far.ReceivedOctets}
+			if b.places[from.Place].place.Programs != nil { // which come behind where the qdisc's octets are measured
+				x.SentOctets = near.SentOctets
+			}
 			if b.places[from.Place].place.Tested || !near.counted { // its frames pass no qdisc
 				x.Sent, x.SentOctets = near.SentPackets, 0
 			}

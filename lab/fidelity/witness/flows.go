@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/kernel/protocols"
 	"weir/internal/units"
 	"weir/lab/link"
 )
@@ -71,10 +72,18 @@ func (b *balancing) opened(flows []Flow) {
 		if n, unreachable := ip["Icmp.OutMsgs"], ip.Sum("Udp.NoPorts", "Icmp.OutDestUnreachs"); n > unreachable {
 			b.say("%s sent %d ICMP messages that no flow of the run asked for", p.Name, n-unreachable)
 		}
-		if n, known := ip["Icmp6.OutMsgs"], ip.Sum("Udp6.NoPorts", "Icmp6.OutDestUnreachs")+reports(ip); n > known {
+		if n, known := ip["Icmp6.OutMsgs"], ip.Sum("Udp6.NoPorts", "Icmp6.OutDestUnreachs")+reports(ip)+narrow(p, ip); n > known {
 			b.say("%s sent %d ICMPv6 messages that no flow of the run asked for", p.Name, n-known)
 		}
 	}
+}
+
+// narrow are the packets that a place may send back as too large.
+func narrow(p Place, ip protocols.Counters) uint64 {
+	if !p.Narrow {
+		return 0
+	}
+	return ip["Icmp6.OutPktTooBigs"]
 }
 
 // judgeFlows says which flows got more than their path can carry, crossed links that are not

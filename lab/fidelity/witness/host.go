@@ -2,7 +2,11 @@
 
 package witness
 
-import "weir/internal/kernel/protocols"
+import (
+	"math"
+
+	"weir/internal/kernel/protocols"
+)
 
 // The kernel counts a super-packet that it has put together, or will take apart, as its segments in
 // these, and as one packet in the others.
@@ -56,12 +60,20 @@ func (b *balancing) host(d delta) {
 	if b.corrupts() {
 		return
 	}
-	if n := discarded(d.ip); n > 0 {
+	if n := discarded(d.ip) - d.tooLarge(); n > 0 {
 		b.say("%s: its IP discarded %d packets as faulty, too large or without a route", name, n)
 	}
 	if n := d.ip.Sum("Tcp.InCsumErrors", "Udp.InCsumErrors", "Udp6.InCsumErrors"); n > 0 {
 		b.say("%s: %d packets had a wrong checksum, and no link was asked to damage any", name, n)
 	}
+}
+
+// tooLarge are packets that IP may send back, since they get longer at this place.
+func (d delta) tooLarge() uint64 {
+	if !d.place.Narrow {
+		return 0
+	}
+	return d.ip["Ip6.InTooBigErrors"]
 }
 
 // corrupts says whether a link was asked to damage frames.
@@ -91,12 +103,15 @@ func (b *balancing) in(d delta) {
 		taken = received(d.ip) // devices of plain links count super-packets
 	}
 	frames += d.local.ReceivedPackets
+	uncut := b.uncut(d)
 	switch {
 	case d.plain && d.mixed():
-	case frames > taken:
-		b.say("%s: its devices received %d frames that its IP did not take", d.place.Name, frames-taken)
-	case taken > frames:
-		b.say("%s: its IP took %d packets that came from no device of a link", d.place.Name, taken-frames)
+	case frames > taken+d.Dropped+uncut:
+		b.say("%s: its devices received %d frames that its IP did not take", d.place.Name, frames-taken-d.Dropped-uncut)
+	case uncut < unknown && taken+uncut > frames+d.Made:
+		b.say("%s: %d frames left that did not come in", d.place.Name, taken+uncut-frames-d.Made)
+	case taken > frames+d.Made:
+		b.say("%s: its IP took %d packets that came from no device of a link", d.place.Name, taken-frames-d.Made)
 	}
 }
 
@@ -113,30 +128,61 @@ func (d delta) mixed() bool {
 
 // out compares what protocols sent with the frames that the devices of emulated links sent.
 func (b *balancing) out(d delta) {
-	var frames uint64
-	for _, dev := range d.devices {
-		if !dev.counted || !dev.emulated {
-			return
-		}
-		frames += dev.queued + dev.queueDrops
-	}
-	frames += d.local.SentPackets
-	sent := d.ip.Sum(outSegments...)
-	if through := forwarded(d.ip); through > 0 {
-		if delivered(d.ip) > 0 {
-			return // which of the segments that came in were passed on is not counted
-		}
-		sent += d.ip.Sum(inSegments...) - discarded(d.ip)
+	sent, frames, known := outgoing(d)
+	if !known {
+		return
 	}
 	b.frames += d.ip.Sum(outSegments...)
 	least, most := answersAgain(d.ip)
 	switch {
 	case b.bed.Limited && sent-most > frames:
-	case sent-most > frames:
-		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-most-frames)
-	case frames > sent-least && !b.uncounted(d):
+	case sent-most > frames+d.Dropped+(mostSegments-1)*d.tooLarge():
+		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-most-frames-d.Dropped)
+	case frames > sent-least+b.uncut(d) && !b.uncounted(d):
 		b.say("%s: %d frames left that none of its protocols sent: a foreign flow", d.place.Name, frames-sent+least)
 	}
+}
+
+// mostSegments is how many segments of 1280 octets a super-packet has at most, which IP counts as
+// one where it sends it back.
+const mostSegments = 52
+
+// outgoing are the segments that a place's protocols sent, or passed on, and the frames of its
+// devices; not known where some device does not count, or a router has protocols of its own.
+func outgoing(d delta) (sent, frames uint64, known bool) {
+	for _, dev := range d.devices {
+		if !dev.counted || !dev.emulated {
+			return 0, 0, false
+		}
+		frames += dev.queued + dev.queueDrops
+	}
+	frames += d.local.SentPackets
+	sent = d.ip.Sum(outSegments...)
+	if through := forwarded(d.ip); through > 0 {
+		if delivered(d.ip) > 0 {
+			return 0, 0, false // which of the segments that came in were passed on is not counted
+		}
+		sent += d.ip.Sum(inSegments...) - discarded(d.ip)
+	}
+	return sent, frames, true
+}
+
+// unknown is more segments than any run has.
+const unknown = math.MaxUint32
+
+// uncut are segments that IP took, and passed on, as parts of super-packets whose segments it did
+// not know: programs that shorten a super-packet leave their number out. They leave as frames.
+func (b *balancing) uncut(d delta) uint64 {
+	sent, frames, known := outgoing(d)
+	switch {
+	case !d.place.Shortens:
+		return 0
+	case !known || forwarded(d.ip) == 0:
+		return unknown
+	case frames <= sent:
+		return 0
+	}
+	return frames - sent
 }
 
 // uncounted says that a place may have sent more datagrams than it counted: a program that hands
@@ -148,11 +194,11 @@ func (b *balancing) uncounted(d delta) bool {
 // network balances all hosts with all links, in segments: where links are plain there is nothing
 // else that is exact.
 func (b *balancing) network() {
-	var sent, twiceLeast, twiceMost, arrived, in, out uint64
+	var sent, twiceLeast, twiceMost, arrived, in, out, dropped uint64
 	plain, uncounted := false, false
 	for _, d := range b.places {
-		plain, uncounted = plain || d.plain, uncounted || b.uncounted(d)
-		if d.place.Tested {
+		plain, uncounted, dropped = plain || d.plain, uncounted || b.uncounted(d), dropped+d.Dropped
+		if d.place.Tested || d.place.Shortens && forwarded(d.ip) == 0 {
 			return
 		}
 		if forwarded(d.ip) > 0 {
@@ -173,8 +219,8 @@ func (b *balancing) network() {
 		return
 	}
 	switch want, got := int64(sent)-int64(in)+int64(out), int64(arrived); {
-	case want-int64(twiceMost) > got:
-		b.say("%d frames got lost between the hosts that no link was asked to lose", want-int64(twiceMost)-got)
+	case want-int64(twiceMost+dropped) > got:
+		b.say("%d frames got lost between the hosts that no link was asked to lose", want-int64(twiceMost+dropped)-got)
 	case want-int64(twiceLeast) < got && !uncounted:
 		b.say("%d frames arrived at hosts that none of them sent", got-want+int64(twiceLeast))
 	}

@@ -22,12 +22,16 @@ type placeCount struct {
 	protocols protocols.Counters
 	devices   map[string]rtnl.Traffic
 	qdiscs    map[string]tc.Qdisc // roots, by device
+	programs  Programs
 }
 
 func (w *Witness) read() (reading, error) {
 	now := reading{places: map[string]placeCount{}}
 	for _, p := range w.bed.Places {
 		count, err := readPlace(p.Namespace)
+		if err == nil && p.Programs != nil {
+			count.programs, err = p.Programs()
+		}
 		if err != nil {
 			return now, fmt.Errorf("read the counters of %s: %w", p.Name, err)
 		}

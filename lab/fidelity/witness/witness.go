@@ -49,6 +49,19 @@ type Place struct {
 	// Tested says that a frame tester sends or takes frames at the devices, past the host's IP, and
 	// configures them.
 	Tested bool
+	// Programs reads what programs at the place's devices have done to its packets; nil for no
+	// programs that do anything to them.
+	Programs func() (Programs, error)
+	// Narrow says that its IP sends some packets back as too large, since they get longer here.
+	Narrow bool
+	// Shortens says that the programs take octets out of what comes in.
+	Shortens bool
+}
+
+// Programs counts packets of programs between a place's IP and its devices' counters.
+type Programs struct {
+	Dropped uint64
+	Made    uint64 // and handed to its IP
 }
 
 // Link joins two places. Emulated ones are in the order of the carrier's Status.

@@ -22,7 +22,7 @@ func quiet() (*Witness, reading) {
 			Forward: link.Direction{Rate: 8e6, Delay: 10 * time.Millisecond, Queue: link.Queue{Bytes: 10000}}, Reverse: link.Direction{Rate: 8e6, Queue: link.Queue{Bytes: 10000}}}},
 	}}
 	zero := func() placeCount {
-		return placeCount{protocols.Counters{}, map[string]rtnl.Traffic{"dev": {}}, map[string]tc.Qdisc{"dev": {Kind: "pfifo"}}}
+		return placeCount{protocols.Counters{}, map[string]rtnl.Traffic{"dev": {}}, map[string]tc.Qdisc{"dev": {Kind: "pfifo"}}, Programs{}}
 	}
 	w.before = reading{places: map[string]placeCount{"a": zero(), "b": zero()}, links: []link.Status{{Cable: "path"}}}
 	a, b := zero(), zero()
@@ -73,6 +73,33 @@ func TestBalance(t *testing.T) {
 		}, ""},
 		{"a foreign connection", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Tcp.ActiveOpens"] = 1 }, "b opened 1 TCP connections more"},
 		{"a generator of its own", func(_ *Witness, _ *reading, f *Flow) { f.Datagrams, f.Approximate = 95, true }, ""},
+		{"what a node of a domain has dropped", func(_ *Witness, r *reading, _ *Flow) {
+			b := r.places["b"]
+			b.protocols["IpExt.InNoECTPkts"], b.protocols["Ip.InReceives"], b.protocols["Ip.InDelivers"] = 90, 90, 90
+			b.programs.Dropped = 6
+			r.places["b"] = b
+		}, ""},
+		{"more than a node of a domain has dropped", func(_ *Witness, r *reading, _ *Flow) {
+			b := r.places["b"]
+			b.protocols["IpExt.InNoECTPkts"], b.protocols["Ip.InReceives"], b.protocols["Ip.InDelivers"] = 90, 90, 90
+			b.programs.Dropped = 5
+			r.places["b"] = b
+		}, "its devices received 1 frames that its IP did not take"},
+		{"a host at which octets are taken out", func(w *Witness, r *reading, _ *Flow) {
+			w.bed.Places[1].Shortens = true
+			r.places["b"].protocols["IpExt.InNoECTPkts"] = 10
+			r.places["b"].protocols["Ip.InReceives"], r.places["b"].protocols["Ip.InDelivers"] = 10, 10
+		}, ""},
+		{"what a node of a domain has copied", func(_ *Witness, r *reading, _ *Flow) {
+			b := r.places["b"]
+			b.protocols["IpExt.InNoECTPkts"], b.protocols["Ip.InReceives"], b.protocols["Ip.InDelivers"] = 98, 98, 98
+			b.programs.Made = 2
+			r.places["b"] = b
+		}, ""},
+		{"packets that are too large where they get longer", func(w *Witness, r *reading, _ *Flow) {
+			w.bed.Places[1].Narrow = true
+			r.places["b"].protocols["Ip6.InTooBigErrors"], r.places["b"].protocols["Icmp6.OutPktTooBigs"], r.places["b"].protocols["Icmp6.OutMsgs"] = 1, 1, 1
+		}, ""},
 		{"wrong checksums", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Tcp.InCsumErrors"] = 4 }, "4 packets had a wrong checksum"},
 		{"wrong checksums of a link that damages", func(w *Witness, r *reading, _ *Flow) {
 			w.bed.Links[0].Forward.Corrupt = 0.1

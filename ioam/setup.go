@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"weir/internal/match"
+	"weir/internal/room"
+	"weir/internal/selector"
+	"weir/internal/yamlfile"
+	"weir/policy"
+)
+
+// Setup is what a node of an experiment does, outside of any policy. Make it with [NewSetup].
+type Setup struct {
+	items      []policy.Item
+	namespaces map[uint16]Namespace
+	scopes     []room.Bound
+}
+
+// Complain notes a mistake in a file.
+type Complain func(at yamlfile.Place, try, format string, args ...any)
+
+// drafted keeps what is read of a node.
+type drafted struct {
+	setup    *Setup
+	complain Complain
+}
+
+func (d drafted) ComplainAt(at yamlfile.Place, try, format string, args ...any) {
+	d.complain(at, try, format, args...)
+}
+
+func (d drafted) Declare(name string, _ yamlfile.Fields, t policy.Treatment) {
+	d.setup.items = append(d.setup.items, policy.Item{Room: roomName, Name: name, Treatment: t})
+}
+
+// NewSetup reads a node; isInterface says what names its interfaces may have.
+func NewSetup(fields yamlfile.Fields, keys *NodeKeys, isInterface func(name string) bool, complain Complain) *Setup {
+	s := &Setup{namespaces: map[uint16]Namespace{}}
+	readNode(reading{drafted{s, complain}, isInterface}, fields, keys, s.namespaces)
+	return s
+}
+
+// Encapsulate has options put into what the node sends to prefixes: so many copies of those that
+// the keys ask for, each in the namespace with the next number if consecutive. The name tells its
+// counters.
+func (s *Setup) Encapsulate(name string, keys EncapsulationKeys, copies int, consecutive bool, to ...netip.Prefix) error {
+	options := append([]*optionKeys{&keys.optionKeys}, keys.Options...)
+	keys.Options = slices.Clone(keys.Options)
+	for i := 1; i < copies; i++ {
+		for _, o := range options {
+			another := *o
+			if consecutive {
+				another.Namespace += number(i)
+			}
+			keys.Options = append(keys.Options, &another)
+		}
+	}
+	e, err := keys.encapsulation(s.namespaces)
+	if err != nil {
+		return err
+	}
+	if e.Tunnel.IsValid() && !declaredIn(s.items).node.Address.IsValid() {
+		return fmt.Errorf("tunnel: packets come from the node's address: give address")
+	}
+	for _, prefix := range to {
+		t := &Treatment{Encapsulation: e}
+		scope := policy.Scope{Name: name, Selector: policy.Selector{Kind: "prefix", Text: prefix.String()}, Treatments: policy.Treatments{roomName: t}}
+		s.scopes = append(s.scopes, room.Bound{Scope: scope, Index: len(s.scopes), Binding: selector.Binding{Key: match.OfPrefix(prefix)}, Treatment: t})
+	}
+	return nil
+}
+
+// Interfaces are the names of its interfaces.
+func (s *Setup) Interfaces() (names []string) {
+	for _, i := range declaredIn(s.items).interfaces {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+// Options is how many options it puts into packets, to all prefixes together.
+func (s *Setup) Options() (n int) {
+	for _, b := range s.scopes {
+		n += len(encapsulationOf(b.Scope).Options)
+	}
+	return n
+}
+
+// IDs are the node's, short and wide.
+func (s *Setup) IDs() (short, wide uint64) {
+	n := declaredIn(s.items).node
+	return uint64(n.ID), n.Wide
+}
+
+// Removes says whether a namespace ends at the node.
+func (s *Setup) Removes() bool { return declaredIn(s.items).removes() }
+
+// Reserves says whether the node leaves room for options on some interface.
+func (s *Setup) Reserves() bool {
+	return slices.ContainsFunc(declaredIn(s.items).interfaces, func(i Interface) bool { return i.Reserve })
+}
+
+// state is what the room is to do, with devices in the place of the interfaces' names.
+func (s *Setup) state(device func(name string) string) room.State {
+	want := room.State{Scopes: s.scopes}
+	for _, item := range s.items {
+		if t, _ := item.Treatment.(*Treatment); t != nil && t.Interface != nil {
+			i := *t.Interface
+			i.Name = device(i.Name)
+			item.Treatment = &Treatment{Interface: &i}
+		}
+		want.Host = append(want.Host, item)
+	}
+	return want
+}
