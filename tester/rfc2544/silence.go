@@ -65,7 +65,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 	config := p.config(p.directions(t), time.Millisecond)
 	found := make([]silences, len(config.Directions))
 	triggered := make(chan error, 1)
-	started := false
+	started, over := false, false
 	var done time.Time // when the trigger returned
 	var failed error
 	config.ObserveEvery = observe
@@ -85,7 +85,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 			done = time.Now()
 		default:
 		}
-		if failed != nil || back(found, done) {
+		if over = over || back(found, done); over || failed != nil {
 			cancel()
 		}
 	}
@@ -97,7 +97,7 @@ func (p *Ports) Silence(ctx context.Context, t Trial, trigger func(context.Conte
 		return 0, failed
 	case !started:
 		return 0, &unfitError{Reason: "no frames came through before the reset"}
-	case !back(found, done):
+	case !over: // as a look saw it: how long the session took to end since is no silence
 		return 0, errNoSilence(t.Duration)
 	}
 	longest := time.Duration(0)
