@@ -17,14 +17,22 @@ type assignCcScope struct {
 	_       structs.HostLayout
 	Control [16]uint8
 	Flags   assignCcScopeFlags
+	Receive assignLedbatTunables
 }
 
 type assignCcScopeCounts struct {
-	_        structs.HostLayout
-	Assigned uint64
-	NoEcn    uint64
-	Chosen   uint64
-	Failed   uint64
+	_            structs.HostLayout
+	Assigned     uint64
+	NoEcn        uint64
+	Chosen       uint64
+	Failed       uint64
+	Receivers    uint64
+	NoTimestamps uint64
+	Slowdowns    uint64
+	Reductions   uint64
+	Steps        uint64
+	Window       uint64
+	Delay        uint64
 }
 
 type assignCcScopeFlags uint32
@@ -37,6 +45,13 @@ type assignCcSettings struct {
 	_      structs.HostLayout
 	Kinds  uint32
 	Filled uint32
+}
+
+type assignLedbatTunables struct {
+	_        structs.HostLayout
+	Target   uint32
+	Explore  uint32
+	Tolerant uint32
 }
 
 type assignMatchDepth uint32
@@ -57,6 +72,41 @@ type assignMatchPrefix struct {
 	Address [4]uint32
 }
 
+type assignReceiveSocket struct {
+	_       structs.HostLayout
+	Control struct {
+		_      structs.HostLayout
+		Window uint64
+		Saved  uint64
+		Delays struct {
+			_      structs.HostLayout
+			Base   [10]uint32
+			Recent [4]uint32
+			Minute uint32
+		}
+		Next        uint32
+		Until       uint32
+		Began       uint32
+		Srtt        uint32
+		RoundBegan  uint32
+		RoundOctets uint32
+		RateOctets  uint32
+		RateUs      uint32
+		Hold        uint32
+		Recovery    uint32
+		HoleTsval   uint32
+		Lost        uint32
+		Phase       uint8
+		Seen        uint8
+		Before      uint8
+		Hole        uint8
+	}
+	Echoed uint32
+	Own    uint32
+	Bound  uint32
+	Scope  uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -64,6 +114,7 @@ const (
 	assignMapAssignCounts    = "assign_counts"
 	assignMapAssignScopes    = "assign_scopes"
 	assignMapAssignSettings  = "assign_settings"
+	assignMapReceiveSockets  = "receive_sockets"
 	assignMapScopeCgroups    = "scope_cgroups"
 	assignMapScopeInterfaces = "scope_interfaces"
 	assignMapScopeMarks      = "scope_marks"
@@ -72,6 +123,7 @@ const (
 	assignMapScopePrefixes   = "scope_prefixes"
 	assignMapScopeUsers      = "scope_users"
 	assignProgAssignSockops  = "assign_sockops"
+	assignProgReceiveFree    = "receive_free"
 	assignVarScopeDepth      = "scope_depth"
 	assignVarScopeNetns      = "scope_netns"
 	assignVarScopeReads      = "scope_reads"
@@ -120,6 +172,7 @@ type assignSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type assignProgramSpecs struct {
 	AssignSockops *ebpf.ProgramSpec `ebpf:"assign_sockops"`
+	ReceiveFree   *ebpf.ProgramSpec `ebpf:"receive_free"`
 }
 
 // assignMapSpecs contains maps before they are loaded into the kernel.
@@ -129,6 +182,7 @@ type assignMapSpecs struct {
 	AssignCounts    *ebpf.MapSpec `ebpf:"assign_counts"`
 	AssignScopes    *ebpf.MapSpec `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.MapSpec `ebpf:"assign_settings"`
+	ReceiveSockets  *ebpf.MapSpec `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.MapSpec `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.MapSpec `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.MapSpec `ebpf:"scope_marks"`
@@ -170,6 +224,7 @@ type assignMaps struct {
 	AssignCounts    *ebpf.Map `ebpf:"assign_counts"`
 	AssignScopes    *ebpf.Map `ebpf:"assign_scopes"`
 	AssignSettings  *ebpf.Map `ebpf:"assign_settings"`
+	ReceiveSockets  *ebpf.Map `ebpf:"receive_sockets"`
 	ScopeCgroups    *ebpf.Map `ebpf:"scope_cgroups"`
 	ScopeInterfaces *ebpf.Map `ebpf:"scope_interfaces"`
 	ScopeMarks      *ebpf.Map `ebpf:"scope_marks"`
@@ -184,6 +239,7 @@ func (m *assignMaps) Close() error {
 		m.AssignCounts,
 		m.AssignScopes,
 		m.AssignSettings,
+		m.ReceiveSockets,
 		m.ScopeCgroups,
 		m.ScopeInterfaces,
 		m.ScopeMarks,
@@ -208,11 +264,13 @@ type assignVariables struct {
 // It can be passed to loadAssignObjects or ebpf.CollectionSpec.LoadAndAssign.
 type assignPrograms struct {
 	AssignSockops *ebpf.Program `ebpf:"assign_sockops"`
+	ReceiveFree   *ebpf.Program `ebpf:"receive_free"`
 }
 
 func (p *assignPrograms) Close() error {
 	return _AssignClose(
 		p.AssignSockops,
+		p.ReceiveFree,
 	)
 }
 

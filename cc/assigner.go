@@ -27,8 +27,9 @@ type assigner struct {
 // lost its pin. Those of weir cc install have another.
 const policyProgram = "assign_policy"
 
-// loadAssigner loads the program for so many scopes. It does nothing before reassign.
-func loadAssigner(scopes int, name string) (*assigner, error) {
+// loadAssigner loads the program for so many scopes, with maps of another where they are given. It
+// does nothing before reassign.
+func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigner, error) {
 	spec, err := loadAssign()
 	if err != nil {
 		return nil, fmt.Errorf("read scope program: %w", err)
@@ -43,10 +44,19 @@ func loadAssigner(scopes int, name string) (*assigner, error) {
 	if err := match.Prepare(spec, ebpf.SockOps, scopes); err != nil {
 		return nil, err
 	}
-	a := &assigner{}
-	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
+	a, options := &assigner{}, &ebpf.CollectionOptions{MapReplacements: given}
+	if err := spec.LoadAndAssign(&a.objects, options); err == nil {
+		return a, nil
+	}
+	// Windows are steered without the iterator that frees them.
+	var programs struct {
+		AssignSockops *ebpf.Program `ebpf:"assign_sockops"`
+		assignMaps
+	}
+	if err := spec.LoadAndAssign(&programs, options); err != nil {
 		return nil, refused("load scope program", err)
 	}
+	a.objects.AssignSockops, a.objects.assignMaps = programs.AssignSockops, programs.assignMaps
 	return a, nil
 }
 
@@ -61,13 +71,16 @@ func (a *assigner) attach(path string) error {
 	return nil
 }
 
-func (a *assigner) close() error {
-	var err error
+// detach ends the attachment, unless it is pinned.
+func (a *assigner) detach() (err error) {
 	if a.link != nil {
 		err = a.link.Close()
 	}
-	return errors.Join(err, a.objects.Close())
+	a.link = nil
+	return err
 }
+
+func (a *assigner) close() error { return errors.Join(a.detach(), a.objects.Close()) }
 
 // set says what scopes are given, by their numbers.
 func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
@@ -127,7 +140,9 @@ func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
 		return sum, fmt.Errorf("read scope's counters: %w", err)
 	}
 	for _, cpu := range cpus {
-		sum.add(Counts{Assigned: cpu.Assigned, NoECN: cpu.NoEcn, Chosen: cpu.Chosen, Failed: cpu.Failed})
+		sum.add(Counts{Assigned: cpu.Assigned, NoECN: cpu.NoEcn, Chosen: cpu.Chosen, Failed: cpu.Failed,
+			Received: Received{Connections: cpu.Receivers, NoTimestamps: cpu.NoTimestamps, Slowdowns: cpu.Slowdowns, Reductions: cpu.Reductions,
+				Steps: cpu.Steps, WindowSum: cpu.Window, DelaySum: cpu.Delay}})
 	}
 	return sum, nil
 }
@@ -135,10 +150,18 @@ func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
 // linkPin is pinned last: where it is, everything is.
 const linkPin = "link"
 
+// freePin is the iterator that gives windows back; a kernel may have none.
+const freePin = "free"
+
 // pin keeps the program and its maps under dir.
 func (a *assigner) pin(dir string) error {
 	if err := a.maps().Pin(dir); err != nil {
 		return err
+	}
+	if free := a.objects.ReceiveFree; free != nil {
+		if err := free.Pin(filepath.Join(dir, freePin)); err != nil {
+			return bpffs.Fault(fmt.Errorf("pin program that frees windows: %w", err))
+		}
 	}
 	if err := a.link.Pin(filepath.Join(dir, linkPin)); err != nil {
 		return bpffs.Fault(fmt.Errorf("pin scope program: %w", err))
@@ -174,6 +197,7 @@ func openAssigner(dir string) (a *assigner, err error) {
 	if group := info.Cgroup(); group == nil || group.CgroupId == 0 {
 		return a, fs.ErrNotExist
 	}
+	a.objects.ReceiveFree, _ = ebpf.LoadPinnedProgram(filepath.Join(dir, freePin), nil)
 	return a, a.maps().Open(dir, layouts)
 }
 

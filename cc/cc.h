@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+#include "ledbat.h"
+
 #define CC_ALPHA_ONE  65536 /* alpha of 1: every octet met congestion (SCF in RFC 8257, section 4.2) */
 #define CC_GAIN_SHIFT 4     /* g = 1/16 (SHF) */
 
@@ -38,8 +40,9 @@ enum cc_scope_flags {
 
 /* What a scope's connections are given. All zeros: nothing. */
 struct cc_scope {
-	__u8 control[CC_NAME];
+	__u8 control[CC_NAME]; /* empty: that which they have */
 	enum cc_scope_flags flags;
+	struct ledbat_tunables receive; /* rLEDBAT; a target of 0 for none */
 };
 
 /* What the program is told beside its scopes. */
@@ -54,6 +57,13 @@ struct cc_scope_counts {
 	__u64 no_ecn;   /* left as they were: the peer does not take part in ECN */
 	__u64 chosen;   /* left as they were: the application has chosen a congestion control itself */
 	__u64 failed;   /* the kernel refused, as when the control has been removed */
+	__u64 receivers;     /* connections whose receive window is steered */
+	__u64 no_timestamps; /* connections whose is not: the peer does without TCP's timestamps */
+	__u64 slowdowns;
+	__u64 reductions; /* losses that took from a window */
+	__u64 steps;      /* acknowledgments that were looked at */
+	__u64 window;     /* octets: sum of the windows after them */
+	__u64 delay;      /* us: sum of the queueing delays */
 };
 
 #endif

@@ -2,4 +2,4 @@
 
 package cc
 
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type cc_scope -type cc_settings -type cc_scope_counts -type cc_scope_flags assign assign.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type cc_scope -type cc_settings -type cc_scope_counts -type cc_scope_flags -type ledbat_tunables assign assign.bpf.c

@@ -32,12 +32,31 @@ struct inet_connection_sock {
 	__u8 icsk_ca_setsockopt : 1;
 	struct {
 		__u8 pending;
+		__u32 lrcvtime; /* jiffy at which data came last */
 	} icsk_ack;
 	__u64 icsk_ca_priv[13];
 } KERNEL;
 
+/* What the options of a connection, and of the segment that came last, have said. */
+struct tcp_options_received {
+	__u32 rcv_tsval;
+	__u32 rcv_tsecr; /* without the connection's offset */
+	__u16 saw_tstamp : 1;
+	__u16 tstamp_ok : 1;
+} KERNEL;
+
+struct rb_root {
+	struct rb_node *rb_node;
+} KERNEL;
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
+	struct rb_root out_of_order_queue;
+	__u32 rcv_wnd;      /* octets: what was advertised with the last acknowledgment */
+	__u32 window_clamp; /* octets: the most that is advertised */
+	__u16 advmss;       /* octets */
+	__u8 tcp_usec_ts : 1; /* timestamps are of microseconds (Linux 6.7) */
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 rcv_nxt;

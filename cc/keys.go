@@ -3,6 +3,7 @@
 package cc
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,17 +17,40 @@ import (
 // scopeKeys are what congestion controls add to a scope of a policy's file.
 type scopeKeys struct {
 	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: one that comes with Weir, as dctcp, or one of the kernel's, as cubic, reno or bbr."`
+	Downloads  *string `yaml:"downloads" doc:"How its new TCP connections receive, whatever their senders know: rledbat (RFC 9840), or scavenger, which aims at less queue."`
 }
 
-const key = "congestion"
+const (
+	key          = "congestion"
+	downloadsKey = "downloads"
+)
 
-// Treatment is the congestion control of a scope's new connections.
+// Treatment is the congestion control of a scope's new connections, and what holds what they
+// receive; "" for none of it.
 type Treatment struct {
-	Control string `json:"control"` // as the file names it
+	Control   string `json:"control"` // as the file names it
+	Downloads string `json:"downloads,omitempty"`
 }
 
-// Summary names the control.
-func (t *Treatment) Summary() string { return key + " " + t.Control }
+// Summary names them.
+func (t *Treatment) Summary() string {
+	var all []string
+	if t.Control != "" {
+		all = append(all, key+" "+t.Control)
+	}
+	if t.Downloads != "" {
+		all = append(all, downloadsKey+" "+t.Downloads)
+	}
+	return strings.Join(all, ", ")
+}
+
+// promise is what a table says under the title congestion.
+func (t *Treatment) promise() string {
+	if t.Downloads == "" {
+		return t.Control
+	}
+	return t.Summary()
+}
 
 // treatmentOf is what a scope's connections are given; nil for nothing.
 func treatmentOf(s policy.Scope) *Treatment {
@@ -35,7 +59,7 @@ func treatmentOf(s policy.Scope) *Treatment {
 }
 
 func grammar() policy.Grammar {
-	return policy.Grammar{Room: roomName, Scope: scopeKeys{}, Treats: []string{key}, Read: read, Warn: warn}
+	return policy.Grammar{Room: roomName, Scope: scopeKeys{}, Treats: []string{key, downloadsKey}, Read: read, Warn: warn}
 }
 
 // read makes treatments of a file's keys. A scope without a control of its own has that of the
@@ -45,29 +69,47 @@ func read(d *policy.Draft) {
 		check(d, &d.Scopes[i])
 	}
 	d.Inherit("a congestion control", match.MaxDepth, func(s *policy.DraftScope) policy.Treatment {
-		if name := own(s); name != "" {
-			return &Treatment{Control: name}
+		if t := wanted(d, s); t != (Treatment{}) {
+			return &t
 		}
 		return nil
 	})
 }
 
-// own is the control that the file gives the scope itself.
-func own(s *policy.DraftScope) string {
-	if name := s.Keys.(*scopeKeys).Congestion; name != nil {
-		return *name
+// wanted is what the file gives the scope itself, or else one above it, key by key.
+func wanted(d *policy.Draft, s *policy.DraftScope) (t Treatment) {
+	for {
+		t.Control = cmp.Or(t.Control, own(s.Keys.(*scopeKeys).Congestion))
+		t.Downloads = cmp.Or(t.Downloads, own(s.Keys.(*scopeKeys).Downloads))
+		if s.Above < 0 {
+			return t
+		}
+		s = &d.Scopes[s.Above]
 	}
-	return ""
+}
+
+// own is what the file says; "" for nothing.
+func own(said *string) string {
+	if said == nil {
+		return ""
+	}
+	return *said
 }
 
 // controlNames are those that the kernel can have: 15 octets at most.
 var controlNames = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
 func check(d *policy.Draft, s *policy.DraftScope) {
-	if s.Keys.(*scopeKeys).Congestion == nil {
+	if said := s.Keys.(*scopeKeys).Downloads; said != nil {
+		if _, known := receivingOf(*said); !known {
+			d.Complain(s, downloadsKey, "%q does not hold downloads%s: give %s", *said, nearest.Hint(*said, Receivings()), strings.Join(Receivings(), " or "))
+		}
+	}
+	said := s.Keys.(*scopeKeys).Congestion
+	if said == nil {
 		return
 	}
-	name := own(s)
+	name := *said
 	if !controlNames.MatchString(name) {
 		d.Complain(s, key, "%q is no congestion control: give one of %s, or one of the kernel's by its name, as cubic", name, strings.Join(Algorithms(), ", "))
 		return
@@ -98,7 +140,7 @@ func warn(p *policy.Policy) (warnings []string) {
 	told := map[string]bool{}
 	for _, s := range p.Scopes {
 		t := treatmentOf(s)
-		if t == nil || told[t.Control] {
+		if t == nil || t.Control == "" || told[t.Control] {
 			continue
 		}
 		told[t.Control] = true

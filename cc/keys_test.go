@@ -28,7 +28,9 @@ func TestChildrenHaveTheirParentsControl(t *testing.T) {
   work: {parent: site}
   site: {congestion: dctcp}
   lone: {user: 7, congestion: some-control_1}
-  under: {prefix: 10.0.0.0/8, parent: lone}
+  under: {prefix: 10.0.0.0/8, parent: lone, downloads: rledbat}
+  both: {user: 8, parent: under, congestion: cubic}
+  receives: {user: 9, downloads: scavenger}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,8 @@ func TestChildrenHaveTheirParentsControl(t *testing.T) {
 		got[s.Name] = treatmentOf(s).Summary()
 	}
 	want := map[string]string{"leaf": "congestion dctcp", "other": "congestion cubic", "work": "congestion dctcp", "site": "congestion dctcp",
-		"lone": "congestion some-control_1", "under": "congestion some-control_1"}
+		"lone": "congestion some-control_1", "under": "congestion some-control_1, downloads rledbat",
+		"both": "congestion cubic, downloads rledbat", "receives": "downloads scavenger"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -54,6 +57,7 @@ func TestMistakesHaveTheirPlaces(t *testing.T) {
 		{"a blank", "  a: {user: 1, congestion: tcp bbr}\n", `p.yaml:3:28: scopes.a: "tcp bbr" is no congestion control`},
 		{"too long", "  a: {user: 1, congestion: a234567890123456}\n", "p.yaml:3:28"},
 		{"the name of sockets", "  a: {user: 1, congestion: weir_dctcp}\n", "write dctcp"},
+		{"no way to receive", "  a: {user: 1, downloads: ledbat}\n", `"ledbat" does not hold downloads`},
 		{"a list", "  a: {user: 1, congestion: [dctcp]}\n", "p.yaml:3:28"},
 		{"nothing", "  a: {user: 1}\n", "give congestion"},
 		{"too deep", "  s0: {user: 1, congestion: dctcp}\n" + deep(), "17 scopes above it"},

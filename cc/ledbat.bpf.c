@@ -69,9 +69,9 @@ static __always_inline void trace(struct sock *sk, enum ledbat_event_kind kind, 
 		return;
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct ledbat *ca = state_of(sk);
-	__u32 base = base_of(ca);
+	__u32 base = base_of(&ca->delays);
 	struct ledbat_event event = {
-		.time = bpf_ktime_get_ns(), .kind = kind, .phase = ca->phase, .base = base, .delay = delay_of(ca, base),
+		.time = bpf_ktime_get_ns(), .kind = kind, .phase = ca->phase, .base = base, .delay = delay_of(&ca->delays, base),
 		.srtt = tp->srtt_us >> 3, .acked = acked, .lost = tp->lost - ca->lost, .limited = limited, .cwnd = tp->snd_cwnd,
 		.part = ca->part, .ssthresh = ssthresh, .rate_delivered = tp->rate_delivered, .rate_interval = tp->rate_interval_us,
 		.flight = tp->packets_out,
@@ -87,13 +87,7 @@ void BPF_PROG(ledbat_init, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct ledbat *ca = state_of(sk);
 
-#pragma unroll
-	for (int i = 0; i < LEDBAT_MINUTES; i++)
-		ca->base[i] = UNKNOWN;
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		ca->recent[i] = UNKNOWN;
-	ca->minute = ticks();
+	begin_delays(&ca->delays, ticks());
 	ca->until = 0;
 	ca->began = 0;
 	ca->saved = 0;
@@ -120,24 +114,8 @@ void BPF_PROG(ledbat_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 
 	if (rtt <= 0)
 		return;
-	next_minute(ca, ticks());
-	if ((__u32)rtt < ca->base[0])
-		ca->base[0] = rtt;
-#pragma unroll
-	for (int i = 3; i > 0; i--)
-		ca->recent[i] = ca->recent[i - 1];
-	ca->recent[0] = rtt;
-}
-
-/* 1 / GAIN. */
-static __always_inline __u32 divisor(__u32 base)
-{
-	__u32 twice = 2 * ledbat_tuned.target;
-
-	if (base == 0 || base >= twice)
-		return 1;
-	__u32 n = (twice + base - 1) / base;
-	return n > 16 ? 16 : n;
+	next_minute(&ca->delays, ticks());
+	add_delay(&ca->delays, rtt);
 }
 
 /* Moves the window by parts of a segment. */
@@ -156,7 +134,7 @@ static __always_inline void move(struct tcp_sock *tp, struct ledbat *ca, __s64 p
 
 static __always_inline __u64 growth(__u32 acked, __u32 base)
 {
-	return (__u64)acked * LEDBAT_ONE / divisor(base);
+	return (__u64)acked * LEDBAT_ONE / divisor_of(ledbat_tuned.target, base);
 }
 
 /* What congestion avoidance adds for some of a window's segments. */
@@ -232,8 +210,8 @@ static __always_inline void climb(struct tcp_sock *tp, struct ledbat *ca, __u32 
 
 static __always_inline void step(struct tcp_sock *tp, struct ledbat *ca, __u32 acked, __u32 limited)
 {
-	__u32 now = ticks(), base = base_of(ca), target = ledbat_tuned.target;
-	__u32 delay = delay_of(ca, base);
+	__u32 now = ticks(), base = base_of(&ca->delays), target = ledbat_tuned.target;
+	__u32 delay = delay_of(&ca->delays, base);
 
 	if (delay >= target / 4)
 		ca->seen = 1;
@@ -275,7 +253,7 @@ static __always_inline __u32 is_limited(struct tcp_sock *tp)
 static __always_inline int crowded_out(struct tcp_sock *tp, struct ledbat *ca)
 {
 	return ledbat_tuned.explore && ca->phase == LEDBAT_AVOID && tp->snd_cwnd <= LEDBAT_MIN_WINDOW &&
-	       delay_of(ca, base_of(ca)) > ledbat_tuned.target;
+	       delay_of(&ca->delays, base_of(&ca->delays)) > ledbat_tuned.target;
 }
 
 /* Paces at a window a round trip and a fifth more, in slow start at twice that, as TCP does. */
@@ -311,8 +289,8 @@ void BPF_PROG(ledbat_cong_control, struct sock *sk)
 /* What loss leaves of the window. */
 static __always_inline __u32 after_loss(struct tcp_sock *tp, struct ledbat *ca)
 {
-	__u32 cwnd = tp->snd_cwnd, base = base_of(ca), target = ledbat_tuned.target;
-	__u32 delay = delay_of(ca, base), half = cwnd / 2, lost = tp->lost - ca->lost;
+	__u32 cwnd = tp->snd_cwnd, base = base_of(&ca->delays), target = ledbat_tuned.target;
+	__u32 delay = delay_of(&ca->delays, base), half = cwnd / 2, lost = tp->lost - ca->lost;
 
 	if (!ledbat_tuned.tolerant || base == UNKNOWN || !lost) /* without loss it is a mark */
 		return half;

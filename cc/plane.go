@@ -105,7 +105,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 		return nil, err
 	}
 	if changes(have, want) {
-		notes = append(notes, "TCP connections that are open keep their congestion control until they close")
+		notes = append(notes, "TCP connections that are open keep their congestion control, and receive as before, until they close")
 	}
 	return notes, nil
 }
@@ -155,10 +155,16 @@ func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 
 // scope is what the program is told of a scope.
 func (p *hostPlane) scope(b room.Bound) (scope assignCcScope) {
-	name, kind, _ := p.room.controlName(treatmentOf(b.Scope).Control)
+	name, kind := "", algorithm{}
+	if control := treatmentOf(b.Scope).Control; control != "" {
+		name, kind, _ = p.room.controlName(control)
+	}
 	copy(scope.Control[:], name)
 	if kind.needsECN {
 		scope.Flags = assignCcScopeFlagsCC_SCOPE_ECN
+	}
+	if chosen, held := receivingOf(treatmentOf(b.Scope).Downloads); held {
+		scope.Receive = chosen.tune
 	}
 	return scope
 }
@@ -194,7 +200,11 @@ func (p *hostPlane) open(scopes int) (a, smaller *assigner, err error) {
 
 // load loads a program in the place of a smaller one, if there is one.
 func (p *hostPlane) load(scopes int, smaller *assigner) (*assigner, error) {
-	a, err := loadAssigner(scopes, policyProgram)
+	var given map[string]*ebpf.Map
+	if smaller != nil {
+		given = map[string]*ebpf.Map{assignMapReceiveSockets: smaller.objects.ReceiveSockets}
+	}
+	a, err := loadAssigner(scopes, policyProgram, given)
 	if err != nil {
 		return nil, err
 	}
@@ -250,8 +260,17 @@ func (p *hostPlane) noStrays() error {
 // Release ends everything that the policy holds; what weir cc install has pinned stays.
 func (p *hostPlane) Release() (released bool, err error) {
 	released = exists(p.folder())
+	a, err := openAssigner(p.folder())
+	if err == nil {
+		defer func() { _ = a.close() }()
+	}
 	if err := p.unpinAssigner(); err != nil {
 		return false, err
+	}
+	if err == nil {
+		if err := errors.Join(a.detach(), a.freeWindows()); err != nil {
+			return false, err
+		}
 	}
 	if err := letGo(p.host.Pins, nil); err != nil {
 		return false, err

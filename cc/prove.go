@@ -13,6 +13,9 @@ import (
 // Checks are that new connections of a scope use its control.
 func (r Room) Checks(s policy.Scope) []room.Check {
 	control := treatmentOf(s).Control
+	if control == "" {
+		return nil // what is received follows from who sends what
+	}
 	name, kind, _ := r.controlName(control)
 	return []room.Check{{
 		Name: key, Direction: direction.Egress, Words: control,
@@ -29,7 +32,7 @@ func (r Room) Checks(s policy.Scope) []room.Check {
 func (r Room) others(around []policy.Scope) map[string]string {
 	all := map[string]string{}
 	for _, s := range around {
-		if !s.Shadow {
+		if !s.Shadow && treatmentOf(s).Control != "" {
 			name, _, _ := r.controlName(treatmentOf(s).Control)
 			all[name] = s.Name
 		}

@@ -29,6 +29,12 @@ func (p *hostPlane) Ready(want room.State) error {
 	all, controls := []error{want.Told(ebpf.SockOps)}, map[string]error{}
 	for _, b := range want.Scopes {
 		control := treatmentOf(b.Scope).Control
+		if control == "" {
+			if err := match.Cgroup.Needs(ebpf.SockOps); err != nil {
+				all = append(all, &room.Refusal{Scope: b.Name, Key: downloadsKey, Err: err})
+			}
+			continue
+		}
 		if _, asked := controls[control]; !asked {
 			controls[control] = p.available(control, offered)
 		}

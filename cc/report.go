@@ -24,6 +24,34 @@ func fields() []room.Field[Counts] {
 		{Column: room.Column{Name: "failed", Title: "failed", Alarm: true, Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections that the kernel refused the control, as when it has gone.", Metric: "connections_failed_total"},
 			Value: room.CountedOf(func(c Counts) uint64 { return c.Failed })},
+		{Column: room.Column{Name: "receivers", Title: "held", Unit: room.Events, Kind: room.Counter,
+			Help: "TCP connections whose receive window was steered; in shadow, would have been.", Metric: "downloads_held_total"},
+			Value: room.CountedOf(func(c Counts) uint64 { return c.Connections })},
+		{Column: room.Column{Name: "no_timestamps", Unit: room.Events, Kind: room.Counter,
+			Help: "TCP connections whose receive window was not steered, because the peer does without TCP's timestamps.", Metric: "downloads_without_timestamps_total"},
+			Value: room.CountedOf(func(c Counts) uint64 { return c.NoTimestamps })},
+		{Column: room.Column{Name: "slowdowns", Title: "slowdowns", Unit: room.Events, Kind: room.Counter,
+			Help: "Slowdowns of receive windows, in which the base delay is seen.", Metric: "downloads_slowdowns_total"},
+			Value: room.CountedOf(func(c Counts) uint64 { return c.Slowdowns })},
+		{Column: room.Column{Name: "reductions", Unit: room.Events, Kind: room.Counter,
+			Help: "Losses that took from a receive window.", Metric: "downloads_reductions_total"},
+			Value: room.CountedOf(func(c Counts) uint64 { return c.Reductions })},
+		{Column: room.Column{Name: "receive_window", Title: "window", Unit: room.Octets, Kind: room.Gauge,
+			Help: "Mean of the receive windows after each acknowledgment.", Metric: "downloads_window_bytes"},
+			Value: meanOf(func(r Received) float64 { return float64(r.Window()) })},
+		{Column: room.Column{Name: "receive_delay", Title: "queue", Unit: room.Seconds, Kind: room.Gauge,
+			Help: "Mean of the queueing delays of what was received.", Metric: "downloads_delay_seconds"},
+			Value: meanOf(func(r Received) float64 { return r.Delay().Seconds() })},
+	}
+}
+
+// meanOf is the value of a field that is a mean, once something was received.
+func meanOf(of func(Received) float64) func(Counts) room.Value {
+	return func(c Counts) room.Value {
+		if c.Steps == 0 {
+			return room.Value{}
+		}
+		return room.Measured(of(c.Received))
 	}
 }
 
@@ -50,7 +78,7 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	}
 	declared := fields()
 	for _, b := range have.Scopes {
-		row := room.Row{Scope: b.Name, Promise: treatmentOf(b.Scope).Control}
+		row := room.Row{Scope: b.Name, Promise: treatmentOf(b.Scope).promise()}
 		if sums != nil {
 			row.Values = room.ValuesOf(declared, sums[b.Name])
 		}

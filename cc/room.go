@@ -5,6 +5,7 @@ package cc
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"weir/internal/room"
 	"weir/policy"
@@ -39,14 +40,21 @@ func (Room) Decode(text []byte) (policy.Treatment, error) {
 
 // Mechanism says what gives a scope its control, and how its sockets are told.
 func (Room) Mechanism(b room.Bound) string {
-	what := "a control of the kernel's"
-	if _, own := algorithmOf(treatmentOf(b.Scope).Control); own {
-		what = "a struct_ops program"
-	}
-	if b.Shadow {
+	t := treatmentOf(b.Scope)
+	_, own := algorithmOf(t.Control)
+	var does []string
+	switch {
+	case b.Shadow:
 		return "sock_ops, only counting"
+	case own:
+		does = append(does, "sets a struct_ops program")
+	case t.Control != "":
+		does = append(does, "sets a control of the kernel's")
 	}
-	return "sock_ops sets " + what
+	if t.Downloads != "" {
+		does = append(does, "bounds receive windows")
+	}
+	return "sock_ops " + strings.Join(does, " and ")
 }
 
 // Plane is the pinned data plane of a host.
@@ -71,6 +79,8 @@ func (Room) Capabilities() []room.Capability {
 	}
 	return []room.Capability{
 		one("cc", "struct_ops programs registered by a BPF link", "bpf/btf", "bpf/jit", "bpf programs/struct_ops", "hooks/congestion control in bpf"),
+		one("downloads of scopes", "sock_ops programs that bound receive windows, by TCP's timestamps", "bpf/btf", "bpf/jit", "cgroups/cgroup v2",
+			"bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/sk_storage", "bpf maps/lpm_trie"),
 		one("cc of scopes", "sock_ops programs that set the control", "bpf/btf", "bpf/jit", "cgroups/cgroup v2", "bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/lpm_trie"),
 	}
 }

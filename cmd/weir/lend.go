@@ -137,8 +137,21 @@ func (l *lent) class(name string) (*lend.Class, error) {
 		marked, err = l.marks.Add(group, dscp)
 		return marked, err
 	}
-	of := &lend.Class{Treatments: []scoped.Treatment{mark}, Done: func() any {
+	var held *cc.Receiver
+	hold := func(group string) (_ io.Closer, err error) {
+		if held, err = cc.Receive(group, "scavenger"); err == nil {
+			return held, nil
+		}
+		if fault.Of(err) == fault.Permission {
+			return nil, err
+		}
+		return nothing{}, nil // a kernel without; what is sent yields all the same
+	}
+	of := &lend.Class{Treatments: []scoped.Treatment{mark, hold}, Done: func() any {
 		given.Counts, _ = marked.Counts()
+		if held != nil {
+			given.counted(held)
+		}
 		return given
 	}}
 	if l.scavenger == nil {

@@ -43,8 +43,9 @@ marked, others make their sender slow down, and only what is left is dropped.
 With --class lbe (less than best effort) it takes what others leave: its packets
 are marked with DSCP 1 (RFC 8622), which routers that know classes hold back, and
 its new TCP connections have the congestion control scavenger, which gives way
-without any router's help. Another class only marks. Marked is what leaves by the
-devices that this network namespace has now.
+without any router's help, and receive in the same way (rLEDBAT, RFC 9840), whatever
+the server does. Another class only marks. Marked is what leaves by the devices that
+this network namespace has now.
 
 --pid takes the place of a command: a process that runs already, and what descends
 from it. With --format json what was counted is printed on standard error, as

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"weir/cc"
 	"weir/class"
@@ -20,6 +21,7 @@ type classed struct {
 	Class string     `json:"class"`
 	DSCP  class.DSCP `json:"dscp"`
 	class.Counts
+	Downloads *cc.Received `json:"downloads,omitempty"` // nil where they are not held
 }
 
 // mark marks what a cgroup sends until it is closed, which keeps the counts.
@@ -44,6 +46,13 @@ func (c *classed) String() string {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d could not be marked", c.Failed)
 	}
+	if d := c.Downloads; d != nil && d.Connections+d.NoTimestamps > 0 {
+		text += fmt.Sprintf("; downloads of %s held at %s and %v of queue on average, %d slowdowns, %d reductions by loss",
+			plural(int(d.Connections), "connection"), units.ByteSize(d.Window()), d.Delay().Round(10*time.Microsecond), d.Slowdowns, d.Reductions)
+		if d.NoTimestamps > 0 {
+			text += fmt.Sprintf(", %d without timestamps not held", d.NoTimestamps)
+		}
+	}
 	return text
 }
 
@@ -59,7 +68,7 @@ func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	given := &classed{Class: text, DSCP: dscp}
 	all := []scoped.Treatment{given.mark}
 	if dscp == class.LowEffort || dscp == class.Scavenger {
-		all = append(all, a.scavenge)
+		all = append(all, a.scavenge, func(group string) (io.Closer, error) { return a.scavengeDownloads(group, given) })
 	}
 	return given, all, nil
 }
@@ -79,6 +88,50 @@ func (a *app) scavenge(group string) (io.Closer, error) {
 	}
 	a.say("%s", keepsControl(err))
 	return nothing{}, nil
+}
+
+// scavengeDownloads has a cgroup's connections take what others leave when they receive. Without it
+// that is up to whoever sends.
+func (a *app) scavengeDownloads(group string, into *classed) (io.Closer, error) {
+	held, err := into.hold(group)
+	if err == nil {
+		return held, nil
+	}
+	if fault.Of(err) == fault.Permission {
+		return nil, err
+	}
+	a.say("%s", keepsWindow(err))
+	return nothing{}, nil
+}
+
+// hold holds the downloads of a cgroup until it is closed, which keeps the counts.
+func (c *classed) hold(group string) (io.Closer, error) {
+	held, err := cc.Receive(group, "scavenger")
+	if err != nil {
+		return nil, err
+	}
+	return &holding{held, c}, nil
+}
+
+type holding struct {
+	*cc.Receiver
+	into *classed
+}
+
+func (h *holding) Close() error {
+	return errors.Join(h.into.counted(h.Receiver), h.Receiver.Close())
+}
+
+// counted keeps what was done with downloads so far.
+func (c *classed) counted(held *cc.Receiver) error {
+	counts, err := held.Counts()
+	c.Downloads = &counts
+	return err
+}
+
+// keepsWindow says what the downloads of a command are like without that.
+func keepsWindow(err error) string {
+	return fmt.Sprintf("what it downloads takes the part that its senders' congestion control takes: %v", err)
 }
 
 func installScavenger() (*cc.Installed, error) {

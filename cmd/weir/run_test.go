@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/cc"
 	"weir/class"
 	"weir/internal/fault"
 	"weir/internal/units"
@@ -32,9 +33,11 @@ func TestTheSummaryOfARun(t *testing.T) {
 
 // A class is told of with what was marked, with or without limits.
 func TestTheSummaryOfARunInAClass(t *testing.T) {
-	given := &classed{Class: "lbe", DSCP: class.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1}}
+	given := &classed{Class: "lbe", DSCP: class.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},
+		Downloads: &cc.Received{Connections: 2, NoTimestamps: 1, Slowdowns: 3, Reductions: 4, Steps: 10, WindowSum: 20480, DelaySum: 30_000}}
 	for want, a := range map[string]*app{
-		"class lbe: sent 2.93 KiB in 12 packets; 11 marked with DSCP 1, 1 could not be marked": {format: "text"},
+		"class lbe: sent 2.93 KiB in 12 packets; 11 marked with DSCP 1, 1 could not be marked":                                                     {format: "text"},
+		"; downloads of 2 connections held at 2 KiB and 3ms of queue on average, 3 slowdowns, 4 reductions by loss, 1 without timestamps not held": {format: "text"},
 		`"marked": 11`: {format: "json"}, `"class": "lbe"`: {format: "json"}, `"dscp": 1`: {format: "json"},
 	} {
 		var stdout, stderr strings.Builder

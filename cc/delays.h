@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A connection's history of round-trip times, and the queueing delay that follows from it. */
+#ifndef WEIR_CC_DELAYS_H
+#define WEIR_CC_DELAYS_H
+
+#define UNKNOWN 0xffffffff /* us: no sample yet */
+
+struct ledbat_delays {
+	__u32 base[LEDBAT_MINUTES]; /* us: least round-trip time of each minute, the current one first */
+	__u32 recent[4];            /* us: the last round-trip times, the latest first */
+	__u32 minute;               /* tick at which the current minute began */
+};
+
+static __always_inline __u32 ticks(void)
+{
+	return bpf_ktime_get_ns() >> LEDBAT_TICK_SHIFT;
+}
+
+static __always_inline __u32 ticks_of(__u32 us)
+{
+	return (__u64)us * 1000 >> LEDBAT_TICK_SHIFT;
+}
+
+static __always_inline void begin_delays(struct ledbat_delays *d, __u32 now)
+{
+#pragma unroll
+	for (int i = 0; i < LEDBAT_MINUTES; i++)
+		d->base[i] = UNKNOWN;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		d->recent[i] = UNKNOWN;
+	d->minute = now;
+}
+
+static __always_inline void add_delay(struct ledbat_delays *d, __u32 rtt)
+{
+	if (rtt < d->base[0])
+		d->base[0] = rtt;
+#pragma unroll
+	for (int i = 3; i > 0; i--)
+		d->recent[i] = d->recent[i - 1];
+	d->recent[0] = rtt;
+}
+
+static __always_inline __u32 base_of(const struct ledbat_delays *d)
+{
+	__u32 least = UNKNOWN;
+
+#pragma unroll
+	for (int i = 0; i < LEDBAT_MINUTES; i++)
+		least = d->base[i] < least ? d->base[i] : least;
+	return least;
+}
+
+/* The queueing delay, in us. */
+static __always_inline __u32 delay_of(const struct ledbat_delays *d, __u32 base)
+{
+	__u32 least = UNKNOWN;
+
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		least = d->recent[i] < least ? d->recent[i] : least;
+	return least == UNKNOWN || least < base ? 0 : least - base;
+}
+
+static __always_inline void next_minute(struct ledbat_delays *d, __u32 now)
+{
+	if (now - d->minute < LEDBAT_MINUTE)
+		return;
+	d->minute = now;
+#pragma unroll
+	for (int i = LEDBAT_MINUTES - 1; i > 0; i--)
+		d->base[i] = d->base[i - 1];
+	d->base[0] = UNKNOWN;
+}
+
+/* 1 / GAIN. */
+static __always_inline __u32 divisor_of(__u32 target, __u32 base)
+{
+	__u32 twice = 2 * target;
+
+	if (base == 0 || base >= twice)
+		return 1;
+	__u32 n = (twice + base - 1) / base;
+	return n > 16 ? 16 : n;
+}
+
+#endif /* WEIR_CC_DELAYS_H */

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package steps makes single steps of rLEDBAT for tests, in the kernel, from what a connection's
+// acknowledgments would tell.
+package steps
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type steps_step -type rledbat -type rledbat_ack -type ledbat_tunables steps steps.bpf.c
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// Types of the control, as the program lays them out.
+type (
+	Step     = stepsStepsStep
+	State    = stepsRledbat
+	Ack      = stepsRledbatAck
+	Tunables = stepsLedbatTunables
+)
+
+// Steps is one connection's control.
+type Steps struct {
+	objects stepsObjects
+	packet  []byte
+}
+
+// New loads the program.
+func New() (*Steps, error) {
+	s := &Steps{packet: make([]byte, 64)}
+	if err := loadStepsObjects(&s.objects, nil); err != nil {
+		return nil, fmt.Errorf("load steps: %w", err)
+	}
+	return s, nil
+}
+
+// Make makes a step from a state; one without a phase begins.
+func (s *Steps) Make(state State, ack Ack, t Tunables) (Step, error) {
+	step := Step{State: state, Ack: ack, Tunables: t}
+	if err := s.objects.StepsOf.Put(uint32(0), step); err != nil {
+		return step, fmt.Errorf("set step: %w", err)
+	}
+	if _, err := s.objects.StepsMake.Run(&ebpf.RunOptions{Data: s.packet}); err != nil {
+		return step, fmt.Errorf("make step: %w", err)
+	}
+	if err := s.objects.StepsOf.Lookup(uint32(0), &step); err != nil {
+		return step, fmt.Errorf("read step: %w", err)
+	}
+	return step, nil
+}
+
+// Close ends it.
+func (s *Steps) Close() error { return s.objects.Close() }
