@@ -7,16 +7,14 @@ import (
 	"net/netip"
 
 	"weir/internal/kernel/rtnl"
+	"weir/lab/scenario"
 )
 
 // addRoutes adds the node's routes of the cell. A destination that some flow of this node wants to
 // reach with ECN gets the ECN feature, with a route of its own if it is a direct neighbour.
 func (b *builder) addRoutes(name string) error {
 	ecn := b.ecnDestinations(name)
-	for _, r := range b.cell.Routes {
-		if r.From != name {
-			continue
-		}
+	for _, r := range b.joined(name, b.routesOf(name), ecn) {
 		route := rtnl.Route{To: r.To, Via: r.Hop} // the hop tells the device, since every link has subnets of its own
 		for address := range ecn {
 			if r.To.Contains(address) {
@@ -38,6 +36,91 @@ func (b *builder) addRoutes(name string) error {
 		}
 	}
 	return nil
+}
+
+func (b *builder) routesOf(name string) (routes []scenario.Route) {
+	for _, r := range b.cell.Routes {
+		if r.From == name {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// joined puts one route for each family in the place of those of a host that has a single link:
+// in a star of a hundred hosts each has four hundred, and all lead over the hub. Destinations with
+// ECN keep theirs. Where the common prefix has addresses of the lab that the host has no route to,
+// it keeps all. Routers do too: two that sent what nobody has to each other would make a loop.
+func (b *builder) joined(name string, routes []scenario.Route, ecn map[netip.Addr]string) (left []scenario.Route) {
+	if b.node(name).Router || b.linksOf(name) != 1 {
+		return routes
+	}
+	own := map[netip.Addr]bool{}
+	families := map[bool][]scenario.Route{}
+	for _, r := range routes {
+		if _, alone := ecn[r.To.Addr()]; alone || !r.To.IsSingleIP() {
+			left = append(left, r)
+			own[r.To.Addr()] = true
+			continue
+		}
+		families[r.To.Addr().Is4()] = append(families[r.To.Addr().Is4()], r)
+	}
+	for _, each := range families {
+		if whole, ok := b.join(name, each, own); ok {
+			left = append(left, whole)
+		} else {
+			left = append(left, each...)
+		}
+	}
+	return left
+}
+
+// join makes one route of several over one hop. It is false where that would lead elsewhere too;
+// own are addresses that the node has other routes to.
+func (b *builder) join(name string, routes []scenario.Route, own map[netip.Addr]bool) (scenario.Route, bool) {
+	whole, reached := routes[0], map[netip.Addr]bool{}
+	for _, r := range routes {
+		if r.Hop != whole.Hop || r.Via != whole.Via {
+			return scenario.Route{}, false
+		}
+		whole.To = common(whole.To, r.To)
+		reached[r.To.Addr()] = true
+	}
+	if len(routes) < 2 || whole.To.Bits() == 0 {
+		return scenario.Route{}, false
+	}
+	for i := range b.plan.ends {
+		if b.plan.ends[i].Node == name || b.plan.ends[i^1].Node == name {
+			continue // the link's subnet is the longer prefix
+		}
+		for _, address := range b.addresses(i) {
+			a := address.Addr()
+			if a.IsValid() && whole.To.Contains(a) && !reached[a] && !own[a] {
+				return scenario.Route{}, false
+			}
+		}
+	}
+	return whole, true
+}
+
+func (b *builder) linksOf(name string) (n int) {
+	for _, end := range b.plan.ends {
+		if end.Node == name {
+			n++
+		}
+	}
+	return n
+}
+
+// common is the longest prefix that holds both, of one family.
+func common(a, b netip.Prefix) netip.Prefix {
+	bits := min(a.Bits(), b.Bits())
+	for ; bits > 0; bits-- {
+		if p := netip.PrefixFrom(a.Addr(), bits).Masked(); p.Contains(b.Addr()) {
+			return p
+		}
+	}
+	return netip.PrefixFrom(a.Addr(), 0).Masked()
 }
 
 // ecnDestinations returns the addresses that the node's flows want to reach with ECN, and the

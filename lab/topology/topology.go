@@ -10,7 +10,7 @@
 // The hosts' ends of emulated links are prepared by [link.Prepare], so that what leaves a host are
 // finished frames of MTU size; a node's own offloads come after that and win. Neighbours are static
 // and IPv6 addresses need no duplicate detection: no frame crosses a link that the experiment did
-// not send.
+// not send. A host with a single link has one route a family for all of the lab's addresses.
 package topology
 
 import (
