@@ -10,12 +10,14 @@
 package ethtool
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/safchain/ethtool"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
 )
@@ -38,15 +40,15 @@ var groups = map[string]string{
 // several features, the changeable ones are set. The kernel switches off what depends on a feature:
 // without "tx" there is no "tso".
 func SetFeatures(ns *netns.Namespace, dev string, want map[string]bool) error {
-	err := with(ns, func(tool *ethtool.Ethtool) error { return set(tool, dev, want) })
+	err := asking(ns, func(a asker) error { return set(a, dev, want) })
 	if err != nil {
 		return fmt.Errorf("set features of %s: %w", dev, err)
 	}
 	return nil
 }
 
-func set(tool *ethtool.Ethtool, dev string, want map[string]bool) error {
-	states, err := tool.FeaturesWithState(dev)
+func set(a asker, dev string, want map[string]bool) error {
+	states, err := a.features(dev)
 	if err != nil {
 		return err
 	}
@@ -70,16 +72,16 @@ func set(tool *ethtool.Ethtool, dev string, want map[string]bool) error {
 	if len(change) == 0 {
 		return nil
 	}
-	if err := tool.Change(dev, change); err != nil {
+	if err := a.change(dev, change); err != nil {
 		return err
 	}
-	return verify(tool, dev, change)
+	return verify(a, dev, change)
 }
 
 // verify reads back: the kernel accepts a request and may still leave a feature as it was because
 // of another one.
-func verify(tool *ethtool.Ethtool, dev string, change map[string]bool) error {
-	states, err := tool.FeaturesWithState(dev)
+func verify(a asker, dev string, change map[string]bool) error {
+	states, err := a.features(dev)
 	if err != nil {
 		return err
 	}
@@ -95,8 +97,8 @@ func verify(tool *ethtool.Ethtool, dev string, change map[string]bool) error {
 // stand for them.
 func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	features := map[string]bool{}
-	err := with(ns, func(tool *ethtool.Ethtool) error {
-		states, err := tool.FeaturesWithState(dev)
+	err := asking(ns, func(a asker) error {
+		states, err := a.features(dev)
 		for name, state := range states {
 			features[name] = state.Active
 		}
@@ -113,17 +115,27 @@ func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	return features, nil
 }
 
-// Kernel returns the state of every feature of dev in the calling thread's namespace, by the
-// kernel's own names alone.
-func Kernel(dev string) (features map[string]bool, err error) {
-	err = with(nil, func(tool *ethtool.Ethtool) (err error) {
-		features, err = tool.Features(dev)
-		return err
+// Kernel returns the state of every feature of devices in the calling thread's namespace, by the
+// kernel's own names alone. Devices that have gone, or tell none, are left out.
+func Kernel(devs []string) (map[string]map[string]bool, error) {
+	all := make(map[string]map[string]bool, len(devs))
+	err := asking(nil, func(a asker) error {
+		for _, dev := range devs {
+			states, err := a.features(dev)
+			if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODEV) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("read features of %s: %w", dev, err)
+			}
+			all[dev] = make(map[string]bool, len(states))
+			for name, state := range states {
+				all[dev][name] = state.Active
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read features of %s: %w", dev, err)
-	}
-	return features, nil
+	return all, err
 }
 
 // Stats returns the driver's counters of dev, named as the driver names them.
@@ -162,7 +174,7 @@ func with(ns *netns.Namespace, f func(*ethtool.Ethtool) error) error {
 }
 
 // membersOf returns the kernel's features that name stands for.
-func membersOf(name string, states map[string]ethtool.FeatureState) []string {
+func membersOf(name string, states map[string]featureState) []string {
 	pattern, grouped := groups[name]
 	if !grouped {
 		pattern = name
@@ -178,7 +190,7 @@ func membersOf(name string, states map[string]ethtool.FeatureState) []string {
 	return members
 }
 
-func isOn(members []string, states map[string]ethtool.FeatureState) bool {
+func isOn(members []string, states map[string]featureState) bool {
 	return slices.ContainsFunc(members, func(name string) bool { return states[name].Active })
 }
 

@@ -3,9 +3,10 @@
 package netstate
 
 import (
-	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,48 +18,66 @@ import (
 
 // offloads reads the features of every device.
 func (r *reader) offloads() error {
-	for _, name := range r.names {
-		features, err := ethtool.Kernel(name)
-		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODEV) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	all, err := ethtool.Kernel(slices.Collect(maps.Values(r.names)))
+	if err != nil {
+		return err
+	}
+	for device, features := range all {
 		for feature, on := range features {
 			value := "off"
 			if on {
 				value = "on"
 			}
-			r.state["offload "+feature+" of "+name] = value
+			r.state[offloadPrefix+feature+" of "+device] = value
 		}
 	}
 	return nil
 }
 
-// queueAttributes are files below /sys/class/net/DEVICE that decide how its frames are processed.
-var queueAttributes = []string{"threaded", "gro_flush_timeout", "napi_defer_hard_irqs",
-	"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt", "queues/tx-*/xps_cpus", "queues/tx-*/tx_maxrate"}
+// Files below /sys/class/net/DEVICE that decide how its frames are processed: the device's own, and
+// those of its queues by the beginning of the queues' names.
+var (
+	deviceAttributes = []string{"threaded", "gro_flush_timeout", "napi_defer_hard_irqs"}
+	queueAttributes  = map[string][]string{"rx-": {"rps_cpus", "rps_flow_cnt"}, "tx-": {"xps_cpus", "tx_maxrate"}}
+)
 
 // readAttributes reads them.
 func readAttributes(ns *netns.Namespace, state State) error {
-	return sysfs.Within(ns, func(devices string) error { return attributesBelow(devices, state) })
-}
-
-func attributesBelow(root string, state State) error {
-	for _, pattern := range queueAttributes {
-		files, err := filepath.Glob(filepath.Join(root, "*", pattern))
+	return sysfs.Within(ns, func(root string) error {
+		devices, err := os.ReadDir(root)
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				continue // a device without it says so with an error
-			}
-			device, rest, _ := strings.Cut(strings.TrimPrefix(file, root+"/"), "/")
-			state["device "+device+": "+rest] = strings.TrimSpace(string(text))
+		buffer := make([]byte, 1<<12)
+		for _, device := range devices {
+			attributesOf(root, device.Name(), state, buffer)
+		}
+		return nil
+	})
+}
+
+// attributesOf reads those of a device. Some have none of a file, and say so with an error.
+func attributesOf(root, device string, state State, buffer []byte) {
+	read := func(name string) {
+		if n, err := readSetting(unix.AT_FDCWD, filepath.Join(root, device, name), buffer); err == nil {
+			state["device "+device+": "+name] = strings.TrimSpace(string(buffer[:n]))
 		}
 	}
-	return nil
+	for _, name := range deviceAttributes {
+		read(name)
+	}
+	queues, err := os.ReadDir(filepath.Join(root, device, "queues"))
+	if err != nil {
+		return
+	}
+	for _, queue := range queues {
+		for beginning, names := range queueAttributes {
+			if !strings.HasPrefix(queue.Name(), beginning) {
+				continue
+			}
+			for _, name := range names {
+				read("queues/" + queue.Name() + "/" + name)
+			}
+		}
+	}
 }

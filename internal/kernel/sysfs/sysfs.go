@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -38,38 +37,33 @@ func Set(ns *netns.Namespace, attributes ...Attribute) error {
 }
 
 // Within calls do with the folder that has one of each device of the namespace; without a
-// namespace, of the caller's. A sysfs mount shows the devices of the network namespace it was
-// mounted in, so each call mounts its own, in a mount namespace and on a thread of its own that end
-// with it.
+// namespace, of the caller's. The folder is gone when do has returned. A mount of sysfs shows the
+// devices of the network namespace in which it was made, so each call makes its own, which is
+// attached nowhere: nobody sees it, and the machine's mounts, of which a lab has one for each of
+// its namespaces, need not be copied.
 func Within(ns *netns.Namespace, do func(devices string) error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread has left its namespaces and ends with the goroutine
-		err := enter(ns)
-		if err == nil {
-			err = do("/sys/class/net")
-		}
-		done <- err
-	}()
-	return <-done
-}
-
-func enter(ns *netns.Namespace) error {
-	if ns != nil {
-		if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter namespace %s: %w", ns.Name, err)
-		}
-	}
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("unshare mounts: %w", err)
-	}
-	// Nothing that is mounted here may be seen outside.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	// Never read-only: all mounts of one network namespace share that, those of others too.
-	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+	mount, err := mountIn(ns)
+	if err != nil {
 		return fmt.Errorf("mount sysfs: %w", err)
 	}
-	return nil
+	defer func() { _ = unix.Close(mount) }()
+	return do(fmt.Sprintf("/proc/self/fd/%d/class/net", mount))
+}
+
+// mountIn makes a mount of sysfs in the namespace. It is never read-only: all mounts of one network
+// namespace share that, those of others too.
+func mountIn(ns *netns.Namespace) (mount int, err error) {
+	err = ns.Do(func() error {
+		system, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(system) }()
+		if err := unix.FsconfigCreate(system); err != nil {
+			return err
+		}
+		mount, err = unix.Fsmount(system, unix.FSMOUNT_CLOEXEC, 0)
+		return err
+	})
+	return mount, err
 }

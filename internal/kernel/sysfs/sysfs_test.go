@@ -31,7 +31,7 @@ func TestOthersMayWriteMeanwhile(t *testing.T) {
 	ns := testutil.Namespace(t, "here")
 	err := sysfs.Within(ns, func(devices string) error {
 		file := filepath.Join(devices, "lo", "gro_flush_timeout")
-		write(t, ns, file, "7")
+		write(t, ns, "/sys/class/net/lo/gro_flush_timeout", "7")
 		text, err := os.ReadFile(file)
 		if string(text) != "7\n" {
 			t.Errorf("%q of the namespace's own device, want 7", text)
@@ -62,5 +62,25 @@ func TestSetWritesAndNamesWhatIsMissing(t *testing.T) {
 	err = sysfs.Set(ns, sysfs.Attribute{Device: "lo", Name: "no_such_attribute", Value: "1"})
 	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 		t.Errorf("an attribute that is not there: %v", err)
+	}
+}
+
+// TestNothingIsMounted looks for the mount where the machine's others are.
+func TestNothingIsMounted(t *testing.T) {
+	testutil.NeedRoot(t)
+	ns := testutil.Namespace(t, "here")
+	before, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sysfs.Within(ns, func(string) error {
+		now, err := os.ReadFile("/proc/self/mountinfo")
+		if strings.Count(string(now), " sysfs ") != strings.Count(string(before), " sysfs ") {
+			t.Errorf("a mount can be seen:\n%s", now)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ethtool
+
+// FeatureState is what the kernel says of a feature.
+type FeatureState = featureState
+
+// States are those of a device in the calling thread's namespace.
+func States(dev string) (states map[string]FeatureState, err error) {
+	err = asking(nil, func(a asker) (err error) {
+		states, err = a.features(dev)
+		return err
+	})
+	return states, err
+}
