@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -110,8 +111,13 @@ func take(ns *netns.Namespace, skip map[string]bool, state State) (State, error)
 // Digest is the SHA-256 sum of the state in hexadecimal.
 func (s State) Digest() string {
 	hash := sha256.New()
+	var line []byte
 	for _, key := range slices.Sorted(maps.Keys(s)) {
-		fmt.Fprintf(hash, "%d:%s%d:%s", len(key), key, len(s[key]), s[key])
+		line = line[:0]
+		for _, text := range []string{key, s[key]} {
+			line = append(append(strconv.AppendInt(line, int64(len(text)), 10), ':'), text...)
+		}
+		hash.Write(line)
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

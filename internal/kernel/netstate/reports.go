@@ -51,9 +51,9 @@ func (w *Watch) judge(o object, counts, removed bool) (Change, bool) {
 	if !counts {
 		return Change{}, false
 	}
-	known := false
+	known, fields := false, o.name+": "
 	for key := range w.before {
-		if key == o.name || strings.HasPrefix(key, o.name+": ") {
+		if key == o.name || strings.HasPrefix(key, fields) {
 			known = true
 			break
 		}

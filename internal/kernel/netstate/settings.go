@@ -24,8 +24,15 @@ var moving = map[string]bool{
 
 // settings reads every setting of the namespace that the thread is in.
 func (r *reader) settings() error {
-	return r.folder("", make([]byte, 1<<14))
+	return r.folder("", make([]byte, longestSetting))
 }
+
+// The kernel clears as much memory as a reader has room for, with each of thousands of settings, so
+// there is little room at first.
+const (
+	usualSetting   = 256
+	longestSetting = 1 << 14
+)
 
 // folder reads the files of a folder below the settings' root, and its folders. What has gone
 // meanwhile is a device's.
@@ -55,14 +62,17 @@ func (r *reader) folder(name string, buffer []byte) error {
 }
 
 // readSetting reads a file of an open folder with no more system calls than it takes: there are
-// thousands.
+// thousands. What fills the usual room is read again with all of it.
 func readSetting(folder int, name string, into []byte) (n int, err error) {
 	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	n, err = unix.Read(fd, into)
-	_ = unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
+	room := min(usualSetting, len(into))
+	if n, err = unix.Read(fd, into[:room]); n == room {
+		n, err = unix.Pread(fd, into, 0)
+	}
 	return max(n, 0), err
 }
 
