@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,16 +39,28 @@ const (
 // README.md for the tolerances. Problems are in the Calibration; the error is about probing itself.
 // It takes about 0.6 s and the link's delays.
 func Calibrate(ctx context.Context, l Link) (Calibration, error) {
-	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries, 1})
+	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries, 1, nil})
 }
 
 // trainPlan is how long trains take, how many frames they have at most, how often a direction is
-// tried, and how many directions of a link are probed at once.
+// tried, how many directions of a link are probed at once, and who closes the probers: nil is the
+// one who has used them.
 type trainPlan struct {
-	time   time.Duration
-	frames int
-	tries  int
-	atOnce int
+	time    time.Duration
+	frames  int
+	tries   int
+	atOnce  int
+	closing *sync.WaitGroup
+}
+
+// close closes a prober. The kernel waits for a grace period with each packet socket, in which
+// others need not wait too.
+func (plan trainPlan) close(p *prober) {
+	if plan.closing == nil {
+		p.close()
+		return
+	}
+	plan.closing.Go(p.close)
 }
 
 func calibrateLink(ctx context.Context, l Link, plan trainPlan) (Calibration, error) {
@@ -81,7 +94,7 @@ func calibrate(ctx context.Context, from, to Endpoint, asked link.Direction, pla
 	if err != nil {
 		return Measured{}, nil, err
 	}
-	defer p.close()
+	defer plan.close(p)
 	p.trains = plan
 	for range plan.tries {
 		if measured, err = p.measure(ctx, asked); err != nil {

@@ -5,6 +5,7 @@ package fidelity
 import (
 	"context"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,6 +56,8 @@ func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 
 // several calibrates those that are not done, so many at a time. What goes wrong is left for later.
 func several(ctx context.Context, links []Link, all []Calibration, done []bool, atOnce int) {
+	var closing sync.WaitGroup
+	defer closing.Wait()
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, l := range links {
@@ -63,7 +66,7 @@ func several(ctx context.Context, links []Link, all []Calibration, done []bool, 
 		}
 		group.Go(func() error {
 			var err error
-			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1, 2})
+			all[i], err = calibrateLink(ctx, l, trainPlan{shortTime, shortFrames, 1, 2, &closing})
 			done[i] = err == nil && all[i].OK()
 			return nil
 		})

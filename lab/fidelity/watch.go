@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/kernel/netns"
 	"weir/lab/link"
 	"weir/record/hist"
 )
@@ -46,14 +47,9 @@ func NewWatch(carrying link.Carrying, ends []Endpoint, limits Limits) (*Watch, e
 
 func (w *Watch) read() (reading, error) {
 	now := reading{lateness: &hist.Histogram{}, at: time.Now()}
-	for _, end := range w.ends {
-		drops, err := link.ReadDrops(end.Namespace, end.Device)
-		if err != nil {
-			return reading{}, err
-		}
-		// What an XDP program on a host drops, such as an analyzer, is its own decision and no
-		// loss.
-		now.drops = append(now.drops, drops.Receive+drops.Transmit)
+	var err error
+	if now.drops, err = readDrops(w.ends); err != nil {
+		return reading{}, err
 	}
 	if w.carrying != nil {
 		status, err := w.carrying.Status()
@@ -69,9 +65,32 @@ func (w *Watch) read() (reading, error) {
 			}
 		}
 	}
-	var err error
 	now.cpus, err = readCPUs()
 	return now, err
+}
+
+// readDrops reads how many frames the ends have lost, each namespace once. What an XDP program on a
+// host drops, such as an analyzer, is its own decision and no loss.
+func readDrops(ends []Endpoint) ([]uint64, error) {
+	at := map[*netns.Namespace][]int{}
+	for i, end := range ends {
+		at[end.Namespace] = append(at[end.Namespace], i)
+	}
+	lost := make([]uint64, len(ends))
+	for ns, indexes := range at {
+		devices := make([]string, len(indexes))
+		for n, i := range indexes {
+			devices[n] = ends[i].Device
+		}
+		all, err := link.ReadAllDrops(ns, devices)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range indexes {
+			lost[i] = all[n].Receive + all[n].Transmit
+		}
+	}
+	return lost, nil
 }
 
 // Settled says that what the scenario leaves out of its figures is over: frames that were sent late

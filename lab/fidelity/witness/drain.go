@@ -112,23 +112,26 @@ func (w *Witness) underWay() (frames uint64, err error) {
 
 // arrived is what the devices at the emulated links' ends have received, those that there are.
 func (w *Witness) arrived() (map[End]uint64, error) {
-	all := map[End]uint64{}
-	for _, p := range w.bed.Places {
+	received := make([]map[string]rtnl.Traffic, len(w.bed.Places))
+	err := w.eachPlace(func(i int, p Place) error {
 		conn, err := rtnl.Open(p.Namespace)
 		if err != nil {
-			return nil, fmt.Errorf("count arrivals at %s: %w", p.Name, err)
+			return fmt.Errorf("count arrivals at %s: %w", p.Name, err)
 		}
-		for _, l := range w.bed.Links {
-			for _, end := range []End{l.A, l.B} {
-				if !l.Emulated || end.Place != p.Name {
-					continue
-				}
-				if traffic, err := conn.Traffic(end.Device); err == nil {
-					all[end] = traffic.ReceivedPackets
-				}
-			}
+		defer conn.Close()
+		if received[i], err = conn.AllTraffic(); err != nil {
+			return fmt.Errorf("count arrivals at %s: %w", p.Name, err)
 		}
-		conn.Close()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := map[End]uint64{}
+	for i, p := range w.bed.Places {
+		for device, traffic := range received[i] {
+			all[End{p.Name, device}] = traffic.ReceivedPackets
+		}
 	}
 	return all, nil
 }

@@ -4,6 +4,9 @@ package witness
 
 import (
 	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/protocols"
@@ -26,25 +29,41 @@ type placeCount struct {
 }
 
 func (w *Witness) read() (reading, error) {
-	now := reading{places: map[string]placeCount{}}
-	for _, p := range w.bed.Places {
-		count, err := readPlace(p.Namespace)
+	now := reading{places: make(map[string]placeCount, len(w.bed.Places))}
+	counts := make([]placeCount, len(w.bed.Places))
+	err := w.eachPlace(func(i int, p Place) (err error) {
+		counts[i], err = readPlace(p.Namespace)
 		if err == nil && p.Programs != nil {
-			count.programs, err = p.Programs()
+			counts[i].programs, err = p.Programs()
 		}
 		if err != nil {
-			return now, fmt.Errorf("read the counters of %s: %w", p.Name, err)
+			return fmt.Errorf("read the counters of %s: %w", p.Name, err)
 		}
-		now.places[p.Name] = count
+		return nil
+	})
+	if err != nil {
+		return now, err
+	}
+	for i, p := range w.bed.Places {
+		now.places[p.Name] = counts[i]
 	}
 	if w.bed.Carrying == nil {
 		return now, nil
 	}
-	var err error
 	if now.links, err = w.bed.Carrying.Status(); err != nil {
 		return now, fmt.Errorf("read the links' counters: %w", err)
 	}
 	return now, nil
+}
+
+// eachPlace works on as many places at once as there are processors.
+func (w *Witness) eachPlace(f func(i int, p Place) error) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	for i, p := range w.bed.Places {
+		group.Go(func() error { return f(i, p) })
+	}
+	return group.Wait()
 }
 
 func readPlace(ns *netns.Namespace) (count placeCount, err error) {
