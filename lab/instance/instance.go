@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
@@ -200,8 +201,23 @@ func (i Info) clear() error {
 	if len(names) > 0 {
 		errs = append(errs, endInside(names))
 	}
-	for _, name := range names {
-		errs = append(errs, netns.Remove(name))
+	return errors.Join(append(errs, removeAll(names)...)...)
+}
+
+// removeAtOnce is how many namespaces are removed side by side: the kernel waits for a grace period
+// of its own with each.
+const removeAtOnce = 16
+
+func removeAll(names []string) []error {
+	errs := make([]error, len(names))
+	var group errgroup.Group
+	group.SetLimit(removeAtOnce)
+	for i, name := range names {
+		group.Go(func() error {
+			errs[i] = netns.Remove(name)
+			return nil
+		})
 	}
-	return errors.Join(errs...)
+	_ = group.Wait()
+	return errs
 }

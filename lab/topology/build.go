@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
@@ -120,18 +121,24 @@ func (b *builder) addLinks(_ context.Context, name string) error {
 // settings.
 func (b *builder) configure(_ context.Context, name string) error {
 	conn := b.conns[name]
+	var work errgroup.Group // a router may have most of all ends
+	work.SetLimit(parallel)
 	for i, end := range b.plan.ends {
 		if name == carrier && end.Carrier != "" {
-			if err := conn.SetUp(end.Carrier); err != nil {
-				return err
-			}
+			work.Go(func() error { return conn.SetUp(end.Carrier) })
 		}
 		if name != end.Node {
 			continue
 		}
-		if err := b.configureEnd(conn, i); err != nil {
-			return fmt.Errorf("link %s: %w", end.Link, err)
-		}
+		work.Go(func() error {
+			if err := b.configureEnd(conn, i); err != nil {
+				return fmt.Errorf("link %s: %w", end.Link, err)
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
 	}
 	if name == carrier {
 		return nil

@@ -34,6 +34,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
@@ -145,13 +147,8 @@ type running struct {
 }
 
 func (r *running) start(ctx context.Context, o order) error {
-	for _, cable := range r.cables {
-		for _, dev := range []string{cable.A, cable.B} {
-			if err := link.PrepareCarrierEnd(r.ns, dev); err != nil {
-				return err
-			}
-			r.prepared = append(r.prepared, dev)
-		}
+	if err := r.prepare(); err != nil {
+		return err
 	}
 	process, err := child.Start(ctx, PartName, &r.errors)
 	if err != nil {
@@ -159,6 +156,31 @@ func (r *running) start(ctx context.Context, o order) error {
 	}
 	r.process, r.reports = process, json.NewDecoder(process.Out)
 	_, err = r.exchange(o)
+	return err
+}
+
+// prepare prepares the cables' ends, several at once: the kernel waits for grace periods.
+func (r *running) prepare() error {
+	var ends []string
+	for _, cable := range r.cables {
+		ends = append(ends, cable.A, cable.B)
+	}
+	done := make([]bool, len(ends))
+	var group errgroup.Group
+	group.SetLimit(openAtOnce)
+	for i, dev := range ends {
+		group.Go(func() error {
+			err := link.PrepareCarrierEnd(r.ns, dev)
+			done[i] = err == nil
+			return err
+		})
+	}
+	err := group.Wait()
+	for i, dev := range ends {
+		if done[i] {
+			r.prepared = append(r.prepared, dev)
+		}
+	}
 	return err
 }
 
