@@ -4,8 +4,10 @@
 # the other one gets, or how long its datagrams of 100 octets take (20 a second).
 #   testkernel/run -f x86 -i -m 2G -- bench/limit-children.sh WEIR SECONDS PARENT:LOAD...
 # PARENT is group, cgroup (around the children's) or interface; htb is HTB with fq_codel in its place.
-# LOAD is crowd,N: N connections of TCP in a, one in b; or sparse,N,OCTETS,PERIOD: N sockets in a
-# send a datagram each a period of seconds, evenly. Counted is what arrives, from 4 s on. Takes root.
+# LOAD is crowd,N: N connections of TCP in a, one in b; sparse,N,OCTETS,PERIOD: N sockets in a
+# send a datagram each a period of seconds, evenly; or burst,N,OCTETS,PERIOD: one socket in a sends N
+# at once, beside a third child that sends what its socket takes. Counted is what arrives, from 4 s
+# on. Takes root.
 set -eu
 [ "${WEIR_BENCH_OWN:-}" ] || exec env WEIR_BENCH_OWN=1 unshare -m "$0" "$@"
 weir=$1 seconds=$2
@@ -31,7 +33,7 @@ for n in $s $d; do ip netns add "$n"; N "$n" ip link set lo up; done
 ip link add eth0 netns $s type veth peer name eth0 netns $d
 N $s ip addr add 10.9.1.1/24 dev eth0; N $d ip addr add 10.9.1.2/24 dev eth0
 N $s ip link set eth0 up; N $d ip link set eth0 up
-mkdir -p "$tree/$group/a" "$tree/$group/b"
+mkdir -p "$tree/$group/a" "$tree/$group/b" "$tree/$group/c"
 ulimit -n 10000
 cat >"$work/load.py" <<'P'
 import selectors, socket, sys, time
@@ -86,6 +88,14 @@ elif kind == 'sparse':  # PORT N OCTETS PERIOD: N sockets, each a datagram a per
         try: all[i % n].send(b'x' * octets)
         except OSError: pass
         i += 1
+elif kind == 'burst':  # PORT N OCTETS PERIOD: N datagrams at once each period
+    port, n, octets, period = int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('10.9.1.2', port)); nxt = time.monotonic()
+    while True:
+        for i in range(n):
+            try: s.send(b'x' * octets)
+            except OSError: pass
+        nxt += period; time.sleep(max(0, nxt - time.monotonic()))
 elif kind == 'echo':  # SECONDS: datagrams of 100 octets, 20 a second
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('10.9.1.2', 9002)); s.settimeout(1); times = []; lost = 0
     end = time.monotonic() + float(sys.argv[2]); i = 0
@@ -97,7 +107,7 @@ elif kind == 'echo':  # SECONDS: datagrams of 100 octets, 20 a second
         except OSError: lost += 1
         i += 1; time.sleep(max(0, t + .05 - time.monotonic()))
     times.sort()
-    print('rtt n %d lost %d p50 %.1f p90 %.1f max %.1f ms' % (len(times), lost, 1e3*times[len(times)//2], 1e3*times[len(times)*9//10], 1e3*times[-1]) if times else 'all lost')
+    print('rtt n %d lost %d p50 %.1f p90 %.1f p99 %.1f max %.1f ms' % (len(times), lost, *(1e3*times[len(times)*q//100] for q in (50, 90, 99)), 1e3*times[-1]) if times else 'all lost')
 P
 limit() { # PARENT
 	mode=$1
@@ -109,16 +119,16 @@ limit() { # PARENT
 	htb)
 		N $s tc qdisc add dev eth0 root handle 1: htb default 1
 		N $s tc class add dev eth0 parent 1: classid 1:1 htb rate 5mbit quantum 1514
-		for i in 1 2; do
-			N $s tc class add dev eth0 parent 1:1 classid 1:1$i htb rate 2.5mbit ceil 5mbit quantum 1514
+		for i in 1 2 3; do
+			N $s tc class add dev eth0 parent 1:1 classid 1:1$i htb rate 1.6mbit ceil 5mbit quantum 1514
 			N $s tc qdisc add dev eth0 parent 1:1$i fq_codel
 			N $s tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 900$i 0xffff flowid 1:1$i
 		done
 		return ;;
 	*) echo "unknown parent $1" >&2; exit 2 ;;
 	esac
-	printf 'version: 1\nscopes:\n  p: {%segress: {rate: 5Mbit, by: delay}}\n  a: {cgroup: /%s/a, parent: p}\n  b: {cgroup: /%s/b, parent: p}\n' \
-		"$of" "$group" "$group" >"$work/p.yaml"
+	printf 'version: 1\nscopes:\n  p: {%segress: {rate: 5Mbit, by: delay}}\n  a: {cgroup: /%s/a, parent: p}\n  b: {cgroup: /%s/b, parent: p}\n  c: {cgroup: /%s/c, parent: p}\n' \
+		"$of" "$group" "$group" "$group" >"$work/p.yaml"
 	N $s "$weir" apply -q "$work/p.yaml" >"$work/err" 2>&1 || { cat "$work/err"; exit 1; }
 }
 # The guest's clock goes on while it waits for its files: they are read before.
@@ -139,6 +149,12 @@ for cell; do
 		sleep "$seconds" ;;
 	sparse)
 		child a sparse 9001 "$n" "$octets" "$period" & pids="$pids $!"
+		sleep 2
+		rtt=$(child b echo "$seconds") ;;
+	burst)
+		child c burst 9003 1 "$octets" 0 & pids="$pids $!"
+		sleep 2
+		child a burst 9001 "$n" "$octets" "$period" & pids="$pids $!"
 		sleep 2
 		rtt=$(child b echo "$seconds") ;;
 	esac

@@ -19,11 +19,11 @@ import (
 
 // bench runs delay_charge on packets, without a device's queue: what it decides is the time stamp.
 type bench struct {
-	t *testing.T
+	t testing.TB
 	p *programs
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	testutil.NeedRoot(t)
 	p, err := load(filepath.Join(testutil.BPFFS(t), "delay"), 8)
@@ -55,7 +55,7 @@ func (b *bench) assign(all match.Assignments) {
 	}
 }
 
-func monotonic(t *testing.T) int64 {
+func monotonic(t testing.TB) int64 {
 	t.Helper()
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -74,7 +74,10 @@ func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
 	now := monotonic(b.t)
-	s := delayDelayState{FinishNs: now + int64(queue), AheadNs: [2]int64{now + int64(ahead)}, IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
+	s := delayDelayState{FinishNs: now + int64(queue), IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
+	for i := range s.AheadNs[0] {
+		s.AheadNs[0][i] = now + int64(ahead) // full, as far as the slot ends before
+	}
 	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
 		b.t.Fatal(err)
 	}
@@ -119,7 +122,13 @@ type context struct {
 // charge is what the program does to a frame: its delay, and whether it passes.
 func (b *bench) charge(f []byte) (delay time.Duration, passes bool) {
 	b.t.Helper()
-	in, out := context{WireLen: uint32(len(f))}, context{}
+	return b.chargeWire(f, len(f))
+}
+
+// chargeWire is charge for a frame that becomes several, of so many octets together.
+func (b *bench) chargeWire(f []byte, wire int) (delay time.Duration, passes bool) {
+	b.t.Helper()
+	in, out := context{WireLen: uint32(wire)}, context{}
 	verdict, err := b.p.charge.Run(&ebpf.RunOptions{Data: f, Context: &in, ContextOut: &out, DataOut: make([]byte, len(f)+64)})
 	if err != nil {
 		b.t.Fatal(err)

@@ -104,7 +104,8 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	struct delay_state *state = bpf_map_lookup_elem(&delay_states, &key);
 	struct delay_counters *count = bpf_map_lookup_elem(&delay_counts, &key);
 	__u32 unit_of = 1 << DELAY_UNIT_SHIFT, weight = 1, paced;
-	__s64 cost, unit, floor, own, queue, start, most, *ahead;
+	__s64 cost, unit, floor, own, queue, start, most;
+	struct delay_slots slots;
 	struct delay_flow *flow;
 
 	if (!p || !line || !state || !count)
@@ -125,11 +126,9 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	unit = (__u64)cost * unit_of >> DELAY_UNIT_SHIFT;
 	floor = p->now - line->burst_ns;
 	queue = state->finish_ns > floor ? state->finish_ns : floor;
-	own = delay_own(flow, p->now);
-	ahead = &state->ahead_ns[paced & 1];
-	start = own > *ahead ? own : *ahead;
-	if (start > queue || !(line->flags & DELAY_STAMP))
-		start = queue;
+	own = flow->finish_ns > p->now ? flow->finish_ns : p->now;
+	slots = (struct delay_slots){p->now, line->slot_shift, paced};
+	start = line->flags & DELAY_STAMP && own < queue ? delay_ahead(state, &slots, own, queue) : queue;
 	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
 	if (start - p->now > most) {
 		count->passed.refused++;
@@ -144,12 +143,14 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 		delay_use(state, flow, unit, weight);
 	queue = delay_book(&state->finish_ns, floor, cost, count);
 	if (start < queue && line->flags & DELAY_STAMP) {
-		start = delay_book(ahead, p->now, cost, count);
-		start = start > own ? start : own;
+		delay_take(state, &slots, start, cost);
 		count->ahead++;
 	}
 	start = start < queue ? start : queue;
-	delay_advance(flow, own + (unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT), queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT));
+	/* What the line had room for is no debt. */
+	own += unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT;
+	most = queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT);
+	flow->finish_ns = own < most ? own : most;
 
 	if (!child && !(line->flags & DELAY_RECEIVED) && state->fair_rate < p->fair_rate) {
 		p->fair_rate = state->fair_rate;

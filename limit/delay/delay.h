@@ -16,6 +16,7 @@ enum delay_format {
 	DELAY_UNIT_SHIFT = 16,     /* weights */
 	DELAY_FLOWS_SHIFT = 10,    /* numbers of flows */
 	DELAY_FLOWS = 16384,       /* that have a queue of their own, of all lines together */
+	DELAY_SLOTS = 64,          /* of time, from now to the latest departure */
 };
 
 enum delay_flags {
@@ -40,6 +41,8 @@ struct delay_config {
 	__u32 weight;       /* of its part of the parent */
 	__u32 unit;         /* 2^DELAY_UNIT_SHIFT / weight */
 	__u32 rate;         /* octet/s */
+	__u32 slot_shift;   /* slots of time are 2^slot_shift ns */
+	__u32 unused;
 };
 
 /* Queue of a flow in a line, or of a child in its parent. Flows of one entry share a part. */
@@ -52,7 +55,6 @@ struct delay_flow {
 /* Written by the programs alone. */
 struct delay_state {
 	__s64 finish_ns;         /* virtual finish time of the last packet, CLOCK_MONOTONIC: when the queue ends */
-	__s64 ahead_ns[2];       /* the same of those packets alone that depart ahead of the queue: of others, of paced flows */
 	__u64 interval_start_ns; /* of the count of flows, CLOCK_MONOTONIC */
 	__u64 used_ns;           /* what flows have used in the interval, of their parts at most, times their weights */
 	__u64 part_ns;           /* part of the interval that a flow of weight 1 may use */
@@ -64,6 +66,11 @@ struct delay_state {
 	__u32 since;             /* this interval, which is the last one in which nothing has waited; as in delay_flow */
 	__u32 rtt_us;            /* round-trip time of the paced flows, without queues: a mean; 0 before the first */
 	struct delay_flow part;  /* its queue in its parent */
+	/*
+	 * By slot of time, until when it is taken by packets that depart in it ahead of the queue: of
+	 * others, of paced flows. One before the slot's begin is none of its.
+	 */
+	__s64 ahead_ns[2][DELAY_SLOTS];
 };
 
 /* What the sender of a TCP flow is to be told. Flows that share an entry are told of the later. */

@@ -30,6 +30,8 @@ type delayDelayConfig struct {
 	Weight      uint32
 	Unit        uint32
 	Rate        uint32
+	SlotShift   uint32
+	Unused      uint32
 }
 
 type delayDelayCounters struct {
@@ -73,6 +75,7 @@ const (
 	delayDelayFormatDELAY_UNIT_SHIFT      delayDelayFormat = 16
 	delayDelayFormatDELAY_FLOWS_SHIFT     delayDelayFormat = 10
 	delayDelayFormatDELAY_FLOWS           delayDelayFormat = 16384
+	delayDelayFormatDELAY_SLOTS           delayDelayFormat = 64
 )
 
 type delayDelaySettings struct {
@@ -84,7 +87,6 @@ type delayDelaySettings struct {
 type delayDelayState struct {
 	_               structs.HostLayout
 	FinishNs        int64
-	AheadNs         [2]int64
 	IntervalStartNs uint64
 	UsedNs          uint64
 	PartNs          uint64
@@ -96,6 +98,7 @@ type delayDelayState struct {
 	Since           uint32
 	RttUs           uint32
 	Part            delayDelayFlow
+	AheadNs         [2][64]int64
 }
 
 // Names of all BPF objects in the ELF.

@@ -4,9 +4,16 @@
  * nothing can be reordered later; instead a packet has the earlier of two times:
  *
  *   queue   when all that the line has been charged for has had its time: first in, first out
- *   ahead   when its own flow's packets have had their time at the flow's part of the rate, and no
- *           earlier than packets that depart ahead have had theirs at the whole rate; paced flows,
- *           whose bursts may meet, go by those of each other, and others by those of others
+ *   ahead   when its own flow's packets have had their time at the flow's part of the rate, or the
+ *           first slot of time from then on that is not full; paced flows, whose bursts may meet,
+ *           go by slots of theirs, and others by those of others
+ *
+ * A slot has room for what the line carries in its time. So one flow's burst, whose packets depart
+ * in many slots, leaves another's room in each:
+ *
+ *   now                                                   queue
+ *   | a a . . | a a . . | a a b . | a a . . | a a . . |   a's burst has half of the rate, b departs
+ *                         ^ b's own time                  in its slot, not behind the burst
  *
  * What uses less than its part so departs ahead of the queue of those that use more. All are
  * charged to the queue, so that over time no more than the rate departs, and in a moment no more
@@ -25,13 +32,20 @@
 #include "lines.h"
 
 #define ONE_FLOW (1 << DELAY_FLOWS_SHIFT)
-#define DEBT_SHIFT 2 /* 2^-n of an interval: how far a flow's queue may end behind the line's */
+#define DEBT_SHIFT 2 /* 2^-n of an interval: how far a flow's queue may end behind the line's, to stay behind it */
 #define SPARE_SHIFT 8 /* 2^-n of the rate that paced flows leave, so that no queue stands */
 #define IDLE_SHIFT 2  /* 2^-n of the rate, by which one flow may be paced above it: it does not use all that it may */
 #define HEADERS_SHIFT 4 /* 2^-n of a part, by which pacing at it would pass it */
 #define LONG 0x7fffffff
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
+
+/* Which slots of a line a packet goes by. */
+struct delay_slots {
+	__s64 now;
+	__u32 shift; /* of the line's slots */
+	__u32 paced; /* whether those of paced flows */
+};
 
 /* The queue in a line of a child, which shares it with no flow, or of a flow. */
 static __always_inline struct delay_flow *delay_flow_of(__u32 child, __u32 hash, __u32 key)
@@ -139,22 +153,6 @@ static __always_inline void delay_use_paced(struct delay_state *state, struct de
 		state->wait_us = us;
 }
 
-/* When a flow's packet of unit ns, per unit of weight, begins at the earliest at its fair part. */
-static __always_inline __s64 delay_own(const struct delay_flow *flow, __s64 now)
-{
-	return flow->finish_ns > now ? flow->finish_ns : now;
-}
-
-/*
- * Advances a flow's queue. What uses more than its part is behind the line's queue: far enough to
- * stay there with what others are charged between two of its packets, and no farther, since what
- * the line had room for is no debt.
- */
-static __always_inline void delay_advance(struct delay_flow *flow, __s64 finish, __s64 most)
-{
-	flow->finish_ns = finish < most ? finish : most;
-}
-
 /* Advances a virtual finish time that is no earlier than floor; returns when the packet begins. */
 static __always_inline __s64 delay_book(__s64 *finish_ns, __s64 floor, __s64 cost, struct delay_counters *count)
 {
@@ -166,6 +164,49 @@ static __always_inline __s64 delay_book(__s64 *finish_ns, __s64 floor, __s64 cos
 		count->passed.retries++;
 	}
 	return __sync_fetch_and_add(finish_ns, cost);
+}
+
+/*
+ * When a packet departs that is to do so from own on: ahead of the queue, if there is room before
+ * its end. Global, as the next one: verified once.
+ */
+__attribute__((noinline)) __s64 delay_ahead(struct delay_state *state, const struct delay_slots *slots, __s64 own, __s64 queue)
+{
+	if (!state || !slots)
+		return queue;
+	for (int i = 0; i < DELAY_SLOTS && own < queue; i++) {
+		__s64 slot = own >> (slots->shift & 63), end = (slot + 1) << (slots->shift & 63);
+		__s64 taken = state->ahead_ns[slots->paced & 1][slot & (DELAY_SLOTS - 1)];
+
+		taken = taken > slots->now ? taken : slots->now;
+		if (taken < end)
+			return taken > own ? taken : own;
+		own = end;
+	}
+	return queue;
+}
+
+/* Takes the time of a packet that departs ahead from its slot, and from the next ones what that has not. */
+__attribute__((noinline)) int delay_take(struct delay_state *state, const struct delay_slots *slots, __s64 start, __s64 cost)
+{
+	if (!state || !slots)
+		return 0;
+	__s64 slot = start >> (slots->shift & 63), floor = slot << (slots->shift & 63);
+
+	floor = floor > slots->now ? floor : slots->now;
+	for (int i = 0; i < DELAY_SLOTS && cost > 0; i++) {
+		__s64 *taken = &state->ahead_ns[slots->paced & 1][slot & (DELAY_SLOTS - 1)], end = (slot + 1) << (slots->shift & 63);
+		__s64 old = *(volatile __s64 *)taken, from = old > floor ? old : floor, part = end - from < cost ? end - from : cost;
+
+		if (part > 0) {
+			if (__sync_val_compare_and_swap(taken, old, from + part) != old)
+				continue; /* once more: another processor was faster */
+			cost -= part;
+		}
+		floor = end;
+		slot++;
+	}
+	return 0;
 }
 
 #endif

@@ -4,6 +4,7 @@ package delay
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -105,6 +106,7 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 		Weight:      uint32(max(l.Weight, 1)),
 		Rate:        uint32(min(l.Rate/8, maxPace)),
 		Parent:      l.Parent,
+		SlotShift:   l.slotShift(),
 	}
 	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
 	if by == Fq {
@@ -121,6 +123,13 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 func (l Line) interval() time.Duration {
 	const frames, least, most = 128, 20 * time.Millisecond, time.Second
 	return min(max(time.Duration(frames*frame*8e9/float64(l.Rate)), least), most)
+}
+
+// slotShift is the least for which slots reach beyond the latest departure, one that has begun at
+// either end.
+func (l Line) slotShift() uint32 {
+	latest := uint64(l.Horizon + l.Horizon/reserveParts)
+	return uint32(bits.Len64(latest / uint64(delayDelayFormatDELAY_SLOTS-2)))
 }
 
 const (
