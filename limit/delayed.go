@@ -33,12 +33,12 @@ func refuseDelays(d *policy.Draft, own []*Treatment) {
 			switch kind := s.Selector.Kind; {
 			case selector.IsLoopback(s.Selector) || t.Loopback:
 				d.Complain(s, of.String(), "%s: packets over lo are not delayed: leave by: delay or loopback out", of)
-			case of == Ingress && kind != kindInterface && kind != policy.Group:
-				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces, and of groups of them: whose packets they are is not known where they wait; leave it out, or limit an interface", of)
-			case kind == kindInterface && belowInterface(d, i):
+			case of == Ingress && kind != kindInterface && kind != kindNetns && kind != policy.Group:
+				d.Complain(s, of.String(), "%s: by: delay is for scopes of interfaces and network namespaces, and of groups of them: whose packets they are is not known where they wait; leave it out, or limit an interface", of)
+			case kind == kindInterface && under(d, i, kindInterface):
 				d.Complain(s, "parent", "packets of %s and of an interface above it are charged as they leave each: leave the parent out, or have a group be the parent of both", s.Selector)
-			case kind == kindNetns:
-				d.Complain(s, of.String(), "%s: by: delay is not for other network namespaces, whose packets do not wait in this one: leave it out, or limit the interface that leads there", of)
+			case kind == kindNetns && !belowGroups(d, i) || under(d, i, kindNetns):
+				d.Complain(s, "parent", "packets of a network namespace wait at its own devices, and those of %s are charged elsewhere too: leave the parent out, or have a group be the parent of both", s.Selector)
 			case l.Min > 0:
 				d.Complain(s, of.String(), "%s: by: delay keeps no minimum: give it a weight, or leave by: delay out", of)
 			}
@@ -46,14 +46,24 @@ func refuseDelays(d *policy.Draft, own []*Treatment) {
 	}
 }
 
-// belowInterface says whether a scope above one is an interface.
-func belowInterface(d *policy.Draft, i int) bool {
+// under says whether a scope above one is of a kind.
+func under(d *policy.Draft, i int, kind string) bool {
 	for at := d.Scopes[i].Above; at >= 0; at = d.Scopes[at].Above {
-		if d.Scopes[at].Selector.Kind == kindInterface {
+		if d.Scopes[at].Selector.Kind == kind {
 			return true
 		}
 	}
 	return false
+}
+
+// belowGroups says whether all scopes above one are groups.
+func belowGroups(d *policy.Draft, i int) bool {
+	for at := d.Scopes[i].Above; at >= 0; at = d.Scopes[at].Above {
+		if d.Scopes[at].Selector.Kind != policy.Group {
+			return false
+		}
+	}
+	return true
 }
 
 // delays says whether a direction of a scope is limited by delay. In shadow, which changes nothing
@@ -97,6 +107,9 @@ func lineOf(b room.Bound, of Direction, named map[string]room.Bound) (delay.Line
 		}
 	}
 	l.Index = b.Index
+	if b.Selector.Kind == kindNetns {
+		l.Namespace = selector.NamespacePath(b.Selector.Text)
+	}
 	if b.Selector.Kind != kindInterface {
 		return l, true
 	}
@@ -114,7 +127,7 @@ func work(s room.State) (w delay.Work) {
 				w.Lines = append(w.Lines, l)
 			}
 		}
-		if delays(b.Scope, Egress) && b.Selector.Kind != kindInterface {
+		if delays(b.Scope, Egress) && b.Selector.Kind != kindInterface && b.Selector.Kind != kindNetns {
 			told.Scopes = append(told.Scopes, b)
 		}
 		w.Unpaced = w.Unpaced || paces(b.Scope)

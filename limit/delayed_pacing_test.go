@@ -16,6 +16,7 @@ import (
 	"weir/internal/child"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/room"
 	"weir/internal/testutil"
@@ -29,6 +30,7 @@ type delayed struct {
 	t              *testing.T
 	host           room.Host
 	client, server *netns.Namespace
+	at             *netns.Namespace // where the policy is in force: the client's
 	echo           string
 	plane          room.Plane
 	have           room.State
@@ -42,6 +44,7 @@ func newDelayed(t *testing.T) *delayed {
 	d := &delayed{t: t, host: spineHost(t)}
 	var address netip.Addr
 	d.client, d.server, address = path(t)
+	d.at = d.client
 	d.echo = echo(t, d.server, address)
 	d.host.Files, d.host.Devices = t.TempDir(), filepath.Join(filepath.Dir(d.host.Pins), "devices")
 	d.host.Namespaces = func(each func(*netns.Namespace) error) error { return each(d.client) }
@@ -52,7 +55,7 @@ func newDelayed(t *testing.T) *delayed {
 
 func (d *delayed) do(f func() error) {
 	d.t.Helper()
-	if err := d.client.Do(f); err != nil {
+	if err := d.at.Do(f); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -92,7 +95,7 @@ func exchanged(t *testing.T, process *child.Process, answers *bufio.Scanner) (ra
 // limited in place of its own, and after the end.
 func TestDelayPacesSenders(t *testing.T) {
 	d := newDelayed(t)
-	const most, own = 10_000_000 / 8 * 5 / 4, 500_000
+	const most, own = 10_000_000/8*5/4 + 1, 500_000
 	d.apply("  a: {interface: eth0, egress: {rate: 10Mbit, by: delay}}\n")
 	exchange, slow := d.talk(0), d.talk(own)
 	becomes := func(when string, exchange func() uint32, is func(uint32) bool) {
@@ -121,6 +124,26 @@ func TestDelayPacesSenders(t *testing.T) {
 	d.do(func() error { _, err := d.plane.Release(); return err })
 	if got := exchange(); got != unpaced {
 		t.Errorf("the socket is paced at %d octet/s after the end", got)
+	}
+}
+
+// A network namespace is limited from outside, by its group too, and who sends there is paced.
+func TestDelayOfANamespace(t *testing.T) {
+	d := newDelayed(t)
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	d.at = d.server
+	const scopes = "  b: {egress: {rate: 10Mbit, by: delay}}\n  a: {netns: %s, parent: b, ingress: {rate: 5Mbit, by: delay}}\n"
+	d.apply(fmt.Sprintf(scopes, d.client.Path()))
+	exchange := d.talk(0)
+	got := exchange()
+	for _, l := range work(d.have).Lines {
+		c, there, err := d.plane.(*wholePlane).delays.Counters(l)
+		if err != nil || !there || c.Packets < 2 {
+			t.Errorf("%s of scope %d has been charged for %d packets (%v)", l.Direction, l.Index, c.Packets, err)
+		}
+	}
+	if got == unpaced {
+		testutil.Need(t, "sk_storage-updates", errors.New("not paced"))
 	}
 }
 

@@ -29,7 +29,7 @@ func unpacedDelays(p *policy.Policy) []string {
 func routedAway(p *policy.Policy, forwards bool) (warnings []string) {
 	for _, s := range p.Scopes {
 		if kind := s.Selector.Kind; forwards && delays(s, Egress) && slices.Contains([]string{"cgroup", "unit", "user"}, kind) {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: this host forwards, and what containers with a network namespace of their own send through its router has no %s where packets wait: it is not limited; limit their interface or prefix",
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: this host forwards, and what containers with a network namespace of their own send through its router has no %s where packets wait: it is not limited; limit their network namespace (netns), interface or prefix",
 				p.At(s.Name, Egress.String()), s.Name, kind))
 		}
 	}

@@ -43,7 +43,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),
 		Charged: room.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
 		Paths:   func(room.Path) bool { return true }, Probed: true,
-		Counters: []string{"marked", "reduced", "refused"}, Queued: d == Egress && delays(s, d),
+		Counters: []string{"marked", "reduced", "refused"}, Queued: delays(s, d) && (d == Egress || s.Selector.Kind == kindNetns),
 		Value: valueOf,
 		Judge: func(samples []room.Sample, c room.Circumstances) (room.Verdict, string) {
 			if !c.Path.Lasting() && c.Path.Protocol != "" {

@@ -229,6 +229,8 @@ func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err err
 		cannot("the peer %s is not in %s; without --peer Weir uses an address of its own in it", peer, t.inside.Remote)
 	case t.inside.Device != "" && t.Check.Queued && o.Peer == nil:
 		cannot("it is kept in the queue of %s, where only what leaves by it goes: name a peer behind it with --peer", t.inside.Device)
+	case t.Check.Queued && o.Peer == nil && t.inside.Namespace != "" && !same(t.inside.Namespace, ownNamespace):
+		cannot("it is kept at the devices of %s, where only what passes them goes: name a peer behind them with --peer", t.inside.Namespace)
 	case t.inside.Device != "":
 		why, err := o.barred(t)
 		if err != nil {

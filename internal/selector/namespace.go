@@ -30,7 +30,7 @@ var namespace = Kind{
 		},
 	},
 	Bind: func(_ *Host, text string) (Binding, error) {
-		number, err := cookie(namespacePath(text))
+		number, err := cookie(NamespacePath(text))
 		other := errors.Is(err, netns.ErrNotNamespace)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), other && !filepath.IsAbs(text): // it is being made, or a file is left of it
@@ -54,7 +54,7 @@ var namespace = Kind{
 		return nearName(text, names)
 	},
 	Inside: func(_ *Host, text string) (Inside, string, error) {
-		path := namespacePath(text)
+		path := NamespacePath(text)
 		if _, err := os.Stat(path); err != nil {
 			return Inside{}, noNamespace(text), nil
 		}
@@ -64,7 +64,8 @@ var namespace = Kind{
 
 func noNamespace(text string) string { return "there is no network namespace " + text }
 
-func namespacePath(text string) string {
+// NamespacePath is where the network namespace is that a selector's text names.
+func NamespacePath(text string) string {
 	if filepath.IsAbs(text) {
 		return text
 	}

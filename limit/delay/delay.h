@@ -37,7 +37,7 @@ struct delay_config {
 	__u64 interval_ns;  /* in which flows are counted */
 	enum delay_flags flags;
 	__u32 small_octets; /* octets on the wire; packets of no more have the reserve, and are not dropped early */
-	__u32 parent;       /* key of the line that is charged too; 0 for none */
+	__u32 parent;       /* key of the line that is charged too, without a rate in its place; 0 for none */
 	__u32 weight;       /* of its part of the parent */
 	__u32 unit;         /* 2^DELAY_UNIT_SHIFT / weight */
 	__u32 rate;         /* octet/s */

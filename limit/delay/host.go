@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -77,6 +78,10 @@ func (h Host) Check(l Line) error {
 // lines. It can be repeated, from whatever state a crash has left. What is in force already and
 // stays has no packet dropped.
 func (h Host) Apply(had match.Assignments, work Work) error {
+	leads, err := leading(work.Lines)
+	if err != nil {
+		return err
+	}
 	p, err := open(h.loaded())
 	if missing(err) {
 		if _, err := h.Release(); err != nil { // what a crash or another version has left
@@ -85,9 +90,9 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		if len(work.Lines) == 0 {
 			return nil
 		}
-		p, err = load(h.loaded(), len(work.Lines))
+		p, err = load(h.loaded(), len(work.Lines)+len(leads))
 	} else if err == nil {
-		p, err = h.withRoom(p, work.Lines)
+		p, err = h.withRoom(p, slices.Concat(work.Lines, leads))
 	}
 	if err != nil {
 		return err
@@ -119,7 +124,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		if err := h.begin(p, l); err != nil {
 			return fmt.Errorf("limit %s of %s: %w", l.Direction, l.Device, err)
 		}
-		sends = sends || l.Direction == direction.Egress
+		sends = sends || l.Direction == direction.Egress || l.Rate == 0 // a namespace sends what is received at its end
 	}
 	if err := h.notify(p, sends); err != nil {
 		return err
@@ -190,7 +195,7 @@ func (h Host) begin(p *programs, l Line) error {
 	if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
 		return err
 	}
-	if l.Rate > 0 {
+	if l.Rate > 0 || l.Parent > 0 {
 		err = p.set(uint32(there.Index), l.config(by))
 	} else {
 		err = p.clear(uint32(there.Index)) // it carries scopes alone

@@ -23,6 +23,7 @@ type Line struct {
 	Device    string // "" for a scope's
 	Index     int    // the device's, or the scope's number
 	Direction direction.Direction
+	Namespace string        // path of the network namespace that the scope is, which is charged at its devices' ends here; "" for others
 	Parent    uint32        // Key of the line that is charged too; 0 for none
 	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets
@@ -95,6 +96,13 @@ const (
 )
 
 func (l Line) config(by Mechanism) delayDelayConfig {
+	if l.Rate == 0 { // it leads to another line
+		c := delayDelayConfig{Parent: l.Parent}
+		if l.Direction == direction.Ingress {
+			c.Flags = delayDelayFlagsDELAY_RECEIVED
+		}
+		return c
+	}
 	early := min(earlyMarks*l.Mark, l.Horizon-1)
 	c := delayDelayConfig{
 		Cost: l.Cost, BurstNs: uint64(l.Burst), MarkNs: uint64(l.Mark), EarlyNs: uint64(early), HorizonNs: uint64(l.Horizon),
@@ -112,7 +120,7 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 	if by == Fq {
 		c.Flags |= delayDelayFlagsDELAY_STAMP
 	}
-	if l.Direction == direction.Ingress {
+	if l.Direction == direction.Ingress && l.Device != "" {
 		c.Flags |= delayDelayFlagsDELAY_RECEIVED
 	}
 	return c

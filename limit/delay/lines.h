@@ -129,13 +129,14 @@ __attribute__((noinline)) int delay_find(struct __sk_buff *skb, struct delay_lin
 {
 	__u32 zero = 0, device = skb->ifindex;
 	struct delay_settings *settings = bpf_map_lookup_elem(&delay_current, &zero);
+	struct delay_config *here = bpf_map_lookup_elem(&delay_configs, &device);
 
 	if (!all)
 		return 0;
-	if (settings && settings->kinds)
+	if (settings && settings->kinds && !(here && here->flags & DELAY_RECEIVED)) /* scopes send */
 		delay_match(skb, settings->kinds, all);
-	if (bpf_map_lookup_elem(&delay_configs, &device))
-		delay_add(all, device, 0);
+	if (here)
+		delay_add(all, here->rate ? device : here->parent, 0);
 	for (int i = 0; i < DELAY_LINES_OF_PACKET; i++) {
 		__u32 key = all->key[i];
 		struct delay_config *line = i < all->count ? bpf_map_lookup_elem(&delay_configs, &key) : 0;

@@ -64,14 +64,15 @@ func carrier(d rtnl.Device) Line {
 	return Line{Device: d.Name, Index: d.Index, Direction: direction.Egress}
 }
 
-// carriers are lines without a rate for the exits that have no line of their own: only scopes are
-// charged there.
+// carriers are lines without a rate: at the ends of network namespaces, and for the exits that have
+// no other line, where scopes are told.
 func carriers(w Work) (all []Line, err error) {
-	if !w.everywhere() {
-		return nil, nil
+	all, err = leading(w.Lines)
+	if err != nil || !w.everywhere() {
+		return all, err
 	}
 	have := map[int]bool{}
-	for _, l := range w.devices() {
+	for _, l := range append(w.devices(), all...) {
 		have[l.Index] = have[l.Index] || l.Direction == direction.Egress
 	}
 	devices, err := exits()
@@ -95,7 +96,8 @@ func (h Host) Ready(w Work) error {
 	if len(w.Lines) > MaxLines {
 		return fault.New(fault.Usage, "limit some of them by refusal", "%d limits by delay are more than %d", len(w.Lines), MaxLines)
 	}
-	if !w.everywhere() {
+	namespaces := slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Namespace != "" })
+	if !w.everywhere() && !namespaces {
 		return nil
 	}
 	by, err := Available(direction.Egress)
