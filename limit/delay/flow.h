@@ -186,7 +186,7 @@ __attribute__((noinline)) __s64 delay_ahead(struct delay_state *state, const str
 	return queue;
 }
 
-/* Takes the time of a packet that departs ahead from its slot, and from the next ones what that has not. */
+/* Takes a packet's time from the slot that it departs in, and the rest from those behind. */
 __attribute__((noinline)) int delay_take(struct delay_state *state, const struct delay_slots *slots, __s64 start, __s64 cost)
 {
 	if (!state || !slots)
