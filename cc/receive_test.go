@@ -5,6 +5,7 @@ package cc
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -14,11 +15,12 @@ import (
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/match"
+	"weir/internal/room"
 	"weir/internal/testutil"
 )
 
-// heldGroup is a cgroup with this process in it, whose downloads are held.
-func heldGroup(t *testing.T, name string) *Receiver {
+// ownGroup is a cgroup with this process in it.
+func ownGroup(t *testing.T) cgroup.Cgroup {
 	t.Helper()
 	testutil.NeedRoot(t)
 	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
@@ -35,7 +37,13 @@ func heldGroup(t *testing.T, name string) *Receiver {
 	if err := group.Add(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
-	held, err := Receive(group.Path, name)
+	return group
+}
+
+// holdDownloads holds the downloads of this process.
+func holdDownloads(t *testing.T, name string) *Receiver {
+	t.Helper()
+	held, err := Receive(ownGroup(t).Path, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +72,7 @@ func TestDownloadsAreHeldAndSetFree(t *testing.T) {
 	for _, name := range Receivings() {
 		t.Run(name, func(t *testing.T) {
 			p := newPath(t)
-			held := heldGroup(t, name)
+			held := holdDownloads(t, name)
 			client, server := p.connect(t, "", "")
 			random := testutil.Rand(t)
 			transfer(t, random, server, client, 4096)
@@ -89,10 +97,51 @@ func TestDownloadsAreHeldAndSetFree(t *testing.T) {
 	}
 }
 
+// isHeld says whether a window is bounded to about ten segments.
+func isHeld(t *testing.T, conn net.Conn) bool {
+	t.Helper()
+	return clampOf(t, conn) <= 14*1460
+}
+
+// TestAPolicyHoldsDownloads has a scope that ends while the program stays, and one that ends with
+// the policy.
+func TestAPolicyHoldsDownloads(t *testing.T) {
+	p, group := newPath(t), ownGroup(t)
+	plane, random := ownPlane(t, group.Path, filepath.Join(testutil.BPFFS(t), "cc")), testutil.Rand(t)
+	want := plane.state(t, "  a: {prefix: 10.9.0.0/24, downloads: rledbat}\n  b: {user: 4711, congestion: reno}\n")
+	other := plane.state(t, "  b: {user: 4711, congestion: reno}\n")
+	for _, release := range []bool{false, true} {
+		plane.apply(t, room.State{}, want)
+		client, server := p.connect(t, "", "")
+		transfer(t, random, server, client, 4096)
+		if !isHeld(t, client) {
+			t.Errorf("the window is bounded to %d octets", clampOf(t, client))
+		}
+		report, err := plane.Report(want)
+		if err != nil || len(report.Rows) != 2 || report.Rows[0].Promise != "downloads rledbat" || report.Rows[0].Values[4].Count != 2 {
+			t.Errorf("told %+v, %v", report, err)
+		}
+		if release {
+			if _, err := plane.Release(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			plane.apply(t, want, other)
+			transfer(t, random, server, client, 4096) // its acknowledgments free it
+		}
+		if isHeld(t, client) {
+			t.Errorf("the freed window is bounded to %d octets", clampOf(t, client))
+		}
+		if !release {
+			plane.apply(t, other, room.State{})
+		}
+	}
+}
+
 // Without timestamps there are no round-trip times.
 func TestConnectionsWithoutTimestampsAreLeftAlone(t *testing.T) {
 	p := newPath(t)
-	held := heldGroup(t, "rledbat")
+	held := holdDownloads(t, "rledbat")
 	if err := sysctl.Set(p.server, "net.ipv4.tcp_timestamps", "0"); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func newClassDropInCommand(a *app) *cobra.Command {
 		Short: "Print a systemd drop-in that has a service run in less than best effort",
 		Long: `Print a drop-in that puts a service into ` + lbeSlice + `, a slice below system.slice.
 One scope of the policy that weir.service keeps in force gives the class to all units
-there: DSCP 1 (RFC 8622), the congestion control scavenger for TCP connections, and
-the last place in this host's own queue. The command of the unit stays as it is.
+there: DSCP 1 (RFC 8622), the congestion control scavenger for TCP connections, what
+they download held in the same way, and the last place in this host's own queue. The command of the unit stays as it is.
 
 The drop-in is printed on standard output. What else is to do is said on standard
 error.`,
@@ -77,6 +77,6 @@ After=weir.service
 
 [Service]
 Slice=` + lbeSlice + "\n",
-		Scope: "lbe: {unit: " + lbeSlice + ", class: lbe, congestion: scavenger}",
+		Scope: "lbe: {unit: " + lbeSlice + ", class: lbe, congestion: scavenger, downloads: scavenger}",
 	}, nil
 }

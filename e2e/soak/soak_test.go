@@ -60,7 +60,7 @@ var policies = []treated{
 	{scopes: "  a: {cgroup: /a, egress: 30Mbit, ingress: 20Mbit}\n  b: {cgroup: /b, egress: 15Mbit, class: lbe}\n", limits: true},
 	{scopes: "  inner: {cgroup: /a/inner, parent: all}\n  b: {cgroup: /b, parent: all, congestion: ledbat}\n  all: {egress: 40Mbit}\n", limits: true, control: "ledbat"},
 	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true},
-	{scopes: "  b: {cgroup: /b, congestion: scavenger, class: lbe}\n", control: "scavenger"},
+	{scopes: "  b: {cgroup: /b, congestion: scavenger, downloads: scavenger, class: lbe}\n", control: "scavenger"},
 	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, control: "ledbat"},
 	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, by: delay}, ingress: {rate: 60Mbit, by: delay}}\n", tells: true},
 	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
