@@ -80,9 +80,12 @@ func (Room) Capabilities() []room.Capability {
 		one("limit ingress", "cgroup_skb programs that mark and drop", "cgroups/cgroup_skb ingress"),
 		adoption,
 		{Name: "limit by delay", Mechanisms: []room.Mechanism{
-			{Name: "departure times in fq, of what is received at an ifb", Features: append([]string{"qdiscs/fq", "hooks/ifb"}, devices...)},
-			{Name: "an HTB class at the same rate, of what is received at an ifb; each flow's packets wait behind all others, and only interfaces can be limited: both need fq",
-				Features: append([]string{"qdiscs/htb", "hooks/ifb"}, devices...)},
+			{Name: "departure times in fq", Features: append([]string{"qdiscs/fq"}, devices...)},
+			{Name: "an HTB class at the same rate; each flow's packets wait behind all others, and only interfaces can be limited: both need fq",
+				Features: append([]string{"qdiscs/htb"}, devices...)},
+		}},
+		{Name: "delay of what is received", Mechanisms: []room.Mechanism{
+			{Name: "at an ifb, to which it is redirected", Features: append([]string{"hooks/ifb"}, devices...)},
 		}},
 		{Name: "limit new cgroups", Mechanisms: []room.Mechanism{
 			{Name: "a tp_btf program binds them as they are made", Features: append([]string{"hooks/tp_btf cgroup_mkdir"}, both...)},

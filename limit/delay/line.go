@@ -5,6 +5,7 @@ package delay
 import (
 	"fmt"
 	"math/bits"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,11 +65,14 @@ const (
 	HTB Mechanism = "htb" // in a class at the same rate
 )
 
+// ifb is asked for every line, and the kernel stays the same.
+var ifb = sync.OnceValue(probe.IFB)
+
 // Available is the best mechanism that this kernel has for a direction. The error says what is
 // missing and how to get it.
 func Available(d direction.Direction) (Mechanism, error) {
 	if d == direction.Ingress {
-		if err := probe.IFB(); err != nil {
+		if err := ifb(); err != nil {
 			return "", fmt.Errorf("delay what is received: %w", err)
 		}
 	}

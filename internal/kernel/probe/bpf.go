@@ -29,13 +29,18 @@ func BPF() error {
 
 // load loads a program that returns a constant.
 func load(kind ebpf.ProgramType, result int32) (*ebpf.Program, error) {
+	return assemble(kind, asm.Instructions{asm.Mov.Imm(asm.R0, result), asm.Return()})
+}
+
+// assemble loads a program of these instructions.
+func assemble(kind ebpf.ProgramType, instructions asm.Instructions) (*ebpf.Program, error) {
 	if err := rlimit.RemoveMemlock(); err != nil { // Linux before 5.11 counts maps against it
 		return nil, err
 	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
 		Type:         kind,
 		License:      "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, result), asm.Return()},
+		Instructions: instructions,
 	}, ebpf.ProgramOptions{LogDisabled: true})
 }
 
