@@ -3,6 +3,7 @@
 package ioam
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -81,6 +82,48 @@ func (s *Setup) Interfaces() (names []string) {
 		names = append(names, i.Name)
 	}
 	return names
+}
+
+// Words describe it in short: its interfaces, its namespaces but for 0, and what it puts in.
+func (s *Setup) Words() (interfaces, namespaces, puts []string) {
+	for _, item := range s.items {
+		switch t, _ := item.Treatment.(*Treatment); {
+		case t == nil:
+		case t.Interface != nil:
+			interfaces = append(interfaces, t.Interface.Name+" ("+t.Interface.roles()+")")
+		case t.Namespace != nil && t.Namespace.ID != 0 && t.Namespace.Remove:
+			namespaces = append(namespaces, fmt.Sprintf("%d ends here", t.Namespace.ID))
+		case t.Namespace != nil && t.Namespace.ID != 0:
+			namespaces = append(namespaces, fmt.Sprint(t.Namespace.ID))
+		}
+	}
+	for _, b := range s.scopes {
+		e := encapsulationOf(b.Scope)
+		words := e.summary()
+		if n := len(e.Options); n > 2 {
+			words = fmt.Sprintf("IOAM %d options from %s on, %s", n, e.Options[0], e.Sampling)
+		}
+		if !slices.Contains(puts, words) {
+			puts = append(puts, words)
+		}
+	}
+	return interfaces, namespaces, puts
+}
+
+// MarshalJSON writes what is declared of the node, and what is put into packets to which prefix.
+func (s *Setup) MarshalJSON() ([]byte, error) {
+	type put struct {
+		To            string         `json:"to"`
+		Encapsulation *Encapsulation `json:"encapsulation"`
+	}
+	shown := struct {
+		Node        []policy.Item `json:"node"`
+		Encapsulate []put         `json:"encapsulate"`
+	}{s.items, []put{}}
+	for _, b := range s.scopes {
+		shown.Encapsulate = append(shown.Encapsulate, put{b.Selector.Text, encapsulationOf(b.Scope)})
+	}
+	return json.Marshal(shown)
 }
 
 // Options is how many options it puts into packets, to all prefixes together.

@@ -65,17 +65,18 @@ type Interface struct {
 	Reserve bool   `json:"reserve"` // lower the MTU of IPv6 by what encapsulations add
 }
 
-func (i *Interface) summary() string {
-	roles := "none"
+func (i *Interface) summary() string { return fmt.Sprintf("id %d, %s", i.ID, i.roles()) }
+
+func (i *Interface) roles() string {
 	switch {
 	case i.Ingress && i.Egress:
-		roles = "ingress and egress"
+		return "ingress and egress"
 	case i.Ingress:
-		roles = "ingress"
+		return "ingress"
 	case i.Egress:
-		roles = "egress"
+		return "egress"
 	}
-	return fmt.Sprintf("id %d, %s", i.ID, roles)
+	return "none"
 }
 
 // Namespace is an IOAM-Namespace that the node knows.

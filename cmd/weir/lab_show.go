@@ -81,7 +81,7 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 	}
 	fmt.Fprintf(a.stdout, "%s: %s\n\n%s\n\n", s.Name, s.Title, strings.TrimSpace(s.Description))
 	fmt.Fprintf(a.stdout, "%s of parameters, %s each, seed %d\n%s\n\n", plural(len(cells), "combination"), plural(s.Repetitions, "repetition"), s.Seed, runsText(summary))
-	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), limitTable(&cells[0]), trafficTable(&cells[0]), expectationTable(s)} {
+	for _, t := range []record.Table{parameterTable(s), linkTable(&cells[0]), limitTable(&cells[0]), nodeTable(cells), trafficTable(&cells[0]), expectationTable(s)} {
 		if len(t.Rows) == 0 {
 			continue
 		}
@@ -129,6 +129,20 @@ func limitTable(cell *scenario.Cell) record.Table {
 	t := record.Table{Title: "Limits of the first combination", Columns: []string{"limit", "host", "direction", "rate", "by"}}
 	for _, l := range cell.Limits {
 		t.Rows = append(t.Rows, []string{l.Name, l.Host, l.Direction.String(), l.Rate.String(), string(l.Mechanism)})
+	}
+	return t
+}
+
+// nodeTable shows nodes of IOAM domains as they are in the last combination: the first is often
+// without.
+func nodeTable(cells []scenario.Cell) record.Table {
+	t := record.Table{Title: "IOAM nodes of the last combination", Columns: []string{"node", "links", "namespaces", "puts in"}}
+	for _, n := range cells[len(cells)-1].Nodes {
+		if !n.IOAM.On() {
+			continue
+		}
+		interfaces, namespaces, puts := n.IOAM.Setup.Words()
+		t.Rows = append(t.Rows, []string{n.Name, strings.Join(interfaces, ", "), strings.Join(namespaces, ", "), strings.Join(puts, "; ")})
 	}
 	return t
 }
