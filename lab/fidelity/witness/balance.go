@@ -103,6 +103,11 @@ func (b *balancing) delta(p Place) delta {
 		if dev.counted {
 			dev.queued, dev.queuedOctets, dev.queueDrops = r.Packets-q.Packets, r.Bytes-q.Bytes, r.Drops-q.Drops
 		}
+		if dev.counted && p.Programs != nil {
+			// They come behind where a packet's length is taken for the qdisc, which counts the
+			// segments of a super-packet that they have shortened as it likes.
+			dev.queued, dev.queuedOctets = dev.SentPackets, dev.SentOctets
+		}
 		d.devices[name] = dev
 	}
 	return d
@@ -135,9 +140,6 @@ func (b *balancing) cross() {
 			near, far := b.places[from.Place].devices[from.Device], b.places[to.Place].devices[to.Device]
 			x := Balance{Link: l.Name, Reverse: i == 1, From: from.Place, To: to.Place, Counters: c,
 				Sent: near.queued, SentOctets: near.queuedOctets, Arrived: far.ReceivedPackets, ArrivedOctets: far.ReceivedOctets}
-			if b.places[from.Place].place.Programs != nil { // which come behind where the qdisc's octets are measured
-				x.SentOctets = near.SentOctets
-			}
 			if b.places[from.Place].place.Tested || !near.counted { // its frames pass no qdisc
 				x.Sent, x.SentOctets = near.SentPackets, 0
 			}
