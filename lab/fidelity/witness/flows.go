@@ -190,7 +190,7 @@ func bounded(bed Testbed, f Flow) string {
 		octets += n
 	}
 	header := leastHeaders(f)
-	share := float64(f.MTU-header) / float64(f.MTU+14+link.FrameOverhead)
+	share := float64(f.MTU-header) / float64(f.MTU+ethernetHeader+link.FrameOverhead)
 	span := time.Duration(last-first) * f.Interval
 	most := float64(slowest) / 8 * share * ((1+boundShare)*span.Seconds() + roundTrip(bed, f).Seconds())
 	if float64(octets) <= most {

@@ -96,6 +96,14 @@ func TestBalance(t *testing.T) {
 			b.programs.Made = 2
 			r.places["b"] = b
 		}, ""},
+		{"a node's device that counts no Ethernet header", func(w *Witness, r *reading, _ *Flow) {
+			w.bed.Places[0].Programs = func() (Programs, error) { return Programs{}, nil }
+			r.places["a"].devices["dev"] = rtnl.Traffic{SentPackets: 100, SentOctets: 100000 - 100*14}
+		}, ""},
+		{"a node's device that counts them in part", func(w *Witness, r *reading, _ *Flow) {
+			w.bed.Places[0].Programs = func() (Programs, error) { return Programs{}, nil }
+			r.places["a"].devices["dev"] = rtnl.Traffic{SentPackets: 100, SentOctets: 100000 - 99*14}
+		}, "98614 octets were sent and 100000 reached the link"},
 		{"packets that are too large where they get longer", func(w *Witness, r *reading, _ *Flow) {
 			w.bed.Places[1].Narrow = true
 			r.places["b"].protocols["Ip6.InTooBigErrors"], r.places["b"].protocols["Icmp6.OutPktTooBigs"], r.places["b"].protocols["Icmp6.OutMsgs"] = 1, 1, 1
