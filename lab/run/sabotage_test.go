@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,18 +190,32 @@ func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
 	testutil.NeedSpeed(t)
 	for _, c := range sabotages {
 		t.Run(c.name, func(t *testing.T) {
-			outcome := spoil(t, spoiled, Options{}, c.do)
-			if len(outcome.Results) != 1 {
-				t.Fatalf("%d results", len(outcome.Results))
+			for range 5 {
+				reasons := refusedFor(t, c.do)
+				if slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(reason, c.reason) }) {
+					return
+				}
+				if !slices.ContainsFunc(reasons, isByTheMachine) {
+					t.Fatalf("refused, but not for %q:\n%s", c.reason, strings.Join(reasons, "\n"))
+				}
 			}
-			r := &outcome.Results[0]
-			if r.Valid {
-				t.Fatalf("valid, with a goodput of %s", r.Phases[0].Flows[0].Goodput)
-			}
-			t.Logf("refused: %s", r.Reasons[0])
-			if !strings.Contains(strings.Join(r.Reasons, "\n"), c.reason) {
-				t.Errorf("refused, but not for %q:\n%s", c.reason, strings.Join(r.Reasons, "\n"))
-			}
+			t.Skip("the processors are so busy that runs are refused for that alone")
 		})
 	}
+}
+
+// refusedFor are the reasons for which a run with the sabotage is refused. Where other work keeps
+// the flow from sending, nothing may be there to spoil.
+func refusedFor(t *testing.T, sabotage func(s *saboteur)) []string {
+	t.Helper()
+	outcome := spoil(t, spoiled, Options{}, sabotage)
+	if len(outcome.Results) != 1 {
+		t.Fatalf("%d results", len(outcome.Results))
+	}
+	r := &outcome.Results[0]
+	if r.Valid {
+		t.Fatalf("valid, with a goodput of %s", r.Phases[0].Flows[0].Goodput)
+	}
+	t.Logf("refused: %s", r.Reasons[0])
+	return r.Reasons
 }
