@@ -190,22 +190,21 @@ func TestEverySabotageIsRefusedWithItsReason(t *testing.T) {
 	testutil.NeedSpeed(t)
 	for _, c := range sabotages {
 		t.Run(c.name, func(t *testing.T) {
-			for range 5 {
+			for tries := 1; ; tries++ {
 				reasons := refusedFor(t, c.do)
 				if slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(reason, c.reason) }) {
 					return
 				}
-				if !slices.ContainsFunc(reasons, isByTheMachine) {
+				if tries == 5 || slices.ContainsFunc(reasons, func(reason string) bool { return !isByTheMachine(reason) }) {
 					t.Fatalf("refused, but not for %q:\n%s", c.reason, strings.Join(reasons, "\n"))
 				}
 			}
-			t.Skip("the processors are so busy that runs are refused for that alone")
 		})
 	}
 }
 
 // refusedFor are the reasons for which a run with the sabotage is refused. Where other work keeps
-// the flow from sending, nothing may be there to spoil.
+// the flow from sending there may be nothing to spoil, and the run is refused for that work alone.
 func refusedFor(t *testing.T, sabotage func(s *saboteur)) []string {
 	t.Helper()
 	outcome := spoil(t, spoiled, Options{}, sabotage)
