@@ -5,7 +5,6 @@ package ioam
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"weir/internal/kernel/device"
 	"weir/internal/kernel/netns"
@@ -76,24 +75,15 @@ type Counts struct {
 	Unread                           uint64 // records lost, because nobody had read those before
 }
 
-// drops are the counters of packets that end at a node.
-var drops = []ioamIoamCount{
-	ioamIoamCountIOAM_UNPROVEN, ioamIoamCountIOAM_RETURNED, ioamIoamCountIOAM_TERMINATED, ioamIoamCountIOAM_FROM_OUTSIDE,
-	ioamIoamCountIOAM_TO_OUTSIDE, ioamIoamCountIOAM_HEADER, ioamIoamCountIOAM_OPTION, ioamIoamCountIOAM_PADDING,
-	ioamIoamCountIOAM_SHORT, ioamIoamCountIOAM_ODD, ioamIoamCountIOAM_ALIGNMENT, ioamIoamCountIOAM_NODE_LENGTH,
-	ioamIoamCountIOAM_REMAINING, ioamIoamCountIOAM_SEQUENCES, ioamIoamCountIOAM_FIELDS, ioamIoamCountIOAM_MANY,
-	ioamIoamCountIOAM_FAILED,
-}
-
 // Counts reads the counters.
 func (a *Attached) Counts() (c Counts, err error) {
 	node, err := a.data.nodeCounts()
 	if err != nil {
 		return c, err
 	}
-	for i, n := range node {
-		if slices.Contains(drops, ioamIoamCount(i)) {
-			c.Dropped += n
+	for _, f := range hostFields {
+		if f.drop {
+			c.Dropped += node[f.count]
 		}
 	}
 	c.Recorded, c.Removed = node[ioamIoamCountIOAM_RECORDED], node[ioamIoamCountIOAM_REMOVED]

@@ -30,6 +30,45 @@ type Edge struct {
 	Least     int64        `json:"delay_min_ns"`
 	Most      int64        `json:"delay_max_ns"`
 	Last      int64        `json:"last_ns"` // since 1970
+
+	numbers, stamped uint64 // packets by the numbers, and those with times
+	delay            int64  // the sum of theirs
+}
+
+// EdgesSince is what flows had since an earlier reading of them, those that had something. Least
+// and Most are of all their time; a sender that has begun its numbers anew counts from there.
+func EdgesSince(before, now []Edge) (since []Edge) {
+	type id struct {
+		flow      collect.Flow
+		namespace uint16
+	}
+	earlier := map[id]Edge{}
+	for _, e := range before {
+		earlier[id{e.Flow, e.Namespace}] = e
+	}
+	for _, e := range now {
+		if b, known := earlier[id{e.Flow, e.Namespace}]; known && b.Restarts == e.Restarts && b.Packets <= e.Packets {
+			e.Packets, e.Reordered, e.Restarts = e.Packets-b.Packets, e.Reordered-b.Reordered, 0
+			e.numbers, e.stamped, e.delay = e.numbers-b.numbers, e.stamped-b.stamped, e.delay-b.delay
+			e = e.derived()
+		}
+		if e.Packets > 0 {
+			since = append(since, e)
+		}
+	}
+	return since
+}
+
+// derived has what follows from the counts.
+func (e Edge) derived() Edge {
+	e.Lost, e.Mean = 0, 0
+	if e.numbers > e.Packets {
+		e.Lost = e.numbers - e.Packets
+	}
+	if e.stamped > 0 {
+		e.Mean = e.delay / int64(e.stamped)
+	}
+	return e
 }
 
 // Edges are the flows of the policy in force, those with the most packets first. As many are kept
@@ -70,12 +109,7 @@ func edgesIn(m *ebpf.Map) ([]Edge, error) {
 func edgeOf(k ioamIoamEdgeKey, v ioamIoamEdgeReceived) Edge {
 	e := Edge{Flow: collect.Flow{Source: netip.AddrFrom16(k.Source), Destination: netip.AddrFrom16(k.Destination),
 		SourcePort: k.SourcePort, DestinationPort: k.DestinationPort, Protocol: k.Protocol},
-		Namespace: k.Namespace, Packets: v.Packets, Reordered: v.Reordered, Restarts: v.Restarts, Least: v.Shortest, Most: v.Longest, Last: int64(v.Last)}
-	if sent := v.Highest - v.First + 1; sent > v.Packets {
-		e.Lost = sent - v.Packets
-	}
-	if v.Stamped > 0 {
-		e.Mean = v.Delay / int64(v.Stamped)
-	}
-	return e
+		Namespace: k.Namespace, Packets: v.Packets, Reordered: v.Reordered, Restarts: v.Restarts, Least: v.Shortest, Most: v.Longest, Last: int64(v.Last),
+		numbers: v.Highest - v.First + 1, stamped: v.Stamped, delay: v.Delay}
+	return e.derived()
 }

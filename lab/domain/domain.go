@@ -31,6 +31,7 @@ type node struct {
 	attached *ioam.Attached
 	reading  *reading // nil where nothing is read
 	before   ioam.Counts
+	edges    []ioam.Edge // before
 }
 
 // Check says whether this kernel has what the nodes of a cell need. Nothing is changed.
@@ -90,7 +91,7 @@ type Status struct {
 	Node   string
 	Counts ioam.Counts
 	Told   *collect.Summary // nil where nothing is read
-	Edges  []ioam.Edge      // flows whose edge-to-edge options end here, since the node is one
+	Edges  []ioam.Edge      // flows whose edge-to-edge options end here
 }
 
 // Begin begins the span that End ends.
@@ -100,6 +101,9 @@ func (d *Domain) Begin() (err error) {
 	}
 	for _, n := range d.nodes {
 		if n.before, err = n.attached.Counts(); err != nil {
+			return fmt.Errorf("node %s: %w", n.name, err)
+		}
+		if n.edges, err = n.attached.Edges(); err != nil {
 			return fmt.Errorf("node %s: %w", n.name, err)
 		}
 		if n.reading != nil {
@@ -122,10 +126,11 @@ func (d *Domain) End() ([]Status, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.name, err)
 		}
-		s := Status{Node: n.name, Counts: now.Minus(n.before)}
-		if s.Edges, err = n.attached.Edges(); err != nil {
+		edges, err := n.attached.Edges()
+		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.name, err)
 		}
+		s := Status{Node: n.name, Counts: now.Minus(n.before), Edges: ioam.EdgesSince(n.edges, edges)}
 		if n.reading != nil {
 			if s.Told, err = n.reading.take(); err != nil {
 				return nil, fmt.Errorf("node %s: %w", n.name, err)

@@ -219,7 +219,7 @@ func Metrics() []Metric {
 		m(IOAMHopP50, record.Seconds, OfNode, less, "median of that time"),
 		m(IOAMHopP99, record.Seconds, OfNode, less, "99th percentile of that time"),
 		m(IOAMQueueP99, record.Bytes, OfNode, less, "99th percentile of the queue that packets met at the node, as their traces tell"),
-		m(IOAMEdgePackets, record.Count, OfNode, none, "packets whose edge-to-edge options ended at the node, since the run's start"),
+		m(IOAMEdgePackets, record.Count, OfNode, none, "packets whose edge-to-edge options ended at the node"),
 		m(IOAMEdgeLost, record.Share, OfNode, less, "packets missing by their edge-to-edge sequence numbers, as a part of those sent"),
 		m(IOAMEdgeReordered, record.Share, OfNode, less, "packets that arrived behind a later one by these numbers, as a part of those that arrived"),
 		m(IOAMEdgeDelay, record.Seconds, OfNode, less, "mean one-way delay between the edges by their times"),
