@@ -5,7 +5,7 @@ package delay
 import (
 	"fmt"
 	"math/bits"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,8 +65,18 @@ const (
 	HTB Mechanism = "htb" // in a class at the same rate
 )
 
-// ifb is asked for every line, and the kernel stays the same.
-var ifb = sync.OnceValue(probe.IFB)
+// ifbWorks remembers that the kernel's ifb does: it is asked for every line. A refusal may be for a
+// passing reason, as a host without room for another network namespace.
+var ifbWorks atomic.Bool
+
+func ifb() error {
+	if ifbWorks.Load() {
+		return nil
+	}
+	err := probe.IFB()
+	ifbWorks.Store(err == nil)
+	return err
+}
 
 // Available is the best mechanism that this kernel has for a direction. The error says what is
 // missing and how to get it.

@@ -46,7 +46,7 @@ func redirects(conn *rtnl.Conn) error {
 	if err := sendFrame(conn, "b"); err != nil {
 		return err
 	}
-	for range 200 {
+	for range 1000 { // a busy machine takes its time
 		switch t, err := conn.Traffic("i"); {
 		case err != nil:
 			return err
