@@ -32,7 +32,8 @@ func newClassDropInCommand(a *app) *cobra.Command {
 		Long: `Print a drop-in that puts a service into ` + lbeSlice + `, a slice below system.slice.
 One scope of the policy that weir.service keeps in force gives the class to all units
 there: DSCP 1 (RFC 8622), the congestion control scavenger for TCP connections, what
-they download held in the same way, and the last place in this host's own queue. The command of the unit stays as it is.
+they download held in the same way, and the last place in this host's own queue.
+The command of the unit stays as it is.
 
 The drop-in is printed on standard output. What else is to do is said on standard
 error.`,
