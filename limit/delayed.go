@@ -234,7 +234,7 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
 func (p *wholePlane) Takes(s room.State) (devices []string) {
-	all, err := work(s).AtDevices()
+	all, err := p.delays.AtDevices(work(s))
 	if err != nil {
 		return nil // Ready fails too
 	}
@@ -248,7 +248,7 @@ func (p *wholePlane) Takes(s room.State) (devices []string) {
 
 // Yield ends the limits by delay that are not wanted.
 func (p *wholePlane) Yield(want room.State) error {
-	all, err := work(want).AtDevices()
+	all, err := p.delays.AtDevices(work(want))
 	if err != nil {
 		return err
 	}

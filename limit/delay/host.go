@@ -78,7 +78,7 @@ func (h Host) Check(l Line) error {
 // lines. It can be repeated, from whatever state a crash has left. What is in force already and
 // stays has no packet dropped.
 func (h Host) Apply(had match.Assignments, work Work) error {
-	leads, err := leading(work.Lines)
+	leads, err := h.leading(work.Lines)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		return err
 	}
 	defer func() { _ = p.close() }()
-	want, err := work.AtDevices()
+	want, err := h.AtDevices(work)
 	if err != nil {
 		return err
 	}

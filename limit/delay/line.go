@@ -25,6 +25,7 @@ type Line struct {
 	Index     int    // the device's, or the scope's number
 	Direction direction.Direction
 	Namespace string        // path of the network namespace that the scope is, which is charged at its devices' ends here; "" for others
+	From      string        // the same of the scope that the device leads to; "" for others
 	Parent    uint32        // Key of the line that is charged too; 0 for none
 	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets

@@ -5,6 +5,7 @@ package delay
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"weir/internal/direction"
 	"weir/internal/fault"
@@ -19,7 +20,9 @@ import (
  *   namespace: eth0 -> here, ingress of veth1 -> ifb, delayed -> bridge or router
  *   namespace: eth0 <- here, egress of veth1, delayed         <- bridge or router
  *
- * Devices lead there to the scope's line, so that it has one rate over several pairs.
+ * Devices lead there to the scope's line, so that it has one rate over several pairs. One that has
+ * led from the namespace does so as long as its other end is anywhere but here: who is root there
+ * can move it to a namespace of his own.
  */
 
 // leads are where a namespace's line is charged: one line without a rate for each end.
@@ -39,18 +42,38 @@ func (l Line) leads() (all []Line, err error) {
 	defer links.Close()
 	ends, err := links.Ends(ns)
 	for _, d := range ends {
-		here := direction.Ingress
-		if l.Direction == direction.Ingress {
-			here = direction.Egress
-		}
-		all = append(all, Line{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key()})
+		all = append(all, l.leadAt(d))
 	}
 	return all, err
 }
 
+// leadAt is what leads to a namespace's line at an end.
+func (l Line) leadAt(d rtnl.Device) Line {
+	here := direction.Ingress
+	if l.Direction == direction.Ingress {
+		here = direction.Egress
+	}
+	return Line{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key(), From: l.Namespace}
+}
+
+// led are the ends that have led to a namespace's line, wherever their other ends are now.
+func (h Host) led(l Line, outside []rtnl.Device) (all []Line, err error) {
+	for _, d := range outside {
+		lead := l.leadAt(d)
+		r, err := h.find(d.Index, lead.Direction)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil && r.From == l.Namespace && r.Taken.Here() {
+			all = append(all, lead)
+		}
+	}
+	return all, nil
+}
+
 // leading are the lines at the ends of all namespaces. An end that is limited by itself, or by two
 // scopes, is refused: its packets wait once.
-func leading(lines []Line) (all []Line, err error) {
+func (h Host) leading(lines []Line) (all []Line, err error) {
 	have := map[string]bool{}
 	for _, l := range lines {
 		if l.Device != "" {
@@ -73,6 +96,38 @@ func leading(lines []Line) (all []Line, err error) {
 			}
 			have[name] = true
 			all = append(all, end)
+		}
+	}
+	return h.stillLeading(lines, have, all)
+}
+
+// stillLeading adds the ends that led from a namespace of the lines, and are no other's now.
+func (h Host) stillLeading(lines []Line, have map[string]bool, all []Line) ([]Line, error) {
+	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
+		return all, nil
+	}
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	outside, err := links.Ends(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range lines {
+		if l.Namespace == "" {
+			continue
+		}
+		led, err := h.led(l, outside)
+		if err != nil {
+			return nil, err
+		}
+		for _, end := range led {
+			if name := recordName(end.Index, end.Direction); !have[name] {
+				have[name] = true
+				all = append(all, end)
+			}
 		}
 	}
 	return all, nil

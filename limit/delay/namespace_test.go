@@ -4,6 +4,7 @@ package delay
 
 import (
 	"net/netip"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -74,13 +75,72 @@ func TestANamespaceIsLimitedAtItsEnds(t *testing.T) {
 	}
 }
 
+// Who is root in a limited namespace moves his end of the pair into a namespace of his own below
+// it, and the host's end gets another name: it stays limited, and all is as before when it ends.
+func TestANamespaceStaysLimitedWhereItsEndGoes(t *testing.T) {
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	s := newStage(t)
+	before := s.state()
+	below := testutil.Namespace(t, "below")
+	scope := s.line(direction.Egress, 10*time.Second)
+	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
+	work := Work{Lines: []Line{scope}}
+	apply := func() {
+		t.Helper()
+		s.do(func() error { return s.host.Apply(nil, work) })
+		s.do(func() error {
+			is, err := s.host.InPlace(work)
+			if !is {
+				t.Error("not in place")
+			}
+			return err
+		})
+	}
+	apply()
+	s.ip("-n", s.there.Name, "link", "set", "eth0", "netns", below.Name)
+	s.ip("-n", below.Name, "address", "add", s.address(1).String()+"/24", "dev", "eth0")
+	s.ip("-n", below.Name, "link", "set", "eth0", "up")
+	apply()
+	s.ip("-n", s.here.Name, "link", "set", "eth0", "down")
+	s.ip("-n", s.here.Name, "link", "set", "eth0", "name", "renamed")
+	s.ip("-n", s.here.Name, "link", "set", "renamed", "up")
+	apply()
+
+	const n, wire = 100, 1000
+	got, took := s.transfer(below, s.here, s.address(0), n, wire)
+	if got != n {
+		t.Errorf("%d of %d datagrams arrived", got, n)
+	}
+	if least := (n-2)*wire*time.Microsecond - scope.classBurst(); took < least {
+		t.Errorf("took %v, want %v at least", took, least)
+	}
+	if c := s.counters(scope); c.Packets < n {
+		t.Errorf("counted %+v", c)
+	}
+	s.do(func() error { return s.host.Apply(nil, Work{}) })
+	s.ip("-n", s.here.Name, "link", "set", "renamed", "down")
+	s.ip("-n", s.here.Name, "link", "set", "renamed", "name", "eth0")
+	s.ip("-n", s.here.Name, "link", "set", "eth0", "up")
+	if after := s.state(); after != before {
+		t.Errorf("left behind:\n%s\nwas:\n%s", after, before)
+	}
+}
+
+// ip changes a device as an administrator does.
+func (s *stage) ip(words ...string) {
+	s.t.Helper()
+	if out, err := exec.Command("ip", words...).CombinedOutput(); err != nil {
+		s.t.Fatalf("ip %v: %v: %s", words, err, out)
+	}
+}
+
 // An end that is limited by itself is refused.
 func TestAnEndIsLimitedOnce(t *testing.T) {
 	s := newStage(t)
 	scope := s.line(direction.Ingress, time.Second)
 	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
 	s.do(func() error {
-		if _, err := (Work{Lines: []Line{scope, s.line(direction.Egress, time.Second)}}).AtDevices(); err == nil {
+		if _, err := s.host.AtDevices(Work{Lines: []Line{scope, s.line(direction.Egress, time.Second)}}); err == nil {
 			t.Error("accepted")
 		}
 		return nil

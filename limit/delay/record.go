@@ -22,7 +22,8 @@ type record struct {
 	Device    string              `json:"device"` // that is limited
 	Index     int                 `json:"index"`
 	Direction direction.Direction `json:"direction"`
-	Taken     device.Record       `json:"taken"` // of the device whose qdiscs delay: the same, or the ifb
+	From      string              `json:"from,omitempty"` // path of the network namespace that it leads from
+	Taken     device.Record       `json:"taken"`          // of the device whose qdiscs delay: the same, or the ifb
 }
 
 const recordSuffix = ".json"
@@ -42,14 +43,18 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if have != nil && have.Taken.Index == index && have.Taken.Device == at {
-		return have, nil
+	if have != nil && have.Taken.Index == index && have.Taken.Here() {
+		if have.Device == l.Device && have.Taken.Device == at && have.From == l.From {
+			return have, nil
+		}
+		have.Device, have.Taken.Device, have.From = l.Device, at, l.From // it has another name now
+		return have, h.write(have)
 	}
 	taken, err := device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
 	if err != nil {
 		return nil, err
 	}
-	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, Taken: taken}
+	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Taken: taken}
 	return r, h.write(r)
 }
 

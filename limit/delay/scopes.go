@@ -66,8 +66,8 @@ func carrier(d rtnl.Device) Line {
 
 // carriers are lines without a rate: at the ends of network namespaces, and for the exits that have
 // no other line, where scopes are told.
-func carriers(w Work) (all []Line, err error) {
-	all, err = leading(w.Lines)
+func (h Host) carriers(w Work) (all []Line, err error) {
+	all, err = h.leading(w.Lines)
 	if err != nil || !w.everywhere() {
 		return all, err
 	}
@@ -86,8 +86,8 @@ func carriers(w Work) (all []Line, err error) {
 
 // AtDevices are the lines of devices, and one without a rate for each where scopes alone are
 // charged.
-func (w Work) AtDevices() ([]Line, error) {
-	passing, err := carriers(w)
+func (h Host) AtDevices(w Work) ([]Line, error) {
+	passing, err := h.carriers(w)
 	return append(w.devices(), passing...), err
 }
 
@@ -107,7 +107,7 @@ func (h Host) Ready(w Work) error {
 	if err != nil {
 		return err
 	}
-	all, err := carriers(w)
+	all, err := h.carriers(w)
 	for _, l := range all {
 		err = errors.Join(err, h.Check(l))
 	}

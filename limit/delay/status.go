@@ -14,7 +14,7 @@ import (
 
 // InPlace says whether all lines have all that they need. Contents of maps are believed.
 func (h Host) InPlace(work Work) (bool, error) {
-	want, err := work.AtDevices()
+	want, err := h.AtDevices(work)
 	if err != nil {
 		return false, err
 	}
