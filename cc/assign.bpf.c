@@ -133,8 +133,10 @@ static __always_inline void ask_window(struct bpf_sock_ops *ops, const struct ma
 {
 	__u32 at = match_decides(found, 0);
 	struct cc_scope *scope = at < MATCH_NONE ? scope_of(found, at) : 0;
+	struct bpf_sock *sk = ops->sk;
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 
-	if (scope && scope->receive.target)
+	if (tp && scope && scope->receive.target && !stays_here(tp))
 		ops->reply = RLEDBAT_INITIAL;
 }
 

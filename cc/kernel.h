@@ -22,13 +22,27 @@ struct sock_common {
 	__u16 skc_num;
 } KERNEL;
 
+struct net_device {
+	int ifindex;
+} KERNEL;
+
+struct dst_entry {
+	struct net_device *dev;
+} KERNEL;
+
 struct sock {
 	struct sock_common __sk_common;
+	struct dst_entry *sk_dst_cache; /* where packets go now; none before the first, and while that is looked up anew */
 	unsigned long sk_pacing_rate; /* octets a second */
 	__u32 sk_pacing_status;
 } KERNEL;
 
+struct inet_sock {
+	struct sock sk;
+} KERNEL;
+
 struct inet_connection_sock {
+	struct inet_sock icsk_inet;
 	__u8 icsk_ca_setsockopt : 1;
 	struct {
 		__u8 pending;

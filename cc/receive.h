@@ -20,6 +20,7 @@
 
 #define IPPROTO_TCP 6
 #define TCP_WINDOW_CLAMP 10
+#define LOOPBACK 1 /* index of its device */
 
 struct receive_socket {
 	struct rledbat control;
@@ -130,12 +131,23 @@ static __always_inline void receive_written(struct bpf_sock_ops *ops)
 	count_receive(counts, &r->control, done);
 }
 
+/* Both ends are on this host, where there is no queue to yield in. */
+static __always_inline int stays_here(struct tcp_sock *tp)
+{
+	struct dst_entry *to = tp->inet_conn.icsk_inet.sk.sk_dst_cache;
+	struct net_device *device = to ? to->dev : 0;
+
+	return device && device->ifindex == LOOPBACK;
+}
+
 /* Begins to steer a connection that is complete. */
 static __always_inline void receive_begin(struct bpf_sock_ops *ops, struct tcp_sock *tp, __u32 scope, struct cc_scope_counts *counts, int shadow)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct receive_socket *r;
 
+	if (stays_here(tp))
+		return;
 	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok)) {
 		counts->no_timestamps++;
 		return;

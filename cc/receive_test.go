@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/rtnl"
 	"weir/internal/kernel/sysctl"
 	"weir/internal/match"
 	"weir/internal/room"
@@ -149,6 +150,49 @@ func TestConnectionsWithoutTimestampsAreLeftAlone(t *testing.T) {
 	transfer(t, testutil.Rand(t), server, client, 1<<20)
 	counts, err := held.Counts()
 	if err != nil || counts != (Received{NoTimestamps: 2}) {
+		t.Errorf("counted %+v, %v", counts, err)
+	}
+}
+
+// What does not leave the host finds no queue in which it could yield.
+func TestConnectionsThatStayHereAreLeftAlone(t *testing.T) {
+	p := newPath(t)
+	held := holdDownloads(t, "rledbat")
+	conn, err := rtnl.Open(p.client)
+	if err == nil {
+		err = conn.SetUp("lo")
+		conn.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", "10.9.0.1"} {
+		err := p.client.Do(func() error {
+			listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = listener.Close() }()
+			client, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			server, err := listener.Accept()
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { _ = server.Close() })
+			if isHeld(t, client) || isHeld(t, server) {
+				t.Errorf("%s: windows are bounded to %d and %d octets", address, clampOf(t, client), clampOf(t, server))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+	}
+	if counts, err := held.Counts(); err != nil || counts != (Received{}) {
 		t.Errorf("counted %+v, %v", counts, err)
 	}
 }
