@@ -93,11 +93,11 @@ test-kernels: build ## Run the privileged tests (MISSED=FILE: those that make te
 
 .PHONY: bench
 bench: peers ## Run every benchmark, peers beside; use a quiet machine
-	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/... ./ioam/... ./class/links
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/... ./ioam/... ./class/...
 
 .PHONY: bench-once
 bench-once: peers ## Run every benchmark once, so that none rots
-	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./ioam/... ./class/links
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./ioam/... ./class/...
 
 .PHONY: install
 install: ## Install binary, man pages, completions, weir.service and the policy; PREFIX=/usr/local, DESTDIR=

@@ -52,6 +52,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 			return judge(promise, samples, c, tighter(s, d, c.Around))
 		},
 	}
+	check.Charged.AtDevice = delays(s, d) && s.Selector.Kind == kindInterface
 	switch {
 	case check.Queued:
 		return check

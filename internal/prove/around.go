@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"weir/internal/daemon"
@@ -46,6 +47,9 @@ func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
 	if s.inside.Device == "" {
 		return notApplicable("the scope is of sockets, and a router's traffic has none here")
 	}
+	if s.check.Charged.AtDevice {
+		return notApplicable("all that passes " + s.inside.Device + " is charged, what is forwarded too")
+	}
 	var on []string
 	for _, key := range []string{"net.ipv4.conf." + s.inside.Device + ".forwarding", "net.ipv6.conf." + s.inside.Device + ".forwarding"} {
 		if value, err := sysctl.Get(nil, key); err == nil && value != "0" {
@@ -58,9 +62,14 @@ func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
 	return Bypass{State: CanEscape, Why: "what is forwarded has no socket here and is not charged: " + strings.Join(on, " and ") + " is on"}, nil
 }
 
-// packetSockets says whether frames are sent past the kernel's stack.
-func packetSockets(path string) Bypass {
+// packetSockets says whether frames are sent past the kernel's stack, which matters to scopes that
+// are charged where sockets send.
+func packetSockets(path string, all []charged) Bypass {
 	b := Bypass{Scope: anyScope, Name: "packet sockets"}
+	if !slices.ContainsFunc(all, func(s charged) bool { return !s.check.Charged.AtDevice }) {
+		b.State, b.Why = NotApplicable, "all that passes the devices is charged, whatever sends it"
+		return b
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		b.State, b.Why = Unknown, fmt.Sprintf("read packet sockets: %v", err)

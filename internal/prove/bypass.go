@@ -82,7 +82,7 @@ func (r *runner) bypasses(ctx context.Context, chosen []daemon.ScopeStatus) erro
 	if err != nil {
 		return err
 	}
-	r.result.Bypasses = append(r.result.Bypasses, append(countedAround(r.o.Engine, status), packetSockets("/proc/net/packet"))...)
+	r.result.Bypasses = append(r.result.Bypasses, append(countedAround(r.o.Engine, status), packetSockets("/proc/net/packet", all))...)
 	return r.trials(ctx)
 }
 

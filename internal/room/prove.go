@@ -63,6 +63,8 @@ type Charge struct {
 	// Dropped are packets that the room drops at a receiving socket, which counts them among what
 	// it had no room for; "" if none.
 	Dropped string
+	// AtDevice says that all that passes the device is charged, whatever sent it.
+	AtDevice bool
 	// Exempt says why traffic over lo is not charged, and what would change that; "" where it is.
 	Exempt string
 }

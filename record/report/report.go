@@ -84,6 +84,7 @@ type content struct {
 	Mechanisms [][2]string
 	Parameters [][2]string
 	Command    string
+	Rerun      string // where the lab can
 	Started    string
 	Took       string
 }
@@ -101,6 +102,9 @@ func (r *Report) content() *content {
 		Mechanisms: pairs(m.Mechanisms), Parameters: pairs(m.Parameters), Machine: machine(m.Machine)}
 	c.Headline, c.Class = headline(b.Verdicts)
 	c.Omitted = r.Omitted
+	if m.Kind == "lab" {
+		c.Rerun = "weir lab rerun BUNDLE   # the folder of this report"
+	}
 	for i, f := range r.Figures {
 		drawing, err := inline(f)
 		if err != nil { // must not cost the rest of the report

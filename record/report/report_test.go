@@ -101,13 +101,13 @@ func TestPageTellsTheStory(t *testing.T) {
 	b := everything("loss-study")
 	b.Verdicts = []record.Verdict{{Name: "a", Outcome: record.Holds}, {Name: "b", Outcome: record.Fails},
 		{Name: "c", Outcome: record.NotMeasured, Reason: "too slow"}}
-	b.Manifest.Stopped = true
+	b.Manifest.Stopped, b.Manifest.Kind = true, "lab"
 	b.Manifest.Machine.Clock = record.InstructionClock
 	b.Manifest.Command = []string{"weir", "lab", "run", "my file.yaml", "--set", "rate=1Gbit"}
 	page := render(t, b)
 	for _, want := range []string{
 		"1 of 3 expectations does not hold, 1 of 3 could not be measured.", "This run was stopped before its end",
-		"weir lab run &#39;my file.yaml&#39; --set rate=1Gbit", "repetition 2, attempt 1: loss-study", `<th scope="col">`, `<th scope="row">`,
+		"weir lab run &#39;my file.yaml&#39; --set rate=1Gbit", "weir lab rerun BUNDLE", "repetition 2, attempt 1: loss-study", `<th scope="col">`, `<th scope="row">`,
 		"<figcaption>loss-study (loss-study)</figcaption>", `role="img"`, "loss-study over time", "loss-study of loss-study",
 		"Values of this figure", "1.0 GiB", "<dt>virtual clock</dt><dd>one nanosecond an instruction", "prefers-color-scheme: dark", "@media print",
 	} {
