@@ -66,8 +66,10 @@ func within(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 
 func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[uint16]Namespace) {
 	n := Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
-	within(d, fields.At("node"), "node", uint64(keys.Node), 24)
-	within(d, fields.At("wide"), "wide", n.Wide, 56)
+	identify(d, fields.At("node"), "node", uint64(keys.Node), 24)
+	if keys.Wide != nil {
+		identify(d, fields.At("wide"), "wide", n.Wide, 56)
+	}
 	within(d, fields.At("postcards"), "postcards", keys.Postcards.or(0), 32)
 	if n.Flows = uint32(keys.Flows.or(0)); keys.Flows != nil && (*keys.Flows < 1 || *keys.Flows > mostFlows) {
 		d.ComplainAt(fields.At("flows"), "", "ioam.flows: %d is not 1 to %d", *keys.Flows, mostFlows)
@@ -78,8 +80,10 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[
 	readFlags(d, fields, keys, &n)
 	n.TraceContext = keys.TraceContext
 	d.Declare("ioam node", fields, &Treatment{Node: &n})
+	var all interfaces
 	for _, e := range keys.Interfaces {
 		if i, ok := readInterface(d, e.Key, e.Value); ok {
+			all.add(d, i, e.Value)
 			d.Declare("ioam interface "+i.Name, e.Value.Fields, &Treatment{Interface: &i})
 		}
 	}

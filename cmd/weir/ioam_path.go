@@ -66,6 +66,8 @@ type ioamHop struct {
 	Delay   *ioamSpread          `json:"delay_ns,omitempty"` // in the node
 	Link    *ioamSpread          `json:"to_next_ns,omitempty"`
 	Queue   *ioamSpread          `json:"queue,omitempty"`
+	// Backwards are packets that the next node has received before this one, by their clocks.
+	Backwards uint64 `json:"backwards,omitempty"`
 }
 
 type ioamSpread struct {
@@ -95,7 +97,7 @@ func (a *app) ioamPaths(destination string, s *collect.Summary) error {
 			path := ioamPath{Namespace: p.Namespace, Packets: p.Packets}
 			for i := range p.Hops {
 				h := &p.Hops[i]
-				path.Hops = append(path.Hops, ioamHop{h.Node, h.Ingress, h.Egress, spreadOf(&h.Delay), spreadOf(&h.Link), spreadOf(&h.Queue)})
+				path.Hops = append(path.Hops, ioamHop{h.Node, h.Ingress, h.Egress, spreadOf(&h.Delay), spreadOf(&h.Link), spreadOf(&h.Queue), h.Backwards})
 			}
 			all = append(all, path)
 		}
@@ -138,7 +140,11 @@ func pathTable(p *collect.Path) record.Table {
 			queue = fmt.Sprintf("%.0f", h.Queue.Mean())
 		}
 		t.Rows = append(t.Rows, append(row, queue))
+		if h.Backwards > 0 {
+			t.Note += fmt.Sprintf("By their clocks the node behind %d has received %d packets before it: synchronise them. ", h.Node, h.Backwards)
+		}
 	}
+	t.Note = strings.TrimSpace(t.Note)
 	return t
 }
 

@@ -76,6 +76,9 @@ func (b *builder) ioamNode(f nodeFile, path string) {
 		out.Mode = Full
 	}
 	out.Setup = ioam.NewSetup(f.IOAM.Fields, &f.IOAM.NodeKeys, nodeName.MatchString, complain)
+	if sound {
+		b.ioamIDs(f, path, out.Setup)
+	}
 	b.ioamLinks(f, path)
 	for i, e := range f.IOAM.Encapsulate {
 		if sound && e != nil && !e.Flawed() {
@@ -83,6 +86,26 @@ func (b *builder) ioamNode(f nodeFile, path string) {
 		}
 	}
 	node.IOAM = out
+}
+
+// ioamIDs refuses the ids of a node that comes before: what is told of the two would be one node's.
+func (b *builder) ioamIDs(f nodeFile, path string, setup *ioam.Setup) {
+	short, wide := setup.IDs()
+	for _, n := range b.cell.Nodes {
+		if n.IOAM == nil {
+			continue
+		}
+		otherShort, otherWide := n.IOAM.Setup.IDs()
+		for _, id := range []struct {
+			key string
+			is  uint64
+		}{{"node", short}, {"wide", wide}} {
+			if id.is == otherShort || id.is == otherWide {
+				b.complain(f.IOAM.At(id.key), "give each node of the scenario an id of its own", "%sioam.%s: %d is the id of %s too: traces would not tell them apart", path, id.key, id.is, n.Name)
+				break
+			}
+		}
+	}
 }
 
 // ioamLinks checks that interfaces are links of the node.

@@ -79,3 +79,59 @@ func TestMistakesOfNodes(t *testing.T) {
 		})
 	}
 }
+
+// two is a domain of two nodes, of which the second ends its namespace.
+const two = `version: 1
+title: x
+hosts: [a, b]
+routers:
+  - name: r
+    ioam:
+      node: 7
+      interfaces: {in: {id: 1}, path: {id: 2, roles: [ingress, egress]}}
+      namespaces: {5: {}}
+      encapsulate: [{to: b, namespace: 5, trace: [node]}]
+  - name: s
+    ioam:
+      node: 8
+      interfaces: {path: {id: 3, roles: [ingress, egress]}, out: {id: 4}}
+      namespaces: {5: {remove: true}}
+links: [{name: in, ends: [a, r]}, {name: path, ends: [r, s]}, {name: out, ends: [s, b]}]
+phases: [{duration: 1s, flows: [{kind: udp, family: 6, from: a, to: b, rate: 1Mbit}]}]
+`
+
+// replaced parses the scenario of two nodes, with lines replaced: old, new, old, new.
+func replaced(t *testing.T, pairs ...string) error {
+	t.Helper()
+	text := strings.NewReplacer(pairs...).Replace(two)
+	if text == two && len(pairs) > 0 {
+		t.Fatal("nothing is replaced")
+	}
+	_, err := Parse("f.yaml", []byte(text))
+	return err
+}
+
+func TestNodesHaveIDsOfTheirOwn(t *testing.T) {
+	for _, c := range []struct {
+		name, old, new, want string
+	}{
+		{"same", "node: 8", "node: 7", "f.yaml:13:13: routers[1].ioam.node: 7 is the id of r too: traces would not tell them apart"},
+		{"wide", "node: 8", "node: 8\n      wide: 7", "f.yaml:14:13: routers[1].ioam.wide: 7 is the id of r too"},
+		{"passive", "node: 8", "node: 7\n      mode: passive", "routers[1].ioam.node: 7 is the id of r too"},
+		{"zero", "node: 8", "node: 0", "f.yaml:13:13: routers[1].ioam.node: 0 is what traces show of a node that has told no id"},
+		{"all ones", "node: 8", "node: 0xffffff", "routers[1].ioam.node: 0xffffff, all ones, says that the id is not known"},
+		{"interfaces", "out: {id: 4}", "out: {id: 3}", "f.yaml:14:71: routers[1].ioam.interfaces.out.id: 3 is the id of path too"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := replaced(t, c.old, c.new); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant %s", err, c.want)
+			}
+		})
+	}
+	if err := replaced(t); err != nil {
+		t.Error(err)
+	}
+	if err := replaced(t, "id: 3", "id: 1"); err != nil {
+		t.Errorf("interfaces of two nodes with one id: %v", err)
+	}
+}
