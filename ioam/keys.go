@@ -30,8 +30,8 @@ type nodeKeys struct {
 
 // NodeKeys describe a node: in the section of a policy, and in other files that have nodes.
 type NodeKeys struct {
-	Node         number                       `yaml:"node,required" doc:"Id of the node, up to 24 bits."`
-	Wide         *number                      `yaml:"wide" doc:"Its wide id, up to 56 bits; the id if left out."`
+	Node         number                       `yaml:"node,required" doc:"Id of the node, 1 to 0xfffffe."`
+	Wide         *number                      `yaml:"wide" doc:"Its wide id, 1 to 0xfffffffffffffe; the id if left out."`
 	Timestamps   string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
 	Postcards    *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
 	Flows        *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
@@ -44,7 +44,7 @@ type NodeKeys struct {
 
 type interfaceKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	ID              *number  `yaml:"id" doc:"Id of the interface, up to 16 bits; 65535, which says not known, if left out."`
+	ID              *number  `yaml:"id" doc:"Id of the interface, up to 16 bits, which no other one of the node has; 65535, which says not known, if left out."`
 	Wide            *number  `yaml:"wide" doc:"Its wide id, up to 32 bits; the id if left out."`
 	Roles           []string `yaml:"roles" doc:"What may pass: ingress, packets with IOAM that come in; egress, those that go out. Without a role it is the domain's border, where packets with IOAM are dropped."`
 	Reserve         bool     `yaml:"reserve" doc:"Lower the device's MTU for IPv6 by what the scopes' options add, so that path MTU discovery finds what fits."`

@@ -143,6 +143,49 @@ func (s *Setup) IDs() (short, wide uint64) {
 // Removes says whether a namespace ends at the node.
 func (s *Setup) Removes() bool { return declaredIn(s.items).removes() }
 
+// Roles are what an interface lets pass; not is where the node leaves it alone. Roles, Ends and
+// Always may be called on nil, which does nothing.
+func (s *Setup) Roles(name string) (ingress, egress, is bool) {
+	if s == nil {
+		return false, false, false
+	}
+	for _, i := range declaredIn(s.items).interfaces {
+		if i.Name == name {
+			return i.Ingress, i.Egress, true
+		}
+	}
+	return false, false, false
+}
+
+// Ends says whether options of a namespace end at the node.
+func (s *Setup) Ends(namespace uint16) bool { return s != nil && s.namespaces[namespace].Remove }
+
+// Always are the namespaces of the options that every packet to an address gets, of a protocol and
+// with a DSCP (64 is one that is not known). What only some packets get, or is not certain since
+// several encapsulations are for the address, is left out.
+func (s *Setup) Always(to netip.Addr, protocol, dscp uint8) (namespaces []uint16) {
+	if s == nil {
+		return nil
+	}
+	var e *Encapsulation
+	for _, b := range s.scopes {
+		if !netip.MustParsePrefix(b.Selector.Text).Contains(to) {
+			continue
+		}
+		if e != nil {
+			return nil
+		}
+		e = encapsulationOf(b.Scope)
+	}
+	if e == nil || !e.Sampling.all() || e.Port != 0 || e.Protocol != 0 && e.Protocol != protocol || e.DSCP != nil && *e.DSCP != dscp {
+		return nil
+	}
+	for _, o := range e.Options {
+		namespaces = append(namespaces, o.Namespace)
+	}
+	return namespaces
+}
+
 // Reserves says whether the node leaves room for options on some interface.
 func (s *Setup) Reserves() bool {
 	return slices.ContainsFunc(declaredIn(s.items).interfaces, func(i Interface) bool { return i.Reserve })

@@ -161,6 +161,9 @@ const (
 	flows  = "flows"
 )
 
+// all says whether every packet is chosen.
+func (s Sampling) all() bool { return s.Kind == every && s.K == s.N || s.Kind != every && s.Part == 1 }
+
 func (s Sampling) String() string {
 	switch {
 	case s.Kind == every && s.N <= 1:

@@ -56,6 +56,7 @@ func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network
 	if p.Len() == 0 {
 		b.queues()
 		b.limits()
+		b.ioamEnds()
 	}
 	return b.cell, b.network
 }
