@@ -62,12 +62,6 @@ func BenchmarkPacket(b *testing.B) {
 	traced := codec.NewTrace(123, four, 14, 0)
 	all := codec.NewTrace(123, 0xfff000&^codec.Checksum, 3, 0)
 	scope := aScope(Encapsulation{Options: []Option{{Type: codec.PreallocatedTrace, Namespace: 123, Fields: four, Nodes: 3}}})
-	reads := func(d declared) declared { d.node.TraceContext = true; return d }
-	fields := "GET / HTTP/1.1\r\nHost: beta\r\n"
-	request := fields + "traceparent: " + valid + "\r\n\r\n"
-	long := fields + "Cookie: " + strings.Repeat("a", 900) + "\r\ntraceparent: " + valid + "\r\n\r\n"
-	none := fields + strings.Repeat("X-Field: 12345\r\n", 60) + "\r\n"
-	end := codec.AppendHeader(nil, unix.IPPROTO_TCP, codec.NewTrace(123, four, 3, 0))
 	ip4 := packet(0, nil, 1152)
 	ip4[12], ip4[13], ip4[14] = 8, 0, 0x45
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
@@ -94,15 +88,6 @@ func BenchmarkPacket(b *testing.B) {
 		{"transit, 4 fields, once", aNode(full), nil, true, packet(0, hop(traced), 1000), 1},
 		{"encapsulation, 4 fields", aNode(full), []room.Bound{scope}, true, packet(0, nil, 1152), 1},
 		{"exit, 4 fields", aNode(exit), nil, false, packet(0, hop(codec.NewTrace(123, four, 3, 0)), 1000), 1},
-		{"TCP, contexts off", aNode(exit), nil, false, segment(nil, long), 100},
-		{"contexts, UDP", reads(aNode(exit)), nil, false, packet(0, nil, 1152), 100},
-		{"contexts, TCP without a request", reads(aNode(exit)), nil, false, segment(nil, strings.Repeat("a", 1000)), 100},
-		{"contexts, request of 100 octets", reads(aNode(exit)), nil, false, segment(nil, request), 100},
-		{"contexts, request of 1,000 octets", reads(aNode(exit)), nil, false, segment(nil, long), 100},
-		{"contexts, request of 60 lines without one", reads(aNode(exit)), nil, false, segment(nil, none), 100},
-		{"exit of TCP, contexts off", aNode(exit), nil, false, segment(end, strings.Repeat("a", 1000)), 1},
-		{"contexts, exit of TCP without a request", reads(aNode(exit)), nil, false, segment(end, strings.Repeat("a", 1000)), 1},
-		{"contexts, exit of a request of 1,000 octets", reads(aNode(exit)), nil, false, segment(end, long), 1},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			bench.again(test.want, test.scopes...)
@@ -115,21 +100,6 @@ func BenchmarkPacket(b *testing.B) {
 		})
 	}
 }
-
-// segment is an Ethernet frame with IPv6, a Hop-by-Hop header or none, and a segment of an open
-// connection.
-func segment(headers []byte, payload string) []byte {
-	p := packet(0, headers, tcpSize-8+len(payload))
-	if len(headers) == 0 {
-		p[ethernet+6] = unix.IPPROTO_TCP
-	}
-	tcp := p[len(p)-tcpSize-len(payload):]
-	tcp[12], tcp[13] = tcpSize/4<<4, 0x18 // PSH, ACK
-	copy(tcp[tcpSize:], payload)
-	return p
-}
-
-const tcpSize = 20
 
 // What a round of BenchmarkChain sends with one setting: many short bursts, of which the tenth that
 // were least disturbed by other programs count. Where the clock counts instructions few do, by
