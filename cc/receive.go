@@ -50,7 +50,10 @@ func Receivings() (names []string) {
 }
 
 // Receiver steers the receive windows of a cgroup's connections until it is closed.
-type Receiver struct{ assigner *assigner }
+type Receiver struct {
+	assigner *assigner
+	path     string // of the cgroup
+}
 
 // Receive holds the downloads of the cgroup at path, and of those below it, on connections that are
 // made or accepted from now on. It works without struct_ops.
@@ -66,7 +69,13 @@ func Receive(path, name string) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Receiver{a}, nil
+	return &Receiver{a, path}, nil
+}
+
+// Rescue is what another process must know to give windows back once this one has died. The error is
+// [sockets.ErrNoIterator] where that cannot be done.
+func (r *Receiver) Rescue() (sockets.Rescue, error) {
+	return sockets.NewRescue(r.path, r.assigner.objects.ReceiveFree, r.assigner.objects.AssignSockops)
 }
 
 // Counts says what was done so far.

@@ -86,7 +86,7 @@ func (l *lending) start() {
 	if err := l.lender.Start(); err != nil {
 		l.Fatal(err)
 	}
-	testutil.Eventually(l.T, 30*time.Second, "the lender listens", func() bool {
+	testutil.Eventually(l.T, patience, "the lender listens", func() bool {
 		info, err := os.Stat(socket)
 		if err != nil || info.Mode().Perm() != 0o660 {
 			return false
@@ -108,7 +108,7 @@ func (l *lending) send() string {
 
 func (l *lending) gone() {
 	l.Helper()
-	testutil.Eventually(l.T, 30*time.Second, "nothing is left of what was lent", func() bool {
+	testutil.Eventually(l.T, patience, "nothing is left of what was lent", func() bool {
 		groups, _ := filepath.Glob(filepath.Join(l.home.Path, "weir-run-*"))
 		files, _ := filepath.Glob(filepath.Join(l.dir, "run", "*"))
 		return len(groups)+len(files) == 0

@@ -28,6 +28,12 @@ func (p *DataPlane) Free(ns *netns.Namespace) error {
 	return permission(sockets.VisitTCP(ns, p.objects.LimitFree))
 }
 
+// Rescue is what another process must know to do as Free does, once this one has died. The error is
+// ErrNoIterator where sockets cannot be set free.
+func (p *DataPlane) Rescue() (sockets.Rescue, error) {
+	return sockets.NewRescue(p.path, p.objects.LimitFree, p.objects.LimitSockops)
+}
+
 // programs names the programs that are pinned, so that a later process can free sockets, and limit
 // ingress where nothing did before.
 func (p *DataPlane) programs() map[string]**ebpf.Program {

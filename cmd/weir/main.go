@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/sockets/keeper"
 	"weir/internal/prove/station"
 	"weir/lab/link/emulator"
 	"weir/limit/scoped"
@@ -34,7 +35,7 @@ func parts() child.Parts {
 		cgroup.SocketsPart: cgroup.ServeSockets,
 
 		forwarder.KeeperPart: forwarder.Keeper,
-		scoped.KeeperPart:    scoped.Keeper,
+		keeper.Part:          keeper.Keep,
 		scoped.ExecutePart:   scoped.Execute,
 	}
 }

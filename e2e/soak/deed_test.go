@@ -18,13 +18,14 @@ import (
 	"weir/internal/daemon"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/sockets/keeper"
 	"weir/internal/rooms"
 	"weir/limit"
 	"weir/limit/scoped"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"deed": carryOut, scoped.KeeperPart: scoped.Keeper, cgroup.SocketsPart: cgroup.ServeSockets})
+	child.Main(child.Parts{"deed": carryOut, keeper.Part: keeper.Keep, cgroup.SocketsPart: cgroup.ServeSockets})
 	os.Exit(run(m))
 }
 

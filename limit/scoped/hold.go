@@ -11,9 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/child"
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/sockets"
+	"weir/internal/kernel/sockets/keeper"
 	"weir/limit"
 )
 
@@ -26,7 +27,7 @@ type Held struct {
 	file    *os.File // of the registry
 	treated []io.Closer
 	plane   *limit.DataPlane // nil without limits
-	keeper  *child.Process   // ends after the limits; nil without
+	keeper  *keeper.Keeper   // ends after all of them; nil where no sockets are to be set free
 }
 
 // Asker is who asked for it, as the registry tells.
@@ -61,26 +62,65 @@ func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *He
 		h.treated = append(h.treated, one)
 	}
 	if len(c.Limits) > 0 {
-		if err := h.limit(ctx, c); err != nil {
+		if err := h.limit(c); err != nil {
 			return h, err
 		}
+	}
+	if err := h.keep(ctx, c); err != nil {
+		return h, err
 	}
 	h.run.Started = time.Now().UTC()
 	return h, h.run.describe(h.file)
 }
 
 // limit puts the limits on the cgroup.
-func (h *Held) limit(ctx context.Context, c Command) (err error) {
+func (h *Held) limit(c Command) (err error) {
 	if h.plane, err = limit.Load(1); err != nil {
 		return err
 	}
 	if err := impose(h.plane, h.Group, c); err != nil {
 		return err
 	}
-	if h.keeper, err = keep(ctx, h.plane); err != nil {
-		return err
-	}
 	h.run.Counts, err = h.plane.CountsID()
+	return err
+}
+
+// Steers is a limit or a treatment that leaves something with open sockets where its process dies:
+// [sockets.ErrNoIterator] where nothing can be done about that.
+type Steers interface {
+	Rescue() (sockets.Rescue, error)
+}
+
+// keep has open sockets set free once all has ended, kill -9 of this process included.
+func (h *Held) keep(ctx context.Context, c Command) (err error) {
+	var all []Steers
+	if h.plane != nil {
+		all = append(all, h.plane)
+	}
+	for _, one := range h.treated {
+		if steers, does := one.(Steers); does {
+			all = append(all, steers)
+		}
+	}
+	var rescues []sockets.Rescue
+	var cannot error
+	for _, one := range all {
+		rescue, err := one.Rescue()
+		if errors.Is(err, sockets.ErrNoIterator) {
+			cannot = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		rescues = append(rescues, rescue)
+	}
+	if cannot != nil {
+		c.say("should Weir be killed (kill -9), open connections keep the pace and the receive window that they have then: %v", cannot)
+	}
+	if len(rescues) > 0 {
+		h.keeper, err = keeper.Start(ctx, rescues...)
+	}
 	return err
 }
 
@@ -120,11 +160,11 @@ func (h *Held) Close() (err error) {
 	if h.plane != nil {
 		err = h.plane.Close()
 	}
-	if h.keeper != nil {
-		err = errors.Join(err, h.keeper.Stop(2*keeperTime))
-	}
 	for _, one := range slices.Backward(h.treated) {
 		err = errors.Join(err, one.Close())
+	}
+	if h.keeper != nil {
+		err = errors.Join(err, h.keeper.Stop())
 	}
 	if h.Group.Path == "" || h.Gone() {
 		err = errors.Join(err, os.Remove(h.run.path()))

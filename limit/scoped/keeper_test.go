@@ -22,11 +22,13 @@ import (
 	"weir/internal/child"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/sockets"
+	"weir/internal/kernel/sockets/keeper"
 	"weir/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{KeeperPart: Keeper, "run": runScript})
+	child.Main(child.Parts{keeper.Part: keeper.Keep, "run": runScript})
 	os.Exit(m.Run())
 }
 
@@ -94,7 +96,16 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 	testutil.Command(t, "bash")
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	here, echo := joined(t)
-	process, err := child.StartIn(t.Context(), "run", os.Stderr, func(*syscall.SysProcAttr) error { return here.Enter() })
+	service := testutil.Cgroup(t)
+	folder, err := os.Open(service.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = folder.Close() }()
+	process, err := child.StartIn(t.Context(), "run", os.Stderr, func(attr *syscall.SysProcAttr) error {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(folder.Fd())
+		return here.Enter()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +146,16 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 	if paced() == 1<<32-1 {
 		testutil.Need(t, "sk_storage-updates", errors.New("the connection is not paced"))
 	}
+	// Whoever manages a service asks what is left of it to end.
+	pids, err := service.Processes()
+	if err != nil || len(pids) < 2 {
+		t.Fatalf("nobody is there to set sockets free: %v, %v", pids, err)
+	}
+	for _, pid := range pids {
+		if pid != process.PID() {
+			_ = unix.Kill(pid, unix.SIGTERM)
+		}
+	}
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,4 +172,22 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 	// Where the command is alone there is nobody left to remove its cgroup but the next command.
 	_ = process.In.Close()
 	testutil.Eventually(t, 30*time.Second, "the command's end", func() bool { return os.Remove(groups[at]) == nil })
+}
+
+// steers is a treatment of a kernel on which nobody can set sockets free.
+type steers struct{}
+
+func (steers) Close() error                    { return nil }
+func (steers) Rescue() (sockets.Rescue, error) { return sockets.Rescue{}, sockets.ErrNoIterator }
+
+func TestItIsSaidWhereNobodySetsSocketsFree(t *testing.T) {
+	testutil.NeedRoot(t)
+	t.Setenv("WEIR_RUN_DIR", t.TempDir())
+	var said []string
+	c := Command{Args: []string{"true"}, Say: func(what string) { said = append(said, what) },
+		Treatments: []Treatment{func(string) (io.Closer, error) { return steers{}, nil }}}
+	out, err := Run(t.Context(), c)
+	if err != nil || out.Status != 0 || len(said) != 1 || !strings.Contains(said[0], "kill -9") || !strings.Contains(said[0], "iter/tcp") {
+		t.Errorf("%+v, %v, said %q", out, err, said)
+	}
 }

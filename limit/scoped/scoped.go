@@ -4,8 +4,8 @@
 //
 // The limit lives as long as the caller, who waits for all processes that the command has started,
 // whichever cgroups they have made, and for what they have written to be sent. When the caller is
-// killed the command goes on without a limit, its connections with the pace that they had before
-// ([Keeper]), and the cgroup that it leaves is removed by the next call.
+// killed the command goes on without a limit, its connections with the pace and the receive windows
+// that they would have had ([Steers]), and the cgroup that it leaves is removed by the next call.
 package scoped
 
 import (

@@ -111,6 +111,7 @@ func (s *session) lend(ctx context.Context, a scoped.Ask, of process) (*scoped.H
 	if len(command.Limits) == 0 && len(command.Treatments) == 0 {
 		return nil, nil, fault.New(fault.Usage, "ask for a limit or a class", "neither a limit nor a class is asked for")
 	}
+	command.Say = func(what string) { class.Notes = append(class.Notes, what) }
 	parent, err := of.cgroup()
 	if err != nil {
 		return nil, nil, err

@@ -18,11 +18,12 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/kernel/cgroup"
+	"weir/internal/kernel/sockets/keeper"
 	"weir/limit/scoped"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"user": userPart, scoped.KeeperPart: scoped.Keeper})
+	child.Main(child.Parts{"user": userPart, keeper.Part: keeper.Keep})
 	os.Exit(m.Run())
 }
 
