@@ -44,14 +44,6 @@ func (t *Treatment) Summary() string {
 	return strings.Join(all, ", ")
 }
 
-// promise is what a table says under the title congestion.
-func (t *Treatment) promise() string {
-	if t.Downloads == "" {
-		return t.Control
-	}
-	return t.Summary()
-}
-
 // treatmentOf is what a scope's connections are given; nil for nothing.
 func treatmentOf(s policy.Scope) *Treatment {
 	t, _ := s.Treatments[roomName].(*Treatment)

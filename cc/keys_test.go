@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weir/internal/fault"
+	"weir/internal/room"
 	"weir/internal/selector"
 	"weir/policy"
 )
@@ -90,6 +91,46 @@ func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
 		}
 		if want == 1 && !strings.Contains(p.Warnings[0], "p.yaml:3:28") {
 			t.Errorf("no place: %s", p.Warnings[0])
+		}
+	}
+}
+
+// What becomes of open connections is told of what changes: a control that they keep, and windows
+// that follow their scope.
+func TestWhatBecomesOfOpenConnections(t *testing.T) {
+	state := func(text string) (s room.State) {
+		if text == "" {
+			return s
+		}
+		p, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scope := range p.Scopes {
+			s.Scopes = append(s.Scopes, room.Bound{Scope: scope})
+		}
+		return s
+	}
+	const control, downloads = "keep their congestion control until they close", "get their windows back"
+	for _, test := range []struct {
+		have, want string
+		notes      []string
+	}{
+		{"", "  a: {user: 7, congestion: reno}\n", []string{control}},
+		{"", "  a: {user: 7, downloads: rledbat}\n", []string{downloads}},
+		{"", "  a: {user: 7, congestion: reno, downloads: rledbat}\n", []string{control, downloads}},
+		{"  a: {user: 7, congestion: reno, downloads: rledbat}\n", "  a: {user: 7, congestion: reno, downloads: scavenger}\n", []string{downloads}},
+		{"  a: {user: 7, congestion: reno}\n", "  a: {user: 7, congestion: reno}\n", nil},
+	} {
+		got := openNotes(state(test.have), state(test.want))
+		if len(got) != len(test.notes) {
+			t.Errorf("%q: said %q", test.want, got)
+			continue
+		}
+		for i, want := range test.notes {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%q: said %q, want %q", test.want, got[i], want)
+			}
 		}
 	}
 }

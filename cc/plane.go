@@ -104,10 +104,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err := letGo(p.host.Pins, needed); err != nil {
 		return nil, err
 	}
-	if changes(have, want) {
-		notes = append(notes, "TCP connections that are open keep their congestion control, and receive as before, until they close")
-	}
-	return notes, nil
+	return append(notes, openNotes(have, want)...), nil
 }
 
 // fill writes scopes and assignments.
@@ -169,12 +166,27 @@ func (p *hostPlane) scope(b room.Bound) (scope assignCcScope) {
 	return scope
 }
 
-// changes says whether some scope has another control than before.
-func changes(have, want room.State) bool {
+// openNotes say what becomes of connections that are open when a state follows another.
+func openNotes(have, want room.State) (notes []string) {
+	if changes(have, want, func(t Treatment) string { return t.Control }) {
+		notes = append(notes, "TCP connections that are open keep their congestion control until they close")
+	}
+	if changes(have, want, func(t Treatment) string { return t.Downloads }) {
+		notes = append(notes, "downloads of TCP connections that are open are held only where they were: those follow their scope, and get their windows back when it ends")
+	}
+	return notes
+}
+
+// changes says whether some scope has another control, or way to hold downloads, than before.
+func changes(have, want room.State, of func(Treatment) string) bool {
 	had := have.ByName()
 	return slices.ContainsFunc(want.Scopes, func(b room.Bound) bool {
 		before, there := had[b.Name]
-		return !b.Shadow && (!there || before.Shadow || *treatmentOf(before.Scope) != *treatmentOf(b.Scope) || before.Binding != b.Binding)
+		now, was := of(*treatmentOf(b.Scope)), ""
+		if there {
+			was = of(*treatmentOf(before.Scope))
+		}
+		return !b.Shadow && now != "" && (!there || before.Shadow || was != now || before.Binding != b.Binding)
 	})
 }
 

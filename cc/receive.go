@@ -4,6 +4,7 @@ package cc
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -81,6 +82,27 @@ func (r *Receiver) Rescue() (sockets.Rescue, error) {
 // Counts says what was done so far.
 func (r *Receiver) Counts() (Received, error) {
 	counts, err := readCounts(r.assigner.objects.AssignCounts, 0)
+	return counts.Received, err
+}
+
+// CountsID is by what another process finds the counts ([ReadReceived]).
+func (r *Receiver) CountsID() (ebpf.MapID, error) {
+	info, err := r.assigner.objects.AssignCounts.Info()
+	if err != nil {
+		return 0, fmt.Errorf("read counts of downloads: %w", err)
+	}
+	id, _ := info.ID()
+	return id, nil
+}
+
+// ReadReceived says what a [Receiver] of any process has done so far.
+func ReadReceived(id ebpf.MapID) (Received, error) {
+	all, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return Received{}, refused("open counts of downloads", err)
+	}
+	defer func() { _ = all.Close() }()
+	counts, err := readCounts(all, 0)
 	return counts.Received, err
 }
 

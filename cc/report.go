@@ -10,32 +10,32 @@ import (
 )
 
 // fields declares what is told of each scope, once for status, top, JSON, API and metrics.
-func fields() []room.Field[Counts] {
-	return []room.Field[Counts]{
+func fields() []room.Field[counted] {
+	return []room.Field[counted]{
 		{Column: room.Column{Name: "assigned", Title: "given it", Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections that were given the congestion control; in shadow, that would have been.", Metric: "connections_assigned_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Assigned })},
+			Value: sent(func(c Counts) uint64 { return c.Assigned })},
 		{Column: room.Column{Name: "no_ecn", Title: "without ECN", Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections left as they were, because the control needs ECN and the peer does not take part.", Metric: "connections_without_ecn_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.NoECN })},
+			Value: sent(func(c Counts) uint64 { return c.NoECN })},
 		{Column: room.Column{Name: "chosen", Title: "chose another", Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections left as they were, because the application has chosen a congestion control itself.", Metric: "connections_own_choice_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Chosen })},
+			Value: sent(func(c Counts) uint64 { return c.Chosen })},
 		{Column: room.Column{Name: "failed", Title: "failed", Alarm: true, Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections that the kernel refused the control, as when it has gone.", Metric: "connections_failed_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Failed })},
+			Value: sent(func(c Counts) uint64 { return c.Failed })},
 		{Column: room.Column{Name: "receivers", Title: "held", Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections whose receive window was steered; in shadow, would have been.", Metric: "downloads_held_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Connections })},
+			Value: received(func(r Received) uint64 { return r.Connections })},
 		{Column: room.Column{Name: "no_timestamps", Unit: room.Events, Kind: room.Counter,
 			Help: "TCP connections whose receive window was not steered, because the peer does without TCP's timestamps.", Metric: "downloads_without_timestamps_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.NoTimestamps })},
+			Value: received(func(r Received) uint64 { return r.NoTimestamps })},
 		{Column: room.Column{Name: "slowdowns", Title: "slowdowns", Unit: room.Events, Kind: room.Counter,
 			Help: "Slowdowns of receive windows, in which the base delay is seen.", Metric: "downloads_slowdowns_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Slowdowns })},
+			Value: received(func(r Received) uint64 { return r.Slowdowns })},
 		{Column: room.Column{Name: "reductions", Unit: room.Events, Kind: room.Counter,
 			Help: "Losses that took from a receive window.", Metric: "downloads_reductions_total"},
-			Value: room.CountedOf(func(c Counts) uint64 { return c.Reductions })},
+			Value: received(func(r Received) uint64 { return r.Reductions })},
 		{Column: room.Column{Name: "receive_window", Title: "window", Unit: room.Octets, Kind: room.Gauge,
 			Help: "Mean of the receive windows after each acknowledgment.", Metric: "downloads_window_bytes"},
 			Value: meanOf(func(r Received) float64 { return float64(r.Window()) })},
@@ -45,10 +45,36 @@ func fields() []room.Field[Counts] {
 	}
 }
 
+// counted is what was done with the connections of a scope that has a treatment.
+type counted struct {
+	Counts
+	*Treatment
+}
+
+// sent is the value of a field that counts, of scopes with a control.
+func sent(of func(Counts) uint64) func(counted) room.Value {
+	return func(c counted) room.Value {
+		if c.Control == "" {
+			return room.Value{}
+		}
+		return room.Counted(of(c.Counts))
+	}
+}
+
+// received is that of scopes whose downloads are held.
+func received(of func(Received) uint64) func(counted) room.Value {
+	return func(c counted) room.Value {
+		if c.Downloads == "" {
+			return room.Value{}
+		}
+		return room.Counted(of(c.Received))
+	}
+}
+
 // meanOf is the value of a field that is a mean, once something was received.
-func meanOf(of func(Received) float64) func(Counts) room.Value {
-	return func(c Counts) room.Value {
-		if c.Steps == 0 {
+func meanOf(of func(Received) float64) func(counted) room.Value {
+	return func(c counted) room.Value {
+		if c.Downloads == "" || c.Steps == 0 {
 			return room.Value{}
 		}
 		return room.Measured(of(c.Received))
@@ -57,7 +83,7 @@ func meanOf(of func(Received) float64) func(Counts) room.Value {
 
 // Columns declares what Report tells.
 func (Room) Columns() room.Columns {
-	return room.Columns{Rows: room.ColumnsOf(fields()), Promise: key}
+	return room.Columns{Rows: room.ColumnsOf(fields()), Promise: "treatment"}
 }
 
 // Report tells what was done with the connections so far. What a group reports is the sum of its
@@ -78,9 +104,10 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 	}
 	declared := fields()
 	for _, b := range have.Scopes {
-		row := room.Row{Scope: b.Name, Promise: treatmentOf(b.Scope).promise()}
+		treatment := treatmentOf(b.Scope)
+		row := room.Row{Scope: b.Name, Promise: treatment.Summary()}
 		if sums != nil {
-			row.Values = room.ValuesOf(declared, sums[b.Name])
+			row.Values = room.ValuesOf(declared, counted{sums[b.Name], treatment})
 		}
 		report.Rows = append(report.Rows, row)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,23 @@ type runOptions struct {
 	pid     int
 }
 
+// given is what a command is to have, as on the command line; an example where nothing is given.
+func (o runOptions) given() string {
+	var all []string
+	for of, flag := range runFlags {
+		if o.rates[of] != "" {
+			all = append(all, "--"+flag+" "+o.rates[of])
+		}
+	}
+	if o.class != "" {
+		all = append(all, "--class "+o.class)
+	}
+	if len(all) == 0 {
+		return "--limit 100Mbit"
+	}
+	return strings.Join(all, " ")
+}
+
 func newRunCommand(a *app) *cobra.Command {
 	var options runOptions
 	command := &cobra.Command{
@@ -44,8 +62,9 @@ With --class lbe (less than best effort) it takes what others leave: its packets
 are marked with DSCP 1 (RFC 8622), which routers that know classes hold back, and
 its new TCP connections have the congestion control scavenger, which gives way
 without any router's help, and receive in the same way (rLEDBAT, RFC 9840), whatever
-the server does. Another class only marks. Marked is what leaves by the devices that
-this network namespace has now.
+the server does. CS1 (DSCP 8), the mark that RFC 8622 replaces, has the same done.
+Another class only marks. Marked is what leaves by the devices that this network
+namespace has now.
 
 --pid takes the place of a command: a process that runs already, and what descends
 from it. With --format json what was counted is printed on standard error, as
@@ -64,7 +83,7 @@ started in, whose limits hold too.`,
   weir status                                  shows the commands under limits and in classes`,
 		Args: func(command *cobra.Command, args []string) error {
 			if (len(args) == 0) == (options.pid == 0) {
-				return fault.New(fault.Usage, "as in: weir run --limit 100Mbit -- rsync -a /data backup:/data", "give either a command or --pid")
+				return fault.New(fault.Usage, "as in: weir run "+options.given()+" -- rsync -a /data backup:/data", "give either a command or --pid")
 			}
 			if options.pid != 0 && options.user != "" {
 				return fault.New(fault.Usage, "leave one of them out", "--user is for a command, and --pid for a process that runs already")

@@ -46,12 +46,26 @@ func (c *classed) String() string {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d could not be marked", c.Failed)
 	}
-	if d := c.Downloads; d != nil && d.Connections+d.NoTimestamps > 0 {
-		text += fmt.Sprintf("; downloads of %s held at %s and %v of queue on average, %d slowdowns, %d reductions by loss",
-			plural(int(d.Connections), "connection"), units.ByteSize(d.Window()), d.Delay().Round(10*time.Microsecond), d.Slowdowns, d.Reductions)
-		if d.NoTimestamps > 0 {
-			text += fmt.Sprintf(", %d without timestamps not held", d.NoTimestamps)
-		}
+	if c.Downloads != nil {
+		text += downloaded(*c.Downloads)
+	}
+	return text
+}
+
+// downloaded says in words what was done with downloads; "" where there were none.
+func downloaded(d cc.Received) (text string) {
+	held := "; downloads of " + plural(int(d.Connections), "connection") + " held"
+	switch {
+	case d.Steps > 0:
+		text = fmt.Sprintf("%s at %s and %v of queue on average, %s, %s by loss", held, units.ByteSize(d.Window()), d.Delay().Round(10*time.Microsecond),
+			plural(int(d.Slowdowns), "slowdown"), plural(int(d.Reductions), "reduction"))
+	case d.Connections > 0:
+		text = held + ", on which nothing came"
+	case d.NoTimestamps > 0:
+		return fmt.Sprintf("; downloads of %s not held, for want of TCP's timestamps", plural(int(d.NoTimestamps), "connection"))
+	}
+	if d.NoTimestamps > 0 {
+		text += fmt.Sprintf(", %d without timestamps not held", d.NoTimestamps)
 	}
 	return text
 }

@@ -55,12 +55,46 @@ func TestStatusShowsRuns(t *testing.T) {
 	one := scoped.Running{PID: 4711, Command: []string{"rsync", "-a"}, Limits: map[limit.Direction]units.BitRate{limit.Egress: 1e6, limit.Ingress: 2e6},
 		Counted: map[limit.Direction]*limit.Counters{limit.Egress: &counted}}
 	want := [][]string{
-		{"rsync -a", "4711", "", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "enforced"},
-		{"rsync -a", "4711", "", "ingress", "2 Mbit/s", "", "", "", "", "enforced"},
-		{"scp", "4712", "lbe", "", "", "", "", "", "", "enforced"},
+		{"rsync -a", "4711", "", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "1", "2 KiB", "3.00 ms", "enforced"},
+		{"rsync -a", "4711", "", "ingress", "2 Mbit/s", "", "", "", "", "", "", "", "enforced"},
+		{"scp", "4712", "lbe", "", "", "", "", "", "", "", "", "", "enforced"},
+		{"wget", "4713", "lbe", "", "", "", "", "", "", "2", "", "", "enforced"},
 	}
-	if diff := cmp.Diff(want, runsTable([]scoped.Running{one, {PID: 4712, Command: []string{"scp"}, Class: "lbe"}}).Rows); diff != "" {
+	received := cc.Received{Connections: 1, Steps: 10, WindowSum: 20480, DelaySum: 30_000}
+	runs := []running{{one, &received}, {Running: scoped.Running{PID: 4712, Command: []string{"scp"}, Class: "lbe"}},
+		{scoped.Running{PID: 4713, Command: []string{"wget"}, Class: "lbe"}, &cc.Received{Connections: 2}}}
+	if diff := cmp.Diff(want, runsTable(runs).Rows); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is said of downloads is what was done.
+func TestDownloadsAreToldAsTheyWere(t *testing.T) {
+	for want, d := range map[string]cc.Received{
+		"": {},
+		"; downloads of 2 connections not held, for want of TCP's timestamps":                                      {NoTimestamps: 2},
+		"; downloads of 1 connection held, on which nothing came":                                                  {Connections: 1},
+		"; downloads of 1 connection held, on which nothing came, 1 without timestamps not held":                   {Connections: 1, NoTimestamps: 1},
+		"; downloads of 1 connection held at 2 KiB and 3ms of queue on average, 1 slowdown, 1 reduction by loss":   {Connections: 1, Slowdowns: 1, Reductions: 1, Steps: 1, WindowSum: 2048, DelaySum: 3000},
+		"; downloads of 1 connection held at 2 KiB and 3ms of queue on average, 0 slowdowns, 2 reductions by loss": {Connections: 1, Reductions: 2, Steps: 1, WindowSum: 2048, DelaySum: 3000},
+	} {
+		if got := downloaded(d); got != want {
+			t.Errorf("%+v: said %q, want %q", d, got, want)
+		}
+	}
+}
+
+// The advice keeps what was given.
+func TestAMissingCommandIsAdvisedByWhatWasGiven(t *testing.T) {
+	for want, args := range map[string][]string{
+		"weir run --limit 100Mbit -- ":              {"run"},
+		"weir run --class lbe -- ":                  {"run", "--class", "lbe"},
+		"weir run --ingress 5Mbit --class AF21 -- ": {"run", "--class", "AF21", "--ingress", "5Mbit"},
+	} {
+		var stdout, stderr strings.Builder
+		if status := run(t.Context(), args, &stdout, &stderr); status != fault.Usage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v: status %d, %s", args, status, stderr.String())
+		}
 	}
 }
 

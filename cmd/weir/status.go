@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cc"
 	"weir/internal/daemon"
 	"weir/internal/direction"
 	"weir/internal/kernel/sockdiag"
@@ -37,10 +38,11 @@ func newStatusCommand(a *app) *cobra.Command {
 			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
 				return err
 			}
-			runs, err := scoped.List()
+			listed, err := scoped.List()
 			if err != nil {
 				return err
 			}
+			runs := withDownloads(listed)
 			if a.format == "json" {
 				return a.json(statusDocument{status, runs})
 			}
@@ -56,30 +58,63 @@ func newStatusCommand(a *app) *cobra.Command {
 // statusDocument is what is in force, and beside it the commands that have a limit of their own.
 type statusDocument struct {
 	daemon.Status
-	Runs []scoped.Running `json:"runs,omitempty"`
+	Runs []running `json:"runs,omitempty"`
+}
+
+// running is a command, with what was done with its downloads so far.
+type running struct {
+	scoped.Running
+	Downloads *cc.Received `json:"downloads,omitempty"` // nil where they are not held
+}
+
+func withDownloads(all []scoped.Running) (runs []running) {
+	for _, r := range all {
+		one := running{Running: r}
+		if r.Holds != 0 {
+			if counted, err := cc.ReadReceived(r.Holds); err == nil { // else it has ended
+				one.Downloads = &counted
+			}
+		}
+		runs = append(runs, one)
+	}
+	return runs
+}
+
+// downloads are the cells of what was done with downloads: connections held, window and queue.
+func (r running) downloads() []string {
+	d := r.Downloads
+	switch {
+	case d == nil:
+		return []string{"", "", ""}
+	case d.Steps == 0:
+		return []string{fmt.Sprint(d.Connections), "", ""}
+	}
+	return []string{fmt.Sprint(d.Connections), units.ByteSize(d.Window()).String(), milliseconds(d.Delay().Seconds())}
 }
 
 // runsTable shows the commands under 'weir run'.
-func runsTable(runs []scoped.Running) record.Table {
-	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "class", "direction", "rate", "admitted", "marked", "reduced", "refused", "state"}}
+func runsTable(runs []running) record.Table {
+	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "class", "direction", "rate", "admitted", "marked", "reduced", "refused", "held", "window", "queue", "state"}}
 	for _, r := range runs {
 		state := "enforced"
 		if r.Shadow {
 			state = "shadow"
 		}
 		if len(r.Limits) == 0 {
-			table.Rows = append(table.Rows, []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, "", "", "", "", "", "", state})
+			row := append([]string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, "", "", "", "", "", ""}, r.downloads()...)
+			table.Rows = append(table.Rows, append(row, state))
 		}
 		for _, d := range direction.Both {
 			rate, limited := r.Limits[d]
 			if !limited {
 				continue
 			}
-			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, d.String(), rate.String(), "", "", "", "", state}
+			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, d.String(), rate.String(), "", "", "", ""}
 			if c := r.Counted[d]; c != nil {
 				row[5], row[6], row[7], row[8] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Refused)
 			}
-			table.Rows = append(table.Rows, row)
+			table.Rows = append(table.Rows, append(append(row, r.downloads()...), state))
+			r.Downloads = nil // told once
 		}
 	}
 	return table
@@ -143,9 +178,23 @@ func shown(all []room.Column, leftOut func(room.Column) bool) (columns []room.Co
 	return columns
 }
 
+// idle says that no row has the column's value, where some have others: it is of what no scope has.
+func idle(r daemon.RoomStatus, c room.Column) bool {
+	others := false
+	for _, row := range r.Rows {
+		if row.Values[c.Name].Known {
+			return false
+		}
+		for _, v := range row.Values {
+			others = others || v.Known
+		}
+	}
+	return others
+}
+
 // statusTable has the room's rows, with the totals of counters.
 func statusTable(status daemon.Status, r daemon.RoomStatus) record.Table {
-	columns := shown(r.Columns, func(c room.Column) bool { return c.NoStatus })
+	columns := shown(r.Columns, func(c room.Column) bool { return c.NoStatus || idle(r, c) })
 	table := record.Table{Columns: lead(r)}
 	if r.Heading != "" {
 		table.Columns = append(table.Columns, r.Heading)

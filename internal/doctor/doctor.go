@@ -10,9 +10,11 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/probe"
 	"weir/internal/machine"
 	"weir/internal/room"
@@ -110,8 +112,17 @@ func Examine(rooms []room.Room) Report {
 		report.CongestionControls = names
 	}
 	report.Capabilities = capabilities(report.Features, report.CongestionControls, capabilitiesOf(rooms))
-	report.Notes = append(report.Notes, notes(report)...)
+	report.Notes = append(append(report.Notes, notes(report)...), pinNotes("/sys/fs/bpf")...)
 	return report
+}
+
+// pinNotes say why policies have no place for what they pin, which is no matter of the kernel's.
+func pinNotes(dir string) []string {
+	err := bpffs.CanPin(dir)
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("no policy can be put in force, downloads and limits of scopes among them: %v: %s; weir run does without", err, fault.Advice(err))}
 }
 
 func capabilitiesOf(rooms []room.Room) (all []room.Capability) {

@@ -99,8 +99,17 @@ func (c Command) sayEscaped(group cgroup.Cgroup) {
 		return
 	}
 	if escaped, err := snapshot.Escaped(id); err == nil && len(escaped) > 0 {
-		c.say("%d sockets that %s has open belong to its former cgroup and are not limited; those that it opens from now on are", len(escaped), c.name())
+		c.sayOpen(len(escaped))
 	}
+}
+
+// sayOpen says what open connections of the processes are not.
+func (c Command) sayOpen(n int) {
+	what := "1 socket that %s has open belongs"
+	if n != 1 {
+		what = fmt.Sprint(n) + " sockets that %s has open belong"
+	}
+	c.say(what+" to its former cgroup: not %s, as those are that it opens from now on", c.name(), c.treated(" or "))
 }
 
 // giveBack puts the processes that are left where they were; those that came since go where the

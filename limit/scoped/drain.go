@@ -90,6 +90,15 @@ func (c Command) sayLeft(n int, one, several string) {
 	if n != 1 {
 		what, stay = several, "stay"
 	}
+	how := c.treated(" and ")
+	if how == "" {
+		how = "treated as before"
+	}
+	c.say("%s has ended; %d %s, and %s %s", c.name(), n, what, stay, how)
+}
+
+// treated says what is done to the command; "" for nothing.
+func (c Command) treated(join string) string {
 	var how []string
 	if len(c.Limits) > 0 {
 		how = append(how, "limited")
@@ -97,10 +106,7 @@ func (c Command) sayLeft(n int, one, several string) {
 	if c.Class != "" {
 		how = append(how, "in class "+c.Class)
 	}
-	if len(how) == 0 {
-		how = []string{"treated as before"}
-	}
-	c.say("%s has ended; %d %s, and %s %s", c.name(), n, what, stay, strings.Join(how, " and "))
+	return strings.Join(how, join)
 }
 
 // unsent counts the connections of some cgroups that have something to send, in all network

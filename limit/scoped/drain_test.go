@@ -49,15 +49,70 @@ func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
 	said := ""
 	script := fmt.Sprintf("exec 3>/dev/tcp/%s/%d; head -c %d /dev/zero >&3", "10.9.0.2", listener.Addr().(*net.TCPAddr).Port, octets)
 	err = here.Do(func() error {
-		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: func(what string) {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: besidesKeeping(func(what string) {
 			said = what
 			once.Do(func() { close(begin) })
-		}})
+		})})
 		return err
 	})
 	once.Do(func() { close(begin) })
 	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connection still sends what it has written, and stays limited") {
 		t.Errorf("%d of %d octets came; said %q, %v", n, octets, said, err)
+	}
+}
+
+// A connection that has nothing to send but its end, which nobody acknowledges, is not waited for.
+func TestRunDoesNotWaitForTheEndOfADownload(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Command(t, "bash")
+	testutil.Command(t, "ip")
+	here, there := link(t)
+	var listener net.Listener
+	err := there.Do(func() (err error) {
+		listener, err = net.Listen("tcp", "10.9.0.2:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "all\n")
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	}()
+	var said []string
+	script := fmt.Sprintf("exec 3<>/dev/tcp/10.9.0.2/%d; read x <&3; ip link set eth0 down", listener.Addr().(*net.TCPAddr).Port)
+	err = here.Do(func() error {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: func(what string) { said = append(said, what) }})
+		return err
+	})
+	if left := strings.Join(said, "\n"); err != nil || strings.Contains(left, "still sends") {
+		t.Errorf("said %q, %v", left, err)
+	}
+}
+
+// Of open connections it is told what they are not.
+func TestOpenSocketsAreToldAsTheyAre(t *testing.T) {
+	for _, test := range []struct {
+		command Command
+		open    int
+		want    string
+	}{
+		{Command{Limits: capped()}, 1, "1 socket that process 7 has open belongs to its former cgroup: not limited, as those are that it opens from now on"},
+		{Command{Class: "lbe"}, 2, "2 sockets that process 7 has open belong to its former cgroup: not in class lbe, as those are that it opens from now on"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "2 sockets that process 7 has open belong to its former cgroup: not limited or in class lbe, as those are that it opens from now on"},
+	} {
+		said := ""
+		test.command.PID, test.command.Say = 7, func(what string) { said = what }
+		test.command.sayOpen(test.open)
+		if said != test.want {
+			t.Errorf("said %q, want %q", said, test.want)
+		}
 	}
 }
 

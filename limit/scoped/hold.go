@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/fault"
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/sockets"
@@ -60,6 +62,11 @@ func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *He
 			return h, err
 		}
 		h.treated = append(h.treated, one)
+		if counts, does := one.(Counts); does {
+			if h.run.Holds, err = counts.CountsID(); err != nil {
+				return h, err
+			}
+		}
 	}
 	if len(c.Limits) > 0 {
 		if err := h.limit(c); err != nil {
@@ -89,6 +96,11 @@ func (h *Held) limit(c Command) (err error) {
 // [sockets.ErrNoIterator] where nothing can be done about that.
 type Steers interface {
 	Rescue() (sockets.Rescue, error)
+}
+
+// Counts is a treatment whose counts others can read.
+type Counts interface {
+	CountsID() (ebpf.MapID, error)
 }
 
 // keep has open sockets set free once all has ended, kill -9 of this process included.

@@ -45,6 +45,7 @@ type Running struct {
 	Limits  map[limit.Direction]units.BitRate   `json:"limits,omitempty"`
 	Counts  ebpf.MapID                          `json:"counters_map,omitempty"`
 	Counted map[limit.Direction]*limit.Counters `json:"counted,omitempty"`
+	Holds   ebpf.MapID                          `json:"downloads_map,omitempty" doc:"Of what was done with its downloads."`
 }
 
 // registry is the folder of the files: run below WEIR_RUN_DIR, or below /run/weir.

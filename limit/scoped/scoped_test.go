@@ -74,7 +74,7 @@ func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
 	_, err := Run(context.Background(), Command{
 		Args:   []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
 		Limits: capped(),
-		Say:    func(what string) { said = append(said, what) },
+		Say:    besidesKeeping(func(what string) { said = append(said, what) }),
 	})
 	if err != nil {
 		t.Fatal(err)

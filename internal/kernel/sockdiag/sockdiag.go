@@ -33,9 +33,16 @@ const (
 	cgroupID      = 21 // INET_DIAG_CGROUP_ID
 )
 
-// listening is TCP_LISTEN, the state of a socket that has its backlog's length where others have
-// what they have to send.
-const listening = 10
+// States of linux/tcp_states.h. A socket that listens has its backlog's length where others have what
+// they have to send.
+const (
+	synSent  = 2
+	finWait1 = 4
+	lastAck  = 9
+	closing  = 11
+
+	listening = 10
+)
 
 // states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps
 // without a socket of a process.
@@ -57,7 +64,7 @@ func (r request) Serialize() []byte {
 type socket struct {
 	inode  uint64 // 0 where no process holds it
 	cgroup uint64 // id; 0 where the kernel does not tell
-	unsent uint32 // octets that were written and not acknowledged, a FIN among them
+	unsent uint32 // octets that were written and not acknowledged
 }
 
 // Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup
@@ -73,8 +80,8 @@ func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 }
 
 // Unsent counts the TCP sockets of a network namespace that belong to a cgroup of one of these ids
-// and have something to send still, whether a process holds them or not. The error is ErrNoCgroups
-// where the kernel does not tell.
+// and have data to send still, whether a process holds them or not: an end that is not acknowledged
+// yet is none. The error is ErrNoCgroups where the kernel does not tell.
 func Unsent(ns *netns.Namespace, cgroups map[uint64]bool) (n int, err error) {
 	err = dumpAll(ns, []uint8{unix.IPPROTO_TCP}, func(s socket) {
 		if s.unsent > 0 && cgroups[s.cgroup] {
@@ -119,15 +126,24 @@ func dump(r request, found func(socket)) error {
 	return nil
 }
 
+// unsent are the octets in a queue in which a SYN or a FIN counts as one.
+func unsent(state uint8, queued uint32) uint32 {
+	switch state {
+	case listening:
+		return 0
+	case synSent, finWait1, lastAck, closing:
+		return max(queued, 1) - 1
+	}
+	return queued
+}
+
 // parse reads one struct inet_diag_msg and the attributes behind it.
 func parse(message []byte) (s socket, err error) {
 	if len(message) < messageLength {
 		return s, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))
 	}
 	s.inode = uint64(binary.NativeEndian.Uint32(message[inodeOffset:]))
-	if message[stateOffset] != listening {
-		s.unsent = binary.NativeEndian.Uint32(message[unsentOffset:])
-	}
+	s.unsent = unsent(message[stateOffset], binary.NativeEndian.Uint32(message[unsentOffset:]))
 	for rest := message[messageLength:]; len(rest) >= unix.SizeofNlAttr; {
 		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
 		if length < unix.SizeofNlAttr || length > len(rest) {

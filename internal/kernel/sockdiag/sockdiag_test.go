@@ -129,8 +129,8 @@ func message(attributes ...byte) []byte {
 	return append(m, attributes...)
 }
 
-func listens(message []byte) []byte {
-	message[stateOffset] = listening
+func inState(state uint8, message []byte) []byte {
+	message[stateOffset] = state
 	return message
 }
 
@@ -146,7 +146,13 @@ func TestParse(t *testing.T) {
 	}{
 		{"the cgroup alone", message(group...), 7, 4711, 9, false},
 		{"behind an attribute of odd length", message(append([]byte{5, 0, 1, 0, 9, 0, 0, 0}, group...)...), 7, 4711, 9, false},
-		{"listening", listens(message(group...)), 7, 4711, 0, false},
+		{"listening", inState(listening, message(group...)), 7, 4711, 0, false},
+		{"established", inState(1, message(group...)), 7, 4711, 9, false},
+		{"a SYN", inState(synSent, message(group...)), 7, 4711, 8, false},
+		{"a FIN behind data", inState(finWait1, message(group...)), 7, 4711, 8, false},
+		{"the last FIN", inState(lastAck, message(group...)), 7, 4711, 8, false},
+		{"a FIN that crosses another", inState(closing, message(group...)), 7, 4711, 8, false},
+		{"a FIN that was acknowledged", inState(finWait1, make([]byte, messageLength)), 0, 0, 0, false},
 		{"without a process", make([]byte, messageLength), 0, 0, 0, false},
 		{"without a cgroup", message(5, 0, 1, 0, 9), 0, 0, 0, true},
 		{"an attribute without length", message(0, 0, cgroupID, 0), 0, 0, 0, true},
