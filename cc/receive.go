@@ -73,8 +73,8 @@ func Receive(path, name string) (*Receiver, error) {
 	return &Receiver{a, path}, nil
 }
 
-// Rescue is what another process must know to give windows back once this one has died. The error is
-// [sockets.ErrNoIterator] where that cannot be done.
+// Rescue is what another process must know to give windows back once this one has died. The error
+// is [sockets.ErrNoIterator] where that cannot be done.
 func (r *Receiver) Rescue() (sockets.Rescue, error) {
 	return sockets.NewRescue(r.path, r.assigner.objects.ReceiveFree, r.assigner.objects.AssignSockops)
 }

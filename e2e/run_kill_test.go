@@ -91,8 +91,8 @@ func (f *far) downloading(t *testing.T, file string, accepted <-chan *net.TCPCon
 	return d
 }
 
-// window is the bound of the receive window, what is advertised of it by the sender's knowledge, and
-// how much has come.
+// window is the bound of the receive window, what is advertised of it by the sender's knowledge,
+// and how much has come.
 func (d *download) window() (bound int, advertised uint32, received uint64) {
 	d.Helper()
 	bound, err := unix.GetsockoptInt(d.socket, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)

@@ -33,8 +33,8 @@ const (
 	cgroupID      = 21 // INET_DIAG_CGROUP_ID
 )
 
-// States of linux/tcp_states.h. A socket that listens has its backlog's length where others have what
-// they have to send.
+// States of linux/tcp_states.h. A socket that listens has its backlog's length where others have
+// what they have to send.
 const (
 	synSent  = 2
 	finWait1 = 4

@@ -20,8 +20,8 @@ type Rescue struct {
 	Cgroup string         `json:"attached"` // path of where it is
 }
 
-// NewRescue is the rescue of sockets that a sockops program, attached to the cgroup at path, steers.
-// The error is ErrNoIterator where free is nil, since the kernel has not loaded it.
+// NewRescue is the rescue of sockets that a sockops program, attached to the cgroup at path,
+// steers. The error is ErrNoIterator where free is nil, since the kernel has not loaded it.
 func NewRescue(path string, free, steers *ebpf.Program) (r Rescue, err error) {
 	if free == nil {
 		return r, ErrNoIterator

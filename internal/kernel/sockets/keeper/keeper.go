@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keeper has sockets set free once nothing steers them any more, kill -9 of the process that
-// does included: they would keep for as long as they are open what was set last, as a pace or a
-// bound of their receive window.
+// Package keeper has sockets set free once nothing steers them any more, kill -9 of the process
+// that does included: they would keep for as long as they are open what was set last, as a pace or
+// a bound of their receive window.
 package keeper
 
 import (
