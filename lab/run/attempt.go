@@ -191,10 +191,10 @@ func (e *execution) load(ctx context.Context, bench *Bench, result *Result, even
 		}
 	}
 	result.Judgement, err = watch.Judge(ctx, result.Phases)
+	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	if err = errors.Join(settled(), err); err != nil {
 		return fmt.Errorf("judge run: %w", err)
 	}
-	result.Reasons = slices.Concat(result.Judgement.Reasons, problems(result.Phases))
 	after, err := bench.counters()
 	if err != nil {
 		return err

@@ -215,6 +215,9 @@ func refusedFor(t *testing.T, sabotage func(s *saboteur)) []string {
 	if r.Valid {
 		t.Fatalf("valid, with a goodput of %s", r.Phases[0].Flows[0].Goodput)
 	}
+	if len(r.Reasons) == 0 {
+		t.Fatal("refused without a reason")
+	}
 	t.Logf("refused: %s", r.Reasons[0])
 	return r.Reasons
 }
