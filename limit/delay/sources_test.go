@@ -17,8 +17,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// Whatever a device's packets come from, they are charged once: by the device's line, and by a scope
-// of where they go, which is charged at every device that packets leave by.
+// Whatever a device's packets come from, they are charged once: by the device's line, and by a
+// scope of where they go, which is charged at every device that packets leave by.
 func TestPacketsAreChargedOnceWhateverTheyComeFrom(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	const n, wire = 50, 1000
