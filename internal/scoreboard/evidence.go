@@ -89,15 +89,18 @@ func (r *Row) fill(read map[string]evidence) error {
 		}
 		r.Weir, r.Interval = strings.Join(values, ", "), strings.Join(intervals, ", ")
 	}
-	if r.Tried.Run == "" {
-		return nil
+	for i := range r.Tried {
+		t := &r.Tried[i]
+		values, intervals, err := figures(read, t.Run, t.Figures)
+		if err != nil {
+			return err
+		}
+		for i := range values {
+			values[i] += " " + intervals[i]
+		}
+		t.found = strings.Join(values, "; ")
 	}
-	values, intervals, err := figures(read, r.Tried.Run, r.Tried.Figures)
-	for i := range values {
-		values[i] += " " + intervals[i]
-	}
-	r.Tried.found = strings.Join(values, "; ")
-	return err
+	return nil
 }
 
 // figures prints those of a run: each with its name, and the interval.

@@ -45,8 +45,9 @@ func (b Board) row(out *strings.Builder, n int, row Row) {
 	if row.Why != "" {
 		verdict += ": " + row.Why
 	}
-	if run, tried := b.Runs[row.Tried.Run]; tried {
-		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)): %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, row.Tried.found)
+	for _, tried := range row.Tried {
+		run := b.Runs[tried.Run]
+		verdict += fmt.Sprintf(". Tried by %s, %s ([%s](%s)): %s", code(run.Command), run.Kernel, run.Bundle, run.Bundle, tried.found)
 	}
 	weir, interval, command, kernel := "–", "–", "–", "–"
 	if run, measured := b.Runs[row.Run]; measured {

@@ -55,10 +55,14 @@ type Row struct {
 	Figures   []Figure `yaml:"figures"` // of the run's bundle
 	Verdict   string   `yaml:"verdict"`
 	Why       string   `yaml:"why"` // of a difference, or what a measurement needs
-	Tried     Tried    `yaml:"tried"`
+	Tried     []Tried  `yaml:"tried"`
 }
 
-// Tried is an experiment about the reason of a difference. Without a run there is none.
+func (r Row) uses(run string) bool {
+	return r.Run == run || slices.ContainsFunc(r.Tried, func(t Tried) bool { return t.Run == run })
+}
+
+// Tried is an experiment about the reason of a difference.
 type Tried struct {
 	Run     string   `yaml:"run"`
 	Figures []Figure `yaml:"figures"`
@@ -105,7 +109,7 @@ func (b Board) Check(folder string) error {
 		}
 	}
 	for name := range b.Runs {
-		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.Run == name || r.Tried.Run == name }) {
+		if !slices.ContainsFunc(b.Rows, func(r Row) bool { return r.uses(name) }) {
 			all = append(all, fmt.Errorf("run %s has no row", name))
 		}
 	}
