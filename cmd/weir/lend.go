@@ -137,6 +137,7 @@ func (l *lent) class(name string) (*lend.Class, error) {
 		marked, err = l.marks.Add(group, dscp)
 		return marked, err
 	}
+	of := &lend.Class{}
 	var held *cc.Receiver
 	hold := func(group string) (_ io.Closer, err error) {
 		if held, err = cc.Receive(group, "scavenger"); err == nil {
@@ -145,15 +146,17 @@ func (l *lent) class(name string) (*lend.Class, error) {
 		if fault.Of(err) == fault.Permission {
 			return nil, err
 		}
-		return nothing{}, nil // a kernel without; what is sent yields all the same
+		of.Notes = append(of.Notes, keepsWindow(err)) // what is sent yields all the same
+		return nothing{}, nil
 	}
-	of := &lend.Class{Treatments: []scoped.Treatment{mark, hold}, Done: func() any {
+	of.Treatments = []scoped.Treatment{mark, hold}
+	of.Done = func() any {
 		given.Counts, _ = marked.Counts()
 		if held != nil {
-			given.counted(held)
+			_ = given.counted(held)
 		}
 		return given
-	}}
+	}
 	if l.scavenger == nil {
 		of.Notes = append(of.Notes, keepsControl(l.without))
 		return of, nil
