@@ -5,6 +5,7 @@ package ioam
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -321,12 +322,13 @@ func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 func TestAProofIsMadeAndChecked(t *testing.T) {
 	r := testutil.Rand(t)
 	nodes, err := Profiles(4, r.Uint64)
-	if err != nil {
+	odd, err2 := Profiles(4, r.Uint64)
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	benches := make([]*bench, len(nodes))
 	for i, profile := range nodes {
-		n := Namespace{ID: 123, Proof: []Profile{profile, profile}, Remove: i == len(nodes)-1, Strict: i == len(nodes)-1}
+		n := Namespace{ID: 123, Proof: []Profile{profile, odd[i]}, Remove: i == len(nodes)-1, Strict: i == len(nodes)-1}
 		benches[i] = newBench(t, aNode(n), aScope(Encapsulation{Options: []Option{{Type: codec.ProofOfTransit, Namespace: 123}}}))
 	}
 	_, first := benches[0].run(benches[0].objects.IoamEgress, packet(0, nil, 10), skb{})
@@ -346,13 +348,39 @@ func TestAProofIsMadeAndChecked(t *testing.T) {
 			t.Errorf("%s: verdict %d, want %d", name, verdict, test.want)
 		}
 	}
+	seen := proveBothProfiles(t, benches)
 	last := benches[3]
-	if proven, not, dropped := last.counted(ioamIoamCountIOAM_PROVEN), last.counted(ioamIoamCountIOAM_DISPROVEN), last.counted(ioamIoamCountIOAM_UNPROVEN); proven != 1 || not != 3 || dropped != 3 {
-		t.Errorf("counted %d, %d and %d, want 1, 3 and 3", proven, not, dropped)
+	if proven, not, dropped := last.counted(ioamIoamCountIOAM_PROVEN), last.counted(ioamIoamCountIOAM_DISPROVEN), last.counted(ioamIoamCountIOAM_UNPROVEN); proven != 1+seen || not != 3 || dropped != 3 {
+		t.Errorf("counted %d, %d and %d, want %d, 3 and 3", proven, not, dropped, 1+seen)
 	}
 	if verdict, _ := last.run(last.objects.IoamIngress, packet(0, hop(codec.NewTrace(123, codec.HopLimitNode, 1, 0)), 0), skb{}); verdict != shot {
 		t.Error("a packet without a proof has passed")
 	}
+}
+
+// proveBothProfiles sends packets on their path until there were even ids and odd ones, each of which
+// has a profile of its own, so that one can be replaced while the other is in use.
+func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
+	t.Helper()
+	for parities := map[uint64]bool{}; len(parities) < 2 && packets < 100; packets++ {
+		_, p := benches[0].run(benches[0].objects.IoamEgress, packet(0, nil, 10), skb{})
+		h, err := codec.DecodeHeader(p[atOptions:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		proof, err := codec.DecodeProof(h.Options[0].Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parities[proof.PacketID&1] = true
+		for _, b := range benches[1:3] {
+			_, p = b.run(b.objects.IoamEgress, p, skb{From: 1})
+		}
+		if verdict, _ := benches[3].run(benches[3].objects.IoamIngress, p, skb{}); verdict != unspec {
+			t.Errorf("packet %#x is not proven", proof.PacketID)
+		}
+	}
+	return packets
 }
 
 // setScopesNone ends the scopes.

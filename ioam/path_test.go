@@ -158,6 +158,34 @@ func TestStreamsPassADomain(t *testing.T) {
 	}
 }
 
+// A super-packet of UDP passes as well: each of its datagrams arrives with its own octets.
+func TestDatagramsOfOneSuperPacketPassADomain(t *testing.T) {
+	c := newChain(t, 1500)
+	c.domain(t, "trace: [node], nodes: 3")
+	from, to := c.datagrams(t)
+	const size, datagrams, last = 1200, 10, 700
+	if err := unix.SetsockoptInt(from, unix.IPPROTO_UDP, unix.UDP_SEGMENT, size); err != nil {
+		t.Fatal(err)
+	}
+	sent := make([]byte, size*(datagrams-1)+last)
+	for i := range sent {
+		sent[i] = byte(i * i >> 3)
+	}
+	if _, err := unix.Write(from, sent); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 2*size)
+	for i := range datagrams {
+		want := sent[i*size : min((i+1)*size, len(sent))]
+		if n, err := unix.Read(to, got); err != nil || !bytes.Equal(got[:n], want) {
+			t.Fatalf("datagram %d: %d octets, %v", i, n, err)
+		}
+	}
+	if counts := c.scope(t, "athos"); counts.Encapsulated == 0 || counts.Encapsulated != counts.Packets {
+		t.Errorf("athos: %+v", counts)
+	}
+}
+
 func (c *chain) scope(t *testing.T, node string) ioamIoamScopeCounts {
 	t.Helper()
 	d, err := open(c.ns[node], c.planes[node].host.Pins)
