@@ -358,8 +358,8 @@ func TestAProofIsMadeAndChecked(t *testing.T) {
 	}
 }
 
-// proveBothProfiles sends packets on their path until there were even ids and odd ones, each of which
-// has a profile of its own, so that one can be replaced while the other is in use.
+// proveBothProfiles sends packets on their path until there were even ids and odd ones, each of
+// which has a profile of its own, so that one can be replaced while the other is in use.
 func proveBothProfiles(t *testing.T, benches []*bench) (packets uint64) {
 	t.Helper()
 	for parities := map[uint64]bool{}; len(parities) < 2 && packets < 100; packets++ {
