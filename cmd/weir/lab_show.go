@@ -205,6 +205,9 @@ func flowText(f traffic.Flow) string {
 	if f.Kind == traffic.Request {
 		parts = append(parts, fmt.Sprintf("%s for %s, %d at once", f.Response, f.Request, f.Concurrency))
 	}
+	if f.Load != nil {
+		parts = append(parts, f.Load.String())
+	}
 	if f.Command != nil {
 		parts = append(parts, f.Command.Run)
 	}

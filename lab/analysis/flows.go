@@ -16,8 +16,9 @@ import (
 // flow is what one flow of a phase did, without its settle time.
 type flow struct {
 	result   *traffic.Result
-	streams  []float64 // goodput of each stream, bit/s
-	goodput  float64   // bit/s
+	settle   time.Duration // of the flow's beginning, left out
+	streams  []float64     // goodput of each stream, bit/s
+	goodput  float64       // bit/s
 	rtts     *hist.Histogram
 	minRTT   time.Duration
 	segments uint64 // TCP data segments sent, retransmissions included
@@ -30,8 +31,8 @@ type flow struct {
 }
 
 func flowOf(result *traffic.Result, settle time.Duration) flow {
-	f := flow{result: result, rtts: &hist.Histogram{}}
 	settle = max(0, settle-result.Flow.Start)
+	f := flow{result: result, settle: settle, rtts: &hist.Histogram{}}
 	for i := range result.Streams {
 		stream := &result.Streams[i]
 		rate := goodput(stream, result.Flow, settle)
@@ -81,7 +82,7 @@ func flowSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	for i := range phase.Flows {
 		f := flowOf(&phase.Flows[i], phase.Phase.Settle)
 		flows[i] = f
-		if f.result.Flow.Kind == traffic.Request {
+		if !scenario.Contends(f.result.Flow.Kind) {
 			continue
 		}
 		all.goodput += f.goodput
@@ -92,7 +93,7 @@ func flowSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	}
 	for _, f := range flows {
 		samples = append(samples, f.samples(a)...)
-		if f.result.Flow.Kind != traffic.Request && len(all.streams) > len(f.streams) {
+		if scenario.Contends(f.result.Flow.Kind) && len(all.streams) > len(f.streams) {
 			samples = append(samples, f.sharing(a, all)...)
 		}
 	}
@@ -126,6 +127,8 @@ func (f flow) samples(a attempt) []record.Sample {
 		return f.datagramSamples(a, name)
 	case traffic.Request:
 		return append(f.requestSamples(a, name), f.tcpSamples(a, name)...)
+	case traffic.Transfers:
+		return append(f.transferSamples(a, name), f.tcpSamples(a, name)...)
 	}
 	samples := []record.Sample{a.sample(name, scenario.Goodput, f.goodput)}
 	if took := f.completion(); took > 0 {

@@ -64,6 +64,7 @@ func streamSamples(a attempt, phase run.PhaseResult) []record.Sample {
 const (
 	distributionSRTT     = "srtt"
 	distributionExchange = "exchange_time"
+	distributionTransfer = "transfer_time"
 	distributionOWD      = "owd"
 )
 
@@ -84,6 +85,9 @@ func distributions(a attempt, phase run.PhaseResult) []record.Distribution {
 			add(record.Distribution{Subject: f.result.Flow.Name, Metric: distributionSRTT, Histogram: f.rtts})
 		}
 		add(record.Distribution{Subject: f.result.Flow.Name, Metric: distributionExchange, Histogram: f.result.Exchanges})
+		for _, g := range f.transferGroups() {
+			add(record.Distribution{Subject: g.subject, Metric: distributionTransfer, Histogram: &g.times})
+		}
 	}
 	for _, s := range phase.Streams {
 		add(record.Distribution{Subject: s.Stream.Name, Metric: distributionOWD, Histogram: s.Counts.Delay})

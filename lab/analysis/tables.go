@@ -26,6 +26,9 @@ func tables(outcome *run.Outcome, rows, measured []summary.Row) []record.Table {
 	if t, any := streamTable(outcome, rows); any {
 		all = append(all, t)
 	}
+	if t, any := transferTable(outcome, rows); any {
+		all = append(all, t)
+	}
 	if t, any := predictionTable(outcome, rows); any {
 		all = append(all, t)
 	}
@@ -275,7 +278,7 @@ func publishedTable(s *scenario.Scenario, rows []summary.Row) (record.Table, boo
 
 // notes are what a reader of the bundle must know about how it came about.
 func notes(outcome *run.Outcome) []string {
-	all := slices.Clone(outcome.Notes)
+	all := append(slices.Clone(outcome.Notes), cutNotes(outcome)...)
 	rejected := 0
 	for _, result := range outcome.Results {
 		if !result.Valid {

@@ -132,6 +132,7 @@ func spread(n, most int) []int {
 var distributionTitles = map[string]string{
 	distributionSRTT:     "Round-trip times seen by the sender",
 	distributionExchange: "Completion times of exchanges",
+	distributionTransfer: "Completion times of transfers",
 	distributionOWD:      "One-way delay",
 }
 
@@ -139,7 +140,7 @@ var distributionTitles = map[string]string{
 // repetitions of a cell merged.
 func distributionFigures(b *record.Bundle) []record.Figure {
 	var all []record.Figure
-	for _, metric := range []string{distributionSRTT, distributionExchange, distributionOWD} {
+	for _, metric := range []string{distributionSRTT, distributionExchange, distributionTransfer, distributionOWD} {
 		figure := record.Figure{
 			Name: "cdf-" + metric, Title: distributionTitles[metric], Subtitle: "cumulative share of the samples of all valid repetitions",
 			Kind: record.Steps, XLabel: "time", XUnit: record.Seconds, YLabel: "share", YUnit: record.Share, LogX: true,

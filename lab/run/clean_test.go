@@ -53,6 +53,12 @@ links: [{name: path, ends: [a, r], rate: 20Mbit, delay: 5ms, queue: 1 bdp, loss:
 phases:
   - {name: only, duration: 1s, settle: 200ms, flows: [{name: bulk, kind: bulk, from: a, to: b, family: 6, congestion: cubic}, {name: old, kind: bulk, from: b, to: a, congestion: cubic}, {name: datagrams, kind: udp, from: b, to: a, family: 6, rate: 2Mbit}, {name: web, kind: request, from: a, to: b, family: 6, request: 100B, response: 10kB}]}
 `,
+	"transfers over a lossy link": `
+links: [{name: path, ends: [a, b], rate: 20Mbit, delay: 5ms, queue: 4 bdp, loss: 1%}]
+phases:
+  - {name: first, duration: 1s, settle: 200ms, flows: [{name: web, kind: transfers, from: a, to: b, sizes: web-search, most: 100kB, load: 60%, drain: 300ms, congestion: cubic}]}
+  - {name: second, duration: 1s, flows: [{name: back, kind: transfers, from: b, to: a, family: 6, sizes: data-mining, most: 1MB, arrivals: 40/s}, {name: bulk, kind: bulk, from: a, to: b, congestion: cubic}]}
+`,
 	"plain links only": `
 routers: [r]
 links: [{name: one, ends: [a, r], plain: true}, {name: two, ends: [r, b], plain: true}]

@@ -95,6 +95,11 @@ func shortened(cell *scenario.Cell) *scenario.Cell {
 			flow := &phase.Flows[j]
 			flow.Start = min(flow.Start, phase.Duration/2)
 			flow.Duration = min(flow.Duration, phase.Duration-flow.Start)
+			if flow.Load != nil {
+				load := *flow.Load
+				load.Drain = min(load.Drain, flow.Duration/2)
+				flow.Load = &load
+			}
 		}
 		phase.Streams = nil
 	}

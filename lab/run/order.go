@@ -4,12 +4,14 @@ package run
 
 import (
 	"cmp"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"weir/lab/scenario"
+	"weir/lab/traffic"
 )
 
 // job is one repetition of one cell.
@@ -42,7 +44,7 @@ func order(cells, repetitions int, seed uint64) []job {
 }
 
 // seeded gives every emulated link of the cell random choices of its own for this attempt, drawn
-// from the study's seed. A seed that the scenario gives a direction stays.
+// from the study's seed. A seed that the scenario gives a direction stays. Transfers get theirs too.
 func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell {
 	random := rand.New(rand.NewPCG(seed, uint64(j.cell)<<32|uint64(j.repetition)<<8|uint64(attempt)))
 	own := *cell
@@ -51,7 +53,28 @@ func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell
 		own.Links[i].Forward.Seed = cmp.Or(own.Links[i].Forward.Seed, random.Uint64())
 		own.Links[i].Reverse.Seed = cmp.Or(own.Links[i].Reverse.Seed, random.Uint64())
 	}
+	own.Phases = slices.Clone(cell.Phases)
+	for i := range own.Phases {
+		own.Phases[i].Flows = seededFlows(own.Phases[i].Flows, seed, i, j.repetition)
+	}
 	return &own
+}
+
+// seededFlows gives every flow of transfers of a phase its arrivals and sizes: the same in each
+// cell and attempt, so that cells differ by what is compared alone, and others in each repetition.
+func seededFlows(flows []traffic.Flow, seed uint64, phase, repetition int) []traffic.Flow {
+	flows = slices.Clone(flows)
+	for i := range flows {
+		if flows[i].Load == nil {
+			continue
+		}
+		name := fnv.New64a()
+		_, _ = name.Write([]byte(flows[i].Name))
+		load := *flows[i].Load
+		load.Seed = rand.NewPCG(seed^name.Sum64(), uint64(phase)<<32|uint64(repetition)).Uint64()
+		flows[i].Load = &load
+	}
+	return flows
 }
 
 // trafficTime is how long the cell's phases take.

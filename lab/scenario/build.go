@@ -57,6 +57,7 @@ func build(f *file, labels record.Labels, p *yamlfile.Problems) (*Cell, *network
 		b.queues()
 		b.limits()
 		b.ioamEnds()
+		b.fewTransfers()
 	}
 	return b.cell, b.network
 }

@@ -143,7 +143,7 @@ type phaseFile struct {
 type flowFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string          `yaml:"name" doc:"Subject of the flow's figures; its kind if left out."`
-	Kind            string          `yaml:"kind,required" enum:"bulk,request,udp,command" doc:"bulk: TCP as fast as it goes; request: TCP request and response; udp: datagrams at a rate; command: what programs send."`
+	Kind            string          `yaml:"kind,required" enum:"bulk,request,transfers,udp,command" doc:"bulk: TCP as fast as it goes; request: TCP request and response; transfers: TCP connections that come at random and send a size each; udp: datagrams at a rate; command: what programs send."`
 	From            string          `yaml:"from,required" doc:"Host that sends, or asks."`
 	To              string          `yaml:"to,required" doc:"Host that receives, or answers."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
@@ -160,6 +160,11 @@ type flowFile struct {
 	Rate            *units.BitRate  `yaml:"rate" doc:"udp: payload rate of all streams together; bulk: the application's own limit."`
 	Payload         *int            `yaml:"payload" doc:"udp: octets of payload per datagram; 1200 if left out."`
 	Bytes           *units.ByteSize `yaml:"bytes" doc:"bulk: each stream ends after this much."`
+	Sizes           *sizesFile      `yaml:"sizes" doc:"transfers: how many octets they have."`
+	Most            *units.ByteSize `yaml:"most" doc:"transfers: the largest size; what would be larger has it."`
+	Arrivals        *perSecond      `yaml:"arrivals" doc:"transfers: how many begin in a second, in the mean."`
+	Load            *share          `yaml:"load" doc:"transfers: the part of the rate of the path's slowest link that they ask for, headers included; in place of arrivals."`
+	Drain           units.Duration  `yaml:"drain" doc:"transfers: time at the flow's end in which none begins, so that the last can end."`
 	Run             string          `yaml:"run" doc:"command: line for /bin/sh; the flow ends when it does."`
 	RunsAt          string          `yaml:"at" enum:"from,to" doc:"command: the end at which run runs, and server at the other; from if left out."`
 	Server          string          `yaml:"server" doc:"command: line for /bin/sh at the other end, started before the phase and ended with the flow."`

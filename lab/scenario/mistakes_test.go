@@ -118,7 +118,7 @@ func mistakesOfTraffic() []mistake {
 		{"flow to itself", "to: server", "to: client", `f.yaml:19:52: phases[0].flows[0]: it goes from "client" to itself`},
 		{"flow to nobody", "to: server", "to: sever", `f.yaml:19:52: phases[0].flows[0].to: there is no host or router "sever" (did you mean "server"?)`},
 		{"unreachable", "hosts: [client, server]\nrouters: [gate]", "hosts: [client, server, gate]", `f.yaml:18:52: phases[0].flows[0]: there is no way from "client" to "server"`},
-		{"kind", "kind: bulk", "kind: bluk", `f.yaml:19:28: phases[0].flows[0].kind: "bluk" is not one of bulk, request, udp, command (did you mean "bulk"?)`},
+		{"kind", "kind: bulk", "kind: bluk", `f.yaml:19:28: phases[0].flows[0].kind: "bluk" is not one of bulk, request, transfers, udp, command (did you mean "bulk"?)`},
 		{"congestion control", `"${cc}"`, `"${cc} v3"`, "f.yaml:19:72: phases[0].flows[0].congestion: \"cubic v3\" is no name of a congestion control: it has small letters, digits and _, 15 at most\n" +
 			"f.yaml:19:72: phases[0].flows[0].congestion: \"bbr v3\" is no name of a congestion control: it has small letters, digits and _, 15 at most (with cc=bbr)"},
 		{"DSCP", flow, with("dscp: 64"), "f.yaml:19:87: phases[0].flows[0].dscp: DSCP 64 is outside 0 to 63"},

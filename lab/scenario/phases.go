@@ -56,6 +56,7 @@ func (b *builder) phases() {
 			at := fmt.Sprintf("%s.flows[%d]", path, j)
 			out := b.flow(flow, at, phase)
 			b.subject(subjects, flow.Fields, at, out.Name)
+			b.classSubjects(subjects, flow.Fields, at, out)
 			phase.Flows = append(phase.Flows, out)
 		}
 		b.aloneAtTheirEnd(f, path, phase)
@@ -131,12 +132,15 @@ func (b *builder) way(f yamlfile.Fields, path, from, to string) (mtu int) {
 
 // meaning lists the keys that only some kinds of flow have.
 func meaning() map[string][]traffic.Kind {
-	native, program := []traffic.Kind{traffic.Bulk, traffic.Request, traffic.Datagram}, []traffic.Kind{traffic.Program}
+	tcp, program := []traffic.Kind{traffic.Bulk, traffic.Request, traffic.Transfers}, []traffic.Kind{traffic.Program}
+	native := append([]traffic.Kind{traffic.Datagram}, tcp...)
+	load := []traffic.Kind{traffic.Transfers}
 	return map[string][]traffic.Kind{
-		"congestion": {traffic.Bulk, traffic.Request}, "ecn": {traffic.Bulk, traffic.Request},
+		"congestion": tcp, "ecn": tcp,
+		"sizes": load, "most": load, "arrivals": load, "load": load, "drain": load,
 		"request": {traffic.Request}, "response": {traffic.Request}, "concurrency": {traffic.Request},
 		"rate": {traffic.Bulk, traffic.Datagram}, "payload": {traffic.Datagram}, "bytes": {traffic.Bulk},
-		"generator": native, "dscp": native, "streams": native,
+		"generator": native, "dscp": native, "streams": {traffic.Bulk, traffic.Request, traffic.Datagram},
 		"run": program, "at": program, "server": program, "port": program,
 	}
 }
@@ -207,6 +211,8 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 	switch out.Kind {
 	case traffic.Program:
 		out.Command = b.command(f, path)
+	case traffic.Transfers:
+		out.Load = b.load(f, path, mtu, out)
 	case traffic.Bulk:
 		out.Bytes = size("bytes", f.Bytes, 0, 1<<50)
 	case traffic.Request:

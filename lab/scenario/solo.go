@@ -19,8 +19,8 @@ const SoloLabel = "solo"
 const PhaseLabel = "phase"
 
 // Contends says whether the flow takes part in the sharing of goodput, and so has a share and a
-// harm: bulk and UDP flows do, a request flow sends only what it is asked for.
-func Contends(kind traffic.Kind) bool { return kind != traffic.Request }
+// harm: bulk and UDP flows do, a request flow and transfers send only what they are asked for.
+func Contends(kind traffic.Kind) bool { return kind != traffic.Request && kind != traffic.Transfers }
 
 // Solos returns the runs of single flows that go with a cell: of every phase with Solo one for each
 // flow that contends, on the cell's own topology and with the phase's own duration and settle time,

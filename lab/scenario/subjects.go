@@ -137,7 +137,11 @@ func (j *judge) subjects(m Metric) (all []string) {
 			continue
 		}
 		for _, f := range phase.Flows {
-			if m.Of != OfStream && (m.kinds() == nil || slices.Contains(m.kinds(), f.Kind)) {
+			switch {
+			case m.Of == OfStream || m.kinds() != nil && !slices.Contains(m.kinds(), f.Kind):
+			case m.bySize():
+				all = append(all, TransferSubjects(f.Name)...)
+			default:
 				all = append(all, f.Name)
 			}
 		}
@@ -157,8 +161,15 @@ func (m Metric) kinds() []traffic.Kind {
 		return []traffic.Kind{traffic.Request}
 	case UDPLoss, UDPDuplicates, UDPReordered:
 		return []traffic.Kind{traffic.Datagram}
-	case Goodput, FlowShare, Harm, SeriesRate:
+	case TransfersBegun, TransfersCompleted, TransfersUnfinished, TransferMean, TransferP50, TransferP99, TransferP999,
+		SlowdownP50, SlowdownP99, TransferLateness:
+		return []traffic.Kind{traffic.Transfers}
+	case Goodput, SeriesRate:
+		return []traffic.Kind{traffic.Bulk, traffic.Datagram, traffic.Program, traffic.Transfers}
+	case FlowShare, Harm:
 		return []traffic.Kind{traffic.Bulk, traffic.Datagram, traffic.Program}
+	case SRTTMean, SRTTp50, SRTTp99, RetransmitShare, LossEventRate, MarkedShare:
+		return []traffic.Kind{traffic.Bulk, traffic.Request, traffic.Transfers}
 	case ReportedRate:
 		return []traffic.Kind{traffic.Program}
 	case Completion:
@@ -168,4 +179,10 @@ func (m Metric) kinds() []traffic.Kind {
 		return []traffic.Kind{traffic.Bulk}
 	}
 	return []traffic.Kind{traffic.Bulk, traffic.Request}
+}
+
+// bySize says that a metric of transfers is one of each class of size too.
+func (m Metric) bySize() bool {
+	kinds := m.kinds()
+	return len(kinds) == 1 && kinds[0] == traffic.Transfers && m.Name != TransferLateness
 }

@@ -82,6 +82,8 @@ func (f Flow) validate() error {
 		return nil
 	case Request:
 		return f.validateRequest()
+	case Transfers:
+		return f.validateTransfers()
 	case Datagram:
 		return f.validateDatagram()
 	case Program:
@@ -90,7 +92,7 @@ func (f Flow) validate() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%q is no kind of traffic: choose %s, %s, %s or %s", f.Kind, Bulk, Request, Datagram, Program)
+	return fmt.Errorf("%q is no kind of traffic: choose %s, %s, %s, %s or %s", f.Kind, Bulk, Request, Transfers, Datagram, Program)
 }
 
 func (f Flow) validateRequest() error {
@@ -99,6 +101,26 @@ func (f Flow) validateRequest() error {
 		return errors.New("request and response must have at least 1 octet")
 	case f.Concurrency < 1:
 		return fmt.Errorf("concurrency %d: at least 1 is needed", f.Concurrency)
+	}
+	return nil
+}
+
+// MostTransfers is how many transfers one host may be expected to begin: each holds a port until a
+// minute after its end, and Linux gives out 28,232.
+const MostTransfers = 20_000
+
+func (f Flow) validateTransfers() error {
+	switch {
+	case f.Load == nil || len(f.Load.Sizes.Points) == 0:
+		return errors.New("transfers need a distribution of sizes")
+	case !(f.Load.PerSecond > 0):
+		return errors.New("no transfer ever begins")
+	case f.Load.Drain < 0 || f.Load.Drain >= f.Duration:
+		return fmt.Errorf("none begins in its last %s, and it has %s", f.Load.Drain, f.Duration)
+	case f.Load.Expected(f.Duration) > MostTransfers:
+		return fmt.Errorf("%.0f transfers: at most %d are possible", f.Load.Expected(f.Duration), MostTransfers)
+	case f.Streams > 1:
+		return errors.New("transfers have no streams: raise their rate")
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package traffic generates the load of an experiment and measures it at the receiver: bulk TCP,
-// request/response and UDP at a rate, by Weir's own generator or by iperf3, and whatever other
-// programs send.
+// request/response, transfers that come at random and UDP at a rate, by Weir's own generator or by
+// iperf3, and whatever other programs send.
 package traffic
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/lab/traffic/workload"
 	"weir/record/hist"
 )
 
@@ -19,10 +20,11 @@ import (
 type Kind string
 
 const (
-	Bulk     Kind = "bulk"    // TCP, as fast as congestion control allows, From to To
-	Request  Kind = "request" // TCP request/response: From asks, To answers
-	Datagram Kind = "udp"     // UDP at a rate, From to To
-	Program  Kind = "command" // what programs of the user's send, From to To
+	Bulk      Kind = "bulk"      // TCP, as fast as congestion control allows, From to To
+	Request   Kind = "request"   // TCP request/response: From asks, To answers
+	Transfers Kind = "transfers" // TCP connections that come at random and send a size each, From to To
+	Datagram  Kind = "udp"       // UDP at a rate, From to To
+	Program   Kind = "command"   // what programs of the user's send, From to To
 )
 
 // Flow is one flow of a phase, or Streams identical ones.
@@ -45,6 +47,7 @@ type Flow struct {
 	Payload     int            // Datagram: octets of payload per datagram
 	Bytes       units.ByteSize // Bulk: stop each stream after this much; 0 runs for Duration
 	Command     *Command       // Program
+	Load        *workload.Load // Transfers
 }
 
 // Command is what generates a flow of kind Program. Lines are for /bin/sh.
@@ -121,6 +124,16 @@ type Stream struct {
 	ReceiverDrops uint64
 }
 
+// Transfer is one transfer of an open loop, which has begun.
+type Transfer struct {
+	Octets uint64
+	Due    time.Duration // when it was to begin, since the flow began
+	Begun  time.Duration // when it called connect, since the flow began
+	// Took is the time from that call until the receiver had read its last octet; 0 if it had not
+	// by the flow's end.
+	Took time.Duration
+}
+
 // RateInterval is the width of a receiver's rate samples.
 const RateInterval = 100 * time.Millisecond
 
@@ -131,7 +144,8 @@ type Result struct {
 	// Congestion is the congestion control that TCP's senders used; "" where the generator does not
 	// tell.
 	Congestion string
-	Streams    []Stream
+	Streams    []Stream        // of Transfers one, all connections together
+	Transfers  []Transfer      // Transfers: those that have begun, in order of time
 	Goodput    units.BitRate   // all streams together
 	Exchanges  *hist.Histogram // Request: completion time of each exchange in ns; nil otherwise
 	RTT        *hist.Histogram // TCP: SRTT samples in ns; nil otherwise

@@ -73,6 +73,8 @@ func able(f traffic.Flow) error {
 	switch {
 	case f.Kind == traffic.Request:
 		return errors.New("has no request/response traffic")
+	case f.Kind == traffic.Transfers:
+		return errors.New("has no transfers that come at random")
 	case f.Bytes > 0:
 		return errors.New("cannot stop each stream after a number of octets")
 	case f.Duration%time.Second != 0:

@@ -60,8 +60,11 @@ func (g *Generator) Run(ctx context.Context, f traffic.Flow, from, to traffic.En
 		return result, err
 	}
 	run := g.runTCP
-	if f.Kind == traffic.Datagram {
+	switch f.Kind {
+	case traffic.Datagram:
 		run = g.runDatagrams
+	case traffic.Transfers:
+		run = g.runTransfers
 	}
 	err := run(ctx, &result, from, to)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"weir/record/hist"
 )
 
-// session is a TCP flow: a listener at its receiving host and connections from its sending host.
+// session is a TCP flow: a listener at its receiving host and connections from its sending host,
+// all of them made before it begins. Of transfers see [openLoop].
 type session struct {
 	flow        traffic.Flow
 	begin       time.Time
@@ -35,8 +36,9 @@ type session struct {
 type connection struct {
 	stream   int
 	client   *socket
-	server   *socket       // set before accepted is closed
-	accepted chan struct{} // closed once the listener has the connection
+	local    netip.AddrPort // the client's
+	server   *socket        // set before accepted is closed
+	accepted chan struct{}  // closed once the listener has the connection
 	// over ends every wait on the connection: with the flow, or by stop when one of its ends has
 	// broken off.
 	over  context.Context
@@ -105,6 +107,7 @@ func (s *session) add(stream int, from traffic.Endpoint, o options) error {
 	if err != nil {
 		return err
 	}
+	c.local = local
 	s.byPort[local] = c
 	return nil
 }
@@ -122,7 +125,7 @@ func (s *session) run(ctx context.Context) []error {
 		context.AfterFunc(c.over, func() { s.interrupt(c) })
 	}
 	var helpers, workers sync.WaitGroup
-	helpers.Go(s.accept)
+	helpers.Go(func() { _ = s.accept() })
 	helpers.Go(s.sample)
 	errs := make([]error, len(s.connections))
 	for i, c := range s.connections {
@@ -184,12 +187,13 @@ func awaitAccept(c *connection) error {
 	}
 }
 
-// accept hands arriving connections to those who wait for them, until the listener is interrupted.
-func (s *session) accept() {
+// accept hands arriving connections to those who wait for them, until the listener is interrupted
+// or breaks.
+func (s *session) accept() error {
 	for {
 		server, peer, err := s.listener.accept()
 		if err != nil {
-			return
+			return err
 		}
 		s.mu.Lock()
 		c := s.byPort[peer]

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"time"
+
+	"weir/internal/units"
+)
+
+// Path is what transfers cross.
+type Path struct {
+	There, Back time.Duration // delays of its links
+	Rate        units.BitRate // of its slowest link that has one, on the wire; 0 is none
+	Payload     int           // octets of a full frame
+	Headers     int           // octets of a frame besides, overhead on the wire included
+}
+
+// wire is how many octets a transfer takes on a link.
+func (p Path) wire(octets uint64) float64 {
+	frames := (octets + uint64(p.Payload) - 1) / uint64(p.Payload)
+	return float64(octets) + float64(frames)*float64(p.Headers)
+}
+
+// PerSecond is how many transfers a second are a part of the rate, if all frames are full.
+func (p Path) PerSecond(load, mean float64) float64 {
+	return load * float64(p.Rate) / 8 / (mean * float64(p.Payload+p.Headers) / float64(p.Payload))
+}
+
+// Ideal is the least time that a transfer takes if it is alone: a handshake, the way of its last
+// octet, and all of its frames at the rate. It is 0 where the path has neither delay nor rate.
+func (p Path) Ideal(octets uint64) time.Duration {
+	ideal := 2*p.There + p.Back
+	if p.Rate > 0 {
+		ideal += time.Duration(p.wire(octets) * 8e9 / float64(p.Rate))
+	}
+	return ideal
+}
