@@ -44,7 +44,8 @@ func order(cells, repetitions int, seed uint64) []job {
 }
 
 // seeded gives every emulated link of the cell random choices of its own for this attempt, drawn
-// from the study's seed. A seed that the scenario gives a direction stays. Transfers get theirs too.
+// from the study's seed. A seed that the scenario gives a direction stays. Transfers get theirs
+// too.
 func seeded(cell *scenario.Cell, seed uint64, j job, attempt int) *scenario.Cell {
 	random := rand.New(rand.NewPCG(seed, uint64(j.cell)<<32|uint64(j.repetition)<<8|uint64(attempt)))
 	own := *cell

@@ -34,7 +34,7 @@ func TestTransfers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("1000, 0.5\n3000, 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The payload of full frames is 1448 of 1538 octets on the wire, and the slowest link has 10 Mbit/s.
+	// Full frames have 1448 octets of payload, 1538 on the wire; the slowest link has 10 Mbit/s.
 	wire := 1538.0 / 1448
 	for keys, want := range map[string]struct {
 		mean, perSecond float64

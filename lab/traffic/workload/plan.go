@@ -72,8 +72,8 @@ type Class struct {
 	Above, Most uint64 // octets
 }
 
-// Classes are the ranges that studies of flow completion times tell apart (Alizadeh et al., pFabric,
-// SIGCOMM 2013).
+// Classes are the ranges that studies of flow completion times tell apart (Alizadeh et al.,
+// pFabric, SIGCOMM 2013).
 func Classes() []Class {
 	return []Class{{"small", 0, 100_000}, {"middle", 100_000, 10_000_000}, {"large", 10_000_000, math.MaxUint64}}
 }
