@@ -12,13 +12,25 @@
  *                 timestamp.
  *     loss        what fills a hole is newer, by its sender's timestamp, than what came beyond the
  *                 hole: it was sent again. What is as old as that has only been overtaken.
- *     limited     of the last round trip half of the window has come at least; else whoever sends
- *                 less than it may is not to be given more.
+ *     limited     of the last round trip half of the window has come at least, or the window is
+ *                 less than four segments, of which delayed acknowledgments let less come; else
+ *                 whoever sends less than it may is not to be given more.
  *
  * What W does is what ledbat.bpf.c says of a sender's window, in octets for segments: gain, slow
  * start, slowdowns, and the two additions explore and tolerant. A window that was reduced is the
  * sender's one round trip later: as long as octets come that had been allowed before, delay does
  * not reduce it again.
+ *
+ * Nobody paces these senders. In slow start two segments follow each acknowledgment, so that the
+ * end of a flight finds half of it waiting, however idle the path is: at 50 Mbit/s 40 segments are
+ * 5 ms of queue. So with explore
+ *
+ *     slow start ends   by a queue that stands: if the least of a whole round trip shows it too (as
+ *                       in RFC 9406, section 4.2), since the head of a flight meets no burst
+ *     its growth        is a quarter while the delay is a quarter of TARGET, none beyond TARGET, so
+ *                       that bursts stay about that long
+ *
+ * Congestion avoidance goes by the last four, and yields as soon as it did.
  */
 #ifndef WEIR_CC_RLEDBAT_H
 #define WEIR_CC_RLEDBAT_H
@@ -53,6 +65,8 @@ struct rledbat {
 	__u32 round_octets; /* since then */
 	__u32 rate_octets;  /* that came in rate_us, the last whole round */
 	__u32 rate_us;
+	__u32 round_least;  /* us: the least round-trip time since round_began; or UNKNOWN */
+	__u32 last_least;   /* us: that of the last whole round with one */
 	__u32 hold;         /* octets to come that were allowed by a larger window */
 	__u32 recovery;     /* octets to come until the next loss counts */
 	__u32 hole_tsval;   /* of what came beyond the hole first */
@@ -75,6 +89,8 @@ static __always_inline void rledbat_begin(struct rledbat *r, __u32 now, __u32 ne
 	r->window = (__u64)(RLEDBAT_INITIAL * mss) << RLEDBAT_SHIFT;
 	r->next = next;
 	r->round_began = now;
+	r->round_least = UNKNOWN;
+	r->last_least = UNKNOWN;
 	r->phase = LEDBAT_START;
 }
 
@@ -116,13 +132,27 @@ static __always_inline void rledbat_round(struct rledbat *r, const struct rledba
 	r->round_octets = 0;
 	r->round_began = ack->now;
 	r->lost = 0;
+	if (r->round_least != UNKNOWN)
+		r->last_least = r->round_least;
+	r->round_least = UNKNOWN;
 }
 
-static __always_inline int rledbat_limited(const struct rledbat *r)
+/*
+ * The queue that neither a whole round trip nor the delay has seen shorter, in us: a burst is in the
+ * delay alone, and an answer that took its time in a round trip alone.
+ */
+static __always_inline __u32 rledbat_standing(const struct rledbat *r, __u32 base, __u32 delay)
+{
+	__u32 whole = r->last_least == UNKNOWN || r->last_least < base ? 0 : r->last_least - base;
+
+	return whole < delay ? whole : delay;
+}
+
+static __always_inline int rledbat_limited(const struct rledbat *r, const struct rledbat_ack *ack)
 {
 	__u32 most = rledbat_octets(r->window) / 2;
 
-	if (r->round_octets >= most)
+	if (r->round_octets >= most || most < 2 * ack->mss)
 		return 1;
 	return r->rate_us && (__u64)r->rate_octets * r->srtt / r->rate_us >= most;
 }
@@ -144,14 +174,20 @@ static __always_inline void rledbat_hold(struct rledbat *r, const struct rledbat
 	r->hold = ack->edge - ack->next;
 }
 
-/* Ends slow start; the next slowdown is at a tick. */
-static __always_inline void rledbat_avoid(struct rledbat *r, const struct rledbat_ack *ack, const struct ledbat_tunables *t, __u32 next, __u32 base)
+/* Ends slow start; the next slowdown is at a tick. With explore it leaves a window of `least` at least. */
+static __always_inline void rledbat_avoid(struct rledbat *r, const struct rledbat_ack *ack, const struct ledbat_tunables *t, __u32 next, __u32 base,
+					  __u64 least)
 {
+	__u64 fitting = rledbat_fitting(r, base, t->target);
+
 	r->phase = LEDBAT_AVOID;
 	r->until = next;
 	rledbat_hold(r, ack);
-	if (t->explore && base != UNKNOWN)
-		rledbat_set(r, ack, rledbat_fitting(r, base, t->target));
+	if (!t->explore)
+		return;
+	/* What is lost of what the larger window has allowed asks for no less. */
+	r->recovery = r->hold;
+	rledbat_set(r, ack, fitting < least ? least : fitting);
 }
 
 static __always_inline void rledbat_slow_down(struct rledbat *r, const struct rledbat_ack *ack)
@@ -165,15 +201,30 @@ static __always_inline void rledbat_slow_down(struct rledbat *r, const struct rl
 	rledbat_set(r, ack, 0);
 }
 
+/* What slow start adds: with explore less while a queue is seen, of which a sender's burst may be all. */
+static __always_inline __u64 rledbat_rise(const struct ledbat_tunables *t, __u64 growth, int above, __u32 delay)
+{
+	if (!t->explore)
+		return growth;
+	if (delay > t->target)
+		return 0;
+	return above || delay >= t->target / 4 ? growth >> LEDBAT_EXPLORE_SHIFT : growth;
+}
+
+/* Slow start, the first one and that after a slowdown. */
 static __always_inline void rledbat_climb(struct rledbat *r, const struct rledbat_ack *ack, const struct ledbat_tunables *t, __u64 growth, __u32 base,
 					  __u32 delay)
 {
-	int enough = r->window >= r->saved && (!t->explore || delay >= t->target / 4);
+	__u32 queue = t->explore ? rledbat_standing(r, base, delay) : delay;
+	int again = r->phase == LEDBAT_CLIMB, above = again && r->window >= r->saved;
+	__u32 pause = again ? 9 * (ack->now - r->began) : 2 * ticks_of(r->srtt);
 
-	if (enough || delay > t->target - t->target / 4)
-		rledbat_avoid(r, ack, t, ack->now + 9 * (ack->now - r->began), base);
+	if (queue > t->target - t->target / 4)
+		rledbat_avoid(r, ack, t, ack->now + pause, base, 0);
+	else if (above && (!t->explore || queue >= t->target / 4))
+		rledbat_avoid(r, ack, t, ack->now + pause, base, r->saved);
 	else
-		rledbat_move(r, ack, growth >> (r->window >= r->saved ? LEDBAT_EXPLORE_SHIFT : 0));
+		rledbat_move(r, ack, rledbat_rise(t, growth, above, delay));
 }
 
 /* What congestion avoidance adds for some octets of a window. */
@@ -198,7 +249,7 @@ static __always_inline __u64 rledbat_after_loss(const struct rledbat *r, const s
 
 	if (!t->tolerant || base == UNKNOWN)
 		return r->window / 2;
-	if (rising && delay < t->target / 4 && r->lost <= 1 + rledbat_octets(r->window) / ack->mss / 16)
+	if (rising && rledbat_standing(r, base, delay) < t->target / 4 && r->lost <= 1 + rledbat_octets(r->window) / ack->mss / 16)
 		return r->window;
 	if (!r->seen && !r->before)
 		return r->window / 2;
@@ -259,6 +310,7 @@ static __always_inline int rledbat_step(struct rledbat *r, const struct rledbat_
 	next_minute(&r->delays, ack->now);
 	if (ack->rtt) {
 		add_delay(&r->delays, ack->rtt);
+		r->round_least = ack->rtt < r->round_least ? ack->rtt : r->round_least;
 		r->srtt = r->srtt ? r->srtt - (r->srtt >> 3) + (ack->rtt >> 3) : ack->rtt;
 	}
 	rledbat_round(r, ack, octets);
@@ -270,21 +322,16 @@ static __always_inline int rledbat_step(struct rledbat *r, const struct rledbat_
 	delay = delay_of(&r->delays, base);
 	if (delay >= t->target / 4)
 		r->seen = 1;
-	__u64 growth = rledbat_limited(r) ? ((__u64)octets << RLEDBAT_SHIFT) / divisor_of(t->target, base) : 0;
+	__u64 growth = rledbat_limited(r, ack) ? ((__u64)octets << RLEDBAT_SHIFT) / divisor_of(t->target, base) : 0;
 
 	switch (r->phase) {
 	case LEDBAT_START:
-		if (delay > t->target - t->target / 4)
-			rledbat_avoid(r, ack, t, ack->now + 2 * ticks_of(r->srtt), base);
-		else
-			rledbat_move(r, ack, growth);
+	case LEDBAT_CLIMB:
+		rledbat_climb(r, ack, t, growth, base, delay);
 		break;
 	case LEDBAT_DRAIN:
 		if ((__s32)(ack->now - r->until) >= 0)
 			r->phase = LEDBAT_CLIMB;
-		break;
-	case LEDBAT_CLIMB:
-		rledbat_climb(r, ack, t, growth, base, delay);
 		break;
 	case LEDBAT_AVOID:
 		if ((__s32)(ack->now - r->until) >= 0) {

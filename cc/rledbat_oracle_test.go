@@ -17,10 +17,11 @@ import (
 type rledbatModel struct {
 	ledbatModel
 	phase               Phase
-	window, saved       float64 // octets
-	next                uint32  // the octet that is to come
-	minutes             [][]time.Duration
+	window, saved       float64         // octets
+	next                uint32          // the octet that is to come
+	minutes             []time.Duration // the least of each, or unknown
 	last                []time.Duration // round trips
+	inRound, wholeRound time.Duration   // the least of this round, and of the last whole one with any; or unknown
 	srtt                time.Duration
 	minute, round       uint32  // ticks at which they began
 	came                float64 // octets, in this round
@@ -33,7 +34,10 @@ type rledbatModel struct {
 	queueNow, queuePast bool    // a queue was seen since the last slowdown, and before it
 }
 
-const tick = 16384 * time.Nanosecond
+const (
+	tick    = 16384 * time.Nanosecond
+	unknown = time.Duration(math.MaxInt64)
+)
 
 func since(now, then uint32) time.Duration { return time.Duration(now-then) * tick }
 
@@ -41,16 +45,14 @@ func since(now, then uint32) time.Duration { return time.Duration(now-then) * ti
 func segments(octets float64, ack steps.Ack) float64 { return octets / float64(ack.Mss) }
 
 func newRledbatModel(m ledbatModel, ack steps.Ack) *rledbatModel {
-	return &rledbatModel{ledbatModel: m, phase: SlowStart, window: 10 * float64(ack.Mss), next: ack.Next, minutes: [][]time.Duration{nil}, minute: ack.Now, round: ack.Now}
+	return &rledbatModel{ledbatModel: m, phase: SlowStart, window: 10 * float64(ack.Mss), next: ack.Next, minutes: []time.Duration{unknown}, minute: ack.Now, round: ack.Now,
+		inRound: unknown, wholeRound: unknown}
 }
 
 // base and delay are those of RFC 6817, section 4.2, of round trips.
 func (m *rledbatModel) base() (least time.Duration, known bool) {
-	all := slices.Concat(m.minutes...)
-	if len(all) == 0 {
-		return 0, false
-	}
-	return slices.Min(all), true
+	least = slices.Min(m.minutes)
+	return least, least != unknown
 }
 
 func (m *rledbatModel) delay() time.Duration {
@@ -61,11 +63,21 @@ func (m *rledbatModel) delay() time.Duration {
 	return max(0, slices.Min(m.last)-base)
 }
 
+// standing is the queue that no round trip of the last whole round has seen shorter, as RFC 9406
+// (section 4.2) judges it, nor the last four.
+func (m *rledbatModel) standing() time.Duration {
+	base, known := m.base()
+	if !known || m.wholeRound == unknown {
+		return 0
+	}
+	return min(m.delay(), max(0, m.wholeRound-base))
+}
+
 // remember adds a round trip.
 func (m *rledbatModel) remember(ack steps.Ack) {
 	if since(ack.Now, m.minute) >= 3662109*tick {
 		m.minute = ack.Now
-		m.minutes = append(m.minutes, nil)
+		m.minutes = append(m.minutes, unknown)
 		m.minutes = m.minutes[max(0, len(m.minutes)-10):]
 	}
 	if ack.Rtt == 0 {
@@ -73,14 +85,19 @@ func (m *rledbatModel) remember(ack steps.Ack) {
 	}
 	rtt := time.Duration(ack.Rtt) * time.Microsecond
 	now := len(m.minutes) - 1
-	m.minutes[now] = append(m.minutes[now], rtt)
+	m.minutes[now] = min(m.minutes[now], rtt)
+	m.inRound = min(m.inRound, rtt)
 	m.last = append(m.last, rtt)
 	m.last = m.last[max(0, len(m.last)-4):]
 }
 
 // limits says whether the window is what keeps the sender from sending, and whether that is a close
 // call, which rounding may decide.
-func (m *rledbatModel) limits() (limited, close bool) {
+func (m *rledbatModel) limits(ack steps.Ack) (limited, close bool) {
+	// An acknowledgment that is delayed makes more than a half of few segments.
+	if math.Floor(math.Floor(m.window)/2) < 2*float64(ack.Mss) {
+		return true, false
+	}
 	most := math.Max(m.came, m.rate*m.srtt.Seconds())
 	return most >= m.window/2, math.Abs(most-m.window/2) <= 2+most/1000
 }
@@ -109,6 +126,9 @@ func (m *rledbatModel) check(step steps.Step) error {
 	m.came += octets
 	if took := since(ack.Now, m.round).Truncate(time.Microsecond); m.srtt > 0 && took >= m.srtt {
 		m.rate, m.came, m.round, m.lost, m.measured = m.came/took.Seconds(), 0, ack.Now, 0, true
+		if m.inRound != unknown {
+			m.wholeRound, m.inRound = m.inRound, unknown
+		}
 	}
 	if got := time.Duration(step.Delay) * time.Microsecond; got != m.delay() {
 		return fmt.Errorf("the delay is %v, want %v", got, m.delay())
@@ -166,7 +186,7 @@ func (m *rledbatModel) rest(ack steps.Ack) float64 {
 	switch {
 	case !m.tolerant || !known:
 		return m.window / 2
-	case rising && m.delay() < m.target/4 && float64(m.lost-1) <= math.Floor(math.Floor(segments(m.window, ack))/16):
+	case rising && m.standing() < m.target/4 && float64(m.lost-1) <= math.Floor(math.Floor(segments(m.window, ack))/16):
 		return m.window
 	case !m.queueNow && !m.queuePast:
 		return m.window / 2
@@ -180,7 +200,7 @@ func (m *rledbatModel) rest(ack steps.Ack) float64 {
 func (m *rledbatModel) move(ack steps.Ack, octets float64, base time.Duration, allowed []float64, step steps.Step) []float64 {
 	delay, least := m.delay(), 2*float64(ack.Mss)
 	m.queueNow = m.queueNow || delay >= m.target/4
-	limited, close := m.limits()
+	limited, close := m.limits(ack)
 	grown := func(limited bool, by func(float64) float64) float64 {
 		gain := 0.0
 		if limited {
@@ -194,36 +214,55 @@ func (m *rledbatModel) move(ack steps.Ack, octets float64, base time.Duration, a
 		}
 		return []float64{grown(limited, by)}
 	}
-	settle := func() []float64 {
+	settle := func(least float64) []float64 {
 		m.phase, m.held = Avoidance, float64(ack.Edge-ack.Next)
-		if !m.explore || !m.measured {
+		if !m.explore {
+			return allowed
+		}
+		m.recovering = m.held
+		if !m.measured {
 			return allowed
 		}
 		return []float64{math.Max(least, math.Min(m.window, m.rate*(base+m.target/2).Seconds()))}
 	}
+	// A queue that may be a burst has the rise be a quarter as steep, or none; one that stands ends it.
+	queue := delay
+	if m.explore {
+		queue = m.standing()
+	}
+	rise := func(above bool) []float64 {
+		return either(func(gain float64) float64 {
+			switch {
+			case m.explore && delay > m.target:
+				gain = 0
+			case m.explore && (above || delay >= m.target/4):
+				gain /= 4
+			}
+			return octets * gain
+		})
+	}
 	switch m.phase {
 	case SlowStart:
-		if m.ends(delay) {
+		if m.ends(queue) {
 			m.until = ack.Now + 2*uint32(m.srtt/tick)
-			return settle()
+			return settle(least)
 		}
-		return either(func(gain float64) float64 { return octets * gain })
+		return rise(false)
 	case Drain:
 		if int32(ack.Now-m.until) >= 0 {
 			m.phase = Climb
 		}
 	case Climb:
 		above := m.window >= m.saved
-		if m.ends(delay) || above && (!m.explore || delay >= m.target/4) {
+		enough := above && (!m.explore || queue >= m.target/4)
+		if m.ends(queue) || enough {
 			m.until = ack.Now + 9*(ack.Now-m.began)
-			return settle()
-		}
-		return either(func(gain float64) float64 {
-			if above {
-				gain /= 4
+			if !m.ends(queue) {
+				least = math.Max(least, m.saved)
 			}
-			return octets * gain
-		})
+			return settle(least)
+		}
+		return rise(above)
 	case Avoidance:
 		if int32(ack.Now-m.until) >= 0 {
 			m.phase, m.began, m.until = Drain, ack.Now, ack.Now+2*uint32(m.srtt/tick)

@@ -19,6 +19,9 @@ type bottleneck struct {
 	rate   float64 // octets a second
 	most   float64 // octets: the queue
 	oneWay time.Duration
+	train  float64       // segments that senders wait to send at once, as TSO does; 0 for none
+	think  time.Duration // after which senders answer; what they send first echoes what came before
+	clump  time.Duration // acknowledgments arrive together, so often; 0 for each by itself
 	free   time.Duration // when the link has sent all that waits
 }
 
@@ -101,7 +104,10 @@ func (b *bottleneck) download(t *testing.T, s *stepper) *download {
 	if s != nil {
 		s.step(t, d.ack(0))
 	}
-	b.after(0, d.pump)
+	if b.think > 0 {
+		d.echo = 1 // ms
+	}
+	b.after(b.think, d.pump)
 	b.after(time.Second, d.timeout)
 	return d
 }
@@ -111,6 +117,9 @@ func milliseconds(d time.Duration) uint32 { return uint32(d / time.Millisecond) 
 // pump sends what the windows allow.
 func (d *download) pump() {
 	flight := func() float64 { return float64(d.nxt-d.una) - float64(len(d.sacked)) }
+	if flight() > 0 && math.Min(math.Floor(d.cwnd)-flight(), float64(d.edge)-float64(d.nxt)) < math.Min(d.path.train, d.cwnd/4) {
+		return
+	}
 	for !d.stopped && flight() < math.Floor(d.cwnd) && d.nxt < d.edge {
 		d.transmit(d.nxt)
 		d.nxt++
@@ -155,6 +164,7 @@ func (d *download) arrive(segment, tsval, echo uint32) {
 	} else {
 		d.path.after(40*time.Millisecond, func() {
 			if d.unacked > 0 && d.next-1 == segment {
+				d.echoed = max(d.echoed, echo) // as the kernel's hook, it takes no round trip from it
 				d.acknowledge(echo)
 			}
 		})
@@ -187,7 +197,11 @@ func (d *download) acknowledge(echo uint32) {
 		came[segment] = true
 		high = max(high, segment)
 	}
-	d.path.after(d.path.oneWay, func() { d.acknowledged(next, right, high, came, stamp) })
+	back := d.path.oneWay
+	if clump := d.path.clump; clump > 0 {
+		back += clump - (d.path.now+back)%clump
+	}
+	d.path.after(back, func() { d.acknowledged(next, right, high, came, stamp) })
 }
 
 // acknowledged is an acknowledgment at the sender.
@@ -284,6 +298,27 @@ func TestDownloadsYield(t *testing.T) {
 				if held.s.seen[phase] == 0 {
 					t.Errorf("it never was in phase %d", phase)
 				}
+			}
+		})
+	}
+}
+
+// TestDownloadsFillIdlePaths has a download alone where what a sender sends at once waits longer
+// than scavenger's target, although no queue stands: slow start's bursts, trains of segments, and
+// acknowledgments that come together.
+func TestDownloadsFillIdlePaths(t *testing.T) {
+	long := bottleneck{rate: 6.25e6 * fits, most: 937_500, oneWay: 75 * time.Millisecond}
+	trains, clumps, shallow, short := long, long, long, bottleneck{rate: 12.5e6 * fits, most: 250_000, oneWay: 10 * time.Millisecond}
+	late := long
+	trains.train, clumps.clump, shallow.most, late.think = 8, 4*time.Millisecond, 187_500, 300*time.Millisecond
+	for name, path := range map[string]bottleneck{"long": long, "late": late, "trains": trains, "clumps": clumps, "shallow": shallow, "short": short} {
+		t.Run(name, func(t *testing.T) {
+			held := path.download(t, newStepper(t, "scavenger"))
+			early := held.measure(0, 7*time.Second) / path.rate / fits
+			taken := held.measure(7*time.Second, 14*time.Second) / path.rate / fits
+			t.Logf("it has %.3f of the path in its first seven seconds, then %.3f; a packet waited %v at most", early, taken, held.queued)
+			if early < 0.35 || taken < 0.85 {
+				t.Error("want 35 %, then 85 %")
 			}
 		})
 	}

@@ -38,6 +38,8 @@ type stepsRledbat struct {
 	RoundOctets uint32
 	RateOctets  uint32
 	RateUs      uint32
+	RoundLeast  uint32
+	LastLeast   uint32
 	Hold        uint32
 	Recovery    uint32
 	HoleTsval   uint32
