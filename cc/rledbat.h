@@ -138,8 +138,8 @@ static __always_inline void rledbat_round(struct rledbat *r, const struct rledba
 }
 
 /*
- * The queue that neither a whole round trip nor the delay has seen shorter, in us: a burst is in the
- * delay alone, and an answer that took its time in a round trip alone.
+ * The queue that neither a whole round trip nor the delay has seen shorter, in us: a burst is in
+ * the delay alone, and an answer that took its time in a round trip alone.
  */
 static __always_inline __u32 rledbat_standing(const struct rledbat *r, __u32 base, __u32 delay)
 {
@@ -174,7 +174,7 @@ static __always_inline void rledbat_hold(struct rledbat *r, const struct rledbat
 	r->hold = ack->edge - ack->next;
 }
 
-/* Ends slow start; the next slowdown is at a tick. With explore it leaves a window of `least` at least. */
+/* Ends slow start; the next slowdown is at a tick. With explore least is left, or more. */
 static __always_inline void rledbat_avoid(struct rledbat *r, const struct rledbat_ack *ack, const struct ledbat_tunables *t, __u32 next, __u32 base,
 					  __u64 least)
 {
@@ -201,7 +201,7 @@ static __always_inline void rledbat_slow_down(struct rledbat *r, const struct rl
 	rledbat_set(r, ack, 0);
 }
 
-/* What slow start adds: with explore less while a queue is seen, of which a sender's burst may be all. */
+/* What slow start adds: with explore less while a queue is seen, which may be a sender's burst. */
 static __always_inline __u64 rledbat_rise(const struct ledbat_tunables *t, __u64 growth, int above, __u32 delay)
 {
 	if (!t->explore)

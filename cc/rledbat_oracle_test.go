@@ -225,7 +225,7 @@ func (m *rledbatModel) move(ack steps.Ack, octets float64, base time.Duration, a
 		}
 		return []float64{math.Max(least, math.Min(m.window, m.rate*(base+m.target/2).Seconds()))}
 	}
-	// A queue that may be a burst has the rise be a quarter as steep, or none; one that stands ends it.
+	// What may be a burst has the rise be a quarter as steep, or none; a queue that stands ends it.
 	queue := delay
 	if m.explore {
 		queue = m.standing()
