@@ -18,6 +18,7 @@ import (
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/lab/traffic"
+	"weir/lab/traffic/workload"
 )
 
 func must(t *testing.T, err error) {
@@ -145,6 +146,10 @@ func TestCheckSaysWhatIperfCannot(t *testing.T) {
 		{func(f *traffic.Flow) { f.Streams = 129 }, "128"},
 		{func(f *traffic.Flow) { f.Bytes = 1 }, "octets"},
 		{func(f *traffic.Flow) { f.Kind, f.Request, f.Response, f.Concurrency = traffic.Request, 1, 1, 1 }, "request/response"},
+		{func(f *traffic.Flow) {
+			f.Kind, f.Load = traffic.Transfers, &workload.Load{Sizes: workload.Fixed(1000), PerSecond: 1}
+			f.Streams = 1
+		}, "come at random"},
 	} {
 		f := good
 		c.spoil(&f)
