@@ -89,7 +89,8 @@ func paces(s policy.Scope) bool {
 	return treatmentOf(s).of(Egress) != nil && !delays(s, Egress) && !s.Shadow
 }
 
-func (l Limit) line(of Direction) delay.Line {
+// Line is the limit in the words of the data plane that delays; it has no device yet.
+func (l Limit) Line(of Direction) delay.Line {
 	l = l.WithDefaults()
 	return delay.Line{Direction: of, Weight: l.Weight, Rate: l.Rate, Cost: cost(l.Rate), Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop,
 		SmallOctets: tunables.SmallOctets}
@@ -100,7 +101,7 @@ func lineOf(b room.Bound, of Direction, named map[string]room.Bound) (delay.Line
 	if !delays(b.Scope, of) {
 		return delay.Line{}, false
 	}
-	l := treatmentOf(b.Scope).of(of).line(of)
+	l := treatmentOf(b.Scope).of(of).Line(of)
 	if above, there := named[b.Parent]; there {
 		if parent, in := lineOf(above, of, named); in {
 			l.Parent = parent.Key()

@@ -42,13 +42,15 @@ func countSamples(a attempt, s limits.Status, duration time.Duration) []record.S
 		a.sample(name, scenario.LimitRateUse, float64(s.Bytes)*8/(float64(s.Limit.Rate)*duration.Seconds())),
 		a.sample(name, scenario.LimitRefused, float64(s.Refused)),
 	}
-	if !s.Limit.Mechanism.Cgroup() {
+	if s.Limit.Mechanism.Queue() {
 		return samples
 	}
 	samples = append(samples,
 		a.sample(name, scenario.LimitMarked, float64(s.Marked)),
-		a.sample(name, scenario.LimitReduced, float64(s.Reduced)),
-		a.sample(name, scenario.LimitForced, float64(s.Forced)))
+		a.sample(name, scenario.LimitReduced, float64(s.Reduced)))
+	if s.Limit.Mechanism.Cgroup() {
+		samples = append(samples, a.sample(name, scenario.LimitForced, float64(s.Forced)))
+	}
 	for metric, share := range map[string]float64{scenario.LimitQueueP50: 0.5, scenario.LimitQueueP99: 0.99} {
 		if queue, any := bucketQuantile(s.Queue, share); any {
 			samples = append(samples, a.sample(name, metric, queue))

@@ -60,7 +60,7 @@ func (i *Imposed) imposeGroups(ctx context.Context, lab *instance.Instance) erro
 	if len(i.groups) == 0 {
 		return nil
 	}
-	parent, err := lab.Cgroup()
+	parent, err := i.below(lab)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,14 @@ func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent c
 // settings are the limit in the words of its data plane.
 func settings(l scenario.Limit) limit.Limit {
 	return limit.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
-		Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
+		By: byOf(l.Mechanism), Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
+}
+
+func byOf(m scenario.Mechanism) string {
+	if m == scenario.Delay {
+		return limit.ByDelay
+	}
+	return limit.ByRefusal
 }
 
 func statusOf(l scenario.Limit, c limit.Counters) Status {

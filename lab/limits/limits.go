@@ -3,10 +3,10 @@
 // Package limits puts the bandwidth limits of a scenario in force on a built testbed, by the
 // mechanism that each asks for, so that mechanisms can be measured side by side.
 //
-// What the mechanisms limit differs in one way: the BPF ones hold the sockets of a cgroup to the
-// rate, a queue holds a device. On a host with one link, all of whose flows are limited, that is
-// the same traffic. All of them count what an interface counts: IP packets and 14 octets of
-// Ethernet header each, a super-packet's headers once per segment.
+// What the mechanisms limit differs in one way: the BPF ones that refuse hold the sockets of a
+// cgroup to the rate, a queue and limits by delay hold a device. On a host with one link, all of
+// whose flows are limited, that is the same traffic. All of them count what an interface counts: IP
+// packets and 14 octets of Ethernet header each, a super-packet's headers once per segment.
 //
 // What will bite you: traffic is under a BPF limit only if its sockets are made by [Imposed.Group].
 // A kernel without a mechanism is a fault of status Testbed, from [Check].
@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"weir/internal/fault"
+	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/probe"
 	"weir/lab/instance"
 	"weir/lab/scenario"
@@ -35,6 +36,16 @@ type Imposed struct {
 	groups []*group
 	plane  *limit.DataPlane // nil without BPF limits
 	queues map[string]*queue
+	delays []*delayed
+	parent cgroup.Cgroup // of all cgroups; made when one is needed
+}
+
+// below is the lab's cgroup.
+func (i *Imposed) below(lab *instance.Instance) (_ cgroup.Cgroup, err error) {
+	if i.parent.Path == "" {
+		i.parent, err = lab.Cgroup()
+	}
+	return i.parent, err
 }
 
 // Check says whether the limits have a meaning and this kernel has their mechanisms. Nothing is
@@ -48,6 +59,10 @@ func Check(all []scenario.Limit) error {
 				return fault.New(fault.Usage, "change the limit's rate or thresholds", "limit %s: %w", l.Name, err)
 			}
 			if err := probe.CgroupV2(); err != nil {
+				return fmt.Errorf("limit %s: %w", l.Name, err)
+			}
+		case l.Mechanism == scenario.Delay:
+			if err := checkDelay(l); err != nil {
 				return fmt.Errorf("limit %s: %w", l.Name, err)
 			}
 		case l.Mechanism.Queue():
@@ -83,6 +98,9 @@ func (i *Imposed) impose(ctx context.Context, lab *instance.Instance, built *top
 		}
 		i.queues[l.Name] = q
 	}
+	if err := i.imposeDelays(ctx, lab, built); err != nil {
+		return err
+	}
 	return i.imposeGroups(ctx, lab)
 }
 
@@ -96,6 +114,9 @@ func (i *Imposed) Group(host, flow string) traffic.Group {
 			return g
 		}
 	}
+	if d := i.delayedAt(host); d != nil {
+		return d
+	}
 	return nil
 }
 
@@ -105,7 +126,8 @@ type Status struct {
 	Packets uint64 // let pass, as they go on the wire
 	Bytes   uint64 // let pass, as the limit counts them
 	Refused uint64 // or dropped by a queue
-	// Marked, Reduced, Forced and Queue are known of BPF limits alone: see limit.Counters.
+	// Marked, Reduced, Forced and Queue are known of BPF limits alone: see limit.Counters. A limit
+	// by delay forces nobody, and its queue is what packets wait.
 	Marked, Reduced, Forced uint64
 	Queue                   [32]uint64
 }
@@ -131,6 +153,10 @@ func (i *Imposed) Read() ([]Status, error) {
 func (i *Imposed) read(l scenario.Limit) (Status, bool, error) {
 	if q := i.queues[l.Name]; q != nil {
 		status, err := q.read(l)
+		return status, true, err
+	}
+	if d := i.delayedAt(l.Host); d != nil && l.Mechanism == scenario.Delay {
+		status, err := d.read(l)
 		return status, true, err
 	}
 	for scope, g := range i.groups {
@@ -184,6 +210,9 @@ func (i *Imposed) Close() error {
 	for _, q := range i.queues {
 		q.close()
 	}
+	for _, d := range i.delays {
+		errs = append(errs, d.close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -192,6 +221,8 @@ func Describe(m scenario.Mechanism) string {
 	switch {
 	case m.Cgroup():
 		return string(m) + " (cgroup_skb and sockops)"
+	case m == scenario.Delay:
+		return describeDelay()
 	case m == scenario.HTB:
 		return fmt.Sprintf("%s (burst 1 ms of the rate, pfifo of %d packets)", m, waiting)
 	case m == scenario.HTBFqCodel:

@@ -33,7 +33,7 @@ const (
 	waiting    = 1000 // packets
 )
 
-// queue is a token bucket at a host's only device.
+// queue is a token bucket at a device.
 type queue struct {
 	conn   *tc.Conn
 	device string
@@ -48,12 +48,7 @@ func leafOf(m scenario.Mechanism) string {
 }
 
 func newQueue(l scenario.Limit, built *topology.Topology) (*queue, error) {
-	q := &queue{}
-	for _, end := range built.Ends {
-		if end.Node == l.Host {
-			q.device = end.Device
-		}
-	}
+	q := &queue{device: deviceOf(l, built)}
 	conn, err := tc.Open(built.Nodes[l.Host])
 	if err != nil {
 		return nil, err

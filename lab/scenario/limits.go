@@ -5,6 +5,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/internal/direction"
@@ -25,6 +26,8 @@ type Limit struct {
 	// with the rate.
 	Burst, Mark, Drop time.Duration
 	Flows             []string // that are limited; empty: all that begin or end at the host
+	Link              string   // of the host's links, that a limit at a device is at; "" is the only one
+	Through           []string // flows whose data passes there, of a limit at a device
 }
 
 // Mechanism is what imposes a limit.
@@ -34,6 +37,7 @@ const (
 	Weir       Mechanism = "weir"         // limit's BPF programs, with explicit-rate pacing
 	Classic    Mechanism = "classic"      // the same without pacing: the algorithm of the LPC 2018 talk
 	Shadow     Mechanism = "shadow"       // the same as weir, but only counts what it would do
+	Delay      Mechanism = "delay"        // limit's BPF programs at a device: departure times in fq
 	HTB        Mechanism = "htb"          // a hierarchical token bucket with one class and a pfifo
 	HTBFqCodel Mechanism = "htb-fq_codel" // the same with fq_codel (RFC 8290)
 	Unlimited  Mechanism = "none"
@@ -45,12 +49,18 @@ func (m Mechanism) Cgroup() bool { return m == Weir || m == Classic || m == Shad
 // Queue says whether the mechanism is a queue of the host's device.
 func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
 
+// AtDevice says whether it limits all that passes a device, whatever sent it.
+func (m Mechanism) AtDevice() bool { return m.Queue() || m == Delay }
+
 // Covers says whether a flow that begins or ends at the limit's host is under the limit.
 func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
 
 // On says whether the limit is on the flow's data: on what its sender sends, or its receiver
 // receives.
 func (l Limit) On(f traffic.Flow) bool {
+	if l.Mechanism.AtDevice() {
+		return slices.Contains(l.Through, f.Name)
+	}
 	from, to := f.Data()
 	return l.Covers(f.Name) && [...]string{direction.Egress: from, direction.Ingress: to}[l.Direction] == l.Host
 }
@@ -60,18 +70,19 @@ type limitFile struct {
 	Name            string          `yaml:"name,required" doc:"Subject of the limit's figures."`
 	Host            string          `yaml:"host,required" doc:"Host whose traffic is limited."`
 	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: what the host sends; ingress: what it receives; egress if left out."`
-	Mechanism       string          `yaml:"mechanism,required" enum:"weir,classic,shadow,htb,htb-fq_codel,none" doc:"What imposes it: weir, classic and shadow are BPF programs on a cgroup, htb and htb-fq_codel queues of the host's device."`
+	Mechanism       string          `yaml:"mechanism,required" enum:"weir,delay,classic,shadow,htb,htb-fq_codel,none" doc:"What imposes it: weir, classic and shadow are BPF programs on a cgroup, delay some at the host's device, htb and htb-fq_codel queues there."`
 	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 octets of Ethernet header each."`
 	Burst           *units.Duration `yaml:"burst" doc:"How far an idle limit may run ahead, in time at the rate; not for queues."`
 	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue at which ECN marks and reductions begin; not for queues."`
 	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are refused; not for queues."`
+	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: delay, htb and htb-fq_codel. The only one if left out."`
 	Flows           []yamlfile.Text `yaml:"flows" doc:"Flows of the host that are limited; all if left out."`
 }
 
 func (b *builder) limits() {
 	for i, f := range b.file.Limits {
 		path := fmt.Sprintf("limits[%d]", i)
-		l := Limit{Name: f.Name, Host: f.Host, Mechanism: Mechanism(f.Mechanism), Rate: f.Rate}
+		l := Limit{Name: f.Name, Host: f.Host, Mechanism: Mechanism(f.Mechanism), Rate: f.Rate, Link: f.Link}
 		if f.Direction != "" {
 			_ = l.Direction.UnmarshalText([]byte(f.Direction)) // one of the two, or there is an error already
 		}
@@ -95,7 +106,8 @@ func (b *builder) limits() {
 		}
 		if b.node(f.At("host"), path+".host", f.Host) {
 			b.limitFits(f, l, path)
-			b.limitHost(f, path)
+			b.limitHost(f, l, path)
+			l.Through = b.through(l)
 		}
 		b.cell.Limits = append(b.cell.Limits, l)
 	}
@@ -103,10 +115,10 @@ func (b *builder) limits() {
 
 // limitFits checks what depends on the host, and on limits before this one.
 func (b *builder) limitFits(f limitFile, l Limit, path string) {
-	links := 0
+	var links []string
 	for _, link := range b.cell.Links {
 		if link.A == l.Host || link.B == l.Host {
-			links++
+			links = append(links, link.Name)
 		}
 	}
 	switch {
@@ -114,15 +126,19 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 		b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing could be sent", path)
 	case l.Mechanism.Queue() && l.Direction == direction.Ingress:
 		b.complain(f.At("mechanism"), "limit the egress of the hosts that send", "%s.mechanism: %s queues what a device sends; it cannot limit ingress", path, l.Mechanism)
-	case l.Mechanism.Queue() && len(l.Flows) > 0:
-		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits everything that a device sends", path, l.Mechanism)
-	case l.Mechanism.Queue() && links != 1:
-		b.complain(f.At("host"), "limit a host that has one link", "%s.host: %s has %d links, and %s limits one device", path, l.Host, links, l.Mechanism)
+	case l.Mechanism.AtDevice() && len(l.Flows) > 0:
+		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits all that passes a device", path, l.Mechanism)
+	case l.Mechanism.AtDevice() && l.Link == "" && len(links) != 1:
+		b.complain(f.At("host"), "name one: link: "+strings.Join(links, " or "), "%s.host: %s has %d links, and %s limits one device", path, l.Host, len(links), l.Mechanism)
+	case l.Link != "" && !slices.Contains(links, l.Link):
+		b.complain(f.At("link"), "name one of "+quoted(links), "%s.link: %s has no link %q", path, l.Host, l.Link)
+	case l.Link != "" && l.Mechanism.Cgroup():
+		b.complain(f.At("link"), "leave link out, or limit the device: mechanism: delay", "%s.link: %s limits what sockets send, wherever it goes", path, l.Mechanism)
 	case l.Mark > 0 && l.Drop > 0 && l.Mark >= l.Drop:
 		b.complain(f.At("mark"), "lower mark or raise drop", "%s.mark: %s is not below drop, %s", path, l.Mark, l.Drop)
 	}
 	for _, other := range b.cell.Limits {
-		if other.Host != l.Host || !overlap(other, l) {
+		if other.Host != l.Host || !overlap(other, l) || other.Link != l.Link && other.Mechanism.AtDevice() && l.Mechanism.AtDevice() {
 			continue
 		}
 		if other.Direction == l.Direction {
@@ -133,13 +149,37 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	}
 }
 
-// limitHost refuses routers: what they forward belongs to no socket of theirs.
-func (b *builder) limitHost(f limitFile, path string) {
+// limitHost refuses routers where sockets are limited: what they forward belongs to none of theirs.
+func (b *builder) limitHost(f limitFile, l Limit, path string) {
 	for _, n := range b.cell.Nodes {
-		if n.Name == f.Host && n.Router {
-			b.complain(f.At("host"), "limit the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
+		if n.Name == f.Host && n.Router && !l.Mechanism.AtDevice() && l.Mechanism != Unlimited {
+			b.complain(f.At("host"), "limit its device: mechanism: delay; or the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
 		}
 	}
+}
+
+// through are the flows whose data passes the device of a limit, in its direction.
+func (b *builder) through(l Limit) (names []string) {
+	if !l.Mechanism.AtDevice() {
+		return nil
+	}
+	n := b.network
+	for _, phase := range b.cell.Phases {
+		for _, f := range phase.Flows {
+			from, to := f.Data()
+			here := n.index[from]
+			hops, _ := n.path(here, n.index[to])
+			for _, h := range hops {
+				next := n.other(h.link, here)
+				end := [...]int{direction.Egress: here, direction.Ingress: next}[l.Direction]
+				if n.nodes[end].Name == l.Host && (l.Link == "" || n.links[h.link].Name == l.Link) && !slices.Contains(names, f.Name) {
+					names = append(names, f.Name)
+				}
+				here = next
+			}
+		}
+	}
+	return names
 }
 
 func overlap(a, b Limit) bool {

@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,40 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A limit at a router's device is on what crosses it in that direction.
+func TestLimitsAtDevices(t *testing.T) {
+	for _, c := range []struct {
+		limit string
+		want  []string
+	}{
+		{"{name: x, host: gate, link: gate-c, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}}, // a has a link of its own to c
+		{"{name: x, host: gate, link: gate-c, direction: ingress, mechanism: delay, rate: 1Mbit}", nil},
+		{"{name: x, host: gate, link: b-gate, direction: ingress, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}},
+		{"{name: x, host: gate, link: b-gate, mechanism: htb, rate: 1Mbit}", nil},
+		{"{name: x, host: a, link: c-a, mechanism: delay, rate: 1Mbit}", []string{"three"}},
+		{"{name: x, host: b, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}}, // answers are longer than what is asked with
+	} {
+		s, err := Parse("f.yaml", []byte(withLimits(c.limit)))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		cells, err := s.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, got := cells[0].Limits[0], []string(nil)
+		for _, f := range cells[0].Phases[0].Flows {
+			if l.On(f) {
+				got = append(got, f.Name)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s is on %q, want %q", c.limit, got, c.want)
+		}
+	}
+}
+
 func TestLimitMistakes(t *testing.T) {
 	for _, c := range []struct{ name, limits, want string }{
 		{"unknown host", "{name: x, host: d, mechanism: weir, rate: 1Mbit}", `limits[0].host: there is no host or router "d"`},
@@ -62,7 +97,10 @@ func TestLimitMistakes(t *testing.T) {
 		{"unknown mechanism", "{name: x, host: a, mechanism: wier, rate: 1Mbit}", `did you mean "weir"?`},
 		{"no name", "{name: x y, host: a, mechanism: weir, rate: 1Mbit}", `limits[0].name: "x y" is no name`},
 		{"queue of ingress", "{name: x, host: b, direction: ingress, mechanism: htb, rate: 1Mbit}", "limits[0].mechanism: htb queues what a device sends"},
-		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits everything"},
+		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits all that passes a device"},
+		{"delay of two devices", "{name: x, host: gate, mechanism: delay, rate: 1Mbit}", "limits[0].host: gate has 3 links"},
+		{"unknown link", "{name: x, host: gate, link: far, mechanism: delay, rate: 1Mbit}", `limits[0].link: gate has no link "far"`},
+		{"link of sockets", "{name: x, host: b, link: b-gate, mechanism: weir, rate: 1Mbit}", "limits[0].link: weir limits what sockets send"},
 		{"queue of two devices", "{name: x, host: a, mechanism: htb-fq_codel, rate: 1Mbit}", "limits[0].host: a has 2 links"},
 		{"unknown flow", "{name: x, host: b, mechanism: weir, rate: 1Mbit, flows: [three]}", `limits[0].flows: host b has no flow "three"`},
 		{"thresholds", "{name: x, host: b, mechanism: weir, rate: 1Mbit, mark: 5ms, drop: 5ms}", "limits[0].mark: 5ms is not below drop"},
