@@ -276,6 +276,7 @@ func TestAFractionIsChosen(t *testing.T) {
 // What a packet has no room for is left alone and counted; in shadow nothing is done.
 func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 	other, b := uint8(10), newBench(t, aNode(full))
+	with := func(c Conditions) Encapsulation { return Encapsulation{Conditions: c} }
 	long := append([]byte{17, 254}, make([]byte, 2038)...)
 	for at := 2; at < len(long); at += 8 {
 		copy(long[at:], []byte{0x1e, 4, 1, 2, 3, 4, 1, 0})
@@ -291,11 +292,11 @@ func TestWhatDoesNotFitIsLeftAlone(t *testing.T) {
 		{"one octet too long", packet(0, nil, 1500-48-39), Encapsulation{}, false, ioamIoamScopeCounts{Packets: 1, Octets: 1461, TooLong: 1}},
 		{"a long header", packet(0, long, 0), Encapsulation{}, false, ioamIoamScopeCounts{Packets: 1, Octets: 2088, NoRoom: 1}},
 		{"shadow", packet(0, nil, 0), Encapsulation{}, true, ioamIoamScopeCounts{Packets: 1, Octets: 48, Encapsulated: 1}},
-		{"another protocol", packet(0, nil, 0), Encapsulation{Protocol: 6}, false, ioamIoamScopeCounts{}},
-		{"its protocol", packet(0, nil, 0), Encapsulation{Protocol: 17}, false, ioamIoamScopeCounts{Packets: 1, Octets: 48, Encapsulated: 1}},
-		{"another port", packet(0, nil, 0), Encapsulation{Port: 53}, false, ioamIoamScopeCounts{}},
-		{"its port", packet(0, nil, 0), Encapsulation{Port: 2000}, false, ioamIoamScopeCounts{Packets: 1, Octets: 48, Encapsulated: 1}},
-		{"another DSCP", packet(0, nil, 0), Encapsulation{DSCP: &other}, false, ioamIoamScopeCounts{}},
+		{"another protocol", packet(0, nil, 0), with(Conditions{Protocol: 6}), false, ioamIoamScopeCounts{}},
+		{"its protocol", packet(0, nil, 0), with(Conditions{Protocol: 17}), false, ioamIoamScopeCounts{Packets: 1, Octets: 48, Encapsulated: 1}},
+		{"another port", packet(0, nil, 0), with(Conditions{Port: 53}), false, ioamIoamScopeCounts{}},
+		{"its port", packet(0, nil, 0), with(Conditions{Port: 2000}), false, ioamIoamScopeCounts{Packets: 1, Octets: 48, Encapsulated: 1}},
+		{"another DSCP", packet(0, nil, 0), with(Conditions{DSCP: &other}), false, ioamIoamScopeCounts{}},
 	} {
 		test.with.Options = []Option{aTrace}
 		scope := aScope(test.with)

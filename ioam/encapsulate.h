@@ -41,7 +41,31 @@ static __always_inline int chosen(struct __sk_buff *skb, const struct ioam_scope
 	return counts->turn++ % s->n < s->k;
 }
 
-/* Whether a packet has the protocol, the port and the DSCP that a scope asks for. */
+/* Reads both ports of TCP or UDP behind the IPv6 header; says whether there are any. */
+static __always_inline int read_ports(struct __sk_buff *skb, const struct place *p, __u16 *ports)
+{
+	return (p->next == PROTOCOL_TCP || p->next == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, ports, 4);
+}
+
+/* Whether a packet has the source and the ports, each of its own end, that a scope asks for. */
+static __always_inline int asked_flow(struct __sk_buff *skb, const struct ioam_scope *s, const struct place *p)
+{
+	__u64 from[2];
+	__u16 ports[2];
+
+	if (bpf_skb_load_bytes(skb, p->l2 + 8, from, sizeof(from)))
+		return 0;
+	if ((from[0] & s->source_mask[0]) != s->source[0] || (from[1] & s->source_mask[1]) != s->source[1])
+		return 0;
+	if (!s->source_port && !s->destination_port)
+		return 1;
+	if (!read_ports(skb, p, ports))
+		return 0;
+	return (!s->source_port || bpf_ntohs(ports[0]) == s->source_port) &&
+	       (!s->destination_port || bpf_ntohs(ports[1]) == s->destination_port);
+}
+
+/* Whether a packet has the protocol, the ports, the source and the DSCP that a scope asks for. */
 static __always_inline int asked(struct __sk_buff *skb, const struct ioam_scope *s, const struct place *p)
 {
 	__u8 head[2];
@@ -49,12 +73,14 @@ static __always_inline int asked(struct __sk_buff *skb, const struct ioam_scope 
 
 	if (s->protocol && s->protocol != p->next)
 		return 0;
+	if (s->flow && !asked_flow(skb, s, p))
+		return 0;
 	if (s->dscp) {
 		if (bpf_skb_load_bytes(skb, p->l2, head, 2) || ((head[0] << 4 | head[1] >> 4) & 0xfc) >> 2 != (s->dscp & 63))
 			return 0;
 	}
 	if (s->port) {
-		if ((p->next != PROTOCOL_TCP && p->next != PROTOCOL_UDP) || bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, ports, sizeof(ports)))
+		if (!read_ports(skb, p, ports))
 			return 0;
 		return bpf_ntohs(ports[0]) == s->port || bpf_ntohs(ports[1]) == s->port;
 	}

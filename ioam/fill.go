@@ -181,13 +181,11 @@ func (d *dataPlane) setScopes(have, want room.State, host match.Key, namespaces 
 	for i, b := range want.Scopes {
 		e := encapsulationOf(b.Scope)
 		stays[b.Index] = true
-		s := ioamIoamScope{Encap: numbers[i], Protocol: uint32(e.Protocol), Port: uint32(e.Port)}
+		s := e.Conditions.entry()
+		s.Encap = numbers[i]
 		s.Sampling, s.K, s.N = e.Sampling.entry()
 		if b.Shadow {
 			s.Shadow = 1
-		}
-		if e.DSCP != nil {
-			s.Dscp = uint32(*e.DSCP) | 64
 		}
 		if err := d.objects.IoamScopes.Put(uint32(b.Index), s); err != nil {
 			return 0, fmt.Errorf("set scope %s: %w", b.Name, err)

@@ -176,6 +176,9 @@ struct ioam_scope {
 	__u32 protocol; /* 0 for any */
 	__u32 dscp;     /* that packets must have and 64; 0 for any */
 	__u32 port;     /* of either end; 0 for any */
+	__u32 flow;     /* whether any of the below is asked for */
+	__u16 source_port, destination_port; /* 0 for any */
+	__u64 source[2], source_mask[2];     /* network byte order; a mask of zeros for any */
 };
 
 struct ioam_scope_counts {

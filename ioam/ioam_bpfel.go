@@ -238,15 +238,20 @@ const (
 )
 
 type ioamIoamScope struct {
-	_        structs.HostLayout
-	Encap    uint32
-	Sampling uint32
-	K        uint32
-	N        uint32
-	Shadow   uint32
-	Protocol uint32
-	Dscp     uint32
-	Port     uint32
+	_               structs.HostLayout
+	Encap           uint32
+	Sampling        uint32
+	K               uint32
+	N               uint32
+	Shadow          uint32
+	Protocol        uint32
+	Dscp            uint32
+	Port            uint32
+	Flow            uint32
+	SourcePort      uint16
+	DestinationPort uint16
+	Source          [2]uint64
+	SourceMask      [2]uint64
 }
 
 type ioamIoamScopeCounts struct {

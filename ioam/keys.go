@@ -77,9 +77,7 @@ type EncapsulationKeys struct {
 	Every       string        `yaml:"every" doc:"Which packets: every packet if left out, as in 100 one of 100, as in 3/10 three of ten."`
 	Probability *float64      `yaml:"probability" doc:"Or: with what probability each packet, 0 to 1."`
 	Flows       *float64      `yaml:"flows" doc:"Or: all packets of which share of the flows, 0 to 1."`
-	Protocol    string        `yaml:"protocol" doc:"Only packets of this protocol: tcp, udp, icmp or a number."`
-	Port        *number       `yaml:"port" doc:"Only TCP and UDP with this port at either end."`
-	DSCP        *number       `yaml:"dscp" doc:"Only packets with this DSCP, 0 to 63."`
+	conditionKeys
 }
 
 type optionKeys struct {

@@ -231,7 +231,7 @@ func (k *optionKeys) options() (all []Option, err error) {
 
 // encapsulation checks all keys of a scope.
 func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Encapsulation, error) {
-	e := &Encapsulation{Port: uint16(k.Port.or(0))}
+	e := &Encapsulation{}
 	for _, keys := range append([]*optionKeys{&k.optionKeys}, k.Options...) {
 		options, err := keys.options()
 		if err != nil {
@@ -263,29 +263,11 @@ func (k *EncapsulationKeys) encapsulation(namespaces map[uint16]Namespace) (*Enc
 	if e.Sampling, err = k.sampling(); err != nil {
 		return nil, err
 	}
-	if k.Port.or(0)>>16 != 0 || k.DSCP.or(0) > 63 {
-		return nil, fmt.Errorf("a port has 16 bits, and a DSCP is 0 to 63")
-	}
-	if k.DSCP != nil {
-		dscp := uint8(*k.DSCP)
-		e.DSCP = &dscp
-	}
-	if e.Protocol, err = protocolOf(k.Protocol); err != nil {
+	if e.Conditions, err = k.conditions(); err != nil {
 		return nil, err
 	}
 	_, err = newTemplate(e, namespaces)
 	return e, err
-}
-
-func protocolOf(word string) (uint8, error) {
-	if n, named := map[string]uint8{"": 0, "tcp": 6, "udp": 17, "icmp": 58}[word]; named {
-		return n, nil
-	}
-	n, err := strconv.ParseUint(word, 0, 8)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("protocol: %q is neither tcp, udp, icmp nor a number up to 255", word)
-	}
-	return uint8(n), nil
 }
 
 func (k *EncapsulationKeys) sampling() (s Sampling, err error) {

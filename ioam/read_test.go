@@ -84,6 +84,16 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node], probability: 2"), "no share"},
 		{scope("trace: [node], dscp: 64"), "0 to 63"},
 		{scope("trace: [node], protocol: quic"), "neither tcp"},
+		{scope("trace: [node], port: 65536"), "port: 65536 is no port: give 1 to 65535"},
+		{scope("trace: [node], source_port: 0"), "source_port: 0 is no port: give 1 to 65535"},
+		{scope("trace: [node], destination_port: 70000"), "destination_port: 70000 is no port"},
+		{scope("trace: [node], protocol: icmp, destination_port: 80"), "destination_port: packets of protocol icmp have no ports: give protocol: tcp or udp"},
+		{scope("trace: [node], port: 80, source_port: 80"), "port: it is that of either end: give it alone, or source_port"},
+		{scope("trace: [node], source: 192.0.2.0/24"), "source: 192.0.2.0/24 is of IPv4, which has no IOAM"},
+		{scope("trace: [node], source: \"::ffff:192.0.2.1\""), "is of IPv4"},
+		{scope("trace: [node], source: \"2001:db8::1/32\""), "write 2001:db8::/32"},
+		{scope("trace: [node], source: beta"), `source: "beta" is no prefix: write it as`},
+		{scope("trace: [node], source: \"fe80::1%eth0\""), "is no prefix"},
 		{scope("trace: [0x000800]"), "no field"},
 	} {
 		if _, err := parse(t, test.text); err == nil || !strings.Contains(err.Error(), test.want) {

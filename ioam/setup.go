@@ -177,7 +177,7 @@ func (s *Setup) Always(to netip.Addr, protocol, dscp uint8) (namespaces []uint16
 		}
 		e = encapsulationOf(b.Scope)
 	}
-	if e == nil || !e.Sampling.all() || e.Port != 0 || e.Protocol != 0 && e.Protocol != protocol || e.DSCP != nil && *e.DSCP != dscp {
+	if e == nil || !e.Sampling.all() || e.Port != 0 || e.ofFlow() || e.Protocol != 0 && e.Protocol != protocol || e.DSCP != nil && *e.DSCP != dscp {
 		return nil
 	}
 	for _, o := range e.Options {

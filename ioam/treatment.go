@@ -127,9 +127,7 @@ type Profile struct {
 type Encapsulation struct {
 	Options  []Option `json:"options"`
 	Sampling Sampling `json:"sampling"`
-	Protocol uint8    `json:"protocol,omitempty"` // 0 for all
-	Port     uint16   `json:"port,omitempty"`     // of either end; 0 for all
-	DSCP     *uint8   `json:"dscp,omitempty"`
+	Conditions
 	// Tunnel is where the IPv6 that packets are put into goes; the zero value for none.
 	Tunnel netip.Addr `json:"tunnel,omitzero"`
 	// Flags of its traces: Loopback, Active.
@@ -191,15 +189,7 @@ func (e *Encapsulation) summary() string {
 		parts = append(parts, "active")
 	}
 	parts = append(parts, e.Sampling.String())
-	if e.Protocol != 0 {
-		parts = append(parts, fmt.Sprintf("protocol %d", e.Protocol))
-	}
-	if e.Port != 0 {
-		parts = append(parts, fmt.Sprintf("port %d", e.Port))
-	}
-	if e.DSCP != nil {
-		parts = append(parts, fmt.Sprintf("DSCP %d", *e.DSCP))
-	}
+	parts = append(parts, e.Conditions.words()...)
 	return "IOAM " + strings.Join(parts, ", ")
 }
 

@@ -53,6 +53,8 @@ func TestOptionsEndBeforeTheDomainDoes(t *testing.T) {
 		{"a fraction of the packets", []string{ends, "{5: {}}", "trace: [node]", "trace: [node], every: 2"}, "", ""},
 		{"another protocol", []string{ends, "{5: {}}", "trace: [node]", "trace: [node], protocol: tcp"}, "", ""},
 		{"another DSCP", []string{ends, "{5: {}}", "trace: [node]", "trace: [node], dscp: 10"}, "", ""},
+		{"one source", []string{ends, "{5: {}}", "trace: [node]", "trace: [node], source: \"2001:db8::/32\""}, "", ""},
+		{"one port", []string{ends, "{5: {}}", "trace: [node]", "trace: [node], destination_port: 80"}, "", ""},
 		{"IPv4", []string{ends, "{5: {}}", "family: 6", "family: 4"}, "", ""},
 		{"registered", []string{ends, "{5: {}}", "node: 7", "node: 7\n      mode: registered"}, "", ""},
 		{"passive behind", []string{ends, "{5: {}}", "node: 8", "node: 8\n      mode: passive"}, "", ""},
