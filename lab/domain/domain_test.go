@@ -9,9 +9,9 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/testutil"
-	"weir/lab/instance"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/lab/topology/labtest"
 )
 
 const text = `
@@ -43,22 +43,7 @@ phases: [{duration: 1s, flows: [{kind: udp, family: 6, from: a, to: b, rate: 1Mb
 // raise builds a cell of the scenario's with its nodes.
 func raise(t *testing.T, cell *scenario.Cell) (*topology.Topology, *Domain) {
 	t.Helper()
-	testutil.NeedRoot(t)
-	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	lab, err := instance.New("test", instance.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	built, err := topology.Build(t.Context(), lab, cell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(built.Close)
+	_, built := labtest.Build(t, cell)
 	d, err := Attach(cell, built)
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/testutil"
-	"weir/lab/instance"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/lab/topology/labtest"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,22 +29,7 @@ phases: [{duration: 1s, flows: [{kind: udp, from: a, to: b, rate: 1Mbit}]}]
 // raise builds a cell of the scenario's with its routers as they are to forward.
 func raise(t *testing.T, cell *scenario.Cell) (*topology.Topology, *Paths) {
 	t.Helper()
-	testutil.NeedRoot(t)
-	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	lab, err := instance.New("test", instance.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	built, err := topology.Build(t.Context(), lab, cell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(built.Close)
+	_, built := labtest.Build(t, cell)
 	paths, err := Attach(cell, built)
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"weir/internal/kernel/cgroup"
 	"weir/internal/kernel/device"
 	"weir/internal/testutil"
-	"weir/lab/instance"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/lab/topology/labtest"
 )
 
 func TestMain(m *testing.M) {
@@ -50,21 +50,7 @@ func TestDelayIsAtDevices(t *testing.T) {
 	}
 	cell := &cells[0]
 	testutil.Need(t, "delay", Check(cell.Limits))
-	t.Setenv("WEIR_RUN_DIR", t.TempDir())
-	lab, err := instance.New("test", instance.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := lab.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	built, err := topology.Build(t.Context(), lab, cell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(built.Close)
+	lab, built := labtest.Build(t, cell)
 	imposed, err := Impose(t.Context(), lab, cell.Limits, built)
 	if err != nil {
 		t.Fatal(err)
