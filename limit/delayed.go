@@ -4,7 +4,10 @@ package limit
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"weir/internal/kernel/netns"
 	"weir/internal/match"
@@ -214,6 +217,7 @@ func (p *wholePlane) InPlace(have room.State) (bool, error) {
 // Apply leads both from one state to another.
 func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	had, rest, delayed := refusing(have), refusing(want), work(want)
+	foreseen := p.Foresee(want)
 	if delayed.Unpaced {
 		if err := p.delays.Unpace(); err != nil {
 			return nil, err
@@ -230,7 +234,25 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	delays := p.delays
 	delays.Foreign = &netns.Few{Most: mostForeign}
 	err = delays.Apply(work(have).Assignments, delayed)
-	return append(notes, leftOut(delays.Foreign)...), err
+	return slices.Concat(notes, foreseen, leftOut(delays.Foreign)), err
+}
+
+// Foresee names the trees of qdiscs that devices would lose.
+func (p *wholePlane) Foresee(want room.State) []string {
+	return inPlaceOf(p.delays.Foresee(work(want)))
+}
+
+// inPlaceOf says in the place of which trees packets wait; nothing where there is none.
+func inPlaceOf(trees []string) []string {
+	const named = 8
+	if len(trees) == 0 {
+		return nil
+	}
+	text := strings.Join(trees[:min(named, len(trees))], ", ")
+	if more := len(trees) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"by delay packets wait in the place of " + text + ", which weir release puts back"}
 }
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
@@ -295,6 +317,11 @@ func (p *wholePlane) Report(have room.State) (room.Report, error) {
 	if err != nil {
 		return report, err
 	}
+	before, err := p.delays.Replaced()
+	if err != nil {
+		return report, err
+	}
+	report.Note = append(report.Note, inPlaceOf(before)...)
 	named := have.ByName()
 	for _, b := range have.Scopes {
 		for _, of := range Directions {

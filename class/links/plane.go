@@ -145,6 +145,7 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	notes = p.Foresee(want)
 	if err := errors.Join(p.giveBack(want, known, formers), p.lead(want, known)); err != nil {
 		return nil, err
 	}

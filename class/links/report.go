@@ -44,6 +44,9 @@ func (Room) Columns() room.Columns {
 
 // Report tells what the queues have done since the tree was put in place.
 func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
+	if report.Note, err = p.replaced(have); err != nil {
+		return report, err
+	}
 	for _, item := range have.Host {
 		t, ok := item.Treatment.(*Treatment)
 		if !ok {

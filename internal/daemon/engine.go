@@ -85,7 +85,7 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out.Notes = append(out.Notes, obstacles(refused)...)
+	out.Notes = append(append(out.Notes, obstacles(refused)...), e.foresee(next)...)
 	lost, err := e.lost(have)
 	if lost {
 		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
@@ -211,6 +211,16 @@ func (e *Engine) ready(next *state) error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// foresee tells what a person should know before it is applied.
+func (e *Engine) foresee(next *state) (notes []string) {
+	for _, r := range e.Rooms {
+		if foreseer, can := e.plane(r).(room.Foreseer); can {
+			notes = append(notes, foreseer.Foresee(next.of(r))...)
+		}
+	}
+	return notes
 }
 
 // inPlace says whether the data planes of all rooms that do something are complete.

@@ -197,6 +197,12 @@ type Taker interface {
 	Yield(want State) error
 }
 
+// Foreseer is a Plane that can say, before anything changes, what a person should know of an apply.
+type Foreseer interface {
+	// Foresee tells it in words. What cannot be read here is left out: Ready tells why.
+	Foresee(want State) (notes []string)
+}
+
 // Rebinder is a Plane whose part in the kernel may bind scopes anew by itself.
 type Rebinder interface {
 	// Holds says whether traffic of a key is that of the scope with this number.
