@@ -25,6 +25,10 @@ func (p *hostPlane) Inspect(ctx context.Context, have room.State, seed uint64) (
 	if err != nil {
 		return nil, err
 	}
+	around, err := bypasses(have)
+	if err != nil {
+		return nil, err
+	}
 	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))) // packets of another run are not this one's
 	for _, item := range have.Host {
 		t, ok := item.Treatment.(*Treatment)
@@ -39,6 +43,9 @@ func (p *hostPlane) Inspect(ctx context.Context, have room.State, seed uint64) (
 		} else if one.Reason = t.untestable(d, there); one.Reason == "" {
 			if err := t.inspect(ctx, &one, d, random.Uint64()); err != nil {
 				return found, fmt.Errorf("links.%s: %w", t.Device, err)
+			}
+			if notes := of(t.Device, around); one.Looked != "" && len(notes) > 0 {
+				one.Looked += "; not looked at: " + strings.Join(notes, "; ")
 			}
 		}
 		found = append(found, one)

@@ -44,9 +44,12 @@ func (Room) Columns() room.Columns {
 
 // Report tells what the queues have done since the tree was put in place.
 func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
-	if report.Note, err = p.replaced(have); err != nil {
+	replaced, err := p.replaced(have)
+	around, more := bypasses(have)
+	if err := errors.Join(err, more); err != nil {
 		return report, err
 	}
+	report.Note = append(replaced, around...)
 	for _, item := range have.Host {
 		t, ok := item.Treatment.(*Treatment)
 		if !ok {
