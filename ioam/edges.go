@@ -35,6 +35,12 @@ type Edge struct {
 	delay            int64  // the sum of theirs
 }
 
+// Totals are what exporters tell of the flow.
+func (e *Edge) Totals() collect.EdgeTotals {
+	return collect.EdgeTotals{Flow: e.Flow, Namespace: e.Namespace, Packets: e.Packets, Lost: e.Lost, Reordered: e.Reordered,
+		Stamped: e.stamped, Delay: e.delay, Least: e.Least, Most: e.Most}
+}
+
 // EdgesSince is what flows had since an earlier reading of them, those that had something. Least
 // and Most are of all their time; a sender that has begun its numbers anew counts from there.
 func EdgesSince(before, now []Edge) (since []Edge) {

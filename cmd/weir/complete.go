@@ -39,7 +39,7 @@ func (a *app) flagValues() map[string]completer {
 		"prove peer": free, "ioam watch to": free, "lend group": completeGroup, "lend per-user": free, "lend most": free,
 		"class trace protocol": words("udp", "tcp", "both"), "class trace family": words("4", "6", "both"),
 	}
-	for _, name := range []string{"listen", "token", "ipfix", "otlp", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
+	for _, name := range []string{"listen", "token", "ipfix", "otlp", "otlp-metrics", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
 		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command",
 		"hops", "attempts", "wait", "most"} {
 		all[name] = free

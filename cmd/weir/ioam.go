@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/ioam"
@@ -75,99 +74,6 @@ func (a *app) ioamRead(ctx context.Context, most uint64, each func(*collect.Reco
 		}
 	}
 	return senseless, nil
-}
-
-// ioamWatchOptions are the flags of weir ioam watch.
-type ioamWatchOptions struct {
-	count       uint64
-	duration    time.Duration
-	otlp        string
-	ipfix       string
-	destination string
-}
-
-func newIOAMWatchCommand(a *app) *cobra.Command {
-	var o ioamWatchOptions
-	command := &cobra.Command{
-		Use:   "watch",
-		Short: "Show each packet's path as it ends",
-		Long: `Show each packet whose IOAM ends here, and each postcard of direct export, as a line;
-with --format json as one JSON document a line. It ends when it is interrupted.`,
-		Example: `  sudo weir ioam watch
-  sudo weir ioam watch --format json --count 1000 > traces.jsonl
-  sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return a.ioamWatch(command.Context(), o) },
-	}
-	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
-	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
-	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
-	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
-	command.Flags().StringVar(&o.destination, "to", "", "only packets to this address or prefix")
-	return command
-}
-
-func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
-	to, err := destinations(o.destination)
-	if err != nil {
-		return err
-	}
-	if o.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.duration)
-		defer cancel()
-	}
-	var hops *collect.IPFIX
-	if o.ipfix != "" {
-		if hops, err = collect.NewIPFIX(o.ipfix, uint32(os.Getpid())); err != nil {
-			return err
-		}
-		defer func() { _ = hops.Close() }()
-	}
-	var export *collect.OTLP
-	exporting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var group errgroup.Group
-	if o.otlp != "" {
-		host, _ := os.Hostname()
-		export = collect.NewOTLP(o.otlp, host)
-		group.Go(func() error {
-			var last error
-			export.Run(exporting, func(err error) { last = err })
-			return last
-		})
-	}
-	senseless, err := a.ioamRead(ctx, o.count, func(r *collect.Record) error {
-		if to.IsValid() && !to.Contains(r.Flow.Destination) {
-			return nil
-		}
-		if export != nil {
-			export.Add(r)
-		}
-		if hops != nil {
-			hops.Add(r)
-		}
-		if a.quiet {
-			return nil
-		}
-		if a.format == "json" {
-			a.printed = true
-			return json.NewEncoder(a.stdout).Encode(r)
-		}
-		_, err := fmt.Fprintln(a.stdout, ioamLine(r))
-		return err
-	})
-	stop()
-	if sent := group.Wait(); err == nil && sent != nil {
-		err = sent
-	}
-	if senseless > 0 {
-		a.say("%d records made no sense", senseless)
-	}
-	if export != nil && export.Dropped > 0 {
-		a.say("%d packets were not sent: the receiver is too slow", export.Dropped)
-	}
-	return err
 }
 
 // destinations reads an address or a prefix; "" is every destination.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -118,13 +119,21 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 		received.Add(1)
 	}))
 	defer server.Close()
-	send(4)
+	send(5)
 	g := grounds[1] // what it reads is pinned, and known in every namespace
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1"), "2001:db8::1", "proof holds", "namespace 123: 1 -", "> 2")
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1", "--format", "json", "--otlp", server.URL), `"proof":"holds"`, `"hops":[{"node":1,`)
 	if received.Load() == 0 {
 		t.Error("the receiver got no traces")
 	}
+	metrics := make(chan string, 1)
+	totals := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		metrics <- string(body)
+	}))
+	defer totals.Close()
+	g.weir(t, fault.OK, "ioam", "watch", "--quiet", "--count", "1", "--otlp-metrics", totals.URL)
+	contains(t, "metrics", <-metrics, `"weir.ioam.path.delay"`, `"weir.ioam.edge.lost"`, `"2001:db8::1"`)
 	contains(t, "path", g.weir(t, fault.OK, "ioam", "path", "2001:db8::2", "--count", "2"), "2 packets, namespace 123", "to the next node")
 	g.weir(t, fault.Failed, "ioam", "path", "2001:db8::7", "--duration", "10ms")
 	g.weir(t, fault.Usage, "ioam", "path", "nowhere")

@@ -4,7 +4,9 @@ package collect
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/record/hist"
@@ -44,6 +46,7 @@ type FlowStats struct {
 type Path struct {
 	Namespace uint16
 	Packets   uint64
+	Whole     hist.Histogram // ns from the first node's reception to the last one's
 	Hops      []HopStats
 }
 
@@ -149,6 +152,10 @@ func appendID(key []byte, id Told[uint32]) []byte {
 
 func (p *Path) add(t *Trace) {
 	p.Packets++
+	first, last := t.Hops[0].Received, t.Hops[len(t.Hops)-1].Received
+	if len(t.Hops) > 1 && first.Known && last.Known && last.Value >= first.Value {
+		p.Whole.Record(uint64(last.Value - first.Value))
+	}
 	for i := range t.Hops {
 		h, to := &t.Hops[i], &p.Hops[i]
 		if h.Delay.Known {
@@ -166,6 +173,20 @@ func (p *Path) add(t *Trace) {
 			to.Backwards++
 		}
 	}
+}
+
+// String names the path by its nodes, each between the ids of the interfaces by which the packet
+// came and left, where some is known: "10:1:11 > 20:2:- > 3". No two paths of a namespace have one.
+func (p *Path) String() string {
+	names := make([]string, len(p.Hops))
+	for i := range p.Hops {
+		h := &p.Hops[i]
+		names[i] = fmt.Sprint(h.Node)
+		if h.Ingress.Known || h.Egress.Known {
+			names[i] = h.Ingress.text() + ":" + names[i] + ":" + h.Egress.text()
+		}
+	}
+	return strings.Join(names, " > ")
 }
 
 // Flows are all flows, those with the most octets first.

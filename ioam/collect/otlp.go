@@ -3,11 +3,9 @@
 package collect
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -37,7 +35,7 @@ func NewOTLP(url, host string) *OTLP {
 	return &OTLP{URL: url, Host: host, Client: &http.Client{Timeout: 10 * time.Second}, queue: make(chan []span, Queue)}
 }
 
-// Spans in the JSON form of OTLP: identifiers in hexadecimal, 64-bit numbers as text.
+// Spans in the JSON form of OTLP: identifiers in hexadecimal.
 type (
 	span struct {
 		TraceID    string      `json:"traceId"`
@@ -50,24 +48,12 @@ type (
 		End        string      `json:"endTimeUnixNano"`
 		Attributes []attribute `json:"attributes"`
 	}
-	attribute struct {
-		Key   string `json:"key"`
-		Value value  `json:"value"`
-	}
-	value struct {
-		String *string `json:"stringValue,omitempty"`
-		Int    *string `json:"intValue,omitempty"`
-	}
 	scopeSpans struct {
-		Scope struct {
-			Name string `json:"name"`
-		} `json:"scope"`
+		Scope named  `json:"scope"`
 		Spans []span `json:"spans"`
 	}
 	resourceSpans struct {
-		Resource struct {
-			Attributes []attribute `json:"attributes"`
-		} `json:"resource"`
+		Resource   resource     `json:"resource"`
 		ScopeSpans []scopeSpans `json:"scopeSpans"`
 	}
 	exportRequest struct {
@@ -76,13 +62,6 @@ type (
 )
 
 const kindInternal = 1
-
-func text(key, v string) attribute { return attribute{key, value{String: &v}} }
-
-func whole[T int64 | uint32 | uint64 | uint16](key string, v T) attribute {
-	s := fmt.Sprint(v)
-	return attribute{key, value{Int: &s}}
-}
 
 func newID(octets int) string {
 	b := make([]byte, octets)
@@ -133,12 +112,16 @@ func (h *Hop) attributes() []attribute {
 	return all
 }
 
-func (r *Record) attributes(t *Trace) []attribute {
-	all := []attribute{
-		text("source.address", r.Flow.Source.String()), whole("source.port", r.Flow.SourcePort),
-		text("destination.address", r.Flow.Destination.String()), whole("destination.port", r.Flow.DestinationPort),
-		whole("network.protocol.number", uint32(r.Flow.Protocol)), whole("network.packet.size", r.Length), whole("ioam.namespace", t.Namespace),
+func (f Flow) attributes() []attribute {
+	return []attribute{
+		text("source.address", f.Source.String()), whole("source.port", f.SourcePort),
+		text("destination.address", f.Destination.String()), whole("destination.port", f.DestinationPort),
+		whole("network.protocol.number", uint32(f.Protocol)),
 	}
+}
+
+func (r *Record) attributes(t *Trace) []attribute {
+	all := append(r.Flow.attributes(), whole("network.packet.size", r.Length), whole("ioam.namespace", t.Namespace))
 	if r.Proof != "" {
 		all = append(all, text("ioam.proof", r.Proof))
 	}
@@ -194,25 +177,7 @@ func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 }
 
 func (o *OTLP) send(spans []span) error {
-	var request exportRequest
-	var resource resourceSpans
-	resource.Resource.Attributes = []attribute{text("service.name", "weir-ioam"), text("service.instance.id", o.Host)}
-	var scope scopeSpans
-	scope.Scope.Name = "weir/ioam"
-	scope.Spans = spans
-	resource.ScopeSpans = []scopeSpans{scope}
-	request.ResourceSpans = []resourceSpans{resource}
-	body, err := json.Marshal(request)
-	if err != nil {
-		return fmt.Errorf("export traces: %w", err)
-	}
-	response, err := o.Client.Post(o.URL, "application/json", bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("export traces: %w", err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("export traces to %s: %s", o.URL, response.Status)
-	}
-	return nil
+	scope := scopeSpans{Scope: instrumentation, Spans: spans}
+	request := exportRequest{[]resourceSpans{{Resource: resourceOf(o.Host), ScopeSpans: []scopeSpans{scope}}}}
+	return post(o.Client, o.URL, "traces", request)
 }

@@ -68,6 +68,13 @@ type Told[T uint32 | uint64 | int64] struct {
 	Known bool
 }
 
+func (v Told[T]) text() string {
+	if !v.Known {
+		return "-"
+	}
+	return fmt.Sprint(v.Value)
+}
+
 // MarshalJSON writes the value alone.
 func (v Told[T]) MarshalJSON() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(v.Value), 10), nil

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"weir/ioam"
+	"weir/ioam/collect"
+)
+
+// ioamWatchOptions are the flags of weir ioam watch.
+type ioamWatchOptions struct {
+	count       uint64
+	duration    time.Duration
+	otlp        string
+	metrics     string
+	ipfix       string
+	destination string
+}
+
+func newIOAMWatchCommand(a *app) *cobra.Command {
+	var o ioamWatchOptions
+	command := &cobra.Command{
+		Use:   "watch",
+		Short: "Show each packet's path as it ends",
+		Long: `Show each packet whose IOAM ends here, and each postcard of direct export, as a line;
+with --format json as one JSON document a line. It ends when it is interrupted.`,
+		Example: `  sudo weir ioam watch
+  sudo weir ioam watch --format json --count 1000 > traces.jsonl
+  sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739
+  sudo weir ioam watch --quiet --otlp-metrics http://localhost:4318/v1/metrics`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return a.ioamWatch(command.Context(), o) },
+	}
+	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
+	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
+	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
+	command.Flags().StringVar(&o.metrics, "otlp-metrics", "", "send packets, delays by path and hop, and loss to an OpenTelemetry collector: URL of its OTLP/HTTP metrics, as http://localhost:4318/v1/metrics")
+	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
+	command.Flags().StringVar(&o.destination, "to", "", "only packets to this address or prefix")
+	return command
+}
+
+func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
+	to, err := destinations(o.destination)
+	if err != nil {
+		return err
+	}
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
+		defer cancel()
+	}
+	sinks, err := a.ioamSinks(ctx, o)
+	if err != nil {
+		return err
+	}
+	senseless, err := a.ioamRead(ctx, o.count, func(r *collect.Record) error {
+		if to.IsValid() && !to.Contains(r.Flow.Destination) {
+			return nil
+		}
+		sinks.add(r)
+		if a.quiet {
+			return nil
+		}
+		if a.format == "json" {
+			a.printed = true
+			return json.NewEncoder(a.stdout).Encode(r)
+		}
+		_, err := fmt.Fprintln(a.stdout, ioamLine(r))
+		return err
+	})
+	if ended := sinks.end(); err == nil {
+		err = ended
+	}
+	if senseless > 0 {
+		a.say("%d records made no sense", senseless)
+	}
+	if sinks.traces != nil && sinks.traces.Dropped > 0 {
+		a.say("%d packets were not sent: the receiver is too slow", sinks.traces.Dropped)
+	}
+	return err
+}
+
+// ioamSinks are what records go to beside the terminal; those that were not asked for are nil.
+type ioamSinks struct {
+	traces  *collect.OTLP
+	metrics *collect.Metrics
+	hops    *collect.IPFIX
+	stop    context.CancelFunc
+	senders errgroup.Group
+}
+
+// ioamSinks starts those that the options ask for. They go on when the context ends, until end.
+func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions) (s *ioamSinks, err error) {
+	pins, err := a.ioamPins()
+	if err != nil {
+		return nil, err
+	}
+	s = &ioamSinks{}
+	if o.ipfix != "" {
+		if s.hops, err = collect.NewIPFIX(o.ipfix, uint32(os.Getpid())); err != nil {
+			return nil, err
+		}
+	}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	host, _ := os.Hostname()
+	if o.otlp != "" {
+		s.traces = collect.NewOTLP(o.otlp, host)
+		s.senders.Go(func() error {
+			var last error
+			s.traces.Run(ctx, func(err error) { last = err })
+			return last
+		})
+	}
+	if o.metrics != "" {
+		s.metrics = collect.NewMetrics(o.metrics, host)
+		s.metrics.Edges = func() ([]collect.EdgeTotals, error) { return ioamTotals(pins) }
+		s.senders.Go(func() error { return s.metrics.Run(ctx) })
+	}
+	return s, nil
+}
+
+func (s *ioamSinks) add(r *collect.Record) {
+	if s.traces != nil {
+		s.traces.Add(r)
+	}
+	if s.metrics != nil {
+		s.metrics.Add(r)
+	}
+	if s.hops != nil {
+		s.hops.Add(r)
+	}
+}
+
+// end has what is left sent, and waits for it.
+func (s *ioamSinks) end() error {
+	s.stop()
+	err := s.senders.Wait()
+	if s.hops != nil {
+		_ = s.hops.Close()
+	}
+	return err
+}
+
+// ioamTotals are of the flows whose edge-to-edge options end here.
+func ioamTotals(pins string) ([]collect.EdgeTotals, error) {
+	edges, err := ioam.Edges(pins)
+	all := make([]collect.EdgeTotals, len(edges))
+	for i := range edges {
+		all[i] = edges[i].Totals()
+	}
+	return all, err
+}
