@@ -75,7 +75,7 @@ static __always_inline void bound_window(struct bpf_sock_ops *ops, struct tcp_so
 	if (value == current || (r->bound && current < r->bound && value > current))
 		return;
 	if (!bpf_setsockopt(ops, IPPROTO_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
-		r->bound = value;
+		r->bound = tp->window_clamp; /* the kernel has a least one */
 }
 
 /* Gives a window back the bound that it had. What others have set since is theirs. */

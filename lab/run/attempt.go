@@ -18,6 +18,7 @@ import (
 	"weir/lab/link"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/lab/traffic"
 )
 
 // Bench is a built testbed with its links at work.
@@ -253,6 +254,7 @@ func problems(phases []PhaseResult) []string {
 			if flow.Failed != "" {
 				found = append(found, fmt.Sprintf("flow %s broke off: %s", flow.Flow.Name, flow.Failed))
 			}
+			found = append(found, late(flow.Flow.Name, flow.Transfers)...)
 		}
 		if p := phase.Procedure; p != nil && p.Problem != "" {
 			found = append(found, fmt.Sprintf("procedure %s: %s", p.Procedure.Name, p.Problem))
@@ -264,4 +266,17 @@ func problems(phases []PhaseResult) []string {
 		}
 	}
 	return found
+}
+
+// late says of a flow's transfers that they did not come when they were due: their times would be
+// those of a load that was not asked for.
+func late(flow string, transfers []traffic.Transfer) []string {
+	var worst time.Duration
+	for _, t := range transfers {
+		worst = max(worst, t.Begun-t.Due)
+	}
+	if worst <= traffic.LateMost {
+		return nil
+	}
+	return []string{fmt.Sprintf("flow %s: a transfer began %s late; %s are tolerated", flow, worst.Round(time.Millisecond), traffic.LateMost)}
 }

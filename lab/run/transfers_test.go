@@ -5,7 +5,9 @@ package run
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"weir/lab/traffic"
 	"weir/lab/traffic/workload"
 )
 
@@ -38,5 +40,15 @@ phases:
 	}
 	if cells[0].Phases[0].Flows[0].Load.Seed != 0 {
 		t.Error("the cell itself was changed")
+	}
+}
+
+// Transfers that come later than they are due spoil a run.
+func TestLateTransfersSpoilARun(t *testing.T) {
+	for late, want := range map[time.Duration]int{0: 0, traffic.LateMost: 0, traffic.LateMost + time.Millisecond: 1} {
+		flow := traffic.Result{Transfers: []traffic.Transfer{{Due: time.Second, Begun: time.Second}, {Due: 2 * time.Second, Begun: 2*time.Second + late}}}
+		if got := problems([]PhaseResult{{Flows: []traffic.Result{flow}}}); len(got) != want {
+			t.Errorf("%s late: %q", late, got)
+		}
 	}
 }

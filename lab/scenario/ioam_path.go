@@ -69,6 +69,7 @@ type journey struct {
 // walk goes along; it returns whether packets can arrive.
 func (j *journey) walk(from, to string) bool {
 	n, here, by := j.b.network, from, ""
+	j.carried, j.from = nil, ""
 	hops, _ := n.path(n.index[from], n.index[to])
 	for _, h := range hops {
 		via := n.links[h.link].Name

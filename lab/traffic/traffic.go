@@ -134,6 +134,10 @@ type Transfer struct {
 	Took time.Duration
 }
 
+// LateMost is how late a transfer may begin, and how shortly before the flow's end one may be left
+// out: as long as the gate lets an emulator stand still.
+const LateMost = 50 * time.Millisecond
+
 // RateInterval is the width of a receiver's rate samples.
 const RateInterval = 100 * time.Millisecond
 

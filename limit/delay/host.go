@@ -102,6 +102,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err != nil {
 		return err
 	}
+	want = withThose(want, leads) // of which a release has forgotten some
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}
@@ -130,6 +131,16 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		return err
 	}
 	return h.pace(p, sends && !work.Unpaced)
+}
+
+// withThose adds lines of devices to others that are not of the same.
+func withThose(all, more []Line) []Line {
+	for _, l := range more {
+		if !slices.ContainsFunc(all, func(have Line) bool { return have.Index == l.Index && have.Direction == l.Direction }) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // Yield ends the lines that are not wanted, so that others can have their devices.

@@ -21,31 +21,9 @@ import (
  *   namespace: eth0 <- here, egress of veth1, delayed         <- bridge or router
  *
  * Devices lead there to the scope's line, so that it has one rate over several pairs. One that has
- * led from the namespace does so as long as its other end is anywhere but here: who is root there
- * can move it to a namespace of his own.
+ * led from the namespace does so as long as it carries our program and its other end is anywhere
+ * but here: who is root there can move that to a namespace of his own.
  */
-
-// leads are where a namespace's line is charged: one line without a rate for each end.
-func (l Line) leads() (all []Line, err error) {
-	ns, err := netns.OpenPath(l.Namespace)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNamespace) {
-		return nil, nil // it is yet to come
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = ns.Close() }()
-	links, err := rtnl.Open(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer links.Close()
-	ends, err := links.Ends(ns)
-	for _, d := range ends {
-		all = append(all, l.leadAt(d))
-	}
-	return all, err
-}
 
 // leadAt is what leads to a namespace's line at an end.
 func (l Line) leadAt(d rtnl.Device) Line {
@@ -56,24 +34,21 @@ func (l Line) leadAt(d rtnl.Device) Line {
 	return Line{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key(), From: l.Namespace}
 }
 
-// led are the ends that have led to a namespace's line, wherever their other ends are now.
-func (h Host) led(l Line, outside []rtnl.Device) (all []Line, err error) {
-	for _, d := range outside {
-		lead := l.leadAt(d)
-		r, err := h.find(d.Index, lead.Direction)
-		if err != nil {
-			return nil, err
-		}
-		if r != nil && r.From == l.Namespace && r.Taken.Here() {
-			all = append(all, lead)
-		}
-	}
-	return all, nil
-}
-
 // leading are the lines at the ends of all namespaces. An end that is limited by itself, or by two
 // scopes, is refused: its packets wait once.
 func (h Host) leading(lines []Line) (all []Line, err error) {
+	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
+		return nil, nil
+	}
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	ends, err := links.Ends()
+	if err != nil {
+		return nil, err
+	}
 	have := map[string]bool{}
 	for _, l := range lines {
 		if l.Device != "" {
@@ -81,10 +56,7 @@ func (h Host) leading(lines []Line) (all []Line, err error) {
 		}
 	}
 	for _, l := range lines {
-		if l.Namespace == "" {
-			continue
-		}
-		leads, err := l.leads()
+		leads, err := l.leads(links, ends)
 		if err != nil {
 			return nil, err
 		}
@@ -98,35 +70,60 @@ func (h Host) leading(lines []Line) (all []Line, err error) {
 			all = append(all, end)
 		}
 	}
-	return h.stillLeading(lines, have, all)
+	still, err := h.stillLeading(lines, ends, have)
+	return append(all, still...), err
 }
 
-// stillLeading adds the ends that led from a namespace of the lines, and are no other's now.
-func (h Host) stillLeading(lines []Line, have map[string]bool, all []Line) ([]Line, error) {
-	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
-		return all, nil
+// leads are where a namespace's line is charged: one line without a rate for each end.
+func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
+	if l.Namespace == "" {
+		return nil, nil
 	}
-	links, err := rtnl.Open(nil)
+	ns, err := netns.OpenPath(l.Namespace)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNamespace) {
+		return nil, nil // it is yet to come
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer links.Close()
-	outside, err := links.Ends(nil)
+	defer func() { _ = ns.Close() }()
+	number, err := links.Number(ns)
+	if err != nil || number < 0 {
+		return nil, err
+	}
+	for _, e := range ends {
+		if e.Other == number {
+			all = append(all, l.leadAt(e.Device))
+		}
+	}
+	return all, nil
+}
+
+// stillLeading are the other ends that have led from a namespace of the lines.
+func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
+	records, err := h.records()
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range lines {
-		if l.Namespace == "" {
+	named := map[int]rtnl.Device{}
+	for _, e := range ends {
+		named[e.Index] = e.Device
+	}
+	for _, r := range records {
+		d, there := named[r.Index]
+		if r.From == "" || !there || have[recordName(r.Index, r.Direction)] || !r.Taken.Here() {
 			continue
 		}
-		led, err := h.led(l, outside)
-		if err != nil {
-			return nil, err
+		// A device that has come since with the number of a former one carries nothing of ours.
+		if ours, err := h.attached(place{d.Name, hookOf(r.Direction)}); err != nil || !ours {
+			if err != nil {
+				return nil, err
+			}
+			continue
 		}
-		for _, end := range led {
-			if name := recordName(end.Index, end.Direction); !have[name] {
-				have[name] = true
-				all = append(all, end)
+		for _, l := range lines {
+			if lead := l.leadAt(d); l.Namespace == r.From && lead.Direction == r.Direction {
+				all = append(all, lead)
 			}
 		}
 	}

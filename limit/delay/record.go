@@ -47,8 +47,14 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 		if have.Device == l.Device && have.Taken.Device == at && have.From == l.From {
 			return have, nil
 		}
-		have.Device, have.Taken.Device, have.From = l.Device, at, l.From // it has another name now
-		return have, h.write(have)
+		ours, err := h.attached(place{l.Device, hookOf(l.Direction)})
+		if err != nil {
+			return nil, err
+		}
+		if ours { // it has another name now
+			have.Device, have.Taken.Device, have.From = l.Device, at, l.From
+			return have, h.write(have)
+		}
 	}
 	taken, err := device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
 	if err != nil {

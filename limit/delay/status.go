@@ -66,6 +66,14 @@ type place struct {
 	hook   device.Hook
 }
 
+// hookOf is where a line's program is at its device.
+func hookOf(d direction.Direction) device.Hook {
+	if d == direction.Ingress {
+		return device.Ingress
+	}
+	return device.Egress
+}
+
 func (h Host) attached(at place) (there bool, err error) {
 	hooks, err := device.Hooks(nil, at.device, owner, h.Devices)
 	if errors.Is(err, device.ErrGone) {

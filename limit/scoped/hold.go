@@ -127,13 +127,15 @@ func (h *Held) keep(ctx context.Context, c Command) (err error) {
 		}
 		rescues = append(rescues, rescue)
 	}
+	if len(rescues) > 0 {
+		if h.keeper, err = keeper.Start(ctx, rescues...); err != nil {
+			cannot = err // as without the right to open programs by their ids
+		}
+	}
 	if cannot != nil {
 		c.say("should Weir be killed (kill -9), open connections keep the pace and the receive window that they have then: %v", cannot)
 	}
-	if len(rescues) > 0 {
-		h.keeper, err = keeper.Start(ctx, rescues...)
-	}
-	return err
+	return nil
 }
 
 // impose puts the limits on the cgroup.

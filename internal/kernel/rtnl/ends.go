@@ -8,27 +8,31 @@ import (
 	"weir/internal/kernel/netns"
 )
 
-// Ends are the veth devices here whose other ends are in another network namespace; nil is any
-// other.
-func (c *Conn) Ends(other *netns.Namespace) (ends []Device, err error) {
-	id := -1
-	if other != nil {
-		if id, err = c.handle.GetNetNsIdByFd(other.FD()); err != nil {
-			return nil, fmt.Errorf("look up the network namespace %s: %w", other.Path(), err)
-		}
-		if id < 0 {
-			return nil, nil // no device leads there
-		}
-	}
+// End is a veth device here whose other end is in another network namespace.
+type End struct {
+	Device
+	Other int // the other end's namespace, as this one numbers it
+}
+
+// Ends are all of them.
+func (c *Conn) Ends() (ends []End, err error) {
 	links, err := dump(c.handle.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
 	for _, link := range links {
-		at := link.Attrs().NetNsID
-		if link.Type() == "veth" && at >= 0 && (other == nil || at == id) {
-			ends = append(ends, describe(link))
+		if other := link.Attrs().NetNsID; link.Type() == "veth" && other >= 0 {
+			ends = append(ends, End{describe(link), other})
 		}
 	}
 	return ends, nil
+}
+
+// Number is how this network namespace numbers another one; negative where no device leads there.
+func (c *Conn) Number(other *netns.Namespace) (int, error) {
+	number, err := c.handle.GetNetNsIdByFd(other.FD())
+	if err != nil {
+		return -1, fmt.Errorf("look up the network namespace %s: %w", other.Path(), err)
+	}
+	return number, nil
 }

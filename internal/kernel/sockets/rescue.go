@@ -58,6 +58,9 @@ func (r Rescue) Ended() (bool, error) {
 	}
 	defer func() { _ = group.Close() }()
 	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: ebpf.AttachCGroupSockOps})
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil // it was removed meanwhile
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for programs at %s: %w", r.Cgroup, err)
 	}

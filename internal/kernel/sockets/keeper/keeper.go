@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -66,6 +68,9 @@ func (k *Keeper) Stop() error { return k.process.Stop(2 * keepTime) }
 // of what steers the sockets, and sets those of this network namespace and of those of the cgroups'
 // processes free.
 func Keep(in io.Reader, out io.Writer) error {
+	// There is one for each command, which does next to nothing.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(-1)
 	// A service's manager ends all its processes when one was killed.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	var rescues []sockets.Rescue
@@ -88,11 +93,7 @@ func Keep(in io.Reader, out io.Writer) error {
 	defer cancel()
 	var all []error
 	for i, r := range rescues {
-		err := await(ctx, r)
-		if err == nil {
-			err = free(programs[i], r.Cgroup)
-		}
-		all = append(all, err)
+		all = append(all, await(ctx, r), free(programs[i], r.Cgroup)) // what was in vain does no harm
 	}
 	return errors.Join(all...)
 }
@@ -112,14 +113,14 @@ func await(ctx context.Context, r sockets.Rescue) error {
 func free(program *ebpf.Program, group string) error {
 	paths := []string{"/proc/self/ns/net"}
 	pids, err := cgroup.Cgroup{Path: group}.AllProcesses()
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
 	}
 	for _, pid := range pids {
 		paths = append(paths, fmt.Sprintf("/proc/%d/ns/net", pid))
 	}
 	seen := map[uint64]bool{}
-	var all []error
+	all := []error{err}
 	for _, path := range paths {
 		ns, err := netns.OpenPath(path)
 		if err != nil {
