@@ -26,7 +26,7 @@ func (b *Bench) testbed() witness.Testbed {
 	}
 	for i, l := range b.Cell.Links {
 		a, z := b.Topology.Ends[2*i], b.Topology.Ends[2*i+1]
-		bed.Links = append(bed.Links, witness.Link{Name: l.Name, Emulated: !l.Plain, Forward: l.Forward, Reverse: l.Reverse,
+		bed.Links = append(bed.Links, witness.Link{Name: l.Name, Emulated: !l.Plain, Classes: l.Classes != nil, Forward: l.Forward, Reverse: l.Reverse,
 			A: witness.End{Place: a.Node, Device: a.Device}, B: witness.End{Place: z.Node, Device: z.Device}})
 	}
 	return bed

@@ -259,7 +259,7 @@ func TestShipped(t *testing.T) {
 			t.Errorf("%s lacks a title, a description, traffic or expectations", s.Name)
 		}
 	}
-	want := []string{"access", "available", "backup", "bufferbloat", "classes", "dormitory", "downloads", "fairness", "fairness-mix", "generators", "incast", "ioam-chain", "ioam-cost", "ioam-delay", "ioam-loss", "ioam-namespaces", "ioam-options", "ioam-tcp", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-router", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "mirroring", "owd-baseline", "production", "programs", "rfc2544-forwarding", "rfc2544-offload", "rrul", "rrul-cake", "scavenger", "star", "tiny", "transports", "web-search"}
+	want := []string{"access", "available", "backup", "bufferbloat", "classes", "classes-tcp", "dormitory", "downloads", "fairness", "fairness-mix", "generators", "incast", "ioam-chain", "ioam-cost", "ioam-delay", "ioam-loss", "ioam-namespaces", "ioam-options", "ioam-tcp", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-router", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "mirroring", "owd-baseline", "production", "programs", "rfc2544-forwarding", "rfc2544-offload", "rrul", "rrul-cake", "scavenger", "star", "tiny", "transports", "web-search"}
 	slices.Sort(found)
 	if d := cmp.Diff(want, found); d != "" {
 		t.Errorf("scenarios (-want +got):\n%s", d)

@@ -254,12 +254,12 @@ func stalled(bed Testbed, f Flow, links []Balance) string {
 	return ""
 }
 
-// scheduled says whether a link of a flow's path follows a schedule, which may let nothing pass for
-// a while.
+// scheduled says whether a link of a flow's path follows a schedule or knows classes, which may let
+// nothing of a flow pass for a while.
 func scheduled(bed Testbed, f Flow) bool {
 	for _, hops := range [][]Hop{f.There, f.Back} {
 		for _, h := range hops {
-			if len(bed.direction(h).Schedule) > 0 {
+			if len(bed.direction(h).Schedule) > 0 || bed.Links[h.Link].Classes {
 				return true
 			}
 		}

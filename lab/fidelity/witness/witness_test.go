@@ -161,6 +161,11 @@ func TestFlowsAreJudgedByTheirPath(t *testing.T) {
 	if !strings.Contains(got, "though no flow crosses it") {
 		t.Errorf("a link that carries what no flow sends over it: %q", got)
 	}
+	w.bed.Links[0].Classes = true
+	waiting := Flow{Name: "low", MTU: 1500, Interval: 100 * time.Millisecond, There: over, Received: append(full(90000, 5), full(0, 60)...), Concurrent: true}
+	if got := judgeFlows(w.bed, []Flow{waiting}, links); len(got) > 0 {
+		t.Errorf("a flow that waits for those of other classes: %q", got)
+	}
 	links[0].SentBytes = 1000
 	got = strings.Join(judgeFlows(w.bed, []Flow{{Name: "bulk", Interval: time.Second, Received: []uint64{5000}, There: over}}, links), "\n")
 	if !strings.Contains(got, "which carried only 1000") {
