@@ -70,8 +70,8 @@ type Link struct {
 	Emulated         bool
 	A, B             End
 	Forward, Reverse link.Direction // of A to B and back
-	// Classes says that its ends have queues for classes, of which one may wait for the others for as
-	// long as they send.
+	// Classes says that its ends have queues for classes, of which one may wait for the others for
+	// as long as they send.
 	Classes bool
 }
 
