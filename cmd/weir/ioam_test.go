@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
+	"weir/record"
+	"weir/record/bundle"
 )
 
 const ioamPolicy = `version: 1
@@ -119,7 +122,7 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 		received.Add(1)
 	}))
 	defer server.Close()
-	send(5)
+	send(6)
 	g := grounds[1] // what it reads is pinned, and known in every namespace
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1"), "2001:db8::1", "proof holds", "namespace 123: 1 -", "> 2")
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1", "--format", "json", "--otlp", server.URL), `"proof":"holds"`, `"hops":[{"node":1,`)
@@ -134,6 +137,16 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	defer totals.Close()
 	g.weir(t, fault.OK, "ioam", "watch", "--quiet", "--count", "1", "--otlp-metrics", totals.URL)
 	contains(t, "metrics", <-metrics, `"weir.ioam.path.delay"`, `"weir.ioam.edge.lost"`, `"2001:db8::1"`)
+	dir := filepath.Join(folder, "bundle")
+	g.weir(t, fault.OK, "ioam", "watch", "--quiet", "--count", "1", "--to", "2001:db8::2", "--out", dir)
+	b, err := bundle.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Distributions) != 2 || b.Manifest.Kind != "ioam" || !slices.ContainsFunc(b.Samples, func(s record.Sample) bool { return s.Subject == "hop 1, node 1" && s.Metric == "ioam_hop_p50" }) {
+		t.Errorf("the bundle has %d distributions, %+v", len(b.Distributions), b.Samples)
+	}
+	g.weir(t, fault.Usage, "ioam", "watch", "--count", "1", "--out", folder)
 	contains(t, "path", g.weir(t, fault.OK, "ioam", "path", "2001:db8::2", "--count", "2"), "2 packets, namespace 123", "to the next node")
 	g.weir(t, fault.Failed, "ioam", "path", "2001:db8::7", "--duration", "10ms")
 	g.weir(t, fault.Usage, "ioam", "path", "nowhere")

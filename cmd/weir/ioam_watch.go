@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -23,6 +25,7 @@ type ioamWatchOptions struct {
 	otlp        string
 	metrics     string
 	ipfix       string
+	out         string
 	destination string
 }
 
@@ -36,7 +39,8 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 		Example: `  sudo weir ioam watch
   sudo weir ioam watch --format json --count 1000 > traces.jsonl
   sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739
-  sudo weir ioam watch --quiet --otlp-metrics http://localhost:4318/v1/metrics`,
+  sudo weir ioam watch --quiet --otlp-metrics http://localhost:4318/v1/metrics
+  sudo weir ioam watch --quiet --duration 1m --out paths`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return a.ioamWatch(command.Context(), o) },
 	}
@@ -45,6 +49,7 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
 	command.Flags().StringVar(&o.metrics, "otlp-metrics", "", "send packets, delays by path and hop, and loss to an OpenTelemetry collector: URL of its OTLP/HTTP metrics, as http://localhost:4318/v1/metrics")
 	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
+	command.Flags().StringVar(&o.out, "out", "", "folder for an evidence bundle of paths, hops and flows: tables, CSV, histograms, report.html")
 	command.Flags().StringVar(&o.destination, "to", "", "only packets to this address or prefix")
 	return command
 }
@@ -54,12 +59,17 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.out != "" {
+		if err := checkOut(o.out); err != nil {
+			return err
+		}
+	}
 	if o.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.duration)
 		defer cancel()
 	}
-	sinks, err := a.ioamSinks(ctx, o)
+	sinks, err := a.ioamSinks(ctx, o, to)
 	if err != nil {
 		return err
 	}
@@ -81,6 +91,10 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 	if ended := sinks.end(); err == nil {
 		err = ended
 	}
+	if o.out != "" && (err == nil || sinks.reading.Summary.Packets > 0) {
+		sinks.reading.Senseless, sinks.reading.To = senseless, o.destination
+		err = errors.Join(err, a.ioamKeep(sinks.reading, to, o.out))
+	}
 	if senseless > 0 {
 		a.say("%d records made no sense", senseless)
 	}
@@ -95,12 +109,14 @@ type ioamSinks struct {
 	traces  *collect.OTLP
 	metrics *collect.Metrics
 	hops    *collect.IPFIX
+	reading *ioamReading
 	stop    context.CancelFunc
 	senders errgroup.Group
 }
 
-// ioamSinks starts those that the options ask for. They go on when the context ends, until end.
-func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions) (s *ioamSinks, err error) {
+// ioamSinks starts those that the options ask for, of packets to a prefix. They go on when the
+// context ends, until end.
+func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions, to netip.Prefix) (s *ioamSinks, err error) {
 	pins, err := a.ioamPins()
 	if err != nil {
 		return nil, err
@@ -108,6 +124,11 @@ func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions) (s *ioamSinks, 
 	s = &ioamSinks{}
 	if o.ipfix != "" {
 		if s.hops, err = collect.NewIPFIX(o.ipfix, uint32(os.Getpid())); err != nil {
+			return nil, err
+		}
+	}
+	if o.out != "" {
+		if s.reading, err = startReading(pins); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +144,10 @@ func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions) (s *ioamSinks, 
 	}
 	if o.metrics != "" {
 		s.metrics = collect.NewMetrics(o.metrics, host)
-		s.metrics.Edges = func() ([]collect.EdgeTotals, error) { return ioamTotals(pins) }
+		s.metrics.Edges = func() ([]collect.EdgeTotals, error) {
+			edges, err := ioam.Edges(pins)
+			return totalsOf(edges, to), err
+		}
 		s.senders.Go(func() error { return s.metrics.Run(ctx) })
 	}
 	return s, nil
@@ -139,6 +163,9 @@ func (s *ioamSinks) add(r *collect.Record) {
 	if s.hops != nil {
 		s.hops.Add(r)
 	}
+	if s.reading != nil {
+		s.reading.Summary.Add(r)
+	}
 }
 
 // end has what is left sent, and waits for it.
@@ -151,12 +178,12 @@ func (s *ioamSinks) end() error {
 	return err
 }
 
-// ioamTotals are of the flows whose edge-to-edge options end here.
-func ioamTotals(pins string) ([]collect.EdgeTotals, error) {
-	edges, err := ioam.Edges(pins)
-	all := make([]collect.EdgeTotals, len(edges))
+// totalsOf are of the flows to a prefix; one that is not valid is everything.
+func totalsOf(edges []ioam.Edge, to netip.Prefix) (all []collect.EdgeTotals) {
 	for i := range edges {
-		all[i] = edges[i].Totals()
+		if !to.IsValid() || to.Contains(edges[i].Flow.Destination) {
+			all = append(all, edges[i].Totals())
+		}
 	}
-	return all, err
+	return all
 }

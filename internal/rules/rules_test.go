@@ -126,7 +126,7 @@ func TestDependenciesPointDown(t *testing.T) {
 // be tested anywhere.
 var pure = []string{
 	"weir/record", "weir/record/hist", "weir/record/stats", "weir/lab/scenario", "weir/lab/expect", "weir/lab/predict", "weir/lab/link/model",
-	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy", "weir/ioam/codec", "weir/ioam/collect",
+	"weir/tester", "weir/tester/frame", "weir/tester/spec", "weir/internal/units", "weir/internal/fault", "weir/policy", "weir/ioam/codec", "weir/ioam/collect", "weir/ioam/evidence",
 	"weir/offload/state", "weir/offload/plan", "weir/offload/simulate",
 }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"weir/ioam"
+	"weir/ioam/collect"
+	"weir/ioam/evidence"
+	"weir/record/bundle"
+)
+
+// ioamReading is what becomes a bundle, and what flows with edge-to-edge options had before.
+type ioamReading struct {
+	evidence.Reading
+	pins   string
+	before []ioam.Edge
+}
+
+// startReading begins one. Without a policy in force there is nothing to read.
+func startReading(pins string) (r *ioamReading, err error) {
+	r = &ioamReading{pins: pins}
+	r.Summary, r.Started = &collect.Summary{}, time.Now()
+	r.before, err = ioam.Edges(pins)
+	return r, err
+}
+
+// ioamKeep writes the bundle, of packets to a prefix. Where the policy has ended meanwhile its
+// edges are not known any more, and the rest is kept.
+func (a *app) ioamKeep(r *ioamReading, to netip.Prefix, dir string) error {
+	now, unknown := ioam.Edges(r.pins)
+	if unknown == nil {
+		r.Edges = totalsOf(ioam.EdgesSince(r.before, now), to)
+	}
+	r.Finished = time.Now()
+	b := evidence.Bundle(r.Reading)
+	if unknown != nil {
+		b.Manifest.Notes = append(b.Manifest.Notes, "Edge to edge: "+unknown.Error())
+	}
+	if err := a.keep(&b, dir); err != nil {
+		return err
+	}
+	a.say("Evidence: %s", filepath.Join(dir, bundle.ReportFile))
+	return nil
+}
