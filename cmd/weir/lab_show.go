@@ -182,6 +182,9 @@ func trafficTable(cell *scenario.Cell) record.Table {
 		}
 		for _, s := range phase.Streams {
 			what := fmt.Sprintf("%g frames/s of %d octets, IPv%d", s.Rate, s.FrameSize, s.Family)
+			if s.Count > 1 {
+				what += fmt.Sprintf(", %d streams", s.Count)
+			}
 			t.Rows = append(t.Rows, []string{phase.Name, s.Name, s.From, s.To, what, s.Start.String(), s.Duration.String()})
 		}
 	}

@@ -31,34 +31,64 @@ func runStreams(ctx context.Context, bench *Bench, phase scenario.Phase) []Strea
 		}
 		return results
 	}
-	for _, measured := range account.Streams {
-		if int(measured.ID) >= len(results) || measured.Sent == nil || measured.Received == nil {
+	of := owners(phase)
+	measured := make([]int, len(results)) // of each, how many
+	for _, one := range account.Streams {
+		if int(one.ID) >= len(of) || one.Sent == nil || one.Received == nil {
 			continue
 		}
-		result := &results[measured.ID]
-		result.Sent, result.Counts, result.Lost, result.Problem = *measured.Sent, *measured.Received, measured.Lost, ""
-		if measured.Sent.Skipped > 0 {
-			result.Problem = fmt.Sprintf("the generator did not send %d frames in time", measured.Sent.Skipped)
+		i := of[one.ID]
+		results[i].pool(one, measured[i] == 0)
+		measured[i]++
+	}
+	for i := range results {
+		if skipped := results[i].Sent.Skipped; measured[i] == phase.Streams[i].Count && skipped == 0 {
+			results[i].Problem = ""
+		} else if skipped > 0 {
+			results[i].Problem = fmt.Sprintf("the generator did not send %d frames in time", skipped)
 		}
 	}
 	return results
 }
 
-// session describes the phase's streams to the tester. A stream's identifier is its place in the
-// phase.
+// pool adds one of the streams that are alike, the first of which there is nothing yet.
+func (r *StreamResult) pool(one session.Stream, first bool) {
+	if first {
+		r.Sent, r.Counts, r.Lost = *one.Sent, *one.Received, one.Lost
+		return
+	}
+	r.Sent, r.Counts, r.Lost = r.Sent.Pool(*one.Sent), r.Counts.Pool(*one.Received), r.Lost+one.Lost
+}
+
+// owners are the places in the phase of all its streams, by identifier: those that are alike follow
+// each other.
+func owners(phase scenario.Phase) (of []int) {
+	for i, stream := range phase.Streams {
+		for range stream.Count {
+			of = append(of, i)
+		}
+	}
+	return of
+}
+
+// session describes the phase's streams to the tester, with the identifiers that owners counts.
 func (b *Bench) session(phase scenario.Phase) (session.Config, error) {
 	config := session.Config{Name: phase.Name, Clock: session.OneWay, Straggle: straggle(b.Cell)}
-	for i, stream := range phase.Streams {
+	id := uint16(0)
+	for _, stream := range phase.Streams {
 		from, to, err := b.ports(stream)
 		if err != nil {
 			return config, fmt.Errorf("stream %s: %w", stream.Name, err)
 		}
-		entry, err := b.stream(uint16(i), stream)
-		if err != nil {
-			return config, fmt.Errorf("stream %s: %w", stream.Name, err)
-		}
 		direction := findDirection(&config, from, to)
-		direction.Schedule.Streams = append(direction.Schedule.Streams, entry)
+		for k := range stream.Count {
+			entry, err := b.stream(id, k, stream)
+			if err != nil {
+				return config, fmt.Errorf("stream %s: %w", stream.Name, err)
+			}
+			direction.Schedule.Streams = append(direction.Schedule.Streams, entry)
+			id++
+		}
 		direction.Schedule.Duration = max(direction.Schedule.Duration, stream.Start+stream.Duration+time.Second)
 	}
 	return config, nil
@@ -74,17 +104,22 @@ func findDirection(config *session.Config, from, to session.Port) *session.Direc
 	return &config.Directions[len(config.Directions)-1]
 }
 
-func (b *Bench) stream(id uint16, s scenario.TesterStream) (tester.Stream, error) {
+// stream is number k of those that are alike, which send in turn.
+func (b *Bench) stream(id uint16, k int, s scenario.TesterStream) (tester.Stream, error) {
 	source, hasSource := b.Cell.Address(s.From, s.Family)
 	destination, hasDestination := b.Cell.Address(s.To, s.Family)
 	if !hasSource || !hasDestination {
 		return tester.Stream{}, fmt.Errorf("%s or %s has no IPv%d address", s.From, s.To, s.Family)
 	}
+	name, each, all := s.Name, s.Rate/float64(s.Count), uint64(s.Rate*s.Duration.Seconds())
+	if s.Count > 1 {
+		name = fmt.Sprintf("%s %d", s.Name, k+1)
+	}
 	return tester.Stream{
-		ID: id, Name: s.Name, Stamped: true, Start: s.Start,
+		ID: id, Name: name, Stamped: true, Start: s.Start + time.Duration(float64(k)*float64(time.Second)/s.Rate),
 		Header: tester.Header{Source: source, Destination: destination, SourcePort: firstPort + id, DestinationPort: echo, DSCP: s.DSCP},
 		Sizes:  []tester.SizeShare{{Size: s.FrameSize, Weight: 1}},
-		Gap:    time.Duration(float64(time.Second) / s.Rate), Frames: uint64(s.Rate * s.Duration.Seconds()),
+		Gap:    time.Duration(float64(time.Second) / each), Frames: (all + uint64(s.Count-1-k)) / uint64(s.Count),
 	}, nil
 }
 

@@ -178,7 +178,8 @@ type streamFile struct {
 	To              string          `yaml:"to,required" doc:"Host that receives."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
 	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out."`
-	Rate            float64         `yaml:"rate,required" doc:"Frames per second."`
+	Rate            float64         `yaml:"rate,required" doc:"Frames per second, of all count streams together."`
+	Count           *int            `yaml:"count" doc:"Identical streams, each with a UDP port and numbers of its own; 1 if left out. Their figures are those of all together."`
 	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
 	Start           units.Duration  `yaml:"start" doc:"Start after the phase's start."`
 	Duration        *units.Duration `yaml:"duration" doc:"Length; up to the phase's end if left out."`

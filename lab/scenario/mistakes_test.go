@@ -140,6 +140,8 @@ func mistakesOfTraffic() []mistake {
 		{"flow name twice", flow, flow + "\n      - " + flow, `f.yaml:20:16: phases[0].flows[1]: the name "bulk" is taken`},
 		{"reserved name", "name: bulk", "name: aggregate", `f.yaml:19:16: phases[0].flows[0]: the name "aggregate" is taken`},
 		{"stream too small", "    flows:", "    streams: [{name: s, from: client, to: server, family: 6, frame_size: 64, rate: 10}]\n    flows:", "f.yaml:18:74: phases[0].streams[0].frame_size: 64 octets is outside 84 to 1518, what IPv6 takes on this path"},
+		{"too many streams", "    flows:", "    streams: [{name: s, from: client, to: server, rate: 5e3, count: 600}, {name: t, from: client, to: server, rate: 5e3, count: 500}]\n    flows:", "f.yaml:18:14: phases[0].streams: 1100 of them are more than 1000"},
+		{"streams of no frame", "    flows:", "    streams: [{name: s, from: client, to: server, rate: 1, count: 900}]\n    flows:", "f.yaml:18:67: phases[0].streams[0].count: not each of 900 streams sends a frame in 2s"},
 		{"stream family", "    flows:", "    streams: [{name: s, from: client, to: server, family: 5, rate: 10}]\n    flows:", "f.yaml:18:59: phases[0].streams[0].family: 5 is neither 4 nor 6"},
 		{"stream rate", "    flows:", "    streams: [{name: s, from: client, to: server, rate: 0}]\n    flows:", "f.yaml:18:57: phases[0].streams[0].rate: 0 frames per second is outside 0 (excluded) to 100 million"},
 		{"phase of no length", "duration: 2s", "duration: 0s", "f.yaml:16:15: phases[0].duration: 0: a phase in which nothing happens"},

@@ -65,6 +65,7 @@ func (b *builder) phases() {
 			b.subject(subjects, stream.Fields, at, stream.Name)
 			phase.Streams = append(phase.Streams, b.stream(stream, at, phase))
 		}
+		b.tooMany(f, path, phase)
 		if f.Procedure != nil {
 			at := path + ".procedure"
 			phase.Procedure = b.procedure(f.Procedure, at, phase, len(f.Flows)+len(f.Streams))
@@ -236,9 +237,24 @@ func (b *builder) amounts(f flowFile, path string, mtu int, out *traffic.Flow) {
 func (b *builder) stream(f streamFile, path string, phase Phase) TesterStream {
 	out := TesterStream{Name: f.Name, From: f.From, To: f.To, Rate: f.Rate, DSCP: uint8(f.DSCP), Start: time.Duration(f.Start)}
 	out.Duration = b.span(f.Fields, path, f.Start, f.Duration, phase)
+	out.Count = b.count(f.Fields, path, "count", f.Count, 1, maxStreams)
 	out.Family, out.FrameSize = b.frames(f.Fields, path, b.way(f.Fields, path, f.From, f.To), f.Family, f.FrameSize)
 	if out.Rate <= 0 || out.Rate > 1e8 {
 		b.complain(f.At("rate"), "write frames per second, above 0 and up to 100000000", "%s.rate: %g frames per second is outside 0 (excluded) to 100 million", path, out.Rate)
 	}
+	if out.Count > 1 && out.Rate*out.Duration.Seconds() < float64(out.Count) {
+		b.complain(f.At("count"), "raise the rate, or have fewer", "%s.count: not each of %d streams sends a frame in %s", path, out.Count, out.Duration)
+	}
 	return out
+}
+
+// tooMany complains of more streams than a session tells apart by their ports.
+func (b *builder) tooMany(f phaseFile, path string, phase Phase) {
+	all := 0
+	for _, s := range phase.Streams {
+		all += s.Count
+	}
+	if all > maxStreams {
+		b.complain(f.At("streams"), tryRange(1, maxStreams), "%s.streams: %d of them are more than %d", path, all, maxStreams)
+	}
 }

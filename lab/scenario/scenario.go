@@ -144,13 +144,15 @@ type Phase struct {
 	Procedure *Procedure
 }
 
-// TesterStream is a stream of the frame tester between two nodes of the topology.
+// TesterStream is a stream of the frame tester between two nodes of the topology, or several that
+// are alike.
 type TesterStream struct {
 	Name      string
 	From, To  string
 	Family    int     // 4 or 6
 	FrameSize int     // octets, FCS included
-	Rate      float64 // frame/s
+	Rate      float64 // frame/s, of all Count
+	Count     int     // 1 and more: each is numbered by itself
 	DSCP      uint8
 	Start     time.Duration
 	Duration  time.Duration

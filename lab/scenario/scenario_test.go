@@ -117,7 +117,7 @@ func TestFlows(t *testing.T) {
   {kind: request, from: b, to: a, duration: 500ms, family: 6},
   {name: ask, kind: request, from: b, to: a, request: 1B, response: 64KiB, concurrency: 9, dscp: 8},
   {kind: udp, from: a, to: b, rate: 1Mbit, payload: 200}],
-  streams: [{name: s, from: b, to: a, rate: 1e3}, {name: t, from: a, to: b, rate: 0.5, family: 6, frame_size: 84, dscp: af41, start: 10ms, duration: 20ms}]`, 1)
+  streams: [{name: s, from: b, to: a, rate: 1e3}, {name: t, from: a, to: b, rate: 400, count: 7, family: 6, frame_size: 84, dscp: af41, start: 10ms, duration: 20ms}]`, 1)
 	got := cells(t, text)[0].Phases
 	ms := time.Millisecond
 	want := []Phase{{Name: "phase 1", Duration: time.Second, Settle: 100 * ms,
@@ -128,8 +128,8 @@ func TestFlows(t *testing.T) {
 			{Name: "udp", Kind: traffic.Datagram, From: "a", To: "b", Duration: time.Second, Streams: 1, Rate: 1e6, Payload: 200},
 		},
 		Streams: []TesterStream{
-			{Name: "s", From: "b", To: "a", Family: 4, FrameSize: 128, Rate: 1000, Duration: time.Second},
-			{Name: "t", From: "a", To: "b", Family: 6, FrameSize: 84, Rate: 0.5, DSCP: 34, Start: 10 * ms, Duration: 20 * ms},
+			{Name: "s", From: "b", To: "a", Family: 4, FrameSize: 128, Rate: 1000, Count: 1, Duration: time.Second},
+			{Name: "t", From: "a", To: "b", Family: 6, FrameSize: 84, Rate: 400, Count: 7, DSCP: 34, Start: 10 * ms, Duration: 20 * ms},
 		}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("phases (-want +got):\n%s", d)
@@ -259,7 +259,7 @@ func TestShipped(t *testing.T) {
 			t.Errorf("%s lacks a title, a description, traffic or expectations", s.Name)
 		}
 	}
-	want := []string{"access", "available", "backup", "bufferbloat", "classes", "classes-tcp", "dormitory", "downloads", "fairness", "fairness-mix", "generators", "incast", "ioam-chain", "ioam-cost", "ioam-delay", "ioam-loss", "ioam-namespaces", "ioam-options", "ioam-tcp", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-router", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "mirroring", "owd-baseline", "production", "programs", "rfc2544-forwarding", "rfc2544-offload", "rrul", "rrul-cake", "scavenger", "star", "tiny", "transports", "web-search"}
+	want := []string{"access", "available", "backup", "bufferbloat", "classes", "classes-streams", "classes-tcp", "dormitory", "downloads", "fairness", "fairness-mix", "generators", "incast", "ioam-chain", "ioam-cost", "ioam-delay", "ioam-loss", "ioam-namespaces", "ioam-options", "ioam-tcp", "jitter", "limit-accuracy", "limit-codel", "limit-delay", "limit-flows", "limit-htb", "limit-ingress", "limit-many", "limit-router", "limit-shadow", "loss-quick", "loss-study", "lossy-lan", "many", "mathis", "mirroring", "owd-baseline", "production", "programs", "rfc2544-forwarding", "rfc2544-offload", "rrul", "rrul-cake", "scavenger", "star", "tiny", "transports", "web-search"}
 	slices.Sort(found)
 	if d := cmp.Diff(want, found); d != "" {
 		t.Errorf("scenarios (-want +got):\n%s", d)
