@@ -4,7 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +21,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/record"
@@ -159,4 +162,93 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 		}
 	}
 	g.weir(t, fault.Usage, "ioam", "edges")
+}
+
+// One packet is charged to its limit, marked by its class, and given its options.
+func TestOnePacketOfThreeRooms(t *testing.T) {
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	hosts, grounds := ioamHosts(t)
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	scope := `two: {prefix: "2001:db8::2/128", egress: {rate: 100Mbit, by: delay}, class: lbe, ioam: {namespace: 123, trace: [node, timestamps]}}`
+	text := strings.NewReplacer("%N", "1", ", proof: %P", "", "%S", scope).Replace(ioamPolicy)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	grounds[0].in(t, hosts[0], fault.OK, "apply", file)
+	frames := captured(t, hosts[1], "veth", unix.ETH_P_IPV6)
+	err := hosts[0].Do(func() error {
+		conn, err := net.Dial("udp6", "[2001:db8::2]:9")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = io.WriteString(conn, "weir")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ethernet, lbe, hopByHop, preallocated = 14, 1, 0, 49
+	for {
+		p := frames()[ethernet:]
+		if p[6] == unix.IPPROTO_ICMPV6 || p[6] == hopByHop && p[40] == unix.IPPROTO_ICMPV6 {
+			continue // of neighbours
+		}
+		if dscp := (p[0]<<4 | p[1]>>4) >> 2; dscp != lbe || p[6] != hopByHop || p[40] != unix.IPPROTO_UDP || !slices.Contains(p[42:48], preallocated) {
+			t.Errorf("DSCP %d, next headers %d and %d: % x", dscp, p[6], p[40], p[:min(64, len(p))])
+		}
+		break
+	}
+	var status struct {
+		Rooms []struct {
+			Room string
+			Rows []struct{ Values map[string]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(grounds[0].in(t, hosts[0], fault.OK, "status", "--format", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	for _, counted := range []struct{ room, column string }{{"limit", "packets"}, {"class", "marked"}, {"ioam", "packets"}} {
+		found := false
+		for _, room := range status.Rooms {
+			for _, row := range room.Rows {
+				n, known := row.Values[counted.column].(float64)
+				found = found || room.Room == counted.room && known && n >= 1
+			}
+		}
+		if !found {
+			t.Errorf("%s of %s were not counted", counted.column, counted.room)
+		}
+	}
+	grounds[0].in(t, hosts[0], fault.OK, "release")
+}
+
+// captured receives the frames of a protocol that come to a device from now on.
+func captured(t *testing.T, ns *netns.Namespace, dev string, protocol uint16) func() []byte {
+	t.Helper()
+	var socket int
+	err := ns.Do(func() error {
+		device, err := net.InterfaceByName(dev)
+		if err != nil {
+			return err
+		}
+		protocol = protocol<<8 | protocol>>8
+		if socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(protocol)); err != nil {
+			return err
+		}
+		return errors.Join(unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: device.Index}),
+			unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 30}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(socket) })
+	return func() []byte {
+		frame := make([]byte, 2000)
+		n, err := unix.Read(socket, frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame[:n]
+	}
 }
