@@ -12,8 +12,10 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/room"
+	"weir/internal/testutil"
 )
 
 // around is what is said of what goes around the queue: by plan, and by status.
@@ -95,6 +97,7 @@ func TestXDPThatMaySendAroundTheQueueIsSaid(t *testing.T) {
 // elsewhere redirect to the link does, and copies leave the packets where they were.
 func TestFiltersThatRedirectAreSaid(t *testing.T) {
 	const policy = "  eth0: {rate: 10Mbit}\n"
+	testutil.Need(t, "matchall", probe.Classifier("matchall"))
 	for _, test := range []struct {
 		name, at, action string
 		to               [4]byte

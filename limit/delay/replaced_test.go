@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"weir/internal/direction"
+	"weir/internal/kernel/probe"
 	"weir/internal/testutil"
 )
 
 // Whose tree packets wait in the place of is known before and while they do.
 func TestWhatIsReplacedIsKnown(t *testing.T) {
+	testutil.Need(t, "prio", probe.Qdisc("prio"))
 	s := newStage(t)
 	words := strings.Fields("-n " + s.here.Name + " qdisc add dev eth0 root handle 5: prio")
 	if out, err := exec.Command(testutil.Command(t, "tc"), words...).CombinedOutput(); err != nil {
