@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/direction"
 	"weir/internal/kernel/device"
+	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
@@ -62,11 +63,23 @@ func newStage(t *testing.T) *stage {
 			s.index = d.Index
 		}
 	}
+	s.oneQueue("eth0")
 	pins := testutil.BPFFS(t)
 	s.host = Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(t.TempDir(), "files"),
 		CgroupRoot: testutil.Cgroup(t).Path}
 	t.Cleanup(func() { s.do(func() error { _, err := s.host.Release(); return err }) })
 	return s
+}
+
+// oneQueue has both ends of a pair receive by one queue, and not by as many as processors take from
+// the other end, which overtake each other.
+func (s *stage) oneQueue(dev string) {
+	s.t.Helper()
+	for _, ns := range []*netns.Namespace{s.here, s.there} {
+		if err := ethtool.SetFeatures(ns, dev, map[string]bool{"tso": false, "gro": true}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 func (s *stage) address(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 9, 0, byte(1 + i)}) }

@@ -106,7 +106,7 @@ const (
 	// earlyMarks is how many mark thresholds of delay a packet must meet before it is dropped by
 	// chance, fullMarks how many beyond the mark threshold have one of notifyPart packets notified.
 	earlyMarks, fullMarks, notifyPart = 5, 10, 4
-	earlyPart                         = 64 // one of so many is dropped early at the horizon
+	earlyPart                         = 16 // one of so many is dropped early at the horizon
 	reserveParts                      = 4  // reserves of small packets in the horizon
 )
 
