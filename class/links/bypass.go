@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/internal/kernel/bpffs"
 	"weir/internal/kernel/device"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/room"
@@ -79,7 +80,7 @@ func foreignXDP(known map[string]rtnl.Device) string {
 		if id == 0 {
 			continue
 		}
-		switch program := programName(id); program {
+		switch program := bpffs.ProgramName(ebpf.ProgramID(id)); program {
 		case ownFast:
 		case "":
 			all = append(all, fmt.Sprintf("XDP program %d at %s", id, name))
@@ -91,20 +92,6 @@ func foreignXDP(known map[string]rtnl.Device) string {
 		all = append(all[:named], fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(all, " or ")
-}
-
-// programName is "" where this process may not know.
-func programName(id uint32) string {
-	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = program.Close() }()
-	info, err := program.Info()
-	if err != nil {
-		return ""
-	}
-	return info.Name
 }
 
 // redirectedAway says which filters take packets from a link before they wait there.

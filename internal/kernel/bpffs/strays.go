@@ -64,7 +64,7 @@ func strays(root string, hooks []ebpf.AttachType, names []string) (found []strin
 			return nil, fmt.Errorf("look for programs at %s: %w", root, err)
 		}
 		for _, one := range attached.Programs {
-			if name := programName(one.ID); slices.Contains(names, name) {
+			if name := ProgramName(one.ID); slices.Contains(names, name) {
 				found = append(found, name+linkOf(one.ID))
 			}
 		}
@@ -85,8 +85,9 @@ func linkOf(program ebpf.ProgramID) string {
 	return fmt.Sprintf(" (program %d)", program)
 }
 
-// programName is the name of a program; "" for one that has ended meanwhile.
-func programName(id ebpf.ProgramID) string {
+// ProgramName is the name of a program; "" for one that has ended meanwhile, or where this process
+// may not know.
+func ProgramName(id ebpf.ProgramID) string {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
 		return ""
