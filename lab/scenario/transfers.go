@@ -128,16 +128,14 @@ func (b *builder) published(f flowFile, path string) (workload.Sizes, bool) {
 	return workload.Sizes{}, false
 }
 
-func (b *builder) sizesOf(f flowFile, path string) (workload.Sizes, bool) {
+func (b *builder) sizesOf(f flowFile, path string) (sizes workload.Sizes, known bool) {
 	text, err := sizesInFile.Read(f.Sizes.File)
-	var sizes workload.Sizes
-	if err == nil {
-		if sizes, err = workload.Read(f.Sizes.File, string(text)); err != nil {
-			err = fmt.Errorf("%s: %w", f.Sizes.File, err)
-		}
-	}
 	if err != nil {
-		b.complain(f.At("sizes"), `write "octets share" a line; both rise, and the last share is 1`, "%s: %v", path, err)
+		b.complain(f.At("sizes"), trySizes, "%s: %v", path, err)
+		return sizes, false
+	}
+	if sizes, err = workload.Read(f.Sizes.File, string(text)); err != nil {
+		b.complain(f.At("sizes"), `write "octets share" a line; both rise, and the last share is 1`, "%s: %s: %v", path, f.Sizes.File, err)
 	}
 	return sizes, err == nil
 }
