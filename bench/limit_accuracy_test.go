@@ -152,8 +152,10 @@ func (d *limitDone) report(b *testing.B) {
 // limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
 // has its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after
 // another; "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round
-// trips of so long; "-udp" has datagrams at one and a half times the rate beside TCP, as one
-// flow more.
+// trips of so long; "-ip6" goes over IPv6. "-udp" has datagrams at one and a half times the rate
+// beside TCP, as one flow more, "-quic" a connection of quic-go, and "-flooded" such datagrams at
+// three times the rate in the first half of the time before it is measured; in that half the rate
+// is ten times as high for "-fallen" and a tenth for "-risen".
 type limitCell struct {
 	holder     limitHolder
 	from, to   traffic.Endpoint
@@ -162,14 +164,16 @@ type limitCell struct {
 	congestion string
 	each       int
 	direction  limit.Direction
-	datagrams  bool // beside TCP
+	beside     string        // limitLoad's
+	flooded    bool          // what is beside TCP is there in the beginning alone
+	first      units.BitRate // of the limit in the beginning, as percent of the rate; 0 is as later
 }
 
 // newLimitCell makes the path for a load.
 func newLimitCell(b *testing.B, load string) limitCell {
 	b.Helper()
 	testutil.NeedRoot(b)
-	c := limitCell{network: "tcp4"}
+	var c limitCell
 	words := strings.Split(load, "-")
 	var delay time.Duration
 	ecn := false
@@ -179,8 +183,8 @@ func newLimitCell(b *testing.B, load string) limitCell {
 		} else if size, err := units.ParseByteSize(word); err == nil {
 			c.each = int(size)
 		} else {
-			ecn, c.datagrams = ecn || word == "ecn", c.datagrams || word == "udp"
-			c.direction = map[bool]limit.Direction{true: limit.Ingress}[c.direction == limit.Ingress || word == "ingress"]
+			ecn = ecn || word == "ecn"
+			c.read(word)
 		}
 	}
 	if slices.Contains(words, "forwarded") {
@@ -188,9 +192,15 @@ func newLimitCell(b *testing.B, load string) limitCell {
 	} else {
 		c.from, c.to = trafficPath(b)
 	}
+	family := "4"
+	if slices.Contains(words, "ip6") {
+		family = "6"
+		c.useIPv6(b)
+	}
+	c.network = "tcp" + family
 	switch words[0] {
 	case "udp", "quic":
-		c.network = words[0] + "4"
+		c.network = words[0] + family
 	case "dctcp":
 		ecn = true
 		name := fmt.Sprintf("dctcp%d", os.Getpid())
@@ -221,17 +231,53 @@ func newLimitCell(b *testing.B, load string) limitCell {
 	return c
 }
 
+// read takes a word of a load's name.
+func (c *limitCell) read(word string) {
+	switch word {
+	case "ingress":
+		c.direction = limit.Ingress
+	case "udp", "quic":
+		c.beside = word
+	case "flooded":
+		c.beside, c.flooded = "udp", true
+	case "fallen":
+		c.first = 1000
+	case "risen":
+		c.first = 10
+	}
+}
+
+// useIPv6 gives the path addresses of IPv6 beside the others.
+func (c *limitCell) useIPv6(b *testing.B) {
+	b.Helper()
+	c.from.Address, c.to.Address = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	if c.router == nil {
+		command(b, c.from.Namespace, "ip addr add fd00::1/64 dev a nodad")
+		command(b, c.to.Namespace, "ip addr add fd00::2/64 dev b nodad")
+		return
+	}
+	c.to.Address = netip.MustParseAddr("fd00:1::1")
+	must(b, sysctl.Set(c.router, "net.ipv6.conf.all.forwarding", "1"))
+	command(b, c.from.Namespace, "ip addr add fd00::1/64 dev a nodad", "ip route add default via fd00::2")
+	command(b, c.router, "ip addr add fd00::2/64 dev in nodad", "ip addr add fd00:1::2/64 dev out nodad")
+	command(b, c.to.Namespace, "ip addr add fd00:1::1/64 dev b nodad", "ip route add default via fd00:1::2")
+}
+
 // efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or
 // datagrams; QUIC's of 1452 octets of UDP payload, of which 26 are its headers, a stream's and the
 // tag's.
 func (c limitCell) efficiency() float64 {
-	switch c.network {
-	case "udp4":
-		return float64(datagramSize) / (datagramSize + 8 + 20 + limit.EthernetHeader)
-	case "quic4":
-		return float64(1452-26) / (1452 + 8 + 20 + limit.EthernetHeader)
+	header := 20.
+	if strings.HasSuffix(c.network, "6") {
+		header = 40
 	}
-	return float64(1500-20-32) / (1500 + limit.EthernetHeader)
+	switch c.network[:len(c.network)-1] {
+	case "udp":
+		return datagramSize / (datagramSize + 8 + header + limit.EthernetHeader)
+	case "quic":
+		return (1452 - 26) / (1452 + 8 + header + limit.EthernetHeader)
+	}
+	return (1500 - header - 32) / (1500 + limit.EthernetHeader)
 }
 
 // percent is what arrived in so long, of what the rate leaves to payload.
@@ -246,13 +292,20 @@ func (c limitCell) percent(octets []float64, rate units.BitRate, measured time.D
 // limit did to it, and what users saw.
 func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters, limitSeen) {
 	b.Helper()
-	process, counters, remove := c.limited(b, rate)
-	defer remove()
+	begin := rate
+	if c.first > 0 {
+		begin = rate * c.first / 100
+	}
+	process, counters, held := c.limited(b, begin)
+	defer held.remove()
 	defer func() { _ = process.Stop(5 * time.Second) }()
 	from := limitLoad{Namespace: c.from.Namespace.Name, Network: c.network, Flows: flows, Congestion: c.congestion, Rate: rate * 3 / 2,
-		Pace: c.pace(rate, flows), Each: c.each, Datagrams: c.datagrams}
+		Pace: c.pace(rate, flows), Each: c.each, Beside: c.beside}
+	if c.flooded {
+		from.Rate, from.Until = rate*3, warm/2
+	}
 	to := limitLoad{Receive: true, Namespace: c.to.Namespace.Name, Network: c.network, Congestion: c.congestion,
-		Address: netip.AddrPortFrom(c.to.Address, 0).String(), Datagrams: c.datagrams}
+		Address: netip.AddrPortFrom(c.to.Address, 0).String(), Beside: c.beside}
 	ask, answers := json.NewEncoder(process.In), json.NewDecoder(process.Out)
 	exchange := func(question, answer any) {
 		b.Helper()
@@ -288,7 +341,11 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 		defer func() { _ = sender.Close() }()
 		turn = sender.turn
 	}
-	time.Sleep(warm)
+	time.Sleep(warm / 2)
+	if begin != rate {
+		held.change(rate)
+	}
+	time.Sleep(warm / 2)
 	turn()
 	earlier, host := counters(), c.hosts(b)
 	before, began := counts(), time.Now()
@@ -307,16 +364,22 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 	return after, counted.Since(earlier), seen
 }
 
+// limitHeld is a path under a limit.
+type limitHeld struct {
+	change func(units.BitRate) // of its rate
+	remove func()
+}
+
 // limited starts a process in a cgroup under the limit, or puts a device under it, and returns what
 // reads the limit's counters. All go with the benchmark.
-func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() limit.Counters, remove func()) {
+func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() limit.Counters, held limitHeld) {
 	b.Helper()
 	none := func() limit.Counters { return limit.Counters{} }
 	if c.holder != limitWeir {
-		remove := c.hold(b, rate)
+		held := c.hold(b, rate)
 		process, err := child.Start(context.Background(), limitLoadPart, os.Stderr)
 		must(b, err)
-		return process, none, remove
+		return process, none, held
 	}
 	group := testutil.Cgroup(b)
 	plane, err := limit.Load(1)
@@ -328,9 +391,9 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Pro
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := errors.Join(plane.AssignCgroup(id, 0), plane.Set(0, c.direction, limit.Limit{Rate: rate}), plane.Attach(group.Path)); err != nil {
-		b.Fatal(err)
-	}
+	change := func(rate units.BitRate) { must(b, plane.Set(0, c.direction, limit.Limit{Rate: rate})) }
+	change(rate)
+	must(b, errors.Join(plane.AssignCgroup(id, 0), plane.Attach(group.Path)))
 	process, err = child.Start(context.Background(), limitLoadPart, os.Stderr)
 	if err != nil {
 		b.Fatal(err)
@@ -342,5 +405,5 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Pro
 		counted, err := plane.Counters(0, c.direction)
 		must(b, err)
 		return counted
-	}, func() {}
+	}, limitHeld{change, func() {}}
 }

@@ -48,7 +48,8 @@ func (c limitCell) can(h limitHolder) bool {
 	case limitDelay, limitUnpaced:
 		_, missing = delay.Available(c.direction)
 	case limitPaced:
-		return c.router == nil && c.direction == limit.Egress && c.network == "tcp4" && c.each == 0 && probe.Qdisc("fq") == nil
+		return c.router == nil && c.direction == limit.Egress && strings.HasPrefix(c.network, "tcp") && c.each+int(c.first) == 0 &&
+			c.beside == "" && probe.Qdisc("fq") == nil
 	case limitHTB:
 		missing = probe.Qdisc("htb")
 	case limitCodel:
@@ -57,6 +58,9 @@ func (c limitCell) can(h limitHolder) bool {
 		missing = probe.Qdisc("cake")
 	case limitEDT:
 		missing = probe.Qdisc("fq")
+	}
+	if c.first > 0 && (h == limitCake || h == limitEDT) {
+		return false
 	}
 	if c.direction == limit.Ingress && h != limitFree {
 		missing = errors.Join(missing, probe.IFB())
@@ -75,17 +79,17 @@ func (c limitCell) place() (*netns.Namespace, string) {
 	return c.from.Namespace, "a"
 }
 
-// hold puts the path under another limit than that of a cgroup, and returns what takes it away.
-func (c limitCell) hold(b *testing.B, rate units.BitRate) (remove func()) {
+// hold puts the path under another limit than that of a cgroup.
+func (c limitCell) hold(b *testing.B, rate units.BitRate) limitHeld {
 	b.Helper()
 	ns, device := c.place()
 	if c.holder == limitDelay || c.holder == limitUnpaced {
 		return c.holdByDelay(b, ns, device, rate)
 	}
 	if c.holder == limitFree {
-		return func() {}
+		return limitHeld{func(units.BitRate) {}, func() {}}
 	}
-	remove = func() { command(b, ns, "tc qdisc del dev "+device+" root") }
+	remove := func() { command(b, ns, "tc qdisc del dev "+device+" root") }
 	if c.direction == limit.Ingress {
 		command(b, ns, "ip link add ifb0 type ifb", "ip link set dev ifb0 up", "tc qdisc add dev "+device+" clsact",
 			"tc filter add dev "+device+" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0")
@@ -93,22 +97,28 @@ func (c limitCell) hold(b *testing.B, rate units.BitRate) (remove func()) {
 		remove = func() { command(b, ns, "tc qdisc del dev "+outer+" clsact", "ip link del ifb0") }
 		device = "ifb0"
 	}
-	burst, quantum := max(int(rate/8000), 3028), min(max(int(rate/80), 1514), 200_000)
-	words := strings.NewReplacer("DEV", device, "RATE", fmt.Sprint(int64(rate)), "BURST", fmt.Sprint(burst), "QUANTUM", fmt.Sprint(quantum))
 	for _, line := range limitTrees[c.holder] {
-		command(b, ns, words.Replace(line))
+		command(b, ns, limitTree(line, device, rate))
 	}
 	if c.holder != limitEDT {
-		return remove
+		return limitHeld{func(rate units.BitRate) {
+			line := strings.Replace(limitTrees[c.holder][1], "class add", "class change", 1)
+			command(b, ns, limitTree(line, device, rate))
+		}, remove}
 	}
 	attached, err := edt.Attach(ns, device, rate)
 	must(b, err)
-
-	after := remove
-	return func() {
+	return limitHeld{nil, func() {
 		_ = attached.Close()
-		after()
-	}
+		remove()
+	}}
+}
+
+// limitTree fills in a line of limitTrees.
+func limitTree(line, device string, rate units.BitRate) string {
+	burst, quantum := max(int(rate/8000), 3028), min(max(int(rate/80), 1514), 200_000)
+	return strings.NewReplacer("DEV", device, "RATE", fmt.Sprint(int64(rate)), "BURST", fmt.Sprint(burst),
+		"QUANTUM", fmt.Sprint(quantum)).Replace(line)
 }
 
 func indexOf(b *testing.B, ns *netns.Namespace, name string) int {
@@ -122,25 +132,29 @@ func indexOf(b *testing.B, ns *netns.Namespace, name string) int {
 }
 
 // holdByDelay limits a device by Weir's delay, with a policy's defaults.
-func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, rate units.BitRate) (remove func()) {
+func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, rate units.BitRate) limitHeld {
 	b.Helper()
 	pins := testutil.BPFFS(b)
 	root, err := cgroup.Root()
 	must(b, err)
 	host := delay.Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(b.TempDir(), "files"),
 		CgroupRoot: root}
-	l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
-	line := delay.Line{Device: name, Index: indexOf(b, ns, name), Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
-		Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
-	must(b, ns.Do(func() error {
-		return host.Apply(nil, delay.Work{Lines: []delay.Line{line}, Unpaced: c.holder == limitUnpaced})
-	}))
-	return func() {
+	index := indexOf(b, ns, name)
+	set := func(rate units.BitRate) {
+		l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
+		line := delay.Line{Device: name, Index: index, Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
+			Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
+		must(b, ns.Do(func() error {
+			return host.Apply(nil, delay.Work{Lines: []delay.Line{line}, Unpaced: c.holder == limitUnpaced})
+		}))
+	}
+	set(rate)
+	return limitHeld{set, func() {
 		must(b, ns.Do(func() error {
 			_, err := host.Release()
 			return err
 		}))
-	}
+	}}
 }
 
 // command runs programs in a network namespace.

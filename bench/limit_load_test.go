@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,15 +28,22 @@ const limitLoadPart = "limit-load"
 type limitLoad struct {
 	Receive    bool
 	Namespace  string
-	Network    string // "tcp4", "udp4" or "quic4"
+	Network    string // "tcp", "udp" or "quic", and the family, 4 or 6
 	Address    string // to send to, or to receive at
 	Flows      int
 	Congestion string        // TCP; empty is the host's default
 	Each       int           // octets of each TCP connection, of which a flow opens one after another; 0 for one that lasts
-	Rate       units.BitRate // UDP payload of all flows together
+	Rate       units.BitRate // UDP payload of all flows together, or of what is beside
 	Pace       int           // octets of TCP payload a second that each flow is paced at; 0 leaves it to TCP
-	Datagrams  bool          // a sender of datagrams at Rate beside TCP
+	Beside     string        // what is sent beside TCP: "udp" at Rate, "quic", or nothing
+	Until      time.Duration // how long it is sent; 0 is to the end
 }
+
+// is says whether the load is of a transport, whatever the family.
+func (work limitLoad) is(transport string) bool { return strings.HasPrefix(work.Network, transport) }
+
+// beside is the network of what is sent beside TCP.
+func (work limitLoad) beside() string { return work.Beside + work.Network[len(work.Network)-1:] }
 
 const datagramSize = 1400
 
@@ -97,8 +105,8 @@ func (work limitLoad) send() (*limitSender, error) {
 	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion, work.Pace)}
 	for i := 0; i < work.Flows && err == nil; i++ {
 		switch {
-		case work.Network == "quic4":
-			err = ns.Do(func() error { return s.sendQUIC(work.Address) })
+		case work.is("quic"):
+			err = ns.Do(func() error { return s.sendQUIC(work.Network, work.Address) })
 		case work.Each > 0:
 			go s.sendEach(work, dialer)
 		default:
@@ -113,25 +121,36 @@ func (work limitLoad) send() (*limitSender, error) {
 			}
 		}
 	}
-	if work.Datagrams && err == nil {
-		var conn net.Conn
-		err = ns.Do(func() (err error) {
-			conn, err = net.Dial("udp4", work.Address)
-			return err
-		})
-		if err == nil {
-			s.add(conn)
-			go sendLimitLoad(conn, limitLoad{Network: "udp4", Rate: work.Rate, Flows: 1})
-		}
+	if err == nil {
+		err = ns.Do(func() error { return s.sendBeside(work) })
 	}
 	return s, err
+}
+
+// sendBeside sends what is beside TCP.
+func (s *limitSender) sendBeside(work limitLoad) error {
+	switch work.Beside {
+	case "quic":
+		return s.sendQUIC(work.beside(), work.Address)
+	case "udp":
+		conn, err := net.Dial(work.beside(), work.Address)
+		if err != nil {
+			return err
+		}
+		s.add(conn)
+		go sendLimitLoad(conn, limitLoad{Network: work.beside(), Rate: work.Rate, Flows: 1})
+		if work.Until > 0 {
+			time.AfterFunc(work.Until, func() { _ = conn.Close() })
+		}
+	}
+	return nil
 }
 
 // congestion gives a TCP socket its congestion control and its pace before it connects or listens:
 // DCTCP must have the first at both ends.
 func congestion(network, name string, pace int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
-		if network == "tcp4" {
+		if strings.HasPrefix(network, "tcp") {
 			_ = raw.Control(func(fd uintptr) { err = errors.Join(traffic.SetCongestion(int(fd), name), setPace(int(fd), pace)) })
 		}
 		return err
@@ -148,7 +167,7 @@ func setPace(fd, pace int) error {
 // sendLimitLoad writes without end: TCP as fast as the connection takes it, UDP at its part of the
 // rate.
 func sendLimitLoad(conn net.Conn, work limitLoad) {
-	if work.Network == "tcp4" {
+	if work.is("tcp") {
 		message := make([]byte, 64<<10)
 		for {
 			if _, err := conn.Write(message); err != nil {
@@ -212,16 +231,10 @@ func (work limitLoad) listen() (*limitSink, error) {
 		if err := s.serveProbes(work.Address); err != nil {
 			return err
 		}
-		if work.Network == "udp4" {
-			conn, err := net.ListenPacket(work.Network, work.Address)
-			if err != nil {
-				return err
-			}
-			s.Closer, s.address = conn, conn.LocalAddr().String()
-			go s.drain(conn.(io.Reader), s.flow())
-			return nil
-		}
-		if work.Network == "quic4" {
+		switch {
+		case work.is("udp"):
+			return s.receive(work.Network, work.Address)
+		case work.is("quic"):
 			return s.serveQUIC(work.Address)
 		}
 		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion, 0)}
@@ -231,16 +244,28 @@ func (work limitLoad) listen() (*limitSink, error) {
 		}
 		s.Closer, s.address = listener, listener.Addr().String()
 		go s.accept(listener)
-		if !work.Datagrams {
+		switch work.Beside {
+		case "udp":
+			err = s.receive(work.beside(), s.address)
+		case "quic":
+			err = s.serveQUIC(s.address)
+		default:
 			return nil
 		}
-		conn, err := net.ListenPacket("udp4", s.address)
-		if err == nil {
-			s.Closer = both{listener, conn}
-			go s.drain(conn.(io.Reader), s.flow())
-		}
+		s.Closer = both{listener, s.Closer}
 		return err
 	})
+}
+
+// receive counts datagrams as one flow.
+func (s *limitSink) receive(network, address string) error {
+	conn, err := net.ListenPacket(network, address)
+	if err != nil {
+		return err
+	}
+	s.Closer, s.address = conn, conn.LocalAddr().String()
+	go s.drain(conn.(io.Reader), s.flow())
+	return nil
 }
 
 // both are closed together.

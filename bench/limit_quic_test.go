@@ -22,15 +22,16 @@ const quicProtocol = "weir-bench"
 func disableQUICGSO() error { return os.Setenv("QUIC_GO_DISABLE_GSO", "true") }
 
 // sendQUIC opens a connection of quic-go and sends on one stream of it without end.
-func (s *limitSender) sendQUIC(address string) error {
-	to, err := net.ResolveUDPAddr("udp4", address)
+func (s *limitSender) sendQUIC(network, address string) error {
+	family := "udp" + network[len(network)-1:]
+	to, err := net.ResolveUDPAddr(family, address)
 	if err != nil {
 		return err
 	}
 	if err := disableQUICGSO(); err != nil {
 		return err
 	}
-	socket, err := net.ListenUDP("udp4", nil)
+	socket, err := net.ListenUDP(family, nil)
 	if err != nil {
 		return err
 	}
