@@ -11,7 +11,7 @@ weir=$1 rate=${2:-20} trial=${3:-60} sizes=${4:-1518}
 mount --make-rprivate /
 mkdir -p /run/weir /run/netns && mount -t tmpfs none /run/weir && mount -t tmpfs none /run/netns && mount -t bpf none /sys/fs/bpf
 work=$(mktemp -d) p=wr$$
-N() { local ns=$1; shift; nsenter --net=/run/netns/$p$ns "$@"; }
+N() { local ns=$1; shift; nsenter --net=/run/netns/$p"$ns" "$@"; }
 cleanup() {
 	N r "$weir" release -q >/dev/null 2>&1 || true
 	for n in a r b; do ip netns del $p$n 2>/dev/null || true; done
@@ -23,7 +23,7 @@ ip link add port netns ${p}a type veth peer name in netns ${p}r
 ip link add port netns ${p}b type veth peer name out netns ${p}r
 N a ip addr add 198.18.0.2/24 dev port; N r ip addr add 198.18.0.1/24 dev in
 N b ip addr add 198.19.0.2/24 dev port; N r ip addr add 198.19.0.1/24 dev out
-for end in "a port" "r in" "r out" "b port"; do N ${end% *} ip link set "${end#* }" up; done
+for end in "a port" "r in" "r out" "b port"; do N "${end% *}" ip link set "${end#* }" up; done
 N r sysctl -qw net.ipv4.ip_forward=1
 printf 'version: 1\nscopes:\n  out: {interface: out, egress: {rate: %sMbit, by: delay}}\n' "$rate" >"$work/p.yaml"
 N r "$weir" apply -q "$work/p.yaml"
