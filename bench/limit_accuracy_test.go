@@ -9,19 +9,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"weir/cc"
 	"weir/internal/child"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/sysctl"
 	"weir/internal/testutil"
 	"weir/internal/units"
-	"weir/lab/traffic"
 	"weir/limit"
 	"weir/record/stats"
 )
@@ -147,145 +141,6 @@ func (d *limitDone) report(b *testing.B) {
 	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%refused": d.sum.Refused, "%forced": d.sum.Forced} {
 		b.ReportMetric(100*float64(n)/max(1, d.offered), unit)
 	}
-}
-
-// limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
-// has its own); "-ecn" with ECN; "-10KB" and so on in connections of so many octets, one after
-// another; "-ingress" limits the receiver, "-forwarded" a router between both; "-10ms" has round
-// trips of so long; "-ip6" goes over IPv6. "-udp" has datagrams at one and a half times the rate
-// beside TCP, as one flow more, "-quic" a connection of quic-go, and "-flooded" such datagrams at
-// three times the rate in the first half of the time before it is measured; in that half the rate
-// is ten times as high for "-fallen" and a tenth for "-risen".
-type limitCell struct {
-	holder     limitHolder
-	from, to   traffic.Endpoint
-	router     *netns.Namespace // nil without
-	network    string
-	congestion string
-	each       int
-	direction  limit.Direction
-	beside     string        // limitLoad's
-	flooded    bool          // what is beside TCP is there in the beginning alone
-	first      units.BitRate // of the limit in the beginning, as percent of the rate; 0 is as later
-}
-
-// newLimitCell makes the path for a load.
-func newLimitCell(b *testing.B, load string) limitCell {
-	b.Helper()
-	testutil.NeedRoot(b)
-	var c limitCell
-	words := strings.Split(load, "-")
-	var delay time.Duration
-	ecn := false
-	for _, word := range words[1:] {
-		if d, err := time.ParseDuration(word); err == nil {
-			delay = d
-		} else if size, err := units.ParseByteSize(word); err == nil {
-			c.each = int(size)
-		} else {
-			ecn = ecn || word == "ecn"
-			c.read(word)
-		}
-	}
-	if slices.Contains(words, "forwarded") {
-		c.from, c.to, c.router = routedPath(b)
-	} else {
-		c.from, c.to = trafficPath(b)
-	}
-	family := "4"
-	if slices.Contains(words, "ip6") {
-		family = "6"
-		c.useIPv6(b)
-	}
-	c.network = "tcp" + family
-	switch words[0] {
-	case "udp", "quic":
-		c.network = words[0] + family
-	case "dctcp":
-		ecn = true
-		name := fmt.Sprintf("dctcp%d", os.Getpid())
-		installed, err := cc.Install("dctcp", cc.Options{Name: name})
-		if err != nil {
-			testutil.Need(b, "struct_ops", err)
-		}
-		b.Cleanup(func() { _ = installed.Close() })
-		c.congestion = name
-	default:
-		c.congestion = words[0]
-		if err := traffic.CheckCongestion(words[0]); err != nil {
-			testutil.Need(b, "congestion control "+words[0], err)
-		}
-	}
-	if os.Getenv("WEIR_LIMIT_TSO") != "" {
-		must(b, ethtool.SetFeatures(c.from.Namespace, "a", map[string]bool{"tso": true, "gso": true}))
-	}
-	if delay > 0 {
-		command(b, c.to.Namespace, fmt.Sprintf("tc qdisc add dev b root netem delay %dus limit 100000", delay.Microseconds()))
-	}
-	for _, end := range []traffic.Endpoint{c.from, c.to} {
-		value := map[bool]string{false: "0", true: "1"}[ecn]
-		if err := sysctl.Set(end.Namespace, "net.ipv4.tcp_ecn", value); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return c
-}
-
-// read takes a word of a load's name.
-func (c *limitCell) read(word string) {
-	switch word {
-	case "ingress":
-		c.direction = limit.Ingress
-	case "udp", "quic":
-		c.beside = word
-	case "flooded":
-		c.beside, c.flooded = "udp", true
-	case "fallen":
-		c.first = 1000
-	case "risen":
-		c.first = 10
-	}
-}
-
-// useIPv6 gives the path addresses of IPv6 beside the others.
-func (c *limitCell) useIPv6(b *testing.B) {
-	b.Helper()
-	c.from.Address, c.to.Address = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
-	if c.router == nil {
-		command(b, c.from.Namespace, "ip addr add fd00::1/64 dev a nodad")
-		command(b, c.to.Namespace, "ip addr add fd00::2/64 dev b nodad")
-		return
-	}
-	c.to.Address = netip.MustParseAddr("fd00:1::1")
-	must(b, sysctl.Set(c.router, "net.ipv6.conf.all.forwarding", "1"))
-	command(b, c.from.Namespace, "ip addr add fd00::1/64 dev a nodad", "ip route add default via fd00::2")
-	command(b, c.router, "ip addr add fd00::2/64 dev in nodad", "ip addr add fd00:1::2/64 dev out nodad")
-	command(b, c.to.Namespace, "ip addr add fd00:1::1/64 dev b nodad", "ip route add default via fd00:1::2")
-}
-
-// efficiency is the payload's share of what a limit counts: MTU-sized segments with timestamps, or
-// datagrams; QUIC's of 1452 octets of UDP payload, of which 26 are its headers, a stream's and the
-// tag's.
-func (c limitCell) efficiency() float64 {
-	header := 20.
-	if strings.HasSuffix(c.network, "6") {
-		header = 40
-	}
-	switch c.network[:len(c.network)-1] {
-	case "udp":
-		return datagramSize / (datagramSize + 8 + header + limit.EthernetHeader)
-	case "quic":
-		return (1452 - 26) / (1452 + 8 + header + limit.EthernetHeader)
-	}
-	return (1500 - header - 32) / (1500 + limit.EthernetHeader)
-}
-
-// percent is what arrived in so long, of what the rate leaves to payload.
-func (c limitCell) percent(octets []float64, rate units.BitRate, measured time.Duration) (sum float64) {
-	for _, n := range octets {
-		sum += 100 * n * 8 / (measured.Seconds() * float64(rate) * c.efficiency())
-	}
-	return sum
 }
 
 // run puts the path under a limit and returns what each flow brought in the measured time, what the
