@@ -38,6 +38,7 @@ func (a *app) flagValues() map[string]completer {
 		"tester run rate": words("max"), "tester send rate": words("max"),
 		"prove peer": free, "ioam watch to": free, "lend group": completeGroup, "lend per-user": free, "lend most": free,
 		"class trace protocol": words("udp", "tcp", "both"), "class trace family": words("4", "6", "both"),
+		"trace-per": words(perPacket, perFlow), "trace-every": free,
 	}
 	for _, name := range []string{"listen", "token", "ipfix", "otlp", "otlp-metrics", "limit", "ingress", "address", "source", "destination", "source-mac", "destination-mac",
 		"rate", "speed", "gap", "duration", "final-time", "search-time", "resolution", "repetitions", "reset-command",

@@ -91,6 +91,7 @@ func TestFlagsAreOfferedTheirValues(t *testing.T) {
 		{"lab show loss-quick --set ", "rate=\t"},
 		{"prove " + policy + " --scope ", "rack\t"},
 		{"prove --congestion ", "cubic\n"},
+		{"ioam watch --trace-per ", "flow\n"},
 		{"daemon --listen ", "127.0.0.1:9464\t"},
 	} {
 		if got := offers(t, test.line); !strings.Contains(got, "\n"+test.want) {

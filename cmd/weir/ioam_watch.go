@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"weir/internal/fault"
 	"weir/ioam"
 	"weir/ioam/collect"
 )
@@ -23,6 +24,8 @@ type ioamWatchOptions struct {
 	count       uint64
 	duration    time.Duration
 	otlp        string
+	tracePer    string
+	traceEvery  time.Duration
 	metrics     string
 	ipfix       string
 	out         string
@@ -39,6 +42,7 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 		Example: `  sudo weir ioam watch
   sudo weir ioam watch --format json --count 1000 > traces.jsonl
   sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --ipfix localhost:4739
+  sudo weir ioam watch --quiet --otlp http://localhost:4318/v1/traces --trace-per flow
   sudo weir ioam watch --quiet --otlp-metrics http://localhost:4318/v1/metrics
   sudo weir ioam watch --quiet --duration 1m --out paths`,
 		Args: cobra.NoArgs,
@@ -47,6 +51,8 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
 	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
 	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
+	command.Flags().StringVar(&o.tracePer, "trace-per", perPacket, "what --otlp makes a trace of: packet, or flow, with the delays of its packets added up")
+	command.Flags().DurationVar(&o.traceEvery, "trace-every", 10*time.Second, "how long packets of a flow are added up for one trace, with --trace-per flow")
 	command.Flags().StringVar(&o.metrics, "otlp-metrics", "", "send packets, delays by path and hop, and loss to an OpenTelemetry collector: URL of its OTLP/HTTP metrics, as http://localhost:4318/v1/metrics")
 	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
 	command.Flags().StringVar(&o.out, "out", "", "folder for an evidence bundle of paths, hops and flows: tables, CSV, histograms, report.html")
@@ -54,7 +60,25 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 	return command
 }
 
+// What a trace of --otlp is of.
+const perPacket, perFlow = "packet", "flow"
+
+func (o *ioamWatchOptions) check() error {
+	switch {
+	case o.tracePer != perPacket && o.tracePer != perFlow:
+		return fault.New(fault.Usage, "write --trace-per packet or --trace-per flow", "--trace-per %q is neither", o.tracePer)
+	case o.tracePer == perFlow && o.otlp == "":
+		return fault.New(fault.Usage, "give --otlp URL as well", "--trace-per flow is about the traces of --otlp")
+	case o.traceEvery < time.Second || o.traceEvery > 24*time.Hour:
+		return fault.New(fault.Usage, "write --trace-every 10s", "--trace-every %s is outside 1s to 24h", o.traceEvery)
+	}
+	return nil
+}
+
 func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	to, err := destinations(o.destination)
 	if err != nil {
 		return err
@@ -99,7 +123,7 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 		a.say("%d records made no sense", senseless)
 	}
 	if sinks.traces != nil && sinks.traces.Dropped > 0 {
-		a.say("%d packets were not sent: the receiver is too slow", sinks.traces.Dropped)
+		a.say("%d packets were not sent: the receiver is too slow, or flows are too many", sinks.traces.Dropped)
 	}
 	return err
 }
@@ -136,6 +160,9 @@ func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions, to netip.Prefix
 	host, _ := os.Hostname()
 	if o.otlp != "" {
 		s.traces = collect.NewOTLP(o.otlp, host)
+		if o.tracePer == perFlow {
+			s.traces.Flows = &collect.FlowTraces{Every: o.traceEvery}
+		}
 		s.senders.Go(func() error {
 			var last error
 			s.traces.Run(ctx, func(err error) { last = err })

@@ -118,12 +118,7 @@ func (s *Summary) flow(r *Record) *FlowStats {
 
 // path finds the path of a trace, or makes it.
 func (s *Summary) path(t *Trace) *Path {
-	key := binary.BigEndian.AppendUint16(s.key[:0], t.Namespace)
-	for i := range t.Hops {
-		h := &t.Hops[i]
-		key = binary.BigEndian.AppendUint64(key, h.Node)
-		key = appendID(appendID(key, h.Ingress), h.Egress)
-	}
+	key := t.pathKey(s.key[:0])
 	s.key = key
 	if p := s.paths[string(key)]; p != nil {
 		return p
@@ -141,6 +136,17 @@ func (s *Summary) path(t *Trace) *Path {
 	}
 	s.paths[string(key)] = p
 	return p
+}
+
+// pathKey tells paths apart.
+func (t *Trace) pathKey(key []byte) []byte {
+	key = binary.BigEndian.AppendUint16(key, t.Namespace)
+	for i := range t.Hops {
+		h := &t.Hops[i]
+		key = binary.BigEndian.AppendUint64(key, h.Node)
+		key = appendID(appendID(key, h.Ingress), h.Egress)
+	}
+	return key
 }
 
 func appendID(key []byte, id Told[uint32]) []byte {

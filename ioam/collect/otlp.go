@@ -14,12 +14,15 @@ import (
 
 // OTLP sends traces to an OpenTelemetry collector, over HTTP as JSON (OTLP 1.x): one trace a
 // packet, a span for the packet and one a hop; spans of a request that an application traces are
-// in its trace, under its span. Records that come while as many as Queue wait are
-// dropped and counted. Add is not safe for concurrent use; Run is the one that sends.
+// in its trace, under its span. With Flows it is one trace for all packets of a flow that come
+// while they are added up. Records that come while as many as Queue wait, and of more flows than
+// are added up, are dropped and counted. Add is not safe for concurrent use; Run is the one that
+// sends.
 type OTLP struct {
 	URL     string // of the traces: http://host:4318/v1/traces
 	Host    string // service.instance.id
 	Client  *http.Client
+	Flows   *FlowTraces // nil for a trace a packet
 	queue   chan []span
 	Dropped uint64
 }
@@ -130,6 +133,12 @@ func (r *Record) attributes(t *Trace) []attribute {
 
 // Add hands a packet over; it never waits.
 func (o *OTLP) Add(r *Record) {
+	if o.Flows != nil {
+		if !o.Flows.add(r) {
+			o.Dropped++
+		}
+		return
+	}
 	spans := spansOf(r)
 	if spans == nil {
 		return
@@ -146,6 +155,12 @@ func (o *OTLP) Add(r *Record) {
 func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	var flows <-chan time.Time // never, where there are none
+	if o.Flows != nil {
+		interval := time.NewTicker(o.Flows.Every)
+		defer interval.Stop()
+		flows = interval.C
+	}
 	var batch []span
 	packets := 0
 	send := func() {
@@ -157,6 +172,15 @@ func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 		}
 		batch, packets = batch[:0], 0
 	}
+	sendFlows := func() {
+		for _, spans := range o.Flows.take() {
+			batch = append(batch, spans...)
+			if packets++; packets == Batch {
+				send()
+			}
+		}
+		send()
+	}
 	for {
 		select {
 		case spans := <-o.queue:
@@ -166,11 +190,14 @@ func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 			}
 		case <-ticker.C:
 			send()
+		case <-flows:
+			sendFlows()
 		case <-ctx.Done():
 			for len(o.queue) > 0 {
 				batch = append(batch, <-o.queue...)
 			}
 			send()
+			sendFlows()
 			return
 		}
 	}

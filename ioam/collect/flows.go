@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// FlowTraces adds packets up to one trace for each flow and interval: more than one where its
+// packets took several paths, or belong to several spans of an application. The trace is drawn as
+// the packet of the medians, from when the first one was received; a hop has as attributes how many
+// packets told of it, and the least, the median and the most of what they told. Packets may be
+// added while others are taken.
+type FlowTraces struct {
+	Every time.Duration // the interval
+	lock  sync.Mutex    // of what follows
+	flows map[string]*flowTrace
+	order []*flowTrace
+	key   []byte
+}
+
+// MaxFlowTraces is how many are added up at a time, flowSamples of how many packets a median is
+// exact; of more it is that of as many, chosen at random.
+const (
+	MaxFlowTraces = 4096
+	flowSamples   = 127
+)
+
+// flowTrace is a flow on one path, for one span of an application or none.
+type flowTrace struct {
+	first           Record // packet
+	last            int64  // time of the last one
+	packets, octets uint64
+	proven, not     uint64
+	whole           spread
+	hops            []flowHop
+}
+
+type flowHop struct {
+	toNext, delay, queue spread
+	backwards            uint64 // packets that the next node has received before, by the clocks
+}
+
+// spread is what is known of values. The zero value is of none.
+type spread struct {
+	count       uint64
+	least, most int64
+	sample      []int64
+}
+
+func (s *spread) add(v int64) {
+	if s.count == 0 || v < s.least {
+		s.least = v
+	}
+	if s.count == 0 || v > s.most {
+		s.most = v
+	}
+	s.count++
+	if len(s.sample) < flowSamples {
+		s.sample = append(s.sample, v)
+	} else if at := rand.Uint64N(s.count); at < flowSamples {
+		s.sample[at] = v
+	}
+}
+
+// median is the lower one of two.
+func (s *spread) median() int64 {
+	if len(s.sample) == 0 {
+		return 0
+	}
+	slices.Sort(s.sample)
+	return s.sample[(len(s.sample)-1)/2]
+}
+
+func (s *spread) attributes(key string) []attribute {
+	if s.count == 0 {
+		return nil
+	}
+	return []attribute{whole(key+".count", s.count), whole(key+".min", s.least), whole(key+".median", s.median()), whole(key+".max", s.most)}
+}
+
+// add counts a packet in; not is that there is no room for its flow.
+func (f *FlowTraces) add(r *Record) bool {
+	if len(r.Traces) == 0 || r.Export != nil || !slices.ContainsFunc(r.Traces[0].Hops, func(h Hop) bool { return h.Received.Known }) {
+		return true
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.key = r.flowKey(f.key[:0])
+	t := f.flows[string(f.key)]
+	if t == nil {
+		if len(f.flows) == MaxFlowTraces {
+			return false
+		}
+		if f.flows == nil {
+			f.flows = map[string]*flowTrace{}
+		}
+
+		t = &flowTrace{first: *r, hops: make([]flowHop, len(r.Traces[0].Hops))}
+		f.flows[string(f.key)] = t
+		f.order = append(f.order, t)
+	}
+	t.add(r)
+	return true
+}
+
+// flowKey tells flow, path and an application's span apart.
+func (r *Record) flowKey(key []byte) []byte {
+	from, to := r.Flow.Source.As16(), r.Flow.Destination.As16()
+	key = append(append(append(key, from[:]...), to[:]...), r.Flow.Protocol)
+	key = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(key, r.Flow.SourcePort), r.Flow.DestinationPort)
+	if c := r.Context; c.Sampled() {
+		key = append(append(append(key, c.Trace[:]...), c.Parent[:]...), c.Flags)
+	}
+	return r.Traces[0].pathKey(key)
+}
+
+func (t *flowTrace) add(r *Record) {
+	t.last = r.Time
+	t.packets++
+	t.octets += uint64(r.Length)
+	switch r.Proof {
+	case "holds":
+		t.proven++
+	case "does not hold":
+		t.not++
+	}
+	began := false
+	hops := r.Traces[0].Hops
+	for i := range hops {
+		h, to := &hops[i], &t.hops[i]
+		if h.Delay.Known {
+			to.delay.add(h.Delay.Value)
+		}
+		if h.Queue.Known {
+			to.queue.add(int64(h.Queue.Value))
+		}
+		if !h.Received.Known {
+			continue
+		}
+		if !began {
+			began = true
+			t.whole.add(max(r.Time-h.Received.Value, 0))
+		}
+		if took := r.until(i) - h.Received.Value; took >= 0 {
+			to.toNext.add(took)
+		} else {
+			to.backwards++
+		}
+	}
+}
+
+// until is when a packet was at the node behind a hop, or its trace ended.
+func (r *Record) until(hop int) int64 {
+	if hops := r.Traces[0].Hops; hop+1 < len(hops) && hops[hop+1].Received.Known {
+		return hops[hop+1].Received.Value
+	}
+	return r.Time
+}
+
+// take ends the interval; what comes later is of the next one. A nil one has nothing.
+func (f *FlowTraces) take() (all [][]span) {
+	if f == nil {
+		return nil
+	}
+	f.lock.Lock()
+	order := f.order
+	f.flows, f.order = nil, nil
+	f.lock.Unlock()
+	for _, t := range order {
+		all = append(all, t.spans())
+	}
+	return all
+}
+
+func (t *flowTrace) spans() []span {
+	r := &t.first
+	trace, parent, flags := r.identify()
+	root := span{TraceID: trace, SpanID: newID(8), ParentID: parent, Flags: flags, Name: r.Flow.String(), Kind: kindInternal, Attributes: t.attributes()}
+	hops := r.Traces[0].Hops
+	begin := hops[slices.IndexFunc(hops, func(h Hop) bool { return h.Received.Known })].Received.Value
+	at := begin
+	all := []span{{}}
+	for i := range hops {
+		h := &t.hops[i]
+		if h.toNext.count+h.backwards == 0 {
+			continue // it tells no time
+		}
+		until := at + h.toNext.median()
+		all = append(all, span{TraceID: trace, SpanID: newID(8), ParentID: root.SpanID, Name: fmt.Sprintf("node %d", hops[i].Node), Kind: kindInternal,
+			Start: strconv.FormatInt(at, 10), End: strconv.FormatInt(until, 10), Attributes: h.attributes(&hops[i])})
+		at = until
+	}
+	root.Start, root.End = strconv.FormatInt(begin, 10), strconv.FormatInt(max(at, begin+t.whole.median()), 10)
+	all[0] = root
+	return all
+}
+
+func (t *flowTrace) attributes() []attribute {
+	r := &t.first
+	all := append(r.Flow.attributes(), whole("ioam.namespace", r.Traces[0].Namespace), whole("ioam.packets", t.packets), whole("ioam.octets", t.octets),
+		whole("ioam.interval_ns", max(t.last-r.Time, 0)))
+	if t.proven > 0 {
+		all = append(all, whole("ioam.proof.holds", t.proven))
+	}
+	if t.not > 0 {
+		all = append(all, whole("ioam.proof.does_not_hold", t.not))
+	}
+	return append(all, t.whole.attributes("ioam.path_ns")...)
+}
+
+func (h *flowHop) attributes(of *Hop) []attribute {
+	all := []attribute{whole("ioam.node", of.Node)}
+	if of.Ingress.Known {
+		all = append(all, whole("ioam.ingress", of.Ingress.Value))
+	}
+	if of.Egress.Known {
+		all = append(all, whole("ioam.egress", of.Egress.Value))
+	}
+	all = append(all, h.toNext.attributes("ioam.to_next_ns")...)
+	all = append(all, h.delay.attributes("ioam.delay_ns")...)
+	all = append(all, h.queue.attributes("ioam.queue")...)
+	if h.backwards > 0 {
+		all = append(all, whole("ioam.backwards", h.backwards))
+	}
+	return all
+}
