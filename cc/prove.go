@@ -57,3 +57,9 @@ func judge(name string, needsECN bool, samples []room.Sample, others map[string]
 	}
 	return room.Holds, ""
 }
+
+// Judges describes the check.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: key, Of: "a scope with a congestion control of its own", Looks: "one TCP connection at 1 Mbit/s, which keeps what the scope gives it",
+		Holds: "each sending socket has the control at its end; another one fails"}}
+}

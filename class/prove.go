@@ -54,3 +54,9 @@ func judge(want DSCP, samples []room.Sample, around []policy.Scope) (room.Verdic
 	}
 	return room.Holds, ""
 }
+
+// Judges describes the check.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: key, Of: "a scope with a class, but as-asked", Looks: "the DSCP of every datagram, and of the last packet of each TCP connection's handshake, where it arrives",
+		Holds: "all of them have the scope's DSCP"}}
+}

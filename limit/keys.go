@@ -13,8 +13,8 @@ import (
 // scopeKeys are what limits add to a scope of a policy's file.
 type scopeKeys struct {
 	Egress   *rateKeys `yaml:"egress" doc:"What it may send."`
-	Ingress  *rateKeys `yaml:"ingress" doc:"What it may receive."`
-	Loopback bool      `yaml:"loopback" doc:"Limit loopback traffic too."`
+	Ingress  *rateKeys `yaml:"ingress" doc:"What it may receive: marked where the packet is ECN-capable, dropped otherwise, or delayed."`
+	Loopback bool      `yaml:"loopback" doc:"Limit loopback traffic too; it is exempt otherwise."`
 }
 
 // rateKeys are a rate, alone or with the part in a parent and the thresholds of the virtual queue.

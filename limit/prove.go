@@ -34,10 +34,18 @@ func (Room) Checks(s policy.Scope) (all []room.Check) {
 	return all
 }
 
+const rateCheckName = "rate"
+
+// Judges describes the check.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: rateCheckName, Of: "each direction of a scope that is limited", Looks: "TCP as fast as it goes, UDP above the promise, flows like QUIC's, and short transfers; small packets beside TCP",
+		Holds: fmt.Sprintf("what arrives is the promised rate, %+.0f %% to %+.0f %%, all of it is charged, and users bear what is dropped", -100*below, 100*above)}}
+}
+
 // rateCheck tests that what passes is the rate, by TCP as it comes and UDP above the rate.
 func rateCheck(s policy.Scope, d Direction, promise units.BitRate) room.Check {
 	check := room.Check{
-		Name: "rate", Part: d.String(), Direction: d, Promise: promise, Words: fmt.Sprintf("%+.0f %% to %+.0f %%", -100*below, 100*above),
+		Name: rateCheckName, Part: d.String(), Direction: d, Promise: promise, Words: fmt.Sprintf("%+.0f %% to %+.0f %%", -100*below, 100*above),
 		Needs:  units.BitRate(float64(promise) * (1 + above)),
 		Flow:   func(p room.Path) room.Flow { return proofFlow(p, promise) },
 		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),

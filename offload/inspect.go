@@ -25,7 +25,7 @@ func (p *hostPlane) Inspect(_ context.Context, have room.State, seed uint64) ([]
 		return nil, nil
 	}
 	v, err := Verification{Namespace: p.ns, Pins: p.host.Pins, Treatment: t, Random: inspectRandom, Packets: inspectPackets, Seed: seed}.Run()
-	out := room.Inspection{Check: "forwarding", Promise: "packets go as the kernel sends them", Verdict: room.Holds}
+	out := room.Inspection{Check: forwarding, Promise: "packets go as the kernel sends them", Verdict: room.Holds}
 	switch {
 	case errors.Is(err, xdp.ErrNone), errors.Is(err, flower.ErrNone):
 		out.Verdict, out.Reason = room.Fails, "no fast path is in place: weir apply puts it there"
@@ -45,4 +45,12 @@ func (p *hostPlane) Inspect(_ context.Context, have room.State, seed uint64) ([]
 		out.Verdict, out.Reason = room.CannotSay, "nothing is forwarded: weir offload plan says why"
 	}
 	return []room.Inspection{out}, nil
+}
+
+const forwarding = "forwarding"
+
+// Judges describes what is looked at.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses beside all boundaries, and %d packets that the program is given in test runs", inspectRandom, inspectPackets),
+		Holds: "each goes as the kernel sends it"}}
 }

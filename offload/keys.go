@@ -28,10 +28,10 @@ type keys struct {
 	From            []yamlfile.Text `yaml:"from,required" doc:"Links whose packets are offloaded, by name: devices, or VLANs on them."`
 	To              []yamlfile.Text `yaml:"to" doc:"Links that they may leave by; those of from if left out."`
 	Table           string          `yaml:"table" doc:"Routing table whose prefixes may be offloaded: main, default, or a number; all that the kernel uses if left out. How packets are forwarded is always what the kernel's rules and tables say."`
-	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel."`
+	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel, as prefixes or addresses."`
 	Budget          *int            `yaml:"budget" doc:"How many prefixes the table may have: of the routes those that carry the most packets are offloaded, as counters say. All if left out."`
 	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"What forwards: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters by the NIC alone (skip_sw), all of them or none. xdp if left out."`
-	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Routes with several ways: split by a hash of the addresses, or left to the kernel, whose own hash a fast path does not have."`
+	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Routes with several ways: split by a hash of the addresses, by their weights, or (cpu) left to the kernel, whose own hash a fast path does not have; split if left out."`
 	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; true if left out."`
 	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; true if left out."`
 }

@@ -155,3 +155,33 @@ func (l *Language) Keys() []string {
 	}
 	return all
 }
+
+// Reference is a key of a policy file and the room that it belongs to, "" for the spine's own.
+type Reference struct {
+	Room string
+	yamlfile.Reference
+}
+
+// References are the keys of a file, and those of one scope: its selectors are told by
+// [Language.Selectors].
+func (l *Language) References() (file, scope []Reference) {
+	add := func(to *[]Reference, room string, t reflect.Type) {
+		for _, r := range yamlfile.References(t) {
+			*to = append(*to, Reference{room, r})
+		}
+	}
+	add(&file, "", reflect.TypeFor[fileKeys]())
+	add(&scope, "", reflect.TypeFor[scopeKeys]())
+	for _, g := range l.rooms {
+		if g.Scope != nil {
+			add(&scope, g.Room, reflect.TypeOf(g.Scope))
+		}
+		if g.Section != nil {
+			add(&file, g.Room, reflect.TypeOf(g.Section))
+		}
+	}
+	return file, scope
+}
+
+// Selectors are the kinds of selectors, in the order in which messages name them.
+func (l *Language) Selectors() []SelectorKind { return l.selectors }

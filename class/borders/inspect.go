@@ -210,3 +210,9 @@ func run(program *ebpf.Program, d drawn, header int) (class.DSCP, error) {
 	}
 	return class.DSCP((packet[0]<<4 | packet[1]>>4) >> 2), nil
 }
+
+// Judges describes what is looked at.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: "the border's name", Of: "each border", Looks: fmt.Sprintf("%d packets of prefixes and DSCPs drawn from the seed, in test runs of the programs in force", inspectPackets),
+		Holds: "each gets the DSCP that the policy says"}}
+}

@@ -240,3 +240,9 @@ func (t *Treatment) judge(one *room.Inspection, m measured) {
 		one.Verdict = room.Holds
 	}
 }
+
+// Judges describes what is looked at.
+func (Room) Judges() []room.Judged {
+	return []room.Judged{{Check: "the link's name", Of: "each link with classes", Looks: "packets of all its classes for two seconds, more than it carries of less than best effort, in the order in which they leave",
+		Holds: "all classes but " + lowEffort + " lose nothing and stay in order, and it gets the rest"}}
+}

@@ -22,7 +22,7 @@ type sectionKeys struct {
 
 type linkKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            units.BitRate            `yaml:"rate,required" doc:"What the link carries on the wire, or less. The queue forms where the least rate is: not above what the device or the path behind it carries."`
+	Rate            units.BitRate            `yaml:"rate,required" doc:"What the link carries on the wire, or less; refused above what the device says. The queue forms where the least rate is: not above what the device or the path behind it carries."`
 	Overhead        *uint16                  `yaml:"overhead" doc:"Octets that each frame takes on the wire beyond what the host sees; 24 if left out: Ethernet's preamble, check sequence and gap."`
 	Preset          string                   `yaml:"preset" enum:"weir,geant-1,geant-2" doc:"Classes to begin with: Weir's own if left out, or those of tables 1 and 2 of GÉANT's experiments."`
 	Shadow          bool                     `yaml:"shadow" doc:"Count what each class would send and lose, and do nothing."`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/kernel/probe"
 	"weir/internal/room"
 )
 
@@ -60,6 +61,34 @@ func capabilities(features []Feature, congestionControls []string, rooms []room.
 		}
 	}
 	return list
+}
+
+// Described is a capability as a reference lists it, and how it is done where the kernel has
+// everything.
+type Described struct{ Name, Mechanism string }
+
+// Describe lists the capabilities of this build, and Groups the features that are tried.
+func Describe(rooms []room.Room) (all []Described) {
+	var features []Feature
+	for _, f := range probe.Features() {
+		features = append(features, Feature{Group: f.Group, Name: f.Name, State: Available})
+	}
+	for _, c := range capabilities(features, []string{"as loaded"}, capabilitiesOf(rooms)) {
+		all = append(all, Described{c.Name, c.Mechanism})
+	}
+	return all
+}
+
+// Groups are the groups of features that are tried, in the order of the report, and their names.
+func Groups() (names []string, features map[string][]string) {
+	features = map[string][]string{}
+	for _, f := range probe.Features() {
+		if features[f.Group] == nil {
+			names = append(names, f.Group)
+		}
+		features[f.Group] = append(features[f.Group], f.Name)
+	}
+	return names, features
 }
 
 // room concludes what one of a room's capabilities does here.

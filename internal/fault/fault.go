@@ -22,6 +22,14 @@ const (
 	Permission Status = 4 // not permitted
 )
 
+// Statuses are the exit statuses that a command can end with, in words.
+func Statuses() map[Status]string {
+	return map[Status]string{
+		OK: "done, and every verdict holds", Failed: "failed, or a verdict does not hold", Usage: "wrong usage or bad input",
+		Testbed: "the testbed cannot support it", Permission: "not permitted",
+	}
+}
+
 // Error is an error with an exit status and a way out. The zero value is not useful; make one with
 // [New] or [Wrap].
 type Error struct {

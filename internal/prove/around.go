@@ -62,10 +62,12 @@ func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
 	return Bypass{State: CanEscape, Why: "what is forwarded has no socket here and is not charged: " + strings.Join(on, " and ") + " is on"}, nil
 }
 
+const packetSocketsName = "packet sockets"
+
 // packetSockets says whether frames are sent past the kernel's stack, which matters to scopes that
 // are charged where sockets send.
 func packetSockets(path string, all []charged) Bypass {
-	b := Bypass{Scope: anyScope, Name: "packet sockets"}
+	b := Bypass{Scope: anyScope, Name: packetSocketsName}
 	if !slices.ContainsFunc(all, func(s charged) bool { return !s.check.Charged.AtDevice }) {
 		b.State, b.Why = NotApplicable, "all that passes the devices is charged, whatever sends it"
 		return b

@@ -18,19 +18,20 @@ import (
 // bypass is one way around a scope's treatment.
 type bypass struct {
 	name string
+	how  string // it is tried, in words
 	try  func(*runner, context.Context, charged) (Bypass, error)
 }
 
 // bypasses are what is tried for every scope that is charged, in this order.
 func bypasses() []bypass {
 	return []bypass{
-		{"sockets opened before", (*runner).movedProcess},
-		{"tunnel", (*runner).tunnel},
-		{"loopback", (*runner).loopback},
-		{"super-packets", (*runner).superPackets},
-		{"another network namespace", (*runner).anotherNamespace},
-		{"IPv6", (*runner).otherFamily},
-		{"forwarded traffic", (*runner).forwarding},
+		{"sockets opened before", "a connection that was opened outside is used by a process that has become part of the scope, or gets the scope's mark; and the sockets of the scope's real processes are looked at", (*runner).movedProcess},
+		{"tunnel", "VXLAN, GRE and IPIP, those that the kernel has, between two namespaces of its own", (*runner).tunnel},
+		{"loopback", "within one namespace; where it is exempt its speed is measured inside and outside of the scope", (*runner).loopback},
+		{"super-packets", "what is charged against the octets that a device counts behind the kernel's segmentation", (*runner).superPackets},
+		{"another network namespace", "the same process elsewhere", (*runner).anotherNamespace},
+		{"IPv6", "beside IPv4", (*runner).otherFamily},
+		{"forwarded traffic", "of scopes of interfaces: whether the host forwards what comes in there, which has no socket and is not charged, but by delay", (*runner).forwarding},
 	}
 }
 

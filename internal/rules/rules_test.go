@@ -87,6 +87,7 @@ var mayImport = map[string][]string{
 	"internal/scoreboard": {"record"},
 	"internal/machine":    {"record", "internal/kernel"},
 	"internal/doctor":     {"record", "internal/kernel", "internal/machine", "internal/room"},
+	"internal/formats":    {"policy", "lab", "tester", "record", "internal/doctor", "internal/prove", "internal/room", "internal/rooms"},
 	"internal/testutil":   {"internal/kernel"},
 }
 

@@ -20,7 +20,7 @@ import (
 // cgroups are told by their path below the mount point; everything below is covered.
 var cgroups = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "cgroup", Doc: "Path of a cgroup below the mount point of the v2 hierarchy; everything below it is covered.", Sample: "",
+		Key: "cgroup", Doc: "Path of a cgroup below the mount point of the v2 hierarchy, as in /a/b; everything below it is covered.", Sample: "",
 		Parse: parseCgroup, Enclosing: cgroupsAbove,
 	},
 	Bind: func(h *Host, text string) (Binding, error) { return bindCgroup(filepath.Join(h.CgroupRoot, text)) },

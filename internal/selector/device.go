@@ -17,7 +17,7 @@ import (
 // device is the interface that traffic passes.
 var device = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "interface", Doc: "Device that the traffic passes.", Sample: "",
+		Key: "interface", Doc: "Device that the traffic passes, by name.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if !policy.IsDevice(text) {
 				return "", "", fmt.Errorf("%q is no device name", text)

@@ -21,7 +21,7 @@ import (
 // namespace is the network namespace that a socket is of.
 var namespace = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "netns", Doc: "Network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net.", Sample: "",
+		Key: "netns", Doc: "Network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net, whose sockets are meant (limits by refusal: Linux 6.15).", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if clean := filepath.Clean(text); text != clean || text == "." || text == ".." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
 				return "", "", fmt.Errorf("%q is no network namespace: write its name in %s, or its whole path", text, netns.Dir)

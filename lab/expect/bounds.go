@@ -11,8 +11,8 @@ import (
 type Bounds struct{ Min, Max *float64 }
 
 type boundsKeys struct {
-	Min *yamlfile.Text `yaml:"min" doc:"Least value, in the metric's unit, or least ratio."`
-	Max *yamlfile.Text `yaml:"max" doc:"Greatest value, in the metric's unit, or greatest ratio."`
+	Min *yamlfile.Text `yaml:"min" doc:"Least value, in the metric's unit (10Mbit, 5ms, 1%), or with relative_to the least ratio (0.5, 50%). One of min and max is needed."`
+	Max *yamlfile.Text `yaml:"max" doc:"Greatest value, or greatest ratio."`
 }
 
 func (*boundsKeys) ways() string { return "min, max or both" }

@@ -22,6 +22,17 @@ const (
 // Disciplines are those that manage a queue.
 func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE, CAKE} }
 
+// Meaning describes it in a line.
+func (d Discipline) Meaning() string {
+	return map[Discipline]string{
+		DropTail: "first in, first out; what finds it full is dropped",
+		CoDel:    "controlled delay (RFC 8289): drops or marks at the head while the delay stays above its target",
+		FQCoDel:  "the same in a queue for each flow (RFC 8290), which are served in turn",
+		PIE:      "proportional integral controller enhanced (RFC 8033): drops or marks what comes, with a probability that follows the delay",
+		CAKE:     "the kernel's own (tc-cake(8)): fair queues, three tins by DSCP, COBALT",
+	}[d]
+}
+
 // Target is the delay that a discipline aims at where nothing else is asked, and Interval the time
 // over which it judges: CoDel's interval, PIE's time between updates.
 func (d Discipline) Target() time.Duration {

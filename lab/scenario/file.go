@@ -115,7 +115,7 @@ type queueFile struct {
 	Packets         *int            `yaml:"packets" doc:"Frames that may wait."`
 	BDP             *float64        `yaml:"bdp" doc:"Length in bandwidth-delay products of the link's rate and rtt."`
 	RTT             *units.Duration `yaml:"rtt" doc:"Round-trip time of the product; if left out, the longest of any flow over the link, by the delays of its path."`
-	Discipline      string          `yaml:"discipline" enum:"codel,fq_codel,pie,cake" doc:"What manages the queue: CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033) or, where the kernel has netem and it, CAKE; nothing but its end if left out."`
+	Discipline      string          `yaml:"discipline" enum:"codel,fq_codel,pie,cake" doc:"What manages the queue: CoDel (RFC 8289), FQ-CoDel (RFC 8290), PIE (RFC 8033), by netem the kernel's own, or, where the kernel has netem and it, CAKE; nothing but its end if left out."`
 	Target          *units.Duration `yaml:"target" doc:"Delay that the discipline aims at: 5ms, of PIE 15ms, if left out."`
 	Interval        *units.Duration `yaml:"interval" doc:"CoDel: time for which the delay may be above its target, 100ms if left out; PIE: time between updates, 15ms if left out."`
 	Mark            bool            `yaml:"mark" doc:"The discipline marks ECN-capable frames in the place of dropping them."`
@@ -177,9 +177,9 @@ type streamFile struct {
 	From            string          `yaml:"from,required" doc:"Host that sends."`
 	To              string          `yaml:"to,required" doc:"Host that receives."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
-	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out."`
+	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out, at least 64 with IPv4 and 84 with IPv6."`
 	Rate            float64         `yaml:"rate,required" doc:"Frames per second, of all count streams together."`
-	Count           *int            `yaml:"count" doc:"Identical streams, each with a UDP port and numbers of its own; 1 if left out. Their figures are those of all together."`
+	Count           *int            `yaml:"count" doc:"Identical streams, 1 if left out, 1000 in a phase at most: each has a UDP port and numbers of its own, and sends in turn. Their figures are those of all together; frames are reordered and their delay varies within each."`
 	DSCP            dscp            `yaml:"dscp" doc:"Code point 0-63 or its name."`
 	Start           units.Duration  `yaml:"start" doc:"Start after the phase's start."`
 	Duration        *units.Duration `yaml:"duration" doc:"Length; up to the phase's end if left out."`
@@ -189,9 +189,9 @@ type expectFile struct {
 	yamlfile.Fields `yaml:"-"`
 	Name            string                `yaml:"name,required" doc:"The statement, in words."`
 	Metric          string                `yaml:"metric,required" doc:"Name of a metric."`
-	Subject         wordList              `yaml:"subject" doc:"Flow, stream, link direction or \"aggregate\" that is meant; of a list each."`
-	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the cells that the statement is about; all if left out."`
-	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters to change to find the cell to compare with; min and max are then ratios."`
+	Subject         wordList              `yaml:"subject" doc:"A flow, a stream, aggregate, a link's direction such as path forward, a node of an IOAM domain, or domain for all of them; of a list, each gets a verdict of its own, with its name behind the statement. May be left out where there is one candidate, and then means aggregate where the metric has it."`
+	Where           yamlfile.Map[string]  `yaml:"where" doc:"Values of parameters: the statement is about every cell that has them; all cells if left out."`
+	RelativeTo      *yamlfile.Map[string] `yaml:"relative_to" doc:"Parameters with other values: each cell is compared with the cell that has these instead, and min and max are ratios."`
 	expect.Keys
 }
 

@@ -43,6 +43,24 @@ const (
 	Unlimited  Mechanism = "none"
 )
 
+// Mechanisms are all of them, and Meaning describes one in a line.
+func Mechanisms() []Mechanism {
+	return []Mechanism{Weir, Delay, Classic, Shadow, HTB, HTBFqCodel, Unlimited}
+}
+
+// Meaning is documented with Mechanisms.
+func (m Mechanism) Meaning() string {
+	return map[Mechanism]string{
+		Weir:       "the data plane of `weir run --limit`, on a cgroup that is made for the run and in which the flows' sockets are",
+		Delay:      "the data plane of `by: delay` in a policy, at the host's device: all that passes it, forwarded too, waits there for its departure time, and the host's own TCP is paced",
+		Classic:    "as `weir`, without pacing: the algorithm of the LPC 2018 talk",
+		Shadow:     "the same as `weir`, but it only counts what it would do",
+		HTB:        "a hierarchical token bucket on the host's device, with one class at the rate, a burst of 1 ms (10 packets at least; more than tc's default of one packet) and a pfifo of 1000 packets, a device's usual txqueuelen",
+		HTBFqCodel: "the same with fq_codel, the kernel's defaults and ECN",
+		Unlimited:  "no limit",
+	}[m]
+}
+
 // Cgroup says whether the mechanism works on the sockets of a cgroup.
 func (m Mechanism) Cgroup() bool { return m == Weir || m == Classic || m == Shadow }
 

@@ -42,7 +42,7 @@ type procedureFile struct {
 	Kind            string          `yaml:"kind,required" enum:"rfc2544" doc:"rfc2544: benchmarks by RFC 2544 and RFC 9004."`
 	Name            string          `yaml:"name" doc:"Subject of its figures; its kind if left out."`
 	From            string          `yaml:"from,required" doc:"Host that sends."`
-	To              string          `yaml:"to,required" doc:"Host that receives. The first router between the two is the device under test."`
+	To              string          `yaml:"to,required" doc:"Host that receives. The first router between the two is the device under test, where the links at it are plain."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; 4 if left out."`
 	FrameSize       *int            `yaml:"frame_size" doc:"Octets of the Ethernet frame, FCS included; 128 if left out."`
 	Tests           []string        `yaml:"tests" doc:"throughput, latency, frame-loss, back-to-back; throughput alone if left out, and always first."`

@@ -15,3 +15,6 @@ import (
 func Schema() ([]byte, error) {
 	return yamlfile.Schema(reflect.TypeFor[file](), "scenario.schema.json", "Weir scenario")
 }
+
+// References are the keys of a scenario, for the tables of docs/formats/scenario.md.
+func References() []yamlfile.Reference { return yamlfile.References(reflect.TypeFor[file]()) }

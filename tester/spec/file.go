@@ -43,24 +43,24 @@ type streamFile struct {
 	From            string          `yaml:"from,required" doc:"Port that sends."`
 	To              string          `yaml:"to,required" doc:"Port that receives."`
 	Family          *int            `yaml:"family" doc:"4 or 6: the version of IP; that of the addresses if left out, or 4."`
-	Source          *address        `yaml:"source" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Source address; the sending device's own if left out, or 198.18.0.1 (RFC 2544), 2001:2::1 (RFC 5180)."`
-	Destination     *address        `yaml:"destination" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination address; the receiving device's own if left out, or 198.19.0.1, 2001:2:0:1::1."`
+	Source          *address        `yaml:"source" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Source address; the sending device's own if left out, or 198.18.0.1 (RFC 2544), 2001:2::1 (RFC 5180), with a note."`
+	Destination     *address        `yaml:"destination" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination address; the receiving device's own if left out, or 198.19.0.1, 2001:2:0:1::1, with a note; weir tester send needs one."`
 	SourceMAC       *mac            `yaml:"source_mac" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Source MAC; the sending device's own if left out."`
-	DestinationMAC  *mac            `yaml:"destination_mac" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination MAC; the next hop's if left out."`
+	DestinationMAC  *mac            `yaml:"destination_mac" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Destination MAC; the next hop's by the namespace's routes if left out."`
 	SourcePort      *uint16         `yaml:"source_port" doc:"UDP source port; 49152 if left out."`
 	DestinationPort *uint16         `yaml:"destination_port" doc:"UDP destination port; 7 (echo, RFC 2544 appendix C) if left out."`
 	VLAN            int             `yaml:"vlan" doc:"802.1Q identifier 1-4094; untagged if left out."`
-	PCP             int             `yaml:"pcp" doc:"802.1p priority 0-7 of the tag."`
-	DSCP            dscp            `yaml:"dscp" doc:"DiffServ code point."`
-	ECN             ecn             `yaml:"ecn" doc:"ECN bits."`
+	PCP             int             `yaml:"pcp" doc:"802.1p priority 0-7 of the tag; 0 if left out."`
+	DSCP            dscp            `yaml:"dscp" doc:"DiffServ code point, by number or name; 0 if left out."`
+	ECN             ecn             `yaml:"ecn" doc:"ECN bits; not-ect if left out."`
 	TTL             *int            `yaml:"ttl" doc:"Time to live or hop limit 1-255; 64 if left out."`
-	Size            *sizes          `yaml:"size" doc:"Frame size in octets with FCS, 64-9000; 64 (IPv6: 84) if left out."`
-	Rate            *rate           `yaml:"rate" schema:"{\"type\": [\"string\", \"number\"]}" doc:"How fast: frames per second, bits per second on the wire, or % of the line."`
-	Gap             *gap            `yaml:"gap" schema:"{\"type\": [\"string\", \"number\"]}" doc:"Instead of rate: time from one frame to the next, or octets between frames (20 is the least on a line)."`
+	Size            *sizes          `yaml:"size" doc:"Frame size in octets with FCS, 64-9000; imix (7 small, 4 of 594, 1 of 1518); or {mix: [{size: 64, weight: 7}, ...]}. 64 (IPv6: 84) if left out."`
+	Rate            *rate           `yaml:"rate" schema:"{\"type\": [\"string\", \"number\"]}" doc:"How fast, as in 1000 frame/s, 1.5 Mpps, 200Mbit on the wire, 10% of the line, or max. One of rate and gap is required."`
+	Gap             *gap            `yaml:"gap" schema:"{\"type\": [\"string\", \"number\"]}" doc:"In place of rate: time from start to start, as in 10us, or octets between frames, as in 20 octets (the least on a line: preamble and inter-frame gap)."`
 	Burst           int             `yaml:"burst" doc:"Frames sent back to back; the mean rate stays. 1 if left out."`
-	Start           units.Duration  `yaml:"start" doc:"Start after the test's start."`
+	Start           units.Duration  `yaml:"start" doc:"Start after the test's start; at once if left out."`
 	Frames          uint64          `yaml:"frames" doc:"Frames after which the stream ends; by duration if left out."`
-	Payload         *payload        `yaml:"payload" schema:"{\"type\": [\"string\", \"number\"]}" doc:"What the payload is."`
+	Payload         *payload        `yaml:"payload" schema:"{\"type\": [\"string\", \"number\"]}" doc:"What the payload is: stamped, or octets to repeat, as in 0xc0ffee; stamped if left out."`
 	Modifiers       []*modifierFile `yaml:"modifiers" doc:"Header fields that change from frame to frame."`
 }
 

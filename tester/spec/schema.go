@@ -12,3 +12,6 @@ import (
 func Schema() ([]byte, error) {
 	return yamlfile.Schema(reflect.TypeFor[file](), "tester.schema.json", "Specification of a Weir tester run, version 1")
 }
+
+// References are the keys of a specification, for the tables of docs/formats/tester.md.
+func References() []yamlfile.Reference { return yamlfile.References(reflect.TypeFor[file]()) }
