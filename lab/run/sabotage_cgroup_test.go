@@ -17,19 +17,22 @@ import (
 	"weir/internal/testutil"
 )
 
+// cgroupSabotages are programs that come to the measuring process's cgroup.
+var cgroupSabotages = []struct {
+	name    string
+	hook    ebpf.AttachType
+	program *ebpf.ProgramSpec
+}{
+	{"a program at the cgroup tells TCP of congestion", ebpf.AttachCGroupInetEgress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 3)},
+	{"a program at the cgroup drops what is received", ebpf.AttachCGroupInetIngress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0)},
+	{"a program at the cgroup answers TCP's questions", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
+}
+
 // TestProgramsOfTheCgroupAreSeen has somebody else's programs come to the cgroup that measures: one
 // that tells TCP of congestion, one that drops, one that answers TCP's questions.
 func TestProgramsOfTheCgroupAreSeen(t *testing.T) {
 	testutil.NeedSpeed(t)
-	for _, c := range []struct {
-		name    string
-		hook    ebpf.AttachType
-		program *ebpf.ProgramSpec
-	}{
-		{"TCP is told of congestion", ebpf.AttachCGroupInetEgress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetEgress, 3)},
-		{"what is received is dropped", ebpf.AttachCGroupInetIngress, verdict(ebpf.CGroupSKB, ebpf.AttachCGroupInetIngress, 0)},
-		{"TCP's questions are answered", ebpf.AttachCGroupSockOps, verdict(ebpf.SockOps, ebpf.AttachCGroupSockOps, 1)},
-	} {
+	for _, c := range cgroupSabotages {
 		t.Run(c.name, func(t *testing.T) {
 			group := ownGroup(t)
 			outcome := spoil(t, spoiled, Options{}, func(*saboteur) { attach(t, group, c.hook, c.program) })
