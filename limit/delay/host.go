@@ -122,7 +122,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	}
 	sends := false
 	for _, l := range want {
-		if err := h.begin(p, l); err != nil {
+		if err := h.beginWhereItIs(p, l); err != nil {
 			return fmt.Errorf("limit %s of %s: %w", l.Direction, l.Device, err)
 		}
 		sends = sends || l.Direction == direction.Egress || l.Rate == 0 // a namespace sends what is received at its end

@@ -11,7 +11,6 @@ import (
 
 	"weir/internal/direction"
 	"weir/internal/fault"
-	"weir/internal/kernel/device"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/match"
 )
@@ -198,32 +197,8 @@ func (h Host) FollowDevices() error {
 		if have != nil {
 			continue
 		}
-		if err := h.begin(p, carrier(d)); err != nil && !errors.Is(err, device.ErrGone) {
+		if err := h.beginWhereItIs(p, carrier(d)); err != nil {
 			return fmt.Errorf("delay at %s: %w", d.Name, err)
-		}
-	}
-	return err
-}
-
-// endGone ends the lines of devices that have gone.
-func (h Host) endGone(p *programs) error {
-	links, err := rtnl.Open(nil)
-	if err != nil {
-		return err
-	}
-	defer links.Close()
-	devices, err := links.Devices()
-	if err != nil {
-		return err
-	}
-	there := map[int]bool{}
-	for _, d := range devices {
-		there[d.Index] = true
-	}
-	all, err := h.records()
-	for _, r := range all {
-		if !there[r.Index] {
-			err = errors.Join(err, h.end(p, r))
 		}
 	}
 	return err

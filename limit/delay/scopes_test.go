@@ -66,6 +66,46 @@ func TestOneRateOverDevices(t *testing.T) {
 	}
 }
 
+// A device that goes before its line begins stops no other, and leaves nothing.
+func TestADeviceThatHasGone(t *testing.T) {
+	s := newStage(t)
+	before := s.state()
+	s.add("eth1", 1)
+	line, gone := s.line(direction.Egress, 10*time.Second), s.line(direction.Egress, 10*time.Second)
+	gone.Device = "eth1"
+	s.do(func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		d, err := conn.Device(gone.Device)
+		gone.Index = d.Index
+		return err
+	})
+	s.apply(gone) // what it has taken is on record
+	s.remove("eth1")
+	s.apply(gone, line)
+	const n, wire = 20, 1000
+	if got, _ := s.transfer(s.here, s.there, s.address(1), n, wire); got != n {
+		t.Errorf("%d of %d datagrams arrived", got, n)
+	}
+	if c := s.counters(line); c.Packets < n {
+		t.Errorf("counted %+v", c)
+	}
+	s.do(func() error {
+		left, err := s.host.find(gone.Index, gone.Direction)
+		if left != nil {
+			t.Errorf("on record: %+v", left)
+		}
+		return err
+	})
+	s.apply()
+	if after := s.state(); after != before {
+		t.Errorf("left behind:\n%s\nwas:\n%s", after, before)
+	}
+}
+
 // What is redirected to an ifb goes on by another device.
 func TestExits(t *testing.T) {
 	testutil.Need(t, "ifb", probe.IFB())
