@@ -77,6 +77,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node], namespace: 6"), "does not know namespace 6"},
 		{scope("trace: [node], nodes: 200"), "1 to 127 nodes"},
 		{scope("trace: [wide_node, wide_data, wide_interfaces], nodes: 30"), "longer than"},
+		{scope("trace: [node], nodes: 62"), "is longer than 255 octets"},
 		{scope("proof: true, namespace: 5"), "has no proof"},
 		{scope("edge: [sequence, sequence32]"), "not both"},
 		{scope("trace: [node], every: 3/2"), "says no fraction"},

@@ -16,6 +16,7 @@ const (
 	maxHeader   = 2048
 	maxWords    = 127 // of a trace's data: 7 bits
 	maxOption   = 255
+	optionHead  = 2 // octets of an IOAM option before its data that its length counts
 	stateOctets = 4 * int(ioamIoamBoundsIOAM_OPAQUE)
 )
 
@@ -88,12 +89,11 @@ func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, 
 			if o.Type == codec.EdgeToEdge || o.Type == codec.DirectExport {
 				t.encap.Flows = 1
 			}
-			octets := codec.AppendHeader(nil, 0, body)[4:] // behind a header's four octets it is aligned
-			octets = octets[:2+int(octets[1])]
-			if len(octets) > 2+maxOption || int(octets[1]) != len(octets)-2 {
+			if optionHead+len(body.Append(nil)) > maxOption { // its length has one octet
 				return nil, fault.New(fault.Usage, "have fewer nodes or fields, or several options", "%s is longer than 255 octets", o)
 			}
-			t.octets = append(t.octets, octets...)
+			octets := codec.AppendHeader(nil, 0, body)[4:] // behind a header's four octets it is aligned
+			t.octets = append(t.octets, octets[:2+int(octets[1])]...)
 		}
 		if header == len(t.octets) {
 			t.octets = t.octets[:start]
