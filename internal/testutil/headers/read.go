@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headers
+
+// Upper is what a packet carries.
+type Upper struct {
+	Protocol byte // or the kind of a header that is cut off, or one too many
+	At       int  // octets from the IPv6 header's first to its own
+	Repeated int  // octets that every fragment of it has, the IPv6 header among them
+	Later    bool // in a fragment but the first
+}
+
+// Read says what a packet carries that begins with an IPv6 header, as whoever it is for would find
+// it, whatever is in the upper layer.
+func Read(packet []byte) Upper {
+	var begins []int // of the extension headers
+	var kinds []byte
+	kind, at := packet[6], ip6
+	done := func(later bool) Upper { return Upper{kind, at, repeated(kinds, append(begins, at)), later} }
+	for len(kinds) < most {
+		rest := packet[min(at, len(packet)):]
+		size, is := sizeOf(kind, rest)
+		if !is || len(rest) < 4 { // no more of it than a Fragment header's offset is needed
+			return done(false)
+		}
+		if rest[0] == NoNext && (kind == Mobility || kind == HIP || kind == Shim6) {
+			return done(false) // a message of that protocol, RFC 6275 section 6.1.1, RFC 7401 section 5.1, RFC 5533 section 5.1
+		}
+		kinds, begins = append(kinds, kind), append(begins, at)
+		later := kind == Fragment && (int(rest[2])*256+int(rest[3]))/8 > 0
+		if kind, at = rest[0], at+size; later {
+			return done(true)
+		}
+	}
+	return done(false)
+}
+
+// sizeOf says how long an extension header is, and whether it is one.
+func sizeOf(kind byte, rest []byte) (octets int, is bool) {
+	var second int
+	if len(rest) > 1 {
+		second = int(rest[1])
+	}
+	switch kind {
+	case HopByHop, Destination, Routing, // RFC 8200 sections 4.3, 4.4 and 4.6: units of 8 octets, without the first 8
+		Mobility, HIP, Shim6:
+		return 8 + second*8, true
+	case Fragment: // section 4.5
+		return 8, true
+	case Authentication: // RFC 4302 section 2.2: words of 4 octets, less 2
+		return 4*second + 8, true
+	}
+	return 0, false
+}
+
+// repeated is where the part that Linux repeats in fragments ends, of headers and the octets at
+// which they and what follows begin: Hop-by-Hop, Destination and Routing headers, but no
+// Destination header behind a Routing header, which is for the last destination.
+func repeated(kinds []byte, begins []int) int {
+	routed := false
+	for i, kind := range kinds {
+		switch kind {
+		case HopByHop:
+		case Routing:
+			routed = true
+		case Destination:
+			if routed {
+				return begins[i]
+			}
+		default:
+			return begins[i]
+		}
+	}
+	return begins[len(kinds)]
+}
