@@ -3,23 +3,14 @@
 package limit
 
 import (
-	"encoding/binary"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
-)
 
-// behind puts a routing header of so many segments (RFC 8754) between the IPv6 header of a frame
-// and what follows it.
-func behind(frame []byte, segments int) []byte {
-	const ethernet, ip = 14, 40
-	header := make([]byte, 8+16*segments)
-	header[0], header[1], header[2], header[4] = frame[ethernet+6], byte(2*segments), 4, byte(segments-1)
-	out := append(append(append([]byte{}, frame[:ethernet+ip]...), header...), frame[ethernet+ip:]...)
-	out[ethernet+6] = unix.IPPROTO_ROUTING
-	binary.BigEndian.PutUint16(out[ethernet+4:], uint16(len(out)-ethernet-ip))
-	return out
-}
+	"weir/internal/testutil"
+	"weir/internal/testutil/headers"
+)
 
 // A datagram is charged before it is cut, for the fragments that it becomes: their headers are sent
 // as well, and with extension headers they are most of it.
@@ -36,8 +27,8 @@ func TestDatagramsAreChargedForTheirFragments(t *testing.T) {
 		{"IPv6, whole", datagram(t, true, 0, 1452), 1, 1500 + overhead},
 		{"IPv6, in three", datagram(t, true, 0, 3000), 3, 3048 + 2*48 + 3*overhead},
 		// 1280 - 40 - 1176 - 8 octets are room for 56 of the 2008 that are cut.
-		{"IPv6 with a routing header", behind(datagram(t, true, 0, 2000), 73), 36, 3224 + 35*(1216+8) + 36*overhead},
-		{"IPv6 with a routing header, whole", behind(datagram(t, true, 0, 40), 2), 1, 40 + 40 + 8 + 40 + overhead},
+		{"IPv6 with a routing header", headers.Insert(datagram(t, true, 0, 2000), headers.Segments(73)), 36, 3224 + 35*(1216+8) + 36*overhead},
+		{"IPv6 with a routing header, whole", headers.Insert(datagram(t, true, 0, 40), headers.Segments(2)), 1, 40 + 40 + 8 + 40 + overhead},
 	} {
 		p := plane(t, 1)
 		if err := p.Set(0, Egress, Limit{Rate: 1e9, Loopback: true}); err != nil {
@@ -52,6 +43,48 @@ func TestDatagramsAreChargedForTheirFragments(t *testing.T) {
 		}
 		if counted.Segments != c.segments || counted.Bytes != c.octets {
 			t.Errorf("%s: %d segments of %d octets were charged, want %d of %d", c.name, counted.Segments, counted.Bytes, c.segments, c.octets)
+		}
+	}
+}
+
+// Every segment of a super-packet repeats its headers, those of TCP and UDP among them, whatever is
+// in front of these.
+func TestSegmentsAreChargedWithTheirExtensionHeaders(t *testing.T) {
+	const overhead, ethernet, segments, words = 14, 14, 3, 8
+	p := plane(t, 1)
+	if err := p.Set(0, Egress, Limit{Rate: 1e9, Loopback: true}); err != nil {
+		t.Fatal(err)
+	}
+	plain := headers.Chain{Name: "no extension header"}
+	var before uint64
+	for _, c := range append(headers.Chains(), plain) {
+		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			frame := datagram(t, true, 0, 500)
+			frame[ethernet+6], frame[ethernet+40+12] = protocol, words<<4
+			frame = headers.Insert(frame, c.Headers...)
+			// struct __sk_buff up to gso_segs
+			run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: struct {
+				_    [164]byte
+				Segs uint32
+				_    [24]byte
+			}{Segs: segments}}
+			if verdict, err := p.objects.LimitEgress.Run(&run); err != nil || verdict != pass {
+				testutil.Need(t, "BPF_PROG_TEST_RUN of cgroup_skb", err)
+				t.Fatalf("%s: verdict %d", c.Name, verdict)
+			}
+			upper := headers.Read(frame[ethernet:])
+			repeated := upper.At + 8
+			if upper.Protocol == unix.IPPROTO_TCP && !upper.Later {
+				repeated = upper.At + 4*words
+			}
+			counted, err := p.Counters(0, Egress)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := uint64(len(frame) - ethernet + (segments-1)*repeated + segments*overhead); counted.Bytes-before != want {
+				t.Errorf("%s before protocol %d: %d octets were charged, want %d", c.Name, protocol, counted.Bytes-before, want)
+			}
+			before = counted.Bytes
 		}
 	}
 }

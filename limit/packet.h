@@ -4,6 +4,7 @@
 #define WEIR_LIMIT_PACKET_H
 
 #include "../bpf/match.h"
+#include "../bpf/upper_layer.h"
 #include "limit.h"
 
 /* The packet as the data plane sees it. */
@@ -19,27 +20,27 @@ struct packet {
 };
 
 enum packet_bounds {
-	LONGEST_EXTENSIONS = 8,   /* headers that are looked behind; the kernel's own senders have fewer */
 	ETHERNET_MTU = 1500,      /* what longer datagrams are taken to be cut for */
 	LEAST_MTU = 1280,         /* RFC 8200, section 5 */
 	FRAGMENT_HEADER = 8       /* octets of IPv6's fragment header, and what the length of a fragment is a multiple of */
 };
 
-/* Octets of IPv6's header and those behind it that are repeated in every segment and fragment. */
-static __always_inline __u32 behind_extensions(struct __sk_buff *skb, struct packet *p)
+/*
+ * Reads what is behind IPv6's header: the protocol into p, which has none where only another
+ * fragment tells it, and the octets up to it; returns those that are repeated in every fragment.
+ */
+static __always_inline __u32 behind_extensions(struct __sk_buff *skb, struct packet *p, __u32 *network)
 {
-	__u32 at = sizeof(struct ipv6hdr);
-	__u8 next[2];
+	struct upper_layer upper;
 
-	for (int i = 0; i < LONGEST_EXTENSIONS; i++) {
-		if (p->protocol != IPPROTO_HOPOPTS && p->protocol != IPPROTO_ROUTING && p->protocol != IPPROTO_DSTOPTS)
-			break;
-		if (bpf_skb_load_bytes(skb, at, next, sizeof(next)))
-			break;
-		p->protocol = next[0];
-		at += (next[1] + 1) * 8;
-	}
-	return at;
+	*network = sizeof(struct ipv6hdr);
+	if (!extension_is(p->protocol))
+		return sizeof(struct ipv6hdr);
+	upper = upper_layer_of(p->protocol);
+	upper_layer_walk(skb, &upper, 0);
+	*network = upper.at;
+	p->protocol = upper.later ? IPPROTO_FRAGMENT : upper.protocol;
+	return upper.repeated;
 }
 
 /* TCP behind more headers than are surely in the linear part. */
@@ -59,15 +60,15 @@ static __always_inline void far_tcp(struct __sk_buff *skb, struct packet *p, __u
  * extension headers has each fragment repeat them, and asks for the shortest ones if he wants to
  * send much by little: they are taken to be of the least MTU.
  */
-static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 network, __u32 shim)
+static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 repeated, __u32 shim)
 {
-	__u32 mtu = network > sizeof(struct ipv6hdr) && shim ? LEAST_MTU : ETHERNET_MTU, room;
+	__u32 mtu = repeated > sizeof(struct ipv6hdr) && shim ? LEAST_MTU : ETHERNET_MTU, room;
 
-	if (p->segments > 1 || len <= mtu || network + shim + 8 > mtu)
+	if (p->segments > 1 || len <= mtu || repeated + shim + 8 > mtu)
 		return;
-	room = (mtu - network - shim) & ~7;
-	p->segments = (len - network + room - 1) / room;
-	p->headers = network + shim;
+	room = (mtu - repeated - shim) & ~7;
+	p->segments = (len - repeated + room - 1) / room;
+	p->headers = repeated + shim;
 }
 
 /*
@@ -78,7 +79,7 @@ static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 n
 __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	__u32 network = 0, shim = 0;
+	__u32 network = 0, repeated = 0, shim = 0;
 
 	if (!p)
 		return 0;
@@ -88,7 +89,7 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 
 		if ((void *)(ip + 1) > end)
 			return 0;
-		network = ip->ihl * 4;
+		network = repeated = ip->ihl * 4;
 		p->protocol = ip->protocol;
 		p->ecn = ip->tos & 3;
 		p->remote.address[2] = bpf_htonl(0xffff);
@@ -99,7 +100,7 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 		if ((void *)(ip + 1) > end)
 			return 0;
 		p->protocol = ip->nexthdr;
-		network = behind_extensions(skb, p);
+		repeated = behind_extensions(skb, p, &network);
 		shim = FRAGMENT_HEADER;
 		p->ecn = ip->flow_lbl[0] >> 4 & 3;
 		__builtin_memcpy(p->remote.address, direction == LIMIT_EGRESS ? &ip->daddr : &ip->saddr, 16);
@@ -116,7 +117,7 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 		p->sequence = bpf_ntohl(tcp->seq);
 		p->urgent = tcp->psh | tcp->syn | tcp->fin | tcp->rst;
 	} else {
-		count_fragments(p, skb->len, network, shim);
+		count_fragments(p, skb->len, repeated, shim);
 	}
 	return p->protocol;
 }

@@ -29,6 +29,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../bpf/upper_layer.h"
 #include "../queue.h"
 #include "flow.h"
 #include "pacing.h"
@@ -183,6 +184,15 @@ __attribute__((noinline)) int delay_refund(struct __sk_buff *skb, struct delay_p
 	return 0;
 }
 
+/* The protocol behind extension headers; 0 where only another fragment tells it. */
+static __always_inline __u32 protocol_behind(struct __sk_buff *skb, __u8 next)
+{
+	struct upper_layer upper = upper_layer_of(next);
+
+	upper_layer_walk(skb, &upper, UPPER_NETWORK);
+	return upper.later ? 0 : upper.protocol;
+}
+
 /* The protocol of a packet, and its ECN bits; 0 for what is neither IPv4 nor IPv6. */
 static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
 {
@@ -194,7 +204,7 @@ static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
 	}
 	if (skb->protocol == bpf_htons(ETH_P_IPV6) && !bpf_skb_load_bytes_relative(skb, 0, head, 8, BPF_HDR_START_NET)) {
 		*ecn = head[1] >> 4 & 3;
-		return head[6];
+		return extension_is(head[6]) ? protocol_behind(skb, head[6]) : head[6];
 	}
 	return 0;
 }

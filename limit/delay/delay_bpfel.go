@@ -78,6 +78,14 @@ const (
 	delayDelayFormatDELAY_SLOTS           delayDelayFormat = 64
 )
 
+type delayDelayNotice struct {
+	_      structs.HostLayout
+	FromNs int64
+	Slope  uint64
+	Line   uint32
+	Unused uint32
+}
+
 type delayDelaySettings struct {
 	_      structs.HostLayout
 	Kinds  uint32
