@@ -13,7 +13,7 @@
  * The table has a fixed size and forgets the flow that was silent longest, which is asked for again
  * by its next packet. A fragment but the first has no ports, and keeps the DSCP that it has.
  *
- * Include it after packet.h.
+ * Include it after packet.h and bpf/upper_layer.h.
  */
 #ifndef WEIR_CLASS_ASKED_H
 #define WEIR_CLASS_ASKED_H
@@ -38,7 +38,18 @@ struct {
 	__type(value, __u32);
 } class_flows SEC(".maps");
 
-/* Reads a packet's ports; 0 for a fragment without. None are looked for behind extensions. */
+/* Finds the protocol behind extension headers and where its ports are; 0 in a fragment without. */
+static __always_inline int asked_behind(struct __sk_buff *skb, __u32 *protocol, __u32 *at)
+{
+	struct upper_layer upper = upper_layer_of(*protocol);
+
+	upper_layer_walk(skb, &upper, UPPER_NETWORK);
+	*protocol = upper.protocol;
+	*at = upper.at;
+	return !upper.later;
+}
+
+/* Reads a packet's protocol and ports; 0 for a fragment without. */
 static __always_inline int asked_ports(struct __sk_buff *skb, const struct packet *p, __u32 *protocol, __u16 port[2])
 {
 	__u32 at = 40;
@@ -49,6 +60,8 @@ static __always_inline int asked_ports(struct __sk_buff *skb, const struct packe
 		at = (p->ip.octet[0] & 15) * 4;
 		if (p->ip.half[3] & bpf_htons(ASKED_OFFSET))
 			return 0;
+	} else if (extension_is(*protocol) && !asked_behind(skb, protocol, &at)) {
+		return 0;
 	}
 	switch (*protocol) {
 	case 6:   /* TCP */
@@ -57,8 +70,6 @@ static __always_inline int asked_ports(struct __sk_buff *skb, const struct packe
 	case 132: /* SCTP */
 	case 136: /* UDP-Lite */
 		return !bpf_skb_load_bytes_relative(skb, at, port, 4, BPF_HDR_START_NET);
-	case 44: /* a fragment of IPv6 */
-		return 0;
 	}
 	return 1;
 }

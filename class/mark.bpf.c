@@ -21,6 +21,7 @@
 
 #include "../bpf/match_packet.h"
 #include "../bpf/match_decide.h"
+#include "../bpf/upper_layer.h"
 #include "class.h"
 #include "packet.h"
 
