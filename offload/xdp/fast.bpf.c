@@ -20,6 +20,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../bpf/extension.h"
 #include "fast.h"
 #include "hop.h"
 #include "lookup.h"
@@ -172,8 +173,8 @@ static __always_inline int forward4(struct packet *p, const struct fast_input *i
 
 static __always_inline int ordinary(__u8 next)
 {
-	/* Hop-by-hop, routing, destination options, mobility, HIP, shim6, and what is not assigned. */
-	return next != 0 && next != 43 && next != 60 && next != 135 && next != 139 && next != 140 && next < 253;
+	/* None of the headers that a router may have to look into, nor what is not assigned. */
+	return !extension_in(next, EXTENSION_REPEATED) && !extension_signals(next) && next < 253;
 }
 
 static __always_inline int forward6(struct packet *p, const struct fast_input *in)
