@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/testutil"
+	"weir/internal/testutil/headers"
 )
 
 // asks are conditions as a file says them, by key.
@@ -44,8 +45,8 @@ func (c asks) text() string {
 	return strings.Join(all, ", ")
 }
 
-// someFrame is one of few sources, ports, protocols and classes, at times in a fragment, or cut off
-// before its ports.
+// someFrame is one of few sources, ports, protocols and classes, at times in a fragment, behind
+// extension headers, or cut off before its ports.
 func someFrame(r *rand.Rand) []byte {
 	frame := packet(0, nil, r.IntN(20))
 	ip := frame[ethernet:]
@@ -60,6 +61,10 @@ func someFrame(r *rand.Rand) []byte {
 	ports := []uint16{1000, 2000, 256, 1}
 	binary.BigEndian.PutUint16(ip[40:], ports[r.IntN(4)])
 	binary.BigEndian.PutUint16(ip[42:], ports[r.IntN(4)])
+	if r.IntN(3) == 0 {
+		chains := headers.Chains()
+		frame = headers.Insert(frame, chains[r.IntN(len(chains))].Headers...)
+	}
 	if r.IntN(12) == 0 {
 		return frame[:atOptions+r.IntN(4)]
 	}
@@ -79,14 +84,16 @@ func judgeBits(address []byte, prefix string) bool {
 	return strings.HasPrefix(bits.String(), of)
 }
 
-// judged says whether a frame has what is asked for, from RFC 8200's figure of the header and what
-// docs/formats/ioam.md promises.
+// judged says whether a frame has what is asked for, from RFC 8200's figure of the header, what is
+// behind extension headers, and what docs/formats/ioam.md promises.
 func (c asks) judged(frame []byte) bool {
 	ip := frame[ethernet:]
-	next := ip[6]
+	upper := headers.Read(ip)
+	next := upper.Protocol
 	var from, to string
-	if (next == 6 || next == 17) && len(ip) >= 44 {
-		from, to = fmt.Sprint(int(ip[40])*256+int(ip[41])), fmt.Sprint(int(ip[42])*256+int(ip[43]))
+	if (next == 6 || next == 17) && !upper.Later && len(ip) >= upper.At+4 {
+		ports := ip[upper.At:]
+		from, to = fmt.Sprint(int(ports[0])*256+int(ports[1])), fmt.Sprint(int(ports[2])*256+int(ports[3]))
 	}
 	for key, value := range c {
 		var has bool

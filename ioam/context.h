@@ -7,7 +7,8 @@
  *
  * is remembered by flow. Records of the flow's packets carry what its last request said, until a
  * request says something else or nothing, or a connection begins. Requests are looked for where a
- * packet of TCP begins, with and without IOAM, and no further than REQUEST octets.
+ * packet of TCP begins, with and without IOAM or other extension headers, and no further than
+ * REQUEST octets.
  */
 #ifndef WEIR_IOAM_CONTEXT_H
 #define WEIR_IOAM_CONTEXT_H
@@ -190,9 +191,9 @@ __attribute__((noinline)) int tell_context(struct __sk_buff *skb)
 	struct ioam_context *context;
 	__u64 eight[4];
 
-	if (!w || w->record.protocol != PROTOCOL_TCP || w->total > REQUEST_AT - sizeof(*context))
+	if (!w || w->record.protocol != PROTOCOL_TCP || !w->upper || w->total > REQUEST_AT - sizeof(*context))
 		return 0;
-	learn_context(skb, (w->l2 & 15) + IP6_SIZE + w->total + (w->next == PROTOCOL_IP6 ? IP6_SIZE : 0));
+	learn_context(skb, w->upper);
 	edge_key(&w->key, &w->record, 0);
 	context = bpf_map_lookup_elem(&ioam_contexts, &w->key);
 	if (!context)
@@ -203,8 +204,8 @@ __attribute__((noinline)) int tell_context(struct __sk_buff *skb)
 	return IOAM_RECORD_CONTEXT;
 }
 
-/* A packet of TCP without extension headers; it goes on. */
-__attribute__((noinline)) int plain(struct __sk_buff *skb)
+/* A packet without options that end here, of TCP or with extension headers; it goes on. */
+__attribute__((noinline)) int plain(struct __sk_buff *skb, __u32 next)
 {
 	struct ioam_settings *node = settings();
 	struct ioam_work *w = node && node->contexts ? work_of(node) : 0;
@@ -216,10 +217,11 @@ __attribute__((noinline)) int plain(struct __sk_buff *skb)
 	if (!dev->is || !(dev->roles & IOAM_ROLE_INGRESS))
 		return TC_ACT_UNSPEC;
 	w->l2 = dev->l2 & 15;
-	w->next = PROTOCOL_TCP;
+	w->next = next;
 	w->total = 0;
 	describe(skb, w);
-	learn_context(skb, w->l2 + IP6_SIZE);
+	if (w->record.protocol == PROTOCOL_TCP && w->upper)
+		learn_context(skb, w->upper);
 	return TC_ACT_UNSPEC;
 }
 

@@ -192,6 +192,12 @@ func TestTheDomainIsClosed(t *testing.T) {
 		{"behind a Fragment header", 44, append([]byte{60, 0, 0, 1, 1, 2, 3, 4}, edge...), shot},
 		{"behind an atomic one and another", 0, slices.Concat([]byte{44, 0, 0x1e, 4, 1, 2, 3, 4}, []byte{60, 0, 0, 0, 1, 2, 3, 4}, edge), shot},
 		{"behind an Authentication header", 51, slices.Concat([]byte{60, 4, 0, 0}, make([]byte, 20), edge), shot},
+		{"behind a Mobility header", 135, append([]byte{60, 0, 1, 0, 0, 0, 0, 0}, edge...), shot},
+		{"behind a HIP header and an Authentication header", 139, slices.Concat([]byte{51, 1}, make([]byte, 14), []byte{60, 4, 0, 0}, make([]byte, 20), edge), shot},
+		{"behind a Shim6 header in a first fragment", 44, slices.Concat([]byte{140, 0, 0, 1, 1, 2, 3, 4}, []byte{60, 0, 0x80, 0, 0, 0, 0, 0}, edge), shot},
+		{"a message of Mobile IPv6", 135, append([]byte{59, 0, 5, 0, 0, 0, 0, 0}, edge...), unspec},
+		{"a message of HIP that goes on in the next fragment", 44, []byte{139, 0, 0, 1, 1, 2, 3, 4, 59, 200, 1, 0x21, 0, 0, 0, 0}, unspec},
+		{"a message of Shim6 before UDP", 140, []byte{17, 0, 0x80, 0, 0, 0, 0, 0}, unspec},
 		{"behind more headers than are read", 60, append(bytes.Repeat([]byte{60, 0, 0x1e, 4, 1, 2, 3, 4}, 9), edge...), shot},
 		{"cut off in a first fragment", 44, []byte{60, 0, 0, 1, 1, 2, 3, 4, 17, 90, 1, 4, 0, 0, 0, 0}, shot},
 		{"a first fragment of UDP", 44, []byte{17, 0, 0, 1, 1, 2, 3, 4}, unspec},
@@ -205,8 +211,8 @@ func TestTheDomainIsClosed(t *testing.T) {
 			}
 		}
 	}
-	if in, out := b.counted(ioamIoamCountIOAM_FROM_OUTSIDE), b.counted(ioamIoamCountIOAM_TO_OUTSIDE); in != 10 || out != 10 {
-		t.Errorf("counted %d from outside and %d to it, want 10 each", in, out)
+	if in, out := b.counted(ioamIoamCountIOAM_FROM_OUTSIDE), b.counted(ioamIoamCountIOAM_TO_OUTSIDE); in != 13 || out != 13 {
+		t.Errorf("counted %d from outside and %d to it, want 13 each", in, out)
 	}
 }
 

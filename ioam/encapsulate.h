@@ -25,8 +25,10 @@ struct place {
 	__u32 old;      /* octets of its Hop-by-Hop header; 0 for none */
 	__u32 cover;    /* of these, replaced: 0, or 8 where all but a word of padding is */
 	__u32 clear;    /* whether an octet of padding stays behind what is replaced */
+	__u32 upper;    /* octet of the packet where the upper layer begins; 0: in another fragment */
 	__u8 next;
 	__u8 behind;    /* next header of the Hop-by-Hop header */
+	__u8 protocol;  /* of the upper layer */
 };
 
 /* Whether a packet is one of the fraction that is encapsulated. */
@@ -41,10 +43,10 @@ static __always_inline int chosen(struct __sk_buff *skb, const struct ioam_scope
 	return counts->turn++ % s->n < s->k;
 }
 
-/* Reads both ports of TCP or UDP behind the IPv6 header; says whether there are any. */
+/* Reads both ports of TCP or UDP; says whether there are any. */
 static __always_inline int read_ports(struct __sk_buff *skb, const struct place *p, __u16 *ports)
 {
-	return (p->next == PROTOCOL_TCP || p->next == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, p->l2 + IP6_SIZE, ports, 4);
+	return has_ports(p->protocol) && p->upper && !bpf_skb_load_bytes(skb, p->upper, ports, 4);
 }
 
 /* Whether a packet has the source and the ports, each of its own end, that a scope asks for. */
@@ -71,7 +73,7 @@ static __always_inline int asked(struct __sk_buff *skb, const struct ioam_scope 
 	__u8 head[2];
 	__u16 ports[2];
 
-	if (s->protocol && s->protocol != p->next)
+	if (s->protocol && s->protocol != p->protocol)
 		return 0;
 	if (s->flow && !asked_flow(skb, s, p))
 		return 0;
@@ -115,14 +117,14 @@ static __always_inline int existing(struct __sk_buff *skb, struct place *p, cons
 static __always_inline __u64 room_flags(struct __sk_buff *skb, const struct place *p, __u32 more, __u32 mtu)
 {
 	const __u64 usual = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
-	__u32 segment = skb->gso_size, head = IP6_SIZE + p->old;
+	__u32 segment = skb->gso_size, head = p->upper - p->l2;
 	__u8 offset;
 
 	if (!segment)
 		return p->length + more > mtu ? 0 : usual;
 	if (p->length + more > 0xffff + IP6_SIZE)
 		return 0;
-	if ((p->old ? p->behind : p->next) == PROTOCOL_TCP && !bpf_skb_load_bytes(skb, p->l2 + head + 12, &offset, 1)) {
+	if (p->protocol == PROTOCOL_TCP && p->upper && !bpf_skb_load_bytes(skb, p->upper + 12, &offset, 1)) {
 		if (segment + head + (offset >> 4) * 4 + more <= mtu)
 			return usual;
 		return segment > more + 512 ? BPF_F_ADJ_ROOM_NO_CSUM_RESET : 0;
@@ -201,9 +203,9 @@ static __always_inline int put_in(struct __sk_buff *skb, const struct place *p, 
 		return 0;
 	put_octet(b, 4, payload >> 8);
 	put_octet(b, 5, payload);
-	put_octet(b, 6, hop ? NEXT_HOP : NEXT_DESTINATION);
+	put_octet(b, 6, hop ? NEXTHDR_HOP : NEXTHDR_DEST);
 	if (hop) {
-		put_octet(b, IP6_SIZE, e->destination ? NEXT_DESTINATION : next);
+		put_octet(b, IP6_SIZE, e->destination ? NEXTHDR_DEST : next);
 		put_octet(b, IP6_SIZE + 1, (hop + p->old - p->cover) / 8 - 1);
 	}
 	if (e->destination)
@@ -229,6 +231,16 @@ static __always_inline void set_path(struct ioam_work *w, __u32 in, const struct
 	w->wide_egress = out ? out->wide : NONE32;
 }
 
+/* Finds the upper layer behind extension headers. */
+static __always_inline void find_upper(struct __sk_buff *skb, struct place *p)
+{
+	struct upper_layer upper = upper_layer_of(p->next);
+
+	upper_layer_walk(skb, &upper, p->l2);
+	p->protocol = upper.protocol;
+	p->upper = upper.later ? 0 : p->l2 + upper.at;
+}
+
 /* Reads what the packet has. */
 static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __u8 *hop_limit)
 {
@@ -237,9 +249,12 @@ static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __
 	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
 		return 0;
 	p->payload = ip[4] << 8 | ip[5];
-	p->next = ip[6];
+	p->next = p->protocol = ip[6];
 	*hop_limit = ip[7];
 	p->length = skb->len - p->l2;
+	p->upper = p->l2 + IP6_SIZE;
+	if (extension_is(p->next))
+		find_upper(skb, p);
 	return 1;
 }
 
@@ -250,7 +265,7 @@ static __always_inline int read_place(struct __sk_buff *skb, struct place *p, __
  */
 static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, const struct ioam_settings *node, const struct ioam_encap *e, const struct place *p, struct ioam_scope_counts *counts)
 {
-	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || (skb->ingress_ifindex && !e->tunnel) || among(p->next, WITHIN | HIDING))) {
+	if (e->flags & IOAM_FLAG_LOOPBACK && (skb->gso_size || (skb->ingress_ifindex && !e->tunnel) || extension_is(p->next))) {
 		counts->no_room++;
 		return 0;
 	}
@@ -288,7 +303,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	if (!chosen(skb, s, counts))
 		return 0;
 	/* Fragments have their own; a jumbogram states no length. */
-	if (!p.payload || (!e->tunnel && ((p.next == NEXT_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXT_DESTINATION)))) {
+	if (!p.payload || (!e->tunnel && ((p.next == NEXTHDR_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXTHDR_DEST)))) {
 		counts->no_room++;
 		return 0;
 	}

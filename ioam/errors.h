@@ -7,7 +7,7 @@
 #ifndef WEIR_IOAM_ERRORS_H
 #define WEIR_IOAM_ERRORS_H
 
-#define NEXT_ICMP 58
+#define NEXTHDR_ICMP 58
 #define ICMP_SIZE 8
 #define ICMP_CHECKSUM 2
 #define ICMP_MTU 4
@@ -128,14 +128,14 @@ __attribute__((noinline)) int clear_error(struct __sk_buff *skb, __u32 l2)
 
 		if (!walks(type, i, 1) || bpf_skb_load_bytes(skb, header, head, sizeof(head)))
 			break;
-		length = length_of(type, head[1]);
+		length = extension_length(type, head[1]);
 		if (has_options(type)) {
 			__u32 there = length;
 
 			if (skb->len < header + length)
 				there = (skb->len - header) & ~3U; /* cut off */
 			found |= clear_header(skb, icmp, header, there);
-		} else if (type == NEXT_FRAGMENT && (head[2] || head[3] & 0xf8)) {
+		} else if (type == NEXTHDR_FRAGMENT && extension_later(head[2], head[3])) {
 			break;
 		}
 		header += length;

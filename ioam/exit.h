@@ -91,7 +91,7 @@ static __always_inline int rebuild(struct ioam_work *w, __u8 *first)
 	for (__u32 i = 0; i < HEADERS && i < w->headers; i++) {
 		__u32 start = w->start[i], end = w->stop[i], behind;
 
-		if (w->type[i] == NEXT_ROUTING) {
+		if (w->type[i] == NEXTHDR_ROUTING) {
 			if (end - start > LONGEST_COPY)
 				return -1;
 			move(start, to, end - start);

@@ -10,33 +10,61 @@
 #define PROTOCOL_UDP 17
 #define PROTOCOL_IP6 41
 
+static __always_inline int has_ports(__u32 protocol)
+{
+	return protocol == PROTOCOL_TCP || protocol == PROTOCOL_UDP;
+}
+
+/* Protocol and ports of a flow whose header is at an octet. */
+static __always_inline void describe_flow(struct __sk_buff *skb, struct ioam_work *w, __u8 protocol, __u32 at)
+{
+	struct ioam_record *r = &w->record;
+	__u16 ports[2];
+
+	w->upper = at;
+	r->protocol = protocol;
+	if (has_ports(protocol) && at && !bpf_skb_load_bytes(skb, at, ports, sizeof(ports))) {
+		r->source_port = bpf_ntohs(ports[0]);
+		r->destination_port = bpf_ntohs(ports[1]);
+	}
+}
+
+/* The same where extension headers are in front of it, so many octets behind an IPv6 header. */
+__attribute__((noinline)) int describe_behind(struct __sk_buff *skb, __u32 ip, __u32 behind, __u32 next)
+{
+	struct upper_layer upper = upper_layer_of(next);
+	struct ioam_work *w = work();
+
+	if (!w)
+		return 0;
+	upper.at = behind;
+	upper_layer_walk(skb, &upper, ip);
+	describe_flow(skb, w, upper.protocol, upper.later ? 0 : ip + upper.at);
+	return 0;
+}
+
 /* The flow of a packet that is in IPv6 of a node's: that of the inner one, at an octet. */
 __attribute__((noinline)) int describe_inner(struct __sk_buff *skb, __u32 at)
 {
 	struct ioam_work *w = work();
-	struct ioam_record *r;
-	__u16 ports[2];
 	__u8 head[8];
 
 	if (!w || bpf_skb_load_bytes(skb, at, head, sizeof(head)))
 		return 0;
-	r = &w->record;
-	if (bpf_skb_load_bytes(skb, at + 8, r->source, 32)) /* and the destination behind it */
+	if (bpf_skb_load_bytes(skb, at + 8, w->record.source, 32)) /* and the destination behind it */
 		return 0;
-	r->protocol = head[6];
-	if ((head[6] == PROTOCOL_TCP || head[6] == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, at + IP6_SIZE, ports, sizeof(ports))) {
-		r->source_port = bpf_ntohs(ports[0]);
-		r->destination_port = bpf_ntohs(ports[1]);
-	}
+	if (extension_is(head[6]))
+		describe_behind(skb, at, IP6_SIZE, head[6]);
+	else
+		describe_flow(skb, w, head[6], at + IP6_SIZE);
 	return 0;
 }
 
-/* Reads of a packet what records tell; the extension headers must have been read. */
+/* Reads of a packet what records tell; extension headers that are not read are walked. */
 static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 {
 	__u8 *ip = BEHIND((__u8 *)(long)skb->data, w->l2 & 15);
 	struct ioam_record *r = &w->record;
-	__u16 ports[2];
 
 	if (ip + IP6_SIZE > (__u8 *)(long)skb->data_end)
 		return;
@@ -48,14 +76,13 @@ static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 	w->payload = ip[4] << 8 | ip[5];
 	r->length = skb->len - w->l2;
 	r->interface = skb->ifindex;
-	r->protocol = w->next;
 	r->source_port = r->destination_port = 0;
-	if ((w->next == PROTOCOL_TCP || w->next == PROTOCOL_UDP) && !bpf_skb_load_bytes(skb, w->l2 + IP6_SIZE + w->total, ports, sizeof(ports))) {
-		r->source_port = bpf_ntohs(ports[0]);
-		r->destination_port = bpf_ntohs(ports[1]);
-	}
-	if (w->next == PROTOCOL_IP6)
-		describe_inner(skb, w->l2 + IP6_SIZE + w->total);
+	if (extension_is(w->next))
+		describe_behind(skb, w->l2 & 15, IP6_SIZE + w->total, w->next);
+	else
+		describe_flow(skb, w, w->next, w->l2 + IP6_SIZE + w->total);
+	if (r->protocol == PROTOCOL_IP6 && w->upper)
+		describe_inner(skb, w->upper);
 }
 
 /* Hands over a record; the collector looks by itself now and then. */

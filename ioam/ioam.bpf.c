@@ -24,6 +24,7 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "../bpf/checksum.h"
 #include "../bpf/match_decide.h"
 #include "../bpf/match_packet.h"
+#include "../bpf/upper_layer.h"
 #include "ioam.h"
 #include "maps.h"
 #include "known.h"
@@ -75,7 +76,7 @@ static __always_inline int look(struct __sk_buff *skb, __u32 l2, __u8 *next, __u
 	return (ip[0] & 0xf0) == 0x60;
 }
 
-#define ERRORS (1ULL << NEXT_ICMP)
+#define ERRORS (1ULL << NEXTHDR_ICMP)
 
 /* Reads and processes the extension headers; returns whether the packet may go on. */
 static __always_inline int processed(struct __sk_buff *skb, struct ioam_work *w, __u8 next)
@@ -152,9 +153,9 @@ __attribute__((noinline)) int arrive(struct __sk_buff *skb, __u32 next, __u32 ho
 		count(IOAM_FROM_OUTSIDE);
 		return TC_ACT_SHOT;
 	}
-	if (among(next, HIDING))
-		return TC_ACT_UNSPEC;
-	if (node->loops && next == NEXT_HOP) {
+	if (hides(next))
+		return plain(skb, next);
+	if (node->loops && next == NEXTHDR_HOP) {
 		int verdict = loop(skb);
 
 		if (verdict != DONE)
@@ -163,9 +164,9 @@ __attribute__((noinline)) int arrive(struct __sk_buff *skb, __u32 next, __u32 ho
 	w->ending = 0;
 	if (node->removes && leave(skb, w, next, hop_limit) == TC_ACT_SHOT)
 		return TC_ACT_SHOT;
-	if (next == NEXT_HOP && !w->ending)
+	if (next == NEXTHDR_HOP && !w->ending)
 		bpf_skb_set_tstamp(skb, bpf_ktime_get_ns(), BPF_SKB_TSTAMP_DELIVERY_MONO);
-	return TC_ACT_UNSPEC;
+	return w->ending ? TC_ACT_UNSPEC : plain(skb, next);
 }
 
 static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
@@ -175,8 +176,8 @@ static __always_inline int ingress(struct __sk_buff *skb, __u32 l2)
 	if (skb->protocol != bpf_htons(TYPE_IP6) || !look(skb, l2, &next, &hop_limit))
 		return TC_ACT_UNSPEC;
 	if (next == PROTOCOL_TCP)
-		return plain(skb);
-	if (!among(next, WITHIN | HIDING))
+		return plain(skb, next);
+	if (!extension_is(next))
 		return TC_ACT_UNSPEC;
 	return arrive(skb, next, hop_limit);
 }
@@ -207,10 +208,10 @@ static __always_inline int pass(struct __sk_buff *skb, struct ioam_work *w, cons
 		}
 		return TC_ACT_UNSPEC;
 	}
-	if (among(next, HIDING))
+	if (hides(next))
 		return TC_ACT_UNSPEC;
 	set_path(w, skb->ingress_ifindex, dev);
-	if (next == NEXT_HOP && transit(skb, w->l2, hop_limit) != DONE)
+	if (next == NEXTHDR_HOP && transit(skb, w->l2, hop_limit) != DONE)
 		return TC_ACT_UNSPEC;
 	if (!processed(skb, w, next))
 		return TC_ACT_SHOT;
@@ -301,7 +302,7 @@ __attribute__((noinline)) int depart(struct __sk_buff *skb, __u32 next, __u32 ho
 	dev = near(w, skb->ifindex);
 	if (!dev->is)
 		return TC_ACT_UNSPEC;
-	if (next != NEXT_ICMP)
+	if (next != NEXTHDR_ICMP)
 		return pass(skb, w, dev, next, hop_limit);
 	if (!(dev->roles & IOAM_ROLE_EGRESS))
 		clear_error(skb, dev->l2 & 15);
@@ -315,7 +316,7 @@ static __always_inline int egress(struct __sk_buff *skb, __u32 l2)
 
 	if (skb->protocol != bpf_htons(TYPE_IP6) || !node || !look(skb, l2, &next, &hop_limit))
 		return TC_ACT_UNSPEC;
-	if (among(next, WITHIN | HIDING | ERRORS) && depart(skb, next, hop_limit) == TC_ACT_SHOT)
+	if (extension_or(next, ERRORS) && depart(skb, next, hop_limit) == TC_ACT_SHOT)
 		return TC_ACT_SHOT;
 	if (node->kinds) {
 		int scopes = choose(skb, l2);

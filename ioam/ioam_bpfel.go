@@ -314,6 +314,7 @@ type ioamIoamWork struct {
 	L2          uint32
 	Total       uint32
 	Next        uint32
+	Upper       uint32
 	Payload     uint32
 	Ending      uint32
 	Kept        uint32
@@ -336,6 +337,7 @@ type ioamIoamWork struct {
 	WideEgress  uint32
 	AtExit      uint32
 	Sampled     uint32
+	_           [4]byte
 	Filled      uint64
 	FlagsFilled uint64
 	Tokens      uint32

@@ -45,12 +45,16 @@ type extension struct {
 
 func (e extension) hasOptions() bool { return e.kind == 0 || e.kind == 60 }
 
+// Protocols whose messages have the form of an extension header, which may have another one behind
+// them: RFC 6275, 7401 and 5533.
+var messages = []byte{135, 139, 140}
+
 // extensions lists the headers behind IPv6's; at the border also those that only the destination
-// reads.
+// reads. A message that says that nothing follows hides nothing, and may go on in the next fragment.
 func extensions(frame []byte, border bool) (list []extension, flaw string) {
 	kind, at, fragment := frame[ethernet+6], atOptions, false
 	for {
-		walked := kind == 60 || kind == 43 || kind == 0 && len(list) == 0 || border && (kind == 44 || kind == 51)
+		walked := kind == 60 || kind == 43 || kind == 0 && len(list) == 0 || border && (kind == 44 || kind == 51 || slices.Contains(messages, kind))
 		switch {
 		case !walked:
 			return list, ""
@@ -60,6 +64,8 @@ func extensions(frame []byte, border bool) (list []extension, flaw string) {
 			return list, flawMany
 		case len(frame) < at+8:
 			return list, flawHeader
+		case frame[at] == 59 && slices.Contains(messages, kind):
+			return list, ""
 		}
 		size := 8 + 8*int(frame[at+1])
 		if kind == 44 {
@@ -206,7 +212,7 @@ type judge struct {
 // outside judges at an interface without a role.
 func (j *judge) outside(frame []byte, leaving bool) ruling {
 	pass := ruling{want: frame}
-	if !slices.Contains([]byte{0, 43, 60, 44, 51}, frame[ethernet+6]) {
+	if !slices.Contains(append([]byte{0, 43, 60, 44, 51}, messages...), frame[ethernet+6]) {
 		return pass
 	}
 	list, flaw := extensions(frame, true)

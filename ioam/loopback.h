@@ -16,7 +16,6 @@
 #ifndef WEIR_IOAM_LOOPBACK_H
 #define WEIR_IOAM_LOOPBACK_H
 
-#define NEXT_NONE 59
 #define COPY_HOP_LIMIT 64
 #define LOOP_TYPE 0x800000U /* the only one that is looped: hop limit and node */
 #define REWRITTEN 36        /* octets of the IPv6 header behind its first four */
@@ -86,10 +85,10 @@ static __always_inline int clone(struct __sk_buff *skb, struct ioam_work *w, con
 
 	if (bpf_skb_load_bytes(skb, l2 + 4, saved, REWRITTEN))
 		return DONE;
-	copy[0] = bpf_htonl(a->total << 16 | NEXT_HOP << 8 | COPY_HOP_LIMIT);
+	copy[0] = bpf_htonl(a->total << 16 | NEXTHDR_HOP << 8 | COPY_HOP_LIMIT);
 	__builtin_memcpy(&copy[1], node->address, 16);
 	__builtin_memcpy(&copy[5], &saved[1], 16);
-	if (!rewrite(skb, l2, a, copy, NEXT_NONE, bpf_htonl(head & ~IOAM_FLAG_LOOPBACK)) &&
+	if (!rewrite(skb, l2, a, copy, NEXTHDR_NONE, bpf_htonl(head & ~IOAM_FLAG_LOOPBACK)) &&
 	    !bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
 		count(IOAM_LOOPED);
 	else
@@ -120,7 +119,7 @@ __attribute__((noinline)) int loop(struct __sk_buff *skb)
 	if (!ns->is || !(ns->flags & IOAM_LOOPBACK) || bpf_ntohl(*(__u32 *)(a.option + 8)) >> 8 != LOOP_TYPE)
 		return DONE;
 	if (!(head & IOAM_FLAG_LOOPBACK)) {
-		if (a.next != NEXT_NONE || bpf_skb_load_bytes(skb, l2 + 8, from, sizeof(from)))
+		if (a.next != NEXTHDR_NONE || bpf_skb_load_bytes(skb, l2 + 8, from, sizeof(from)))
 			return DONE;
 		if (from[0] == node->address[0] && from[1] == node->address[1])
 			return send_back(skb, l2, a.total);

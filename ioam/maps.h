@@ -73,6 +73,7 @@ struct ioam_work {
 	__u32 l2;
 	__u32 total;               /* octets of extension headers that were read */
 	__u32 next;                /* header behind them */
+	__u32 upper;               /* octet of the packet where that of the flow begins; 0: in another fragment */
 	__u32 payload;             /* octets that the IPv6 header states, of a packet that is described */
 	__u32 ending;              /* options that end here */
 	__u32 kept;                /* options that do not, and headers of other kinds */

@@ -22,7 +22,7 @@ func (r mutant) frame() []byte {
 		if len(kinds) == 0 && !r.one(5) {
 			kinds = append(kinds, 0)
 		} else {
-			kinds = append(kinds, []byte{60, 60, 60, 43, 43, 44, 51, 0}[r.IntN(8)])
+			kinds = append(kinds, []byte{60, 60, 60, 60, 43, 43, 43, 44, 44, 51, 51, 0, 0, 135, 139, 140}[r.IntN(16)])
 		}
 	}
 	var headers []byte
@@ -44,7 +44,7 @@ func (r mutant) frame() []byte {
 // header is one extension header; its next header is still to be written.
 func (r mutant) header(kind byte) []byte {
 	switch kind {
-	case 43:
+	case 43, 135, 139, 140:
 		h := make([]byte, 8+8*r.IntN(3))
 		if r.one(20) {
 			h = make([]byte, 8+8*r.IntN(40))
@@ -145,7 +145,7 @@ func (r mutant) mutated(frame []byte) []byte {
 	case 2:
 		frame[at] = byte(r.Uint32())
 	case 3:
-		frame[at] = []byte{0, 1, 4, 255, codec.Mutable, codec.Immutable, 43, 60}[r.IntN(8)]
+		frame[at] = []byte{0, 1, 4, 255, codec.Mutable, codec.Immutable, 43, 60, 59, 139}[r.IntN(10)]
 	case 4:
 		if r.one(4) {
 			return frame[:at]

@@ -6,11 +6,6 @@
 #ifndef WEIR_IOAM_WALK_H
 #define WEIR_IOAM_WALK_H
 
-#define NEXT_HOP 0
-#define NEXT_ROUTING 43
-#define NEXT_FRAGMENT 44
-#define NEXT_AUTHENTICATION 51
-#define NEXT_DESTINATION 60
 #define OPTION_PAD1 0
 #define OPTION_PADN 1
 #define OPTION_IMMUTABLE 0x11
@@ -19,13 +14,10 @@
 #define LONGEST_HEADER 2048
 #define GLANCE 64 /* octets that are read before it is known how long a header is */
 
-/* Headers before which, or behind which, there may be IOAM, as bits. */
-#define WITHIN (1ULL << NEXT_HOP | 1ULL << NEXT_DESTINATION | 1ULL << NEXT_ROUTING)
-#define HIDING (1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AUTHENTICATION)
-
-static __always_inline int among(__u8 next, __u64 headers)
+/* Whether a header is one that only the destination reads, and what is behind it as well. */
+static __always_inline int hides(__u32 next)
 {
-	return next < 64 && headers >> next & 1;
+	return extension_is(next) && !extension_in(next, EXTENSION_REPEATED);
 }
 
 /* Adds to the padding in a row; says whether it is too much. */
@@ -43,7 +35,7 @@ static __always_inline int next_header(struct ioam_work *w)
 	__u32 i = w->header;
 
 #pragma clang loop unroll(disable)
-	for (__u32 n = 0; n < HEADERS && i < w->headers && w->type[i & (HEADERS - 1)] == NEXT_ROUTING; n++) {
+	for (__u32 n = 0; n < HEADERS && i < w->headers && w->type[i & (HEADERS - 1)] == NEXTHDR_ROUTING; n++) {
 		w->kept++;
 		i++;
 	}
@@ -83,25 +75,17 @@ __attribute__((noinline)) int next_option(struct __sk_buff *skb)
 	return IOAM_GOOD;
 }
 
-/* Octets of an extension header that begins so. */
-static __always_inline __u32 length_of(__u32 type, __u8 units)
-{
-	if (type == NEXT_FRAGMENT)
-		return 8;
-	return type == NEXT_AUTHENTICATION ? (units + 2U) * 4 : (units + 1U) * 8;
-}
-
 static __always_inline int has_options(__u32 type)
 {
-	return type == NEXT_HOP || type == NEXT_DESTINATION;
+	return type == NEXTHDR_HOP || type == NEXTHDR_DEST;
 }
 
 /* Whether a header of a type is read behind so many others. */
 static __always_inline int walks(__u32 type, int nth, __u32 border)
 {
-	if (border && (type == NEXT_FRAGMENT || type == NEXT_AUTHENTICATION))
-		return 1;
-	return type == NEXT_DESTINATION || type == NEXT_ROUTING || (type == NEXT_HOP && !nth);
+	if (type == NEXTHDR_HOP)
+		return !nth;
+	return border ? extension_is(type) : extension_in(type, EXTENSION_REPEATED);
 }
 
 /* Reads the header of a type that follows so many octets into in; returns where the next begins, or
@@ -120,7 +104,7 @@ static __always_inline int take(struct __sk_buff *skb, struct ioam_work *w, __u3
 	if (bpf_skb_load_bytes(skb, from, to, upto(GLANCE, there)))
 		return -IOAM_HEADER;
 	w->next = octet(&w->in, at);
-	length = length_of(type, octet(&w->in, at + 1));
+	length = extension_length(type, octet(&w->in, at + 1));
 	if (length > there && bpf_skb_load_bytes(skb, from, to, upto(LONGEST_HEADER, length)))
 		return -IOAM_HEADER;
 	return at + length;
@@ -170,7 +154,7 @@ __attribute__((noinline)) int process_one(struct __sk_buff *skb, __u32 next)
 	struct ioam_work *w = work();
 	struct alone a;
 
-	if (!w || next != NEXT_HOP || !is_alone(skb, w->l2 & 15, &a))
+	if (!w || next != NEXTHDR_HOP || !is_alone(skb, w->l2 & 15, &a))
 		return DONE;
 	if (bpf_skb_load_bytes(skb, (w->l2 & 15) + IP6_SIZE, w->in.words, upto(LONGEST_HEADER, a.total)))
 		return DONE;
@@ -186,8 +170,7 @@ __attribute__((noinline)) int process_one(struct __sk_buff *skb, __u32 next)
 
 /*
  * Reads the extension headers from the one of the type given on, without looking into them. At the
- * domain's border also those that only the destination reads, behind a Fragment or an
- * Authentication header. Returns a mistake.
+ * domain's border also those that only the destination reads, and behind them. Returns a mistake.
  */
 __attribute__((noinline)) int headers(struct __sk_buff *skb, __u32 type, __u32 border)
 {
@@ -205,11 +188,14 @@ __attribute__((noinline)) int headers(struct __sk_buff *skb, __u32 type, __u32 b
 		if (!walks(type, i, border))
 			return IOAM_GOOD;
 		end = take(skb, w, type, w->total);
+		/* Nothing follows that could hold options; HIP is as long as a packet, and cut as one. */
+		if (extension_ends(type, w->next))
+			return IOAM_GOOD;
 		/* A first fragment has all headers (RFC 7112): in others none can be looked at. */
 		if (end < 0)
 			return fragment ? IOAM_MANY : -end;
-		if (type == NEXT_FRAGMENT) {
-			if (octet(&w->in, w->total + 2) || octet(&w->in, w->total + 3) & 0xf8)
+		if (type == NEXTHDR_FRAGMENT) {
+			if (extension_later(octet(&w->in, w->total + 2), octet(&w->in, w->total + 3)))
 				return IOAM_GOOD; /* not the first: no headers follow */
 			fragment = 1;
 		}

@@ -24,6 +24,7 @@ import (
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
+	"weir/internal/testutil/headers"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -164,12 +165,13 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	g.weir(t, fault.Usage, "ioam", "edges")
 }
 
-// One packet is charged to its limit, marked by its class, and given its options.
+// One packet is charged to its limit, marked by its class, and given its options, which are for one
+// port: with extension headers of its socket's, and without.
 func TestOnePacketOfThreeRooms(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	hosts, grounds := ioamHosts(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	scope := `two: {prefix: "2001:db8::2/128", egress: {rate: 100Mbit, by: delay}, class: lbe, ioam: {namespace: 123, trace: [node, timestamps]}}`
+	scope := `two: {prefix: "2001:db8::2/128", egress: {rate: 100Mbit, by: delay}, class: lbe, ioam: {namespace: 123, trace: [node, timestamps], protocol: udp, port: 9}}`
 	text := strings.NewReplacer("%N", "1", ", proof: %P", "", "%S", scope).Replace(ioamPolicy)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -177,27 +179,34 @@ func TestOnePacketOfThreeRooms(t *testing.T) {
 	grounds[0].in(t, hosts[0], fault.OK, "apply", file)
 	frames := captured(t, hosts[1], "veth", unix.ETH_P_IPV6)
 	err := hosts[0].Do(func() error {
-		conn, err := net.Dial("udp6", "[2001:db8::2]:9")
-		if err != nil {
-			return err
+		for _, give := range []func(*net.UDPConn) error{func(*net.UDPConn) error { return nil }, giveHeaders} {
+			conn, err := net.Dial("udp6", "[2001:db8::2]:9")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			if err := give(conn.(*net.UDPConn)); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(conn, "weir"); err != nil {
+				return err
+			}
 		}
-		defer func() { _ = conn.Close() }()
-		_, err = io.WriteString(conn, "weir")
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ethernet, lbe, hopByHop, preallocated = 14, 1, 0, 49
-	for {
+	const ethernet, lbe, preallocated = 14, 1, 49
+	for _, behind := range []byte{unix.IPPROTO_UDP, headers.Destination} {
 		p := frames()[ethernet:]
-		if p[6] == unix.IPPROTO_ICMPV6 || p[6] == hopByHop && p[40] == unix.IPPROTO_ICMPV6 {
-			continue // of neighbours
+		for headers.Read(p).Protocol == unix.IPPROTO_ICMPV6 {
+			p = frames()[ethernet:] // of neighbours
 		}
-		if dscp := (p[0]<<4 | p[1]>>4) >> 2; dscp != lbe || p[6] != hopByHop || p[40] != unix.IPPROTO_UDP || !slices.Contains(p[42:48], preallocated) {
-			t.Errorf("DSCP %d, next headers %d and %d: % x", dscp, p[6], p[40], p[:min(64, len(p))])
+		dscp := (p[0]<<4 | p[1]>>4) >> 2
+		if dscp != lbe || p[6] != headers.HopByHop || p[40] != behind || headers.Read(p).Protocol != unix.IPPROTO_UDP || !slices.Contains(p[42:48], preallocated) {
+			t.Errorf("DSCP %d, next headers %d and %d, want %d: % x", dscp, p[6], p[40], behind, p[:min(80, len(p))])
 		}
-		break
 	}
 	var status struct {
 		Rooms []struct {
@@ -208,12 +217,13 @@ func TestOnePacketOfThreeRooms(t *testing.T) {
 	if err := json.Unmarshal([]byte(grounds[0].in(t, hosts[0], fault.OK, "status", "--format", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
+	const packets = 2
 	for _, counted := range []struct{ room, column string }{{"limit", "packets"}, {"class", "marked"}, {"ioam", "packets"}} {
 		found := false
 		for _, room := range status.Rooms {
 			for _, row := range room.Rows {
 				n, known := row.Values[counted.column].(float64)
-				found = found || room.Room == counted.room && known && n >= 1
+				found = found || room.Room == counted.room && known && n >= packets
 			}
 		}
 		if !found {
@@ -221,6 +231,20 @@ func TestOnePacketOfThreeRooms(t *testing.T) {
 		}
 	}
 	grounds[0].in(t, hosts[0], fault.OK, "release")
+}
+
+// giveHeaders has a socket send a Hop-by-Hop and a Destination header with each packet (RFC 3542).
+func giveHeaders(conn *net.UDPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var hop, destination error
+	err = raw.Control(func(fd uintptr) {
+		hop = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, string(headers.Options(headers.HopByHop, 16).Octets))
+		destination = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, unix.IPV6_DSTOPTS, string(headers.Options(headers.Destination, 8).Octets))
+	})
+	return errors.Join(err, hop, destination)
 }
 
 // captured receives the frames of a protocol that come to a device from now on.
