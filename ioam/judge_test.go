@@ -50,7 +50,8 @@ func (e extension) hasOptions() bool { return e.kind == 0 || e.kind == 60 }
 var messages = []byte{135, 139, 140}
 
 // extensions lists the headers behind IPv6's; at the border also those that only the destination
-// reads. A message that says that nothing follows hides nothing, and may go on in the next fragment.
+// reads. A message that says that nothing follows hides nothing, and may go on in the next
+// fragment.
 func extensions(frame []byte, border bool) (list []extension, flaw string) {
 	kind, at, fragment := frame[ethernet+6], atOptions, false
 	for {
