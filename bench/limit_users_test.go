@@ -129,7 +129,7 @@ func newLimitProbe(load string) (*limitProbe, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := net.Dial("udp4", netip.AddrPortFrom(address.Addr(), probePort).String())
+	conn, err := net.Dial("udp", netip.AddrPortFrom(address.Addr(), probePort).String())
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *limitSink) serveProbes(at string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := net.ListenPacket("udp4", netip.AddrPortFrom(address.Addr(), probePort).String())
+	conn, err := net.ListenPacket("udp", netip.AddrPortFrom(address.Addr(), probePort).String())
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@
 #define IDLE_SHIFT 2  /* 2^-n of the rate, by which one flow may be paced above it: it does not use all that it may */
 #define HEADERS_SHIFT 4 /* 2^-n of a part, by which pacing at it would pass it */
 #define LONG 0x7fffffff
+#define PACED_BURST (2ULL * 1514) /* octets that TCP sends at a time where its pace is low: two segments */
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
 
@@ -85,7 +86,9 @@ static __always_inline __u64 delay_count_paced(struct delay_state *state, const 
 	__u64 bursts = line->mark_ns / 2, beyond = wait > bursts ? wait - bursts : 0;
 	__u64 now = state->fair_rate ? delay_pace_of(line) / state->fair_rate : ONE_FLOW;
 	__u64 senders = state->senders * (__u64)ONE_FLOW + others, want = now * paced / elapsed;
+	__u64 turn = (PACED_BURST * line->cost >> LIMIT_COST_SHIFT) * now >> DELAY_FLOWS_SHIFT;
 
+	loop += turn;
 	want += want >> SPARE_SHIFT;
 	want += (want * (beyond >> 11) / (loop >> 10)) + others;
 	want = now + (want * (elapsed >> 11) / (loop >> 10)) - (now * (elapsed >> 11) / (loop >> 10));
