@@ -214,9 +214,15 @@ func (p *path) nothingAttached(t *testing.T) {
 }
 
 func TestTesterRFC2544ReportsOrSaysWhyNot(t *testing.T) {
+	for _, more := range [][]string{nil, {"--bidirectional"}} {
+		t.Run(strings.Join(more, " "), func(t *testing.T) { reportsOrSaysWhyNot(t, more...) })
+	}
+}
+
+func reportsOrSaysWhyNot(t *testing.T, more ...string) {
 	p := newPath(t)
-	status, stdout, stderr := call(t, "tester", "rfc2544", "--from", p.left, "--to", p.right, "--quick", "--sizes", "128", "--tests", "throughput",
-		"--search-time", "20ms", "--final-time", "50ms", "--rate", "1kpps", "--quiet", "--format", "json")
+	status, stdout, stderr := call(t, append([]string{"tester", "rfc2544", "--from", p.left, "--to", p.right, "--quick", "--sizes", "128", "--tests", "throughput",
+		"--search-time", "20ms", "--final-time", "50ms", "--rate", "1kpps", "--quiet", "--format", "json"}, more...)...)
 	p.nothingAttached(t)
 	var result labResult
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
