@@ -31,6 +31,12 @@ import (
 
 func TestMain(m *testing.M) {
 	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets, emulator.PartName: emulator.Part})
+	if acted, err := act(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	} else if acted {
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

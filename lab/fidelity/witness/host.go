@@ -53,6 +53,7 @@ func (b *balancing) host(d delta) {
 	if !d.place.Tested {
 		b.in(d)
 		b.out(d)
+		b.sockets(d)
 	}
 	if n, known := received(d.ip), delivered(d.ip)+forwarded(d.ip)+discarded(d.ip); n > known+b.reports {
 		b.say("%s: %d packets that its IP received were delivered to no protocol and not passed on: a packet filter drops them", name, n-known)
@@ -138,7 +139,9 @@ func (b *balancing) out(d delta) {
 	case b.bed.Limited && sent-most > frames:
 	case sent-most > frames+d.Dropped+(mostSegments-1)*d.tooLarge():
 		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-most-frames-d.Dropped)
-	case frames > sent-least+b.uncut(d) && !b.uncounted(d):
+	case b.uncounted(d):
+		b.cut(d, sent, frames)
+	case frames > sent-least+b.uncut(d):
 		b.say("%s: %d frames left that none of its protocols sent: a foreign flow", d.place.Name, frames-sent+least)
 	}
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package witness
+
+import "weir/internal/kernel/protocols"
+
+// cut compares octets where datagrams are not told by number: a program that hands over several at
+// once (UDP_SEGMENT) has sent one packet to IP, and the kernel gives each segment of it headers of
+// its own:
+//
+//	octets of the frames = octets of IP's packets + 14 a frame + IP's and UDP's header a frame more
+//
+// so that a foreign frame shows unless it is as short as an empty datagram, of 42 octets, or 62.
+func (b *balancing) cut(d delta, sent, frames uint64) {
+	if d.local.SentPackets > 0 || d.place.Programs != nil || forwarded(d.ip) > 0 || b.bed.Limited || fragments(d.ip) > 0 || reports(d.ip) > 0 {
+		return // octets that IP counts are not all of these frames, or counted in another way
+	}
+	var octets uint64
+	for _, dev := range d.devices {
+		if dev.queueDrops > 0 {
+			return // which is said, and their octets are not counted
+		}
+		octets += dev.queuedOctets
+	}
+	least, most := answersAgain(d.ip)
+	known := d.ip.Sum("IpExt.OutOctets", "Ip6.OutOctets") + ethernetHeader*frames
+	low, high := udpHeaders(d.ip)
+	fewest, largest := known+low*(frames-min(frames, sent-least)), known+high*(frames-min(frames, sent-most))
+	if octets < fewest || octets > largest {
+		b.say("%s: %d frames left with %d octets, and what its protocols sent makes %d: a foreign flow, or datagrams that something has changed",
+			d.place.Name, frames, octets, fewest)
+	}
+}
+
+// udpHeaders are the octets of IP's and UDP's header, at least and at most where a place sends by
+// both versions.
+func udpHeaders(c protocols.Counters) (low, high uint64) {
+	const v4, v6 = 20 + 8, 40 + 8
+	switch {
+	case c["Udp6.OutDatagrams"] == 0:
+		return v4, v4
+	case c["Udp.OutDatagrams"] == 0:
+		return v6, v6
+	}
+	return v4, v6
+}
+
+func fragments(c protocols.Counters) uint64 { return c.Sum("Ip.FragCreates", "Ip6.FragCreates") }
+
+// sockets says which datagrams reached a host of programs and none of its sockets had room for.
+// Weir's own flows tell of theirs.
+func (b *balancing) sockets(d delta) {
+	if n := d.ip.Sum("Udp.RcvbufErrors", "Udp6.RcvbufErrors", "Udp.MemErrors", "Udp6.MemErrors"); n > 0 && b.free[d.place.Name] {
+		b.say("%s: %d datagrams arrived and found their socket's buffer full, so that its program never got them", d.place.Name, n)
+	}
+}
