@@ -159,7 +159,7 @@ func Metrics() []Metric {
 		return Metric{Name: name, Unit: unit, Of: of, Meaning: meaning, MoreIsBetter: better == more, LessIsBetter: better == less}
 	}
 	return []Metric{
-		m(Goodput, record.BitPerSecond, OfFlow, more, "payload octets that the receiver counted after the settle time, as a rate; aggregate: of all bulk and UDP flows"),
+		m(Goodput, record.BitPerSecond, OfFlow, more, "payload octets that the receiver counted after the settle time, as a rate, of bulk flows by when their segments came; aggregate: of all bulk and UDP flows"),
 		m(FlowShare, record.Share, OfFlow, none, "the flow's goodput as a part of the aggregate goodput"),
 		m(JainIndex, record.Share, OfRun, more, "Jain's fairness index of the goodput of all streams (RFC 5166 section 2.3): 1 is equal shares, 1/n is one stream with everything"),
 		m(Harm, record.Share, OfFlow, less, "the part of its goodput alone that the flow loses to the others: (alone - together) / alone (Ware et al. 2019), both runs of one repetition; needs `solo: true`; 0 or less is no harm"),
@@ -262,7 +262,7 @@ func Metrics() []Metric {
 		m(SeriesDelivery, record.BitPerSecond, OfSeries, none, "delivery rate that TCP estimates"),
 		m(SeriesPacing, record.BitPerSecond, OfSeries, none, "rate at which TCP paces"),
 		m(SeriesCE, record.Count, OfSeries, none, "segments acknowledged with a congestion mark so far"),
-		m(SeriesQueue, record.Bytes, OfSeries, none, "most octets that waited in a link's queue in each 100 ms; subject: a link's direction. netem does not tell"),
+		m(SeriesQueue, record.Bytes, OfSeries, none, "most octets that waited in a link's queue in each 100 ms; subject: a link's direction. Of links by netem the most that was read, every 20 ms, or up to 100 ms in labs of many links"),
 	}
 }
 

@@ -116,7 +116,8 @@ type Stream struct {
 	Busy, WindowLimited time.Duration
 	MeanRTT             time.Duration // TCP: mean of the SRTT samples
 	Readings            []Reading
-	// Received are octets received in each interval of RateInterval, from the flow's start.
+	// Received are octets received in each interval of RateInterval, from the flow's start: of
+	// Weir's bulk flows by when their segments came, in order or not, else by when they were read.
 	Received                              []uint64
 	Sent, Arrived, Duplicates, OutOfOrder uint64 // Datagram
 	// ReceiverDrops (Datagram) are those that the receiver's own full socket buffer lost: any makes

@@ -173,7 +173,7 @@ const boundShare = 0.005
 
 // bounded says whether a flow got more, behind its settle time, than the slowest link of its path
 // carries in that time. A receiver that had been waiting for one lost segment is handed a round
-// trip's worth at once, so that much more may come.
+// trip's worth at once, which iperf3 counts then, so that much more may come.
 func bounded(bed Testbed, f Flow) string {
 	var slowest units.BitRate
 	for _, h := range f.There {

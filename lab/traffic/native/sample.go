@@ -65,6 +65,22 @@ func (s *session) observe(at time.Duration, keep bool) {
 		if keep {
 			c.tally.keep(at, s.rtt)
 		}
+		s.receiving(c)
+	}
+}
+
+// receiving samples the receiving end of a bulk flow's connection, once there is one.
+func (s *session) receiving(c *connection) {
+	select {
+	case <-c.accepted:
+	default:
+		return
+	}
+	if s.flow.Kind != traffic.Bulk {
+		return
+	}
+	if info, err := c.server.info(); err == nil {
+		c.came.observe(time.Since(s.begin), info)
 	}
 }
 
@@ -89,6 +105,9 @@ func (s *session) fill(result *traffic.Result, recoveries uint64, exact bool) {
 	timeouts := make([]uint64, s.flow.Streams)
 	for _, c := range s.connections {
 		stream := &result.Streams[c.stream]
+		if bins := c.came.spread(c.meter.total, len(c.meter.bins)); bins != nil {
+			c.meter.bins = bins
+		}
 		c.meter.into(stream)
 		c.tally.into(stream)
 		srtt[c.stream] += c.tally.srtt

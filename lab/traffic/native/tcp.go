@@ -43,8 +43,9 @@ type connection struct {
 	// broken off.
 	over  context.Context
 	stop  context.CancelFunc
-	meter meter // the receiving goroutine's
-	tally tally // the sampler's
+	meter meter   // the receiving goroutine's
+	tally tally   // the sampler's
+	came  arrived // the sampler's, of what bulk flows receive
 }
 
 // runTCP runs a bulk or request flow and fills in result.

@@ -41,9 +41,10 @@ type Field int
 
 // The fields that Weir uses and the kernels that brought them.
 const (
-	DeliveredCE   = Field(unsafe.Offsetof(unix.TCPInfo{}.Delivered_ce)) + 4         // 4.18
-	BytesRetrans  = Field(unsafe.Offsetof(unix.TCPInfo{}.Bytes_retrans)) + 8        // 4.19
-	RTORecoveries = Field(unsafe.Offsetof(unix.TCPInfo{}.Total_rto_recoveries)) + 2 // 6.7
+	DataSegmentsIn = Field(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in)) + 4         // 4.6
+	DeliveredCE    = Field(unsafe.Offsetof(unix.TCPInfo{}.Delivered_ce)) + 4         // 4.18
+	BytesRetrans   = Field(unsafe.Offsetof(unix.TCPInfo{}.Bytes_retrans)) + 8        // 4.19
+	RTORecoveries  = Field(unsafe.Offsetof(unix.TCPInfo{}.Total_rto_recoveries)) + 2 // 6.7
 )
 
 // Has says whether the kernel filled the field.
