@@ -14,7 +14,7 @@ import (
 
 // qdiscs are the queueing disciplines that Weir's mechanisms choose from.
 var qdiscs = []string{
-	"netem", "fq", "fq_codel", "cake", "ets", "prio", "drr", "red", "htb", "tbf", "pfifo", "clsact", "dualpi2", "bpf",
+	"netem", "fq", "codel", "fq_codel", "pie", "cake", "ets", "prio", "drr", "red", "htb", "tbf", "pfifo", "clsact", "dualpi2", "bpf",
 }
 
 // classifiers are those of them that traffic can be sorted by.

@@ -122,6 +122,33 @@ func TestDecodeQdisc(t *testing.T) {
 	}
 }
 
+// TestMarksOfDisciplines: structures as linux/pkt_sched.h has them.
+func TestMarksOfDisciplines(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		words []uint32
+	}{
+		{"codel", []uint32{1, 2, 3, 4, 5, 6, 77, 8, 9}},
+		{"fq_codel", []uint32{0, 1, 2, 77, 4, 5, 6, 7, 8, 9}},
+		{"pie", []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 77}},
+		{"pie", []uint32{1, 2, 3, 4, 5, 6, 7, 77}}, // before Linux 5.6
+	} {
+		b := attribute(words(0, 7, 0, 0, 0), tcaKind, []byte(c.kind+"\x00"))
+		b = attribute(b, tcaStats2, attribute(nil, statsApp, words(c.words...)))
+		if got, _, err := decodeQdisc(b); err != nil || got.Marked != 77 {
+			t.Errorf("%s of %d octets: %d marked, %v", c.kind, 4*len(c.words), got.Marked, err)
+		}
+	}
+	for _, none := range []struct {
+		kind  string
+		words []uint32
+	}{{"fq_codel", []uint32{1, 2, 3, 4, 5, 6}}, {"codel", []uint32{1, 2}}, {"cake", make([]uint32, 20)}, {"pie", nil}} {
+		if n := marks(none.kind, words(none.words...)); n != 0 {
+			t.Errorf("%s: %d marked in what does not tell", none.kind, n)
+		}
+	}
+}
+
 func FuzzDecodeQdisc(f *testing.F) {
 	f.Add(message())
 	f.Add(message()[:27])

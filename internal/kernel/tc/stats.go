@@ -22,6 +22,7 @@ type Qdisc struct {
 	Requeues   uint64
 	Backlog    uint64 // octets that wait now
 	Queued     uint64 // packets that wait now
+	Marked     uint64 // packets marked with congestion experienced, of codel, fq_codel and pie
 }
 
 // Attributes of qdisc messages and of their statistics (linux/rtnetlink.h, linux/gen_stats.h).
@@ -31,6 +32,7 @@ const (
 
 	statsBasic = 1 // u64 bytes, u32 packets
 	statsQueue = 3 // u32 qlen, backlog, drops, requeues, overlimits
+	statsApp   = 4 // the kind's own
 	statsPkt64 = 8 // u64 packets, where 32 bit would not do
 
 	sizeofTcMsg = 20
@@ -79,6 +81,8 @@ func (q *Qdisc) statistic(kind uint16, value []byte) error {
 		q.Drops = uint64(order.Uint32(value[8:]))
 		q.Requeues = uint64(order.Uint32(value[12:]))
 		q.Overlimits = uint64(order.Uint32(value[16:]))
+	case kind == statsApp:
+		q.Marked = marks(q.Kind, value) // the kind is told first
 	case kind == statsBasic || kind == statsPkt64 || kind == statsQueue:
 		return fmt.Errorf("statistic %d: %w", kind, errShort)
 	}

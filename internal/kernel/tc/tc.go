@@ -185,6 +185,22 @@ func (c *Conn) List(dev string) ([]Qdisc, error) {
 }
 
 func (c *Conn) dump(index int) ([]Qdisc, error) {
+	all, err := c.dumpAll(index)
+	return all[index], err
+}
+
+// All returns the qdiscs of all devices in one look, by the device's index. A look that a change
+// has interrupted is an error.
+func (c *Conn) All() (map[int][]Qdisc, error) {
+	all, err := c.dumpAll(0)
+	if err != nil {
+		return nil, fmt.Errorf("list qdiscs: %w", err)
+	}
+	return all, nil
+}
+
+// dumpAll asks for one device's, which kernels answer with those of all.
+func (c *Conn) dumpAll(index int) (map[int][]Qdisc, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_DUMP)
 	request.Sockets = c.sockets
 	request.AddData(&nl.TcMsg{Ifindex: int32(index)})
@@ -192,15 +208,13 @@ func (c *Conn) dump(index int) ([]Qdisc, error) {
 	if err != nil {
 		return nil, err
 	}
-	var qdiscs []Qdisc
+	qdiscs := map[int][]Qdisc{}
 	for _, message := range messages {
 		qdisc, owner, err := decodeQdisc(message)
 		if err != nil {
 			return nil, err
 		}
-		if owner == index {
-			qdiscs = append(qdiscs, qdisc)
-		}
+		qdiscs[owner] = append(qdiscs[owner], qdisc)
 	}
 	return qdiscs, nil
 }

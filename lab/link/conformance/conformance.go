@@ -40,6 +40,7 @@ const (
 	FQCoDel     Case = "fq-codel"
 	CAKE        Case = "cake"
 	PIE         Case = "pie"
+	Marks       Case = "fq-codel-marks"
 	Schedule    Case = "schedule"
 	Detach      Case = "detach"
 )
@@ -80,7 +81,8 @@ func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 		{CoDel, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.CoDel, Packets: 1000}}, managed},
 		{FQCoDel, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.FQCoDel, Packets: 1000}}, managed},
 		{PIE, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.PIE, Packets: 1000}, Seed: 7}, managed},
-		{CAKE, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.CAKE}}, cake},
+		{CAKE, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.CAKE}}, managed},
+		{Marks, link.Direction{Rate: 2e6, Delay: time.Millisecond, Queue: link.Queue{Discipline: link.FQCoDel, Packets: 1000, Mark: true}}, marks},
 		{Schedule, link.Direction{Rate: 10e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 1000},
 			Schedule: []link.Step{{For: time.Hour, BitsPerSecond: 1e6, Delay: 200 * time.Millisecond, Loss: loss.Of(loss.EveryNth{Nth: 4})}}}, schedule},
 		{Detach, link.Direction{Rate: 100e6, Delay: time.Millisecond, Queue: link.Queue{Packets: 100}}, detach},

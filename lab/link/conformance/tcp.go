@@ -5,10 +5,13 @@ package conformance
 import (
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
+	"weir/internal/kernel/sysctl"
 	"weir/internal/kernel/tc"
 	"weir/internal/testutil"
 	"weir/lab/link"
@@ -46,6 +49,7 @@ func tcpQueue(t *testing.T, b *bench, d link.Direction) {
 // managed sends TCP into a queue that a discipline manages. It must drop long before the queue is
 // full, account for every frame, and keep the queue short.
 func managed(t *testing.T, b *bench, d link.Direction) {
+	b.needDiscipline(t, d.Queue.Discipline)
 	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
 	transfer(t, b, 1<<20)
 	var s link.Counters
@@ -61,10 +65,33 @@ func managed(t *testing.T, b *bench, d link.Direction) {
 	}
 }
 
-// cake is managed, where the kernel has it.
-func cake(t *testing.T, b *bench, d link.Direction) {
-	testutil.Need(t, "cake", probe.Qdisc("cake"))
-	managed(t, b, d)
+// marks sends TCP with ECN into a queue whose discipline is to mark in the place of dropping. What
+// is marked is told, and queues are gauged meanwhile.
+func marks(t *testing.T, b *bench, d link.Direction) {
+	b.needDiscipline(t, d.Queue.Discipline)
+	for _, ns := range []*netns.Namespace{b.left, b.right} {
+		must(t, sysctl.Set(ns, "net.ipv4.tcp_ecn", "1"))
+		t.Cleanup(func() { _ = sysctl.Set(ns, "net.ipv4.tcp_ecn", "2") })
+	}
+	carrying := b.carry(t, d, link.Direction{Delay: d.Delay})
+	must(t, carrying.Begin())
+	transfer(t, b, 1<<20)
+	if s := status(t, carrying).Forward; s.Marked == 0 {
+		t.Errorf("%s marked nothing of a transfer that takes four seconds, and dropped %d", d.Queue.Discipline, s.QueueDrops)
+	}
+	testutil.Eventually(t, 5*time.Second, "the queue's length over time", func() bool {
+		depths, err := carrying.(link.Gauging).Depths()
+		must(t, err)
+		return len(depths) == 1 && slices.Max(append([]uint32{0}, depths[0][0]...)) > 1514 && slices.Max(append([]uint32{0}, depths[0][1]...)) == 0
+	})
+}
+
+// needDiscipline skips where a discipline is the kernel's, and the kernel has none.
+func (b *bench) needDiscipline(t *testing.T, d link.Discipline) {
+	t.Helper()
+	if b.carrier.Mechanism() == "netem" {
+		testutil.Need(t, string(d), probe.Qdisc(string(d)))
+	}
 }
 
 // transfer sends octets from one host to the other.

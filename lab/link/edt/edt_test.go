@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	for name, carrier := range map[string]*edt.Carrier{"tcx": edt.New(), "clsact": edt.ByClsact()} {
 		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, carrier, conformance.CoDel, conformance.FQCoDel, conformance.CAKE, conformance.PIE, conformance.Schedule)
+			conformance.Run(t, carrier, conformance.CoDel, conformance.FQCoDel, conformance.CAKE, conformance.PIE, conformance.Marks, conformance.Schedule)
 		})
 	}
 }

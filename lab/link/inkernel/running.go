@@ -43,6 +43,9 @@ func (r *Running[D]) add(number int, cable link.Cable) error {
 // Mechanism implements [link.Carrying].
 func (r *Running[D]) Mechanism() string { return r.carrier.Name }
 
+// Place is where the directions are, until Close.
+func (r *Running[D]) Place() *Place { return &r.place }
+
 // CPU is zero: the kernel does the work, in the time of whoever sends.
 func (*Running[D]) CPU() time.Duration { return 0 }
 

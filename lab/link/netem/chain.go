@@ -27,6 +27,7 @@ type chain struct {
 	spare  string // first device of the spare pair; its peer has a p behind its name
 	wires  []*wire
 	paced  bool // the spare pair exists
+	queue  int  // index of the spare pair's first device
 	shaped bool // To has a netem
 	before struct{ spare, to link.Drops }
 }
@@ -77,6 +78,11 @@ func (c *chain) pace() error {
 		return err
 	}
 	c.paced = true
+	spare, err := conn.Device(c.spare)
+	if err != nil {
+		return err
+	}
+	c.queue = spare.Index
 	for _, dev := range []string{c.spare, c.peer()} {
 		if err := link.Silence(c.place.Namespace, dev); err != nil {
 			return err
@@ -91,17 +97,54 @@ func (c *chain) pace() error {
 			Rate: rate, Overhead: link.FrameOverhead, Target: queue.Target, Interval: queue.Interval, Limit: queue.Bytes,
 		})
 	}
+	if queue.Managed() {
+		return c.manage(end.MTU)
+	}
 	if queue.Bytes == 0 {
 		return c.place.Qdiscs.AddNetem(c.spare, tc.Place{}, tc.NetemSpec{
 			// One more than may wait: netem counts the frame on the wire.
 			Limit: uint32(limit(queue.Packets)), Rate: rate, Overhead: link.FrameOverhead, Seed: c.Direction.Seed,
 		})
 	}
-	burst := max(float64(end.MTU+headers+link.FrameOverhead), float64(rate)/8*burstTime.Seconds())
-	return c.place.Qdiscs.AddTBF(c.spare, tc.Place{}, tc.TBFSpec{
-		Rate: rate, Burst: units.ByteSize(burst), Limit: min(queue.Bytes, tbfLimit), Overhead: link.FrameOverhead,
-	})
+	return c.bucket(tc.Place{}, end.MTU, min(queue.Bytes, tbfLimit))
 }
+
+// bucket makes the token bucket that keeps the rate where netem's own does not.
+func (c *chain) bucket(at tc.Place, mtu int, limit units.ByteSize) error {
+	rate := c.Direction.Rate
+	burst := max(float64(mtu+headers+link.FrameOverhead), float64(rate)/8*burstTime.Seconds())
+	return c.place.Qdiscs.AddTBF(c.spare, at, tc.TBFSpec{Rate: rate, Burst: units.ByteSize(burst), Limit: limit, Overhead: link.FrameOverhead})
+}
+
+// manage makes the token bucket, and the kernel's own discipline as the queue in front of it.
+func (c *chain) manage(mtu int) error {
+	top := tc.Place{Handle: tc.MakeHandle(1, 0)}
+	if err := c.bucket(top, mtu, tbfLimit); err != nil {
+		return err
+	}
+	q, leaf := c.Direction.Queue, tc.Place{Parent: tc.MakeHandle(1, 1), Handle: leafHandle}
+	packets := q.Packets
+	if packets == 0 {
+		packets = q.Discipline.Packets()
+	}
+	target, interval := q.Target, q.Interval
+	if target == 0 {
+		target = q.Discipline.Target()
+	}
+	if interval == 0 {
+		interval = q.Discipline.Interval()
+	}
+	spec := tc.ManagedSpec{Limit: uint32(packets), Target: target, Interval: interval, ECN: q.Mark}
+	switch q.Discipline {
+	case link.CoDel:
+		return c.place.Qdiscs.AddCoDel(c.spare, leaf, spec)
+	case link.FQCoDel:
+		return c.place.Qdiscs.AddFqCodel(c.spare, leaf, tc.FqCodelSpec{Limit: uint32(packets), Target: target, Interval: interval, ECN: q.Mark})
+	}
+	return c.place.Qdiscs.AddPIE(c.spare, leaf, spec)
+}
+
+const leafHandle = tc.Handle(2 << 16)
 
 func limit(packets int) int {
 	if packets == 0 {
@@ -146,11 +189,11 @@ func (c *chain) Counters() (link.Counters, error) {
 	}
 	n.Received = received
 	if c.paced {
-		bottleneck, err := c.root(c.spare)
+		bottleneck, err := c.bottleneck()
 		if err != nil {
 			return n, err
 		}
-		n.QueueDrops, n.Held = bottleneck.Drops, bottleneck.Queued
+		n.QueueDrops, n.Held, n.Marked = bottleneck.Drops, bottleneck.Queued, bottleneck.Marked
 		lost, err := link.ReadDrops(c.place.Namespace, c.spare)
 		if err != nil {
 			return n, err
@@ -172,6 +215,27 @@ func (c *chain) Counters() (link.Counters, error) {
 		n.Duplicated = out - in
 	}
 	return n, nil
+}
+
+// bottleneck is the outermost qdisc of the spare pair, which counts what its leaf drops, with the
+// leaf's marks.
+func (c *chain) bottleneck() (top tc.Qdisc, err error) {
+	all, err := c.place.Qdiscs.List(c.spare)
+	if err != nil {
+		return top, err
+	}
+	var marked uint64
+	for _, q := range all {
+		if q.Parent == tc.Root {
+			top = q
+		}
+		marked += q.Marked
+	}
+	if top.Parent != tc.Root {
+		return top, errNoQdisc
+	}
+	top.Marked = marked
+	return top, nil
 }
 
 // root is the outermost qdisc of a device.
