@@ -225,7 +225,7 @@ func TestHopsJoinAnApplicationsTrace(t *testing.T) {
 			if err := c.ns["alpha"].Do(command.Run); err != nil || !strings.Contains(answer.String(), valid) {
 				t.Fatalf("%v: %s", err, answer.String())
 			}
-			spans := exported(t, reader)
+			spans := exportedSpans(t, reader, 4)
 			joined := spans.At(0)
 			if got := joined.TraceID(); hex.EncodeToString(got[:]) != traceID {
 				t.Errorf("the trace is %s", got)
@@ -244,8 +244,9 @@ func TestHopsJoinAnApplicationsTrace(t *testing.T) {
 	}
 }
 
-// exported sends the next packet with a context to a receiver and returns the spans it got.
-func exported(t *testing.T, reader *Reader) ptrace.SpanSlice {
+// exportedSpans sends the next packet with a context to a receiver and returns the spans it got,
+// which are so many.
+func exportedSpans(t *testing.T, reader *Reader, want int) ptrace.SpanSlice {
 	t.Helper()
 	received := make(chan ptrace.Traces, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -270,7 +271,7 @@ func exported(t *testing.T, reader *Reader) ptrace.SpanSlice {
 	cancel()
 	o.Run(ctx, func(err error) { t.Error(err) })
 	traces := <-received
-	if n := traces.SpanCount(); n != 4 {
+	if n := traces.SpanCount(); n != want {
 		t.Fatalf("%d spans", n)
 	}
 	return traces.ResourceSpans().At(0).ScopeSpans().At(0).Spans()

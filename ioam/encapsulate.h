@@ -151,8 +151,14 @@ __attribute__((noinline)) int fill_item(struct __sk_buff *skb, __u32 encap, __u3
 	at = IP6_WORDS + item->at;
 	switch (item->kind) {
 	case IOAM_TRACE:
+	case IOAM_CARRIER:
 		sample(skb, w, node, item->type);
-		fill_in(id, at, item->type);
+		if (item->kind == IOAM_TRACE) {
+			fill_in(id, at, item->type);
+			break;
+		}
+		fill_carrier(id, at, item->type);
+		count(IOAM_CARRIED);
 		break;
 	case IOAM_PROOF:
 		ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
@@ -280,19 +286,18 @@ static __always_inline int may_flag(struct __sk_buff *skb, struct ioam_work *w, 
 __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 {
 	struct ioam_work *w = work();
-	__u32 scope = w ? w->chosen[nth & 1] : ~0U;
-	struct ioam_scope *s = bpf_map_lookup_elem(&ioam_scopes, &scope);
-	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &scope);
-	__u32 encap = s ? s->encap : 0;
-	struct ioam_encap *e = bpf_map_lookup_elem(&ioam_encaps, &encap);
-	struct ioam_template *t = bpf_map_lookup_elem(&ioam_templates, &encap);
+	__u32 number = w ? w->chosen[nth & 1] : ~0U; /* of the scope; one place for two saves stack */
+	struct ioam_scope *s = bpf_map_lookup_elem(&ioam_scopes, &number);
+	struct ioam_scope_counts *counts = bpf_map_lookup_elem(&ioam_scope_counted, &number);
 	struct ioam_settings *node = settings();
+	struct ioam_template *t;
+	struct ioam_encap *e;
 	struct place p = {};
 	struct ioam_near *dev;
 	__u64 flags;
 	__u8 hop_limit;
 
-	if (!s || !counts || !encap || !e || !t || !w || !node)
+	if (!s || !counts || !s->encap || !w || !node)
 		return 0;
 	dev = near(w, skb->ifindex);
 	p.l2 = dev->l2 & 15;
@@ -301,6 +306,11 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	counts->packets++;
 	counts->octets += p.length;
 	if (!chosen(skb, s, counts))
+		return 0;
+	number = s->carrier && socket_context(skb) ? s->carrier : s->encap; /* of the encapsulation */
+	e = bpf_map_lookup_elem(&ioam_encaps, &number);
+	t = bpf_map_lookup_elem(&ioam_templates, &number);
+	if (!e || !t)
 		return 0;
 	/* Fragments have their own; a jumbogram states no length. */
 	if (!p.payload || (!e->tunnel && ((p.next == NEXTHDR_HOP && !existing(skb, &p, e)) || (e->destination && p.next == NEXTHDR_DEST)))) {
@@ -330,7 +340,7 @@ __attribute__((noinline)) int encapsulate(struct __sk_buff *skb, __u32 nth)
 	if (e->tunnel)
 		outer_header(&w->in, node, e);
 	for (__u32 i = 0; i < IOAM_ITEMS && i < e->items; i++)
-		fill_item(skb, encap, i);
+		fill_item(skb, number, i);
 	if (put_in(skb, &p, e, &w->in, flags))
 		counts->encapsulated++;
 	else

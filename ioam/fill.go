@@ -4,6 +4,7 @@ package ioam
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -44,7 +45,7 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 		return fmt.Errorf("read node: %w", err)
 	}
 	s := ioamIoamSettings{Id: want.node.ID, WideId: want.node.Wide, Clock: uint32(clocks[want.node.Clock]), TaiOffset: offset,
-		Kinds: kinds, Filled: 1, Postcards: want.node.Postcards, Flagged: flagged,
+		Kinds: kinds, Filled: 1, Postcards: want.node.Postcards, Flagged: flagged, Schema: want.node.schema(),
 		Generation: max(before.Generation+1, 1)}
 	if want.removes() {
 		s.Removes = 1
@@ -54,6 +55,11 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 	}
 	if want.node.TraceContext {
 		s.Contexts = 1
+	}
+	if want.node.SocketContext {
+		if s.Sockets = before.Sockets; s.Sockets == 0 { // switched on: what was said before that is not told
+			s.Sockets = s.Generation
+		}
 	}
 	if want.node.Address.IsValid() {
 		s.Address = longs(want.node.Address)
@@ -172,8 +178,8 @@ func (d *dataPlane) setInterfaces(want []place) error {
 // setScopes writes what scopes' packets get, and to which traffic they belong; host is what the
 // whole host is told by. New encapsulations take numbers that no scope has now, so that no packet
 // sees half of one.
-func (d *dataPlane) setScopes(have, want room.State, host match.Key, namespaces map[uint16]Namespace) (kinds uint32, err error) {
-	numbers, err := d.setEncapsulations(want.Scopes, namespaces)
+func (d *dataPlane) setScopes(have, want room.State, host match.Key, wanted declared) (kinds uint32, err error) {
+	numbers, err := d.setEncapsulations(want.Scopes, wanted)
 	if err != nil {
 		return 0, err
 	}
@@ -182,7 +188,7 @@ func (d *dataPlane) setScopes(have, want room.State, host match.Key, namespaces 
 		e := encapsulationOf(b.Scope)
 		stays[b.Index] = true
 		s := e.Conditions.entry()
-		s.Encap = numbers[i]
+		s.Encap, s.Carrier = numbers[i][0], numbers[i][1]
 		s.Sampling, s.K, s.N = e.Sampling.entry()
 		if b.Shadow {
 			s.Shadow = 1
@@ -225,40 +231,51 @@ func (s Sampling) entry() (kind, k, n uint32) {
 	return uint32(ioamIoamSamplingIOAM_COUNT), s.K, s.N
 }
 
-// setEncapsulations writes the different encapsulations of scopes, and returns the number of each
-// scope's. Numbers in use keep what they are.
-func (d *dataPlane) setEncapsulations(want []room.Bound, namespaces map[uint16]Namespace) ([]uint32, error) {
+// setEncapsulations writes the different encapsulations of scopes, and returns the numbers of each
+// scope's: the second one, of packets that carry a context, is 0 where there is none. Numbers in
+// use keep what they are.
+func (d *dataPlane) setEncapsulations(want []room.Bound, wanted declared) ([][2]uint32, error) {
 	used, err := d.usedEncapsulations()
 	if err != nil {
 		return nil, err
 	}
-	numbers, made := make([]uint32, len(want)), map[string]uint32{}
+	numbers, made := make([][2]uint32, len(want)), map[string]uint32{}
 	free := uint32(1)
 	for i, b := range want {
-		t, err := newTemplate(encapsulationOf(b.Scope), namespaces)
+		templates, err := wanted.templates(b.Scope)
 		if err != nil {
 			return nil, fmt.Errorf("scope %s: %w", b.Name, err)
 		}
-		key := t.key()
-		if numbers[i] = made[key]; numbers[i] != 0 {
-			continue
-		}
-		for slices.Contains(used, free) {
+		for j, t := range templates {
+			key := t.key()
+			if numbers[i][j] = made[key]; numbers[i][j] != 0 {
+				continue
+			}
+			for slices.Contains(used, free) {
+				free++
+			}
+			if err := d.setEncapsulation(free, t); err != nil {
+				return nil, fmt.Errorf("scope %s: %w", b.Name, err)
+			}
+			numbers[i][j], made[key] = free, free
 			free++
 		}
-		if free >= d.objects.IoamEncaps.MaxEntries() {
-			return nil, fmt.Errorf("scope %s: no number is left for its encapsulation", b.Name)
-		}
-		if err := d.objects.IoamTemplates.Put(free, t.value()); err != nil {
-			return nil, fmt.Errorf("set encapsulation of scope %s: %w", b.Name, err)
-		}
-		if err := d.objects.IoamEncaps.Put(free, t.encap); err != nil {
-			return nil, fmt.Errorf("set encapsulation of scope %s: %w", b.Name, err)
-		}
-		numbers[i], made[key] = free, free
-		free++
 	}
 	return numbers, nil
+}
+
+// setEncapsulation writes one.
+func (d *dataPlane) setEncapsulation(number uint32, t *template) error {
+	if number >= d.objects.IoamEncaps.MaxEntries() {
+		return errors.New("no number is left for its encapsulation")
+	}
+	if err := d.objects.IoamTemplates.Put(number, t.value()); err != nil {
+		return fmt.Errorf("set encapsulation: %w", err)
+	}
+	if err := d.objects.IoamEncaps.Put(number, t.encap); err != nil {
+		return fmt.Errorf("set encapsulation: %w", err)
+	}
+	return nil
 }
 
 // usedEncapsulations are the numbers that scopes have now.
@@ -267,8 +284,10 @@ func (d *dataPlane) usedEncapsulations() (used []uint32, err error) {
 	var scope ioamIoamScope
 	all := d.objects.IoamScopes.Iterate()
 	for all.Next(&key, &scope) {
-		if scope.Encap != 0 {
-			used = append(used, scope.Encap)
+		for _, number := range []uint32{scope.Encap, scope.Carrier} {
+			if number != 0 {
+				used = append(used, number)
+			}
 		}
 	}
 	if err := all.Err(); err != nil {

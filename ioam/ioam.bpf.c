@@ -27,6 +27,7 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "../bpf/upper_layer.h"
 #include "ioam.h"
 #include "maps.h"
+#include "sockets.h"
 #include "known.h"
 #include "node_data.h"
 #include "proof.h"
@@ -54,6 +55,7 @@ const volatile struct {
 	enum ioam_item_kind item;
 	enum ioam_sampling sampling;
 	enum ioam_record_kind record;
+	enum ioam_socket_option socket;
 } ioam_enumerations = {};
 
 #define TYPE_IP6 0x86dd

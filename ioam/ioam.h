@@ -15,6 +15,15 @@ enum ioam_bounds {
 	IOAM_TLVS = 48,        /* options and paddings of a header that are looked at */
 	IOAM_NAMESPACES = 256, /* that a node knows */
 	IOAM_INTERFACES = 1024,
+	IOAM_CONTEXT_WORDS = 7, /* of an application's context in opaque state */
+};
+
+/* The option of sockets that takes a trace context: setsockopt's level, "WEIR", and its name. */
+enum ioam_socket_option {
+	IOAM_SOCKET_LEVEL = 0x57454952,
+	IOAM_SOCKET_CONTEXT = 1,
+	IOAM_SOCKET_BINARY = 26, /* octets of its forms */
+	IOAM_SOCKET_TEXT = 55,
 };
 
 /* What an interface lets pass (bits). */
@@ -66,6 +75,7 @@ enum ioam_count {
 	IOAM_ACTIVE,           /* traces with the flag Active */
 	IOAM_TERMINATED,       /* packets dropped for it where their options ended */
 	IOAM_CONTEXT,          /* requests whose trace context was read */
+	IOAM_CARRIED,          /* packets that carry the trace context of their socket */
 	IOAM_FAILED,           /* what the kernel refused */
 	IOAM_COUNTS,
 };
@@ -88,7 +98,9 @@ struct ioam_settings {
 	__u32 generation; /* counts changes: what was looked up in one is not known in another */
 	__u32 loops;      /* some namespace has Loopback */
 	__u32 flagged;    /* octets a second and processor that are flagged or sent back at most */
-	__u32 contexts;   /* whether trace contexts of applications are looked for */
+	__u32 contexts;   /* whether trace contexts of applications are looked for in requests */
+	__u32 schema;     /* 24 bits: of opaque state that is the context of a socket */
+	__u32 sockets;    /* epoch of contexts of sockets that are told; 0: none are */
 	__u64 address[2]; /* this node's, network byte order: of copies and tunnels */
 };
 
@@ -129,6 +141,7 @@ struct ioam_namespace {
 
 enum ioam_item_kind {
 	IOAM_TRACE = 0,
+	IOAM_CARRIER = 1, /* a trace whose first node's opaque state is the context of a socket */
 	IOAM_PROOF = 2,
 	IOAM_EDGE = 3,
 	IOAM_EXPORT = 4,
@@ -170,6 +183,7 @@ enum ioam_sampling {
 /* What is done to the packets of a scope. */
 struct ioam_scope {
 	__u32 encap;    /* number of the encapsulation, from 1; 0 for none */
+	__u32 carrier;  /* of that for packets whose socket has a trace context; 0 for none */
 	__u32 sampling; /* enum ioam_sampling */
 	__u32 k, n;
 	__u32 shadow;
@@ -246,13 +260,23 @@ struct ioam_edge_received {
 	__u64 last;      /* ns since 1970 */
 };
 
-/* What an application says of a request (W3C Trace Context), as in its header field. */
+/*
+ * What an application says of a request (W3C Trace Context), as in its header field. As opaque
+ * state it is cut to IOAM_CONTEXT_WORDS.
+ */
 struct ioam_context {
 	__u8 version;
 	__u8 trace[16];
 	__u8 parent[8];
 	__u8 flags;
 	__u8 pad[6];
+};
+
+/* What an application has said of what it sends on a socket. */
+struct ioam_socket {
+	struct bpf_spin_lock lock;
+	__u32 epoch; /* in which it was said; 0: nothing is said */
+	struct ioam_context context;
 };
 
 struct ioam_buffer {

@@ -16,14 +16,15 @@ import (
 type ioamIoamBounds uint32
 
 const (
-	ioamIoamBoundsIOAM_WORDS      ioamIoamBounds = 1024
-	ioamIoamBoundsIOAM_TEMPLATE   ioamIoamBounds = 512
-	ioamIoamBoundsIOAM_OPAQUE     ioamIoamBounds = 16
-	ioamIoamBoundsIOAM_ITEMS      ioamIoamBounds = 16
-	ioamIoamBoundsIOAM_ENCAPS     ioamIoamBounds = 32
-	ioamIoamBoundsIOAM_TLVS       ioamIoamBounds = 48
-	ioamIoamBoundsIOAM_NAMESPACES ioamIoamBounds = 256
-	ioamIoamBoundsIOAM_INTERFACES ioamIoamBounds = 1024
+	ioamIoamBoundsIOAM_WORDS         ioamIoamBounds = 1024
+	ioamIoamBoundsIOAM_TEMPLATE      ioamIoamBounds = 512
+	ioamIoamBoundsIOAM_OPAQUE        ioamIoamBounds = 16
+	ioamIoamBoundsIOAM_ITEMS         ioamIoamBounds = 16
+	ioamIoamBoundsIOAM_ENCAPS        ioamIoamBounds = 32
+	ioamIoamBoundsIOAM_TLVS          ioamIoamBounds = 48
+	ioamIoamBoundsIOAM_NAMESPACES    ioamIoamBounds = 256
+	ioamIoamBoundsIOAM_INTERFACES    ioamIoamBounds = 1024
+	ioamIoamBoundsIOAM_CONTEXT_WORDS ioamIoamBounds = 7
 )
 
 type ioamIoamClock uint32
@@ -81,8 +82,9 @@ const (
 	ioamIoamCountIOAM_ACTIVE        ioamIoamCount = 32
 	ioamIoamCountIOAM_TERMINATED    ioamIoamCount = 33
 	ioamIoamCountIOAM_CONTEXT       ioamIoamCount = 34
-	ioamIoamCountIOAM_FAILED        ioamIoamCount = 35
-	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 36
+	ioamIoamCountIOAM_CARRIED       ioamIoamCount = 35
+	ioamIoamCountIOAM_FAILED        ioamIoamCount = 36
+	ioamIoamCountIOAM_COUNTS        ioamIoamCount = 37
 )
 
 type ioamIoamEdgeKey struct {
@@ -158,10 +160,11 @@ type ioamIoamItem struct {
 type ioamIoamItemKind uint32
 
 const (
-	ioamIoamItemKindIOAM_TRACE  ioamIoamItemKind = 0
-	ioamIoamItemKindIOAM_PROOF  ioamIoamItemKind = 2
-	ioamIoamItemKindIOAM_EDGE   ioamIoamItemKind = 3
-	ioamIoamItemKindIOAM_EXPORT ioamIoamItemKind = 4
+	ioamIoamItemKindIOAM_TRACE   ioamIoamItemKind = 0
+	ioamIoamItemKindIOAM_CARRIER ioamIoamItemKind = 1
+	ioamIoamItemKindIOAM_PROOF   ioamIoamItemKind = 2
+	ioamIoamItemKindIOAM_EDGE    ioamIoamItemKind = 3
+	ioamIoamItemKindIOAM_EXPORT  ioamIoamItemKind = 4
 )
 
 type ioamIoamNamespace struct {
@@ -240,6 +243,7 @@ const (
 type ioamIoamScope struct {
 	_               structs.HostLayout
 	Encap           uint32
+	Carrier         uint32
 	Sampling        uint32
 	K               uint32
 	N               uint32
@@ -250,6 +254,7 @@ type ioamIoamScope struct {
 	Flow            uint32
 	SourcePort      uint16
 	DestinationPort uint16
+	_               [4]byte
 	Source          [2]uint64
 	SourceMask      [2]uint64
 }
@@ -280,8 +285,29 @@ type ioamIoamSettings struct {
 	Loops      uint32
 	Flagged    uint32
 	Contexts   uint32
+	Schema     uint32
+	Sockets    uint32
 	Address    [2]uint64
 }
+
+type ioamIoamSocket struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	Epoch   uint32
+	Context ioamIoamContext
+}
+
+type ioamIoamSocketOption uint32
+
+const (
+	ioamIoamSocketOptionIOAM_SOCKET_LEVEL   ioamIoamSocketOption = 1464158546
+	ioamIoamSocketOptionIOAM_SOCKET_CONTEXT ioamIoamSocketOption = 1
+	ioamIoamSocketOptionIOAM_SOCKET_BINARY  ioamIoamSocketOption = 26
+	ioamIoamSocketOptionIOAM_SOCKET_TEXT    ioamIoamSocketOption = 55
+)
 
 type ioamIoamTemplate struct {
 	_     structs.HostLayout
@@ -346,10 +372,21 @@ type ioamIoamWork struct {
 	Key         ioamIoamEdgeKey
 	Fresh       ioamIoamEdgeReceived
 	Context     ioamIoamContext
-	Now         uint64
-	Generation  uint32
-	Pad2        uint32
-	Near        [8]struct {
+	Carried     ioamIoamContext
+	Carrier     struct {
+		_        structs.HostLayout
+		Key      uint32
+		Is       uint32
+		Flags    uint32
+		Data     uint32
+		Schema   uint32
+		Opaque   uint32
+		WideData uint64
+	}
+	Now        uint64
+	Generation uint32
+	Pad2       uint32
+	Near       [8]struct {
 		_     structs.HostLayout
 		Index uint32
 		Is    uint32
@@ -415,6 +452,7 @@ const (
 	ioamMapIoamRecords       = "ioam_records"
 	ioamMapIoamScopeCounted  = "ioam_scope_counted"
 	ioamMapIoamScopes        = "ioam_scopes"
+	ioamMapIoamSockets       = "ioam_sockets"
 	ioamMapIoamTemplates     = "ioam_templates"
 	ioamMapIoamWorks         = "ioam_works"
 	ioamMapScopeCgroups      = "scope_cgroups"
@@ -498,6 +536,7 @@ type ioamMapSpecs struct {
 	IoamRecords       *ebpf.MapSpec `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.MapSpec `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.MapSpec `ebpf:"ioam_scopes"`
+	IoamSockets       *ebpf.MapSpec `ebpf:"ioam_sockets"`
 	IoamTemplates     *ebpf.MapSpec `ebpf:"ioam_templates"`
 	IoamWorks         *ebpf.MapSpec `ebpf:"ioam_works"`
 	ScopeCgroups      *ebpf.MapSpec `ebpf:"scope_cgroups"`
@@ -551,6 +590,7 @@ type ioamMaps struct {
 	IoamRecords       *ebpf.Map `ebpf:"ioam_records"`
 	IoamScopeCounted  *ebpf.Map `ebpf:"ioam_scope_counted"`
 	IoamScopes        *ebpf.Map `ebpf:"ioam_scopes"`
+	IoamSockets       *ebpf.Map `ebpf:"ioam_sockets"`
 	IoamTemplates     *ebpf.Map `ebpf:"ioam_templates"`
 	IoamWorks         *ebpf.Map `ebpf:"ioam_works"`
 	ScopeCgroups      *ebpf.Map `ebpf:"scope_cgroups"`
@@ -575,6 +615,7 @@ func (m *ioamMaps) Close() error {
 		m.IoamRecords,
 		m.IoamScopeCounted,
 		m.IoamScopes,
+		m.IoamSockets,
 		m.IoamTemplates,
 		m.IoamWorks,
 		m.ScopeCgroups,

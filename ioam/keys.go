@@ -26,6 +26,13 @@ type sectionKeys struct {
 type nodeKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	NodeKeys
+	socketKeys
+}
+
+// socketKeys are of sockets of the host, which the lab leaves alone.
+type socketKeys struct {
+	SocketContext bool    `yaml:"socket_context" doc:"Take W3C trace contexts that applications give their sockets, by a socket option, and have traces carry them."`
+	ContextSchema *number `yaml:"context_schema" doc:"Schema id of opaque state that is such a context, 24 bits; 0x573343 if left out. The same in the whole domain."`
 }
 
 // NodeKeys describe a node: in the section of a policy, and in other files that have nodes.

@@ -102,6 +102,8 @@ struct ioam_work {
 	struct ioam_edge_key key;
 	struct ioam_edge_received fresh; /* zeros but for its numbers */
 	struct ioam_context context; /* of the request that is read */
+	struct ioam_context carried; /* of the socket that the packet comes from, */
+	struct ioam_space carrier;   /* and a namespace with that as its state */
 	__u64 now;                 /* monotonic, when the packet was sampled */
 	/* What was looked up under these settings: hash tables and tries cost more than the rest. */
 	__u32 generation;

@@ -16,6 +16,7 @@
 #define TYPE_CHECKSUM 0x010000U
 #define TYPE_WIDE 0x00e000U
 #define TYPE_OPAQUE 2U
+#define CARRIED NONE32 /* in the place of a namespace */
 #define EPOCH_NTP 2208988800ULL /* s from 1900 to 1970 */
 
 /* Whether these programs may read the kernel's memory. */
@@ -220,11 +221,17 @@ static __always_inline void complement(__u32 *words, __u32 mask, __u32 from, __u
 	words[place & mask] = bpf_htonl((__u32)bpf_ntohs(sum));
 }
 
-/* Copies a namespace's opaque state; returns the word behind it. */
-static __always_inline __u32 opaque_state(__u32 *words, __u32 mask, __u32 at, __u32 id)
+/* Copies a namespace's opaque state, or a socket's context; returns the word behind it. */
+static __always_inline __u32 opaque_state(struct ioam_work *w, __u32 *words, __u32 mask, __u32 at, __u32 id)
 {
-	struct ioam_namespace *ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
+	struct ioam_namespace *ns;
 
+	if (id == CARRIED) {
+		for (__u32 i = 0; i < IOAM_CONTEXT_WORDS; i++)
+			words[(at + i) & mask] = ((__u32 *)&w->carried)[i];
+		return at + IOAM_CONTEXT_WORDS;
+	}
+	ns = bpf_map_lookup_elem(&ioam_namespaces, &id);
 	for (__u32 i = 0; ns && i < IOAM_OPAQUE && i < ns->opaque; i++, at++)
 		words[at & mask] = ns->state[i];
 	return at;
@@ -266,7 +273,7 @@ static __always_inline __u32 fill(struct ioam_work *w, const struct ioam_setting
 			PUT(bit, NONE32);
 		PUT(22, ns->opaque << 24 | ns->schema);
 		if (type & TYPE_OPAQUE)
-			opaque_state(words, mask, at, ns->key - 1);
+			opaque_state(w, words, mask, at, ns->key - 1);
 	}
 	words[end & mask] = behind;
 	if (type & TYPE_CHECKSUM)
@@ -281,6 +288,21 @@ __attribute__((noinline)) int fill_in(__u32 id, __u32 at, __u32 type)
 	struct ioam_work *w = work();
 
 	return w && node ? fill(w, node, space(w, id), w->in.words, WORD_MASK, at, type) : at;
+}
+
+/* The same in the copy of headers, with the context of a socket as this node's state. */
+__attribute__((noinline)) int fill_carrier(__u32 id, __u32 at, __u32 type)
+{
+	struct ioam_settings *node = settings();
+	struct ioam_work *w = work();
+
+	if (!w || !node)
+		return at;
+	w->carrier = *space(w, id);
+	w->carrier.key = CARRIED + 1;
+	w->carrier.schema = node->schema;
+	w->carrier.opaque = IOAM_CONTEXT_WORDS;
+	return fill(w, node, &w->carrier, w->in.words, WORD_MASK, at, type);
 }
 
 __attribute__((noinline)) int fill_out(__u32 id, __u32 at, __u32 type)

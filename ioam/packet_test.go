@@ -74,7 +74,7 @@ func (b *bench) set(want declared, scopes ...room.Bound) {
 			b.t.Fatal(err)
 		}
 	}
-	kinds, err := b.setScopes(room.State{}, room.State{Scopes: scopes}, match.Key{}, want.namespaces)
+	kinds, err := b.setScopes(room.State{}, room.State{Scopes: scopes}, match.Key{}, want)
 	if err != nil {
 		b.t.Fatal(err)
 	}

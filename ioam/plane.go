@@ -38,13 +38,16 @@ func (p *hostPlane) Ready(want room.State) error {
 	if err != nil {
 		return err
 	}
+	all = append(all, p.canTake(d.node))
 	for _, b := range want.Scopes {
-		t, err := newTemplate(encapsulationOf(b.Scope), d.namespaces)
+		templates, err := d.templates(b.Scope)
 		if err != nil {
 			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: err})
 			continue
 		}
-		different[t.key()] = true
+		for _, t := range templates {
+			different[t.key()] = true
+		}
 		if len(different) > MaxEncapsulations {
 			all = append(all, &room.Refusal{Scope: b.Name, Key: key, Err: fault.New(fault.Usage, "give scopes the same options",
 				"scopes have more than %d different encapsulations", MaxEncapsulations)})
@@ -109,9 +112,13 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	if err := d.objects.IoamNode.Lookup(uint32(0), &s); err != nil || s.Filled == 0 {
 		return false, err
 	}
-	there, _, err := p.places(declaredIn(have.Host))
+	declared := declaredIn(have.Host)
+	there, _, err := p.places(declared)
 	if err != nil {
 		return false, err
+	}
+	if declared.node.SocketContext && !p.takesContexts() {
+		return false, nil
 	}
 	for _, i := range there {
 		var entry ioamIoamInterface
@@ -146,6 +153,9 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 	if err != nil {
 		return notes, err
 	}
+	if err := p.setSockets(d, wanted.node.SocketContext); err != nil {
+		return notes, err
+	}
 	for _, i := range there {
 		if err := d.attach(i.Device.Name, i.Header == 0, p.host.Devices); err != nil {
 			return notes, err
@@ -162,7 +172,7 @@ func (p *hostPlane) fill(d *dataPlane, have, want room.State, wanted declared, t
 	if err := errors.Join(d.setNamespaces(wanted.namespaces), d.setInterfaces(there)); err != nil {
 		return nil, err
 	}
-	kinds, err := d.setScopes(have, want, p.wholeHost(), wanted.namespaces)
+	kinds, err := d.setScopes(have, want, p.wholeHost(), wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +183,7 @@ func (p *hostPlane) fill(d *dataPlane, have, want room.State, wanted declared, t
 	if err := d.setNode(wanted, kinds, flagged); err != nil {
 		return nil, err
 	}
-	return p.reserve(d, there, want, wanted.namespaces)
+	return p.reserve(d, there, want, wanted)
 }
 
 // wholeHost is what scopes of the whole host are told by; there are none without cgroups.
@@ -265,11 +275,14 @@ func mtuKey(dev string) string { return "net/ipv6/conf/" + dev + "/mtu" }
 
 // reserve lowers the MTU of IPv6 on interfaces that are to leave room for options, and restores it
 // on others. What it was is kept with the interface.
-func (p *hostPlane) reserve(d *dataPlane, there []place, want room.State, namespaces map[uint16]Namespace) (notes []string, err error) {
+func (p *hostPlane) reserve(d *dataPlane, there []place, want room.State, wanted declared) (notes []string, err error) {
 	largest := 0
 	for _, b := range want.Scopes {
-		if t, err := newTemplate(encapsulationOf(b.Scope), namespaces); err == nil && !b.Shadow {
-			largest = max(largest, t.size())
+		templates, err := wanted.templates(b.Scope)
+		for _, t := range templates {
+			if err == nil && !b.Shadow {
+				largest = max(largest, t.size())
+			}
 		}
 	}
 	for _, i := range there {

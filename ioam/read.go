@@ -19,7 +19,7 @@ func read(d *policy.Draft) {
 	section, _ := d.Section.(*sectionKeys)
 	namespaces := map[uint16]Namespace{}
 	if section != nil && section.IOAM != nil {
-		readNode(reading{d, policy.IsDevice}, section.IOAM.Fields, &section.IOAM.NodeKeys, namespaces)
+		readNode(reading{d, policy.IsDevice}, section.IOAM.Fields, &section.IOAM.NodeKeys, section.IOAM.socketKeys, namespaces)
 	}
 	for i := range d.Scopes {
 		s := &d.Scopes[i]
@@ -39,6 +39,8 @@ func read(d *policy.Draft) {
 			d.Complain(s, key, "%v", err)
 		} else if e.Tunnel.IsValid() && section.IOAM.Address == "" {
 			d.Complain(s, key, "tunnel: packets come from the node's address: give ioam.address")
+		} else if err := carrierFits(e, section.IOAM.SocketContext, namespaces); err != nil {
+			d.Complain(s, key, "with the context of a socket (ioam.socket_context): %v", err)
 		} else {
 			d.Treat(s, &Treatment{Encapsulation: e})
 		}
@@ -64,7 +66,7 @@ func within(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 	}
 }
 
-func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[uint16]Namespace) {
+func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketKeys, namespaces map[uint16]Namespace) {
 	n := Node{ID: uint32(keys.Node), Wide: keys.Wide.or(uint64(keys.Node)), Clock: keys.Timestamps, Postcards: uint32(keys.Postcards.or(1000))}
 	identify(d, fields.At("node"), "node", uint64(keys.Node), 24)
 	if keys.Wide != nil {
@@ -78,7 +80,10 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[
 		n.Clock = "posix"
 	}
 	readFlags(d, fields, keys, &n)
-	n.TraceContext = keys.TraceContext
+	n.TraceContext, n.SocketContext, n.ContextSchema = keys.TraceContext, sockets.SocketContext, uint32(sockets.ContextSchema.or(0))
+	if s := sockets.ContextSchema; s != nil && (*s == 0 || *s >= codec.None24) {
+		d.ComplainAt(fields.At("context_schema"), tryID(codec.None24-1), "ioam.context_schema: %#x is no schema", uint64(*s))
+	}
 	d.Declare("ioam node", fields, &Treatment{Node: &n})
 	var all interfaces
 	for _, e := range keys.Interfaces {
@@ -97,6 +102,9 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, namespaces map[
 		ns := readNamespace(d, uint16(id), e.Value)
 		if ns.Loopback && !n.Address.IsValid() {
 			d.ComplainAt(e.Value.At("loopback"), "", "ioam.namespaces.%d.loopback: copies come from the node's address: give ioam.address", id)
+		}
+		if ns.Schema == n.schema() {
+			d.ComplainAt(e.Value.At("schema"), "", "ioam.namespaces.%d.schema: %#x is that of contexts of sockets: give another one, or ioam.context_schema", id, ns.Schema)
 		}
 		own[ns.ID], namespaces[ns.ID], ends = true, ns, ends || ns.Remove
 		d.Declare(fmt.Sprintf("ioam namespace %d", ns.ID), e.Value.Fields, &Treatment{Namespace: &ns})
@@ -317,6 +325,9 @@ func warn(p *policy.Policy) (warnings []string) {
 	})
 	if share := declaredIn(p.Host).node.FlagShare; share > 0 && share <= leastShare {
 		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and what is sent back, may take one in %d parts of an interface; RFC 9322 recommends more than %d parts", share, leastShare))
+	}
+	if carriesNothing(p) {
+		warnings = append(warnings, "ioam.socket_context: no scope has a trace that could carry the context of a socket")
 	}
 	for _, s := range p.Scopes {
 		e := encapsulationOf(s)

@@ -66,6 +66,11 @@ func TestMistakesAreRefused(t *testing.T) {
 		{"version: 1\nioam: {node: 1, flag_share: 1}\nscopes: {}\n", "no part of an interface"},
 		{"version: 1\nioam: {node: 1, namespaces: {1: {loopback: true}}}\nscopes: {}\n", "give ioam.address"},
 		{"version: 1\nioam: {node: 1, trace_context: true}\nscopes: {}\n", "no namespace ends here"},
+		{"version: 1\nioam: {node: 1, context_schema: 0}\nscopes: {}\n", "ioam.context_schema: 0x0 is no schema"},
+		{"version: 1\nioam: {node: 1, context_schema: 0xffffff}\nscopes: {}\n", "ioam.context_schema: 0xffffff is no schema"},
+		{"version: 1\nioam: {node: 1, namespaces: {1: {schema: 0x573343}}}\nscopes: {}\n", "0x573343 is that of contexts of sockets"},
+		{strings.Replace(scope("trace: [wide_node, wide_data, wide_interfaces], nodes: 10"), "node: 1", "node: 1, socket_context: true", 1),
+			"with the context of a socket (ioam.socket_context): trace 0x00e002 of 10 nodes in namespace 0 is longer than 255 octets"},
 		{scope("trace: [node], namespace: 5, loopback: true"), "namespace 5 has no loopback"},
 		{scope("trace: [node, data], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
 		{scope("trace: [node], edge: [sequence], namespace: 5, loopback: true"), "trace: [node] and nothing else"},
@@ -117,6 +122,10 @@ func TestWarnings(t *testing.T) {
 	option := "{trace: [node], nodes: 1}"
 	p, err := parse(t, "version: 1\nioam: {node: 1}\nscopes: {a: {prefix: \"::/0\", ioam: {options: ["+strings.Repeat(option+", ", 8)+option+"]}}}\n")
 	if err != nil || len(p.Warnings) != 2 || !strings.Contains(p.Warnings[0], "max_hbh_opts_number") || !strings.Contains(p.Warnings[1], "no interface has the role egress") {
+		t.Errorf("%v, %q", err, p.Warnings)
+	}
+	p, err = parse(t, "version: 1\nioam: {node: 1, socket_context: true, interfaces: {eth0: {roles: [egress]}}}\nscopes: {a: {prefix: \"::/0\", ioam: {edge: [sequence]}}}\n")
+	if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "no scope has a trace that could carry") {
 		t.Errorf("%v, %q", err, p.Warnings)
 	}
 }

@@ -23,9 +23,10 @@ import (
 // Reader reads what the data plane tells. Only one may read at a time. It is not safe for
 // concurrent use.
 type Reader struct {
-	ring  *ringbuf.Reader
-	clock collect.Clock
-	raw   ringbuf.Record
+	ring   *ringbuf.Reader
+	clock  collect.Clock
+	schema uint32 // of opaque state that is the context of a socket
+	raw    ringbuf.Record
 }
 
 // OpenRecords opens the records of the policy in force, whose pins are in a folder.
@@ -51,7 +52,7 @@ func newReader(ring, node *ebpf.Map) (*Reader, error) {
 	if err := node.Lookup(uint32(0), &s); err != nil {
 		return nil, fmt.Errorf("read node: %w", err)
 	}
-	r := &Reader{clock: collect.POSIX}
+	r := &Reader{clock: collect.POSIX, schema: s.Schema}
 	for name, clock := range clocks {
 		if uint32(clock) == s.Clock {
 			r.clock = collect.Clock(name)
@@ -94,7 +95,11 @@ func (r *Reader) Next(into *collect.Record) (is bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read records: %w", err)
 	}
-	return true, decodeRecord(r.clock, r.raw.RawSample, into)
+	if err := decodeRecord(r.clock, r.raw.RawSample, into); err != nil {
+		return true, err
+	}
+	into.TakeContext(r.schema)
+	return true, nil
 }
 
 // ErrRecord says that a record makes no sense.

@@ -60,6 +60,7 @@ var hostFields = []struct {
 	{ioamIoamCountIOAM_TERMINATED, "terminated", "Packets with the flag Active that ended where their options did.", true, true},
 	{ioamIoamCountIOAM_EDGES, "edges", "Edge-to-edge options that ended here.", false, false},
 	{ioamIoamCountIOAM_CONTEXT, "trace_contexts", "HTTP requests whose W3C trace context was read.", false, false},
+	{ioamIoamCountIOAM_CARRIED, "socket_contexts", "Packets that were given the W3C trace context of their socket.", true, false},
 	{ioamIoamCountIOAM_FROM_OUTSIDE, "from_outside", "Packets with IOAM dropped where they came in by an interface without the role ingress.", true, true},
 	{ioamIoamCountIOAM_TO_OUTSIDE, "to_outside", "Packets with IOAM dropped where they would have left by an interface without the role egress.", true, true},
 	{ioamIoamCountIOAM_ERROR_CLEARED, "errors_cleared", "ICMPv6 errors to the outside, in whose quotation IOAM was cleared.", true, false},

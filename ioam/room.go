@@ -46,7 +46,7 @@ func (Room) Plane(h room.Host) room.Plane { return &hostPlane{host: h} }
 // Capabilities are what weir doctor tells of IOAM.
 func (Room) Capabilities() []room.Capability {
 	return []room.Capability{{Name: roomName, Mechanisms: []room.Mechanism{
-		{Name: "BPF programs at TCX", Features: []string{"hooks/tcx", "bpf maps/ringbuf", "bpf maps/lpm_trie"}},
-		{Name: "BPF programs at clsact", Features: []string{"qdiscs/clsact", "classifiers/bpf", "bpf maps/ringbuf", "bpf maps/lpm_trie"}},
+		{Name: "BPF programs at TCX", Features: []string{"hooks/tcx", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
+		{Name: "BPF programs at clsact", Features: []string{"qdiscs/clsact", "classifiers/bpf", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
 	}}}
 }

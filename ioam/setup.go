@@ -42,7 +42,7 @@ func (d drafted) Declare(name string, _ yamlfile.Fields, t policy.Treatment) {
 // NewSetup reads a node; isInterface says what names its interfaces may have.
 func NewSetup(fields yamlfile.Fields, keys *NodeKeys, isInterface func(name string) bool, complain Complain) *Setup {
 	s := &Setup{namespaces: map[uint16]Namespace{}}
-	readNode(reading{drafted{s, complain}, isInterface}, fields, keys, s.namespaces)
+	readNode(reading{drafted{s, complain}, isInterface}, fields, keys, socketKeys{}, s.namespaces)
 	return s
 }
 

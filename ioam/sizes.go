@@ -44,13 +44,15 @@ func sizesOf(want room.State, d declared, states ...room.State) sizes {
 	}
 	different := map[string]bool{}
 	for _, b := range want.Scopes {
-		t, err := newTemplate(encapsulationOf(b.Scope), d.namespaces)
+		templates, err := d.templates(b.Scope)
 		if err != nil {
 			continue // Ready has told
 		}
-		different[t.key()] = true
-		if t.encap.Flows != 0 {
-			s.sent = flows
+		for _, t := range templates {
+			different[t.key()] = true
+			if t.encap.Flows != 0 {
+				s.sent = flows
+			}
 		}
 	}
 	s.encapsulations = len(different)

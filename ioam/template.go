@@ -43,6 +43,15 @@ func (o Option) room(flags codec.Flags) int {
 	return o.Nodes
 }
 
+// words are those of a trace's data.
+func (o Option) words(namespaces map[uint16]Namespace, flags codec.Flags) int {
+	all := o.room(flags) * nodeWords(o.Fields, namespaces[o.Namespace])
+	if o.carries {
+		all += (contextState - len(namespaces[o.Namespace].State)) / 4
+	}
+	return all
+}
+
 // body is an option with room for what is filled in, and where that begins, in words behind the
 // IOAM-Option-Type.
 func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body codec.Body, kind ioamIoamItemKind, kinds uint32, at int) {
@@ -57,8 +66,12 @@ func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body c
 	own := nodeWords(o.Fields, namespaces[o.Namespace])
 	t := codec.NewTrace(o.Namespace, o.Fields, 0, 0)
 	t.Flags, t.Remaining = flags, uint8((o.room(flags)-1)*own)
-	t.Nodes = []codec.Node{{Opaque: make([]byte, len(namespaces[o.Namespace].State))}} // this one
-	return t, ioamIoamItemKindIOAM_TRACE, uint32(o.Fields), 2 + (o.room(flags)-1)*own
+	kind, state := ioamIoamItemKindIOAM_TRACE, len(namespaces[o.Namespace].State)
+	if o.carries {
+		kind, state = ioamIoamItemKindIOAM_CARRIER, contextState
+	}
+	t.Nodes = []codec.Node{{Opaque: make([]byte, state)}} // this one
+	return t, kind, uint32(o.Fields), 2 + (o.room(flags)-1)*own
 }
 
 // newTemplate makes the headers of an encapsulation. Options of a header begin so that they end at
@@ -80,7 +93,7 @@ func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, 
 				continue
 			}
 			body, kind, fields, at := o.body(namespaces, e.Flags)
-			if o.Type == codec.PreallocatedTrace && o.room(e.Flags)*nodeWords(o.Fields, namespaces[o.Namespace]) > maxWords {
+			if o.Type == codec.PreallocatedTrace && o.words(namespaces, e.Flags) > maxWords {
 				return nil, fault.New(fault.Usage, "have fewer nodes or fields, or several options", "the data of %s is longer than 508 octets", o)
 			}
 			item := ioamIoamItem{At: uint16(len(t.octets)/4 + 1 + at), Namespace: o.Namespace, Type: fields, Kind: uint32(kind)}

@@ -51,6 +51,10 @@ type Node struct {
 	FlagShare uint32     `json:"flag_share,omitempty"`
 	// TraceContext has the W3C trace context of HTTP requests read, and told with traces.
 	TraceContext bool `json:"trace_context,omitempty"`
+	// SocketContext has applications give their sockets a context, which traces carry as opaque
+	// state of this schema.
+	SocketContext bool   `json:"socket_context,omitempty"`
+	ContextSchema uint32 `json:"context_schema,omitempty"` // 24 bits
 }
 
 func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }
@@ -142,6 +146,7 @@ type Option struct {
 	Nodes      int              `json:"nodes,omitempty"`  // that a trace has room for
 	Edge       codec.EdgeType   `json:"edge,omitempty"`
 	Extensions codec.Extensions `json:"extensions,omitempty"` // of an export
+	carries    bool             // this node's opaque state is the context of a socket
 }
 
 // Sampling is the fraction of packets that is encapsulated.

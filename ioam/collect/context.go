@@ -5,6 +5,7 @@ package collect
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 )
 
 // TraceContext is what an application said of the request that a packet belongs to (W3C Trace
@@ -28,6 +29,31 @@ func (c TraceContext) String() string {
 
 // MarshalText is the header field's value.
 func (c TraceContext) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// contextOctets are those of a context in opaque state, before padding.
+const contextOctets, paddedOctets = 26, 28
+
+// TakeContext has the record tell the context that its first node has put into a trace: opaque
+// state of a schema, which is then no state of the node's any more. It comes before what a request
+// says, which others may have written.
+func (r *Record) TakeContext(schema uint32) {
+	for i := range r.Traces {
+		hops := r.Traces[i].Hops
+		if len(hops) == 0 || !hops[0].Schema.Known || hops[0].Schema.Value != schema || len(hops[0].State) != paddedOctets {
+			continue
+		}
+		state := hops[0].State
+		c := TraceContext{Version: state[0], Flags: state[contextOctets-1]}
+		copy(c.Trace[:], state[1:])
+		copy(c.Parent[:], state[17:])
+		if c.Version == 0xff || c.Trace == [16]byte{} || c.Parent == [8]byte{} || slices.ContainsFunc(state[contextOctets:], func(b byte) bool { return b != 0 }) {
+			continue
+		}
+		hops[0].Schema, hops[0].State = Told[uint32]{}, nil
+		r.Context = c
+		return
+	}
+}
 
 // Flags of OTLP spans: the parent is in another process, and that is known.
 const remoteParent = 0x300

@@ -235,7 +235,7 @@ func attach(t *testing.T, program *ebpf.Program, spec *ebpf.ProgramSpec) error {
 		return onVeth(func(dev rtnl.Device) (io.Closer, error) {
 			return device.Attach(nil, dev.Name, device.Ingress, 1, "check", program, device.Options{})
 		})
-	case slices.Contains([]ebpf.ProgramType{ebpf.CGroupSKB, ebpf.SockOps, ebpf.CGroupSockAddr, ebpf.CGroupSock}, program.Type()):
+	case slices.Contains([]ebpf.ProgramType{ebpf.CGroupSKB, ebpf.SockOps, ebpf.CGroupSockAddr, ebpf.CGroupSock, ebpf.CGroupSockopt}, program.Type()):
 		return onCgroup(t, program, spec.AttachType)
 	}
 	return nil
