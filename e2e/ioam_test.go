@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"weir/internal/testutil"
@@ -46,21 +48,30 @@ func spansIn(log string) (all []received) {
 	return all
 }
 
-// curl asks the last node of a domain, where a collector runs and answers: in it the spans of the
-// nodes are in curl's trace, under its span.
-func TestACollectorGetsHopsInAnApplicationsTrace(t *testing.T) {
-	t.Setenv("COLLECTOR", collector(t))
-	t.Setenv("CURL", testutil.Command(t, "curl"))
-	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-	t.Setenv("TRACE", trace)
-	t.Setenv("TRACEPARENT", "00-"+trace+"-"+span+"-01")
+const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+// collected runs a collector on the last node of a domain of two, and there weir ioam watch with
+// what it is to send; a client on the first node does something, and what the collector has
+// written is the result. More of a policy is added to the section of each.
+func collected(t *testing.T, firstNode, treatment, lastNode, watch, client, awaited string) string {
+	t.Helper()
+	for name, value := range map[string]string{"COLLECTOR": collector(t), "TRACE": traceID, "TRACEPARENT": "00-" + traceID + "-" + spanID + "-01",
+		"FIRST": firstNode, "TREATMENT": treatment, "LAST": lastNode, "WATCH": watch, "CLIENT": client} {
+		t.Setenv(name, value)
+	}
+	t.Setenv("OPENSSL", testutil.Command(t, "openssl"))
 	got := box(t, `set -e
+"$OPENSSL" req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=weir 2> openssl.log
 cat > collector.yaml <<C
-receivers: {otlp: {protocols: {http: {endpoint: "[::]:4318"}}}}
+receivers:
+  otlp: {protocols: {http: {endpoint: "[::]:4318"}}}
+  otlp/tls: {protocols: {http: {endpoint: "[::]:4319", tls: {cert_file: cert.pem, key_file: key.pem}}}}
 exporters: {debug: {verbosity: detailed}}
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {traces: {receivers: [otlp], exporters: [debug]}}
+  pipelines:
+    traces: {receivers: [otlp, otlp/tls], exporters: [debug]}
+    metrics: {receivers: [otlp], exporters: [debug]}
 C
 cat > first.yaml <<P
 version: 1
@@ -68,16 +79,17 @@ ioam:
   node: 1
   interfaces: {right: {id: 11, roles: [ingress, egress], reserve: true}}
   namespaces: {123: {}}
+  $FIRST
 scopes:
-  server: {prefix: "2001:db8::/64", ioam: {namespace: 123, trace: [node, interfaces, timestamps]}}
+  server: {prefix: "2001:db8::/64", ioam: {namespace: 123, $TREATMENT}}
 P
 cat > last.yaml <<P
 version: 1
 ioam:
   node: 2
-  trace_context: true
   interfaces: {left: {id: 20, roles: [ingress, egress]}}
   namespaces: {123: {remove: true}}
+  $LAST
 scopes: {}
 P
 trap 'kill $collector $watch' EXIT
@@ -88,43 +100,127 @@ ip link add left type veth peer name right netns client
 ip address add 2001:db8::2/64 dev left nodad
 ip link set left up
 "$WEIR" apply --quiet last.yaml
-"$WEIR" ioam watch --quiet --otlp http://[::1]:4318/v1/traces > watched 2>&1 & watch=$!
+"$WEIR" ioam watch --quiet $WATCH > watched 2>&1 & watch=$!
 nsenter --net=/run/netns/client unshare --mount sh -ec 'mount -t bpf bpf /sys/fs/bpf
 export WEIR_RUN_DIR=/run/weir-client
 ip address add 2001:db8::1/64 dev right nodad
 ip link set right up
 "$WEIR" apply --quiet first.yaml
-"$CURL" -sS --max-time 60 -o answer -H "traceparent: $TRACEPARENT" "http://[2001:db8::2]:4318/"
+echo 0 > "$ROOT/backups/cgroup.procs"
+eval "$CLIENT"
 "$WEIR" release --quiet'
-await grep -q "$TRACE" log
-kill -INT $watch
-wait $watch
+`+awaited+`
 "$WEIR" release --quiet
 kill $collector
 wait $collector
 trap - EXIT
 cat log`)
 	got.want(t, 0)
-	spans := spansIn(got.stdout)
+	return got.stdout
+}
+
+// joinsTrace checks that packets are under the application's span, each with the spans of both
+// nodes under its own.
+func joinsTrace(t *testing.T, log string) (all, joined []received) {
+	t.Helper()
 	under := map[string][]string{} // nodes by the span that they are under
-	var joined []received
-	for _, s := range spans {
-		if s.trace == trace && s.parent == span {
+	all = spansIn(log)
+	for _, s := range all {
+		if s.trace == traceID && s.parent == spanID {
 			joined = append(joined, s)
 		}
-		if s.trace == trace && s.node != "" {
+		if s.trace == traceID && s.node != "" {
 			under[s.parent] = append(under[s.parent], s.node)
 		}
 	}
 	if len(joined) == 0 {
-		t.Fatalf("of %d spans none is under curl's\n%s", len(spans), got.stdout)
+		t.Fatalf("of %d spans none is under the application's\n%s", len(all), log)
 	}
 	for _, s := range joined {
 		if !slices.Equal(under[s.id], []string{"1", "2"}) {
 			t.Errorf("packet %s has the nodes %v", s.id, under[s.id])
 		}
 	}
-	if len(joined) == len(spans) {
+	return all, joined
+}
+
+const (
+	sent = `await grep -q "$TRACE" log
+kill -INT $watch
+wait $watch`
+	sendTraces  = "--otlp http://[::1]:4318/v1/traces"
+	traceFields = "trace: [node, interfaces, timestamps]"
+)
+
+// curl asks the last node of a domain, where a collector runs and answers: in it the spans of the
+// nodes are in curl's trace, under its span.
+func TestACollectorGetsHopsInAnApplicationsTrace(t *testing.T) {
+	t.Setenv("CURL", testutil.Command(t, "curl"))
+	log := collected(t, "", traceFields, "trace_context: true", sendTraces,
+		`"$CURL" -sS --max-time 60 -o answer -H "traceparent: $TRACEPARENT" "http://[2001:db8::2]:4318/"`, sent)
+	if all, joined := joinsTrace(t, log); len(joined) == len(all) {
 		t.Error("packets of no request are in curl's trace too")
+	}
+}
+
+// python3 asks the collector in TLS, and has said to its socket of which span that is: nobody on
+// the path could read it, and the spans of the nodes are in its trace all the same. One trace of
+// the whole flow is enough.
+func TestACollectorGetsHopsOfWhatIsInTLS(t *testing.T) {
+	if testutil.KnownAbsent(os.Getenv("TEST_KERNEL"), "sk_storage-updates") {
+		testutil.Need(t, "sk_storage-updates", errors.New("programs keep nothing with a socket"))
+	}
+	t.Setenv("PYTHON", testutil.Command(t, "python3"))
+	t.Setenv("SCRIPT", `
+import os, socket, ssl
+s = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+s.setsockopt(0x57454952, 1, os.environ["TRACEPARENT"].encode())
+s.connect(("2001:db8::2", 4319))
+s = ssl._create_unverified_context().wrap_socket(s)
+s.sendall(b"GET / HTTP/1.1\r\nHost: collector\r\nConnection: close\r\n\r\n")
+assert s.makefile().read().startswith("HTTP/1.1")
+`)
+	log := collected(t, "socket_context: true", traceFields+", protocol: tcp", "", sendTraces+" --trace-per flow --trace-every 1s",
+		`"$PYTHON" -c "$SCRIPT"`, sent)
+	joinsTrace(t, log)
+}
+
+var metricText = regexp.MustCompile(`(?s)-> Name: (weir\.ioam\.[\w.]+)\n(.*?)(?:Metric #|\n\t\{)`)
+
+// metricsIn are the last of each name that a collector was told, as it writes them.
+func metricsIn(log string) map[string]string {
+	all := map[string]string{}
+	for _, m := range metricText.FindAllStringSubmatch(log, -1) {
+		all[m[1]] = m[2]
+	}
+	return all
+}
+
+// Seven datagrams cross a domain: a collector gets how many they were, the path with its delays,
+// and that none was lost.
+func TestACollectorGetsMetrics(t *testing.T) {
+	t.Setenv("PYTHON", testutil.Command(t, "python3"))
+	t.Setenv("SCRIPT", `
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+for n in range(7): s.sendto(b"weir", ("2001:db8::2", 9))
+`)
+	log := collected(t, "", traceFields+", edge: [sequence, timestamps], protocol: udp", "", "--count 7 --otlp-metrics http://[::1]:4318/v1/metrics",
+		`"$PYTHON" -c "$SCRIPT"`, `wait $watch
+await grep -q weir.ioam.packets log`)
+	got := metricsIn(log)
+	for name, want := range map[string][]string{
+		"weir.ioam.packets":      {"DataType: Sum", "IsMonotonic: true", "AggregationTemporality: Cumulative", "Value: 7\n"},
+		"weir.ioam.path.packets": {"ioam.namespace: Int(123)", "ioam.path: Str(-:1:11 > 20:2:-)", "Value: 7\n"},
+		"weir.ioam.path.delay":   {"DataType: Histogram", "Count: 7\n", "ExplicitBounds #24: "},
+		"weir.ioam.hop.to_next":  {"ioam.hop: Int(1)", "ioam.node: Int(1)", "ioam.egress: Int(11)", "Count: 7\n"},
+		"weir.ioam.edge.packets": {"source.address: Str(2001:db8::1)", "destination.port: Int(9)", "Value: 7\n"},
+		"weir.ioam.edge.lost":    {"DataType: Gauge", "Value: 0\n"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(got[name], text) {
+				t.Errorf("%s has not %q:\n%s", name, text, got[name])
+			}
+		}
 	}
 }
