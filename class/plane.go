@@ -111,10 +111,12 @@ func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 }
 
 // Follow marks at the devices of a network namespace that has come.
-func (p *hostPlane) Follow(ns *netns.Namespace) error { return p.FollowDevices(ns) }
+func (p *hostPlane) Follow(ns *netns.Namespace) error {
+	return p.FollowDevices(ns, room.State{})
+}
 
 // FollowDevices marks at the devices that a network namespace has now.
-func (p *hostPlane) FollowDevices(ns *netns.Namespace) error {
+func (p *hostPlane) FollowDevices(ns *netns.Namespace, _ room.State) error {
 	m, err := openMarker(p.host.Pins)
 	if gone(err) {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/match"
 	"weir/internal/room"
@@ -136,7 +137,7 @@ func work(s room.State) (w delay.Work) {
 		}
 		w.Unpaced = w.Unpaced || paces(b.Scope)
 	}
-	w.Assignments, w.Places = told.Assignments(), told.Places()
+	w.Assignments, w.Places, w.Shared = told.Assignments(), told.Places(), s.Shared
 	return w
 }
 
@@ -269,6 +270,19 @@ func (p *wholePlane) Takes(s room.State) (devices []string) {
 	return devices
 }
 
+// Lodges says why packets of limits cannot wait in the tree that another room has at a device: they
+// can by each one's own departure time.
+func (p *wholePlane) Lodges(s room.State, dev string) error {
+	named := s.ByName()
+	for _, b := range s.Scopes {
+		if l, is := lineOf(b, Egress, named); is && l.Device == dev {
+			return fault.New(fault.Usage, fmt.Sprintf("write the lesser rate of both as links.%s.rate, which the classes share, and leave egress by: delay of scope %s out", dev, b.Name),
+				"scope %s would hold all classes of %s in one queue, in front of theirs", b.Name, dev)
+		}
+	}
+	return nil
+}
+
 // Yield ends the limits by delay that are not wanted.
 func (p *wholePlane) Yield(want room.State) error {
 	all, err := p.delays.AtDevices(work(want))
@@ -294,11 +308,11 @@ func (p *wholePlane) Holds(scope int, key match.Key) (bool, error) {
 
 // FollowDevices has packets of scopes wait at the devices that have come to the thread's network
 // namespace.
-func (p *wholePlane) FollowDevices(ns *netns.Namespace) error {
+func (p *wholePlane) FollowDevices(ns *netns.Namespace, have room.State) error {
 	if ns != nil {
 		return nil
 	}
-	return p.delays.FollowDevices()
+	return p.delays.FollowDevices(have.Shared)
 }
 
 // Release ends both.

@@ -121,7 +121,7 @@ func BenchmarkLoss(b *testing.B) {
 // tunnel.
 func BenchmarkClassifier(b *testing.B) {
 	link := &Treatment{Rate: 1e9, Classes: preset(Own)}
-	program, _, err := link.load()
+	program, _, err := link.load(false)
 	must(b, err)
 	defer func() { _ = program.Close() }()
 	pad := make([]byte, 40)
@@ -166,7 +166,7 @@ func BenchmarkCost(b *testing.B) {
 			s.clear(b)
 			settings[i].set()
 			began := time.Now()
-			s.send(b, train{0, bursts * 1000})
+			s.send(b, train{0, bursts * 1000, 0})
 			took[settings[i].name] = time.Since(began)
 		}
 		for name, t := range took {

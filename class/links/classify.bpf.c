@@ -9,8 +9,10 @@
  * or in it; tunnels are IP in IP, GRE, and VXLAN at its port. What is not IP, and what cannot be
  * read, is best effort.
  *
- * links_classify is a filter of the qdisc's root, whose return value is the class's handle. It
- * reads 10 octets of a packet that is in no tunnel, and has no map. links_shadow, at the device's
+ * links_classify is a filter of the qdisc's root, whose return value is the handle of the class's
+ * queue. Where limits by delay hold the link's packets too, those of theirs wait in another one of
+ * the class, which keeps departure times. It reads 10 octets of a packet that is in no tunnel, and
+ * has no map. links_shadow, at the device's
  * egress, counts what the classes would do.
  */
 #include <linux/bpf.h>
@@ -18,6 +20,8 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+
+#include "../../bpf/departs.h"
 
 char links_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -35,6 +39,14 @@ const volatile __u32 links_classes[CODE_POINTS];
 
 /* The same for what is within a tunnel. */
 const volatile __u32 links_within[CODE_POINTS];
+
+/* The queues of what limits by delay hold: how much more their handles are, and best effort's. */
+struct links_departing {
+	__u32 more; /* 0 where there are none */
+	__u32 fallback;
+};
+
+const volatile struct links_departing links_departing;
 
 static __always_inline __u32 handle(const volatile __u32 *classes, int dscp)
 {
@@ -175,7 +187,11 @@ static __always_inline __u32 class_of(struct __sk_buff *skb)
 SEC("tc")
 int links_classify(struct __sk_buff *skb)
 {
-	return class_of(skb);
+	__u32 class = class_of(skb);
+
+	if (!links_departing.more || skb->tc_index != DEPARTS)
+		return class;
+	return class ? class + links_departing.more : links_departing.fallback;
 }
 
 #include "shadow.h"

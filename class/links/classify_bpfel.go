@@ -20,6 +20,12 @@ type classifyLinksCounts struct {
 	Dropped uint64
 }
 
+type classifyLinksDeparting struct {
+	_        structs.HostLayout
+	More     uint32
+	Fallback uint32
+}
+
 type classifyLinksTold struct {
 	_        structs.HostLayout
 	Rate     uint64
@@ -49,6 +55,7 @@ const (
 	classifyProgLinksClassify = "links_classify"
 	classifyProgLinksShadow   = "links_shadow"
 	classifyVarLinksClasses   = "links_classes"
+	classifyVarLinksDeparting = "links_departing"
 	classifyVarLinksTold      = "links_told"
 	classifyVarLinksWithin    = "links_within"
 )
@@ -111,9 +118,10 @@ type classifyMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type classifyVariableSpecs struct {
-	LinksClasses *ebpf.VariableSpec `ebpf:"links_classes"`
-	LinksTold    *ebpf.VariableSpec `ebpf:"links_told"`
-	LinksWithin  *ebpf.VariableSpec `ebpf:"links_within"`
+	LinksClasses   *ebpf.VariableSpec `ebpf:"links_classes"`
+	LinksDeparting *ebpf.VariableSpec `ebpf:"links_departing"`
+	LinksTold      *ebpf.VariableSpec `ebpf:"links_told"`
+	LinksWithin    *ebpf.VariableSpec `ebpf:"links_within"`
 }
 
 // classifyObjects contains all objects after they have been loaded into the kernel.
@@ -151,9 +159,10 @@ func (m *classifyMaps) Close() error {
 //
 // It can be passed to loadClassifyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type classifyVariables struct {
-	LinksClasses *ebpf.Variable `ebpf:"links_classes"`
-	LinksTold    *ebpf.Variable `ebpf:"links_told"`
-	LinksWithin  *ebpf.Variable `ebpf:"links_within"`
+	LinksClasses   *ebpf.Variable `ebpf:"links_classes"`
+	LinksDeparting *ebpf.Variable `ebpf:"links_departing"`
+	LinksTold      *ebpf.Variable `ebpf:"links_told"`
+	LinksWithin    *ebpf.Variable `ebpf:"links_within"`
 }
 
 // classifyPrograms contains all programs after they have been loaded into the kernel.

@@ -66,7 +66,7 @@ func vxlan(inner ...byte) []byte { return append([]byte{8, 0, 0, 0, 0, 0, 1, 0},
 func TestPacketsAreToldByTheirDSCP(t *testing.T) {
 	testutil.NeedRoot(t)
 	link := &Treatment{Rate: 1e9, Classes: preset(Own)}
-	program, _, err := link.load()
+	program, _, err := link.load(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (t *Treatment) Install(ns *netns.Namespace) error {
 	if at < 0 {
 		return fmt.Errorf("there is no device %s", t.Device)
 	}
-	program, id, err := t.load()
+	program, id, err := t.load(false)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestLessThanBestEffortGivesWay(t *testing.T) {
 				s := newStage(t, "")
 				have := s.apply(t, slow(preset))
 				fd := s.listen(t)
-				s.send(t, train{low, many}, train{46, ef}, train{0, be})
+				s.send(t, train{low, many, 0}, train{46, ef, 0}, train{0, be, 0})
 				all := s.received(t, fd, have)
 				between(t, all, 46, low, ef)
 				if n := between(t, all, 0, low, be); n < test.least || n > test.most {
@@ -81,7 +81,7 @@ func TestLessThanBestEffortIsNotStarved(t *testing.T) {
 	have := s.apply(t, strings.ReplaceAll(slow(Own), "lbe: {", "lbe: {weight: 5%, ")+"      network-control: {weight: 1%}\n")
 	fd := s.listen(t)
 	const be = 200
-	s.send(t, train{0, be}, train{1, 100})
+	s.send(t, train{0, be, 0}, train{1, 100, 0})
 	if n := between(t, s.received(t, fd, have), 0, 1, be); n < be/40 || n > be/8 {
 		t.Errorf("%d datagrams of less than best effort came among %d of best effort, want about 5 %%", n, be)
 	}
@@ -96,7 +96,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			}
 			s := newStage(t, "")
 			have := s.apply(t, "  eth0: {rate: 10Mbit, classes: {lbe: {queue: 100ms, ecn: "+ecn+"}}}\n")
-			s.send(t, train{1, 2000})
+			s.send(t, train{1, 2000, 0})
 			sent, dropped := s.row(t, have, lowEffort)
 			// 125,000 octets in 120 datagrams, or 82 packets; and what has left meanwhile.
 			if waits := 2000 - int(sent) - int(dropped); waits > 130 {

@@ -18,6 +18,7 @@ import (
 	"weir/internal/kernel/ethtool"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
+	"weir/internal/kernel/tc"
 	"weir/internal/room"
 	"weir/internal/units"
 )
@@ -154,7 +155,7 @@ func (p *hostPlane) Apply(_, want room.State) (notes []string, err error) {
 		if !ok || t.Shadow {
 			continue
 		}
-		note, err := p.put(t, known, formers)
+		note, err := p.put(t, want.Shared[t.Device], known, formers)
 		if err != nil {
 			return nil, fmt.Errorf("links.%s: %w", t.Device, err)
 		}
@@ -183,6 +184,15 @@ func (p *hostPlane) Takes(s room.State) (names []string) {
 	return slices.Collect(maps.Keys(treatments(s)))
 }
 
+// Shares says why packets of limits by delay cannot wait in the links' trees.
+func (p *hostPlane) Shares() error {
+	if err := probe.Qdisc("fq"); err != nil {
+		return fault.Wrap(fmt.Errorf("keep departure times below classes: %w", err), fault.Testbed,
+			"use a kernel with fq (CONFIG_NET_SCH_FQ), or leave by: delay out")
+	}
+	return nil
+}
+
 // Yield gives the links that are not wanted any more their former tree.
 func (p *hostPlane) Yield(want room.State) error {
 	known, err := devices()
@@ -196,8 +206,8 @@ func (p *hostPlane) Yield(want room.State) error {
 	return p.giveBack(want, known, formers)
 }
 
-// put gives a link its tree.
-func (p *hostPlane) put(t *Treatment, known map[string]rtnl.Device, formers []former) (notes []string, err error) {
+// put gives a link its tree; in a shared one what limits by delay hold waits too.
+func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []former) (notes []string, err error) {
 	d, there := known[t.Device]
 	if !there {
 		return []string{fmt.Sprintf("links.%s: the device is gone; it has its classes again once it is back and weir daemon has looked", t.Device)}, nil
@@ -212,12 +222,12 @@ func (p *hostPlane) put(t *Treatment, known map[string]rtnl.Device, formers []fo
 			return nil, errors.Join(err, record.Restore(nil))
 		}
 	}
-	program, id, err := t.load()
+	program, id, err := t.load(shared)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = program.Close() }()
-	kernel := features{fqCodel: probe.Qdisc("fq_codel") == nil}
+	kernel := features{fqCodel: probe.Qdisc("fq_codel") == nil, later: shared}
 	if err := f.Replace(nil, t.tree(id, d.MTU, kernel)); err != nil {
 		return nil, err
 	}
@@ -268,16 +278,18 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 		if errors.Is(err, device.ErrGone) {
 			continue
 		}
-		if err != nil || !complete(tree, d.MTU) {
+		if err != nil || !complete(tree, d.MTU, have.Shared[name]) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// complete says whether a tree is Weir's, and lets frames of this MTU pass.
-func complete(t device.Tree, mtu int) bool {
-	if !t.IsWeirs() || len(t.Filters) == 0 {
+// complete says whether a tree is Weir's, and lets frames of this MTU pass, and has queues for what
+// limits by delay hold if it is shared.
+func complete(t device.Tree, mtu int, shared bool) bool {
+	later := slices.ContainsFunc(t.Classes, func(c tc.Raw) bool { return c.Handle == laterOf(0) })
+	if !t.IsWeirs() || len(t.Filters) == 0 || later != shared {
 		return false
 	}
 	for _, q := range t.Qdiscs {

@@ -5,6 +5,7 @@ package links
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -12,12 +13,13 @@ import (
 	"weir/internal/fault"
 )
 
-// load loads the program that tells the classes of a link. The filter keeps it once it is there.
-func (t *Treatment) load() (*ebpf.Program, uint32, error) {
+// load loads the program that tells the classes of a link, and with later the queues of what limits
+// by delay hold. The filter keeps it once it is there.
+func (t *Treatment) load(later bool) (*ebpf.Program, uint32, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"links_classify"`
 	}
-	if err := t.loadInto(&objects); err != nil {
+	if err := t.loadInto(&objects, later); err != nil {
 		return nil, 0, err
 	}
 	info, err := objects.Program.Info()
@@ -33,19 +35,24 @@ func (t *Treatment) loadShadow() (*ebpf.Program, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"links_shadow"`
 	}
-	err := t.loadInto(&objects)
+	err := t.loadInto(&objects, false)
 	return objects.Program, err
 }
 
 // loadInto loads a program, with the maps that it has alone.
-func (t *Treatment) loadInto(objects any) error {
+func (t *Treatment) loadInto(objects any, later bool) error {
 	spec, err := loadClassify()
 	if err != nil {
 		return fmt.Errorf("read classifying program: %w", err)
 	}
 	classes, within := t.handles()
+	departing := classifyLinksDeparting{}
+	if later {
+		departing.More = laterMinor - firstMinor
+		departing.Fallback = uint32(laterOf(slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })))
+	}
 	err = errors.Join(spec.Variables[classifyVarLinksClasses].Set(classes), spec.Variables[classifyVarLinksWithin].Set(within),
-		spec.Variables[classifyVarLinksTold].Set(t.told()))
+		spec.Variables[classifyVarLinksTold].Set(t.told()), spec.Variables[classifyVarLinksDeparting].Set(departing))
 	if err != nil {
 		return fmt.Errorf("set classifying program: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 // queue is what is told of a class of a link.
 type queue struct {
 	tc.Qdisc
+	turn uint64  // octets that wait for their turn alone, and not until a departure time
 	rate float64 // octets per second of the class's ceiling
 }
 
@@ -29,11 +30,11 @@ func fields() []room.Field[queue] {
 			Help: "Packets that the queue had no room for, or dropped for having waited too long.", Metric: "dropped_total"},
 			Value: room.CountedOf(func(q queue) uint64 { return q.Drops })},
 		{Column: room.Column{Name: "waiting", Title: "waiting", Unit: room.Octets, Kind: room.Gauge,
-			Help: "Octets that wait now."},
+			Help: "Octets that wait now, until departure times that limits by delay gave them too."},
 			Value: func(q queue) room.Value { return room.Measured(float64(q.Backlog)) }},
 		{Column: room.Column{Name: "delay", Title: "at least", NoTop: true, Unit: room.Seconds, Kind: room.Gauge,
-			Help: "How long what waits now takes at the class's ceiling."},
-			Value: func(q queue) room.Value { return room.Measured(float64(q.Backlog) / q.rate) }},
+			Help: "How long what waits now for its turn alone takes at the class's ceiling."},
+			Value: func(q queue) room.Value { return room.Measured(float64(q.turn) / q.rate) }},
 	}
 }
 
@@ -71,12 +72,18 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		for i, c := range t.Classes {
 			row := room.Row{Scope: item.Name, Part: c.Name, Promise: t.promise(c)}
 			if q, known := counted[handleOf(i)]; known {
-				row.Values = room.ValuesOf(fields(), queue{q, float64(t.ceiling(c)) / 8})
+				row.Values = room.ValuesOf(fields(), queue{plus(q, counted[laterOf(i)]), q.Backlog, float64(t.ceiling(c)) / 8})
 			}
 			report.Rows = append(report.Rows, row)
 		}
 	}
 	return report, nil
+}
+
+// plus is what two queues have done together.
+func plus(a, b tc.Qdisc) tc.Qdisc {
+	a.Packets, a.Bytes, a.Drops, a.Backlog = a.Packets+b.Packets, a.Bytes+b.Bytes, a.Drops+b.Drops, a.Backlog+b.Backlog
+	return a
 }
 
 // reportShadow tells what would have become of the classes since the program came.

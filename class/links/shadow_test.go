@@ -26,7 +26,7 @@ func TestALinkInShadowOnlyCounts(t *testing.T) {
 	}
 	fd := s.listen(t)
 	// 20 of best effort fill its 50 ms with six and a half; lbe's 20 ms are full already.
-	s.send(t, train{0, 20}, train{1, 5}, train{46, 1})
+	s.send(t, train{0, 20, 0}, train{1, 5, 0}, train{46, 1, 0})
 	if got := len(s.received(t, fd, have)); got != 26 {
 		t.Errorf("%d datagrams arrived, want all 26", got)
 	}

@@ -163,8 +163,9 @@ func (s *stage) row(t testing.TB, have room.State, name string) (packets, droppe
 
 // train is some datagrams of one class, sent at once.
 type train struct {
-	dscp    byte
-	packets int
+	dscp     byte
+	packets  int
+	priority int // of the socket; 0 is the DSCP's
 }
 
 const size = 1000 // octets of a datagram
@@ -178,6 +179,9 @@ func (s *stage) send(t testing.TB, trains ...train) {
 	data := make([]byte, size)
 	for _, b := range trains {
 		must(t, unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, int(b.dscp)<<2))
+		if b.priority != 0 {
+			prioritize(t, fd, b.priority) // behind IP_TOS, which sets one
+		}
 		for i := range b.packets {
 			data[0], data[1], data[2] = b.dscp, byte(i>>8), byte(i)
 			if err := unix.Sendto(fd, data, 0, to); err != nil && !errors.Is(err, unix.ENOBUFS) {

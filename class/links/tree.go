@@ -11,10 +11,13 @@ import (
 	"weir/internal/units"
 )
 
-// Minor numbers in the tree: the class of the whole link, and the first of the others.
+// Minor numbers in the tree: the class of the whole link, and the first of the classes' queues, of
+// their queues of what limits by delay hold, and of the classes that have both.
 const (
 	linkMinor   = 1
 	firstMinor  = 0x10
+	laterMinor  = 0x110
+	bothMinor   = 0x210
 	filterOrder = 1
 )
 
@@ -30,22 +33,30 @@ const (
 	slack = 200 * time.Microsecond
 	// least that an HTB class is promised; a weight of 0 cannot be said otherwise.
 	leastShare = units.BitRate(8000)
+	leastRoom  = 10_000 // packets of an fq, the kernel's own default
 )
 
 // splitBelow is the rate up to which super-packets of all classes are split: at 1 Gbit/s one of
 // 64 KiB takes half a millisecond of the link. Above it those of less than best effort alone are.
 const splitBelow = units.BitRate(1e9)
 
-// features are what this kernel has of queues.
+// features are what this kernel has of queues, and what is wanted of them.
 type features struct {
 	fqCodel bool
+	later   bool // queues for what limits by delay hold
 }
 
-// handleOf is that of a class of the tree; its leaf has the major number that follows the tree's by
-// as much.
+// handleOf is that of a class of the tree, or of its own queue where it has two; laterOf is that of
+// the other, bothOf that of the class of both. Leaves have major numbers that follow the tree's.
 func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
 
+func laterOf(i int) tc.Handle { return device.RootHandle | tc.Handle(laterMinor+i) }
+
+func bothOf(i int) tc.Handle { return device.RootHandle | tc.Handle(bothMinor+i) }
+
 func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
+
+func laterLeafOf(i int) tc.Handle { return leafOf(maxClasses + i) }
 
 // handles are the classes' handles by DSCP, for the program, of a packet and of one within a
 // tunnel, which is believed if it asks for less than best effort. 0 is best effort's.
@@ -77,13 +88,26 @@ func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
 		if c.Name == bestEffort {
 			fallback = uint16(handleOf(i))
 		}
-		ceiling, own := t.ceiling(c), max(share(t.Rate, c.Weight), leastShare)
-		tree.Classes = append(tree.Classes, tc.HTBClassRaw(root|linkMinor, handleOf(i), tc.HTBClass{
-			Rate: own, Ceil: ceiling, Burst: burst(own), CeilBurst: burst(ceiling), Quantum: turn, Priority: c.Priority, Overhead: t.Overhead}))
+		own := max(share(t.Rate, c.Weight), leastShare)
+		if kernel.later {
+			// They have the class's share and ceiling together, and take turns.
+			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, bothOf(i), c, own), t.htb(bothOf(i), handleOf(i), c, leastShare),
+				t.htb(bothOf(i), laterOf(i), c, leastShare))
+			tree.Qdiscs = append(tree.Qdiscs, t.laterLeaf(i, mtu)...)
+		} else {
+			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, handleOf(i), c, own))
+		}
 		tree.Qdiscs = append(tree.Qdiscs, t.leaf(i, mtu, kernel)...)
 	}
 	tree.Qdiscs = append([]tc.Raw{tc.HTBRaw(tc.Place{Handle: root}, fallback)}, tree.Qdiscs...)
 	return tree
+}
+
+// htb is one class of HTB for a class, with so much of its own.
+func (t *Treatment) htb(parent, handle tc.Handle, c Class, own units.BitRate) tc.Raw {
+	ceiling := t.ceiling(c)
+	return tc.HTBClassRaw(parent, handle, tc.HTBClass{
+		Rate: own, Ceil: ceiling, Burst: burst(own), CeilBurst: burst(ceiling), Quantum: turn, Priority: c.Priority, Overhead: t.Overhead})
 }
 
 // burst is what a rate sends in the time of slack, at least two full frames.
@@ -112,6 +136,24 @@ func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
 		return list
 	}
 	return append(list, tc.BfifoRaw(at, limit))
+}
+
+// laterLeaf is a class's queue of packets that limits by delay hold: in fq until their departure
+// times, and on until the class's turn. It is the programs that drop what waits too long for the
+// former; what waits longer than the class's queue for the latter is marked.
+func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
+	c := t.Classes[i]
+	at := tc.Place{Parent: laterOf(i), Handle: laterLeafOf(i)}
+	room := max(tc.FqRoom()/uint32(len(t.Classes)), leastRoom)
+	if t.splits(c) {
+		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), units.ByteSize(room)*units.ByteSize(longestFrame(mtu))))
+		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
+	}
+	spec := tc.FqSpec{Limit: room, FlowLimit: room, Horizon: tc.FqHorizon}
+	if c.ECN != NeverMark {
+		spec.MarkFrom = time.Duration(c.Queue)
+	}
+	return append(list, tc.FqRaw(at, spec))
 }
 
 func (t *Treatment) splits(c Class) bool { return t.Rate <= splitBelow || c.Name == lowEffort }

@@ -203,10 +203,10 @@ func (e *Engine) ready(next *state) error {
 	if err := bpffs.Safe(e.PinDir); err != nil {
 		return err
 	}
-	_, twice := e.takes(next)
+	taken, twice := e.takes(next)
 	all := []error{twice}
 	for _, r := range e.Rooms {
-		if part := next.of(r); !part.Empty() {
+		if part := taken.of(next, r); !part.Empty() {
 			all = append(all, e.plane(r).Ready(part))
 		}
 	}
@@ -215,9 +215,10 @@ func (e *Engine) ready(next *state) error {
 
 // foresee tells what a person should know before it is applied.
 func (e *Engine) foresee(next *state) (notes []string) {
+	taken, _ := e.takes(next)
 	for _, r := range e.Rooms {
 		if foreseer, can := e.plane(r).(room.Foreseer); can {
-			notes = append(notes, foreseer.Foresee(next.of(r))...)
+			notes = append(notes, foreseer.Foresee(taken.of(next, r))...)
 		}
 	}
 	return notes
@@ -225,8 +226,9 @@ func (e *Engine) foresee(next *state) (notes []string) {
 
 // inPlace says whether the data planes of all rooms that do something are complete.
 func (e *Engine) inPlace(have *state) (bool, error) {
+	taken, _ := e.takes(have)
 	for _, r := range e.Rooms {
-		part := have.of(r)
+		part := taken.of(have, r)
 		if part.Empty() {
 			continue
 		}
@@ -271,9 +273,14 @@ func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err er
 	if err != nil {
 		return nil, e.undo(have, next, led, &err), err
 	}
+	before, _ := e.takes(have)
+	after, err := e.takes(next)
+	if err != nil {
+		return nil, e.undo(have, next, led, &err), err
+	}
 	for _, r := range e.Rooms {
 		led[r.Name()] = true
-		more, err := e.enforceRoom(r, have.of(r), next.of(r))
+		more, err := e.enforceRoom(r, before.of(have, r), after.of(next, r))
 		if err != nil {
 			return nil, e.undo(have, next, led, &err), err
 		}
@@ -289,11 +296,13 @@ func (e *Engine) undo(have, next *state, led map[string]bool, err *error) (undon
 	if _, failed := e.yield(next, have); failed != nil {
 		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
 	}
+	before, _ := e.takes(have)
+	after, _ := e.takes(next)
 	for _, r := range slices.Backward(e.Rooms) {
 		if !led[r.Name()] {
 			continue
 		}
-		if _, undo := e.enforceRoom(r, next.of(r), have.of(r)); undo != nil {
+		if _, undo := e.enforceRoom(r, after.of(next, r), before.of(have, r)); undo != nil {
 			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
 		}
 	}

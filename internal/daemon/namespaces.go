@@ -31,10 +31,12 @@ func (e *Engine) FollowDevices(ns *netns.Namespace) error {
 	if err != nil {
 		return err
 	}
+	taken, _ := e.takes(have)
 	var all []error
 	for _, r := range e.Rooms {
-		if follower, follows := e.plane(r).(room.DeviceFollower); follows && !have.of(r).Empty() {
-			all = append(all, follower.FollowDevices(ns))
+		part := taken.of(have, r)
+		if follower, follows := e.plane(r).(room.DeviceFollower); follows && !part.Empty() {
+			all = append(all, follower.FollowDevices(ns, part))
 		}
 	}
 	return errors.Join(all...)

@@ -93,8 +93,9 @@ func (e *Engine) read() (Status, error) {
 	}
 	status.Applied = have.Applied
 	attached := map[string]bool{}
+	taken, _ := e.takes(have)
 	for _, r := range e.Rooms {
-		part := have.of(r)
+		part := taken.of(have, r)
 		if part.Empty() {
 			continue
 		}

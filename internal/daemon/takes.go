@@ -22,9 +22,17 @@ func (e *Engine) takers() map[string]room.Taker {
 	return all
 }
 
-// takes is which room replaces the tree of each device in a state. Two that would are refused.
-func (e *Engine) takes(s *state) (by map[string]string, err error) {
-	by, takers := map[string]string{}, e.takers()
+// taken is who has the devices' trees in a state.
+type taken struct {
+	by     map[string]string          // the room that replaces the tree of each device
+	shared map[string]map[string]bool // by room, the devices at which one lodges with the other
+}
+
+// takes is which room replaces the tree of each device in a state. Two that would are refused,
+// unless the packets of one can wait in the other's tree.
+func (e *Engine) takes(s *state) (all taken, err error) {
+	all = taken{map[string]string{}, map[string]map[string]bool{}}
+	takers := e.takers()
 	for _, r := range e.Rooms {
 		t, is := takers[r.Name()]
 		if !is {
@@ -33,15 +41,62 @@ func (e *Engine) takes(s *state) (by map[string]string, err error) {
 		devices := t.Takes(s.of(r))
 		slices.Sort(devices)
 		for _, dev := range slices.Compact(devices) {
-			if other, taken := by[dev]; taken {
-				err = errors.Join(err, fault.New(fault.Usage, "leave one of them out, or give it another device",
-					"%s: both %s and %s of this policy replace its queues", dev, other, r.Name()))
+			other, twice := all.by[dev]
+			if !twice {
+				all.by[dev] = r.Name()
 				continue
 			}
-			by[dev] = r.Name()
+			owner, lodger, refused := e.share(s, dev, other, r.Name())
+			if refused != nil {
+				err = errors.Join(err, refused)
+				continue
+			}
+			all.by[dev] = owner
+			for _, name := range []string{owner, lodger} {
+				if all.shared[name] == nil {
+					all.shared[name] = map[string]bool{}
+				}
+				all.shared[name][dev] = true
+			}
 		}
 	}
-	return by, err
+	return all, err
+}
+
+// share says which of two rooms that take a device has its tree, in which the packets of the other
+// one wait too. The error says why neither can.
+func (e *Engine) share(s *state, dev, one, other string) (owner, lodger string, err error) {
+	takers := e.takers()
+	for _, pair := range [][2]string{{one, other}, {other, one}} {
+		sharer, shares := takers[pair[0]].(room.Sharer)
+		guest, lodges := takers[pair[1]].(room.Lodger)
+		if !shares || !lodges {
+			continue
+		}
+		if err = errors.Join(guest.Lodges(e.part(s, pair[1]), dev), sharer.Shares()); err == nil {
+			return pair[0], pair[1], nil
+		}
+		return "", "", fmt.Errorf("%s: both %s and %s of this policy replace its queues: %w", dev, one, other, err)
+	}
+	return "", "", fault.New(fault.Usage, "leave one of them out, or give it another device",
+		"%s: both %s and %s of this policy replace its queues", dev, one, other)
+}
+
+// part is a room's part of a state, by its name.
+func (e *Engine) part(s *state, name string) room.State {
+	for _, r := range e.Rooms {
+		if r.Name() == name {
+			return s.of(r)
+		}
+	}
+	return room.State{}
+}
+
+// of is a room's part of a state, with the devices that it shares.
+func (t taken) of(s *state, r room.Room) room.State {
+	part := s.of(r)
+	part.Shared = t.shared[r.Name()]
+	return part
 }
 
 // yield has rooms give back the devices that another room takes in the next state. It returns the
@@ -53,8 +108,8 @@ func (e *Engine) yield(have, next *state) (yielded map[string]bool, err error) {
 		return nil, err
 	}
 	yielded = map[string]bool{}
-	for dev, name := range before {
-		if now, taken := after[dev]; taken && now != name {
+	for dev, name := range before.by {
+		if now, taken := after.by[dev]; taken && now != name {
 			yielded[name] = true
 		}
 	}
@@ -63,7 +118,7 @@ func (e *Engine) yield(have, next *state) (yielded map[string]bool, err error) {
 		if !yielded[r.Name()] {
 			continue
 		}
-		if err := takers[r.Name()].Yield(next.of(r)); err != nil {
+		if err := takers[r.Name()].Yield(after.of(next, r)); err != nil {
 			return yielded, fmt.Errorf("%s gives devices back: %w", r.Name(), err)
 		}
 	}

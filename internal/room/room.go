@@ -73,6 +73,10 @@ const MaxScopes = 10_240
 type State struct {
 	Scopes []Bound
 	Host   []policy.Item
+	// Shared are the devices at which this room, a Sharer, has packets of another one wait in its
+	// trees, or a Lodger's own do in another's. It is the spine's to fill in, for Ready, InPlace,
+	// Apply, Foresee, Yield and FollowDevices.
+	Shared map[string]bool
 }
 
 // Empty says that there is nothing to do.
@@ -185,16 +189,31 @@ type Follower interface {
 type DeviceFollower interface {
 	// FollowDevices sees to the devices of a network namespace that have come or gone since; nil is
 	// the calling thread's.
-	FollowDevices(*netns.Namespace) error
+	FollowDevices(ns *netns.Namespace, have State) error
 }
 
 // Taker is a Plane that replaces the trees of qdiscs of devices, which one room at a time can.
 type Taker interface {
 	// Takes are the devices whose trees are replaced in a state, by name.
 	Takes(State) []string
-	// Yield gives the devices that want does not take their former trees back, before another room
-	// takes them. It can be repeated.
+	// Yield gives the devices that want does not take their former trees back, and those that it
+	// has in another room's tree, before another room takes them. It can be repeated.
 	Yield(want State) error
+}
+
+// Sharer is a Taker that can have another room's packets wait in its trees until their departure
+// times.
+type Sharer interface {
+	Taker
+	// Shares says why this host cannot; nil if it can.
+	Shares() error
+}
+
+// Lodger is a Taker whose packets can wait in a Sharer's tree in place of its own.
+type Lodger interface {
+	Taker
+	// Lodges says of a device that it takes in a state why its packets cannot; nil if they can.
+	Lodges(s State, device string) error
 }
 
 // Foreseer is a Plane that can say, before anything changes, what a person should know of an apply.

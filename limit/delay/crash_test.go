@@ -35,7 +35,11 @@ func TestMain(m *testing.M) {
 	for {
 		err := ns.Do(func() error {
 			had := everything(index).Assignments
-			for _, w := range []Work{everything(index), more(index), {}} {
+			all := []Work{everything(index), more(index), {}}
+			if by, err := Available(direction.Egress); err == nil && by == Fq {
+				all = append(all, scoped(true), scoped(false), scoped(true), Work{})
+			}
+			for _, w := range all {
 				if err := h.Apply(had, w); err != nil {
 					return err
 				}

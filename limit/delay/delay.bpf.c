@@ -13,8 +13,9 @@
  *
  * TCP senders of this host are paced (pacing.h), so that theirs hardly wait.
  *
- * The packet waits in the device's qdisc: in fq until its time stamp, or in an HTB class at the
- * same rate, whose queue is then as long as the virtual one. What is received goes by way of an ifb
+ * The packet waits in the device's qdisc: in fq until its time stamp, which may be below a class of
+ * a link (class/links), or in an HTB class at the same rate, whose queue is then as long as the
+ * virtual one. What is received goes by way of an ifb
  * of Weir's, whose egress this is:
  *
  *   wire -> device, ingress: delay_receive -> ifb, egress: delay_charge -> qdisc -> device's stack
@@ -29,6 +30,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../bpf/departs.h"
 #include "../../bpf/upper_layer.h"
 #include "../queue.h"
 #include "flow.h"
@@ -256,6 +258,8 @@ int delay_charge(struct __sk_buff *skb)
 	}
 	if (p.notice.from_ns)
 		keep(skb, &p);
+	if (p.stamp & DELAY_STAMP && !(p.stamp & DELAY_RECEIVED))
+		skb->tc_index = DEPARTS;
 	/* A packet that is neither IPv4 nor IPv6 has no departure time, and goes at once. */
 	if (p.until > p.now && p.stamp & DELAY_STAMP && (p.stamp & DELAY_RECEIVED || (__s64)skb->tstamp < p.until))
 		bpf_skb_set_tstamp(skb, p.until, MONOTONIC);

@@ -6,5 +6,6 @@
 //
 // What will bite you: it works on the calling thread's network namespace. The tree of qdiscs of a
 // device that sends is replaced; what was there is kept in a file first ([Host.Files]) and comes
-// back with the end of the limit. What waits when a limit ends is lost.
+// back with the end of the limit. What waits when a limit ends is lost. Where another room has the
+// tree of a device ([Work.Shared]) packets of scopes wait in that.
 package delay

@@ -68,7 +68,7 @@ func (h Host) Check(l Line) error {
 	if err := l.check(d.Header); err != nil || l.Direction == direction.Ingress {
 		return err
 	}
-	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil {
+	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil || l.Lodged {
 		return err // it has it already
 	}
 	return device.CanTake(nil, l.Device)
@@ -102,7 +102,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err != nil {
 		return err
 	}
-	want = withThose(want, leads) // of which a release has forgotten some
+	want = work.lodge(withThose(want, leads)) // of which a release has forgotten some
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}
@@ -143,7 +143,8 @@ func withThose(all, more []Line) []Line {
 	return all
 }
 
-// Yield ends the lines that are not wanted, so that others can have their devices.
+// Yield ends the lines that are not wanted, and gives the trees of those back that are to lodge, so
+// that others can have their devices.
 func (h Host) Yield(want []Line) error {
 	p, err := open(h.loaded())
 	switch {
@@ -154,7 +155,10 @@ func (h Host) Yield(want []Line) error {
 	default:
 		defer func() { _ = p.close() }()
 	}
-	return h.endOthers(p, want)
+	if err := h.endOthers(p, want); err != nil {
+		return err
+	}
+	return h.moveIn(want)
 }
 
 // endOthers ends the lines that are not wanted.
@@ -203,8 +207,10 @@ func (h Host) begin(p *programs, l Line) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
-		return err
+	if !l.Lodged {
+		if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
+			return err
+		}
 	}
 	if l.Rate > 0 || l.Parent > 0 {
 		err = p.set(uint32(there.Index), l.config(by))
@@ -284,7 +290,7 @@ func (h Host) stop(p *programs, r *record) error {
 			return err
 		}
 	}
-	if err := r.Taken.Restore(nil); err != nil && !errors.Is(err, device.ErrGone) {
+	if err := r.giveBack(); err != nil {
 		return err
 	}
 	if name, there := named[r.Taken.Index]; there && r.Direction == direction.Ingress && name == ifbOf(r.Index) {

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/kernel/device"
@@ -26,6 +24,7 @@ type Line struct {
 	Direction direction.Direction
 	Namespace string        // path of the network namespace that the scope is, which is charged at its devices' ends here; "" for others
 	From      string        // the same of the scope that the device leads to; "" for others
+	Lodged    bool          // its packets wait in the tree that another room has at the device; of one without a rate
 	Parent    uint32        // Key of the line that is charged too; 0 for none
 	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets
@@ -165,21 +164,7 @@ const (
 	roomFactor = 2
 	smallest   = 60 // octets
 	mostRoom   = 10_000_000
-	// leastHorizon of fq is beyond that of any scope which may be told at a device.
-	leastHorizon = 10 * time.Minute
 )
-
-// roomInMemory is how many packets may wait at a device, whoever sends them: any user can give his
-// own departure times (SO_TXTIME) and have them wait for minutes. They take an eighth of the memory
-// at most, and have the 10,000 that the kernel's own default gives.
-func roomInMemory() uint32 {
-	const part, each, least = 8, 2304, 10_000 // octets of a full frame's buffer with its description
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return least
-	}
-	return uint32(min(max(uint64(info.Totalram)*uint64(info.Unit)/part/each, least), mostRoom))
-}
 
 // tree is where the packets wait.
 func (l Line) tree(by Mechanism) device.Tree {
@@ -188,9 +173,9 @@ func (l Line) tree(by Mechanism) device.Tree {
 	if l.Rate == 0 { // of scopes that are told there
 		packets = mostRoom
 	}
-	packets = min(packets, mostRoom, roomInMemory())
+	packets = min(packets, mostRoom, tc.FqRoom())
 	if by == Fq {
-		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, leastHorizon)})}}
+		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, tc.FqHorizon)})}}
 	}
 	class, queue := device.RootHandle|1, tc.MakeHandle(uint16(device.RootHandle>>16)+1, 0)
 	burst := float64(l.Rate) / 8 * l.classBurst().Seconds()

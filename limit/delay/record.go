@@ -22,8 +22,9 @@ type record struct {
 	Device    string              `json:"device"` // that is limited
 	Index     int                 `json:"index"`
 	Direction direction.Direction `json:"direction"`
-	From      string              `json:"from,omitempty"` // path of the network namespace that it leads from
-	Taken     device.Record       `json:"taken"`          // of the device whose qdiscs delay: the same, or the ifb
+	From      string              `json:"from,omitempty"`   // path of the network namespace that it leads from
+	Taken     device.Record       `json:"taken"`            // of the device whose qdiscs delay: the same, or the ifb
+	Lodged    bool                `json:"lodged,omitempty"` // its tree is another room's: nothing was taken but the name
 }
 
 const recordSuffix = ".json"
@@ -43,7 +44,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if have != nil && have.Taken.Index == index && have.Taken.Here() {
+	if have != nil && have.Taken.Index == index && have.Taken.Here() && have.Lodged == l.Lodged {
 		if have.Device == l.Device && have.Taken.Device == at && have.From == l.From {
 			return have, nil
 		}
@@ -56,11 +57,15 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 			return have, h.write(have)
 		}
 	}
-	taken, err := device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
+	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Lodged: l.Lodged}
+	if !l.Lodged {
+		r.Taken, err = device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
+	} else if err = have.giveBack(); err == nil {
+		r.Taken, err = device.Name(nil, at, owner)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Taken: taken}
 	return r, h.write(r)
 }
 

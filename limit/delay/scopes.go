@@ -22,6 +22,8 @@ type Work struct {
 	Assignments match.Assignments
 	Places      map[string]match.Place
 	Unpaced     bool // TCP senders keep their own pace
+	// Shared are devices whose tree another room has, and keeps departure times in.
+	Shared map[string]bool
 }
 
 // everywhere says whether packets are charged at every device, since scopes are told there.
@@ -87,7 +89,7 @@ func (h Host) carriers(w Work) (all []Line, err error) {
 // charged.
 func (h Host) AtDevices(w Work) ([]Line, error) {
 	passing, err := h.carriers(w)
-	return append(w.devices(), passing...), err
+	return w.lodge(append(w.devices(), passing...)), err
 }
 
 // Ready refuses scopes that this host cannot delay, before anything changes.
@@ -107,7 +109,7 @@ func (h Host) Ready(w Work) error {
 		return err
 	}
 	all, err := h.carriers(w)
-	for _, l := range all {
+	for _, l := range w.lodge(all) {
 		err = errors.Join(err, h.Check(l))
 	}
 	return err
@@ -171,8 +173,9 @@ func (h Host) Holds(scope int, key match.Key) (bool, error) {
 }
 
 // FollowDevices has packets wait at the devices that have come to this thread's network namespace,
-// where scopes are told at every device, and forgets those that have gone.
-func (h Host) FollowDevices() error {
+// where scopes are told at every device, and forgets those that have gone. Of shared ones another
+// room has the tree.
+func (h Host) FollowDevices(shared map[string]bool) error {
 	p, err := open(h.loaded())
 	if missing(err) {
 		return nil
@@ -197,7 +200,9 @@ func (h Host) FollowDevices() error {
 		if have != nil {
 			continue
 		}
-		if err := h.beginWhereItIs(p, carrier(d)); err != nil {
+		l := carrier(d)
+		l.Lodged = shared[d.Name]
+		if err := h.beginWhereItIs(p, l); err != nil {
 			return fmt.Errorf("delay at %s: %w", d.Name, err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestOneRateOverDevices(t *testing.T) {
 	in(true)
 	s.add("eth1", 1)
 	in(false)
-	s.do(func() error { return s.host.FollowDevices() })
+	s.do(func() error { return s.host.FollowDevices(nil) })
 	in(true)
 
 	const n, wire = 100, 1000
@@ -58,7 +58,7 @@ func TestOneRateOverDevices(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 	s.remove("eth1")
-	s.do(func() error { return s.host.FollowDevices() })
+	s.do(func() error { return s.host.FollowDevices(nil) })
 	in(true)
 	s.do(func() error { return s.host.Apply(work.Assignments, Work{}) })
 	if after := s.state(); after != before {

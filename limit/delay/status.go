@@ -41,7 +41,7 @@ func (h Host) InPlace(work Work) (bool, error) {
 
 func (h Host) inPlace(l Line) (bool, error) {
 	r, err := h.find(l.Index, l.Direction)
-	if err != nil || r == nil {
+	if err != nil || r == nil || r.Lodged != l.Lodged {
 		return false, err
 	}
 	hooks := []place{{r.Taken.Device, device.Egress}}
@@ -53,6 +53,9 @@ func (h Host) inPlace(l Line) (bool, error) {
 		if err != nil || !there {
 			return false, err
 		}
+	}
+	if r.Lodged {
+		return true, nil // the tree is another room's to look at
 	}
 	tree, err := device.Snapshot(nil, r.Taken.Device)
 	if errors.Is(err, device.ErrGone) {

@@ -38,22 +38,15 @@ type Record struct {
 // that took a device before either replaced its tree the later one wins: the spine lets one room at
 // a time have it (room.Taker).
 func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
-	conn, index, err := open(ns, dev)
+	r, err := Name(ns, dev, owner)
 	if err != nil {
 		return Record{}, err
 	}
-	defer conn.Close()
-	before, err := snapshot(conn, index)
+	before, err := Snapshot(ns, dev)
 	if err != nil {
-		return Record{}, fmt.Errorf("read qdiscs of %s: %w", dev, err)
-	}
-	r := Record{Owner: owner, Device: dev, Index: index, Before: before, Pins: pins}
-	if r.Namespace, err = inode(ns); err != nil {
 		return Record{}, err
 	}
-	if r.Boot, err = bootID(); err != nil {
-		return Record{}, err
-	}
+	r.Before, r.Pins = before, pins
 	if before.ours() {
 		root, _ := before.root()
 		return Record{}, fault.New(fault.Failed, "release it first; the journal of who took it can restore it",
@@ -63,6 +56,22 @@ func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 		return Record{}, err
 	}
 	return r, r.keep()
+}
+
+// Name is a record of a device, nothing of which is taken: it says which one it is, in the
+// namespace that it is in.
+func Name(ns *netns.Namespace, dev, owner string) (Record, error) {
+	conn, index, err := open(ns, dev)
+	if err != nil {
+		return Record{}, err
+	}
+	conn.Close()
+	r := Record{Owner: owner, Device: dev, Index: index}
+	if r.Namespace, err = inode(ns); err != nil {
+		return Record{}, err
+	}
+	r.Boot, err = bootID()
+	return r, err
 }
 
 // Here says whether the record is of this boot and of a device of the calling thread's network

@@ -219,18 +219,19 @@ func clamp(value uint64) uint32 { return uint32(min(value, math.MaxUint32)) }
 type FqSpec struct {
 	Limit, FlowLimit uint32        // packets, in all and of one flow
 	Horizon          time.Duration // departure times farther away are moved to it
+	MarkFrom         time.Duration // what waits longer beyond its departure time is marked CE
 	OneFlow          bool          // packets without a socket leave by their departure times alone, without slack
 }
 
 // FqRaw describes an fq that keeps packets until their departure times and paces no socket by
 // itself, so that sockets go on as before when it is gone.
 func FqRaw(at Place, spec FqSpec) Raw {
-	const limit, flowLimit, rateEnable, orphanMask, timerSlack, horizon, horizonDrop = 1, 2, 5, 10, 13, 14, 15
+	const limit, flowLimit, rateEnable, orphanMask, mark, timerSlack, horizon, horizonDrop = 1, 2, 5, 10, 12, 13, 14, 15
 	var b []byte
 	for _, field := range []struct {
 		kind  uint16
 		value uint32
-	}{{limit, spec.Limit}, {flowLimit, spec.FlowLimit}, {horizon, clamp(uint64(spec.Horizon / time.Microsecond))}} {
+	}{{limit, spec.Limit}, {flowLimit, spec.FlowLimit}, {mark, clamp(uint64(spec.MarkFrom / time.Microsecond))}, {horizon, clamp(uint64(spec.Horizon / time.Microsecond))}} {
 		if field.value != 0 {
 			b = attribute(b, field.kind, words(field.value))
 		}
