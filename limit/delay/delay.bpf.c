@@ -34,6 +34,7 @@
 #include "../../bpf/upper_layer.h"
 #include "../queue.h"
 #include "flow.h"
+#include "own.h"
 #include "pacing.h"
 
 char delay_license[] SEC("license") = "Dual BSD/GPL";
@@ -44,7 +45,6 @@ const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
 #define PASS 1
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
-#define MONOTONIC 1 /* BPF_SKB_CLOCK_MONOTONIC */
 
 /* A packet, and what its lines make of it. */
 struct delay_packet {
@@ -238,8 +238,11 @@ int delay_charge(struct __sk_buff *skb)
 	struct delay_packet p = {.fair_rate = UNLIMITED};
 	struct delay_socket *sender;
 
-	if (!delay_find(skb, &all))
+	if (!delay_find(skb, &all)) {
+		if (skb->tstamp)
+			delay_bound(skb, bpf_ktime_get_ns());
 		return NEXT;
+	}
 	p.now = bpf_ktime_get_ns();
 	p.hash = bpf_get_hash_recalc(skb);
 	p.wire = skb->wire_len;
@@ -263,6 +266,8 @@ int delay_charge(struct __sk_buff *skb)
 	/* A packet that is neither IPv4 nor IPv6 has no departure time, and goes at once. */
 	if (p.until > p.now && p.stamp & DELAY_STAMP && (p.stamp & DELAY_RECEIVED || (__s64)skb->tstamp < p.until))
 		bpf_skb_set_tstamp(skb, p.until, MONOTONIC);
+	else
+		delay_bound(skb, p.until > p.now ? p.until : p.now);
 	return NEXT;
 }
 

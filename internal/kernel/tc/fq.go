@@ -11,9 +11,8 @@ import (
 // FqHorizon of an fq that keeps the packets of limits by delay is beyond that of any of them.
 const FqHorizon = 10 * time.Minute
 
-// FqRoom is how many packets may wait in the fqs of a device, whoever sends them: any user can give
-// his own departure times (SO_TXTIME) and have them wait for minutes. They take an eighth of the
-// memory at most, and have the 10,000 that the kernel's own default gives.
+// FqRoom is how many packets may wait in the fqs of a device, whoever sends them: an eighth of the
+// memory at most, and the 10,000 that the kernel's own default gives.
 func FqRoom() uint32 {
 	const part, each, least, most = 8, 2304, 10_000, 10_000_000 // octets of a full frame's buffer with its description
 	var info unix.Sysinfo_t
