@@ -91,7 +91,7 @@ func kernelTypes() *btf.Spec {
 func refused(what string, err error) error {
 	err = fmt.Errorf("%s: %w", what, err)
 	switch {
-	case errors.Is(err, unix.EPERM):
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fault.Wrap(err, fault.Testbed, "use Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF")

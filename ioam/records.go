@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
 	"weir/ioam/collect"
@@ -23,6 +24,7 @@ import (
 // Reader reads what the data plane tells. Only one may read at a time. It is not safe for
 // concurrent use.
 type Reader struct {
+	alone  *os.File // locked; nil in tests
 	ring   *ringbuf.Reader
 	clock  collect.Clock
 	schema uint32 // of opaque state that is the context of a socket
@@ -44,7 +46,32 @@ func OpenRecords(pins string) (*Reader, error) {
 		return nil, refused("open node", err)
 	}
 	defer func() { _ = node.Close() }()
-	return newReader(ring, node)
+	alone, err := lockRecords(pins)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReader(ring, node)
+	if err != nil {
+		return nil, errors.Join(err, alone.Close())
+	}
+	r.alone = alone
+	return r, nil
+}
+
+// lockRecords keeps others from reading too, each of whom would get a part of the records.
+func lockRecords(pins string) (*os.File, error) {
+	folder, err := os.Open(pins)
+	if err != nil {
+		return nil, refused("lock records", err)
+	}
+	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return folder, nil
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fault.New(fault.Usage, "end the other weir ioam watch or weir ioam path, or wait for it", "another command reads the records of IOAM: each would get a part of them")
+	}
+	return nil, errors.Join(err, folder.Close())
 }
 
 func newReader(ring, node *ebpf.Map) (*Reader, error) {
@@ -66,7 +93,13 @@ func newReader(ring, node *ebpf.Map) (*Reader, error) {
 }
 
 // Close ends it.
-func (r *Reader) Close() error { return r.ring.Close() }
+func (r *Reader) Close() error {
+	err := r.ring.Close()
+	if r.alone != nil {
+		err = errors.Join(err, r.alone.Close())
+	}
+	return err
+}
 
 // glance is how often the ring buffer is looked at: the programs wake nobody, which would cost them
 // more than the record.

@@ -19,12 +19,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/daemon"
 	"weir/internal/fault"
 	"weir/internal/kernel/netns"
 	"weir/internal/kernel/probe"
 	"weir/internal/kernel/rtnl"
 	"weir/internal/testutil"
 	"weir/internal/testutil/headers"
+	"weir/ioam"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -67,6 +69,27 @@ func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 		}
 	}
 	return hosts, grounds
+}
+
+// whileRead does something while another one reads the records.
+func (g ground) whileRead(t *testing.T, do func()) {
+	t.Helper()
+	engine, err := g.engine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, err := (&app{engine: func() (*daemon.Engine, error) { return engine, nil }}).ioamPins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := ioam.OpenRecords(pins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do()
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // in runs a command line inside a host.
@@ -128,6 +151,8 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	defer server.Close()
 	send(6)
 	g := grounds[1] // what it reads is pinned, and known in every namespace
+	g.weir(t, fault.Usage, "ioam", "watch", "--otlp-metrics", "localhost:4318")
+	g.whileRead(t, func() { g.weir(t, fault.Usage, "ioam", "watch", "--count", "1") })
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1"), "2001:db8::1", "proof holds", "namespace 123: 1 -", "> 2")
 	contains(t, "watch", g.weir(t, fault.OK, "ioam", "watch", "--count", "1", "--format", "json", "--otlp", server.URL), `"proof":"holds"`, `"hops":[{"node":1,`)
 	if received.Load() == 0 {

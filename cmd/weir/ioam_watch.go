@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"time"
 
@@ -71,6 +72,23 @@ func (o *ioamWatchOptions) check() error {
 		return fault.New(fault.Usage, "give --otlp URL as well", "--trace-per flow is about the traces of --otlp")
 	case o.traceEvery < time.Second || o.traceEvery > 24*time.Hour:
 		return fault.New(fault.Usage, "write --trace-every 10s", "--trace-every %s is outside 1s to 24h", o.traceEvery)
+	case o.duration < 0:
+		return fault.New(fault.Usage, "write --duration 30s, or leave it out to go on until ^C", "--duration %s is negative", o.duration)
+	}
+	if err := checkCollector("--otlp", o.otlp, "traces"); err != nil {
+		return err
+	}
+	return checkCollector("--otlp-metrics", o.metrics, "metrics")
+}
+
+// checkCollector refuses what is no URL of a collector; "" is none.
+func checkCollector(flag, text, what string) error {
+	if text == "" {
+		return nil
+	}
+	at, err := url.Parse(text)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return fault.New(fault.Usage, "write it as in "+flag+" http://localhost:4318/v1/"+what, "%s %q is no URL of a collector", flag, text)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"os/user"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,6 +105,17 @@ started in, whose limits hold too.`,
 	return command
 }
 
+// hangups end a command as SIGTERM does, unless whoever started this has them ignored, as nohup
+// does.
+func hangups() (all []os.Signal) {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 func (a *app) runLimited(command *cobra.Command, args []string, options runOptions) error {
 	limits := map[limit.Direction]*limit.Limit{}
 	for of, flag := range runFlags {
@@ -139,7 +152,13 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 			return err
 		}
 	}
-	outcome, err := runOrBorrow(command.Context(), work, given)
+	ctx := command.Context()
+	if all := hangups(); len(all) > 0 {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, all...)
+		defer stop()
+	}
+	outcome, err := runOrBorrow(ctx, work, given)
 	if err != nil {
 		return err
 	}

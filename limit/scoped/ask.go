@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,9 +60,22 @@ type lender struct{ *net.UnixConn }
 
 const whoLends = "run it as root, or have an administrator lend the rights: weir lend --help"
 
+// busyTries is how often, and busyPause how long apart, a lender is tried that has no room for
+// another connection in this moment: others may keep it busy.
+const (
+	busyTries = 100
+	busyPause = 50 * time.Millisecond
+)
+
 func dialLender(path string) (lender, error) {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	for try := 1; try < busyTries && errors.Is(err, unix.EAGAIN); try++ {
+		time.Sleep(busyPause)
+		conn, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	}
 	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return lender{}, fault.New(fault.Testbed, "try again, or ask an administrator who keeps connections to it open", "who lends the rights at %s has been busy with others for %s", path, busyTries*busyPause)
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return lender{}, fault.New(fault.Permission, whoLends, "this takes root, and nobody lends the rights at %s", path)
 	case errors.Is(err, os.ErrPermission):
