@@ -240,7 +240,16 @@ func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 
 // Foresee names the trees of qdiscs that devices would lose.
 func (p *wholePlane) Foresee(want room.State) []string {
-	return inPlaceOf(p.delays.Foresee(work(want)))
+	w := work(want)
+	return append(inPlaceOf(p.delays.Foresee(w)), p.heldNowhere(w)...)
+}
+
+// heldNowhere names the network namespaces that nothing leads from, so that nothing is limited.
+func (p *wholePlane) heldNowhere(w delay.Work) (notes []string) {
+	for _, name := range p.delays.Unled(w) {
+		notes = append(notes, "no veth pair leads from the network namespace "+name+" into this one: nothing of it is limited by delay until one does")
+	}
+	return notes
 }
 
 // inPlaceOf says in the place of which trees packets wait; nothing where there is none.
@@ -335,7 +344,7 @@ func (p *wholePlane) Report(have room.State) (room.Report, error) {
 	if err != nil {
 		return report, err
 	}
-	report.Note = append(report.Note, inPlaceOf(before)...)
+	report.Note = slices.Concat(report.Note, inPlaceOf(before), p.heldNowhere(work(have)))
 	named := have.ByName()
 	for _, b := range have.Scopes {
 		for _, of := range Directions {

@@ -99,6 +99,21 @@ func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
 	return all, nil
 }
 
+// Unled are the network namespaces, by their paths, of lines to which no device leads.
+func (h Host) Unled(w Work) (paths []string) {
+	ends, err := h.AtDevices(w)
+	if err != nil {
+		return nil // Ready and Apply fail too
+	}
+	for _, l := range w.Lines {
+		led := slices.ContainsFunc(ends, func(e Line) bool { return e.From == l.Namespace })
+		if l.Namespace != "" && !led && !slices.Contains(paths, l.Namespace) {
+			paths = append(paths, l.Namespace)
+		}
+	}
+	return paths
+}
+
 // stillLeading are the other ends that have led from a namespace of the lines.
 func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
 	records, err := h.records()

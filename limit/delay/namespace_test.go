@@ -75,6 +75,22 @@ func TestANamespaceIsLimitedAtItsEnds(t *testing.T) {
 	}
 }
 
+// A namespace to which no pair leads is named.
+func TestANamespaceThatNothingLeadsFromIsNamed(t *testing.T) {
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	s := newStage(t)
+	led, alone := s.line(direction.Egress, time.Second), s.line(direction.Egress, time.Second)
+	apart := testutil.Namespace(t, "apart")
+	led.Device, led.Index, led.Namespace = "", 5, s.there.Path()
+	alone.Device, alone.Index, alone.Namespace = "", 6, apart.Path()
+	s.do(func() error {
+		if got := s.host.Unled(Work{Lines: []Line{led, alone}}); len(got) != 1 || got[0] != apart.Path() {
+			t.Errorf("named %q, want %s alone", got, apart.Path())
+		}
+		return nil
+	})
+}
+
 // Who is root in a limited namespace moves his end of the pair into a namespace of his own below
 // it, and the host's end gets another name: it stays limited, and all is as before when it ends.
 func TestANamespaceStaysLimitedWhereItsEndGoes(t *testing.T) {
