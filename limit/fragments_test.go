@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -57,7 +58,7 @@ func TestSegmentsAreChargedWithTheirExtensionHeaders(t *testing.T) {
 	}
 	plain := headers.Chain{Name: "no extension header"}
 	var before uint64
-	for _, c := range append(headers.Chains(), plain) {
+	for i, c := range append([]headers.Chain{plain}, headers.Chains()...) {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 			frame := datagram(t, true, 0, 500)
 			frame[ethernet+6], frame[ethernet+40+12] = protocol, words<<4
@@ -81,7 +82,11 @@ func TestSegmentsAreChargedWithTheirExtensionHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := uint64(len(frame) - ethernet + (segments-1)*repeated + segments*overhead); counted.Bytes-before != want {
+			without := uint64(len(frame) - ethernet + segments*overhead)
+			if i == 0 && counted.Bytes-before == without { // as on Linux 6.1, of IPv4 too
+				testutil.Need(t, "headers-of-test-runs", errors.New("a program at a cgroup sees no header in a test run with a context"))
+			}
+			if want := without + uint64((segments-1)*repeated); counted.Bytes-before != want {
 				t.Errorf("%s before protocol %d: %d octets were charged, want %d", c.Name, protocol, counted.Bytes-before, want)
 			}
 			before = counted.Bytes
