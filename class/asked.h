@@ -60,7 +60,7 @@ static __always_inline int asked_ports(struct __sk_buff *skb, const struct packe
 		at = (p->ip.octet[0] & 15) * 4;
 		if (p->ip.half[3] & bpf_htons(ASKED_OFFSET))
 			return 0;
-	} else if (extension_is(*protocol) && !asked_behind(skb, protocol, &at)) {
+	} else if (*protocol != 6 && *protocol != 17 && extension_is(*protocol) && !asked_behind(skb, protocol, &at)) {
 		return 0;
 	}
 	switch (*protocol) {

@@ -29,7 +29,7 @@ static __always_inline void describe_flow(struct __sk_buff *skb, struct ioam_wor
 	}
 }
 
-/* The same where extension headers are in front of it, so many octets behind an IPv6 header. */
+/* The same where extension headers may be in front of it, so many octets behind an IPv6 header. */
 __attribute__((noinline)) int describe_behind(struct __sk_buff *skb, __u32 ip, __u32 behind, __u32 next)
 {
 	struct upper_layer upper = upper_layer_of(next);
@@ -77,10 +77,11 @@ static __always_inline void describe(struct __sk_buff *skb, struct ioam_work *w)
 	r->length = skb->len - w->l2;
 	r->interface = skb->ifindex;
 	r->source_port = r->destination_port = 0;
-	if (extension_is(w->next))
-		describe_behind(skb, w->l2 & 15, IP6_SIZE + w->total, w->next);
-	else
+	if (has_ports(w->next)) {
 		describe_flow(skb, w, w->next, w->l2 + IP6_SIZE + w->total);
+		return;
+	}
+	describe_behind(skb, w->l2 & 15, IP6_SIZE + w->total, w->next);
 	if (r->protocol == PROTOCOL_IP6 && w->upper)
 		describe_inner(skb, w->upper);
 }

@@ -210,7 +210,7 @@ static __always_inline int pass(struct __sk_buff *skb, struct ioam_work *w, cons
 		}
 		return TC_ACT_UNSPEC;
 	}
-	if (hides(next))
+	if (next != NEXTHDR_HOP && hides(next))
 		return TC_ACT_UNSPEC;
 	set_path(w, skb->ingress_ifindex, dev);
 	if (next == NEXTHDR_HOP && transit(skb, w->l2, hop_limit) != DONE)

@@ -17,7 +17,7 @@
 /* Whether a header is one that only the destination reads, and what is behind it as well. */
 static __always_inline int hides(__u32 next)
 {
-	return extension_is(next) && !extension_in(next, EXTENSION_REPEATED);
+	return next < 64 ? (EXTENSION_LOW & ~EXTENSION_REPEATED) >> next & 1 : extension_signals(next);
 }
 
 /* Adds to the padding in a row; says whether it is too much. */
