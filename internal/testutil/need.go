@@ -18,8 +18,9 @@ var absent = map[string]string{
 	"uml": "open-sockets hfsc ip_tables jit sk_storage-updates struct_ops struct_ops-links tracing fentry kprobe tracepoint raw_tracepoint sch_bpf seccomp cpu-affinity speed instruction-clock systemd",
 	"x86": "hfsc ip_tables seccomp speed instruction-clock systemd",
 	// Debian's own. 6.1 came before TCX (6.6), struct_ops links (6.4) and callbacks of open sockets
-	// (6.12), cuts datagrams only for devices that take their checksums (before 6.11), its ifb drops
-	// what programs redirect to it, and in test runs with a context programs at cgroups see no headers.
+	// (6.12), and cuts datagrams only for devices that take their checksums (before 6.11). Its ifb
+	// drops what programs redirect to it, and programs at cgroups see no headers in test runs with
+	// a context.
 	"debian-6.1":  "udp-segments-without-checksums ifb delay open-sockets cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation headers-of-test-runs speed instruction-clock systemd",
 	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock systemd",
 }
