@@ -241,6 +241,8 @@ int delay_charge(struct __sk_buff *skb)
 	if (!delay_find(skb, &all)) {
 		if (skb->tstamp)
 			delay_bound(skb, bpf_ktime_get_ns());
+		if (skb->tc_index == DEPARTS) /* of a device before */
+			skb->tc_index = 0;
 		return NEXT;
 	}
 	p.now = bpf_ktime_get_ns();
