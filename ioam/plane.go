@@ -161,10 +161,23 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 			return notes, err
 		}
 	}
-	for _, name := range missing {
-		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
+	return append(notes, waitedFor(missing)...), p.leaveOthers(d, there)
+}
+
+// Foresee names the interfaces that are not there.
+func (p *hostPlane) Foresee(want room.State) []string {
+	_, missing, err := p.places(declaredIn(want.Host))
+	if err != nil {
+		return nil // Apply fails too
 	}
-	return notes, p.leaveOthers(d, there)
+	return waitedFor(missing)
+}
+
+func waitedFor(missing []string) (notes []string) {
+	for _, name := range missing {
+		notes = append(notes, "ioam: there is no interface "+name+": it is waited for, and packets with IOAM that come by another one are dropped")
+	}
+	return notes
 }
 
 // fill writes into the maps what a state asks for, and lowers MTUs.

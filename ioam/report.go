@@ -4,7 +4,9 @@ package ioam
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"weir/internal/room"
 )
@@ -116,7 +118,22 @@ func (p *hostPlane) Report(have room.State) (report room.Report, err error) {
 		}
 		report.Rows = append(report.Rows, row)
 	}
+	report.Note = append(told(report.Host), p.Foresee(have)...)
 	return report, nil
+}
+
+// told says in a sentence what the node has counted; nothing where that is nothing.
+func told(values []room.Value) []string {
+	var did []string
+	for i, f := range hostFields[:len(values)] {
+		if n := values[i].Count; n > 0 {
+			did = append(did, fmt.Sprintf("%s %d", strings.ReplaceAll(f.name, "_", " "), n))
+		}
+	}
+	if len(did) == 0 {
+		return nil
+	}
+	return []string{"ioam: the node has counted: " + strings.Join(did, ", ")}
 }
 
 func (d *dataPlane) hostValues() ([]room.Value, error) {

@@ -158,6 +158,7 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 	if received.Load() == 0 {
 		t.Error("the receiver got no traces")
 	}
+	contains(t, "status", g.in(t, hosts[1], fault.OK, "status"), "ioam: the node has counted: ", "removed 6", "exported 6")
 	metrics := make(chan string, 1)
 	totals := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
