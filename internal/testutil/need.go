@@ -19,10 +19,10 @@ var absent = map[string]string{
 	"x86": "hfsc ip_tables seccomp speed instruction-clock systemd",
 	// Debian's own. 6.1 came before TCX (6.6), struct_ops links (6.4) and callbacks of open sockets
 	// (6.12), and cuts datagrams only for devices that take their checksums (before 6.11). Its ifb
-	// drops what programs redirect to it, and programs at cgroups see no headers in test runs with
-	// a context.
+	// drops what programs redirect to it. In both, programs at cgroups cannot point to headers in
+	// test runs.
 	"debian-6.1":  "udp-segments-without-checksums ifb delay open-sockets cgrp_storage tcx struct_ops-links dualpi2 sch_bpf ioam-encapsulation headers-of-test-runs speed instruction-clock systemd",
-	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation speed instruction-clock systemd",
+	"debian-6.12": "dualpi2 sch_bpf ioam-encapsulation headers-of-test-runs speed instruction-clock systemd",
 }
 
 // Need skips a test for a named feature that a probe found missing (err says why), and fails where
