@@ -10,12 +10,14 @@ import (
 	"weir/internal/testutil"
 )
 
-// A terminal that is gone, or ^\, ends the command too, and leaves nothing.
+// A terminal that is gone, or ^\, ends the command too, and leaves nothing. These tests may run
+// where a hangup is ignored, as under nohup, which weir run takes over.
 func TestAHangupEndsTheCommand(t *testing.T) {
 	testutil.NeedRoot(t)
+	testutil.Command(t, "env")
 	testutil.Snapshot(t)
 	for _, by := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
-		cmd := exec.Command(binary, "run", "--limit", "1Mbit", "--", "sh", "-c", "trap '' HUP QUIT; echo there; while :; do sleep 1; done")
+		cmd := exec.Command("env", "--default-signal=HUP,QUIT", binary, "run", "--limit", "1Mbit", "--", "sh", "-c", "trap '' HUP QUIT; echo there; while :; do sleep 1; done")
 		cmd.Env = append(cmd.Environ(), "WEIR_RUN_DIR="+t.TempDir())
 		out, err := cmd.StdoutPipe()
 		if err != nil {

@@ -6,12 +6,13 @@ import "weir/internal/kernel/protocols"
 
 // cut compares octets where datagrams are not told by number: a program that hands over several at
 // once (UDP_SEGMENT) has sent one packet to IP, and the kernel gives each segment of it headers of
-// its own:
+// its own. So it does with the segments of TCP's super-packets:
 //
-//	octets of the frames = octets of IP's packets + 14 a frame + IP's and UDP's header a frame more
+//	octets of the frames = octets of IP's packets + 14 a frame + the headers of IP and above a frame more
 //
-// so that a foreign frame shows unless it is as short as an empty datagram, of 42 octets, or 62.
-func (b *balancing) cut(d delta, sent, frames uint64) {
+// so that a foreign frame shows unless it is as short as an empty datagram, of 42 octets, or 62,
+// and beside TCP as an empty segment with all options, of 94, or 114.
+func (b *balancing) cut(d delta, frames uint64) {
 	if d.local.SentPackets > 0 || d.place.Programs != nil || forwarded(d.ip) > 0 || b.bed.Limited || fragments(d.ip) > 0 || reports(d.ip) > 0 {
 		return // octets that IP counts are not all of these frames, or counted in another way
 	}
@@ -22,27 +23,31 @@ func (b *balancing) cut(d delta, sent, frames uint64) {
 		}
 		octets += dev.queuedOctets
 	}
-	least, most := answersAgain(d.ip)
 	known := d.ip.Sum("IpExt.OutOctets", "Ip6.OutOctets") + ethernetHeader*frames
-	low, high := udpHeaders(d.ip)
-	fewest, largest := known+low*(frames-min(frames, sent-least)), known+high*(frames-min(frames, sent-most))
+	more := frames - min(frames, d.ip.Sum("Ip.OutRequests", "Ip6.OutRequests"))
+	low, high := headers(d.ip)
+	fewest, largest := known+low*more, known+high*more
 	if octets < fewest || octets > largest {
 		b.say("%s: %d frames left with %d octets, and what its protocols sent makes %d: a foreign flow, or datagrams that something has changed",
 			d.place.Name, frames, octets, fewest)
 	}
 }
 
-// udpHeaders are the octets of IP's and UDP's header, at least and at most where a place sends by
-// both versions.
-func udpHeaders(c protocols.Counters) (low, high uint64) {
-	const v4, v6 = 20 + 8, 40 + 8
-	switch {
-	case c["Udp6.OutDatagrams"] == 0:
-		return v4, v4
-	case c["Udp.OutDatagrams"] == 0:
-		return v6, v6
+// headers are the octets of IP's header and UDP's or TCP's, at least and at most where a place
+// sends by both versions, or by both protocols.
+func headers(c protocols.Counters) (low, high uint64) {
+	const v4, v6, udp, tcp = 20, 40, 8, 60
+	low, high = v6+udp, v4+udp
+	if c["Ip.OutRequests"] > 0 {
+		low = v4 + udp
 	}
-	return v4, v6
+	if c["Ip6.OutRequests"] > 0 {
+		high = v6 + udp
+	}
+	if c.Sum("Tcp.OutSegs", "Tcp.RetransSegs") > 0 {
+		high += tcp - udp
+	}
+	return low, high
 }
 
 func fragments(c protocols.Counters) uint64 { return c.Sum("Ip.FragCreates", "Ip6.FragCreates") }

@@ -140,7 +140,7 @@ func (b *balancing) out(d delta) {
 	case sent-most > frames+d.Dropped+(mostSegments-1)*d.tooLarge():
 		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-most-frames-d.Dropped)
 	case b.uncounted(d):
-		b.cut(d, sent, frames)
+		b.cut(d, frames)
 	case frames > sent-least+b.uncut(d):
 		b.say("%s: %d frames left that none of its protocols sent: a foreign flow", d.place.Name, frames-sent+least)
 	}

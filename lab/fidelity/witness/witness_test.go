@@ -70,24 +70,33 @@ func TestBalance(t *testing.T) {
 		{"a program's datagrams that the kernel cut", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true
 			r.places["a"].protocols["Udp.OutDatagrams"], r.places["a"].protocols["IpExt.OutOctets"] = 10, 10*(28+10*958)
+			r.places["a"].protocols["Ip.OutRequests"] = 10
+		}, ""},
+		{"a program's datagrams beside TCP's super-packets of two", func(_ *Witness, r *reading, f *Flow) {
+			f.Free = true
+			r.places["a"].protocols["Udp.OutDatagrams"], r.places["a"].protocols["Tcp.OutSegs"] = 10, 90
+			r.places["a"].protocols["IpExt.OutOctets"], r.places["a"].protocols["Ip.OutRequests"] = 10*986+45*(52+2*934), 10+45
 		}, ""},
 		{"a foreign frame beside them", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true // the last frame is one of a packet socket
 			r.places["a"].protocols["Udp.OutDatagrams"], r.places["a"].protocols["IpExt.OutOctets"] = 10, 10*(28+10*958)-958
+			r.places["a"].protocols["Ip.OutRequests"] = 10
 		}, "100 frames left with 100000 octets, and what its protocols sent makes 99042"},
 		{"a program's datagrams over IPv6", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true
 			r.places["a"].protocols["Udp.OutDatagrams"] = 0
 			r.places["a"].protocols["Udp6.OutDatagrams"], r.places["a"].protocols["Ip6.OutOctets"] = 10, 10*(48+10*938)
+			r.places["a"].protocols["Ip6.OutRequests"] = 10
 		}, ""},
 		{"a program's datagrams by both", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true
 			r.places["a"].protocols["Udp.OutDatagrams"], r.places["a"].protocols["IpExt.OutOctets"] = 5, 5*(28+10*958)
 			r.places["a"].protocols["Udp6.OutDatagrams"], r.places["a"].protocols["Ip6.OutOctets"] = 5, 5*(48+10*938)
+			r.places["a"].protocols["Ip.OutRequests"], r.places["a"].protocols["Ip6.OutRequests"] = 5, 5
 		}, ""},
 		{"a program's socket is full", func(_ *Witness, r *reading, f *Flow) {
 			f.Free = true
-			r.places["a"].protocols["IpExt.OutOctets"] = 100 * 986
+			r.places["a"].protocols["IpExt.OutOctets"], r.places["a"].protocols["Ip.OutRequests"] = 100*986, 100
 			r.places["b"].protocols["Udp.RcvbufErrors"] = 3
 		}, "b: 3 datagrams arrived and found their socket's buffer full"},
 		{"a foreign connection", func(_ *Witness, r *reading, _ *Flow) { r.places["b"].protocols["Tcp.ActiveOpens"] = 1 }, "b opened 1 TCP connections more"},
