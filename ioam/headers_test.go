@@ -25,13 +25,13 @@ func onlyFlow[V any](t *testing.T, m *ebpf.Map) ioamIoamEdgeKey {
 	if err := entries.Err(); err != nil || len(all) > 1 {
 		t.Fatalf("flows %+v: %v", all, err)
 	}
-	for _, key := range all {
-		if err := m.Delete(&key); err != nil {
-			t.Fatal(err)
-		}
-		return ioamIoamEdgeKey{Protocol: key.Protocol, SourcePort: key.SourcePort, DestinationPort: key.DestinationPort}
+	if len(all) == 0 {
+		return ioamIoamEdgeKey{}
 	}
-	return ioamIoamEdgeKey{}
+	if err := m.Delete(&all[0]); err != nil {
+		t.Fatal(err)
+	}
+	return ioamIoamEdgeKey{Protocol: all[0].Protocol, SourcePort: all[0].SourcePort, DestinationPort: all[0].DestinationPort}
 }
 
 // Both edges tell a flow by the same ports, whatever extension headers its packets have.
