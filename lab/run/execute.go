@@ -140,6 +140,9 @@ func (e *execution) unfit(ctx context.Context) error {
 	}
 	first := &e.outcome.Unfit[0]
 	try := "free the machine's processors, lower the rates with --set or in a copy of the file, or go on without it: --keep-going"
+	if first.lacksProgram() {
+		return fault.Wrap(first, fault.Testbed, "install the program: 127 is the status of a shell that does not find one")
+	}
 	e.progress.tell(Event{Stage: Measuring, Cell: first.Cell})
 	advice, err := e.options.Gate.Capacity(ctx, e.options.Carrier, first.Cell)
 	if err != nil {

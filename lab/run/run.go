@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,6 +141,12 @@ type Unfit struct {
 func (u *Unfit) Error() string {
 	return fmt.Sprintf("this machine does not carry %s: %d of %d attempts were invalid, the last one because %s",
 		CellName(u.Cell), len(u.Reasons), len(u.Reasons), u.Reasons[len(u.Reasons)-1])
+}
+
+// lacksProgram says whether all attempts broke off for a program that the shell did not find (POSIX
+// Shell Command Language, 2.8.2), whatever the machine carries.
+func (u *Unfit) lacksProgram() bool {
+	return !slices.ContainsFunc(u.Reasons, func(reason string) bool { return !strings.Contains(reason, "exit status 127") })
 }
 
 // Reason is why the run is not valid, whole.
