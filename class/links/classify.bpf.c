@@ -12,8 +12,7 @@
  * links_classify is a filter of the qdisc's root, whose return value is the handle of the class's
  * queue. Where limits by delay hold the link's packets too, those of theirs wait in another one of
  * the class, which keeps departure times. It reads 10 octets of a packet that is in no tunnel, and
- * has no map. links_shadow, at the device's
- * egress, counts what the classes would do.
+ * has no map. links_shadow, at the device's egress, counts what the classes would do.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -30,7 +30,7 @@ func (c TraceContext) String() string {
 // MarshalText is the header field's value.
 func (c TraceContext) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// contextOctets are those of a context in opaque state, before padding.
+// contextOctets are those of a context, paddedOctets those that it takes as opaque state.
 const contextOctets, paddedOctets = 26, 28
 
 // TakeContext has the record tell the context that its first node has put into a trace: opaque

@@ -101,7 +101,6 @@ func (f *FlowTraces) add(r *Record) bool {
 		if f.flows == nil {
 			f.flows = map[string]*flowTrace{}
 		}
-
 		t = &flowTrace{first: *r, hops: make([]flowHop, len(r.Traces[0].Hops))}
 		f.flows[string(f.key)] = t
 		f.order = append(f.order, t)

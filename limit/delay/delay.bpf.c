@@ -15,8 +15,7 @@
  *
  * The packet waits in the device's qdisc: in fq until its time stamp, which may be below a class of
  * a link (class/links), or in an HTB class at the same rate, whose queue is then as long as the
- * virtual one. What is received goes by way of an ifb
- * of Weir's, whose egress this is:
+ * virtual one. What is received goes by way of an ifb of Weir's, whose egress this is:
  *
  *   wire -> device, ingress: delay_receive -> ifb, egress: delay_charge -> qdisc -> device's stack
  *   stack -> delay_notify (cgroup_skb) -> device, egress: delay_charge -> qdisc -> wire

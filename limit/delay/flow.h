@@ -73,10 +73,11 @@ static __always_inline __u64 delay_pace_of(const struct delay_config *line)
 /*
  * The count where TCP flows are paced, each at C / N: the N at which they would use nearly all
  * that the others leave, who are counted as above. It goes there by half of T / d of the
- * difference, as in RCP: T is the interval, d the delay of the loop, an interval, a round trip and
- * the queue, which is the shortest wait of a paced flow's packet. Paced bursts meet and part, so
- * that a short one comes and goes: what is beyond half the mark threshold is drained, with up to a
- * third of the rate. Then many have begun at once, and N is no less than the number of those that
+ * difference, as in RCP: T is the interval, d the delay of the loop: an interval, a round trip, the
+ * queue, which is the shortest wait of a paced flow's packet, and the time in which all flows send
+ * a burst each, since a flow sees its new pace with its next one. Paced bursts meet and part, so
+ * that a short queue comes and goes: what is beyond half the mark threshold is drained, with up to
+ * a third of the rate. Then many have begun at once, and N is no less than the number of those that
  * have sent since.
  */
 static __always_inline __u64 delay_count_paced(struct delay_state *state, const struct delay_config *line, __u64 elapsed,
@@ -88,7 +89,7 @@ static __always_inline __u64 delay_count_paced(struct delay_state *state, const 
 	__u64 senders = state->senders * (__u64)ONE_FLOW + others, want = now * paced / elapsed;
 	__u64 turn = (PACED_BURST * line->cost >> LIMIT_COST_SHIFT) * now >> DELAY_FLOWS_SHIFT;
 
-	loop += turn;
+	loop += turn; /* without it 200 flows at 30 Mbit/s use 79 to 95 % (docs/results/limit.md) */
 	want += want >> SPARE_SHIFT;
 	want += (want * (beyond >> 11) / (loop >> 10)) + others;
 	want = now + (want * (elapsed >> 11) / (loop >> 10)) - (now * (elapsed >> 11) / (loop >> 10));

@@ -3,8 +3,8 @@
  * Departure times that packets bring along: any user may give them to his datagrams (SO_TXTIME),
  * on any clock, and TCP gives them where it is paced, at a rate that any user may set. fq keeps
  * packets until then. So that nobody fills a device's queue with packets of later, or saves up a
- * limit to send at once, they are bounded: beyond the time that the packet's lines give it, or
- * now.
+ * limit to send at once, they may lie only so far behind the time that the packet's lines give it,
+ * or behind now where they give none.
  */
 #ifndef WEIR_DELAY_OWN_H
 #define WEIR_DELAY_OWN_H

@@ -17,7 +17,7 @@ import (
 	"weir/record/bundle"
 )
 
-func TestReadErrorsSayWhatToDo(t *testing.T) {
+func TestReadErrorsNameTheWayOut(t *testing.T) {
 	edit := func(name, text string) string {
 		dir := written(t)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
