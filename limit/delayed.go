@@ -279,9 +279,9 @@ func (p *wholePlane) Takes(s room.State) (devices []string) {
 	return devices
 }
 
-// Lodges says why packets of limits cannot wait in the tree that another room has at a device: they
+// Nests says why packets of limits cannot wait in the tree that another room has at a device: they
 // can by each one's own departure time.
-func (p *wholePlane) Lodges(s room.State, dev string) error {
+func (p *wholePlane) Nests(s room.State, dev string) error {
 	named := s.ByName()
 	for _, b := range s.Scopes {
 		if l, is := lineOf(b, Egress, named); is && l.Device == dev {

@@ -269,40 +269,46 @@ func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 // If a room fails, all that were led are led back in the reverse order, so that each is as it was;
 // undone says that this was done.
 func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err error) {
-	led, err := e.yield(have, next)
-	if err != nil {
-		return nil, e.undo(have, next, led, &err), err
+	s := step{have: have, next: next}
+	s.before, _ = e.takes(have)
+	if s.after, err = e.takes(next); err != nil {
+		return nil, true, err
 	}
-	before, _ := e.takes(have)
-	after, err := e.takes(next)
+	led, err := e.yield(s)
 	if err != nil {
-		return nil, e.undo(have, next, led, &err), err
+		return nil, e.undo(s, led, &err), err
 	}
 	for _, r := range e.Rooms {
 		led[r.Name()] = true
-		more, err := e.enforceRoom(r, before.of(have, r), after.of(next, r))
+		more, err := e.enforceRoom(r, s.before.of(have, r), s.after.of(next, r))
 		if err != nil {
-			return nil, e.undo(have, next, led, &err), err
+			return nil, e.undo(s, led, &err), err
 		}
 		notes = append(notes, more...)
 	}
 	return notes, false, nil
 }
 
+// step leads from one state to another; before and after are who has the devices' trees in each.
+type step struct {
+	have, next    *state
+	before, after taken
+}
+
+func (s step) back() step { return step{s.next, s.have, s.after, s.before} }
+
 // undo leads back the rooms that were led from one state to another, and says whether all are as
 // they were.
-func (e *Engine) undo(have, next *state, led map[string]bool, err *error) (undone bool) {
+func (e *Engine) undo(s step, led map[string]bool, err *error) (undone bool) {
 	undone = true
-	if _, failed := e.yield(next, have); failed != nil {
+	if _, failed := e.yield(s.back()); failed != nil {
 		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
 	}
-	before, _ := e.takes(have)
-	after, _ := e.takes(next)
 	for _, r := range slices.Backward(e.Rooms) {
 		if !led[r.Name()] {
 			continue
 		}
-		if _, undo := e.enforceRoom(r, after.of(next, r), before.of(have, r)); undo != nil {
+		if _, undo := e.enforceRoom(r, s.after.of(s.next, r), s.before.of(s.have, r)); undo != nil {
 			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
 		}
 	}

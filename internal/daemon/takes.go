@@ -25,7 +25,7 @@ func (e *Engine) takers() map[string]room.Taker {
 // taken is who has the devices' trees in a state.
 type taken struct {
 	by     map[string]string          // the room that replaces the tree of each device
-	shared map[string]map[string]bool // by room, the devices at which one lodges with the other
+	shared map[string]map[string]bool // by room, the devices at which one waits in the tree of the other
 }
 
 // takes is which room replaces the tree of each device in a state. Two that would are refused,
@@ -46,13 +46,13 @@ func (e *Engine) takes(s *state) (all taken, err error) {
 				all.by[dev] = r.Name()
 				continue
 			}
-			owner, lodger, refused := e.share(s, dev, other, r.Name())
+			owner, nested, refused := e.share(s, dev, other, r.Name())
 			if refused != nil {
 				err = errors.Join(err, refused)
 				continue
 			}
 			all.by[dev] = owner
-			for _, name := range []string{owner, lodger} {
+			for _, name := range []string{owner, nested} {
 				if all.shared[name] == nil {
 					all.shared[name] = map[string]bool{}
 				}
@@ -65,15 +65,15 @@ func (e *Engine) takes(s *state) (all taken, err error) {
 
 // share says which of two rooms that take a device has its tree, in which the packets of the other
 // one wait too. The error says why neither can.
-func (e *Engine) share(s *state, dev, one, other string) (owner, lodger string, err error) {
+func (e *Engine) share(s *state, dev, one, other string) (owner, nested string, err error) {
 	takers := e.takers()
 	for _, pair := range [][2]string{{one, other}, {other, one}} {
 		sharer, shares := takers[pair[0]].(room.Sharer)
-		guest, lodges := takers[pair[1]].(room.Lodger)
-		if !shares || !lodges {
+		guest, nests := takers[pair[1]].(room.Nester)
+		if !shares || !nests {
 			continue
 		}
-		if err = errors.Join(guest.Lodges(e.part(s, pair[1]), dev), sharer.Shares()); err == nil {
+		if err = errors.Join(guest.Nests(e.part(s, pair[1]), dev), sharer.Shares()); err == nil {
 			return pair[0], pair[1], nil
 		}
 		return "", "", fmt.Errorf("%s: both %s and %s of this policy replace its queues: %w", dev, one, other, err)
@@ -101,15 +101,10 @@ func (t taken) of(s *state, r room.Room) room.State {
 
 // yield has rooms give back the devices that another room takes in the next state. It returns the
 // rooms that did, or began to.
-func (e *Engine) yield(have, next *state) (yielded map[string]bool, err error) {
-	before, _ := e.takes(have)
-	after, err := e.takes(next)
-	if err != nil {
-		return nil, err
-	}
+func (e *Engine) yield(s step) (yielded map[string]bool, err error) {
 	yielded = map[string]bool{}
-	for dev, name := range before.by {
-		if now, taken := after.by[dev]; taken && now != name {
+	for dev, name := range s.before.by {
+		if now, taken := s.after.by[dev]; taken && now != name {
 			yielded[name] = true
 		}
 	}
@@ -118,7 +113,7 @@ func (e *Engine) yield(have, next *state) (yielded map[string]bool, err error) {
 		if !yielded[r.Name()] {
 			continue
 		}
-		if err := takers[r.Name()].Yield(after.of(next, r)); err != nil {
+		if err := takers[r.Name()].Yield(s.after.of(s.next, r)); err != nil {
 			return yielded, fmt.Errorf("%s gives devices back: %w", r.Name(), err)
 		}
 	}

@@ -69,12 +69,12 @@ func (p takerPlane) Yield(want room.State) error {
 	return nil
 }
 
-type lodgerPlane struct {
+type nestedPlane struct {
 	takerPlane
 	why error
 }
 
-func (p lodgerPlane) Lodges(room.State, string) error { return p.why }
+func (p nestedPlane) Nests(room.State, string) error { return p.why }
 
 type sharerPlane struct {
 	takerPlane
@@ -86,8 +86,8 @@ func (p sharerPlane) Shares() error { return p.why }
 // Two rooms that take a device share it where the one's packets can wait in the other's tree.
 func TestWhoHasADevice(t *testing.T) {
 	plain := func(p takerPlane) room.Plane { return p }
-	lodger := func(why error) func(takerPlane) room.Plane {
-		return func(p takerPlane) room.Plane { return lodgerPlane{p, why} }
+	nested := func(why error) func(takerPlane) room.Plane {
+		return func(p takerPlane) room.Plane { return nestedPlane{p, why} }
 	}
 	sharer := func(why error) func(takerPlane) room.Plane {
 		return func(p takerPlane) room.Plane { return sharerPlane{p, why} }
@@ -96,12 +96,12 @@ func TestWhoHasADevice(t *testing.T) {
 		one, other     func(takerPlane) room.Plane
 		owner, refused string
 	}{
-		"lodger first":   {lodger(nil), sharer(nil), "other", ""},
-		"sharer first":   {sharer(nil), lodger(nil), "one", ""},
+		"nested first":   {nested(nil), sharer(nil), "other", ""},
+		"sharer first":   {sharer(nil), nested(nil), "one", ""},
 		"neither":        {plain, plain, "", "eth0: both one and other of this policy replace its queues"},
-		"no sharer":      {lodger(nil), plain, "", "both one and other"},
-		"cannot lodge":   {lodger(errors.New("too wide")), sharer(nil), "", "replace its queues: too wide"},
-		"kernel without": {lodger(nil), sharer(errors.New("no fq")), "", "replace its queues: no fq"},
+		"no sharer":      {nested(nil), plain, "", "both one and other"},
+		"cannot nest":    {nested(errors.New("too wide")), sharer(nil), "", "replace its queues: too wide"},
+		"kernel without": {nested(nil), sharer(errors.New("no fq")), "", "replace its queues: no fq"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{Rooms: []room.Room{takerRoom{name: "one", plane: test.one}, takerRoom{name: "other", plane: test.other}}}
@@ -126,7 +126,7 @@ func TestADeviceComesToBeShared(t *testing.T) {
 	var log []string
 	fails := false
 	e := &Engine{Rooms: []room.Room{
-		takerRoom{name: "limit", log: &log, fails: new(bool), plane: func(p takerPlane) room.Plane { return lodgerPlane{p, nil} }},
+		takerRoom{name: "limit", log: &log, fails: new(bool), plane: func(p takerPlane) room.Plane { return nestedPlane{p, nil} }},
 		takerRoom{name: "links", log: &log, fails: &fails, plane: func(p takerPlane) room.Plane { return sharerPlane{p, nil} }},
 	}}
 	limit, links := policy.Item{Room: "limit"}, policy.Item{Room: "links"}

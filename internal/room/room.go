@@ -74,7 +74,7 @@ type State struct {
 	Scopes []Bound
 	Host   []policy.Item
 	// Shared are the devices at which this room, a Sharer, has packets of another one wait in its
-	// trees, or a Lodger's own do in another's. It is the spine's to fill in, for Ready, InPlace,
+	// trees, or a Nester's own do in another's. It is the spine's to fill in, for Ready, InPlace,
 	// Apply, Foresee, Yield and FollowDevices.
 	Shared map[string]bool
 }
@@ -209,11 +209,11 @@ type Sharer interface {
 	Shares() error
 }
 
-// Lodger is a Taker whose packets can wait in a Sharer's tree in place of its own.
-type Lodger interface {
+// Nester is a Taker whose packets can wait in a Sharer's tree in place of its own.
+type Nester interface {
 	Taker
-	// Lodges says of a device that it takes in a state why its packets cannot; nil if they can.
-	Lodges(s State, device string) error
+	// Nests says of a device that it takes in a state why its packets cannot; nil if they can.
+	Nests(s State, device string) error
 }
 
 // Foreseer is a Plane that can say, before anything changes, what a person should know of an apply.

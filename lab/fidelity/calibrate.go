@@ -205,11 +205,7 @@ func busy(asked link.Direction, length int) pace {
 		ahead = min(ahead, int(asked.Queue.Bytes)/length/2)
 	}
 	if q := asked.Queue; q.Managed() { // half of what it lets wait
-		target := q.Target
-		if target == 0 {
-			target = q.Discipline.Target()
-		}
-		ahead = min(ahead, int(float64(asked.Rate)*target.Seconds()/16)/length)
+		ahead = min(ahead, int(float64(asked.Rate)*q.WithDefaults().Target.Seconds()/16)/length)
 	}
 	if asked.Queue.Packets > 0 {
 		ahead = min(ahead, asked.Queue.Packets/2)

@@ -65,6 +65,23 @@ func (d Discipline) Packets() int {
 // Managed says that somebody drops or marks before the queue is full.
 func (q Queue) Managed() bool { return q.Discipline != DropTail }
 
+// WithDefaults is a managed queue with what its discipline takes where nothing else is asked.
+func (q Queue) WithDefaults() Queue {
+	if !q.Managed() {
+		return q
+	}
+	if q.Target == 0 {
+		q.Target = q.Discipline.Target()
+	}
+	if q.Interval == 0 {
+		q.Interval = q.Discipline.Interval()
+	}
+	if q.Packets == 0 && q.Bytes == 0 {
+		q.Packets = q.Discipline.Packets()
+	}
+	return q
+}
+
 // checkQueue refuses what has no meaning.
 func checkQueue(d Direction) error {
 	q := d.Queue

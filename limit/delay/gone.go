@@ -4,10 +4,33 @@ package delay
 
 import (
 	"errors"
-	"slices"
 
 	"weir/internal/kernel/rtnl"
 )
+
+// names are those that the devices have now, by their indices.
+func names() (map[int]string, error) {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	all, err := links.Devices()
+	named := map[int]string{}
+	for _, d := range all {
+		named[d.Index] = d.Name
+	}
+	return named, err
+}
+
+func deleteDevice(name string) error {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return links.Delete(name)
+}
 
 // beginWhereItIs begins a line of which the device may go meanwhile: then it ends what it left.
 func (h Host) beginWhereItIs(p *programs, l Line) error {
@@ -15,13 +38,8 @@ func (h Host) beginWhereItIs(p *programs, l Line) error {
 	if err == nil {
 		return nil
 	}
-	links, unseen := rtnl.Open(nil)
-	if unseen != nil {
-		return errors.Join(err, unseen)
-	}
-	defer links.Close()
-	devices, unseen := links.Devices()
-	if unseen != nil || slices.ContainsFunc(devices, func(d rtnl.Device) bool { return d.Index == l.Index }) {
+	named, unseen := names()
+	if _, there := named[l.Index]; there || unseen != nil {
 		return errors.Join(err, unseen)
 	}
 	left, err := h.find(l.Index, l.Direction)
@@ -33,22 +51,13 @@ func (h Host) beginWhereItIs(p *programs, l Line) error {
 
 // endGone ends the lines of devices that have gone.
 func (h Host) endGone(p *programs) error {
-	links, err := rtnl.Open(nil)
+	named, err := names()
 	if err != nil {
 		return err
-	}
-	defer links.Close()
-	devices, err := links.Devices()
-	if err != nil {
-		return err
-	}
-	there := map[int]bool{}
-	for _, d := range devices {
-		there[d.Index] = true
 	}
 	all, err := h.records()
 	for _, r := range all {
-		if !there[r.Index] {
+		if _, there := named[r.Index]; !there {
 			err = errors.Join(err, h.end(p, r))
 		}
 	}

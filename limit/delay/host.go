@@ -68,7 +68,7 @@ func (h Host) Check(l Line) error {
 	if err := l.check(d.Header); err != nil || l.Direction == direction.Ingress {
 		return err
 	}
-	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil || l.Lodged {
+	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil || l.Nested {
 		return err // it has it already
 	}
 	return device.CanTake(nil, l.Device)
@@ -102,7 +102,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err != nil {
 		return err
 	}
-	want = work.lodge(withThose(want, leads)) // of which a release has forgotten some
+	want = work.nest(withThose(want, leads)) // of which a release has forgotten some
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func withThose(all, more []Line) []Line {
 	return all
 }
 
-// Yield ends the lines that are not wanted, and gives the trees of those back that are to lodge, so
-// that others can have their devices.
+// Yield ends the lines that are not wanted, and gives the trees of those back that are to be
+// nested, so that others can have their devices.
 func (h Host) Yield(want []Line) error {
 	p, err := open(h.loaded())
 	switch {
@@ -158,7 +158,7 @@ func (h Host) Yield(want []Line) error {
 	if err := h.endOthers(p, want); err != nil {
 		return err
 	}
-	return h.moveIn(want)
+	return h.giveBackNested(want)
 }
 
 // endOthers ends the lines that are not wanted.
@@ -207,7 +207,7 @@ func (h Host) begin(p *programs, l Line) error {
 	if err != nil {
 		return err
 	}
-	if !l.Lodged {
+	if !l.Nested {
 		if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
 			return err
 		}
@@ -262,18 +262,9 @@ func (h Host) end(p *programs, r *record) error {
 }
 
 func (h Host) stop(p *programs, r *record) error {
-	links, err := rtnl.Open(nil)
+	named, err := names() // a device may have another one now
 	if err != nil {
 		return err
-	}
-	defer links.Close()
-	all, err := links.Devices()
-	if err != nil {
-		return err
-	}
-	named := map[int]string{} // a device may have another name now
-	for _, d := range all {
-		named[d.Index] = d.Name
 	}
 	if name, there := named[r.Index]; there && r.Direction == direction.Ingress {
 		if err := h.detach(name, device.Ingress); err != nil {
@@ -294,7 +285,7 @@ func (h Host) stop(p *programs, r *record) error {
 		return err
 	}
 	if name, there := named[r.Taken.Index]; there && r.Direction == direction.Ingress && name == ifbOf(r.Index) {
-		if err := links.Delete(name); err != nil {
+		if err := deleteDevice(name); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ type Line struct {
 	Direction direction.Direction
 	Namespace string        // path of the network namespace that the scope is, which is charged at its devices' ends here; "" for others
 	From      string        // the same of the scope that the device leads to; "" for others
-	Lodged    bool          // its packets wait in the tree that another room has at the device; of one without a rate
+	Nested    bool          // its packets wait in the tree that another room has at the device; of one without a rate
 	Parent    uint32        // Key of the line that is charged too; 0 for none
 	Weight    int           // of the line's part of it; 0 is 1
 	Rate      units.BitRate // bit/s of wire octets

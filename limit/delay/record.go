@@ -24,7 +24,7 @@ type record struct {
 	Direction direction.Direction `json:"direction"`
 	From      string              `json:"from,omitempty"`   // path of the network namespace that it leads from
 	Taken     device.Record       `json:"taken"`            // of the device whose qdiscs delay: the same, or the ifb
-	Lodged    bool                `json:"lodged,omitempty"` // its tree is another room's: nothing was taken but the name
+	Nested    bool                `json:"nested,omitempty"` // its tree is another room's: nothing was taken but the name
 }
 
 const recordSuffix = ".json"
@@ -44,7 +44,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if have != nil && have.Taken.Index == index && have.Taken.Here() && have.Lodged == l.Lodged {
+	if have != nil && have.Taken.Index == index && have.Taken.Here() && have.Nested == l.Nested {
 		if have.Device == l.Device && have.Taken.Device == at && have.From == l.From {
 			return have, nil
 		}
@@ -57,8 +57,8 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 			return have, h.write(have)
 		}
 	}
-	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Lodged: l.Lodged}
-	if !l.Lodged {
+	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Nested: l.Nested}
+	if !l.Nested {
 		r.Taken, err = device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
 	} else if err = have.giveBack(); err == nil {
 		r.Taken, err = device.Name(nil, at, owner)

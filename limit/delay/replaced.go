@@ -20,7 +20,7 @@ func (h Host) Foresee(w Work) (trees []string) {
 		return nil
 	}
 	for _, l := range all {
-		if before := device.Replaceable(nil, l.Device); l.Direction == direction.Egress && !l.Lodged && before != "" {
+		if before := device.Replaceable(nil, l.Device); l.Direction == direction.Egress && !l.Nested && before != "" {
 			trees = append(trees, before+" at "+l.Device)
 		}
 	}

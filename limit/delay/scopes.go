@@ -89,7 +89,7 @@ func (h Host) carriers(w Work) (all []Line, err error) {
 // charged.
 func (h Host) AtDevices(w Work) ([]Line, error) {
 	passing, err := h.carriers(w)
-	return w.lodge(append(w.devices(), passing...)), err
+	return w.nest(append(w.devices(), passing...)), err
 }
 
 // Ready refuses scopes that this host cannot delay, before anything changes.
@@ -109,7 +109,7 @@ func (h Host) Ready(w Work) error {
 		return err
 	}
 	all, err := h.carriers(w)
-	for _, l := range w.lodge(all) {
+	for _, l := range w.nest(all) {
 		err = errors.Join(err, h.Check(l))
 	}
 	return err
@@ -201,7 +201,7 @@ func (h Host) FollowDevices(shared map[string]bool) error {
 			continue
 		}
 		l := carrier(d)
-		l.Lodged = shared[d.Name]
+		l.Nested = shared[d.Name]
 		if err := h.beginWhereItIs(p, l); err != nil {
 			return fmt.Errorf("delay at %s: %w", d.Name, err)
 		}

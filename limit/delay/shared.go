@@ -16,30 +16,30 @@ import (
  * a record, so that it is found, and nothing of the device was taken.
  */
 
-// lodge says of lines at devices which of them are where another room has the tree.
-func (w Work) lodge(all []Line) []Line {
+// nest says of lines at devices which of them are where another room has the tree.
+func (w Work) nest(all []Line) []Line {
 	all = slices.Clone(all)
 	for i, l := range all {
-		all[i].Lodged = l.Direction == direction.Egress && w.Shared[l.Device]
+		all[i].Nested = l.Direction == direction.Egress && w.Shared[l.Device]
 	}
 	return all
 }
 
-// moveIn gives the trees back of lines that are to wait in another room's. They are charged
+// giveBackNested gives the trees back of lines that are to wait in another room's. They are charged
 // throughout, though their packets wait nowhere until the other tree is there.
-func (h Host) moveIn(want []Line) error {
+func (h Host) giveBackNested(want []Line) error {
 	for _, l := range want {
 		r, err := h.find(l.Index, l.Direction)
 		if err != nil {
 			return err
 		}
-		if r == nil || !l.Lodged || r.Lodged {
+		if r == nil || !l.Nested || r.Nested {
 			continue
 		}
 		if err := r.giveBack(); err != nil {
 			return err
 		}
-		r.Lodged, r.Taken.Before, r.Taken.Pins = true, device.Tree{}, ""
+		r.Nested, r.Taken.Before, r.Taken.Pins = true, device.Tree{}, ""
 		if err := h.write(r); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (h Host) moveIn(want []Line) error {
 // giveBack brings the former tree of a line's device back, which may be gone; nothing where none
 // was taken.
 func (r *record) giveBack() error {
-	if r == nil || r.Lodged {
+	if r == nil || r.Nested {
 		return nil
 	}
 	if err := r.Taken.Restore(nil); err != nil && !errors.Is(err, device.ErrGone) {

@@ -32,7 +32,7 @@ func scoped(shared bool) Work {
 
 // Where another room has a device's tree it stays as that has it, and packets are charged; the line
 // moves there and back, whoever has the tree meanwhile, and leaves nothing.
-func TestALineLodgesInAnothersTree(t *testing.T) {
+func TestALineWaitsInAnothersTree(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	before := s.state()
@@ -67,20 +67,20 @@ func TestALineLodgesInAnothersTree(t *testing.T) {
 		t.Helper()
 		s.do(func() error { return exec.Command(tool, append([]string{"qdisc"}, words...)...).Run() })
 	}
-	own, lodged := scoped(false), scoped(true)
+	own, nested := scoped(false), scoped(true)
 
 	their("add", "dev", "eth0", "root", "handle", "77e1:", "pfifo", "limit", "99")
-	apply(lodged)
+	apply(nested)
 	in(own, false)
 	s.transfer(s.here, s.there, s.address(1), 10, 500)
-	if c := s.counters(lodged.Lines[0]); c.Packets < 10 {
+	if c := s.counters(nested.Lines[0]); c.Packets < 10 {
 		t.Errorf("counted %+v", c)
 	}
-	s.do(func() error { return s.host.FollowDevices(lodged.Shared) })
+	s.do(func() error { return s.host.FollowDevices(nested.Shared) })
 	s.do(func() error {
 		trees, err := s.host.Replaced()
-		if len(trees) != 0 || len(s.host.Foresee(lodged)) != 0 {
-			t.Errorf("%v are told to have been replaced, and %v to be", trees, s.host.Foresee(lodged))
+		if len(trees) != 0 || len(s.host.Foresee(nested)) != 0 {
+			t.Errorf("%v are told to have been replaced, and %v to be", trees, s.host.Foresee(nested))
 		}
 		return err
 	})
@@ -89,19 +89,19 @@ func TestALineLodgesInAnothersTree(t *testing.T) {
 	their("del", "dev", "eth0", "root") // it is given back
 	apply(own)
 	root("fq")
-	in(lodged, false)
+	in(nested, false)
 	// Another room is to have it: the line is charged, and the tree is the former one.
 	s.do(func() error {
-		all, err := s.host.AtDevices(lodged)
+		all, err := s.host.AtDevices(nested)
 		if err != nil {
 			return err
 		}
 		return s.host.Yield(all)
 	})
 	root("")
-	in(lodged, true)
+	in(nested, true)
 	apply(own)
-	apply(lodged)
+	apply(nested)
 	root("")
 	s.apply()
 	if after := s.state(); after != before {

@@ -41,7 +41,7 @@ func (h Host) InPlace(work Work) (bool, error) {
 
 func (h Host) inPlace(l Line) (bool, error) {
 	r, err := h.find(l.Index, l.Direction)
-	if err != nil || r == nil || r.Lodged != l.Lodged {
+	if err != nil || r == nil || r.Nested != l.Nested {
 		return false, err
 	}
 	hooks := []place{{r.Taken.Device, device.Egress}}
@@ -54,7 +54,7 @@ func (h Host) inPlace(l Line) (bool, error) {
 			return false, err
 		}
 	}
-	if r.Lodged {
+	if r.Nested {
 		return true, nil // the tree is another room's to look at
 	}
 	tree, err := device.Snapshot(nil, r.Taken.Device)

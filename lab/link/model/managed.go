@@ -71,15 +71,7 @@ func (l *Link) Manage(most int) *Managed {
 	if !q.Managed() || l.direction.Rate == 0 {
 		return nil
 	}
-	if q.Target == 0 {
-		q.Target = q.Discipline.Target()
-	}
-	if q.Interval == 0 {
-		q.Interval = q.Discipline.Interval()
-	}
-	if q.Packets == 0 && q.Bytes == 0 {
-		q.Packets = q.Discipline.Packets()
-	}
+	q = q.WithDefaults()
 	m := &Managed{link: l, queue: q, octetTime: 8e9 / float64(l.direction.Rate), items: make([]item, max(2, most)), dropped: emptyList()}
 	for i := range m.items {
 		m.items[i].next = int32(i) + 1

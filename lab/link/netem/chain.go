@@ -122,24 +122,13 @@ func (c *chain) manage(mtu int) error {
 	if err := c.bucket(top, mtu, tbfLimit); err != nil {
 		return err
 	}
-	q, leaf := c.Direction.Queue, tc.Place{Parent: tc.MakeHandle(1, 1), Handle: leafHandle}
-	packets := q.Packets
-	if packets == 0 {
-		packets = q.Discipline.Packets()
-	}
-	target, interval := q.Target, q.Interval
-	if target == 0 {
-		target = q.Discipline.Target()
-	}
-	if interval == 0 {
-		interval = q.Discipline.Interval()
-	}
-	spec := tc.ManagedSpec{Limit: uint32(packets), Target: target, Interval: interval, ECN: q.Mark}
+	q, leaf := c.Direction.Queue.WithDefaults(), tc.Place{Parent: tc.MakeHandle(1, 1), Handle: leafHandle}
+	spec := tc.ManagedSpec{Limit: uint32(q.Packets), Target: q.Target, Interval: q.Interval, ECN: q.Mark}
 	switch q.Discipline {
 	case link.CoDel:
 		return c.place.Qdiscs.AddCoDel(c.spare, leaf, spec)
 	case link.FQCoDel:
-		return c.place.Qdiscs.AddFqCodel(c.spare, leaf, tc.FqCodelSpec{Limit: uint32(packets), Target: target, Interval: interval, ECN: q.Mark})
+		return c.place.Qdiscs.AddFqCodel(c.spare, leaf, tc.FqCodelSpec{Limit: spec.Limit, Target: q.Target, Interval: q.Interval, ECN: q.Mark})
 	}
 	return c.place.Qdiscs.AddPIE(c.spare, leaf, spec)
 }
