@@ -15,11 +15,12 @@ import (
 	"weir/internal/testutil"
 )
 
-// A TCP sender of this host that heeds no marks is notified, and that is counted.
+// A TCP sender of this host that heeds no marks, and is not paced, which would keep it from
+// waiting, is notified, and that is counted.
 func TestNotificationsAreCounted(t *testing.T) {
 	s := newStage(t)
 	line := s.line(direction.Egress, 200*time.Millisecond)
-	s.apply(line)
+	s.do(func() error { return s.host.Apply(nil, Work{Lines: []Line{line}, Unpaced: true}) })
 	bash := testutil.Command(t, "bash")
 	var listener net.Listener
 	if err := s.there.Do(func() (err error) {
