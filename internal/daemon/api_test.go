@@ -30,7 +30,8 @@ import (
 	"weir/internal/testutil"
 )
 
-// served starts a service with an API, and returns a client of its socket.
+// served starts a service with an API, and returns a client of its socket once the policy is in
+// force: the API is there before.
 func served(t *testing.T, text string) (*Service, *http.Client) {
 	t.Helper()
 	e := setup(t)
@@ -41,12 +42,13 @@ func served(t *testing.T, text string) (*Service, *http.Client) {
 		return new(net.Dialer).DialContext(ctx, "unix", s.Socket)
 	}}}
 	t.Cleanup(client.CloseIdleConnections)
-	testutil.Eventually(t, patience, "the API", func() bool {
-		conn, err := net.Dial("unix", s.Socket)
-		if err == nil {
-			_ = conn.Close()
+	testutil.Eventually(t, patience, "the API, with the policy in force", func() bool {
+		answer, err := client.Get("http://weir/healthz")
+		if err != nil {
+			return false
 		}
-		return err == nil
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
 	})
 	return s, client
 }
