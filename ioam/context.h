@@ -18,17 +18,9 @@
 #define LINES 64                     /* of it that are looked at */
 #define FIELD_NAME 12                /* octets of "traceparent:" */
 #define SPACES_BEFORE 8              /* a value, at most */
-#define CONTEXT_OCTETS 26            /* of struct ioam_context that the field has */
 #define TCP_SYN 2
 
 _Static_assert(REQUEST_AT + REQUEST + FIELD_NAME <= IOAM_OCTETS, "a request is behind extension headers");
-
-static __always_inline __u8 hex(__u8 digit)
-{
-	__u8 number = digit - '0', letter = digit - 'a';
-
-	return number < 10 ? number : letter < 6 ? letter + 10 : 0xff;
-}
 
 /* Reads the nth octet of a context from two digits; returns whether they are. */
 __attribute__((noinline)) int context_octet(__u32 at, __u32 n)
@@ -38,8 +30,8 @@ __attribute__((noinline)) int context_octet(__u32 at, __u32 n)
 
 	if (!w || n >= CONTEXT_OCTETS)
 		return 0;
-	high = hex(octet(&w->in, at));
-	low = hex(octet(&w->in, at + 1));
+	high = context_digit(octet(&w->in, at));
+	low = context_digit(octet(&w->in, at + 1));
 	((__u8 *)&w->context)[n] = high << 4 | low;
 	return (high | low) < 16;
 }
@@ -48,7 +40,6 @@ __attribute__((noinline)) int context_octet(__u32 at, __u32 n)
 __attribute__((noinline)) int context_value(__u32 at, __u32 end)
 {
 	struct ioam_work *w = work();
-	__u64 trace[2], parent;
 	__u8 behind;
 
 	if (!w)
@@ -56,7 +47,7 @@ __attribute__((noinline)) int context_value(__u32 at, __u32 end)
 	for (int i = 0; i < SPACES_BEFORE && (octet(&w->in, at) == ' ' || octet(&w->in, at) == '\t'); i++)
 		at++;
 	for (int i = 0; i < CONTEXT_OCTETS; i++) {
-		if ((i == 1 || i == 17 || i == 25) && octet(&w->in, at++) != '-')
+		if (context_dash(i) && octet(&w->in, at++) != '-')
 			return 0;
 		if (!context_octet(at, i))
 			return 0;
@@ -67,9 +58,7 @@ __attribute__((noinline)) int context_value(__u32 at, __u32 end)
 	behind = octet(&w->in, at);
 	if (behind != '\r' && behind != '\n' && behind != ' ' && behind != '\t' && !(behind == '-' && w->context.version))
 		return 0;
-	__builtin_memcpy(trace, w->context.trace, sizeof(trace));
-	__builtin_memcpy(&parent, w->context.parent, sizeof(parent));
-	return w->context.version != 0xff && (trace[0] | trace[1]) && parent;
+	return context_valid(&w->context);
 }
 
 /* Whether an octet of a name in small letters is that of the field. */

@@ -35,6 +35,7 @@ char ioam_license[] SEC("license") = "Dual BSD/GPL";
 #include "export.h"
 #include "options.h"
 #include "walk.h"
+#include "traceparent.h"
 #include "context.h"
 #include "transit.h"
 #include "exit.h"

@@ -20,6 +20,7 @@ char socket_license[] SEC("license") = "Dual BSD/GPL";
 
 #include "ioam.h"
 #include "sockets.h"
+#include "traceparent.h"
 
 const volatile __u64 socket_netns = 0;   /* cookie of the network namespace whose devices are the node's */
 const volatile __u32 socket_epoch = 0;   /* as in struct ioam_settings */
@@ -27,8 +28,6 @@ const volatile __u32 socket_page = 4096; /* octets of a page */
 
 #define AF_IP6 10
 #define PROTOCOL_MPTCP 262
-#define CONTEXT_OCTETS 26
-#define NO_DIGIT 0xff
 
 /*
  * What is not Weir's goes on. Of a value longer than a page programs see the beginning alone, and
@@ -47,13 +46,6 @@ static __always_inline int refuse(int mistake)
 	return 0;
 }
 
-static __always_inline __u8 digit(__u8 text)
-{
-	__u8 number = text - '0', letter = text - 'a';
-
-	return number < 10 ? number : letter < 6 ? letter + 10 : NO_DIGIT;
-}
-
 /* Reads the text form of a context; returns whether it is one. */
 static __always_inline int read_text(const __u8 *text, __u8 *context)
 {
@@ -63,28 +55,18 @@ static __always_inline int read_text(const __u8 *text, __u8 *context)
 	for (int i = 0; i < CONTEXT_OCTETS; i++) {
 		__u8 high, low;
 
-		if (i == 1 || i == 17 || i == 25) {
+		if (context_dash(i)) {
 			if (text[at] != '-')
 				return 0;
 			at++;
 		}
-		high = digit(text[at]);
-		low = digit(text[at + 1]);
+		high = context_digit(text[at]);
+		low = context_digit(text[at + 1]);
 		all |= high | low;
 		context[i] = high << 4 | (low & 0xf);
 		at += 2;
 	}
 	return all < 16;
-}
-
-/* Whether a context is one that W3C Trace Context allows. */
-static __always_inline int valid(const struct ioam_context *c)
-{
-	__u64 trace[2], parent;
-
-	__builtin_memcpy(trace, c->trace, sizeof(trace));
-	__builtin_memcpy(&parent, c->parent, sizeof(parent));
-	return c->version != 0xff && (trace[0] | trace[1]) && parent;
 }
 
 /* Writes what is said of a socket. */
@@ -119,7 +101,7 @@ int ioam_setsockopt(struct bpf_sockopt *option)
 		__builtin_memcpy(&context, value, IOAM_SOCKET_BINARY);
 	else if (!(option->optlen == IOAM_SOCKET_TEXT && value + IOAM_SOCKET_TEXT <= end && read_text(value, (__u8 *)&context)))
 		return refuse(EINVAL);
-	if (!valid(&context))
+	if (!context_valid(&context))
 		return refuse(EINVAL);
 	said = bpf_sk_storage_get(&ioam_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!said)

@@ -38,7 +38,7 @@ const takesContexts = "\n  socket_context: true"
 
 // newSenders makes the domain, which ends at aramis; more is added to alpha's section. The routers
 // between are nodes only if they are named.
-func newSenders(t *testing.T, more, treatment string, routers ...string) *senders {
+func newSenders(t testing.TB, more, treatment string, routers ...string) *senders {
 	t.Helper()
 	s := &senders{chain: newChain(t, 1500), group: testutil.Cgroup(t)}
 	s.planes["alpha"].host.CgroupRoot = s.group.Path
@@ -56,14 +56,14 @@ func newSenders(t *testing.T, more, treatment string, routers ...string) *sender
 }
 
 // begin puts a policy in force at alpha.
-func (s *senders) begin(t *testing.T, more, treatment string) {
+func (s *senders) begin(t testing.TB, more, treatment string) {
 	t.Helper()
 	text := nodePolicy(1, "", "ingress, egress", ", schema: 9, state: rack", `beta: {prefix: "2001:db8:4::/64", ioam: {namespace: 123, `+treatment+`}}`)
 	s.apply(t, "alpha", strings.Replace(text, "node: 1", "node: 1"+more, 1))
 }
 
 // socket makes one of the cgroup's in a namespace.
-func (s *senders) socket(t *testing.T, ns *netns.Namespace, family, kind, protocol int) int {
+func (s *senders) socket(t testing.TB, ns *netns.Namespace, family, kind, protocol int) int {
 	t.Helper()
 	fd, err := s.sockets.SocketOf(ns, family, kind, protocol)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *senders) socket(t *testing.T, ns *netns.Namespace, family, kind, protoc
 }
 
 // say gives a socket a context; a kernel without socket storage for programs skips the test.
-func say(t *testing.T, fd int, context string) {
+func say(t testing.TB, fd int, context string) {
 	t.Helper()
 	err := unix.SetsockoptString(fd, SocketLevel, SocketContext, context)
 	if errors.Is(err, unix.ENOMEM) {
@@ -96,7 +96,7 @@ func octetsOf(t *testing.T, text string) string {
 }
 
 // toBeta is a socket that sends datagrams to beta, and the other end.
-func (s *senders) toBeta(t *testing.T) (from, to int) {
+func (s *senders) toBeta(t testing.TB) (from, to int) {
 	t.Helper()
 	from = s.socket(t, s.ns["alpha"], unix.AF_INET6, unix.SOCK_DGRAM, 0)
 	to = s.chain.socket(t, "beta", unix.SOCK_DGRAM, netip.AddrPortFrom(beta, 0))
