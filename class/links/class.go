@@ -22,17 +22,38 @@ type Class struct {
 	Priority uint32            `json:"priority"`          // 0 to 7, lowest first
 	Ceiling  units.BitRate     `json:"ceiling,omitempty"` // 0: the link's rate
 	Queue    units.Duration    `json:"queue"`             // what may wait, as time at the ceiling
+	Leaf     Leaf              `json:"leaf,omitempty"`    // "": fq_codel where ECN wants it
 	ECN      ECN               `json:"ecn,omitempty"`
 }
 
-// ECN says whether packets are marked, by fq_codel, in place of dropped.
+// Leaf is the qdisc that keeps a class's packets until its turn.
+type Leaf string
+
+const (
+	Fifo    Leaf = "fifo"
+	FqCodel Leaf = "fq_codel" // RFC 8290
+	Cake    Leaf = "cake"     // tc-cake(8) without a rate: fair between hosts, then between their flows
+)
+
+// ECN says whether packets are marked in place of dropped.
 type ECN string
 
 const (
-	MayMark   ECN = ""    // where the kernel has fq_codel
+	MayMark   ECN = ""    // where the kernel has fq_codel, unless Leaf says what keeps them
 	MustMark  ECN = "yes" // refused elsewhere
-	NeverMark ECN = "no"  // first in, first out
+	NeverMark ECN = "no"  // first in, first out, or fq_codel that drops
 )
+
+// keptIn is the qdisc that keeps the class's packets on such a kernel.
+func (c Class) keptIn(kernel features) Leaf {
+	switch {
+	case c.Leaf != "":
+		return c.Leaf
+	case c.ECN == MustMark, c.ECN == MayMark && kernel.fqCodel:
+		return FqCodel
+	}
+	return Fifo
+}
 
 // Names of classes that every link has: one for what no other is told by, and one that may wait.
 const (

@@ -36,7 +36,8 @@ type classKeys struct {
 	Priority        *uint32            `yaml:"priority" doc:"Whose turn it is among those that have their share, or all have not: 0 to 7, lowest first. Of one priority they take turns."`
 	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"The most that it gets, with what others leave; the link's rate if left out."`
 	Queue           *units.Duration    `yaml:"queue" doc:"The most that waits, as time at the ceiling."`
-	ECN             *bool              `yaml:"ecn" doc:"true: fq_codel marks packets that wait long; false: first in, first out. If left out, fq_codel where the kernel has it."`
+	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"What keeps its packets: fq_codel, fair between flows; cake, between hosts and then between their flows; fifo, first in, first out. If left out, what ecn says."`
+	ECN             *bool              `yaml:"ecn" doc:"true: packets that wait long are marked, by fq_codel if no leaf is named; false: none is, first in, first out if no leaf is named. If left out, fq_codel where the kernel has it, or what the leaf does."`
 }
 
 // Bounds of what can be asked.
@@ -133,9 +134,7 @@ func (r reader) class(t *Treatment, name yamlfile.Text, k *classKeys) {
 			r.draft.ComplainAt(k.At("priority"), "0 is served first", "%s.priority: %d is not from 0 to %d", path, c.Priority, maxPriority)
 		}
 	}
-	if k.ECN != nil {
-		c.ECN = map[bool]ECN{true: MustMark, false: NeverMark}[*k.ECN]
-	}
+	r.queue(c, path, k)
 	if k.Queue != nil {
 		if c.Queue = *k.Queue; time.Duration(c.Queue) < leastQueue || time.Duration(c.Queue) > longest {
 			r.draft.ComplainAt(k.At("queue"), "write it as 20ms", "%s.queue: %s is not from %s to %s", path, c.Queue, leastQueue, longest)
@@ -147,6 +146,24 @@ func (r reader) class(t *Treatment, name yamlfile.Text, k *classKeys) {
 	if own := share(t.Rate, c.Weight); c.Ceiling > t.Rate || k.Has("ceiling") && c.Ceiling < max(own, leastRate) {
 		r.draft.ComplainAt(k.At("ceiling"), "lower its weight, or raise the ceiling up to the link's rate",
 			"%s.ceiling: %s is not between what its weight gives it, %s, and the link's rate, %s", path, c.Ceiling, max(own, leastRate), t.Rate)
+	}
+}
+
+// queue reads what keeps a class's packets, and whether it marks.
+func (r reader) queue(c *Class, path string, k *classKeys) {
+	if k.Leaf != "" {
+		c.Leaf, c.ECN = k.Leaf, MayMark
+	}
+	if k.ECN != nil {
+		c.ECN = map[bool]ECN{true: MustMark, false: NeverMark}[*k.ECN]
+	}
+	switch {
+	case c.Leaf == Fifo && c.ECN == MustMark:
+		r.draft.ComplainAt(k.At("ecn"), "leave ecn out, or write leaf: fq_codel", "%s.ecn: fifo marks nothing", path)
+	case c.Leaf == Cake && c.ECN == NeverMark:
+		r.draft.ComplainAt(k.At("ecn"), "leave ecn out, or write leaf: fq_codel", "%s.ecn: cake marks whatever is capable of it", path)
+	case c.Leaf == Fifo:
+		c.ECN = NeverMark
 	}
 }
 

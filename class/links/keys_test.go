@@ -88,6 +88,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		"  eth0: {rate: 1Gbit, classes: {premium: {ceiling: 2Gbit}}}\n":                  "links.eth0.classes.premium.ceiling: 2 Gbit/s is not between",
 		"  eth0: {rate: 1Gbit, classes: {premium: {ceiling: 100Mbit}}}\n":                "what its weight gives it, 300 Mbit/s",
 		"  eth0: {rate: 1Gbit, classes: {premium: {prioriti: 8}}}\n":                     "priority",
+		"  eth0: {rate: 1Gbit, classes: {premium: {leaf: cakes}}}\n":                     `"cakes" is not one of fifo, fq_codel, cake`,
+		"  eth0: {rate: 1Gbit, classes: {premium: {leaf: cake, ecn: false}}}\n":          "links.eth0.classes.premium.ecn: cake marks",
+		"  eth0: {rate: 1Gbit, classes: {premium: {leaf: fifo, ecn: true}}}\n":           "links.eth0.classes.premium.ecn: fifo marks nothing",
 		"  eth0: {rate: 1Gbit}\n  eth0: {rate: 1Gbit}\n":                                 "eth0",
 		"  eth0:\n": "policy.yaml:4",
 	} {

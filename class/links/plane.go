@@ -101,11 +101,8 @@ func (p *hostPlane) Ready(want room.State) error {
 // ready looks at one link. A device that has gone may come back.
 func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error {
 	for _, c := range t.Classes {
-		if c.ECN != MustMark {
-			continue
-		}
-		if err := probe.Qdisc("fq_codel"); err != nil {
-			return fault.Wrap(fmt.Errorf("classes.%s.ecn: %w", c.Name, err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
+		if err := c.ready(); err != nil {
+			return fmt.Errorf("classes.%s.%w", c.Name, err)
 		}
 	}
 	d, there := known[t.Device]
@@ -124,6 +121,21 @@ func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error 
 		return nil
 	}
 	return device.CanTake(nil, t.Device)
+}
+
+// ready refuses a queue that this kernel lacks, where it was asked for.
+func (c Class) ready() error {
+	switch {
+	case c.Leaf == Cake || c.Leaf == FqCodel:
+		if err := probe.Qdisc(string(c.Leaf)); err != nil {
+			return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "leave leaf out: packets then wait in what this kernel has")
+		}
+	case c.ECN == MustMark:
+		if err := probe.Qdisc(string(FqCodel)); err != nil {
+			return fault.Wrap(fmt.Errorf("ecn: %w", err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
+		}
+	}
+	return nil
 }
 
 // fits refuses a rate above the device's; 0 is not known.
@@ -237,7 +249,7 @@ func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device,
 // notes are what a person should know of a link in force.
 func (t *Treatment) notes(kernel features) (notes []string) {
 	for _, c := range t.Classes {
-		if c.ECN == MayMark && !c.fair(kernel) {
+		if c.ECN == MayMark && c.Leaf == "" && !kernel.fqCodel {
 			notes = append(notes, fmt.Sprintf("links.%s: class %s is first in, first out, without ECN: this kernel has no fq_codel", t.Device, c.Name))
 		}
 		if c.Name == lowEffort && c.Weight == 0 {

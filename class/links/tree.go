@@ -29,6 +29,10 @@ const (
 	turn           = 1500 + ethernetHeader // of classes that take turns, so that none has a burst
 	// leastPackets that fq_codel has room for, so that a few flows have one each.
 	leastPackets = 32
+	// leastWhole has room for some super-packets.
+	leastWhole = 256 << 10
+	// bufferOverhead is what the kernel's buffer of a packet takes beside it, about.
+	bufferOverhead = 800
 	// slack is for how long a queue is served without a look at the clock: timers are late by that.
 	slack = 200 * time.Microsecond
 	// least that an HTB class is promised; a weight of 0 cannot be said otherwise.
@@ -119,19 +123,26 @@ func octets(rate units.BitRate, d time.Duration) units.ByteSize {
 
 // leaf is a class's queue.
 func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
-	c := t.Classes[i]
+	c, full := t.Classes[i], units.ByteSize(mtu+ethernetHeader)
 	at := tc.Place{Parent: handleOf(i), Handle: leafOf(i)}
 	limit := max(octets(t.ceiling(c), time.Duration(c.Queue)), units.ByteSize(2*longestFrame(mtu)))
+	if c.keptIn(kernel) == Cake {
+		// It splits by itself, and bounds what its packets take of the kernel's memory.
+		spec := tc.CakeSpec{BestEffort: true, Whole: !t.splits(c), Target: t.patience(c, full), Limit: max(limit/full, leastPackets) * (full + bufferOverhead)}
+		if spec.Whole {
+			spec.Limit = max(spec.Limit, leastWhole)
+		}
+		return append(list, tc.CakeRaw(at, spec))
+	}
 	if t.splits(c) {
 		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), limit))
 		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
 	}
 	switch {
-	case c.fair(kernel):
+	case c.keptIn(kernel) == FqCodel:
 		// In packets, for its memory limit did not hold on Linux 7.2. It drops from the longest
 		// flow, so that small packets of others do not suffer.
-		full := units.ByteSize(mtu + ethernetHeader)
-		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: true, Limit: uint32(max(limit/full, leastPackets)), Quantum: uint32(full)}))
+		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: c.ECN != NeverMark, Limit: uint32(max(limit/full, leastPackets)), Quantum: uint32(full)}))
 	case len(list) > 0:
 		return list
 	}
@@ -158,9 +169,11 @@ func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
 
 func (t *Treatment) splits(c Class) bool { return t.Rate <= splitBelow || c.Name == lowEffort }
 
-// fair says whether the class's queue is fq_codel.
-func (c Class) fair(kernel features) bool {
-	return c.ECN == MustMark || c.ECN == MayMark && kernel.fqCodel
+// patience is the delay from which cake marks and drops: its own default, or one and a half frames
+// at the class's ceiling, as it would take at a rate of its own.
+func (t *Treatment) patience(c Class, full units.ByteSize) time.Duration {
+	const standing = 5 * time.Millisecond
+	return max(standing, time.Duration(1.5*8*float64(full)/float64(t.ceiling(c))*float64(time.Second)))
 }
 
 // longestFrame is what a device of this MTU sends, with two tags that it did not count.

@@ -16,18 +16,34 @@ type CakeSpec struct {
 	Rate             units.BitRate
 	Overhead         uint16 // octets that each packet uses beyond its Ethernet frame
 	Target, Interval time.Duration
-	Limit            units.ByteSize
+	Limit            units.ByteSize // of the kernel's memory that its packets take
+	BestEffort       bool           // one tin, whatever the DSCP
+	Whole            bool           // super-packets are not split
 }
 
 // AddCake makes a CAKE shaper.
 func (c *Conn) AddCake(dev string, at Place, spec CakeSpec) error {
-	const rate64, overhead, rtt, target, memory, ethernet = 2, 6, 7, 8, 10, 14
 	if spec.Rate < 8 {
 		return fault.New(fault.Usage, "give it a rate", "add cake to %s: no rate", dev)
 	}
+	return c.Add("cake", dev, at, CakeRaw(at, spec).Options)
+}
+
+// CakeRaw describes what AddCake makes, and CAKE without a rate, whose parent shapes.
+func CakeRaw(at Place, spec CakeSpec) Raw {
+	const rate64, mode, overhead, rtt, target, memory, split, ethernet = 2, 3, 6, 7, 8, 10, 17, 14
+	const oneTin = 3 // CAKE_DIFFSERV_BESTEFFORT
 	b := attribute(nil, rate64, long(uint64(spec.Rate)/8))
-	// With an overhead cake counts from the IP header on.
-	b = attribute(b, overhead, words(uint32(spec.Overhead)+ethernet))
+	if spec.Rate > 0 {
+		// With an overhead cake counts from the IP header on.
+		b = attribute(b, overhead, words(uint32(spec.Overhead)+ethernet))
+	}
+	if spec.BestEffort {
+		b = attribute(b, mode, words(oneTin))
+	}
+	if spec.Whole {
+		b = attribute(b, split, words(0))
+	}
 	for _, field := range []struct {
 		kind  uint16
 		value uint64
@@ -36,5 +52,5 @@ func (c *Conn) AddCake(dev string, at Place, spec CakeSpec) error {
 			b = attribute(b, field.kind, words(uint32(min(field.value, math.MaxUint32))))
 		}
 	}
-	return c.Add("cake", dev, at, b)
+	return Raw{Kind: "cake", Parent: at.parent(), Handle: at.Handle, Options: b}
 }
