@@ -87,10 +87,11 @@ func refuses(s policy.Scope) bool {
 	return false
 }
 
-// paces says whether a scope has senders paced by refusal's programs: where there is one, those of
-// limits by delay pace nobody. Two that set one socket's pace take each other for its application.
-func paces(s policy.Scope) bool {
-	return treatmentOf(s).of(Egress) != nil && !delays(s, Egress) && !s.Shadow
+// refusesIn says whether a scope has its senders paced, or its receivers' windows set, by refusal's
+// programs: where there is one, those of limits by delay leave that to them. Two that set one
+// socket's pace or window take each other for its application.
+func refusesIn(s policy.Scope, of Direction) bool {
+	return treatmentOf(s).of(of) != nil && !delays(s, of) && !s.Shadow
 }
 
 // Line is the limit in the words of the data plane that delays; it has no device yet.
@@ -135,7 +136,8 @@ func work(s room.State) (w delay.Work) {
 		if delays(b.Scope, Egress) && b.Selector.Kind != kindInterface && b.Selector.Kind != kindNetns {
 			told.Scopes = append(told.Scopes, b)
 		}
-		w.Unpaced = w.Unpaced || paces(b.Scope)
+		w.Unpaced = w.Unpaced || refusesIn(b.Scope, Egress)
+		w.Unheld = w.Unheld || refusesIn(b.Scope, Ingress)
 	}
 	w.Assignments, w.Places, w.Shared = told.Assignments(), told.Places(), s.Shared
 	return w
@@ -219,10 +221,8 @@ func (p *wholePlane) InPlace(have room.State) (bool, error) {
 func (p *wholePlane) Apply(have, want room.State) (notes []string, err error) {
 	had, rest, delayed := refusing(have), refusing(want), work(want)
 	foreseen := p.Foresee(want)
-	if delayed.Unpaced {
-		if err := p.delays.Unpace(); err != nil {
-			return nil, err
-		}
+	if err := p.delays.Cede(delayed); err != nil {
+		return nil, err
 	}
 	if !rest.Empty() {
 		notes, err = p.refusals.Apply(had, rest)
@@ -374,5 +374,5 @@ func (r *reading) delayed(c delay.Counters) {
 	r.delay = &c
 	r.now = State{FairRate: c.FairRate, Allowed: r.rate.Rate, Queue: c.Delay}
 	r.count = Counters{limitLimitCounters: limitLimitCounters{Packets: c.Packets, Segments: c.Segments, Bytes: c.Octets, Marked: c.Marked,
-		Reduced: c.Notified, Refused: c.Early + c.Dropped, Retries: c.Retries, Queue: c.Delays}}
+		Reduced: c.Notified, Refused: c.Early + c.Dropped, Retries: c.Retries, Windows: c.Windows, Queue: c.Delays}}
 }

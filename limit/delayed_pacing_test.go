@@ -81,13 +81,21 @@ func (d *delayed) talk(own int) (exchange func() uint32) {
 
 func exchanged(t *testing.T, process *child.Process, answers *bufio.Scanner) (rate uint32) {
 	t.Helper()
+	rate, _ = afterExchange(t, process, answers)
+	return rate
+}
+
+// afterExchange is what the talker's socket has after another exchange: its pace, octet/s, and its
+// receive window, octets.
+func afterExchange(t *testing.T, process *child.Process, answers *bufio.Scanner) (rate uint32, window int) {
+	t.Helper()
 	if _, err := fmt.Fprintln(process.In); err != nil || !answers.Scan() {
 		t.Fatalf("the talker has ended: %v", err)
 	}
-	if _, err := fmt.Sscan(answers.Text(), &rate); err != nil {
+	if _, err := fmt.Sscan(answers.Text(), &rate, &window); err != nil {
 		t.Fatal(err)
 	}
-	return rate
+	return rate, window
 }
 
 // A sender is paced at a quarter more than the rate at most, and at its own pace where that is
@@ -124,6 +132,34 @@ func TestDelayPacesSenders(t *testing.T) {
 	d.do(func() error { _, err := d.plane.Release(); return err })
 	if got := exchange(); got != unpaced {
 		t.Errorf("the socket is paced at %d octet/s after the end", got)
+	}
+}
+
+// Who sends to sockets behind a limited interface is held by the window that they advertise; a
+// socket has its own again after the end. One flow may be held to eight times the rate.
+func TestDelayHoldsWhoSends(t *testing.T) {
+	d := newDelayed(t)
+	_, err := delay.Available(Ingress)
+	testutil.Need(t, "delay", err)
+	d.apply("  a: {interface: eth0, ingress: {rate: 100kbit, by: delay}}\n")
+	l := work(d.have).Lines[0]
+	most := int(float64(l.Rate) * (l.Mark + 100*time.Millisecond).Seconds())
+	process, answers := startTalker(t, cgroup.Cgroup{Path: d.host.CgroupRoot}, task{Namespace: d.client.Name, Address: d.echo})
+	answers.Scan()
+	_, window := afterExchange(t, process, answers)
+	if window > most {
+		testutil.Need(t, "sk_storage-updates", fmt.Errorf("the window is of %d octets, want at most %d", window, most))
+	}
+	d.do(func() error {
+		c, there, err := d.plane.(*wholePlane).delays.Counters(l)
+		if c.Windows == 0 || !there {
+			t.Errorf("%d windows were set (%t)", c.Windows, there)
+		}
+		return err
+	})
+	d.do(func() error { _, err := d.plane.Release(); return err })
+	if _, window := afterExchange(t, process, answers); window <= most && probe.OpenSockets() == nil {
+		t.Errorf("the window is of %d octets after the end", window)
 	}
 }
 

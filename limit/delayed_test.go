@@ -111,23 +111,24 @@ scopes:
 	}
 }
 
-// Where a scope of egress is limited by refusal, senders are left to that data plane, which plan
+// Where a scope is limited by refusal, senders or receivers are left to that data plane, which plan
 // tells.
 func TestPlanTellsWhoIsNotPaced(t *testing.T) {
-	const late = "  a: {interface: eth0, egress: {rate: 5Mbit, by: delay}}\n"
-	for more, want := range map[string]int{
-		"":                                0,
-		"  b: {user: 7, egress: 5Mbit}\n": 1,
-		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":      0,
-		"  b: {user: 7, ingress: 5Mbit}\n":                   0,
-		"  b: {user: 7, egress: {rate: 5Mbit, by: delay}}\n": 0,
+	for more, want := range map[string]map[Direction]int{
+		"":                                {},
+		"  b: {user: 7, egress: 5Mbit}\n": {Egress: 1, Ingress: 1},
+		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":      {},
+		"  b: {user: 7, ingress: 5Mbit}\n":                   {Ingress: 1},
+		"  b: {user: 7, egress: {rate: 5Mbit, by: delay}}\n": {},
 	} {
-		p, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+late+more))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := unpacedDelays(p); len(got) != want {
-			t.Errorf("with %q: %q", more, got)
+		for _, of := range Directions {
+			p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  a: {interface: eth0, "+of.String()+": {rate: 5Mbit, by: delay}}\n"+more))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := unpacedDelays(p); len(got) != want[of] {
+				t.Errorf("%s with %q: %q", of, more, got)
+			}
 		}
 	}
 }

@@ -12,15 +12,26 @@ import (
 )
 
 // unpacedDelays warns where limits by delay leave TCP senders to themselves.
-func unpacedDelays(p *policy.Policy) []string {
+func unpacedDelays(p *policy.Policy) (warnings []string) {
 	by := func(is func(policy.Scope) bool) int { return slices.IndexFunc(p.Scopes, is) }
-	late, other := by(func(s policy.Scope) bool { return delays(s, Egress) }), by(paces)
-	if late < 0 || other < 0 {
-		return nil
+	for _, of := range Directions {
+		late := by(func(s policy.Scope) bool { return delays(s, of) })
+		other := by(func(s policy.Scope) bool { return refusesIn(s, Egress) || of == Ingress && refusesIn(s, Ingress) })
+		if late < 0 || other < 0 {
+			continue
+		}
+		a, b, refused := p.Scopes[late].Name, p.Scopes[other].Name, Egress
+		what, out := "is not paced, which leaves it round trips of milliseconds", "all egress"
+		if of == Ingress {
+			what, out = "is not held by its receivers' windows, so that it waits and some of it is dropped", "everything"
+			if !refusesIn(p.Scopes[other], Egress) {
+				refused = Ingress
+			}
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: scope %s: TCP under limits by delay %s, since scope %s, at %s, limits by refusal: limit %s by delay",
+			p.At(a, of.String()), a, what, b, p.At(b, refused.String()), out))
 	}
-	a, b := p.Scopes[late].Name, p.Scopes[other].Name
-	return []string{fmt.Sprintf("%s: scope %s: TCP under limits by delay is not paced, which leaves it round trips of milliseconds, since scope %s, at %s, limits by refusal: limit all egress by delay",
-		p.At(a, Egress.String()), a, b, p.At(b, Egress.String()))}
+	return warnings
 }
 
 // routedAway warns of limits by delay whose scopes are told by sockets, on a host that forwards:

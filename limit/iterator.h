@@ -25,14 +25,9 @@ int limit_free(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tcp = visited(ctx);
 	struct socket_state *known = tcp ? bpf_sk_storage_get(&limit_sockets, tcp, 0, 0) : 0;
 
-	if (known)
+	if (known) {
 		unpace(tcp, &known->paced);
-	if (known && known->rwnd) {
-		__u32 current = 0, own = known->own_rwnd;
-
-		if (!bpf_getsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) && current == known->rwnd)
-			bpf_setsockopt(tcp, SOL_TCP, TCP_WINDOW_CLAMP, &own, sizeof(own));
-		known->rwnd = 0;
+		free_window(tcp, &known->held);
 	}
 	return 0;
 }

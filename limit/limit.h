@@ -66,10 +66,8 @@ struct limit_tunables {
 	__u32 ratio_most;          /* by which a child's rates follow its parent in one interval */
 	__u32 slowest_decay_shift; /* 2^-n of the longest interval of a child, by which it is forgotten in each of the parent's */
 
-	/* TCP sockets (pacing.h, receive_window.h); those of pace.h are there. */
-	__u32 rwnd_least;        /* segments, so that acknowledgements are not delayed */
-	__u32 rwnd_change_shift; /* 2^-n; a smaller change of the receive window is not made */
-	__u32 rtt_mean_shift;    /* 2^-n; what a sample weighs in the mean round-trip time */
+	/* TCP sockets (pacing.h); those of pace.h and receive_window.h are there. */
+	__u32 rtt_mean_shift; /* 2^-n; what a sample weighs in the mean round-trip time */
 
 	/* Prepaid quota (quota.h). */
 	__u32 quota_ticks; /* ticks of the kernel after this one, for which a quota is good */

@@ -148,8 +148,6 @@ type limitLimitTunables struct {
 	SilentIntervals       uint32
 	RatioMost             uint32
 	SlowestDecayShift     uint32
-	RwndLeast             uint32
-	RwndChangeShift       uint32
 	RttMeanShift          uint32
 	QuotaTicks            uint32
 	Unused                uint32
@@ -192,12 +190,15 @@ type limitSocketState struct {
 			Since uint32
 		}
 	}
-	Rwnd     uint32
-	OwnRwnd  uint32
-	RwndRead struct {
-		_     structs.HostLayout
-		Value uint32
-		Since uint32
+	Held struct {
+		_      structs.HostLayout
+		Octets uint32
+		Own    uint32
+		Read   struct {
+			_     structs.HostLayout
+			Value uint32
+			Since uint32
+		}
 	}
 	RefusedEnd  uint32
 	RefusedNs   int64

@@ -5,7 +5,7 @@
 
 #include "../bpf/match.h"
 #include "limit.h"
-#include "pace.h"
+#include "receive_window.h"
 
 /* Set before the programs are loaded. */
 const volatile struct limit_tunables tuned = {};
@@ -47,9 +47,7 @@ struct socket_state {
 	__u64 list;                 /* the scopes of a stream, packed */
 	struct flow_cache last;
 	struct paced paced;
-	__u32 rwnd;                 /* octets that its receive window was last clamped to; 0 before the first time */
-	__u32 own_rwnd;             /* what it was, by the application or the kernel's tuning */
-	struct sampled_read rwnd_read;
+	struct held_window held;
 	__u32 refused_end;          /* sequence number behind the last segment that was dropped at ingress */
 	__s64 refused_ns;           /* when a segment was dropped, CLOCK_MONOTONIC; 0 for never */
 	__u8 crowded;               /* a segment that was sent again was dropped too */

@@ -80,7 +80,7 @@ func fields() []room.Field[reading] {
 			Value: byRefusal(func(r reading) room.Value {
 				return room.Spread(room.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
 			})},
-		{Column: room.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge, Help: "The rate that one TCP flow is paced at."},
+		{Column: room.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge, Help: "The rate that one TCP flow is paced at, or held to by its receiver."},
 			Value: bits(func(r reading) units.BitRate { return r.now.FairRate })},
 		{Column: room.Column{Name: "marked", Title: "marked", Unit: room.Packets, Kind: room.Counter, Help: "Packets marked with congestion experienced."},
 			Value: counted(func(c *Counters) uint64 { return c.Marked })},
@@ -97,7 +97,7 @@ func fields() []room.Field[reading] {
 			Help: "Packets, among the refused, that were dropped by chance before the horizon since they could not be marked; of limits by delay."},
 			Value: byDelay(func(c *delay.Counters) uint64 { return c.Early })},
 		{Column: room.Column{Name: "receive_windows", Unit: room.Events, Kind: room.Counter, Help: "Receive windows of TCP sockets set, at ingress."},
-			Value: byRefusal(counted(func(c *Counters) uint64 { return c.Windows }))},
+			Value: counted(func(c *Counters) uint64 { return c.Windows })},
 		{Column: room.Column{Name: "retries", Unit: room.Events, Kind: room.Counter, Help: "Retries of an update that another processor was ahead of."},
 			Value: counted(func(c *Counters) uint64 { return c.Retries })},
 		{Column: room.Column{Name: "queue_time", Unit: room.Seconds, Kind: room.Histogram,

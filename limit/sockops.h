@@ -5,7 +5,6 @@
 
 #include "pacing.h"
 #include "rtt.h"
-#include "receive_window.h"
 
 /*
  * The callbacks that sockets are asked for: that for headers, which comes with every segment, only
@@ -39,6 +38,27 @@ static __always_inline __u32 version(const struct socket_state *known)
 }
 
 /*
+ * Keeps the receive window. The round-trip time is TCP's smoothed one, for a socket that only
+ * receives that of the handshake; the fair rate makes up for the difference.
+ */
+static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
+{
+	struct allowance allowed = allowance_of(known, LIMIT_INGRESS, UNBOUND);
+	__u64 window = RWND_MOST;
+	struct limit_counters *count;
+
+	if (allowed.rate >= UNLIMITED && !known->held.octets)
+		return;
+	if (allowed.rate < UNLIMITED)
+		window = allowed.rate * (ops->srtt_us >> 3) / 1000000;
+	if (!hold_window(ops, &known->held, window))
+		return;
+	count = bpf_map_lookup_elem(&limit_counts, &allowed.index);
+	if (count)
+		count->windows++;
+}
+
+/*
  * Senders are paced with their RTT samples; receivers, which have none, are handled with their
  * acknowledgements.
  */
@@ -65,7 +85,7 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	if (!known->generation || !known->scopes.count)
 		return 1;
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
-		if (settings->ingress || known->rwnd)
+		if (settings->ingress || known->held.octets)
 			receive(ops, known);
 		return 1;
 	}

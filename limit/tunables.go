@@ -38,9 +38,7 @@ var tunables = limitLimitTunables{
 	RatioMost:         16,
 	SlowestDecayShift: 3,
 
-	RwndLeast:       2,
-	RwndChangeShift: 4,
-	RttMeanShift:    3,
+	RttMeanShift: 3,
 
 	QuotaTicks: 1,
 }

@@ -11,7 +11,8 @@
  *   |   at once    |  CE, or notified  |  CE, or dropped by chance  |  dropped; small packets
  *   |              |  (TCP of here)    |  (received, forwarded)     |  have a quarter more
  *
- * TCP senders of this host are paced (pacing.h), so that theirs hardly wait.
+ * TCP senders of this host are paced, and those to its sockets held by their receive windows
+ * (pacing.h), so that theirs hardly wait.
  *
  * The packet waits in the device's qdisc: in fq until its time stamp, which may be below a class of
  * a link (class/links), or in an HTB class at the same rate, whose queue is then as long as the
@@ -19,6 +20,7 @@
  *
  *   wire -> device, ingress: delay_receive -> ifb, egress: delay_charge -> qdisc -> device's stack
  *   stack -> delay_notify (cgroup_skb) -> device, egress: delay_charge -> qdisc -> wire
+ *   stack -> delay_arrive (cgroup_skb) -> socket
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -42,7 +44,6 @@ char delay_license[] SEC("license") = "Dual BSD/GPL";
 const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
-#define PASS 1
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
 
 /* A packet, and what its lines make of it. */
@@ -96,6 +97,42 @@ static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire
 	return wire * line->cost >> LIMIT_COST_SHIFT;
 }
 
+/* The protocol behind extension headers; 0 where only another fragment tells it. */
+static __always_inline __u32 protocol_behind(struct __sk_buff *skb, __u8 next)
+{
+	struct upper_layer upper = upper_layer_of(next);
+
+	upper_layer_walk(skb, &upper, UPPER_NETWORK);
+	return upper.later ? 0 : upper.protocol;
+}
+
+/* The protocol of a packet, and its ECN bits; 0 for what is neither IPv4 nor IPv6. */
+static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
+{
+	__u8 head[10];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP) && !bpf_skb_load_bytes_relative(skb, 0, head, 10, BPF_HDR_START_NET)) {
+		*ecn = head[1] & 3;
+		return head[9];
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IPV6) && !bpf_skb_load_bytes_relative(skb, 0, head, 8, BPF_HDR_START_NET)) {
+		*ecn = head[1] >> 4 & 3;
+		return extension_is(head[6]) ? protocol_behind(skb, head[6]) : head[6];
+	}
+	return 0;
+}
+
+/* Whether a flow is one whose sender is paced here, or held by its receiver here. */
+static __always_inline __u32 is_paced(struct __sk_buff *skb, const struct delay_packet *p, const struct delay_config *line,
+				      const struct delay_flow *flow)
+{
+	__u32 ecn;
+
+	if (!(line->flags & DELAY_RECEIVED))
+		return p->paced;
+	return flow->used_ns >= DELAY_HELD && protocol_of(skb, &ecn) == IPPROTO_TCP;
+}
+
 /*
  * Charges a packet to a line, for the child whose parent it is, if it is one; 0 if it is to be
  * dropped. Global: verified once.
@@ -112,7 +149,6 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 
 	if (!p || !line || !state || !count)
 		return 1;
-	paced = p->paced && !child && !(line->flags & DELAY_RECEIVED);
 	if (child) {
 		part = bpf_map_lookup_elem(&delay_configs, &child);
 		if (part) {
@@ -123,6 +159,7 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	flow = delay_flow_of(child, p->hash, key);
 	if (!flow)
 		return 1;
+	paced = !child && is_paced(skb, p, line, flow);
 	delay_recount(state, line, p->now);
 	cost = cost_of(line, p->wire);
 	unit = (__u64)cost * unit_of >> DELAY_UNIT_SHIFT;
@@ -182,31 +219,6 @@ __attribute__((noinline)) int delay_refund(struct __sk_buff *skb, struct delay_p
 	count->passed.packets--;
 	count->passed.segments -= skb->gso_segs ?: 1;
 	count->passed.bytes -= p->wire;
-	return 0;
-}
-
-/* The protocol behind extension headers; 0 where only another fragment tells it. */
-static __always_inline __u32 protocol_behind(struct __sk_buff *skb, __u8 next)
-{
-	struct upper_layer upper = upper_layer_of(next);
-
-	upper_layer_walk(skb, &upper, UPPER_NETWORK);
-	return upper.later ? 0 : upper.protocol;
-}
-
-/* The protocol of a packet, and its ECN bits; 0 for what is neither IPv4 nor IPv6. */
-static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
-{
-	__u8 head[10];
-
-	if (skb->protocol == bpf_htons(ETH_P_IP) && !bpf_skb_load_bytes_relative(skb, 0, head, 10, BPF_HDR_START_NET)) {
-		*ecn = head[1] & 3;
-		return head[9];
-	}
-	if (skb->protocol == bpf_htons(ETH_P_IPV6) && !bpf_skb_load_bytes_relative(skb, 0, head, 8, BPF_HDR_START_NET)) {
-		*ecn = head[1] >> 4 & 3;
-		return extension_is(head[6]) ? protocol_behind(skb, head[6]) : head[6];
-	}
 	return 0;
 }
 

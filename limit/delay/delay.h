@@ -49,7 +49,7 @@ struct delay_config {
 struct delay_flow {
 	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
 	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
-	__u32 used_ns;   /* per unit of weight */
+	__u32 used_ns;   /* per unit of weight, or from DELAY_HELD on (flow.h) */
 };
 
 /* Written by the programs alone. */
@@ -58,13 +58,15 @@ struct delay_state {
 	__u64 interval_start_ns; /* of the count of flows, CLOCK_MONOTONIC */
 	__u64 used_ns;           /* what flows have used in the interval, of their parts at most, times their weights */
 	__u64 part_ns;           /* part of the interval that a flow of weight 1 may use */
-	__u64 paced_ns;          /* what paced TCP flows have used in the interval */
+	__u64 paced_ns;          /* what TCP flows that are paced, or held by their receivers, have used in the interval */
 	__u32 flows;             /* that use their parts, times 2^DELAY_FLOWS_SHIFT; 0 before the first interval */
-	__u32 fair_rate;         /* octet/s that a TCP flow is paced at; 0 before the first interval */
+	__u32 fair_rate;         /* octet/s that a TCP flow is paced at, or held to; 0 before the first interval */
 	__u32 wait_us;           /* the shortest that a packet of a paced flow has waited in the interval, in 1024 ns */
-	__u32 senders;           /* paced flows that have sent since */
-	__u32 since;             /* this interval, which is the last one in which nothing has waited; as in delay_flow */
+	__u32 senders;           /* paced or held flows that have sent since */
+	__u32 since;             /* this interval, which is the last one in which nothing has waited, or one of held flows; as in delay_flow */
 	__u32 rtt_us;            /* round-trip time of the paced flows, without queues: a mean; 0 before the first */
+	__u32 active;            /* paced or held flows that have sent in the interval */
+	__u32 unused;
 	struct delay_flow part;  /* its queue in its parent */
 	/*
 	 * By slot of time, until when it is taken by packets that depart in it ahead of the queue: of
@@ -91,8 +93,8 @@ struct delay_counters {
 
 /* Read for every packet. */
 struct delay_settings {
-	__u32 kinds; /* enum match_kind: those that have scopes */
-	__u32 unused;
+	__u32 kinds;    /* enum match_kind: those that have scopes */
+	__u32 receives; /* whether a line is of what a device receives, so that sockets are asked to tell of their acknowledgements */
 };
 
 #endif

@@ -87,9 +87,9 @@ type delayDelayNotice struct {
 }
 
 type delayDelaySettings struct {
-	_      structs.HostLayout
-	Kinds  uint32
-	Unused uint32
+	_        structs.HostLayout
+	Kinds    uint32
+	Receives uint32
 }
 
 type delayDelayState struct {
@@ -105,6 +105,8 @@ type delayDelayState struct {
 	Senders         uint32
 	Since           uint32
 	RttUs           uint32
+	Active          uint32
+	Unused          uint32
 	Part            delayDelayFlow
 	AheadNs         [2][64]int64
 }
@@ -128,12 +130,14 @@ const (
 	delayMapScopePrefixes   = "scope_prefixes"
 	delayMapScopeUsers      = "scope_users"
 	delayProgDelayAdopt     = "delay_adopt"
+	delayProgDelayArrive    = "delay_arrive"
 	delayProgDelayCharge    = "delay_charge"
 	delayProgDelayFree      = "delay_free"
 	delayProgDelayNotify    = "delay_notify"
 	delayProgDelayPace      = "delay_pace"
 	delayProgDelayReceive   = "delay_receive"
 	delayVarDelayFormats    = "delay_formats"
+	delayVarDelayNetns      = "delay_netns"
 	delayVarScopeNetns      = "scope_netns"
 	delayVarScopeReads      = "scope_reads"
 )
@@ -181,6 +185,7 @@ type delaySpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type delayProgramSpecs struct {
 	DelayAdopt   *ebpf.ProgramSpec `ebpf:"delay_adopt"`
+	DelayArrive  *ebpf.ProgramSpec `ebpf:"delay_arrive"`
 	DelayCharge  *ebpf.ProgramSpec `ebpf:"delay_charge"`
 	DelayFree    *ebpf.ProgramSpec `ebpf:"delay_free"`
 	DelayNotify  *ebpf.ProgramSpec `ebpf:"delay_notify"`
@@ -213,6 +218,7 @@ type delayMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type delayVariableSpecs struct {
 	DelayFormats *ebpf.VariableSpec `ebpf:"delay_formats"`
+	DelayNetns   *ebpf.VariableSpec `ebpf:"delay_netns"`
 	ScopeNetns   *ebpf.VariableSpec `ebpf:"scope_netns"`
 	ScopeReads   *ebpf.VariableSpec `ebpf:"scope_reads"`
 }
@@ -277,6 +283,7 @@ func (m *delayMaps) Close() error {
 // It can be passed to loadDelayObjects or ebpf.CollectionSpec.LoadAndAssign.
 type delayVariables struct {
 	DelayFormats *ebpf.Variable `ebpf:"delay_formats"`
+	DelayNetns   *ebpf.Variable `ebpf:"delay_netns"`
 	ScopeNetns   *ebpf.Variable `ebpf:"scope_netns"`
 	ScopeReads   *ebpf.Variable `ebpf:"scope_reads"`
 }
@@ -286,6 +293,7 @@ type delayVariables struct {
 // It can be passed to loadDelayObjects or ebpf.CollectionSpec.LoadAndAssign.
 type delayPrograms struct {
 	DelayAdopt   *ebpf.Program `ebpf:"delay_adopt"`
+	DelayArrive  *ebpf.Program `ebpf:"delay_arrive"`
 	DelayCharge  *ebpf.Program `ebpf:"delay_charge"`
 	DelayFree    *ebpf.Program `ebpf:"delay_free"`
 	DelayNotify  *ebpf.Program `ebpf:"delay_notify"`
@@ -296,6 +304,7 @@ type delayPrograms struct {
 func (p *delayPrograms) Close() error {
 	return _DelayClose(
 		p.DelayAdopt,
+		p.DelayArrive,
 		p.DelayCharge,
 		p.DelayFree,
 		p.DelayNotify,

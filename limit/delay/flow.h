@@ -24,20 +24,29 @@
  *   N = sum over flows of w min(1, what it uses / its part)      counted once an interval
  *
  * taken an eighth higher, so that a flow that has more than others is above its part. TCP senders
- * of this host are paced at their part (pacing.h), and counted by all that they use.
+ * of this host are paced at their part, those to sockets of this host held to it (pacing.h); both
+ * are counted by all that they use.
  */
 #ifndef WEIR_DELAY_FLOW_H
 #define WEIR_DELAY_FLOW_H
 
+#include "../pace.h"
 #include "lines.h"
 
 #define ONE_FLOW (1 << DELAY_FLOWS_SHIFT)
 #define DEBT_SHIFT 2 /* 2^-n of an interval: how far a flow's queue may end behind the line's, to stay behind it */
 #define SPARE_SHIFT 8 /* 2^-n of the rate that paced flows leave, so that no queue stands */
 #define IDLE_SHIFT 2  /* 2^-n of the rate, by which one flow may be paced above it: it does not use all that it may */
+#define HELD_SHIFT 3  /* 2^n times the rate, that one flow may be held to: its round-trip time may be longer than is known */
 #define HEADERS_SHIFT 4 /* 2^-n of a part, by which pacing at it would pass it */
+/*
+ * used_ns of a flow whose receiver is a TCP socket here, so that its sender can be held: one more
+ * when a packet has come to the socket, and with the next interval one less, then 0.
+ */
+#define DELAY_HELD 0xfffffffeu
 #define LONG 0x7fffffff
 #define PACED_BURST (2ULL * 1514) /* octets that TCP sends at a time where its pace is low: two segments */
+#define MANY 4  /* times the number of held flows, beyond which the count of them does not grow: with the least windows they use more than is theirs */
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
 
@@ -103,7 +112,7 @@ static __always_inline __u64 delay_count_paced(struct delay_state *state, const 
 /* Begins another interval if this one is over: the first to see it counts. */
 static __always_inline void delay_recount(struct delay_state *state, const struct delay_config *line, __s64 now)
 {
-	__u64 start = state->interval_start_ns, used, paced, flows, least, elapsed = now - start;
+	__u64 start = state->interval_start_ns, used, paced, flows, least, rate, elapsed = now - start, there;
 
 	if ((__s64)elapsed < (__s64)line->interval_ns || __sync_val_compare_and_swap(&state->interval_start_ns, start, (__u64)now) != start)
 		return;
@@ -111,16 +120,24 @@ static __always_inline void delay_recount(struct delay_state *state, const struc
 	paced = __sync_lock_test_and_set(&state->paced_ns, 0);
 	flows = state->part_ns ? (used << DELAY_FLOWS_SHIFT) / state->part_ns : 0;
 	flows += flows >> 3;
+	there = flows + __sync_lock_test_and_set(&state->active, 0) * (__u64)ONE_FLOW;
 	if (paced)
 		flows = delay_count_paced(state, line, elapsed, paced, flows);
 	else if (!used && state->flows)
 		flows = state->flows;
 	else if (state->finish_ns <= now && flows < SEED * ONE_FLOW)
 		flows = SEED * ONE_FLOW; /* from too many the count comes down at once, from too few it grows by eighths */
-	least = paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
+	least = !paced ? ONE_FLOW : line->flags & DELAY_RECEIVED ? ONE_FLOW >> HELD_SHIFT : ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT);
 	if (flows < least)
 		flows = least;
-	state->fair_rate = delay_pace_of(line) / (paced ? flows : ONE_FLOW) + 1; /* 0 is before the first interval */
+	if (paced && line->flags & DELAY_RECEIVED && flows > MANY * there)
+		flows = MANY * there;
+	rate = delay_pace_of(line) / (paced ? flows : ONE_FLOW) + 1; /* 0 is before the first interval */
+	state->fair_rate = rate < UNLIMITED ? rate : UNLIMITED - 1;
+	if (paced && line->flags & DELAY_RECEIVED) {
+		flows = flows < there ? flows : there;
+		flows = flows > ONE_FLOW ? flows : ONE_FLOW;
+	}
 	state->wait_us = LONG;
 	state->flows = flows;
 	state->part_ns = (line->interval_ns << DELAY_FLOWS_SHIFT) / flows;
@@ -144,14 +161,18 @@ static __always_inline void delay_use(struct delay_state *state, struct delay_fl
 	__sync_fetch_and_add(&state->used_ns, unit * weight);
 }
 
-/* Counts what a paced flow uses, and what its packet waits. */
+/* Counts what a flow uses that is paced or held, and what its packet waits. */
 static __always_inline void delay_use_paced(struct delay_state *state, struct delay_flow *flow, __u64 cost, __s64 wait)
 {
-	__u32 us = wait > 0 ? (__u64)wait >> 10 : 0;
+	__u32 us = wait > 0 ? (__u64)wait >> 10 : 0, interval = state->interval_start_ns >> 10;
 
 	if ((__s32)(flow->interval - state->since) < 0)
 		__sync_fetch_and_add(&state->senders, 1);
-	flow->interval = state->interval_start_ns >> 10;
+	if (flow->interval != interval) {
+		__sync_fetch_and_add(&state->active, 1);
+		flow->used_ns -= flow->used_ns > DELAY_HELD ? 1 : flow->used_ns;
+		flow->interval = interval;
+	}
 	__sync_fetch_and_add(&state->paced_ns, cost);
 	if (us < state->wait_us)
 		state->wait_us = us;

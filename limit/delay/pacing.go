@@ -15,26 +15,46 @@ import (
 )
 
 const (
-	pacePin  = "link-pace"
-	adoptPin = "program-adopt"
-	freePin  = "program-free"
+	pacePin   = "link-pace"
+	arrivePin = "link-arrive"
+	adoptPin  = "program-adopt"
+	freePin   = "program-free"
+	// Folders that say that open sockets were asked for their callbacks: of senders, of receivers.
+	askedPace, askedHold = "asked-pace", "asked-hold"
 )
 
-// pace has TCP senders of this host paced, those whose connections are open too where the kernel
-// can ask for their callbacks, or ends that.
-func (h Host) pace(p *programs, paces bool) error {
-	pin := filepath.Join(h.Pins, pacePin)
-	if !paces {
+// pace has TCP senders of this host paced, and who sends to its sockets held, those whose
+// connections are open too where the kernel can ask for their callbacks, or ends that.
+func (h Host) pace(p *programs, paces, holds bool) error {
+	if !paces && !holds {
 		return h.Unpace()
 	}
-	_, before := os.Stat(pin)
-	if err := h.attachCgroup(pin, ebpf.AttachCGroupSockOps, p.pace, "pace senders"); err != nil || before == nil {
+	asked, arrive := filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, arrivePin)
+	var err error
+	if holds {
+		asked = filepath.Join(h.Pins, askedHold)
+		err = h.attachCgroup(arrive, ebpf.AttachCGroupInetIngress, p.arrive, "hold senders")
+	} else {
+		err = bpffs.Remove(arrive, filepath.Join(h.Pins, askedHold))
+	}
+	if err == nil {
+		err = h.attachCgroup(filepath.Join(h.Pins, pacePin), ebpf.AttachCGroupSockOps, p.pace, "pace senders")
+	}
+	if _, done := os.Stat(asked); err != nil || done == nil || probe.OpenSockets() != nil {
 		return err
 	}
-	if probe.OpenSockets() != nil {
+	if err := h.adopt(); err != nil {
+		return err
+	}
+	return bpffs.Make(asked)
+}
+
+// Cede gives sockets back what other programs of this host are to set: their pace, or windows.
+func (h Host) Cede(w Work) error {
+	if _, err := os.Stat(filepath.Join(h.Pins, arrivePin)); !w.Unpaced && (!w.Unheld || err != nil) {
 		return nil
 	}
-	return h.adopt()
+	return h.Unpace()
 }
 
 // adopt has the sockets paced that are open.
@@ -53,6 +73,9 @@ func (h Host) adopt() error {
 // and once nothing paces them any more.
 func (h Host) Unpace() error {
 	pin := filepath.Join(h.Pins, pacePin)
+	if err := bpffs.Remove(filepath.Join(h.Pins, arrivePin), filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, askedHold)); err != nil {
+		return err
+	}
 	if _, err := os.Stat(pin); err != nil {
 		return nil
 	}

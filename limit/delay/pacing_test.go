@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/direction"
 	"weir/internal/match"
 )
@@ -58,5 +60,46 @@ func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
 				t.Errorf("paced at %d octet/s, want %.0f", state.FairRate, pace)
 			}
 		})
+	}
+}
+
+// Packets of a flow that has come to a socket here are counted as those of a held one, until two
+// intervals have passed in which none has.
+func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
+	b, l := newBench(t), long(1, 0)
+	const device = 1 // lo is where programs are tried
+	config := l.config(Fq)
+	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	if err := b.p.set(device, config); err != nil {
+		t.Fatal(err)
+	}
+	used := func() (paced, others bool) {
+		t.Helper()
+		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)), PartNs: uint64(time.Hour)}
+		if err := b.p.maps.DelayStates.Put(uint32(device), &state); err != nil {
+			t.Fatal(err)
+		}
+		segment := datagram(one4, to4, 100)
+		segment[14+9] = unix.IPPROTO_TCP
+		if _, passes := b.charge(segment); !passes {
+			t.Fatal("dropped")
+		}
+		if err := b.p.maps.DelayStates.Lookup(uint32(device), &state); err != nil {
+			t.Fatal(err)
+		}
+		return state.PacedNs > 0, state.UsedNs > 0
+	}
+	if paced, others := used(); paced || !others {
+		t.Errorf("before it came: paced %t, others %t", paced, others)
+	}
+	for i := range b.p.maps.DelayFlows.MaxEntries() {
+		if err := b.p.maps.DelayFlows.Put(i, &delayDelayFlow{UsedNs: math.MaxUint32}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		if paced, others := used(); paced != want || others == want {
+			t.Errorf("%d intervals behind: paced %t, others %t", i, paced, others)
+		}
 	}
 }

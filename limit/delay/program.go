@@ -22,13 +22,13 @@ import (
 
 // programs are those of delay.bpf.c with their maps, loaded or opened.
 type programs struct {
-	charge, receive, notify, pace *ebpf.Program
-	adopt, free                   *ebpf.Program // nil where the kernel does not take them
-	maps                          delayMaps
+	charge, receive, notify, arrive, pace *ebpf.Program
+	adopt, free                           *ebpf.Program // nil where the kernel does not take them
+	maps                                  delayMaps
 }
 
 func (p *programs) pinned() map[string]**ebpf.Program {
-	return map[string]**ebpf.Program{"program-receive": &p.receive, "program-notify": &p.notify, "program-pace": &p.pace, "program-charge": &p.charge,
+	return map[string]**ebpf.Program{"program-receive": &p.receive, "program-notify": &p.notify, "program-arrive": &p.arrive, "program-pace": &p.pace, "program-charge": &p.charge,
 		adoptPin: &p.adopt, freePin: &p.free}
 }
 
@@ -70,23 +70,31 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 	if err := match.Prepare(spec, ebpf.SchedCLS, lines); err != nil {
 		return nil, err
 	}
+	here, err := match.ThisNetns()
+	if err == nil {
+		err = spec.Variables[delayVarDelayNetns].Set(here)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("prepare delay programs: %w", err)
+	}
 	options := &ebpf.CollectionOptions{MapReplacements: shared}
 	var all delayObjects
 	if spec.LoadAndAssign(&all, options) == nil {
-		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayPace, all.DelayAdopt, all.DelayFree, all.delayMaps}, nil
+		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayArrive, all.DelayPace, all.DelayAdopt, all.DelayFree, all.delayMaps}, nil
 	}
 	// Those that visit open sockets are a comfort that older kernels lack.
 	var some struct {
 		Charge  *ebpf.Program `ebpf:"delay_charge"`
 		Receive *ebpf.Program `ebpf:"delay_receive"`
 		Notify  *ebpf.Program `ebpf:"delay_notify"`
+		Arrive  *ebpf.Program `ebpf:"delay_arrive"`
 		Pace    *ebpf.Program `ebpf:"delay_pace"`
 		delayMaps
 	}
 	if err := spec.LoadAndAssign(&some, options); err != nil {
 		return nil, permission("load delay programs", err)
 	}
-	return &programs{some.Charge, some.Receive, some.Notify, some.Pace, nil, nil, some.delayMaps}, nil
+	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.delayMaps}, nil
 }
 
 func permission(what string, err error) error {
@@ -171,10 +179,11 @@ type Counters struct {
 	Delayed, Marked, Notified uint64 // that had to wait; marked CE; whose sender was told
 	Early, Dropped            uint64 // dropped by chance; beyond the horizon
 	Ahead                     uint64 // that departed ahead of the queue, within their flow's part
+	Windows                   uint64 // receive windows set, of what comes in
 	Retries                   uint64
 	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
 	Delay                     time.Duration // of the next packet
-	FairRate                  units.BitRate // that a TCP flow is paced at; 0 before the first packet
+	FairRate                  units.BitRate // that a TCP flow is paced at, or held to; 0 before the first packet
 }
 
 func (p *programs) counters(key uint32) (c Counters, err error) {
@@ -186,7 +195,7 @@ func (p *programs) counters(key uint32) (c Counters, err error) {
 		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes
 		c.Delayed, c.Marked, c.Notified = c.Delayed+one.Delayed, c.Marked+one.Passed.Marked, c.Notified+one.Passed.Reduced
 		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Refused, c.Retries+one.Passed.Retries
-		c.Ahead += one.Ahead
+		c.Ahead, c.Windows = c.Ahead+one.Ahead, c.Windows+one.Passed.Windows
 		for i, n := range one.Passed.Queue {
 			c.Delays[i] += n
 		}

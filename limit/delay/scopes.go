@@ -22,6 +22,7 @@ type Work struct {
 	Assignments match.Assignments
 	Places      map[string]match.Place
 	Unpaced     bool // TCP senders keep their own pace
+	Unheld      bool // receivers keep their own windows
 	// Shared are devices whose tree another room has, and keeps departure times in.
 	Shared map[string]bool
 }
@@ -135,10 +136,18 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 	if len(w.Places) > 0 {
 		kinds |= match.Cgroups // some may come
 	}
-	if err := p.maps.DelayCurrent.Put(uint32(0), delayDelaySettings{Kinds: kinds}); err != nil {
+	if err := p.maps.DelayCurrent.Put(uint32(0), delayDelaySettings{Kinds: kinds, Receives: w.receives()}); err != nil {
 		return fmt.Errorf("set limits of scopes: %w", err)
 	}
 	return p.clearScopes(stays)
+}
+
+// receives says, by 1, whether senders are to be held by the windows of their receivers here.
+func (w Work) receives() uint32 {
+	if !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }) {
+		return 1
+	}
+	return 0
 }
 
 // clearScopes ends the lines of all scopes but some.
