@@ -4,7 +4,8 @@
 #
 #   server eth0 - eth0 router eth1 (the queue) - eth0 client
 #
-# `at HOST COMMAND` runs there. The server's congestion control is CUBIC. It is for scripts that run in a guest.
+# `at HOST COMMAND` runs there. The server's congestion control is CUBIC. `production` is a transfer that nobody steers. It is for
+# scripts that run in a guest.
 for host in server router client; do
     ip netns add $host
     ip -n $host link set lo up
@@ -30,3 +31,13 @@ at router tc qdisc add dev eth1 parent 1:1 handle 2: bfifo limit $((rate * rtt *
 [ "$loss" = 0 ] || ip -n server link set eth0 gso_max_segs 1 # each packet has its own luck
 at server tc qdisc add dev eth0 root netem delay $((rtt / 2))ms loss "$loss%" limit 10000
 at client tc qdisc add dev eth0 root netem delay $((rtt / 2))ms limit 10000
+
+received() { awk '$NF == "receiver" { print $(NF-2), $(NF-1) }'; }
+waits() { awk -F'[= ]' '/time=/ { print $(NF-1) }' | sort -n | awk '{ all[NR] = $1 } END { print "ping p50", all[int((NR+1)/2)], "ms, p99", all[int(NR*0.99)+(NR<100)], "ms of", NR }'; }
+production() { # production NAME SECONDS CONTROL: from the server's iperf3 at port 5201, and how long pings wait beside it
+    at client ping -q -i 0.05 -c 2 10.1.0.1 >/dev/null
+    at client ping -i 0.05 -w "$2" 10.1.0.1 >/dev/shm/pings &
+    at client iperf3 -c 10.1.0.1 -p 5201 -R -C "$3" -O 1 -t $(($2 - 1)) >/dev/shm/production
+    wait $!
+    echo "$1: $(received </dev/shm/production); $(waits </dev/shm/pings)"
+}
