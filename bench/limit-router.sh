@@ -31,6 +31,7 @@ for size in $sizes; do
 	# The limit counts what is sent but for the checksum of 4 octets.
 	echo "frames/s of $size octets in the limit: $((rate * 1000000 / 8 / (size - 4)))"
 done
-"$weir" tester rfc2544 --quick --from ${p}a:port --peer ${p}r:in --to ${p}b:port --speed 1Gbit --sizes "${sizes// /,}" \
+N a ip route add 198.19.0.0/24 via 198.18.0.1 # the tester asks for the next hop
+"$weir" tester rfc2544 --quick --tests throughput --from ${p}a:port --peer ${p}r:in --to ${p}b:port --speed 1Gbit --sizes "${sizes// /,}" \
 	--resolution 0.3% --search-time 10s --final-time "${trial}s"
 N r "$weir" status
