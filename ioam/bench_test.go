@@ -64,6 +64,8 @@ func BenchmarkPacket(b *testing.B) {
 	scope := aScope(Encapsulation{Options: []Option{{Type: codec.PreallocatedTrace, Namespace: 123, Fields: four, Nodes: 3}}})
 	ip4 := packet(0, nil, 1152)
 	ip4[12], ip4[13], ip4[14] = 8, 0, 0x45
+	sockets := aNode(full)
+	sockets.node.SocketContext = true
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
 		b.Fatal(err)
@@ -87,6 +89,7 @@ func BenchmarkPacket(b *testing.B) {
 		{"another namespace", aNode(full), nil, true, packet(0, hop(codec.NewTrace(9, four, 1, 0)), 1000), 100},
 		{"transit, 4 fields, once", aNode(full), nil, true, packet(0, hop(traced), 1000), 1},
 		{"encapsulation, 4 fields", aNode(full), []room.Bound{scope}, true, packet(0, nil, 1152), 1},
+		{"encapsulation, 4 fields, of a socket that may have a context", sockets, []room.Bound{scope}, true, packet(0, nil, 1152), 1},
 		{"exit, 4 fields", aNode(exit), nil, false, packet(0, hop(codec.NewTrace(123, four, 3, 0)), 1000), 1},
 	} {
 		b.Run(test.name, func(b *testing.B) {
