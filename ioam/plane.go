@@ -73,28 +73,6 @@ func (p *hostPlane) wanted(s room.State) (declared, error) {
 	return d, nil
 }
 
-// places are the interfaces that are there, and the names of those that are not.
-func (p *hostPlane) places(d declared) (there []place, missing []string, err error) {
-	conn, err := rtnl.Open(p.ns)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer conn.Close()
-	devices, err := conn.Devices()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, i := range d.interfaces {
-		at := slices.IndexFunc(devices, func(d rtnl.Device) bool { return d.Name == i.Name })
-		if at < 0 {
-			missing = append(missing, i.Name)
-			continue
-		}
-		there = append(there, place{devices[at], i})
-	}
-	return there, missing, nil
-}
-
 // InPlace says whether the programs are at all devices that are there.
 func (p *hostPlane) InPlace(have room.State) (bool, error) {
 	if _, err := os.Stat(filepath.Join(p.host.Pins, grown)); err == nil {
@@ -145,7 +123,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer func() { _ = d.close() }()
-	there, missing, err := p.places(wanted)
+	there, _, err := p.places(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -161,23 +139,7 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 			return notes, err
 		}
 	}
-	return append(notes, waitedFor(missing)...), p.leaveOthers(d, there)
-}
-
-// Foresee names the interfaces that are not there.
-func (p *hostPlane) Foresee(want room.State) []string {
-	_, missing, err := p.places(declaredIn(want.Host))
-	if err != nil {
-		return nil // Apply fails too
-	}
-	return waitedFor(missing)
-}
-
-func waitedFor(missing []string) (notes []string) {
-	for _, name := range missing {
-		notes = append(notes, "ioam: there is no interface "+name+": it is waited for, and packets with IOAM that come by another one are dropped")
-	}
-	return notes
+	return append(notes, p.Foresee(want)...), p.leaveOthers(d, there)
 }
 
 // fill writes into the maps what a state asks for, and lowers MTUs.

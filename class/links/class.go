@@ -32,7 +32,7 @@ type Leaf string
 const (
 	Fifo    Leaf = "fifo"
 	FqCodel Leaf = "fq_codel" // RFC 8290
-	Cake    Leaf = "cake"     // tc-cake(8) without a rate: fair between hosts, then between their flows
+	Cake    Leaf = "cake"     // tc-cake(8) without a rate: fair between pairs of hosts, then between their flows
 )
 
 // ECN says whether packets are marked in place of dropped.
@@ -121,6 +121,9 @@ func (t *Treatment) Summary() string {
 			text += ","
 		}
 		text += " " + c.Name + " " + c.Weight.String()
+		if c.Leaf != "" {
+			text += " in " + string(c.Leaf)
+		}
 	}
 	text += " of " + t.Rate.String()
 	if t.Shadow {

@@ -36,7 +36,7 @@ type classKeys struct {
 	Priority        *uint32            `yaml:"priority" doc:"Whose turn it is among those that have their share, or all have not: 0 to 7, lowest first. Of one priority they take turns."`
 	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"The most that it gets, with what others leave; the link's rate if left out."`
 	Queue           *units.Duration    `yaml:"queue" doc:"The most that waits, as time at the ceiling."`
-	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"What keeps its packets: fq_codel, fair between flows; cake, between hosts and then between their flows; fifo, first in, first out. If left out, what ecn says."`
+	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"What keeps its packets: fq_codel, fair between flows; cake, between hosts too where both ends differ (triple-isolate); fifo, first in, first out. If left out, what ecn says."`
 	ECN             *bool              `yaml:"ecn" doc:"true: packets that wait long are marked, by fq_codel if no leaf is named; false: none is, first in, first out if no leaf is named. If left out, fq_codel where the kernel has it, or what the leaf does."`
 }
 
@@ -144,7 +144,11 @@ func (r reader) class(t *Treatment, name yamlfile.Text, k *classKeys) {
 		c.Ceiling = *k.Ceiling
 	}
 	if own := share(t.Rate, c.Weight); c.Ceiling > t.Rate || k.Has("ceiling") && c.Ceiling < max(own, leastRate) {
-		r.draft.ComplainAt(k.At("ceiling"), "lower its weight, or raise the ceiling up to the link's rate",
+		way := "lower its weight, or raise the ceiling up to the link's rate"
+		if c.Ceiling > t.Rate {
+			way = "lower it to the link's rate, or leave it out"
+		}
+		r.draft.ComplainAt(k.At("ceiling"), way,
 			"%s.ceiling: %s is not between what its weight gives it, %s, and the link's rate, %s", path, c.Ceiling, max(own, leastRate), t.Rate)
 	}
 }

@@ -31,7 +31,11 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	}
 	// As the schema has it. What a variable stands for is not known where it is written.
 	if n.Quoted && text == n.Text && out.Kind() != reflect.String && out.Kind() <= reflect.Float64 {
-		d.advise(n.Place, fmt.Sprintf("write %s without quotes", text), path, "%q is a text: expected %s", text, plain(out.Kind()))
+		way := fmt.Sprintf("write %s without quotes", text)
+		if out.Kind() == reflect.Bool && text != "true" && text != "false" {
+			way = "write true or false"
+		}
+		d.advise(n.Place, way, path, "%q is a text: expected %s", text, plain(out.Kind()))
 		return
 	}
 	switch out.Kind() {

@@ -21,15 +21,20 @@ type FlowTraces struct {
 	Every time.Duration // the interval
 	lock  sync.Mutex    // of what follows
 	flows map[string]*flowTrace
+	spans map[string]int // of applications, by flow
 	order []*flowTrace
 	key   []byte
 }
 
-// MaxFlowTraces is how many are added up at a time, flowSamples of how many packets a median is
-// exact; of more it is that of as many, chosen at random.
+// MaxFlowTraces is how many are added up at a time, MaxFlowSpans of how many spans of an
+// application one flow has them: what it says beyond is of the flow alone, so that nobody fills all
+// places by saying much. Of flowSamples packets a median is exact; of more it is that of as many,
+// chosen at random.
 const (
 	MaxFlowTraces = 4096
+	MaxFlowSpans  = 16
 	flowSamples   = 127
+	flowOctets    = 16 + 16 + 1 + 2 + 2 // of a key, that tell the flow
 )
 
 // flowTrace is a flow on one path, for one span of an application or none.
@@ -94,12 +99,22 @@ func (f *FlowTraces) add(r *Record) bool {
 	defer f.lock.Unlock()
 	f.key = r.flowKey(f.key[:0])
 	t := f.flows[string(f.key)]
+	if t == nil && r.Context.Sampled() && f.spans[string(f.key[:flowOctets])] == MaxFlowSpans {
+		alone := *r
+		alone.Context = TraceContext{}
+		r = &alone
+		f.key = r.flowKey(f.key[:0])
+		t = f.flows[string(f.key)]
+	}
 	if t == nil {
 		if len(f.flows) == MaxFlowTraces {
 			return false
 		}
 		if f.flows == nil {
-			f.flows = map[string]*flowTrace{}
+			f.flows, f.spans = map[string]*flowTrace{}, map[string]int{}
+		}
+		if r.Context.Sampled() {
+			f.spans[string(f.key[:flowOctets])]++
 		}
 		t = &flowTrace{first: *r, hops: make([]flowHop, len(r.Traces[0].Hops))}
 		f.flows[string(f.key)] = t
@@ -170,7 +185,7 @@ func (f *FlowTraces) take() (all [][]span) {
 	}
 	f.lock.Lock()
 	order := f.order
-	f.flows, f.order = nil, nil
+	f.flows, f.spans, f.order = nil, nil, nil
 	f.lock.Unlock()
 	for _, t := range order {
 		all = append(all, t.spans())

@@ -126,3 +126,26 @@ func TestFlowsAreSentEachInterval(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// A flow that says a new context with each packet has a trace for some of them, and one for the
+// rest; others keep their places.
+func TestNobodyFillsAllPlacesBySayingMuch(t *testing.T) {
+	var f FlowTraces
+	for i := range MaxFlowTraces + 5 {
+		r := recordOf(t, 1, 0)
+		r.Context = TraceContext{Trace: [16]byte{1}, Parent: [8]byte{byte(i >> 8), byte(i), 1}, Flags: 1}
+		if !f.add(r) {
+			t.Fatalf("there is no room for packet %d", i)
+		}
+	}
+	if !f.add(recordOf(t, 2, 0)) {
+		t.Fatal("there is no room for another flow")
+	}
+	all := f.take()
+	if len(all) != MaxFlowSpans+2 {
+		t.Fatalf("%d traces", len(all))
+	}
+	if rest := attributesOf(t, all[MaxFlowSpans][0])["ioam.packets"]; rest != MaxFlowTraces+5-MaxFlowSpans {
+		t.Errorf("the flow's own trace has %d packets", rest)
+	}
+}

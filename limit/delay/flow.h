@@ -121,6 +121,8 @@ static __always_inline void delay_recount(struct delay_state *state, const struc
 	flows = state->part_ns ? (used << DELAY_FLOWS_SHIFT) / state->part_ns : 0;
 	flows += flows >> 3;
 	there = flows + __sync_lock_test_and_set(&state->active, 0) * (__u64)ONE_FLOW;
+	if (there < ONE_FLOW)
+		there = ONE_FLOW; /* a flow that was not held when the interval began is not among them */
 	if (paced)
 		flows = delay_count_paced(state, line, elapsed, paced, flows);
 	else if (!used && state->flows)

@@ -103,3 +103,32 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 		}
 	}
 }
+
+// A flow that is held from the middle of an interval on, so that none was when it began, is held to
+// a fourth of the rate at least.
+func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
+	b, l := newBench(t), long(1, 0)
+	const device = 1
+	config := l.config(Fq)
+	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	if err := b.p.set(device, config); err != nil {
+		t.Fatal(err)
+	}
+	whole := uint32(l.Rate / 8 * 15 / 16)
+	for _, waited := range []time.Duration{0, time.Hour} {
+		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), PartNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
+			FairRate: whole, WaitUs: uint32(waited >> 10)}
+		if err := b.p.maps.DelayStates.Put(uint32(device), &state); err != nil {
+			t.Fatal(err)
+		}
+		if _, passes := b.charge(datagram(one4, to4, 100)); !passes {
+			t.Fatal("dropped")
+		}
+		if err := b.p.maps.DelayStates.Lookup(uint32(device), &state); err != nil {
+			t.Fatal(err)
+		}
+		if state.FairRate < whole/4 || state.FairRate > whole {
+			t.Errorf("behind a wait of %s a flow is held to %d octet/s of %d", waited, state.FairRate, whole)
+		}
+	}
+}
