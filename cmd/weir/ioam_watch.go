@@ -137,11 +137,12 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 		sinks.reading.Senseless, sinks.reading.To = senseless, o.destination
 		err = errors.Join(err, a.ioamKeep(sinks.reading, to, o.out))
 	}
+	// What is missing is told with --quiet too.
 	if senseless > 0 {
-		a.say("%d records made no sense", senseless)
+		fmt.Fprintf(a.stderr, "%d records made no sense\n", senseless)
 	}
 	if sinks.traces != nil && sinks.traces.Dropped > 0 {
-		a.say("%d packets were not sent: the receiver is too slow, or flows are too many", sinks.traces.Dropped)
+		fmt.Fprintf(a.stderr, "%d packets were not sent: the receiver is too slow, or flows are too many\n", sinks.traces.Dropped)
 	}
 	return err
 }
