@@ -41,17 +41,17 @@ func (a *Attached) attach(ns *netns.Namespace) error {
 	if a.data, err = load(ns, "", sizesOf(a.state, wanted)); err != nil {
 		return err
 	}
-	there, missing, err := p.places(wanted)
+	found, err := p.lookFor(wanted)
 	if err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("there is no device %s", missing[0])
+	if len(found.missing) > 0 {
+		return fmt.Errorf("there is no device %s", found.missing[0])
 	}
-	if a.notes, err = p.fill(a.data, room.State{}, a.state, wanted, there); err != nil {
+	if a.notes, err = p.fill(a.data, room.State{}, a.state, wanted, found.there); err != nil {
 		return err
 	}
-	for _, i := range there {
+	for _, i := range found.there {
 		at, err := a.data.programsAt(i.Device.Name, i.Header == 0, device.Options{})
 		if a.at = append(a.at, at...); err != nil {
 			return err

@@ -91,14 +91,14 @@ func (p *hostPlane) InPlace(have room.State) (bool, error) {
 		return false, err
 	}
 	declared := declaredIn(have.Host)
-	there, _, err := p.places(declared)
+	found, err := p.lookFor(declared)
 	if err != nil {
 		return false, err
 	}
 	if declared.node.SocketContext && !p.takesContexts() {
 		return false, nil
 	}
-	for _, i := range there {
+	for _, i := range found.there {
 		var entry ioamIoamInterface
 		hooks, err := device.Hooks(p.ns, i.Device.Name, attachName, p.host.Devices)
 		if err != nil {
@@ -123,23 +123,23 @@ func (p *hostPlane) Apply(have, want room.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer func() { _ = d.close() }()
-	there, _, err := p.places(wanted)
+	found, err := p.lookFor(wanted)
 	if err != nil {
 		return nil, err
 	}
-	notes, err = p.fill(d, have, want, wanted, there)
+	notes, err = p.fill(d, have, want, wanted, found.there)
 	if err != nil {
 		return notes, err
 	}
 	if err := p.setSockets(d, wanted.node.SocketContext); err != nil {
 		return notes, err
 	}
-	for _, i := range there {
+	for _, i := range found.there {
 		if err := d.attach(i.Device.Name, i.Header == 0, p.host.Devices); err != nil {
 			return notes, err
 		}
 	}
-	return append(notes, p.Foresee(want)...), p.leaveOthers(d, there)
+	return append(notes, found.notes()...), p.leaveOthers(d, found.there)
 }
 
 // fill writes into the maps what a state asks for, and lowers MTUs.

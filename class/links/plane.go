@@ -125,17 +125,18 @@ func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error 
 
 // ready refuses a queue that this kernel lacks, where it was asked for.
 func (c Class) ready() error {
-	switch {
-	case c.Leaf == Cake || c.Leaf == FqCodel:
-		if err := probe.Qdisc(string(c.Leaf)); err != nil {
-			return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "leave leaf out: packets then wait in what this kernel has")
-		}
-	case c.ECN == MustMark:
-		if err := probe.Qdisc(string(FqCodel)); err != nil {
-			return fault.Wrap(fmt.Errorf("ecn: %w", err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
-		}
+	asked := c.keptIn(features{})
+	if asked == Fifo {
+		return nil
 	}
-	return nil
+	err := probe.Qdisc(string(asked))
+	switch {
+	case err == nil:
+		return nil
+	case c.Leaf == "":
+		return fault.Wrap(fmt.Errorf("ecn: %w", err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
+	}
+	return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "leave leaf out: packets then wait in what this kernel has")
 }
 
 // fits refuses a rate above the device's; 0 is not known.

@@ -259,7 +259,7 @@ int delay_charge(struct __sk_buff *skb)
 	p.now = bpf_ktime_get_ns();
 	p.hash = bpf_get_hash_recalc(skb);
 	p.wire = skb->wire_len;
-	sender = delay_sender(skb);
+	sender = delay_socket_of(skb);
 	p.paced = sender && sender->paced.read.value;
 	for (int i = 0; i < DELAY_LINES_OF_PACKET; i++) {
 		if (i >= all.count || delay_line(skb, &p, all.key[i], all.child[i]))

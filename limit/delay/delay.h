@@ -63,7 +63,7 @@ struct delay_state {
 	__u32 fair_rate;         /* octet/s that a TCP flow is paced at, or held to; 0 before the first interval */
 	__u32 wait_us;           /* the shortest that a packet of a paced flow has waited in the interval, in 1024 ns */
 	__u32 senders;           /* paced or held flows that have sent since */
-	__u32 since;             /* this interval, which is the last one in which nothing has waited, or one of held flows; as in delay_flow */
+	__u32 since;             /* this interval, which is the last one in which nothing has waited; as in delay_flow */
 	__u32 rtt_us;            /* round-trip time of the paced flows, without queues: a mean; 0 before the first */
 	__u32 active;            /* paced or held flows that have sent in the interval */
 	__u32 unused;
@@ -94,7 +94,7 @@ struct delay_counters {
 /* Read for every packet. */
 struct delay_settings {
 	__u32 kinds;    /* enum match_kind: those that have scopes */
-	__u32 receives; /* whether a line is of what a device receives, so that sockets are asked to tell of their acknowledgements */
+	__u32 receives; /* whether senders are held, so that receivers are asked for the callback with each acknowledgement */
 };
 
 #endif

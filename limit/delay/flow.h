@@ -46,7 +46,7 @@
 #define DELAY_HELD 0xfffffffeu
 #define LONG 0x7fffffff
 #define PACED_BURST (2ULL * 1514) /* octets that TCP sends at a time where its pace is low: two segments */
-#define MANY 4  /* times the number of held flows, beyond which the count of them does not grow: with the least windows they use more than is theirs */
+#define MANY 4  /* times the held flows that have sent, which bounds their count: with the least windows they use more than is theirs */
 #define SEED 32 /* flows that are assumed when a queue begins */
 #define HASH_RATIO 0x9e3779b1 /* 2^32 over the golden ratio, odd */
 
@@ -112,12 +112,13 @@ static __always_inline __u64 delay_count_paced(struct delay_state *state, const 
 /* Begins another interval if this one is over: the first to see it counts. */
 static __always_inline void delay_recount(struct delay_state *state, const struct delay_config *line, __s64 now)
 {
-	__u64 start = state->interval_start_ns, used, paced, flows, least, rate, elapsed = now - start, there;
+	__u64 start = state->interval_start_ns, elapsed = now - start, used, paced, held, there, flows, least, rate;
 
 	if ((__s64)elapsed < (__s64)line->interval_ns || __sync_val_compare_and_swap(&state->interval_start_ns, start, (__u64)now) != start)
 		return;
 	used = __sync_lock_test_and_set(&state->used_ns, 0);
 	paced = __sync_lock_test_and_set(&state->paced_ns, 0);
+	held = paced && line->flags & DELAY_RECEIVED;
 	flows = state->part_ns ? (used << DELAY_FLOWS_SHIFT) / state->part_ns : 0;
 	flows += flows >> 3;
 	there = flows + __sync_lock_test_and_set(&state->active, 0) * (__u64)ONE_FLOW;
@@ -129,14 +130,14 @@ static __always_inline void delay_recount(struct delay_state *state, const struc
 		flows = state->flows;
 	else if (state->finish_ns <= now && flows < SEED * ONE_FLOW)
 		flows = SEED * ONE_FLOW; /* from too many the count comes down at once, from too few it grows by eighths */
-	least = !paced ? ONE_FLOW : line->flags & DELAY_RECEIVED ? ONE_FLOW >> HELD_SHIFT : ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT);
+	least = held ? ONE_FLOW >> HELD_SHIFT : paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
 	if (flows < least)
 		flows = least;
-	if (paced && line->flags & DELAY_RECEIVED && flows > MANY * there)
+	if (held && flows > MANY * there)
 		flows = MANY * there;
 	rate = delay_pace_of(line) / (paced ? flows : ONE_FLOW) + 1; /* 0 is before the first interval */
 	state->fair_rate = rate < UNLIMITED ? rate : UNLIMITED - 1;
-	if (paced && line->flags & DELAY_RECEIVED) {
+	if (held) { /* whose windows say more than how many share the line */
 		flows = flows < there ? flows : there;
 		flows = flows > ONE_FLOW ? flows : ONE_FLOW;
 	}

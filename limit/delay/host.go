@@ -130,7 +130,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err := h.notify(p, sends); err != nil {
 		return err
 	}
-	return h.pace(p, sends && !work.Unpaced, work.receives() > 0)
+	return h.pace(p, sends && !work.Unpaced, work.holds())
 }
 
 // withThose adds lines of devices to others that are not of the same.

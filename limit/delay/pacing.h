@@ -37,7 +37,7 @@ struct {
 } delay_sockets SEC(".maps");
 
 /* What is kept of the TCP socket that a packet comes from, or goes to; 0 where it has none here. */
-static __always_inline struct delay_socket *delay_sender(struct __sk_buff *skb)
+static __always_inline struct delay_socket *delay_socket_of(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 
@@ -151,7 +151,7 @@ SEC("cgroup_skb/ingress")
 int delay_arrive(struct __sk_buff *skb)
 {
 	__u32 device = skb->ifindex, *line = bpf_map_lookup_elem(&delay_receivers, &device);
-	struct delay_socket *receiver = line ? delay_sender(skb) : 0;
+	struct delay_socket *receiver = line ? delay_socket_of(skb) : 0;
 	struct delay_flow *flow;
 
 	if (!receiver)

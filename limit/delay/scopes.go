@@ -136,18 +136,20 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 	if len(w.Places) > 0 {
 		kinds |= match.Cgroups // some may come
 	}
-	if err := p.maps.DelayCurrent.Put(uint32(0), delayDelaySettings{Kinds: kinds, Receives: w.receives()}); err != nil {
+	settings := delayDelaySettings{Kinds: kinds}
+	if w.holds() {
+		settings.Receives = 1
+	}
+	if err := p.maps.DelayCurrent.Put(uint32(0), settings); err != nil {
 		return fmt.Errorf("set limits of scopes: %w", err)
 	}
 	return p.clearScopes(stays)
 }
 
-// receives says, by 1, whether senders are to be held by the windows of their receivers here.
-func (w Work) receives() uint32 {
-	if !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }) {
-		return 1
-	}
-	return 0
+// holds says whether senders are to be held by the windows of their receivers here.
+func (w Work) holds() bool {
+	received := func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }
+	return !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, received)
 }
 
 // clearScopes ends the lines of all scopes but some.
