@@ -6,7 +6,8 @@
 # Parts, all without one: mid (30 Mbit/s at egress), users (QUIC, datagrams, short connections), mixed (TCP
 # and QUIC), changes (of the rate by ten times, and a flood that ends), crowd (200 flows at once), ip6,
 # ingress, forwarded, low (3 Mbit/s), far (10 ms), fast (1 and 2.5 Gbit/s), cost. The processors' time is
-# counted in ticks of 10 ms: it says something in cost alone. Takes root.
+# counted in ticks of 10 ms: it says something in cost alone. With WEIR_LIMIT_REPEAT what is used has its 95 %
+# interval, the rest is the mean. Takes root.
 set -eu
 bench=$1
 shift
@@ -22,11 +23,12 @@ for line in sys.stdin:
     name, *rest = line.strip().split("\t")
     rows = collections.defaultdict(dict)
     for value, unit in (r.split() for r in rest[1:]):
-        for known in ("again", "lost", "of-limit", "probes-lost"):
+        for known in ("again", "lost", "of-limit", "low", "high", "probes-lost"):
             if unit.endswith("-%" + known): rows[unit[:-len(known)-2]][known] = value
         for known in ("jain", "srtt-ms", "p50-ms", "p99-ms", "cpu-ms/Gbit"):
             if unit.endswith("-" + known): rows[unit[:-len(known)-1]][known] = value
     for holder, r in rows.items():
+        if "low" in r: r["of-limit"] += " [{low}, {high}]".format(**r)
         print("|", " | ".join([name.removeprefix("BenchmarkLimitPeers/").strip(), holder] + [r.get(k, "") for k in
             ("of-limit", "again", "lost", "srtt-ms", "p50-ms", "p99-ms", "probes-lost", "jain", "cpu-ms/Gbit")]), "|", flush=True)'
 }

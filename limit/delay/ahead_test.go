@@ -81,6 +81,47 @@ func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
 	}
 }
 
+// Where bursts have filled the slots of their kind, small packets go by those of the other one.
+func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
+	b := newBench(t)
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
+	b.set(3, long(1, 0))
+	const full = time.Hour // the queue, and the slots
+	for _, test := range []struct {
+		name   string
+		paced  bool // whether those of paced flows are full too
+		octets int
+		want   time.Duration
+	}{
+		{"a large one", false, 1000, full},
+		{"a small one", false, 100, 0},
+		{"a small one without any room", true, 100, full},
+	} {
+		b.flows(delayDelayFlow{})
+		b.state(3, full, full, 2)
+		if !test.paced {
+			b.emptyPaced(3)
+		}
+		if got, passes := b.charge(datagram(one4, to4, test.octets)); !passes || !near(got, test.want) {
+			t.Errorf("%s: passes %t with %v, want %v", test.name, passes, got, test.want)
+		}
+	}
+}
+
+// emptyPaced empties the slots of paced flows.
+func (b *bench) emptyPaced(scope int) {
+	b.t.Helper()
+	var s delayDelayState
+	key := keyOf(scope, direction.Egress)
+	if err := b.p.maps.DelayStates.Lookup(key, &s); err != nil {
+		b.t.Fatal(err)
+	}
+	clear(s.AheadNs[1][:])
+	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // Whatever children send: each packet departs no later than a slot behind its own time, by a clock
 // of the child's part, or first in, first out, whichever is earlier; and no slot has more than the
 // rate ahead of the queue.
@@ -106,7 +147,7 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 			for range 1 + random.IntN(60) {
 				octets := 1400
 				if random.IntN(20) == 0 {
-					octets = 1 + max(100, random.IntN(largest))
+					octets = 1 + max(128, random.IntN(largest)) // smaller ones go by either slots
 				}
 				if queue > standing+50*time.Minute {
 					break

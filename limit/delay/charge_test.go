@@ -78,8 +78,19 @@ func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
 	for i := range s.AheadNs[0] {
 		s.AheadNs[0][i] = now + int64(ahead) // full, as far as the slot ends before
 	}
+	s.AheadNs[1] = s.AheadNs[0]
 	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// flows sets the queue of every flow.
+func (b *bench) flows(flow delayDelayFlow) {
+	b.t.Helper()
+	for i := range b.p.maps.DelayFlows.MaxEntries() {
+		if err := b.p.maps.DelayFlows.Put(i, &flow); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 
@@ -291,12 +302,7 @@ func TestChildrenShareNoQueueWithFlows(t *testing.T) {
 	b.set(7, long(1, keyOf(5, direction.Egress)))
 	b.set(5, long(1, 0))
 	b.state(5, time.Hour, 0, 2)
-	late := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour)}
-	for i := range uint32(delayDelayFormatDELAY_FLOWS) {
-		if err := b.p.maps.DelayFlows.Put(i, &late); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour)})
 	if got, passes := b.charge(datagram(one6, to6, 100)); !passes || !near(got, 0) {
 		t.Errorf("passes %t with %v", passes, got)
 	}

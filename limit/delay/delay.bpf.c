@@ -11,6 +11,9 @@
  *   |   at once    |  CE, or notified  |  CE, or dropped by chance  |  dropped; small packets
  *   |              |  (TCP of here)    |  (received, forwarded)     |  have a quarter more
  *
+ * TCP that is received or forwarded and has a queue for longer than a burst does is dropped by
+ * chance from half of early on, as CoDel would (RFC 8289).
+ *
  * TCP senders of this host are paced, and those to its sockets held by their receive windows
  * (pacing.h), so that theirs hardly wait.
  *
@@ -44,6 +47,7 @@ char delay_license[] SEC("license") = "Dual BSD/GPL";
 const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
+#define BURST_NS 100000000LL /* in which a burst has passed, and senders have answered a drop: CoDel's interval */
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
 
 /* A packet, and what its lines make of it. */
@@ -66,35 +70,6 @@ static __always_inline int by_chance(__s64 ns, __u64 slope)
 	__u64 chance = (__u64)ns * slope, most = 1ULL << (DELAY_CHANCE_SHIFT - 2);
 
 	return ns > 0 && bpf_get_prandom_u32() < (chance < most ? chance : most) >> (DELAY_CHANCE_SHIFT - 32);
-}
-
-/* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
-static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, __u32 key, const struct delay_config *line,
-				  __s64 wait, struct delay_counters *count)
-{
-	if (wait <= (__s64)line->mark_ns)
-		return 1;
-	if (!p->told)
-		p->told = bpf_skb_ecn_set_ce(skb) > 0 ? 1 : 2;
-	if (p->told == 1) {
-		count->passed.marked++;
-		return 1;
-	}
-	/* A socket of this host waits for its buffer, and TCP is notified. */
-	if (!(line->flags & DELAY_RECEIVED) && skb->sk) {
-		if (wait - (__s64)line->mark_ns > p->notice.from_ns - p->now)
-			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope, key};
-		return 1;
-	}
-	if (p->wire <= line->small_octets || !by_chance(wait - line->early_ns, line->early_slope))
-		return 1;
-	count->early++;
-	return 0;
-}
-
-static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire)
-{
-	return wire * line->cost >> LIMIT_COST_SHIFT;
 }
 
 /* The protocol behind extension headers; 0 where only another fragment tells it. */
@@ -120,6 +95,56 @@ static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
 		return extension_is(head[6]) ? protocol_behind(skb, head[6]) : head[6];
 	}
 	return 0;
+}
+
+/*
+ * Whether a packet that cannot be marked is dropped before the horizon. The queue of TCP that
+ * lasts is one that a drop makes shorter; of other protocols that is not known.
+ */
+static __always_inline int is_early(struct __sk_buff *skb, const struct delay_packet *p, const struct delay_config *line,
+				    const struct delay_flow *flow, __s64 wait)
+{
+	__u32 ecn;
+
+	if (p->wire <= line->small_octets)
+		return 0;
+	if (flow->standing_since_ns && p->now - (__s64)flow->standing_since_ns > BURST_NS && flow->used_ns < DELAY_HELD &&
+	    protocol_of(skb, &ecn) == IPPROTO_TCP)
+		return by_chance(wait - line->standing_ns, line->notify_slope);
+	return by_chance(wait - line->early_ns, line->early_slope);
+}
+
+/* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
+static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, __u32 key, const struct delay_config *line,
+				  struct delay_flow *flow, __s64 wait, struct delay_counters *count)
+{
+	if (wait < (__s64)line->standing_ns)
+		flow->standing_since_ns = 0;
+	else if (!flow->standing_since_ns)
+		flow->standing_since_ns = p->now;
+	if (wait <= (__s64)line->mark_ns)
+		return 1;
+	if (!p->told)
+		p->told = bpf_skb_ecn_set_ce(skb) > 0 ? 1 : 2;
+	if (p->told == 1) {
+		count->passed.marked++;
+		return 1;
+	}
+	/* A socket of this host waits for its buffer, and TCP is notified. */
+	if (!(line->flags & DELAY_RECEIVED) && skb->sk) {
+		if (wait - (__s64)line->mark_ns > p->notice.from_ns - p->now)
+			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope, key};
+		return 1;
+	}
+	if (!is_early(skb, p, line, flow, wait))
+		return 1;
+	count->early++;
+	return 0;
+}
+
+static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire)
+{
+	return wire * line->cost >> LIMIT_COST_SHIFT;
 }
 
 /* Whether a flow is one whose sender is paced here, or held by its receiver here. */
@@ -167,13 +192,15 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	queue = state->finish_ns > floor ? state->finish_ns : floor;
 	own = flow->finish_ns > p->now ? flow->finish_ns : p->now;
 	slots = (struct delay_slots){p->now, line->slot_shift, paced};
-	start = line->flags & DELAY_STAMP && own < queue ? delay_ahead(state, &slots, own, queue) : queue;
+	start = queue;
+	if (line->flags & DELAY_STAMP && own < queue)
+		start = p->wire > line->small_octets ? delay_ahead(state, &slots, own, queue) : delay_ahead_small(state, &slots, own, queue);
 	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
 	if (start - p->now > most) {
 		count->passed.refused++;
 		return 0;
 	}
-	if (!signal(skb, p, key, line, start - p->now, count))
+	if (!signal(skb, p, key, line, flow, start - p->now, count))
 		return 0;
 
 	if (paced)

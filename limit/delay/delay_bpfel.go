@@ -19,6 +19,7 @@ type delayDelayConfig struct {
 	BurstNs     uint64
 	MarkNs      uint64
 	EarlyNs     uint64
+	StandingNs  uint64
 	HorizonNs   uint64
 	ReserveNs   uint64
 	NotifySlope uint64
@@ -62,10 +63,11 @@ const (
 )
 
 type delayDelayFlow struct {
-	_        structs.HostLayout
-	FinishNs int64
-	Interval uint32
-	UsedNs   uint32
+	_               structs.HostLayout
+	FinishNs        int64
+	Interval        uint32
+	UsedNs          uint32
+	StandingSinceNs uint64
 }
 
 type delayDelayFormat uint32

@@ -6,7 +6,7 @@
  *   queue   when all that the line has been charged for has had its time: first in, first out
  *   ahead   when its own flow's packets have had their time at the flow's part of the rate, or the
  *           first slot of time from then on that is not full; paced flows, whose bursts may meet,
- *           go by slots of theirs, and others by those of others
+ *           go by slots of theirs, others by those of others, and small packets by either
  *
  * A slot has room for what the line carries in its time. So one flow's burst, whose packets depart
  * in many slots, leaves another's room in each:
@@ -212,6 +212,21 @@ __attribute__((noinline)) __s64 delay_ahead(struct delay_state *state, const str
 		own = end;
 	}
 	return queue;
+}
+
+/* The same of a small packet, which goes by the slots that have room first: those of one kind may be full of bursts. */
+static __always_inline __s64 delay_ahead_small(struct delay_state *state, struct delay_slots *slots, __s64 own, __s64 queue)
+{
+	__s64 first = delay_ahead(state, slots, own, queue), second;
+
+	if (first <= own)
+		return first;
+	slots->paced ^= 1;
+	second = delay_ahead(state, slots, own, queue);
+	if (second < first)
+		return second;
+	slots->paced ^= 1;
+	return first;
 }
 
 /* Takes a packet's time from the slot that it departs in, and the rest from those behind. */

@@ -21,13 +21,7 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
 	b.set(child, l)
-	late := make([]delayDelayFlow, delayDelayFormatDELAY_FLOWS) // none departs ahead of the queue
-	for i := range late {
-		late[i].FinishNs = monotonic(t) + int64(1000*time.Hour)
-	}
-	if _, err := b.p.maps.DelayFlows.BatchUpdate(allFlows(), late, nil); err != nil {
-		t.Fatal(err)
-	}
+	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
 	b.state(child, l.Mark+10*time.Hour, 0, 2)
 	for _, c := range append(headers.Chains(), headers.Chain{Name: "no extension header"}) {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {

@@ -106,6 +106,7 @@ const (
 	// chance, fullMarks how many beyond the mark threshold have one of notifyPart packets notified.
 	earlyMarks, fullMarks, notifyPart = 5, 10, 4
 	earlyPart                         = 16 // one of so many is dropped early at the horizon
+	standingPart                      = 2  // of the early threshold, from which TCP whose queue stands is dropped
 	reserveParts                      = 4  // reserves of small packets in the horizon
 )
 
@@ -119,7 +120,7 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 	}
 	early := min(earlyMarks*l.Mark, l.Horizon-1)
 	c := delayDelayConfig{
-		Cost: l.Cost, BurstNs: uint64(l.Burst), MarkNs: uint64(l.Mark), EarlyNs: uint64(early), HorizonNs: uint64(l.Horizon),
+		Cost: l.Cost, BurstNs: uint64(l.Burst), MarkNs: uint64(l.Mark), EarlyNs: uint64(early), StandingNs: uint64(l.Horizon), HorizonNs: uint64(l.Horizon),
 		ReserveNs:   uint64(l.Horizon) / reserveParts,
 		NotifySlope: 1 << chanceShift / notifyPart / uint64(fullMarks*l.Mark),
 		EarlySlope:  1 << chanceShift / earlyPart / uint64(l.Horizon-early),
@@ -133,6 +134,7 @@ func (l Line) config(by Mechanism) delayDelayConfig {
 	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
 	if by == Fq {
 		c.Flags |= delayDelayFlagsDELAY_STAMP
+		c.StandingNs = uint64(early) / standingPart // without fair parts a flow waits for others too
 	}
 	if l.Direction == direction.Ingress && l.Device != "" {
 		c.Flags |= delayDelayFlagsDELAY_RECEIVED

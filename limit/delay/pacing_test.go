@@ -92,11 +92,7 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 	if paced, others := used(); paced || !others {
 		t.Errorf("before it came: paced %t, others %t", paced, others)
 	}
-	for i := range b.p.maps.DelayFlows.MaxEntries() {
-		if err := b.p.maps.DelayFlows.Put(i, &delayDelayFlow{UsedNs: math.MaxUint32}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.flows(delayDelayFlow{UsedNs: math.MaxUint32})
 	for i, want := range []bool{true, true, false} {
 		if paced, others := used(); paced != want || others == want {
 			t.Errorf("%d intervals behind: paced %t, others %t", i, paced, others)

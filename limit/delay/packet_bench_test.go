@@ -38,12 +38,7 @@ func BenchmarkPacket(b *testing.B) {
 			}
 			x.set(child, l)
 			x.state(child, test.queue, 0, 2)
-			late := delayDelayFlow{FinishNs: monotonic(b) + int64(test.own)}
-			for i := range uint32(delayDelayFormatDELAY_FLOWS) {
-				if err := x.p.maps.DelayFlows.Put(i, &late); err != nil {
-					b.Fatal(err)
-				}
-			}
+			x.flows(delayDelayFlow{FinishNs: monotonic(b) + int64(test.own)})
 			f := datagram(one4, to4, 100)
 			for b.Loop() {
 				_, each, err := x.p.charge.Benchmark(f, repeat, nil)
