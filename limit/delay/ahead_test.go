@@ -81,42 +81,73 @@ func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
 	}
 }
 
-// Where bursts have filled the slots of their kind, small packets go by those of the other one.
+// Where bursts have taken the next slots of their kind, a small packet that comes alone goes by
+// those of the other one, and takes its time from both.
 func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 	b.set(3, long(1, 0))
-	const full = time.Hour // the queue, and the slots
+	const taken, queue = time.Hour, 3 * time.Hour
 	for _, test := range []struct {
-		name   string
-		paced  bool // whether those of paced flows are full too
-		octets int
-		want   time.Duration
+		name          string
+		others, paced time.Duration // until when slots are taken
+		octets        int
+		waits         time.Duration // what the flow sent before
+		want          time.Duration
 	}{
-		{"a large one", false, 1000, full},
-		{"a small one", false, 100, 0},
-		{"a small one without any room", true, 100, full},
+		{"a large one", taken, 0, 1000, 0, taken},
+		{"a small one", taken, 0, 100, 0, 0},
+		{"a small one, and paced flows' slots are taken too", taken, taken, 100, 0, taken},
+		{"a small one behind others of its flow", taken, 0, 100, time.Minute, taken},
+		{"a small one, and others' slots are full", queue, 0, 100, 0, queue},
 	} {
-		b.flows(delayDelayFlow{})
-		b.state(3, full, full, 2)
-		if !test.paced {
-			b.emptyPaced(3)
-		}
+		b.flows(delayDelayFlow{Departs: moment(t, test.waits)})
+		b.state(3, queue, test.others, 2)
+		b.change(3, func(s *delayDelayState) {
+			for i := range s.AheadNs[1] {
+				s.AheadNs[1][i] += int64(test.paced - test.others)
+			}
+		})
 		if got, passes := b.charge(datagram(one4, to4, test.octets)); !passes || !near(got, test.want) {
 			t.Errorf("%s: passes %t with %v, want %v", test.name, passes, got, test.want)
 		}
 	}
 }
 
-// emptyPaced empties the slots of paced flows.
-func (b *bench) emptyPaced(scope int) {
+// However many flows send small packets one by one, ahead of the queue depart no more than the rate
+// allows.
+func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
+	const octets, each = 100, 100 * slowest
+	b, l := newBench(t), long(1, 0)
+	l.Rate, l.Cost, l.Horizon = 640, uint64(slowest)<<24, 4*time.Hour
+	slot := time.Duration(1) << l.slotShift()
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
+	b.set(3, l)
+	b.state(3, standing, 0, 2)
+	ahead := 0
+	for port := range uint16(3 * standing / each) {
+		got, passes := b.charge(datagram(netip.AddrPortFrom(one4.Addr(), port+1), to4, octets))
+		if !passes {
+			t.Fatal("dropped")
+		}
+		if got < standing-time.Minute {
+			ahead++
+		}
+	}
+	if most := int((standing + 2*slot) / each); ahead > most || ahead < most/2 {
+		t.Errorf("%d depart ahead, at most %d have room", ahead, most)
+	}
+}
+
+// change changes what is known of a scope's line.
+func (b *bench) change(scope int, how func(*delayDelayState)) {
 	b.t.Helper()
 	var s delayDelayState
 	key := keyOf(scope, direction.Egress)
 	if err := b.p.maps.DelayStates.Lookup(key, &s); err != nil {
 		b.t.Fatal(err)
 	}
-	clear(s.AheadNs[1][:])
+	how(&s)
 	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
 		b.t.Fatal(err)
 	}

@@ -119,6 +119,20 @@ func datagram(from, to netip.AddrPort, octets int) []byte {
 	return f
 }
 
+const loopback = 1 // where test runs of programs are
+
+// moment is a time from now on as flows keep it.
+func moment(t testing.TB, after time.Duration) uint32 {
+	return uint32((monotonic(t) + int64(after)) >> 10)
+}
+
+// segment is a packet that is said to be TCP's, or another protocol's.
+func segment(protocol byte, octets int) []byte {
+	f := datagram(one4, to4, octets)
+	f[14+9] = protocol
+	return f
+}
+
 // context is struct __sk_buff up to what follows tstamp.
 type context struct {
 	_       [38]uint32
@@ -272,7 +286,6 @@ func TestParentsAreCharged(t *testing.T) {
 // What a child is entitled to does not depend on how many flows its siblings have, whether their
 // parent is a scope that packets are found in by themselves, as a device is, or a group.
 func TestChildrenShareWhateverTheirFlows(t *testing.T) {
-	const loopback = 1 // where test runs of programs are
 	for name, parent := range map[string]uint32{"group": keyOf(5, direction.Egress), "device": loopback} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -11,8 +11,8 @@
  *   |   at once    |  CE, or notified  |  CE, or dropped by chance  |  dropped; small packets
  *   |              |  (TCP of here)    |  (received, forwarded)     |  have a quarter more
  *
- * TCP that is received or forwarded and has a queue for longer than a burst does is dropped by
- * chance from half of early on, as CoDel would (RFC 8289).
+ * TCP that is received or forwarded, and whose flow has a queue of its own for longer than a burst
+ * does, is dropped by chance from half of early on.
  *
  * TCP senders of this host are paced, and those to its sockets held by their receive windows
  * (pacing.h), so that theirs hardly wait.
@@ -47,7 +47,8 @@ char delay_license[] SEC("license") = "Dual BSD/GPL";
 const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
-#define BURST_NS 100000000LL /* in which a burst has passed, and senders have answered a drop: CoDel's interval */
+#define BURST 97656 /* 100 ms in 1024 ns, in which a burst has passed: CoDel's interval (RFC 8289) */
+#define RAMP_SHIFT 20 /* 2^n times 1024 ns, in which the chance of a standing queue's drops rises: senders answer within a round trip */
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
 
 /* A packet, and what its lines make of it. */
@@ -60,6 +61,7 @@ struct delay_packet {
 	__u32 told; /* 1 marked, 2 cannot be marked, 0 not tried */
 	__u32 stamp; /* whether it is to have a departure time */
 	__u32 paced; /* whether its sender is */
+	__u32 tcp; /* 1 TCP, 2 another protocol, 0 not looked at */
 	__u32 fair_rate; /* octet/s that its lines let it have, the least of theirs, and the key of that line */
 	__u32 fair_line;
 };
@@ -97,31 +99,48 @@ static __always_inline __u32 protocol_of(struct __sk_buff *skb, __u32 *ecn)
 	return 0;
 }
 
+static __always_inline int is_tcp(struct __sk_buff *skb, struct delay_packet *p)
+{
+	__u32 ecn;
+
+	if (!p->tcp)
+		p->tcp = protocol_of(skb, &ecn) == IPPROTO_TCP ? 1 : 2;
+	return p->tcp == 1;
+}
+
+/*
+ * Notes since when a flow has a queue: from one packet to the next something of its own waits.
+ * Others' packets keep it waiting too, which a drop of its own does not make shorter.
+ */
+static __always_inline void note_standing(struct delay_flow *flow, const struct delay_packet *p, const struct delay_config *line, __s64 wait)
+{
+	if (wait < (__s64)line->standing_ns || !flow_waits(flow, p->now))
+		flow->standing = 0;
+	else if (!flow->standing)
+		flow->standing = p->now >> 10 ?: 1;
+}
+
 /*
  * Whether a packet that cannot be marked is dropped before the horizon. The queue of TCP that
  * lasts is one that a drop makes shorter; of other protocols that is not known.
  */
-static __always_inline int is_early(struct __sk_buff *skb, const struct delay_packet *p, const struct delay_config *line,
+static __always_inline int is_early(struct __sk_buff *skb, struct delay_packet *p, const struct delay_config *line,
 				    const struct delay_flow *flow, __s64 wait)
 {
-	__u32 ecn;
+	__u32 stands = flow->standing ? (__u32)(p->now >> 10) - flow->standing : 0;
 
 	if (p->wire <= line->small_octets)
 		return 0;
-	if (flow->standing_since_ns && p->now - (__s64)flow->standing_since_ns > BURST_NS && flow->used_ns < DELAY_HELD &&
-	    protocol_of(skb, &ecn) == IPPROTO_TCP)
-		return by_chance(wait - line->standing_ns, line->notify_slope);
-	return by_chance(wait - line->early_ns, line->early_slope);
+	if (stands <= BURST || stands > LONG || flow->used_ns >= DELAY_HELD || !is_tcp(skb, p))
+		return by_chance(wait - line->early_ns, line->early_slope);
+	stands -= BURST;
+	return by_chance(wait - line->standing_ns, stands >> RAMP_SHIFT ? line->notify_slope : line->notify_slope * stands >> RAMP_SHIFT);
 }
 
 /* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
 static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p, __u32 key, const struct delay_config *line,
-				  struct delay_flow *flow, __s64 wait, struct delay_counters *count)
+				  const struct delay_flow *flow, __s64 wait, struct delay_counters *count)
 {
-	if (wait < (__s64)line->standing_ns)
-		flow->standing_since_ns = 0;
-	else if (!flow->standing_since_ns)
-		flow->standing_since_ns = p->now;
 	if (wait <= (__s64)line->mark_ns)
 		return 1;
 	if (!p->told)
@@ -148,14 +167,12 @@ static __always_inline __u64 cost_of(const struct delay_config *line, __u32 wire
 }
 
 /* Whether a flow is one whose sender is paced here, or held by its receiver here. */
-static __always_inline __u32 is_paced(struct __sk_buff *skb, const struct delay_packet *p, const struct delay_config *line,
+static __always_inline __u32 is_paced(struct __sk_buff *skb, struct delay_packet *p, const struct delay_config *line,
 				      const struct delay_flow *flow)
 {
-	__u32 ecn;
-
 	if (!(line->flags & DELAY_RECEIVED))
 		return p->paced;
-	return flow->used_ns >= DELAY_HELD && protocol_of(skb, &ecn) == IPPROTO_TCP;
+	return flow->used_ns >= DELAY_HELD && is_tcp(skb, p);
 }
 
 /*
@@ -192,14 +209,16 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	queue = state->finish_ns > floor ? state->finish_ns : floor;
 	own = flow->finish_ns > p->now ? flow->finish_ns : p->now;
 	slots = (struct delay_slots){p->now, line->slot_shift, paced};
-	start = queue;
-	if (line->flags & DELAY_STAMP && own < queue)
-		start = p->wire > line->small_octets ? delay_ahead(state, &slots, own, queue) : delay_ahead_small(state, &slots, own, queue);
+	start = line->flags & DELAY_STAMP && own < queue ? delay_ahead(state, &slots, own, queue) : queue;
+	if (start > own && start < queue && p->wire <= line->small_octets && !flow_waits(flow, p->now))
+		start = delay_ahead_small(state, &slots, own, start, cost);
 	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
 	if (start - p->now > most) {
 		count->passed.refused++;
 		return 0;
 	}
+	if (!child) /* a child's queue is of many flows */
+		note_standing(flow, p, line, start - p->now);
 	if (!signal(skb, p, key, line, flow, start - p->now, count))
 		return 0;
 
@@ -217,6 +236,7 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	own += unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT;
 	most = queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT);
 	flow->finish_ns = own < most ? own : most;
+	flow->departs = start >> 10;
 
 	if (!child && !(line->flags & DELAY_RECEIVED) && state->fair_rate < p->fair_rate) {
 		p->fair_rate = state->fair_rate;

@@ -30,7 +30,7 @@ struct delay_config {
 	__u64 burst_ns;     /* how far an idle line may run ahead */
 	__u64 mark_ns;      /* delay from which packets are marked and TCP senders notified */
 	__u64 early_ns;     /* delay from which what cannot be marked is dropped by chance */
-	__u64 standing_ns;  /* the same of TCP whose packets have waited so long for a while */
+	__u64 standing_ns;  /* the same of TCP whose queue stands; without fq the horizon, which is never */
 	__u64 horizon_ns;   /* delay beyond which packets are dropped */
 	__u64 reserve_ns;   /* delay beyond the horizon that small packets may have */
 	__u64 notify_slope; /* chance of a notification for each ns beyond mark_ns, and of a drop beyond standing_ns */
@@ -51,7 +51,8 @@ struct delay_flow {
 	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
 	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
 	__u32 used_ns;   /* per unit of weight, or from DELAY_HELD on (flow.h) */
-	__u64 standing_since_ns; /* its packets have waited for standing_ns or more, CLOCK_MONOTONIC; 0 if the last has not */
+	__u32 departs;   /* its last packet, in 1024 ns of CLOCK_MONOTONIC */
+	__u32 standing;  /* since when its packets wait for standing_ns or more behind others of its own, alike; 0 if they do not */
 };
 
 /* Written by the programs alone. */

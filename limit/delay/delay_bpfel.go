@@ -63,11 +63,12 @@ const (
 )
 
 type delayDelayFlow struct {
-	_               structs.HostLayout
-	FinishNs        int64
-	Interval        uint32
-	UsedNs          uint32
-	StandingSinceNs uint64
+	_        structs.HostLayout
+	FinishNs int64
+	Interval uint32
+	UsedNs   uint32
+	Departs  uint32
+	Standing uint32
 }
 
 type delayDelayFormat uint32

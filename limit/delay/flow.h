@@ -6,7 +6,8 @@
  *   queue   when all that the line has been charged for has had its time: first in, first out
  *   ahead   when its own flow's packets have had their time at the flow's part of the rate, or the
  *           first slot of time from then on that is not full; paced flows, whose bursts may meet,
- *           go by slots of theirs, others by those of others, and small packets by either
+ *           go by slots of theirs, others by those of others, and small packets that come alone
+ *           by either
  *
  * A slot has room for what the line carries in its time. So one flow's burst, whose packets depart
  * in many slots, leaves another's room in each:
@@ -214,21 +215,6 @@ __attribute__((noinline)) __s64 delay_ahead(struct delay_state *state, const str
 	return queue;
 }
 
-/* The same of a small packet, which goes by the slots that have room first: those of one kind may be full of bursts. */
-static __always_inline __s64 delay_ahead_small(struct delay_state *state, struct delay_slots *slots, __s64 own, __s64 queue)
-{
-	__s64 first = delay_ahead(state, slots, own, queue), second;
-
-	if (first <= own)
-		return first;
-	slots->paced ^= 1;
-	second = delay_ahead(state, slots, own, queue);
-	if (second < first)
-		return second;
-	slots->paced ^= 1;
-	return first;
-}
-
 /* Takes a packet's time from the slot that it departs in, and the rest from those behind. */
 __attribute__((noinline)) int delay_take(struct delay_state *state, const struct delay_slots *slots, __s64 start, __s64 cost)
 {
@@ -250,6 +236,31 @@ __attribute__((noinline)) int delay_take(struct delay_state *state, const struct
 		slot++;
 	}
 	return 0;
+}
+
+/* Whether something of a flow's waits, so that its next packet must not overtake it. */
+static __always_inline int flow_waits(const struct delay_flow *flow, __s64 now)
+{
+	__u32 left = flow->departs - (__u32)(now >> 10);
+
+	return left && left <= LONG;
+}
+
+/*
+ * The same for a small packet of which its own kind's slots have room at first only: those of the
+ * other kind may have it before. It takes its time from both, so that small packets depart no
+ * faster than the rate either.
+ */
+static __always_inline __s64 delay_ahead_small(struct delay_state *state, struct delay_slots *slots, __s64 own, __s64 first, __s64 cost)
+{
+	struct delay_slots other = {slots->now, slots->shift, !slots->paced};
+	__s64 second = delay_ahead(state, &other, own, first);
+
+	if (second >= first)
+		return first;
+	delay_take(state, slots, first, cost);
+	*slots = other;
+	return second;
 }
 
 #endif

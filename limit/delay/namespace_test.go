@@ -166,7 +166,6 @@ func TestAnEndIsLimitedOnce(t *testing.T) {
 // What a device receives is charged there, or where it leads, and to no scope: these are of what is
 // sent.
 func TestScopesAreOfWhatIsSent(t *testing.T) {
-	const loopback = 1 // where test runs of programs are
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3})
 	b.set(3, long(1, 0))

@@ -17,8 +17,8 @@
 #define RTT_MEAN_SHIFT 3 /* 2^-n; what a sample weighs in the mean round-trip time */
 /*
  * TCP sends up to half of its cwnd at once. What goes in one super-packet costs the host less, and
- * keeps others waiting: cwnd is longer by what the line carries in BURST_US, where the flow has it
- * in BURST_MARKS mark thresholds.
+ * keeps others waiting. So cwnd is longer by what the line carries in BURST_US, and by no more than
+ * the flow is to have in BURST_MARKS mark thresholds.
  */
 #define BURST_US 1000
 #define BURST_MARKS 3
@@ -70,7 +70,7 @@ struct delay_part {
 	__u64 rate;     /* octet/s; UNLIMITED where the socket's packets are not charged to the line (any more) */
 	__u64 rtt_us;   /* of the path, without queues */
 	__u64 ahead_ns; /* the line's mark threshold */
-	__u64 burst_us; /* beyond which its cwnd may be in flight, so that it sends in longer bursts */
+	__u64 burst_us; /* how much more than both its cwnd may be, so that it sends in longer bursts */
 };
 
 /* The part of a socket in a line to which a packet of its was charged at some time. */

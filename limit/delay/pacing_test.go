@@ -67,24 +67,21 @@ func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
 // intervals have passed in which none has.
 func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
-	const device = 1 // lo is where programs are tried
 	config := l.config(Fq)
 	config.Flags |= delayDelayFlagsDELAY_RECEIVED
-	if err := b.p.set(device, config); err != nil {
+	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	used := func() (paced, others bool) {
 		t.Helper()
 		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)), PartNs: uint64(time.Hour)}
-		if err := b.p.maps.DelayStates.Put(uint32(device), &state); err != nil {
+		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
-		segment := datagram(one4, to4, 100)
-		segment[14+9] = unix.IPPROTO_TCP
-		if _, passes := b.charge(segment); !passes {
+		if _, passes := b.charge(segment(unix.IPPROTO_TCP, 100)); !passes {
 			t.Fatal("dropped")
 		}
-		if err := b.p.maps.DelayStates.Lookup(uint32(device), &state); err != nil {
+		if err := b.p.maps.DelayStates.Lookup(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
 		return state.PacedNs > 0, state.UsedNs > 0
@@ -104,23 +101,22 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 // a fourth of the rate at least.
 func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
-	const device = 1
 	config := l.config(Fq)
 	config.Flags |= delayDelayFlagsDELAY_RECEIVED
-	if err := b.p.set(device, config); err != nil {
+	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	whole := uint32(l.Rate / 8 * 15 / 16)
 	for _, waited := range []time.Duration{0, time.Hour} {
 		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), PartNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
 			FairRate: whole, WaitUs: uint32(waited >> 10)}
-		if err := b.p.maps.DelayStates.Put(uint32(device), &state); err != nil {
+		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
 		if _, passes := b.charge(datagram(one4, to4, 100)); !passes {
 			t.Fatal("dropped")
 		}
-		if err := b.p.maps.DelayStates.Lookup(uint32(device), &state); err != nil {
+		if err := b.p.maps.DelayStates.Lookup(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
 		if state.FairRate < whole/4 || state.FairRate > whole {

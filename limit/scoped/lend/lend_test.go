@@ -96,8 +96,16 @@ func (s *stand) lent() []string {
 // gone waits until nothing is lent, nor written down.
 func (s *stand) gone() {
 	s.Helper()
+	var left string
+	defer func() {
+		if s.Failed() {
+			s.Logf("left: %s", left)
+		}
+	}()
 	testutil.Eventually(s.T, 30*time.Second, "everything that was lent has ended", func() bool {
 		files, _ := filepath.Glob(filepath.Join(os.Getenv("WEIR_RUN_DIR"), "run", "*"))
+		pids, _ := s.home.AllProcesses()
+		left = fmt.Sprintf("cgroups %v, files %v, %d treated; processes in all of them %v", s.lent(), files, treated.Load(), pids)
 		return len(s.lent())+len(files) == 0 && treated.Load() == 0
 	})
 }
