@@ -115,6 +115,9 @@ func (work limitLoad) send() (*limitSender, error) {
 				conn, err = dialer.Dial(work.Network, work.Address)
 				return err
 			})
+			if tcp, is := conn.(*net.TCPConn); is && err == nil {
+				err = tcp.SetLinger(0) // else what it has written is sent beside the next measurement
+			}
 			if err == nil {
 				s.add(conn)
 				go sendLimitLoad(conn, work)
