@@ -68,7 +68,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 			if _, err := unix.Write(from, []byte("weir")); err != nil {
 				t.Fatal(label, err)
 			}
-			if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+			if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 				t.Fatal(label, err)
 			}
 		}

@@ -62,7 +62,7 @@ func TestTheKernelIsATransitNode(t *testing.T) {
 	if _, err := unix.Write(from, []byte("weir")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(to, make([]byte, 10)); err != nil || n != 4 {
+	if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 4 {
 		t.Fatal(n, err)
 	}
 	r := next(t, reader)
@@ -95,7 +95,7 @@ func TestTheKernelEncapsulates(t *testing.T) {
 	if _, err := unix.Write(from, []byte("weir")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(to, make([]byte, 10)); err != nil || n != 4 {
+	if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 4 {
 		t.Fatal(n, err)
 	}
 	hops := next(t, reader).Traces[0].Hops
@@ -112,7 +112,7 @@ func TestAHostWithoutIOAMGetsPackets(t *testing.T) {
 	if _, err := unix.Write(from, []byte("weir")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(to, make([]byte, 10)); err != nil || n != 4 {
+	if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 4 {
 		t.Fatal(n, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestLossIsCountedBetweenEdges(t *testing.T) {
 			if !arrive {
 				continue
 			}
-			if n, err := unix.Read(to, make([]byte, 10)); err != nil || n != 4 {
+			if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 4 {
 				t.Fatal(n, err)
 			}
 		}
@@ -164,7 +164,7 @@ func TestEveryNodeSendsAPostcard(t *testing.T) {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := unix.Read(to, make([]byte, 10)); err != nil || n != 4 {
+		if n, err := testutil.Read(to, make([]byte, 10)); err != nil || n != 4 {
 			t.Fatal(n, err)
 		}
 	}

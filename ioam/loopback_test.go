@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/testutil"
 	"weir/ioam/codec"
 )
 
@@ -46,7 +47,7 @@ func TestNodesSendCopiesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 2000)
-	if n, err := unix.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
+	if n, err := testutil.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
 		t.Fatalf("beta got %d octets: %v", n, err)
 	}
 	ways := map[netip.Addr][]uint64{}

@@ -36,7 +36,7 @@ func TestAPathIsTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 2000)
-	n, err := unix.Read(to, got)
+	n, err := testutil.Read(to, got)
 	after := time.Now().UnixNano()
 	if err != nil || !bytes.Equal(got[:n], sent) {
 		t.Fatalf("beta got %d octets, %v", n, err)
@@ -177,7 +177,7 @@ func TestDatagramsOfOneSuperPacketPassADomain(t *testing.T) {
 	got := make([]byte, 2*size)
 	for i := range datagrams {
 		want := sent[i*size : min((i+1)*size, len(sent))]
-		if n, err := unix.Read(to, got); err != nil || !bytes.Equal(got[:n], want) {
+		if n, err := testutil.Read(to, got); err != nil || !bytes.Equal(got[:n], want) {
 			t.Fatalf("datagram %d: %d octets, %v", i, n, err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestThePathMTUIsLearned(t *testing.T) {
 	if _, err := unix.Write(from, long[:mtu-48]); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(to, make([]byte, 2000)); err != nil || n != mtu-48 {
+	if n, err := testutil.Read(to, make([]byte, 2000)); err != nil || n != mtu-48 {
 		t.Errorf("beta got %d octets, want %d: %v", n, mtu-48, err)
 	}
 	if counts := c.scope(t, "athos"); counts.Encapsulated != 1 || counts.TooLong != 0 {
@@ -280,7 +280,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 		}
 	}
 	for range 2 { // porthos has closed its left side to what has options
-		if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestANodeComesAndGoes(t *testing.T) {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testutil"
 )
 
 // Whatever of the pins is missing, as after a kill, the data plane says that it is not in place,
@@ -46,7 +48,7 @@ func TestWhatIsMissingIsRepaired(t *testing.T) {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatalf("without %s: %v", missing, err)
 		}
 		if n := c.count(t, "porthos", "recorded"); n == 0 {

@@ -131,7 +131,7 @@ func TestADatagramCarriesTheContextOfItsSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 2000)
-		if n, err := unix.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
+		if n, err := testutil.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
 			t.Fatalf("step %d: beta got %d octets, %v", i, n, err)
 		}
 		r, told, state := next(t, reader), "", "rack"
@@ -208,7 +208,7 @@ func TestContextsOfSocketsAreSwitched(t *testing.T) {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
 		if r := next(t, reader); r.Context.IsZero() == want {
@@ -269,7 +269,7 @@ func TestAContextIsNeverTorn(t *testing.T) {
 		if _, err := unix.Write(from, []byte("weir")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := unix.Read(to, make([]byte, 10)); err != nil {
+		if _, err := testutil.Read(to, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
 		if r := next(t, reader); r.Context.String() != all[0] && r.Context.String() != all[1] {

@@ -116,7 +116,7 @@ func TestForwardedPacketsAreTunnelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 2000)
-	if n, err := unix.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
+	if n, err := testutil.Read(to, got); err != nil || !bytes.Equal(got[:n], sent) {
 		t.Fatalf("beta got %d octets: %v", n, err)
 	}
 	r := next(t, reader)
@@ -171,7 +171,7 @@ func TestTheMTUOfATunnelIsLearned(t *testing.T) {
 	if _, err := unix.Write(from, make([]byte, fits-48)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(to, make([]byte, 2000)); err != nil || n != fits-48 {
+	if n, err := testutil.Read(to, make([]byte, 2000)); err != nil || n != fits-48 {
 		t.Errorf("beta got %d octets, want %d: %v", n, fits-48, err)
 	}
 	if counts := c.scope(t, "athos"); counts.Encapsulated != 1 || counts.TooLong != 0 {

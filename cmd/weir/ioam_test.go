@@ -295,7 +295,7 @@ func captured(t *testing.T, ns *netns.Namespace, dev string, protocol uint16) fu
 	t.Cleanup(func() { _ = unix.Close(socket) })
 	return func() []byte {
 		frame := make([]byte, 2000)
-		n, err := unix.Read(socket, frame)
+		n, err := testutil.Read(socket, frame)
 		if err != nil {
 			t.Fatal(err)
 		}

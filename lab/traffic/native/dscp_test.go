@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/kernel/netns"
+	"weir/internal/testutil"
 	"weir/lab/traffic"
 )
 
@@ -28,7 +29,7 @@ func capture(t *testing.T, ns *netns.Namespace) func() gopacket.Packet {
 	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}))
 	buffer := make([]byte, 1<<16)
 	return func() gopacket.Packet {
-		n, err := unix.Read(fd, buffer)
+		n, err := testutil.Read(fd, buffer)
 		if err != nil {
 			t.Fatalf("no packet arrived: %v", err)
 		}
