@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Pings beside a flood of datagrams from 300 ports at three times a limit of 20 Mbit/s, of what a host sends or receives:
 #   testkernel/run -f x86 -i -m 1G -- bench/limit-flood.sh bin/weir egress|ingress [delay|htb]
-# htb is HTB with fq_codel, on an ifb for what is received. It prints the pings' times, and the datagrams that arrive in four
-# seconds. It makes network namespaces and takes none of them down: run it in a guest. It needs iproute2, ping and python3.
+# htb is HTB with fq_codel, on an ifb for what is received. It prints the rate of the datagrams that arrive, and the
+# pings' times. It makes network namespaces and takes none of them down: run it in a guest. It needs iproute2, ping and python3.
 set -eu
 weir=$1 way=$2 by=${3:-delay}
 at() { nsenter --net=/run/netns/"$1" "${@:2}"; }
@@ -47,17 +47,22 @@ for port in ports:
     port.connect(("10.0.0.2", 9))
 open("/dev/shm/begun", "w").close()
 begun, sent = time.time(), 0
-while time.time() < begun + 20:
-    for sent in range(sent, int((time.time() - begun) * 60e6 / 8 / 1242)):
+while time.time() < begun + 25:
+    while sent < (time.time() - begun) * 60e6 / 8 / 1242:
         try: ports[sent % 300].send(bytes(1200))
         except OSError: pass
+        sent += 1
     time.sleep(.001)' &
 until [ -e /dev/shm/begun ]; do sleep 0.1; done
 sleep 3
-arrived() { at b awk '/^Udp: [0-9]/ { print $3 }' /proc/self/net/snmp; }
-before=$(arrived)
-sleep 4
-echo "$((($(arrived) - before) * 1242 * 8 / 4000)) kbit/s arrive"
+at b python3 -c '
+import time
+def arrived():
+    return time.time(), int([line for line in open("/proc/self/net/snmp") if line.startswith("Udp:")][1].split()[2])
+begun, before = arrived()
+time.sleep(5)
+ended, after = arrived()
+print(f"{(after - before) * 1242 * 8 / (ended - begun) / 1e6:.1f} Mbit/s arrive")'
 at a ping -i 0.05 -c 200 10.0.0.2 | awk -F'[= ]' '/time=/ { print $(NF-1) }' | sort -n |
 	awk '{ all[NR] = $1 } END { print "ping p50", all[int((NR+1)/2)], "ms, p99", all[int(NR*0.99)], "ms;", 200-NR, "of 200 lost" }'
 wait

@@ -79,7 +79,7 @@ func exchange(t *testing.T, cell *scenario.Cell, built *topology.Topology, n int
 			t.Fatal(err)
 		}
 		got := make([]byte, 2)
-		if m, _, err := unix.Recvfrom(sockets[1], got, 0); err != nil || m != 1 || got[0] != byte(i) {
+		if m, err := testutil.Read(sockets[1], got); err != nil || m != 1 || got[0] != byte(i) {
 			t.Fatalf("datagram %d: %d octets, %v, %v", i, m, got, err)
 		}
 	}

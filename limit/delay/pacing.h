@@ -15,13 +15,8 @@
 #define PASS 1
 #define CURRENT_MSS 1 /* args[0] of a callback for headers: a segment's size is asked for, none is written */
 #define RTT_MEAN_SHIFT 3 /* 2^-n; what a sample weighs in the mean round-trip time */
-/*
- * TCP sends up to half of its cwnd at once. What goes in one super-packet costs the host less, and
- * keeps others waiting. So cwnd is longer by what the line carries in BURST_US, and by no more than
- * the flow is to have in BURST_MARKS mark thresholds.
- */
-#define BURST_US 1000
-#define BURST_MARKS 3
+#define BURST_US 1000 /* of the line, which cwnd is longer by */
+#define BURST_MARKS 3 /* mark thresholds of the flow's rate, by which it is no longer than that */
 #define STALE_US 500000  /* beyond two round trips, after which a socket that is acknowledged must have been charged */
 
 struct delay_socket {
@@ -70,7 +65,7 @@ struct delay_part {
 	__u64 rate;     /* octet/s; UNLIMITED where the socket's packets are not charged to the line (any more) */
 	__u64 rtt_us;   /* of the path, without queues */
 	__u64 ahead_ns; /* the line's mark threshold */
-	__u64 burst_us; /* how much more than both its cwnd may be, so that it sends in longer bursts */
+	__u64 line_rate; /* octet/s */
 };
 
 /* The part of a socket in a line to which a packet of its was charged at some time. */
@@ -79,19 +74,27 @@ static __always_inline struct delay_part delay_part_of(struct bpf_sock_ops *ops,
 	struct delay_config *line = bpf_map_lookup_elem(&delay_configs, &key);
 	struct delay_state *state = bpf_map_lookup_elem(&delay_states, &key);
 	__u32 smoothed_us = ops->srtt_us >> 3, rtt_us = ops->rtt_min;
-	__u64 most_us;
 	struct delay_part part = {.rate = UNLIMITED, .rtt_us = rtt_us < UNBOUND ? rtt_us : smoothed_us};
 
 	if (!line || !line->rate || !state || !state->fair_rate || (bpf_ktime_get_ns() - charged_ns) / 1000 >= STALE_US + 2 * (__u64)smoothed_us)
 		return part;
 	part.rate = state->fair_rate;
 	part.ahead_ns = line->mark_ns;
-	part.burst_us = BURST_US * (__u64)line->rate / state->fair_rate;
-	most_us = BURST_MARKS * line->mark_ns / 1000;
-	part.burst_us = part.burst_us < most_us ? part.burst_us : most_us;
+	part.line_rate = line->rate;
 	if (rtt_us < UNBOUND)
 		state->rtt_us = state->rtt_us ? (((1 << RTT_MEAN_SHIFT) - 1) * (__u64)state->rtt_us + rtt_us) >> RTT_MEAN_SHIFT : rtt_us;
 	return part;
+}
+
+/*
+ * How much longer a paced flow's cwnd is, in its own time. TCP sends up to half of its cwnd at once:
+ * what goes in one super-packet costs the host less, and keeps others waiting.
+ */
+static __always_inline __u64 delay_burst_us(const struct delay_part *part)
+{
+	__u64 burst_us = BURST_US * part->line_rate / part->rate, most_us = BURST_MARKS * part->ahead_ns / 1000;
+
+	return burst_us < most_us ? burst_us : most_us;
 }
 
 /*
@@ -150,7 +153,7 @@ int delay_pace(struct bpf_sock_ops *ops)
 	part = delay_part_of(ops, known->line, known->charged_ns);
 	pace(ops, &known->paced, part.rate);
 	/* By the smoothed round-trip time bursts would grow with the queue that they make. */
-	bound_cwnd(ops, &known->paced, part.rate, part.rtt_us + part.burst_us / 2, part.ahead_ns);
+	bound_cwnd(ops, &known->paced, part.rate, part.rtt_us + delay_burst_us(&part) / 2, part.ahead_ns);
 	return 1;
 }
 
