@@ -71,7 +71,7 @@ lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
+	shellcheck .ci/run bench/*.sh scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
 
 .PHONY: soak
 soak: ## Kill apply, release, run and daemon 1,000 times (KILLS=N) and look at what each has left (root; about 10 minutes)

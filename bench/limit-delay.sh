@@ -10,7 +10,7 @@ weir=$1 repetitions=${2:-3} seconds=${3:-4}
 mount --make-rprivate /
 mkdir -p /run/weir /run/netns && mount -t tmpfs none /run/weir && mount -t tmpfs none /run/netns && mount -t bpf none /sys/fs/bpf
 work=$(mktemp -d) p=wd$$ mode=
-N() { local ns=$1; shift; nsenter --net=/run/netns/$p$ns "$@"; }
+N() { local ns=$1; shift; nsenter --net="/run/netns/$p$ns" "$@"; }
 cleanup() { release 2>/dev/null || true; for n in s r d; do ip netns del $p$n 2>/dev/null || true; done; rm -rf "$work"; }
 trap cleanup EXIT
 for n in s r d; do ip netns add $p$n; N $n ip link set lo up; done
@@ -32,7 +32,7 @@ limit() { # MODE RATE(Mbit)
 		N d ip link add ifb0 type ifb; N d ip link set ifb0 up
 		N d tc qdisc add dev ifb0 root handle 1: htb default 1
 		N d tc class add dev ifb0 parent 1: classid 1:1 htb rate "$2"mbit burst $(($2 * 150 + 3028)) quantum 15140
-		if [ $1 = htb ]; then N d tc qdisc add dev ifb0 parent 1:1 pfifo limit 1000; else N d tc qdisc add dev ifb0 parent 1:1 fq_codel; fi
+		if [ "$1" = htb ]; then N d tc qdisc add dev ifb0 parent 1:1 pfifo limit 1000; else N d tc qdisc add dev ifb0 parent 1:1 fq_codel; fi
 		N d tc qdisc add dev eth0 clsact
 		N d tc filter add dev eth0 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0 ;;
 	esac
@@ -57,22 +57,28 @@ while time.time() < end:
     t = time.time(); c = socket.create_connection(('10.9.2.1', 9000)); c.sendall(b'x' * 100000); c.shutdown(1); c.recv(1); c.close(); times.append(time.time() - t)
 P
 # Octets and packets that IP has received behind the ifb; the device counts before it.
+# shellcheck disable=SC2016 # awk's
 passed() { N d awk '/^IpExt:/ {if (n++) print $8}' /proc/net/netstat; }
+# shellcheck disable=SC2016
 packets() { N d awk '/^Ip:/ {if (n++) print $3}' /proc/net/snmp; }
+# shellcheck disable=SC2016
 resent() { N s awk '/^Tcp:/ {if (n++) print $12, $13}' /proc/net/snmp; }
 run() { # MODE LOAD RATE
+	local load now
 	limit "$1" "$3"
-	N s ping -q -i 0.05 -w "$((seconds + 1))" 10.9.2.1 >"$work/ping" 2>&1 & local pinger=$!
-	local args="-c 10.9.2.1 -t $((seconds + 1)) -C cubic"
+	# Not until a time: what is on its way then would count as lost.
+	N s ping -q -i 0.05 -c "$(((seconds + 1) * 20))" -W 2 10.9.2.1 >"$work/ping" 2>&1 & local pinger=$!
 	case $2 in
 	udp) N s iperf3 -c 10.9.2.1 -t $((seconds + 1)) -u -l 1200 -b $(($3 * 950 * 1200 / 1242))k -J >"$work/load" & load=$! ;;
 	short) N s python3 "$work/short.py" get $((seconds + 1)) >/dev/null 2>&1 & load=$! ;;
-	*) N s iperf3 $args -P "$2" -J >"$work/load" & load=$! ;;
+	*) N s iperf3 -c 10.9.2.1 -t $((seconds + 1)) -C cubic -P "$2" -J >"$work/load" & load=$! ;;
 	esac
 	sleep 1
-	set -- "$@" $(passed) $(packets) $(date +%s%N) $(resent)
+	read -r -a now <<<"$(passed) $(packets) $(date +%s%N) $(resent)"
+	set -- "$@" "${now[@]}"
 	sleep "$((seconds - 1))"
-	set -- "$@" $(passed) $(packets) $(date +%s%N) $(resent)
+	read -r -a now <<<"$(passed) $(packets) $(date +%s%N) $(resent)"
+	set -- "$@" "${now[@]}"
 	wait $load || true; wait $pinger || true
 	local lost; lost='-'
 	[ "$2" = udp ] && lost=$(python3 -c "import json; print(round(json.load(open('$work/load'))['end']['sum']['lost_percent'],2))")
@@ -91,10 +97,14 @@ nsenter --net=/run/netns/${p}d python3 "$work/short.py" serve >/dev/null 2>&1 & 
 trap 'kill $servers 2>/dev/null || true; cleanup' EXIT
 N d ethtool -K eth0 gro off >/dev/null 2>&1; N r ethtool -K right tso off gso off >/dev/null; N s ethtool -K in tso off gso off >/dev/null
 N r ethtool -K left gro off >/dev/null 2>&1
-peers="htb"; N d tc qdisc add dev eth0 root fq_codel 2>/dev/null && N d tc qdisc del dev eth0 root && peers="htb htb+codel"
-for r in $(seq "$repetitions"); do
+peers=(htb)
+if N d tc qdisc add dev eth0 root fq_codel 2>/dev/null; then
+	N d tc qdisc del dev eth0 root
+	peers+=(htb+codel)
+fi
+for ((done = 0; done < repetitions; done++)); do
 	for cell in "1 50" "20 500" "udp 50" "short 20"; do
-		set -- $cell
-		for m in $(shuf -e delay refusal $peers); do run "$m" "$1" "$2"; done
+		read -r kind rate <<<"$cell"
+		for m in $(shuf -e delay refusal "${peers[@]}"); do run "$m" "$kind" "$rate"; done
 	done
 done

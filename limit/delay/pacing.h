@@ -87,8 +87,8 @@ static __always_inline struct delay_part delay_part_of(struct bpf_sock_ops *ops,
 }
 
 /*
- * How much longer a paced flow's cwnd is, in its own time. TCP sends up to half of its cwnd at once:
- * what goes in one super-packet costs the host less, and keeps others waiting.
+ * How much longer a paced flow's cwnd is, in its own time. TCP sends up to half of its cwnd at
+ * once: what goes in one super-packet costs the host less, and keeps others waiting.
  */
 static __always_inline __u64 delay_burst_us(const struct delay_part *part)
 {
