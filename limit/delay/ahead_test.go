@@ -101,7 +101,7 @@ func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
 		{"a small one behind others of its flow", taken, 0, 100, time.Minute, taken},
 		{"a small one, and others' slots are full", queue, 0, 100, 0, queue},
 	} {
-		b.flows(delayDelayFlow{Departs: moment(t, test.waits)})
+		b.flows(delayDelayFlow{DepartsNs: moment(t, test.waits)})
 		b.state(3, queue, test.others, 2)
 		b.change(3, func(s *delayDelayState) {
 			for i := range s.AheadNs[1] {

@@ -121,9 +121,9 @@ func datagram(from, to netip.AddrPort, octets int) []byte {
 
 const loopback = 1 // where test runs of programs are
 
-// moment is a time from now on as flows keep it.
-func moment(t testing.TB, after time.Duration) uint32 {
-	return uint32((monotonic(t) + int64(after)) >> 10)
+// moment is a time from now on.
+func moment(t testing.TB, after time.Duration) int64 {
+	return monotonic(t) + int64(after)
 }
 
 // segment is a packet that is said to be TCP's, or another protocol's.

@@ -47,8 +47,9 @@ char delay_license[] SEC("license") = "Dual BSD/GPL";
 const volatile enum delay_format delay_formats = DELAY_UNIT_SHIFT;
 
 #define NEXT TC_ACT_UNSPEC /* the programs of others */
-#define BURST 97656 /* 100 ms in 1024 ns, in which a burst has passed: CoDel's interval (RFC 8289) */
-#define RAMP_SHIFT 20 /* 2^n times 1024 ns, in which the chance of a standing queue's drops rises: senders answer within a round trip */
+#define BURST_NS 100000000LL /* in which a burst has passed: CoDel's interval (RFC 8289) */
+#define RAMP_SHIFT 30 /* 2^n ns, in which the chance of a standing queue's drops rises: senders answer within a round trip */
+#define RAMP_PRECISION 10 /* in steps of 2^n ns */
 #define CONGESTED 3 /* cgroup_skb: pass, and tell the sender (NET_XMIT_CN) */
 
 /* A packet, and what its lines make of it. */
@@ -114,10 +115,10 @@ static __always_inline int is_tcp(struct __sk_buff *skb, struct delay_packet *p)
  */
 static __always_inline void note_standing(struct delay_flow *flow, const struct delay_packet *p, const struct delay_config *line, __s64 wait)
 {
-	if (wait < (__s64)line->standing_ns || !flow_waits(flow, p->now))
-		flow->standing = 0;
-	else if (!flow->standing)
-		flow->standing = p->now >> 10 ?: 1;
+	if (wait < (__s64)line->standing_ns || flow->departs_ns <= p->now)
+		flow->stands_ns = 0;
+	else if (!flow->stands_ns)
+		flow->stands_ns = p->now;
 }
 
 /*
@@ -127,14 +128,14 @@ static __always_inline void note_standing(struct delay_flow *flow, const struct 
 static __always_inline int is_early(struct __sk_buff *skb, struct delay_packet *p, const struct delay_config *line,
 				    const struct delay_flow *flow, __s64 wait)
 {
-	__u32 stands = flow->standing ? (__u32)(p->now >> 10) - flow->standing : 0;
+	__s64 stands = flow->stands_ns ? p->now - flow->stands_ns - BURST_NS : 0;
 
 	if (p->wire <= line->small_octets)
 		return 0;
-	if (stands <= BURST || stands > LONG || flow->used_ns >= DELAY_HELD || !is_tcp(skb, p))
+	if (stands <= 0 || flow->used_ns >= DELAY_HELD || !is_tcp(skb, p))
 		return by_chance(wait - line->early_ns, line->early_slope);
-	stands -= BURST;
-	return by_chance(wait - line->standing_ns, stands >> RAMP_SHIFT ? line->notify_slope : line->notify_slope * stands >> RAMP_SHIFT);
+	stands = stands < 1LL << RAMP_SHIFT ? stands : 1LL << RAMP_SHIFT;
+	return by_chance(wait - line->standing_ns, line->notify_slope * (stands >> RAMP_PRECISION) >> (RAMP_SHIFT - RAMP_PRECISION));
 }
 
 /* Tells the sender of a packet that waits; 0 if the packet is to be dropped. */
@@ -152,7 +153,7 @@ static __always_inline int signal(struct __sk_buff *skb, struct delay_packet *p,
 	/* A socket of this host waits for its buffer, and TCP is notified. */
 	if (!(line->flags & DELAY_RECEIVED) && skb->sk) {
 		if (wait - (__s64)line->mark_ns > p->notice.from_ns - p->now)
-			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, line->notify_slope, key};
+			p->notice = (struct delay_notice){p->now + wait - (__s64)line->mark_ns, key};
 		return 1;
 	}
 	if (!is_early(skb, p, line, flow, wait))
@@ -209,8 +210,9 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	queue = state->finish_ns > floor ? state->finish_ns : floor;
 	own = flow->finish_ns > p->now ? flow->finish_ns : p->now;
 	slots = (struct delay_slots){p->now, line->slot_shift, paced};
-	start = line->flags & DELAY_STAMP && own < queue ? delay_ahead(state, &slots, own, queue) : queue;
-	if (start > own && start < queue && p->wire <= line->small_octets && !flow_waits(flow, p->now))
+	start = line->flags & DELAY_STAMP && own < queue ? delay_in_order(flow, delay_ahead(state, &slots, own, queue)) : queue;
+	start = start < queue ? start : queue;
+	if (start > own && start < queue && p->wire <= line->small_octets && flow->departs_ns <= p->now)
 		start = delay_ahead_small(state, &slots, own, start, cost);
 	most = line->horizon_ns + (p->wire <= line->small_octets ? line->reserve_ns : 0);
 	if (start - p->now > most) {
@@ -236,7 +238,7 @@ __attribute__((noinline)) int delay_line(struct __sk_buff *skb, struct delay_pac
 	own += unit * (state->flows ?: ONE_FLOW) >> DELAY_FLOWS_SHIFT;
 	most = queue + cost + (__s64)(line->interval_ns >> DEBT_SHIFT);
 	flow->finish_ns = own < most ? own : most;
-	flow->departs = start >> 10;
+	flow->departs_ns = start;
 
 	if (!child && !(line->flags & DELAY_RECEIVED) && state->fair_rate < p->fair_rate) {
 		p->fair_rate = state->fair_rate;
@@ -344,17 +346,20 @@ SEC("cgroup_skb/egress")
 int delay_notify(struct __sk_buff *skb)
 {
 	struct delay_notice *notice = notice_of(skb->hash);
+	struct delay_config *line = 0;
 	struct delay_counters *count;
-	__u32 ecn = 0, line;
+	__u32 ecn = 0, key;
 	__s64 wait;
 
 	if (!notice || !notice->from_ns || !skb->hash || skb->len <= 128)
 		return PASS;
 	wait = notice->from_ns - (__s64)bpf_ktime_get_ns();
-	if (!by_chance(wait, notice->slope) || protocol_of(skb, &ecn) != IPPROTO_TCP || ecn)
+	key = notice->line;
+	if (wait > 0)
+		line = bpf_map_lookup_elem(&delay_configs, &key);
+	if (!line || !by_chance(wait, line->notify_slope) || protocol_of(skb, &ecn) != IPPROTO_TCP || ecn)
 		return PASS;
-	line = notice->line;
-	count = bpf_map_lookup_elem(&delay_counts, &line);
+	count = bpf_map_lookup_elem(&delay_counts, &key);
 	if (count)
 		count->passed.reduced++;
 	return CONGESTED;

@@ -51,8 +51,8 @@ struct delay_flow {
 	__s64 finish_ns; /* virtual finish time of its last packet at its fair part of the rate */
 	__u32 interval;  /* in which it has used used_ns: interval_start_ns / 1024 */
 	__u32 used_ns;   /* per unit of weight, or from DELAY_HELD on (flow.h) */
-	__u32 departs;   /* its last packet, in 1024 ns of CLOCK_MONOTONIC */
-	__u32 standing;  /* since when its packets wait for standing_ns or more behind others of its own, alike; 0 if they do not */
+	__s64 departs_ns; /* its last packet, CLOCK_MONOTONIC */
+	__s64 stands_ns;  /* since when its packets wait for standing_ns or more behind others of its own, alike; 0 if they do not */
 };
 
 /* Written by the programs alone. */
@@ -81,7 +81,6 @@ struct delay_state {
 /* What the sender of a TCP flow is to be told. Flows that share an entry are told of the later. */
 struct delay_notice {
 	__s64 from_ns; /* departure time of its last packet less the mark threshold, CLOCK_MONOTONIC */
-	__u64 slope;   /* chance of a notification for each ns that remains until then */
 	__u32 line;    /* key of the line that it waited for */
 	__u32 unused;
 };

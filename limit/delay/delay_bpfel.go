@@ -63,12 +63,12 @@ const (
 )
 
 type delayDelayFlow struct {
-	_        structs.HostLayout
-	FinishNs int64
-	Interval uint32
-	UsedNs   uint32
-	Departs  uint32
-	Standing uint32
+	_         structs.HostLayout
+	FinishNs  int64
+	Interval  uint32
+	UsedNs    uint32
+	DepartsNs int64
+	StandsNs  int64
 }
 
 type delayDelayFormat uint32
@@ -84,7 +84,6 @@ const (
 type delayDelayNotice struct {
 	_      structs.HostLayout
 	FromNs int64
-	Slope  uint64
 	Line   uint32
 	Unused uint32
 }

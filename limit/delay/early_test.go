@@ -47,7 +47,7 @@ func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 	} {
 		b := standingLine(t, Fq)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, Departs: moment(t, test.queue), Standing: moment(t, test.since)})
+		b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartsNs: moment(t, test.queue), StandsNs: moment(t, test.since)})
 		dropped := 0
 		for range many {
 			if _, passes := b.charge(segment(test.protocol, test.octets)); !passes {
@@ -82,9 +82,9 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 	} {
 		b := standingLine(t, test.by)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		flow := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), Departs: moment(t, test.before)}
+		flow := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartsNs: moment(t, test.before)}
 		if test.stood {
-			flow.Standing = moment(t, time.Minute) // not long enough to be dropped for
+			flow.StandsNs = moment(t, time.Minute) // not long enough to be dropped for
 		}
 		b.flows(flow)
 		if _, passes := b.charge(segment(unix.IPPROTO_TCP, 1000)); !passes {
@@ -96,11 +96,11 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 			if err := b.p.maps.DelayFlows.Lookup(i, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Departs == flow.Departs {
+			if got.DepartsNs == flow.DepartsNs {
 				continue
 			}
-			if changed++; (got.Standing != 0) != test.stands {
-				t.Errorf("%s: stands since %d", test.name, got.Standing)
+			if changed++; (got.StandsNs != 0) != test.stands {
+				t.Errorf("%s: stands since %d", test.name, got.StandsNs)
 			}
 		}
 		if changed != 1 {

@@ -238,12 +238,13 @@ __attribute__((noinline)) int delay_take(struct delay_state *state, const struct
 	return 0;
 }
 
-/* Whether something of a flow's waits, so that its next packet must not overtake it. */
-static __always_inline int flow_waits(const struct delay_flow *flow, __s64 now)
+/*
+ * When a packet departs that is not to overtake its flow: one that is paced or held from now on goes
+ * by other slots than those before it.
+ */
+static __always_inline __s64 delay_in_order(const struct delay_flow *flow, __s64 start)
 {
-	__u32 left = flow->departs - (__u32)(now >> 10);
-
-	return left && left <= LONG;
+	return start > flow->departs_ns ? start : flow->departs_ns;
 }
 
 /*

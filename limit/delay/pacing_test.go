@@ -124,3 +124,45 @@ func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
 		}
 	}
 }
+
+// A flow that is held from some packet on overtakes none of its own that wait, though the slots of
+// held flows are empty.
+func TestAFlowThatIsHeldKeepsItsOrder(t *testing.T) {
+	b, l := newBench(t), long(1, 0)
+	config := l.config(Fq)
+	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	if err := b.p.set(loopback, config); err != nil {
+		t.Fatal(err)
+	}
+	const taken = 20 * time.Minute
+	state := delayDelayState{FinishNs: monotonic(t) + int64(time.Hour), IntervalStartNs: uint64(monotonic(t)) + 1e15, PartNs: 1 << 60, Flows: 2 << delayDelayFormatDELAY_FLOWS_SHIFT}
+	for i := range state.AheadNs[0] {
+		state.AheadNs[0][i] = monotonic(t) + int64(taken)
+	}
+	if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
+		t.Fatal(err)
+	}
+	first, passes := b.charge(segment(unix.IPPROTO_TCP, 1000))
+	if !passes || first < taken-time.Minute {
+		t.Fatalf("passes %t with %v", passes, first)
+	}
+	at := monotonic(t) + int64(first)
+	for i := range b.p.maps.DelayFlows.MaxEntries() {
+		var flow delayDelayFlow
+		if err := b.p.maps.DelayFlows.Lookup(i, &flow); err != nil {
+			t.Fatal(err)
+		}
+		flow.UsedNs = math.MaxUint32
+		if err := b.p.maps.DelayFlows.Put(i, &flow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		after, passes := b.charge(segment(unix.IPPROTO_TCP, 1000))
+		if next := monotonic(t) + int64(after); !passes || next < at-int64(time.Second) {
+			t.Fatalf("passes %t and departs %v before the one ahead of it", passes, time.Duration(at-next))
+		} else {
+			at = next
+		}
+	}
+}
