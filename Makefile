@@ -84,7 +84,7 @@ attack: ## Have an unprivileged user attack a daemon with ten scopes for 10 minu
 .PHONY: test-kernels
 test-kernels: build ## Run the privileged tests (MISSED=FILE: those that make test skipped) under uml, what needs the JIT under x86, and what needs a clock of its own
 	testkernel/test -f uml $(if $(MISSED),-m $(MISSED))
-	testkernel/test -f x86 $(if $(MISSED),-m $(MISSED)) ./internal/kernel/bpfcheck ./cc
+	testkernel/test -f x86 $(if $(MISSED),-m $(MISSED)) ./kernel/bpfcheck ./modules/cc
 	testkernel/test -f x86 -i
 	testkernel/test -f debian-6.12
 	testkernel/test -f debian-6.1
@@ -93,11 +93,11 @@ test-kernels: build ## Run the privileged tests (MISSED=FILE: those that make te
 
 .PHONY: bench
 bench: peers ## Run every benchmark, peers beside; use a quiet machine
-	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/... ./ioam/... ./class/...
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 5 -timeout 3600s ./bench/... ./modules/ioam/... ./modules/class/...
 
 .PHONY: bench-once
 bench-once: peers ## Run every benchmark once, so that none rots
-	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./ioam/... ./class/...
+	$(SUDO) $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 1800s ./bench/... ./modules/ioam/... ./modules/class/...
 
 .PHONY: install
 install: ## Install binary, man pages, completions, weir.service and the policy; PREFIX=/usr/local, DESTDIR=

@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 	"weir/lab/link/carry"
 	"weir/lab/link/emulator"

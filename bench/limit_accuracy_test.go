@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"weir/internal/child"
-	"weir/internal/testutil"
 	"weir/internal/units"
-	"weir/limit"
+	"weir/kernel/testutil"
+	"weir/modules/limit"
 	"weir/record/stats"
 )
 

@@ -11,14 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"weir/cc"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/congestion"
+	"weir/kernel/ethtool"
+	"weir/kernel/netns"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/limit"
+	"weir/modules/cc"
+	"weir/modules/limit"
 )
 
 // limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
@@ -84,7 +85,7 @@ func newLimitCell(b *testing.B, load string) limitCell {
 		c.congestion = name
 	default:
 		c.congestion = words[0]
-		if err := traffic.CheckCongestion(words[0]); err != nil {
+		if err := congestion.Check(words[0]); err != nil {
 			testutil.Need(b, "congestion control "+words[0], err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/testutil"
-	"weir/limit"
+	"weir/kernel/cgroup"
+	"weir/kernel/testutil"
+	"weir/modules/limit"
 	"weir/record/stats"
 )
 

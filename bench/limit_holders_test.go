@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"weir/bench/edt"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/limit"
-	"weir/limit/delay"
+	"weir/modules/limit"
+	"weir/modules/limit/shape"
 )
 
 // limitTrees are what tc is told, with DEV, RATE in bit/s, BURST and QUANTUM in octets, as
@@ -46,7 +46,7 @@ func (c limitCell) can(h limitHolder) bool {
 	case limitWeir:
 		return c.router == nil // a cgroup's sockets are not forwarded packets
 	case limitDelay, limitUnpaced:
-		_, missing = delay.Available(c.direction)
+		_, missing = shape.Available(c.direction)
 	case limitPaced:
 		return c.router == nil && c.direction == limit.Egress && strings.HasPrefix(c.network, "tcp") && c.each+int(c.first) == 0 &&
 			c.beside == "" && probe.Qdisc("fq") == nil
@@ -137,15 +137,15 @@ func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, r
 	pins := testutil.BPFFS(b)
 	root, err := cgroup.Root()
 	must(b, err)
-	host := delay.Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(b.TempDir(), "files"),
+	host := shape.Host{Pins: filepath.Join(pins, "delay"), Devices: filepath.Join(pins, "devices"), Files: filepath.Join(b.TempDir(), "files"),
 		CgroupRoot: root}
 	index := indexOf(b, ns, name)
 	set := func(rate units.BitRate) {
 		l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
-		line := delay.Line{Device: name, Index: index, Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
+		line := shape.Line{Device: name, Index: index, Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
 			Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
 		must(b, ns.Do(func() error {
-			return host.Apply(nil, delay.Work{Lines: []delay.Line{line}, Unpaced: c.holder == limitUnpaced})
+			return host.Apply(nil, shape.Work{Lines: []shape.Line{line}, Unpaced: c.holder == limitUnpaced})
 		}))
 	}
 	set(rate)

@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
-	"weir/lab/traffic"
+	"weir/kernel/congestion"
+	"weir/kernel/netns"
 )
 
 const limitLoadPart = "limit-load"
@@ -102,7 +102,7 @@ func (work limitLoad) send() (*limitSender, error) {
 		s.probe, err = newLimitProbe(work.Address)
 		return err
 	})
-	dialer := net.Dialer{Control: congestion(work.Network, work.Congestion, work.Pace)}
+	dialer := net.Dialer{Control: congestionOf(work.Network, work.Congestion, work.Pace)}
 	for i := 0; i < work.Flows && err == nil; i++ {
 		switch {
 		case work.is("quic"):
@@ -151,10 +151,10 @@ func (s *limitSender) sendBeside(work limitLoad) error {
 
 // congestion gives a TCP socket its congestion control and its pace before it connects or listens:
 // DCTCP must have the first at both ends.
-func congestion(network, name string, pace int) func(string, string, syscall.RawConn) error {
+func congestionOf(network, name string, pace int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		if strings.HasPrefix(network, "tcp") {
-			_ = raw.Control(func(fd uintptr) { err = errors.Join(traffic.SetCongestion(int(fd), name), setPace(int(fd), pace)) })
+			_ = raw.Control(func(fd uintptr) { err = errors.Join(congestion.Set(int(fd), name), setPace(int(fd), pace)) })
 		}
 		return err
 	}
@@ -240,7 +240,7 @@ func (work limitLoad) listen() (*limitSink, error) {
 		case work.is("quic"):
 			return s.serveQUIC(work.Address)
 		}
-		config := net.ListenConfig{Control: congestion(work.Network, work.Congestion, 0)}
+		config := net.ListenConfig{Control: congestionOf(work.Network, work.Congestion, 0)}
 		listener, err := config.Listen(context.Background(), work.Network, work.Address)
 		if err != nil {
 			return err

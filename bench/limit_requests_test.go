@@ -12,11 +12,11 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/cgroup"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/limit"
+	"weir/modules/limit"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/record/stats"
 )
 

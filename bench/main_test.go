@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/internal/child"
-	"weir/internal/kernel/cgroup"
+	"weir/kernel/cgroup"
 	"weir/lab/link/emulator"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sort"
 	"testing"
 
-	"weir/offload/plan"
+	"weir/modules/offload/plan"
 )
 
 // zipf is traffic to routes in an order drawn at random: the k-th gets a part of k^-exponent.

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	kernel "weir/internal/kernel/flower"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
-	"weir/offload/flower"
-	"weir/offload/live"
-	"weir/offload/plan"
-	"weir/offload/state"
-	"weir/offload/xdp"
+	kernel "weir/kernel/flower"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/live"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
 )
 
 // BenchmarkOffloadInstall is how long it takes from a router's state to a table in force, for

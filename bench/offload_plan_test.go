@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
-	"weir/offload/plan"
-	"weir/offload/state"
-	"weir/offload/xdp"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
 )
 
 // paperRouter has a full table, of prefixes and no kernel.

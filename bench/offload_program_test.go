@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/offload/state"
+	"weir/modules/offload/state"
 )
 
 // BenchmarkOffloadProgram is what the fast path's program takes by itself for a packet that it

@@ -16,8 +16,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/napi"
-	"weir/offload/xdp"
+	"weir/kernel/napi"
+	"weir/modules/offload/xdp"
 )
 
 // forwarders are what is compared, in turns. nobody drops what the source makes, redirect sends all

@@ -13,14 +13,14 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	kernel "weir/internal/kernel/flower"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/tc"
-	"weir/internal/testutil"
-	"weir/offload/flower"
-	"weir/offload/plan"
-	"weir/offload/state"
-	"weir/offload/xdp"
+	kernel "weir/kernel/flower"
+	"weir/kernel/probe"
+	"weir/kernel/tc"
+	"weir/kernel/testutil"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
 	"weir/record"
 	"weir/record/plot"
 )

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/offload/state"
+	"weir/modules/offload/state"
 )
 
 // fullTable reads the prefixes of a routing table, one a line, from the file that WEIR_ROUTES

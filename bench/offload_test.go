@@ -20,16 +20,16 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/napi"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
-	"weir/offload/live"
-	"weir/offload/load"
-	"weir/offload/plan"
-	"weir/offload/state"
-	"weir/offload/xdp"
+	"weir/kernel/ethtool"
+	"weir/kernel/napi"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+	"weir/modules/offload/live"
+	"weir/modules/offload/load"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
 )
 
 // offloadBench is a router with a full table between a sender and a sink.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/daemon"
-	"weir/internal/kernel/netns"
-	"weir/internal/rooms"
-	"weir/internal/testutil"
-	"weir/policy"
+	"weir/core/engine"
+	"weir/core/policy"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
+	"weir/modules"
 )
 
 const (
@@ -39,15 +39,15 @@ func policyText(n int) []byte {
 
 // policyEngine has folders, a bpf file system and cgroups of the benchmark's own, and leaves open
 // sockets alone.
-func policyEngine(b *testing.B) *daemon.Engine {
+func policyEngine(b *testing.B) *engine.Engine {
 	b.Helper()
 	pins, root := testutil.BPFFS(b), testutil.Cgroup(b)
 	for i := range policyCgroups {
 		must(b, os.Mkdir(filepath.Join(root.Path, fmt.Sprintf("tenant-%d", 3*i)), 0o755))
 	}
-	language, err := rooms.Language(rooms.All())
+	language, err := modules.Language(modules.All())
 	must(b, err)
-	return &daemon.Engine{Rooms: rooms.All(), Language: language, StateDir: b.TempDir(), PinDir: filepath.Join(pins, "weir"), CgroupRoot: root.Path,
+	return &engine.Engine{Modules: modules.All(), Language: language, StateDir: b.TempDir(), PinDir: filepath.Join(pins, "weir"), CgroupRoot: root.Path,
 		Sockets: func(func(*netns.Namespace) error) error { return nil }}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab"
 	"weir/lab/link/carry"
 	"weir/lab/run"

@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/analyzer"
 	"weir/tester/generator"

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/ethtool"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 	"weir/lab/traffic/iperf"
 	"weir/lab/traffic/native"

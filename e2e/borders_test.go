@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 )
 
 // Borders and links are planned, tried in shadow, put in force, proved and released.
@@ -34,12 +34,12 @@ grep -c '"verdict": *"shadow"' shadow.json
 "$WEIR" prove --quiet --format json > proof.json; code=$?
 # A host that others keep busy may be unable to fill a link, and says so.
 [ $code = 0 ] || { [ $code = 3 ] && grep -q '"this host' proof.json; }; echo "prove $?"
-"$WEIR" status --format json | grep -o '"room": *"[bl][a-z]*"' | sort -u
+"$WEIR" status --format json | grep -o '"module": *"[bl][a-z]*"' | sort -u
 "$WEIR" release --quiet >&2; echo "release $?"
 [ "$before" = "$(tc qdisc show dev eth1)" ] && echo "the tree is back"`)
 	got.want(t, 0)
 	want := []string{"LE is CS1 beyond", "shadow 0", "the tree stays", "prove in shadow 0", "2", "apply 0", "prove 0",
-		`"room": "borders"`, `"room": "links"`, "release 0", "the tree is back"}
+		`"module": "borders"`, `"module": "links"`, "release 0", "the tree is back"}
 	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q\n%s", lines, want, got.stderr)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 )
 
 // What a scope sends arrives with its class, whatever tells its traffic, and prove sees it where it
@@ -41,8 +41,8 @@ ls -A /sys/fs/bpf >&2`)
 	}
 	seen := map[string]int{}
 	for _, r := range p.Rows {
-		if r.Room != "class" || r.Check != "class" {
-			t.Errorf("a row of %s, %s", r.Room, r.Check)
+		if r.Module != "class" || r.Check != "class" {
+			t.Errorf("a row of %s, %s", r.Module, r.Check)
 		}
 		if r.Verdict == "holds" {
 			seen[r.Scope]++
@@ -85,9 +85,9 @@ ping -q -c 3 -i 0.05 192.0.2.2 >&2
 kill $far`)
 	got.want(t, 0)
 	var status struct {
-		Rooms []struct {
-			Room string
-			Rows []struct {
+		Modules []struct {
+			Module string
+			Rows   []struct {
 				Scope  string
 				Values struct{ Packets, Marked int }
 			}
@@ -96,8 +96,8 @@ kill $far`)
 	if err := json.Unmarshal([]byte(got.stdout), &status); err != nil {
 		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
 	}
-	for _, r := range status.Rooms {
-		if r.Room == "class" {
+	for _, r := range status.Modules {
+		if r.Module == "class" {
 			if len(r.Rows) != 1 || r.Rows[0].Values.Packets != 6 {
 				t.Errorf("%+v, want six packets of all\n%s", r.Rows, got.stderr)
 			}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // Who has no rights is told that he has none, and not that the kernel lacks what it has.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // collector is the OpenTelemetry collector's executable; the test is skipped without one.

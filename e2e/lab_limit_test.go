@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/tc"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/tc"
+	"weir/kernel/testutil"
 )
 
 // twoLimits is a long run in which one host is limited by BPF and another by a queue.

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 // labs knows the labs that were seen in the test's own instance directory.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // A daemon with 10,000 scopes takes 100 MB at most, with applying them, with scrapes, and with

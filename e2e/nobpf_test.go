@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // request is what the part without-bpf is asked to run.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // box runs a shell script with mount and network namespaces, a bpf file system and a run directory
@@ -62,8 +62,8 @@ set +e
 type proof struct {
 	Format string
 	Rows   []struct {
-		Scope, Room, Check, Part, Verdict string
-		Samples                           []struct {
+		Scope, Module, Check, Part, Verdict string
+		Samples                             []struct {
 			Times float64 `json:"charged_times"`
 		}
 	}
@@ -88,7 +88,7 @@ find "$ROOT" -name "weir-prove*" >&2
 		t.Errorf("%d rows and %d bypasses in %s\n%s", len(p.Rows), len(p.Bypasses), p.Format, got.stderr)
 	}
 	for _, r := range p.Rows {
-		if r.Room != "limit" || r.Check != "rate" || r.Part != "egress" {
+		if r.Module != "limit" || r.Check != "rate" || r.Part != "egress" {
 			t.Errorf("%+v", r)
 		}
 		for _, s := range r.Samples {

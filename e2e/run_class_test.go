@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 // far is another host: what comes to it tells its class.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // A terminal that is gone, or ^\, ends the command too, and leaves nothing. These tests may run

@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 // patience is for guests of software emulation, in which a command takes half a minute to begin.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 // lending is a host on which the rights of weir run are lent to a group of users, who are in a

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 )
 
 // Classes on a link and limits by delay come and go in either order, and whoever applies after

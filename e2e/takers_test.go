@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 )
 
 // A device whose queues a policy replaces passes from classes on links to a limit by delay and
 // back, whoever applies; both at once are refused before anything changes.
-func TestADevicePassesFromRoomToRoom(t *testing.T) {
+func TestDevicePassesBetweenModules(t *testing.T) {
 	testutil.Command(t, "curl")
 	testutil.Need(t, "htb", probe.Qdisc("htb"))
 	testutil.Need(t, "tbf", probe.Qdisc("tbf"))
@@ -33,7 +33,7 @@ for file in links delay links; do
 done
 "$WEIR" plan --quiet both.yaml >&2; echo "plan of both $?"
 "$WEIR" apply --quiet both.yaml >&2; echo "both $?"
-"$WEIR" status --format json > status; grep -o '"room": *"[a-z]*"' status
+"$WEIR" status --format json > status; grep -o '"module": *"[a-z]*"' status
 
 # A daemon had the device for links, somebody else gives it to the limit, and the daemon follows.
 cp links.yaml followed.yaml
@@ -47,7 +47,7 @@ kill $daemon; wait $daemon
 "$WEIR" release --quiet >&2; echo "release $?"
 tc qdisc show dev eth1 | grep -o 'tbf 5:'`)
 	got.want(t, 0)
-	want := []string{"links 0", "delay 0", "links 0", "plan of both 2", "both 2", `"room": "links"`, "beside a daemon 0", "release 0", "tbf 5:"}
+	want := []string{"links 0", "delay 0", "links 0", "plan of both 2", "both 2", `"module": "links"`, "beside a daemon 0", "release 0", "tbf 5:"}
 	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q\n%s", lines, want, got.stderr)
 	}

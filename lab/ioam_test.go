@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab"
 	"weir/lab/fidelity"
 	"weir/lab/run"

@@ -14,12 +14,12 @@ import (
 	"maps"
 	"time"
 
-	"weir/internal/machine"
 	"weir/internal/version"
 	"weir/lab/analysis"
 	"weir/lab/run"
 	"weir/lab/scenario"
 	"weir/record"
+	"weir/record/machine"
 )
 
 // Experiment is a scenario and how it is to be measured.

@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab"
 	"weir/lab/fidelity"
 	"weir/lab/link/emulator"

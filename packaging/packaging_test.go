@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/rooms"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
+	"weir/modules"
 )
 
 func read(t *testing.T, name string) string {
@@ -28,7 +28,7 @@ func read(t *testing.T, name string) string {
 }
 
 func TestThePolicyAsInstalledLimitsNothing(t *testing.T) {
-	language, err := rooms.Language(rooms.All())
+	language, err := modules.Language(modules.All())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io"
 
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/kernel/device"
+	"weir/kernel/netns"
 )
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel edt edt.bpf.c

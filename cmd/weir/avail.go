@@ -7,14 +7,15 @@ import (
 	"crypto/rand"
 	"fmt"
 	"time"
+	"weir/internal/dscp"
 
 	"github.com/spf13/cobra"
 
-	"weir/class"
-	"weir/internal/avail"
+	"weir/core/avail"
+	"weir/core/prove/station"
 	"weir/internal/fault"
-	"weir/internal/prove/station"
 	"weir/internal/units"
+	"weir/modules/class"
 	"weir/record"
 )
 
@@ -102,7 +103,7 @@ func (a *app) availListen(command *cobra.Command, args []string, o availOptions)
 }
 
 func (a *app) avail(ctx context.Context, destination string, o availOptions) error {
-	dscp, err := class.ParseDSCP(o.class)
+	dscp, err := dscp.ParseDSCP(o.class)
 	if err != nil {
 		return fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
@@ -142,7 +143,7 @@ func (a *app) avail(ctx context.Context, destination string, o availOptions) err
 }
 
 // availTable shows a result.
-func availTable(r *avail.Result, dscp class.DSCP) record.Table {
+func availTable(r *avail.Result, dscp dscp.DSCP) record.Table {
 	t := record.Table{Title: fmt.Sprintf("Available to %s as %s", r.Peer, dscp), Columns: []string{"what", "value"}}
 	row := func(what, format string, args ...any) {
 		t.Rows = append(t.Rows, []string{what, fmt.Sprintf(format, args...)})

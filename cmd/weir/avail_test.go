@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/avail"
+	"weir/core/avail"
 	"weir/internal/fault"
 	"weir/record/stats"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/cc"
+	"weir/modules/cc"
 	"weir/record"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/cc"
+	"weir/core/match"
 	"weir/internal/fault"
-	"weir/internal/match"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
+	"weir/modules/cc"
 )
 
 func TestCCListNamesTheKernelsControls(t *testing.T) {

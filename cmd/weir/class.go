@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"weir/internal/dscp"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"weir/class"
-	"weir/class/hops"
 	"weir/internal/fault"
+	"weir/kernel/hops"
+	"weir/modules/class"
 	"weir/record"
 )
 
@@ -79,7 +80,7 @@ tells. It takes root, or CAP_NET_RAW.`,
 
 // paths are the traces that are asked for: one a family and protocol.
 func (o traceOptions) paths(ctx context.Context, destination string) (all []hops.Options, err error) {
-	dscp, err := class.ParseDSCP(o.class)
+	dscp, err := dscp.ParseDSCP(o.class)
 	if err != nil {
 		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/internal/rooms"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
+	"weir/modules"
 )
 
 // systemd takes the drop-in, and the policy's language the scope that goes with it.
@@ -21,7 +21,7 @@ func TestADropInIsOne(t *testing.T) {
 	if err != nil || d.Unit != "backup@daily.service" {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	language, err := rooms.Language(rooms.All())
+	language, err := modules.Language(modules.All())
 	if err != nil {
 		t.Fatal(err)
 	}

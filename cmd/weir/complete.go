@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"weir/internal/kernel/netns"
-	"weir/lab/instance"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
 )
 
 // completer lists what a shell may offer for a word, each with a tab and what it is; what cannot be
@@ -92,12 +92,12 @@ func completePolicy(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 
 // completeScope offers the scopes of the policy file that is named, or of what is in force.
 func (a *app) completeScope(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return nil, noFile
 	}
 	if len(args) > 0 {
-		p, err := engine.Language.Load(args[0])
+		p, err := e.Language.Load(args[0])
 		if err != nil {
 			return nil, noFile
 		}
@@ -106,7 +106,7 @@ func (a *app) completeScope(_ *cobra.Command, args []string, _ string) (names []
 		}
 		return names, noFile
 	}
-	status, err := engine.Status()
+	status, err := e.Status()
 	if err != nil {
 		return nil, noFile
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 // Of every flag with a value it is decided what a shell offers for it. Numbers and durations are

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 func TestShellsAreOfferedWhatThereIs(t *testing.T) {

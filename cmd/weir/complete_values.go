@@ -10,12 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"weir/internal/dscp"
 
 	"github.com/spf13/cobra"
 
-	"weir/class"
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/lab/scenario"
+	"weir/modules/class"
 	"weir/tester/rfc2544"
 	"weir/tester/spec"
 )
@@ -32,8 +33,8 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 
 // completeClass offers the names of classes and code points.
 func completeClass(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
-	for _, name := range class.Names() {
-		dscp, _ := class.ParseDSCP(name)
+	for _, name := range dscp.Names() {
+		dscp, _ := dscp.ParseDSCP(name)
 		all = append(all, fmt.Sprintf("%s\tDSCP %d", name, uint8(dscp)))
 	}
 	return all, noFile

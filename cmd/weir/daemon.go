@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 	"weir/internal/fault"
 )
 
 func newDaemonCommand(a *app) *cobra.Command {
-	service := &daemon.Service{}
+	service := &engine.Service{}
 	command := &cobra.Command{
 		Use:   "daemon [POLICY]",
 		Short: "Keep a policy in force, follow its file and its cgroups, serve metrics and an API",
@@ -90,7 +90,7 @@ func boundMemory() {
 const leastLook = 100 * time.Millisecond
 
 // controllerNote says in words whether a controller follows the policy.
-func controllerNote(c *daemon.Controller) []string {
+func controllerNote(c *engine.Controller) []string {
 	if c == nil {
 		return nil
 	}

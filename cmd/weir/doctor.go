@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/doctor"
-	"weir/internal/rooms"
+	"weir/core/doctor"
+	"weir/modules"
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -27,7 +27,7 @@ and 4 if permissions are all that is missing.`,
   weir doctor --format json | jq '.capabilities'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			report := doctor.Examine(rooms.All())
+			report := doctor.Examine(modules.All())
 			if err := a.printDoctor(report); err != nil {
 				return err
 			}

@@ -5,12 +5,12 @@ package main
 import (
 	"fmt"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 )
 
 // escapeNotes warn of sockets that limits do not reach, one note for each scope, and say what to
 // do.
-func escapeNotes(status daemon.Status) (notes []string) {
+func escapeNotes(status engine.Status) (notes []string) {
 	for _, s := range status.Scopes {
 		if n := len(s.Escaped); n > 0 {
 			first := s.Escaped[0]

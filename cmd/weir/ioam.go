@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
-	"weir/ioam"
-	"weir/ioam/collect"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
 	"weir/record"
 )
 
@@ -39,11 +39,11 @@ func newIOAMCommand(a *app) *cobra.Command {
 
 // ioamPins is where the room's data plane is pinned.
 func (a *app) ioamPins() (string, error) {
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(engine.PinDir, ioam.Room{}.Name()), nil
+	return filepath.Join(e.PinDir, ioam.Module{}.Name()), nil
 }
 
 // ioamRead reads records until the context ends or so many were read; 0 is no bound.

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"weir/ioam"
-	"weir/ioam/collect"
-	"weir/ioam/evidence"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
+	"weir/modules/ioam/evidence"
 	"weir/record/bundle"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
-	"weir/ioam/collect"
+	"weir/modules/ioam/collect"
 	"weir/record"
 	"weir/record/hist"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/ioam/collect"
+	"weir/modules/ioam/collect"
 )
 
 // Where the clock of a node is behind that of the one in front of it, the path says so.

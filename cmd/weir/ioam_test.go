@@ -19,14 +19,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
-	"weir/internal/testutil/headers"
-	"weir/ioam"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
+	"weir/kernel/testutil/headers"
+	"weir/modules/ioam"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -74,11 +74,11 @@ func ioamHosts(t *testing.T) (hosts [2]*netns.Namespace, grounds [2]ground) {
 // whileRead does something while another one reads the records.
 func (g ground) whileRead(t *testing.T, do func()) {
 	t.Helper()
-	engine, err := g.engine()
+	e, err := g.engine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins, err := (&app{engine: func() (*daemon.Engine, error) { return engine, nil }}).ioamPins()
+	pins, err := (&app{engine: func() (*engine.Engine, error) { return e, nil }}).ioamPins()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestIOAMBetweenTwoHosts(t *testing.T) {
 
 // One packet is charged to its limit, marked by its class, and given its options, which are for one
 // port: with extension headers of its socket's, and without.
-func TestOnePacketOfThreeRooms(t *testing.T) {
+func TestOnePacketInThreeModules(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	hosts, grounds := ioamHosts(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -235,25 +235,25 @@ func TestOnePacketOfThreeRooms(t *testing.T) {
 		}
 	}
 	var status struct {
-		Rooms []struct {
-			Room string
-			Rows []struct{ Values map[string]any }
+		Modules []struct {
+			Module string
+			Rows   []struct{ Values map[string]any }
 		}
 	}
 	if err := json.Unmarshal([]byte(grounds[0].in(t, hosts[0], fault.OK, "status", "--format", "json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	const packets = 2
-	for _, counted := range []struct{ room, column string }{{"limit", "packets"}, {"class", "marked"}, {"ioam", "packets"}} {
+	for _, counted := range []struct{ module, column string }{{"limit", "packets"}, {"class", "marked"}, {"ioam", "packets"}} {
 		found := false
-		for _, room := range status.Rooms {
-			for _, row := range room.Rows {
+		for _, module := range status.Modules {
+			for _, row := range module.Rows {
 				n, known := row.Values[counted.column].(float64)
-				found = found || room.Room == counted.room && known && n >= packets
+				found = found || module.Module == counted.module && known && n >= packets
 			}
 		}
 		if !found {
-			t.Errorf("%s of %s were not counted", counted.column, counted.room)
+			t.Errorf("%s of %s were not counted", counted.column, counted.module)
 		}
 	}
 	grounds[0].in(t, hosts[0], fault.OK, "release")

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
-	"weir/ioam"
-	"weir/ioam/collect"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
 )
 
 // ioamWatchOptions are the flags of weir ioam watch.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
-	"weir/lab/instance"
+	"weir/kernel/instance"
 	"weir/lab/scenario"
 )
 

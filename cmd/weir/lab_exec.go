@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
 	"weir/internal/nearest"
-	"weir/lab/instance"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
 	"weir/lab/topology"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/lab/instance"
+	"weir/kernel/instance"
 	"weir/lab/scenario"
 	"weir/record"
 )

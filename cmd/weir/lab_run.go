@@ -16,8 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"weir/internal/fault"
+	"weir/kernel/instance"
 	"weir/lab"
-	"weir/lab/instance"
 	labrun "weir/lab/run"
 	"weir/lab/scenario"
 	"weir/record"

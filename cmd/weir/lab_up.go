@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
+	"weir/kernel/instance"
 	"weir/lab"
-	"weir/lab/instance"
 	labrun "weir/lab/run"
 	"weir/lab/scenario"
 	"weir/record"

@@ -9,14 +9,15 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"weir/internal/dscp"
 
 	"github.com/spf13/cobra"
 
-	"weir/cc"
-	"weir/class"
 	"weir/internal/fault"
-	"weir/limit/scoped"
-	"weir/limit/scoped/lend"
+	"weir/modules/cc"
+	"weir/modules/class"
+	"weir/modules/limit/scoped"
+	"weir/modules/limit/scoped/lend"
 )
 
 // Bounds of what is lent: each limit has a process of 15 MB.
@@ -124,11 +125,11 @@ func (l *lent) close() error {
 
 // class is less than best effort, as RFC 8622 has it, which is below whatever a user had.
 func (l *lent) class(name string) (*lend.Class, error) {
-	dscp, err := class.ParseDSCP(name)
+	dscp, err := dscp.ParseDSCP(name)
 	if err != nil {
 		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
-	if dscp != class.LowEffort {
+	if dscp != dscp.LowEffort {
 		return nil, fault.New(fault.Permission, "ask for --class lbe, or run it as root", "only less than best effort (lbe) is lent, and not %s", dscp)
 	}
 	given := &classed{Class: name, DSCP: dscp}

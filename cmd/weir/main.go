@@ -9,12 +9,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"weir/core/prove/station"
 	"weir/internal/child"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/sockets/keeper"
-	"weir/internal/prove/station"
+	"weir/kernel/cgroup"
+	"weir/kernel/sockets/keeper"
 	"weir/lab/link/emulator"
-	"weir/limit/scoped"
+	"weir/modules/limit/scoped"
 	"weir/tester/rfc2544/forwarder"
 )
 

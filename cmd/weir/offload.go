@@ -16,8 +16,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/infile"
-	"weir/offload"
-	"weir/offload/state"
+	"weir/modules/offload"
+	"weir/modules/offload/state"
 	"weir/record"
 )
 
@@ -104,11 +104,11 @@ func readState(name string) (*state.State, error) {
 
 // offloadOf is what a policy has offloaded.
 func (a *app) offloadOf(args []string) (*offload.Treatment, error) {
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return nil, err
 	}
-	p, err := engine.Language.Load(policyFile(args))
+	p, err := e.Language.Load(policyFile(args))
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +177,11 @@ func (a *app) counted(traffic, state string) (map[netip.Addr]uint64, error) {
 		if state != "" {
 			return nil, nil
 		}
-		engine, err := a.engine()
+		e, err := a.engine()
 		if err != nil {
 			return nil, err
 		}
-		return offload.CountedTraffic(offload.Pins(engine.PinDir))
+		return offload.CountedTraffic(offload.Pins(e.PinDir))
 	}
 	file, err := trafficFile.Open(traffic)
 	if err != nil {
@@ -231,11 +231,11 @@ sent. What differs for some seconds is printed as a packet, and the command ends
 			if err != nil {
 				return err
 			}
-			engine, err := a.engine()
+			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			o.Treatment, o.Pins = t, offload.Pins(engine.PinDir)
+			o.Treatment, o.Pins = t, offload.Pins(e.PinDir)
 			v, err := o.Run()
 			if err != nil {
 				return fault.Wrap(err, fault.Failed, "put a policy with a section offload in force: weir apply, or weir daemon")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/fault"
-	"weir/offload"
+	"weir/modules/offload"
 	"weir/record"
 )
 
@@ -23,11 +23,11 @@ that lead to the same chain are counted together. Programs of XDP have no rules:
   sudo weir offload rules --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := a.engine()
+			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			rules, err := offload.Filters(nil, offload.Pins(engine.PinDir))
+			rules, err := offload.Filters(nil, offload.Pins(e.PinDir))
 			if err != nil {
 				return fault.Wrap(err, fault.Failed, "put a policy with offload: {backend: flower} or {backend: hardware} in force: weir apply, or weir daemon")
 			}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/offload"
+	"weir/modules/offload"
 )
 
 // routerState is a router with two ports and a route that is offloaded, one whose next hop is not

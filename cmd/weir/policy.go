@@ -10,21 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/policy"
 	"weir/internal/fault"
-	"weir/internal/rooms"
-	"weir/policy"
+	"weir/modules"
 	"weir/record"
 )
 
 // engine is that of this host, with the rooms of this build.
-func engine() (*daemon.Engine, error) {
-	all := rooms.All()
-	language, err := rooms.Language(all)
+func newEngine() (*engine.Engine, error) {
+	all := modules.All()
+	language, err := modules.Language(all)
 	if err != nil {
 		return nil, err
 	}
-	return daemon.New(all, language)
+	return engine.New(all, language)
 }
 
 func (a *app) warn(warnings []string) {
@@ -34,7 +34,7 @@ func (a *app) warn(warnings []string) {
 }
 
 func newPlanCommand(a *app) *cobra.Command {
-	return a.takesPolicy("Plan", (*daemon.Engine).Plan, &cobra.Command{
+	return a.takesPolicy("Plan", (*engine.Engine).Plan, &cobra.Command{
 		Use:   "plan [POLICY]",
 		Short: "Show what apply would change, and change nothing",
 		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
@@ -50,7 +50,7 @@ name what the policy allows and probably does not mean. Without POLICY the file 
 const applied = "Applied"
 
 func newApplyCommand(a *app) *cobra.Command {
-	command := a.takesPolicy(applied, (*daemon.Engine).Apply, &cobra.Command{
+	command := a.takesPolicy(applied, (*engine.Engine).Apply, &cobra.Command{
 		Use:   "apply [POLICY]",
 		Short: "Make the host do what a policy says",
 		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
@@ -74,11 +74,11 @@ nothing. Killed half-way, the next apply completes it. Without POLICY the file i
 // warnOfController says which other file the host follows than the one that was applied by hand, ""
 // for a release.
 func (a *app) warnOfController(file string) error {
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return err
 	}
-	controller, err := engine.Controller()
+	controller, err := e.Controller()
 	if err != nil {
 		return err
 	}
@@ -88,17 +88,17 @@ func (a *app) warnOfController(file string) error {
 
 // warnOfUnkept says what stays in force only while a controller sees to it, and none does.
 func (a *app) warnOfUnkept() error {
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return err
 	}
-	words, err := engine.Unkept()
+	words, err := e.Unkept()
 	a.warn(words)
 	return err
 }
 
 // overrides is the warning that a controller will take back what was done by hand.
-func overrides(controller *daemon.Controller, file string) []string {
+func overrides(controller *engine.Controller, file string) []string {
 	if controller == nil || !controller.Running {
 		return nil
 	}
@@ -122,29 +122,29 @@ func policyFile(args []string) string {
 }
 
 // load reads the policy that a command was given, from standard input for "-".
-func (a *app) load(engine *daemon.Engine, file string) (*policy.Policy, error) {
+func (a *app) load(e *engine.Engine, file string) (*policy.Policy, error) {
 	if file == "-" {
-		return engine.Language.Read(a.stdin)
+		return e.Language.Read(a.stdin)
 	}
-	return engine.Language.Load(file)
+	return e.Language.Load(file)
 }
 
 // takesPolicy completes a command that reads a policy file, does something with it and prints what
 // changes.
-func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) (daemon.Outcome, error), command *cobra.Command) *cobra.Command {
+func (a *app) takesPolicy(title string, do func(*engine.Engine, *policy.Policy) (engine.Outcome, error), command *cobra.Command) *cobra.Command {
 	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
 	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), completePolicy
 	command.RunE = func(_ *cobra.Command, args []string) error {
-		engine, err := a.engine()
+		e, err := a.engine()
 		if err != nil {
 			return err
 		}
-		p, err := a.load(engine, policyFile(args))
+		p, err := a.load(e, policyFile(args))
 		if err != nil {
 			return err
 		}
 		p.PutInShadow(*shadow)
-		result, err := engine.Take(p, func(p *policy.Policy) (daemon.Outcome, error) { return do(engine, p) })
+		result, err := e.Take(p, func(p *policy.Policy) (engine.Outcome, error) { return do(e, p) })
 		a.warn(result.Warnings)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (a *app) takesPolicy(title string, do func(*daemon.Engine, *policy.Policy) 
 }
 
 // outcome prints what an apply has done or a plan would do.
-func (a *app) outcome(out daemon.PolicyResult, title string) error {
+func (a *app) outcome(out engine.PolicyResult, title string) error {
 	if out.Recovered {
 		a.say("an apply or a release that was interrupted has been completed first")
 	}
@@ -169,7 +169,7 @@ func (a *app) outcome(out daemon.PolicyResult, title string) error {
 	return a.table(outcomeTable(out, title))
 }
 
-func outcomeTable(out daemon.PolicyResult, title string) record.Table {
+func outcomeTable(out engine.PolicyResult, title string) record.Table {
 	table := record.Table{Title: title, Columns: []string{"", "scope", "applies to", "treatment", "mechanism"}}
 	waiting := map[string]string{}
 	for _, w := range out.Waiting {
@@ -223,11 +223,11 @@ func newReleaseCommand(a *app) *cobra.Command {
 		Example: "  weir release\n  weir release --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := a.engine()
+			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			released, err := engine.Release()
+			released, err := e.Release()
 			if released {
 				a.say("what was in force has ended")
 			}
@@ -235,7 +235,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
 			}
 			if a.format == "json" {
-				err = a.json(daemon.Released{Format: daemon.FormatRelease, Released: released})
+				err = a.json(engine.Released{Format: engine.FormatRelease, Released: released})
 			} else if !released {
 				a.say("nothing was in force")
 			}

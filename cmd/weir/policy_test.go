@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/policy"
 	"weir/internal/fault"
-	"weir/policy"
 )
 
 // treatment is one that says so.
@@ -26,17 +26,17 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 	a := &app{stdout: &stdout, stderr: &stderr, format: "text"}
 	scope := func(name string) policy.Scope { return treated(name, "egress 1 Mbit/s") }
 	before, grown := scope("grows"), treated("grows", "egress 2 Mbit/s")
-	out := daemon.PolicyResult{Outcome: daemon.Outcome{Changed: true, Waiting: []daemon.Waiting{{Scope: "later", For: "there is no cgroup /later", Place: "p.yaml:4:5"}}}}
+	out := engine.PolicyResult{Outcome: engine.Outcome{Changed: true, Waiting: []engine.Waiting{{Scope: "later", For: "there is no cgroup /later", Place: "p.yaml:4:5"}}}}
 	moved := scope("moves")
 	moved.Selector.Words = "cgroup /elsewhere"
 	was := scope("moves")
-	out.Steps = []daemon.Step{
+	out.Steps = []engine.Step{
 		{Step: policy.Step{Action: policy.Change, Scope: moved, Before: &was}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Change, Scope: grown, Before: &before}, Mechanism: "cgroup_skb"},
 		{Step: policy.Step{Action: policy.Add, Scope: scope("later")}},
 		{Step: policy.Step{Action: policy.Rebind, Scope: scope("back")}, Mechanism: "cgroup_skb", Rebound: true},
 	}
-	out.Host = []daemon.ItemStep{{ItemStep: policy.ItemStep{Action: policy.Add, Item: policy.Item{Name: "link eth0", Treatment: treatment("classes")}}, Mechanism: "HTB"}}
+	out.Host = []engine.ItemStep{{ItemStep: policy.ItemStep{Action: policy.Add, Item: policy.Item{Name: "link eth0", Treatment: treatment("classes")}}, Mechanism: "HTB"}}
 	if err := a.outcome(out, "Plan"); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 }
 
 func TestAPolicyIsReadFromStandardInput(t *testing.T) {
-	e, err := engine()
+	e, err := newEngine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAPolicyIsReadFromStandardInput(t *testing.T) {
 func TestAnApplyThatChangesNothingSaysThatItIsInForce(t *testing.T) {
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, format: "text"}
-	if err := a.outcome(daemon.PolicyResult{}, applied); err != nil {
+	if err := a.outcome(engine.PolicyResult{}, applied); err != nil {
 		t.Fatal(err)
 	}
 	if text := stdout.String(); !strings.HasPrefix(text, "In force already\n") || !strings.Contains(text, "Nothing changes.") {
@@ -81,14 +81,14 @@ func TestAnApplyThatChangesNothingSaysThatItIsInForce(t *testing.T) {
 }
 
 func TestAnApplyByHandSaysWhichFileTheHostFollows(t *testing.T) {
-	running := &daemon.Controller{Running: true, PID: 7, Policy: "/etc/weir/policy.yaml"}
+	running := &engine.Controller{Running: true, PID: 7, Policy: "/etc/weir/policy.yaml"}
 	for _, test := range []struct {
-		controller *daemon.Controller
+		controller *engine.Controller
 		file       string
 		warned     bool
 	}{
 		{nil, "other.yaml", false},
-		{&daemon.Controller{PID: 7, Policy: "/etc/weir/policy.yaml"}, "other.yaml", false},
+		{&engine.Controller{PID: 7, Policy: "/etc/weir/policy.yaml"}, "other.yaml", false},
 		{running, "/etc/weir/../weir/policy.yaml", false},
 		{running, "other.yaml", true},
 		{running, "", true},
@@ -103,7 +103,7 @@ func TestAnApplyByHandSaysWhichFileTheHostFollows(t *testing.T) {
 func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, format: "text"}
-	if err := a.statusTables(daemon.Status{Interrupted: true}); err != nil {
+	if err := a.statusTables(engine.Status{Interrupted: true}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(stdout.String(), "Nothing was put in force whole: what the first apply, or the last release, had come to is.\nAn apply or a release was interrupted") {
@@ -115,12 +115,12 @@ func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, format: "text"}
 	scope := treated("a", "egress 1 Mbit/s")
-	if err := a.statusTables(daemon.Status{Scopes: []daemon.ScopeStatus{{Scope: scope, State: "not attached"}},
-		Rooms: []daemon.RoomStatus{{Room: "toy", Rows: []daemon.RowStatus{{Scope: "a"}}}}}); err != nil {
+	if err := a.statusTables(engine.Status{Scopes: []engine.ScopeStatus{{Scope: scope, State: "not attached"}},
+		Modules: []engine.ModuleStatus{{Module: "toy", Rows: []engine.RowStatus{{Scope: "a"}}}}}); err != nil {
 		t.Fatal(err)
 	}
-	out := daemon.Outcome{Changed: true, Restored: true, Steps: []daemon.Step{{Step: policy.Step{Action: policy.Keep, Scope: scope}}}}
-	if err := a.outcome(daemon.PolicyResult{Outcome: out}, "Plan"); err != nil {
+	out := engine.Outcome{Changed: true, Restored: true, Steps: []engine.Step{{Step: policy.Step{Action: policy.Keep, Scope: scope}}}}
+	if err := a.outcome(engine.PolicyResult{Outcome: out}, "Plan"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"run 'weir apply' or 'weir daemon', or end it with 'weir release'", "all of it is put in place again"} {

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/policy"
+	"weir/core/prove"
+	"weir/core/prove/station"
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
-	"weir/internal/prove"
-	"weir/internal/prove/station"
-	"weir/policy"
+	"weir/kernel/probe"
 )
 
 // proveOptions are the flags of weir prove.
@@ -204,11 +204,11 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 		return options, fault.New(fault.Permission, "run it as root: sudo weir prove",
 			"prove the policy: cgroups, namespaces and counters need root (CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF)")
 	}
-	engine, err := a.engine()
+	e, err := a.engine()
 	if err != nil {
 		return options, err
 	}
-	options = prove.Options{Engine: engine, Scope: o.scope, Duration: o.duration, Lengthen: o.lengthen, Repetitions: o.repetitions, Seed: o.seed,
+	options = prove.Options{Engine: e, Scope: o.scope, Duration: o.duration, Lengthen: o.lengthen, Repetitions: o.repetitions, Seed: o.seed,
 		Congestion: o.congestion, Report: func(what string, left time.Duration) {
 			a.say("%s: all ends in about %s, at %s", what, left.Round(time.Second), time.Now().Add(left).Format(time.TimeOnly))
 		}}
@@ -222,18 +222,18 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 		}
 	}
 	if len(args) > 0 {
-		err = a.isApplied(engine, args[0])
+		err = a.isApplied(e, args[0])
 	}
 	return options, err
 }
 
 // isApplied says how the policy file differs from what is in force, as an error.
-func (a *app) isApplied(engine *daemon.Engine, file string) error {
-	p, err := a.load(engine, file)
+func (a *app) isApplied(e *engine.Engine, file string) error {
+	p, err := a.load(e, file)
 	if err != nil {
 		return err
 	}
-	plan, err := engine.Plan(p)
+	plan, err := e.Plan(p)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (a *app) isApplied(engine *daemon.Engine, file string) error {
 }
 
 // differs names the first change of a plan; "" where there is none.
-func differs(plan daemon.Outcome) string {
+func differs(plan engine.Outcome) string {
 	for _, step := range plan.Steps {
 		if step.Action != policy.Keep && step.Action != policy.Rebind {
 			return fmt.Sprintf("%s the scope %s", step.Action, step.Scope.Name)

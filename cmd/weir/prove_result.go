@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/prove"
+	"weir/core/prove"
 	"weir/record"
 	"weir/record/bundle"
 )
@@ -42,7 +42,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	b.Manifest.Notes = append(b.Manifest.Notes, reasons(r.Rows)...)
 	for _, one := range r.Inspections {
 		if one.Reason != "" {
-			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s: %s: %s", one.Room, one.Check, one.Verdict, one.Reason))
+			b.Manifest.Notes = append(b.Manifest.Notes, fmt.Sprintf("%s, %s: %s: %s", one.Module, one.Check, one.Verdict, one.Reason))
 		}
 		b.Manifest.Notes = append(b.Manifest.Notes, one.Examples...)
 	}
@@ -123,7 +123,7 @@ type proveDry struct {
 
 type provePlan struct {
 	Scope     string `json:"scope"`
-	Room      string `json:"room"`
+	Module    string `json:"module"`
 	Check     string `json:"check"`
 	Direction string `json:"direction"`
 	Path      string `json:"path"`
@@ -162,7 +162,7 @@ func (a *app) proveDry(options prove.Options) error {
 }
 
 func planOf(o prove.Options, t prove.Test) provePlan {
-	p := provePlan{Scope: t.Scope.Name, Room: t.Room, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
+	p := provePlan{Scope: t.Scope.Name, Module: t.Module, Check: t.Check.Name, Direction: t.Check.Direction.String(), Path: t.Path.String(), Promised: t.Check.Promised(),
 		From: t.From(), To: t.To(), Sends: o.Sends(t)}
 	if t.Skip != "" {
 		p.Skipped, p.Sends = t.Reason, "nothing: "+t.Reason

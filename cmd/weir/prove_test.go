@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/prove"
 	"weir/internal/fault"
-	"weir/internal/prove"
-	"weir/internal/room"
-	"weir/policy"
 	"weir/record"
 )
 
@@ -42,7 +42,7 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 
 // The exit status is the sum of all that was found: a broken promise before what could not be told.
 func TestProofsStatus(t *testing.T) {
-	row := func(v room.Verdict) prove.Row { return prove.Row{Scope: "a", Verdict: v} }
+	row := func(v module.Verdict) prove.Row { return prove.Row{Scope: "a", Verdict: v} }
 	way := func(s prove.State) prove.Bypass { return prove.Bypass{Scope: "a", State: s} }
 	for _, test := range []struct {
 		name   string
@@ -103,16 +103,16 @@ func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 }
 
 func TestAPolicyIsInForceIfNothingOfItWouldChange(t *testing.T) {
-	step := func(a policy.Action) daemon.Step {
-		return daemon.Step{Step: policy.Step{Action: a, Scope: policy.Scope{Name: "a"}}}
+	step := func(a policy.Action) engine.Step {
+		return engine.Step{Step: policy.Step{Action: a, Scope: policy.Scope{Name: "a"}}}
 	}
-	item := func(a policy.Action) daemon.ItemStep {
-		return daemon.ItemStep{ItemStep: policy.ItemStep{Action: a, Item: policy.Item{Name: "link eth0"}}}
+	item := func(a policy.Action) engine.ItemStep {
+		return engine.ItemStep{ItemStep: policy.ItemStep{Action: a, Item: policy.Item{Name: "link eth0"}}}
 	}
-	for want, plan := range map[string]daemon.Outcome{
-		"":                   {Steps: []daemon.Step{step(policy.Keep)}, Host: []daemon.ItemStep{item(policy.Keep)}},
-		"change the scope a": {Steps: []daemon.Step{step(policy.Keep), step(policy.Change)}},
-		"remove link eth0":   {Steps: []daemon.Step{step(policy.Keep)}, Host: []daemon.ItemStep{item(policy.Remove)}},
+	for want, plan := range map[string]engine.Outcome{
+		"":                   {Steps: []engine.Step{step(policy.Keep)}, Host: []engine.ItemStep{item(policy.Keep)}},
+		"change the scope a": {Steps: []engine.Step{step(policy.Keep), step(policy.Change)}},
+		"remove link eth0":   {Steps: []engine.Step{step(policy.Keep)}, Host: []engine.ItemStep{item(policy.Remove)}},
 	} {
 		if got := differs(plan); got != want {
 			t.Errorf("%q, want %q", got, want)

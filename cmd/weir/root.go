@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 	"weir/internal/fault"
 	"weir/internal/nearest"
 	"weir/internal/texttable"
@@ -33,12 +33,12 @@ type app struct {
 	args           []string // the command line, for manifests
 	mistake        error    // of who asks for the help of no command
 	// engine is that of this host, with the rooms of this build; tests have others.
-	engine func() (*daemon.Engine, error)
+	engine func() (*engine.Engine, error)
 }
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) fault.Status {
-	return (&app{stdin: os.Stdin, stdout: stdout, stderr: stderr, engine: engine}).run(ctx, args)
+	return (&app{stdin: os.Stdin, stdout: stdout, stderr: stderr, engine: newEngine}).run(ctx, args)
 }
 
 func (a *app) run(ctx context.Context, args []string) fault.Status {

@@ -17,8 +17,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/limit"
-	"weir/limit/scoped"
+	"weir/modules/limit"
+	"weir/modules/limit/scoped"
 )
 
 // runFlags name the limit of each direction.

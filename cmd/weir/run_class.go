@@ -8,18 +8,19 @@ import (
 	"io"
 	"os"
 	"time"
+	"weir/internal/dscp"
 
-	"weir/cc"
-	"weir/class"
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/limit/scoped"
+	"weir/modules/cc"
+	"weir/modules/class"
+	"weir/modules/limit/scoped"
 )
 
 // classed is the class of a command, and what was done for it.
 type classed struct {
-	Class string     `json:"class"`
-	DSCP  class.DSCP `json:"dscp"`
+	Class string    `json:"class"`
+	DSCP  dscp.DSCP `json:"dscp"`
 	class.Counts
 	Downloads *cc.Received `json:"downloads,omitempty"` // nil where they are not held
 }
@@ -75,13 +76,13 @@ func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	if text == "" {
 		return nil, nil, nil
 	}
-	dscp, err := class.ParseDSCP(text)
+	dscp, err := dscp.ParseDSCP(text)
 	if err != nil {
 		return nil, nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
 	given := &classed{Class: text, DSCP: dscp}
 	all := []scoped.Treatment{given.mark}
-	if dscp == class.LowEffort || dscp == class.Scavenger {
+	if dscp == dscp.LowEffort || dscp == dscp.Scavenger {
 		all = append(all, a.scavenge, func(group string) (io.Closer, error) { return a.scavengeDownloads(group, given) })
 	}
 	return given, all, nil

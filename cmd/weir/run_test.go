@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/dscp"
 
 	"github.com/google/go-cmp/cmp"
 
-	"weir/cc"
-	"weir/class"
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/limit"
-	"weir/limit/scoped"
+	"weir/modules/cc"
+	"weir/modules/class"
+	"weir/modules/limit"
+	"weir/modules/limit/scoped"
 )
 
 // What only a shadow limit counted was not done.
@@ -33,7 +34,7 @@ func TestTheSummaryOfARun(t *testing.T) {
 
 // A class is told of with what was marked, with or without limits.
 func TestTheSummaryOfARunInAClass(t *testing.T) {
-	given := &classed{Class: "lbe", DSCP: class.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},
+	given := &classed{Class: "lbe", DSCP: dscp.LowEffort, Counts: class.Counts{Packets: 12, Octets: 3000, Marked: 11, Failed: 1},
 		Downloads: &cc.Received{Connections: 2, NoTimestamps: 1, Slowdowns: 3, Reductions: 4, Steps: 10, WindowSum: 20480, DelaySum: 30_000}}
 	for want, a := range map[string]*app{
 		"class lbe: sent 2.93 KiB in 12 packets; 11 marked with DSCP 1, 1 could not be marked":                                                     {format: "text"},

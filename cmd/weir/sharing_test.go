@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 )
 
 // sharedLink is slow, so that all datagrams wait there before many have left. The limit is a

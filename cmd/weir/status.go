@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/cc"
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/module"
 	"weir/internal/direction"
-	"weir/internal/kernel/sockdiag"
-	"weir/internal/room"
 	"weir/internal/units"
-	"weir/limit/scoped"
+	"weir/kernel/sockdiag"
+	"weir/modules/cc"
+	"weir/modules/limit/scoped"
 	"weir/record"
 )
 
@@ -27,15 +27,15 @@ func newStatusCommand(a *app) *cobra.Command {
 		Example: "  weir status\n  weir status --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			engine, err := a.engine()
+			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			status, err := engine.Status()
+			status, err := e.Status()
 			if err != nil {
 				return err
 			}
-			if err := engine.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
+			if err := e.FindEscapes(&status); err != nil && !errors.Is(err, sockdiag.ErrNoCgroups) {
 				return err
 			}
 			listed, err := scoped.List()
@@ -57,7 +57,7 @@ func newStatusCommand(a *app) *cobra.Command {
 
 // statusDocument is what is in force, and beside it the commands that have a limit of their own.
 type statusDocument struct {
-	daemon.Status
+	engine.Status
 	Runs []running `json:"runs,omitempty"`
 }
 
@@ -124,7 +124,7 @@ func runsTable(runs []running) record.Table {
 const notAttached = "What is in force is not attached, or only in part: run 'weir apply' or 'weir daemon', or end it with 'weir release'."
 
 // inForceOf says what is in force where there is no scope and nothing of the host.
-func inForceOf(status daemon.Status) string {
+func inForceOf(status engine.Status) string {
 	if status.Lost {
 		return "Limits or other treatments are in force, but the policy that they came from is lost: its state has gone. 'weir release' ends them."
 	}
@@ -134,7 +134,7 @@ func inForceOf(status daemon.Status) string {
 	return nothingInForce
 }
 
-func (a *app) statusTables(status daemon.Status) error {
+func (a *app) statusTables(status engine.Status) error {
 	notes := controllerNote(status.Controller)
 	if status.Interrupted {
 		notes = append(notes, "An apply or a release was interrupted; the next 'weir apply', 'weir daemon' or 'weir release' completes it.")
@@ -142,20 +142,20 @@ func (a *app) statusTables(status daemon.Status) error {
 	if status.Underway {
 		notes = append(notes, "An apply or a release is at work: ask again in a moment.")
 	}
-	if len(status.Scopes)+len(status.Rooms) == 0 {
+	if len(status.Scopes)+len(status.Modules) == 0 {
 		_, err := fmt.Fprintln(a.stdout, strings.Join(append([]string{inForceOf(status)}, notes...), "\n"))
 		return err
 	}
 	if !status.Enforced {
 		notes = append(notes, notAttached)
 	}
-	for i, r := range status.Rooms {
+	for i, r := range status.Modules {
 		table := statusTable(status, r)
 		table.Note = strings.Join(r.Notes, "\n")
-		if len(status.Rooms) > 1 {
-			table.Title = r.Room
+		if len(status.Modules) > 1 {
+			table.Title = r.Module
 		}
-		if i == len(status.Rooms)-1 {
+		if i == len(status.Modules)-1 {
 			table.Note = strings.Join(append(slices.Clone(r.Notes), append(notes, escapeNotes(status)...)...), "\n")
 		}
 		if i > 0 {
@@ -169,7 +169,7 @@ func (a *app) statusTables(status daemon.Status) error {
 }
 
 // shown are the columns of a room that a table has.
-func shown(all []room.Column, leftOut func(room.Column) bool) (columns []room.Column) {
+func shown(all []module.Column, leftOut func(module.Column) bool) (columns []module.Column) {
 	for _, c := range all {
 		if c.Title != "" && !leftOut(c) {
 			columns = append(columns, c)
@@ -179,7 +179,7 @@ func shown(all []room.Column, leftOut func(room.Column) bool) (columns []room.Co
 }
 
 // idle says that no row has the column's value, where some have others: it is of what no scope has.
-func idle(r daemon.RoomStatus, c room.Column) bool {
+func idle(r engine.ModuleStatus, c module.Column) bool {
 	others := false
 	for _, row := range r.Rows {
 		if row.Values[c.Name].Known {
@@ -193,8 +193,8 @@ func idle(r daemon.RoomStatus, c room.Column) bool {
 }
 
 // statusTable has the room's rows, with the totals of counters.
-func statusTable(status daemon.Status, r daemon.RoomStatus) record.Table {
-	columns := shown(r.Columns, func(c room.Column) bool { return c.NoStatus || idle(r, c) })
+func statusTable(status engine.Status, r engine.ModuleStatus) record.Table {
+	columns := shown(r.Columns, func(c module.Column) bool { return c.NoStatus || idle(r, c) })
 	table := record.Table{Columns: lead(r)}
 	if r.Heading != "" {
 		table.Columns = append(table.Columns, r.Heading)
@@ -222,7 +222,7 @@ func statusTable(status daemon.Status, r daemon.RoomStatus) record.Table {
 }
 
 // lead heads what a row is about.
-func lead(r daemon.RoomStatus) []string {
+func lead(r engine.ModuleStatus) []string {
 	all := []string{"scope", "applies to"}
 	if r.Part != "" {
 		all = append(all, r.Part)
@@ -230,8 +230,8 @@ func lead(r daemon.RoomStatus) []string {
 	return all
 }
 
-func scopesByName(status daemon.Status) map[string]daemon.ScopeStatus {
-	all := make(map[string]daemon.ScopeStatus, len(status.Scopes))
+func scopesByName(status engine.Status) map[string]engine.ScopeStatus {
+	all := make(map[string]engine.ScopeStatus, len(status.Scopes))
 	for _, s := range status.Scopes {
 		all[s.Name] = s
 	}
@@ -239,7 +239,7 @@ func scopesByName(status daemon.Status) map[string]daemon.ScopeStatus {
 }
 
 // total prints a value as it is; "" where it is not known.
-func total(c room.Column, v room.Value) string {
+func total(c module.Column, v module.Value) string {
 	switch {
 	case !v.Known:
 		return ""
@@ -247,11 +247,11 @@ func total(c room.Column, v room.Value) string {
 		return percentiles(*v.Histogram)
 	}
 	switch c.Unit {
-	case room.Octets:
+	case module.Octets:
 		return units.ByteSize(v.Number).String()
-	case room.BitPerSecond:
+	case module.BitPerSecond:
 		return units.BitRate(v.Number).Short()
-	case room.Seconds:
+	case module.Seconds:
 		return milliseconds(v.Number)
 	}
 	return fmt.Sprintf("%.0f", v.Number)

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/tester/session"
 	"weir/tester/spec"
 )

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/infile"
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/record"
 	"weir/record/hist"
 	"weir/tester/replay"

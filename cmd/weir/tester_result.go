@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"weir/internal/fault"
-	"weir/internal/machine"
 	"weir/internal/version"
 	"weir/record"
 	"weir/record/bundle"
+	"weir/record/machine"
 	"weir/tester/capture"
 	"weir/tester/evidence"
 	"weir/tester/session"

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/tester/analyzer"
 )
 

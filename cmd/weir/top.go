@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 	"weir/internal/fault"
 )
 
 // topSource reads what is in force, and when it was read.
-type topSource func() (daemon.Status, time.Time, error)
+type topSource func() (engine.Status, time.Time, error)
 
 func newTopCommand(a *app) *cobra.Command {
 	interval := time.Second
@@ -39,12 +39,12 @@ happened within one interval and ends.`,
 			if interval < 100*time.Millisecond || interval > time.Hour {
 				return fault.New(fault.Usage, "write --interval 1s", "--interval %s is outside 100ms to 1h", interval)
 			}
-			engine, err := a.engine()
+			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			source := func() (daemon.Status, time.Time, error) {
-				status, err := engine.Status()
+			source := func() (engine.Status, time.Time, error) {
+				status, err := e.Status()
 				return status, time.Now(), err
 			}
 			screen, isTerminal := a.screen()
@@ -79,9 +79,9 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 	if err != nil {
 		return err
 	}
-	all := topRooms(before, after, ended.Sub(began))
+	all := topModules(before, after, ended.Sub(began))
 	if a.format == "json" {
-		return a.json(topDocument{Format: "weir-top/2", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Rooms: all})
+		return a.json(topDocument{Format: "weir-top/2", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Modules: all})
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.stdout, inForceOf(after))
@@ -94,7 +94,7 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 		}
 		title := ""
 		if len(all) > 1 {
-			title = r.Room
+			title = r.Module
 		}
 		if i > 0 {
 			fmt.Fprintln(a.stdout)

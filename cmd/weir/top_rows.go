@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/daemon"
-	"weir/internal/room"
+	"weir/core/engine"
+	"weir/core/module"
 	"weir/internal/units"
 )
 
@@ -18,16 +18,16 @@ import (
 type topDocument struct {
 	Format     string             `json:"format"`
 	Interval   float64            `json:"interval_s"`
-	Controller *daemon.Controller `json:"controller,omitempty"`
-	Rooms      []topRoom          `json:"rooms"`
+	Controller *engine.Controller `json:"controller,omitempty"`
+	Modules    []topModule        `json:"modules"`
 }
 
 // topRoom is what one room did within an interval.
-type topRoom struct {
-	Room    string        `json:"room"`
-	Columns []room.Column `json:"columns"`
-	Rows    []topRow      `json:"rows"`
-	status  daemon.RoomStatus
+type topModule struct {
+	Module  string          `json:"module"`
+	Columns []module.Column `json:"columns"`
+	Rows    []topRow        `json:"rows"`
+	status  engine.ModuleStatus
 }
 
 // topRow is one scope or a part of it. Values are by the names of columns: of a counter what it
@@ -51,22 +51,22 @@ type topValue struct {
 }
 
 // topRooms compares two looks.
-func topRooms(before, after daemon.Status, elapsed time.Duration) []topRoom {
-	was := map[string]daemon.RoomStatus{}
-	for _, r := range before.Rooms {
-		was[r.Room] = r
+func topModules(before, after engine.Status, elapsed time.Duration) []topModule {
+	was := map[string]engine.ModuleStatus{}
+	for _, r := range before.Modules {
+		was[r.Module] = r
 	}
-	all := []topRoom{}
-	for _, r := range after.Rooms {
-		all = append(all, topRoom{Room: r.Room, Columns: r.Columns, Rows: topRows(was[r.Room], r, scopesByName(after), elapsed), status: r})
+	all := []topModule{}
+	for _, r := range after.Modules {
+		all = append(all, topModule{Module: r.Module, Columns: r.Columns, Rows: topRows(was[r.Module], r, scopesByName(after), elapsed), status: r})
 	}
 	return all
 }
 
 // topRows compares two looks at one room. The busiest come first: by share, then by name.
-func topRows(before, after daemon.RoomStatus, scopes map[string]daemon.ScopeStatus, elapsed time.Duration) []topRow {
+func topRows(before, after engine.ModuleStatus, scopes map[string]engine.ScopeStatus, elapsed time.Duration) []topRow {
 	type key struct{ scope, part string }
-	was := map[key]daemon.Values{}
+	was := map[key]engine.Values{}
 	for _, row := range before.Rows {
 		was[key{row.Scope, row.Part}] = row.Values
 	}
@@ -85,20 +85,20 @@ func topRows(before, after daemon.RoomStatus, scopes map[string]daemon.ScopeStat
 
 // compare fills in what came between two looks. Counters that went back belong to a new data plane,
 // and began at zero.
-func (r *topRow) compare(columns []room.Column, old, now daemon.Values, elapsed time.Duration) {
-	if slices.ContainsFunc(columns, func(c room.Column) bool { return c.Kind == room.Counter && now[c.Name].Count < old[c.Name].Count }) {
-		old = daemon.Values{}
+func (r *topRow) compare(columns []module.Column, old, now engine.Values, elapsed time.Duration) {
+	if slices.ContainsFunc(columns, func(c module.Column) bool { return c.Kind == module.Counter && now[c.Name].Count < old[c.Name].Count }) {
+		old = engine.Values{}
 	}
 	compared := old != nil && elapsed > 0
 	for _, c := range columns {
 		value, known := now[c.Name]
 		switch {
 		case !known:
-		case c.Kind == room.Gauge:
+		case c.Kind == module.Gauge:
 			r.Values[c.Name] = topValue{Number: value.Number}
 		case !compared:
 			r.Values[c.Name] = topValue{}
-		case c.Kind == room.Histogram:
+		case c.Kind == module.Histogram:
 			r.Values[c.Name] = spread(old[c.Name].Histogram, value.Histogram)
 		default:
 			r.Values[c.Name] = topValue{Number: float64(value.Count-old[c.Name].Count) / elapsed.Seconds()}
@@ -110,9 +110,9 @@ func (r *topRow) compare(columns []room.Column, old, now daemon.Values, elapsed 
 }
 
 // spread is the percentiles of what came between two looks at a histogram.
-func spread(old, now *room.Buckets) topValue {
+func spread(old, now *module.Buckets) topValue {
 	if old == nil {
-		old = &room.Buckets{}
+		old = &module.Buckets{}
 	}
 	since := now.Since(*old)
 	p50, p99 := since.Percentile(0.5), since.Percentile(0.99)
@@ -120,8 +120,8 @@ func spread(old, now *room.Buckets) topValue {
 }
 
 // bitsOf is how many bits one of a unit has: a share of a rate is of bits.
-func bitsOf(u room.Unit) float64 {
-	if u == room.Octets {
+func bitsOf(u module.Unit) float64 {
+	if u == module.Octets {
 		return 8
 	}
 	return 1
@@ -130,23 +130,23 @@ func bitsOf(u room.Unit) float64 {
 // topColumn is one column of the table: a value, or the share that its rate is.
 type topColumn struct {
 	title string
-	of    room.Column
+	of    module.Column
 	share bool
 }
 
 // topColumns are those that a room's table has between what a row is about and its state.
-func topColumns(all []room.Column) (columns []topColumn) {
+func topColumns(all []module.Column) (columns []topColumn) {
 	titles := map[string]string{}
 	for _, c := range all {
 		titles[c.Name] = c.Title
 	}
-	for _, c := range shown(all, func(c room.Column) bool { return c.NoTop }) {
+	for _, c := range shown(all, func(c module.Column) bool { return c.NoTop }) {
 		switch {
-		case c.Kind == room.Counter && c.Unit == room.Octets:
+		case c.Kind == module.Counter && c.Unit == module.Octets:
 			columns = append(columns, topColumn{title: "rate", of: c})
-		case c.Kind == room.Counter:
+		case c.Kind == module.Counter:
 			columns = append(columns, topColumn{title: c.Title + "/s", of: c})
-		case c.Kind == room.Histogram:
+		case c.Kind == module.Histogram:
 			columns = append(columns, topColumn{title: c.Title + " p50/p99", of: c})
 		default:
 			columns = append(columns, topColumn{title: c.Title, of: c})
@@ -159,7 +159,7 @@ func topColumns(all []room.Column) (columns []topColumn) {
 }
 
 // cells are the row's text, one for each of topHeader.
-func (r topRow) cells(status daemon.RoomStatus) []string {
+func (r topRow) cells(status engine.ModuleStatus) []string {
 	cells := []string{r.Scope, r.Applies}
 	if status.Part != "" {
 		cells = append(cells, r.Part)
@@ -171,7 +171,7 @@ func (r topRow) cells(status daemon.RoomStatus) []string {
 }
 
 // topHeader names the columns of a room's table.
-func topHeader(status daemon.RoomStatus) []string {
+func topHeader(status engine.ModuleStatus) []string {
 	all := lead(status)
 	for _, c := range topColumns(status.Columns) {
 		all = append(all, c.title)
@@ -184,23 +184,23 @@ func (r topRow) cell(c topColumn) string {
 	switch {
 	case c.share:
 		return fmt.Sprintf("%.1f %%", 100*r.Share)
-	case c.of.Kind == room.Histogram && value.P50 != nil:
+	case c.of.Kind == module.Histogram && value.P50 != nil:
 		return roundTrips(*value.P50, *value.P99)
-	case c.of.Kind == room.Histogram || !known && c.of.Kind == room.Counter:
+	case c.of.Kind == module.Histogram || !known && c.of.Kind == module.Counter:
 		return "–"
-	case c.of.Kind == room.Counter && c.of.Unit == room.Octets:
+	case c.of.Kind == module.Counter && c.of.Unit == module.Octets:
 		return units.BitRate(8 * value.Number).Short()
-	case c.of.Kind == room.Counter:
+	case c.of.Kind == module.Counter:
 		return events(value.Number)
 	}
-	return total(c.of, room.Value{Known: known, Number: value.Number})
+	return total(c.of, module.Value{Known: known, Number: value.Number})
 }
 
 // milliseconds prints a time.
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.2f ms", seconds*1e3) }
 
 // percentiles prints those of a histogram.
-func percentiles(b room.Buckets) string { return roundTrips(b.Percentile(0.5), b.Percentile(0.99)) }
+func percentiles(b module.Buckets) string { return roundTrips(b.Percentile(0.5), b.Percentile(0.99)) }
 
 // roundTrips prints two percentiles in milliseconds, and a dash where there was no sample.
 func roundTrips(p50, p99 float64) string {

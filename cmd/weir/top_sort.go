@@ -22,7 +22,7 @@ type topOrder struct {
 }
 
 // orders lists what rows can be sorted by: the columns of all rooms, each once.
-func orders(all []topRoom) []string {
+func orders(all []topModule) []string {
 	list := []string{byShare, byScope}
 	for _, r := range all {
 		for _, c := range topColumns(r.status.Columns) {
@@ -42,7 +42,7 @@ func (o topOrder) next(list []string, steps int) topOrder {
 }
 
 // apply gives the rows that are to be shown, sorted. A room without the column keeps its order.
-func (o topOrder) apply(r topRoom) topRoom {
+func (o topOrder) apply(r topModule) topModule {
 	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row topRow) bool { return !row.contains(o.filter) })
 	columns := topColumns(r.status.Columns)
 	at := slices.IndexFunc(columns, func(c topColumn) bool { return c.title == o.by && !c.share })

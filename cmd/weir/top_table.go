@@ -23,7 +23,7 @@ var (
 )
 
 // table is the header and one line for each row.
-func (r topRoom) table() []string {
+func (r topModule) table() []string {
 	header := topHeader(r.status)
 	cells, widths := make([][]string, len(r.Rows)), make([]int, len(header))
 	for i, name := range header {
@@ -67,7 +67,7 @@ type columnStyle struct {
 	alarm string // column of which what is above 0 stands out; "" for none
 }
 
-func (r topRoom) styles(widths []int) []columnStyle {
+func (r topModule) styles(widths []int) []columnStyle {
 	var all []columnStyle
 	for range lead(r.status) {
 		all = append(all, columnStyle{name: true})

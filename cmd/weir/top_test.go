@@ -10,18 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/policy"
 	"weir/internal/fault"
-	"weir/internal/room"
 	"weir/internal/units"
-	"weir/policy"
 )
 
 // looks is a source that shows what was prepared, one after the other, one second apart; the last
 // one again and again.
-func looks(all ...daemon.Status) topSource {
+func looks(all ...engine.Status) topSource {
 	began, next := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
-	return func() (daemon.Status, time.Time, error) {
+	return func() (engine.Status, time.Time, error) {
 		status := all[min(next, len(all)-1)]
 		next++
 		return status, began.Add(time.Duration(next) * time.Second), nil
@@ -29,26 +29,26 @@ func looks(all ...daemon.Status) topSource {
 }
 
 // columns are those of a room that holds scopes to rates.
-var columns = []room.Column{
-	{Name: "limit", Title: "limit", NoStatus: true, Unit: room.BitPerSecond, Kind: room.Gauge},
-	{Name: "bytes", Title: "admitted", Of: "limit", Unit: room.Octets, Kind: room.Counter},
-	{Name: "queue", Title: "queue", NoStatus: true, Unit: room.Seconds, Kind: room.Gauge},
-	{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: room.Seconds, Kind: room.Histogram},
-	{Name: "marked", Title: "marked", Unit: room.Packets, Kind: room.Counter},
-	{Name: "refused", Title: "refused", Alarm: true, Unit: room.Packets, Kind: room.Counter},
-	{Name: "hidden", Unit: room.Packets, Kind: room.Counter},
+var columns = []module.Column{
+	{Name: "limit", Title: "limit", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge},
+	{Name: "bytes", Title: "admitted", Of: "limit", Unit: module.Octets, Kind: module.Counter},
+	{Name: "queue", Title: "queue", NoStatus: true, Unit: module.Seconds, Kind: module.Gauge},
+	{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: module.Seconds, Kind: module.Histogram},
+	{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter},
+	{Name: "refused", Title: "refused", Alarm: true, Unit: module.Packets, Kind: module.Counter},
+	{Name: "hidden", Unit: module.Packets, Kind: module.Counter},
 }
 
 // busy is a status in which so much was counted since the beginning.
-func busy(octets, marked uint64) daemon.Status {
-	status := daemon.Status{Enforced: true, Rooms: []daemon.RoomStatus{{Room: "limit", Enforced: true, Part: "direction", Heading: "rate", Columns: columns}}}
-	add := func(name, kind, words, state, part, promise string, values daemon.Values) {
-		status.Scopes = append(status.Scopes, daemon.ScopeStatus{State: state, Scope: policy.Scope{Name: name, Selector: policy.Selector{Kind: kind, Words: words}}})
-		status.Rooms[0].Rows = append(status.Rooms[0].Rows, daemon.RowStatus{Scope: name, Part: part, Promise: promise, Values: values})
+func busy(octets, marked uint64) engine.Status {
+	status := engine.Status{Enforced: true, Modules: []engine.ModuleStatus{{Module: "limit", Enforced: true, Part: "direction", Heading: "rate", Columns: columns}}}
+	add := func(name, kind, words, state, part, promise string, values engine.Values) {
+		status.Scopes = append(status.Scopes, engine.ScopeStatus{State: state, Scope: policy.Scope{Name: name, Selector: policy.Selector{Kind: kind, Words: words}}})
+		status.Modules[0].Rows = append(status.Modules[0].Rows, engine.RowStatus{Scope: name, Part: part, Promise: promise, Values: values})
 	}
-	values := func(octets, marked, refused uint64, rtt [32]uint64) daemon.Values {
-		return daemon.Values{"limit": room.Measured(10e6), "bytes": room.Counted(octets), "queue": room.Measured(0.0015), "marked": room.Counted(marked),
-			"refused": room.Counted(refused), "hidden": room.Counted(octets), "round_trip_time": room.Spread(room.Buckets{Counts: rtt})}
+	values := func(octets, marked, refused uint64, rtt [32]uint64) engine.Values {
+		return engine.Values{"limit": module.Measured(10e6), "bytes": module.Counted(octets), "queue": module.Measured(0.0015), "marked": module.Counted(marked),
+			"refused": module.Counted(refused), "hidden": module.Counted(octets), "round_trip_time": module.Spread(module.Buckets{Counts: rtt})}
 	}
 	add("slow", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets/10, 0, 0, [32]uint64{}))
 	add("busy", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets, marked, 3*marked, [32]uint64{4: 99 * marked, 9: marked}))
@@ -57,7 +57,7 @@ func busy(octets, marked uint64) daemon.Status {
 }
 
 func TestTopRowsAreRatesSortedByShare(t *testing.T) {
-	rows := topRooms(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)[0].Rows
+	rows := topModules(busy(1000, 5), busy(1000+2_000_000, 25), 2*time.Second)[0].Rows
 	number := func(x float64) topValue { return topValue{Number: x} }
 	rtt, none := 32e-6, 0.0
 	want := []topRow{
@@ -73,7 +73,7 @@ func TestTopRowsAreRatesSortedByShare(t *testing.T) {
 		t.Errorf("rows differ (-want +got):\n%s", diff)
 	}
 	// After a release and an apply the counters begin again.
-	again := topRooms(busy(9000, 5), busy(1000, 0), time.Second)[0].Rows[0]
+	again := topModules(busy(9000, 5), busy(1000, 0), time.Second)[0].Rows[0]
 	if again.Values["bytes"].Number != 1000 || again.Values["marked"].Number != 0 {
 		t.Errorf("after the counters went back: %+v", again)
 	}
@@ -102,7 +102,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.Format != "weir-top/2" || document.Interval != 1 || len(document.Rooms[0].Rows) != 3 || document.Rooms[0].Rows[0].Values["bytes"].Number != 1e6 {
+	if document.Format != "weir-top/2" || document.Interval != 1 || len(document.Modules[0].Rows) != 3 || document.Modules[0].Rows[0].Values["bytes"].Number != 1e6 {
 		t.Errorf("document %+v", document)
 	}
 }

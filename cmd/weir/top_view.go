@@ -13,7 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"weir/internal/daemon"
+	"weir/core/engine"
 )
 
 // topView is the live view: lines at the top and at the bottom that stay, and between them what
@@ -28,10 +28,10 @@ type topView struct {
 	width  int
 	height int
 
-	before daemon.Status
-	read   time.Time
-	rooms  []topRoom
-	order  topOrder
+	before  engine.Status
+	read    time.Time
+	modules []topModule
+	order   topOrder
 
 	typing, paused, explains bool
 	err                      error // of the source; it ends the view
@@ -40,7 +40,7 @@ type topView struct {
 // look is what the source told, or tick that it is to be asked again.
 type (
 	look struct {
-		status daemon.Status
+		status engine.Status
 		read   time.Time
 		err    error
 	}
@@ -70,7 +70,7 @@ func (v *topView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 			return v, tea.Quit
 		}
 		if !v.paused {
-			v.rooms = topRooms(v.before, m.status, m.read.Sub(v.read))
+			v.modules = topModules(v.before, m.status, m.read.Sub(v.read))
 			v.before, v.read = m.status, m.read
 		}
 		command = tea.Tick(v.interval, func(time.Time) tea.Msg { return tick{} })
@@ -103,9 +103,9 @@ func (v *topView) typed(m tea.KeyPressMsg) (quit bool) {
 		v.explains = !v.explains
 		v.body.GotoTop()
 	case key.Matches(m, k.Sort):
-		v.order = v.order.next(orders(v.rooms), 1)
+		v.order = v.order.next(orders(v.modules), 1)
 	case key.Matches(m, k.Back):
-		v.order = v.order.next(orders(v.rooms), -1)
+		v.order = v.order.next(orders(v.modules), -1)
 	case key.Matches(m, k.Reverse):
 		v.order.reversed = !v.order.reversed
 	case key.Matches(m, k.Pause):
@@ -161,7 +161,7 @@ func (v *topView) fill() {
 	case v.explains:
 		lines = v.explanation()
 	case v.read.IsZero():
-	case len(v.rooms) == 0:
+	case len(v.modules) == 0:
 		lines = []string{inForceOf(v.before)}
 	default:
 		lines = v.tables()
@@ -219,12 +219,12 @@ func (v *topView) foot() string {
 
 // tables are those of all rooms.
 func (v *topView) tables() (lines []string) {
-	for i, r := range v.rooms {
+	for i, r := range v.modules {
 		if i > 0 {
 			lines = append(lines, "")
 		}
-		if len(v.rooms) > 1 {
-			lines = append(lines, bold.Render(r.Room))
+		if len(v.modules) > 1 {
+			lines = append(lines, bold.Render(r.Module))
 		}
 		lines = append(lines, v.order.apply(r).table()...)
 	}
@@ -235,8 +235,8 @@ func (v *topView) tables() (lines []string) {
 func (v *topView) explanation() []string {
 	lines := append(strings.Split(v.help.FullHelpView(v.keys.FullHelp()), "\n"), "")
 	wrap := lipgloss.NewStyle().Width(max(v.width, 20))
-	for _, r := range v.rooms {
-		lines = append(lines, bold.Render(r.Room))
+	for _, r := range v.modules {
+		lines = append(lines, bold.Render(r.Module))
 		for _, c := range topColumns(r.status.Columns) {
 			if !c.share {
 				lines = append(lines, strings.Split(wrap.Render(c.title+": "+c.of.Help), "\n")...)

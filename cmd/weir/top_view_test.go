@@ -16,17 +16,17 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/daemon"
-	"weir/internal/room"
-	"weir/internal/testutil"
-	"weir/policy"
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/kernel/testutil"
 )
 
 // screen is what the view shows, line by line, without its colours.
 func screen(v *topView) []string { return strings.Split(ansi.Strip(v.View().Content), "\n") }
 
 // live is a view that has seen prepared looks, on a terminal of some size.
-func live(width, height int, all ...daemon.Status) *topView {
+func live(width, height int, all ...engine.Status) *topView {
 	v := newTopView(looks(all...), time.Second)
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for range all {
@@ -66,8 +66,8 @@ func order(v *topView, names ...string) string {
 
 func TestLiveViewShowsRatesAndWhatIsWrong(t *testing.T) {
 	away := busy(1e6, 7)
-	away.Controller = &daemon.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
-	away.Enforced, away.Rooms[0].Notes = false, []string{"3 packets had more scopes"}
+	away.Controller = &engine.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
+	away.Enforced, away.Modules[0].Notes = false, []string{"3 packets had more scopes"}
 	text := strings.Join(screen(live(400, 40, busy(0, 0), away)), "\n")
 	for _, want := range []string{"q quit", "? explain", "8.00 Mbit/s", "80.0 % ████████  ", "Controller away since", "line 7 is wrong", "not attached", "3 packets had more scopes"} {
 		if !strings.Contains(text, want) {
@@ -77,7 +77,7 @@ func TestLiveViewShowsRatesAndWhatIsWrong(t *testing.T) {
 	if text := strings.Join(screen(live(400, 40, busy(1e6, 7))), "\n"); strings.Contains(text, "8.00 Mbit/s") {
 		t.Error("a rate is shown after one look")
 	}
-	if text := strings.Join(screen(live(80, 24, daemon.Status{})), "\n"); !strings.Contains(text, nothingInForce) {
+	if text := strings.Join(screen(live(80, 24, engine.Status{})), "\n"); !strings.Contains(text, nothingInForce) {
 		t.Errorf("without scopes: %q", text)
 	}
 }
@@ -112,13 +112,13 @@ func TestLiveViewSortsFiltersAndPauses(t *testing.T) {
 }
 
 // many is a status of so many scopes.
-func many(n int) daemon.Status {
+func many(n int) engine.Status {
 	status := busy(0, 0)
-	status.Scopes, status.Rooms[0].Rows = nil, nil
+	status.Scopes, status.Modules[0].Rows = nil, nil
 	for i := range n {
 		name := fmt.Sprintf("s%03d", i)
-		status.Scopes = append(status.Scopes, daemon.ScopeStatus{State: "enforced", Scope: policy.Scope{Name: name}})
-		status.Rooms[0].Rows = append(status.Rooms[0].Rows, daemon.RowStatus{Scope: name, Part: "egress", Values: daemon.Values{"bytes": room.Counted(0)}})
+		status.Scopes = append(status.Scopes, engine.ScopeStatus{State: "enforced", Scope: policy.Scope{Name: name}})
+		status.Modules[0].Rows = append(status.Modules[0].Rows, engine.RowStatus{Scope: name, Part: "egress", Values: engine.Values{"bytes": module.Counted(0)}})
 	}
 	return status
 }
@@ -158,8 +158,8 @@ func TestLiveViewScrollsAndFitsTheScreen(t *testing.T) {
 
 func TestLiveViewExplainsKeysAndColumns(t *testing.T) {
 	status := busy(0, 0)
-	status.Rooms[0].Columns[5].Help = "Packets that were refused."
-	defer func() { status.Rooms[0].Columns[5].Help = "" }()
+	status.Modules[0].Columns[5].Help = "Packets that were refused."
+	defer func() { status.Modules[0].Columns[5].Help = "" }()
 	v := live(100, 40, status)
 	press(v, "?")
 	text := strings.Join(screen(v), "\n")
@@ -185,7 +185,7 @@ func TestLiveViewEndsWithKeysOrAnError(t *testing.T) {
 		t.Error("while a filter is typed, q is a letter and ctrl+c ends the view")
 	}
 	broken := errors.New("broken")
-	v = newTopView(func() (daemon.Status, time.Time, error) { return daemon.Status{}, time.Time{}, broken }, time.Second)
+	v = newTopView(func() (engine.Status, time.Time, error) { return engine.Status{}, time.Time{}, broken }, time.Second)
 	if _, command := v.Update(v.ask()); !errors.Is(v.err, broken) || command == nil {
 		t.Errorf("got %v, want the source's error", v.err)
 	}

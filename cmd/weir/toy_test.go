@@ -15,29 +15,29 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	"weir/core/module"
+	"weir/core/policy"
 	"weir/internal/direction"
-	"weir/internal/room"
-	"weir/policy"
 )
 
 // toyRoom is the smallest room that does something: the key "tally: N" counts N for every packet
 // that a cgroup sends. In shadow it counts elsewhere. It is the example of ARCHITECTURE.md, and the
 // life of a room in spine_test.go is its test.
-type toyRoom struct{}
+type toyModule struct{}
 
 type (
 	toyKeys struct {
 		Tally int `yaml:"tally" doc:"Count so much for every packet."`
 	}
 	toyTreatment struct{ Each int }
-	toyPlane     struct{ room.Host }
+	toyPlane     struct{ module.Host }
 )
 
 func (t *toyTreatment) Summary() string { return fmt.Sprintf("tally %d", t.Each) }
-func (toyRoom) Name() string            { return "toy" }
+func (toyModule) Name() string          { return "toy" }
 
-func (toyRoom) Grammar() policy.Grammar {
-	return policy.Grammar{Room: "toy", Scope: toyKeys{}, Treats: []string{"tally"}, Read: func(d *policy.Draft) {
+func (toyModule) Grammar() policy.Grammar {
+	return policy.Grammar{Module: "toy", Scope: toyKeys{}, Treats: []string{"tally"}, Read: func(d *policy.Draft) {
 		for i := range d.Scopes {
 			switch s := &d.Scopes[i]; {
 			case !s.Has("tally"):
@@ -50,35 +50,35 @@ func (toyRoom) Grammar() policy.Grammar {
 	}}
 }
 
-func (toyRoom) Decode(text []byte) (policy.Treatment, error) {
+func (toyModule) Decode(text []byte) (policy.Treatment, error) {
 	t := &toyTreatment{}
 	return t, json.Unmarshal(text, t)
 }
 
-func (toyRoom) Mechanism(room.Bound) string { return "a program that counts" }
+func (toyModule) Mechanism(module.Bound) string { return "a program that counts" }
 
-func (toyRoom) Columns() room.Columns {
-	return room.Columns{Rows: []room.Column{{Name: "counted", Title: "counted", Kind: room.Counter, Help: "What was counted."},
-		{Name: "would", Title: "would count", Kind: room.Counter, Help: "What would have been counted without shadow."}}}
+func (toyModule) Columns() module.Columns {
+	return module.Columns{Rows: []module.Column{{Name: "counted", Title: "counted", Kind: module.Counter, Help: "What was counted."},
+		{Name: "would", Title: "would count", Kind: module.Counter, Help: "What would have been counted without shadow."}}}
 }
 
-func (toyRoom) Checks(policy.Scope) []room.Check {
-	return []room.Check{{Name: "tally", Direction: direction.Egress, Counters: []string{"counted"}, Judge: func(all []room.Sample, _ room.Circumstances) (room.Verdict, string) {
+func (toyModule) Checks(policy.Scope) []module.Check {
+	return []module.Check{{Name: "tally", Direction: direction.Egress, Counters: []string{"counted"}, Judge: func(all []module.Sample, _ module.Circumstances) (module.Verdict, string) {
 		for _, s := range all {
 			if s.Counters["counted"] == 0 {
-				return room.Fails, "packets passed and none was counted"
+				return module.Fails, "packets passed and none was counted"
 			}
 		}
-		return room.Holds, ""
+		return module.Holds, ""
 	}}}
 }
 
-func (toyRoom) Plane(h room.Host) room.Plane { return toyPlane{h} }
-func (toyPlane) Ready(room.State) error      { return nil }
+func (toyModule) Plane(h module.Host) module.Plane { return toyPlane{h} }
+func (toyPlane) Ready(module.State) error          { return nil }
 
 func (p toyPlane) pin(kind string, i int) string { return filepath.Join(p.Pins, kind+strconv.Itoa(i)) }
 
-func (p toyPlane) InPlace(have room.State) (bool, error) {
+func (p toyPlane) InPlace(have module.State) (bool, error) {
 	for _, b := range have.Scopes {
 		if _, err := os.Stat(p.pin("link", b.Index)); b.Binding.Missing == "" && err != nil {
 			return false, nil
@@ -87,7 +87,7 @@ func (p toyPlane) InPlace(have room.State) (bool, error) {
 	return true, nil
 }
 
-func (p toyPlane) Apply(have, want room.State) ([]string, error) {
+func (p toyPlane) Apply(have, want module.State) ([]string, error) {
 	for _, b := range have.Scopes {
 		if after, stays := want.ByIndex()[b.Index]; !stays || after.Binding != b.Binding {
 			_ = errors.Join(os.Remove(p.pin("link", b.Index)), os.Remove(p.pin("map", b.Index)))
@@ -102,7 +102,7 @@ func (p toyPlane) Apply(have, want room.State) ([]string, error) {
 }
 
 // count has one scope's packets counted, by a new program in the place of the old one.
-func (p toyPlane) count(b room.Bound) error {
+func (p toyPlane) count(b module.Bound) error {
 	counts, err := ebpf.LoadPinnedMap(p.pin("map", b.Index), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		counts, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 2})
@@ -130,13 +130,13 @@ func (p toyPlane) count(b room.Bound) error {
 	return errors.Join(attached.Pin(p.pin("link", b.Index)), attached.Close())
 }
 
-func (p toyPlane) Report(have room.State) (report room.Report, err error) {
+func (p toyPlane) Report(have module.State) (report module.Report, err error) {
 	for _, b := range have.Scopes {
-		row := room.Row{Scope: b.Name}
+		row := module.Row{Scope: b.Name}
 		if counts, err := ebpf.LoadPinnedMap(p.pin("map", b.Index), nil); err == nil {
 			var n [2]uint64
 			_ = errors.Join(counts.Lookup(uint32(0), &n[0]), counts.Lookup(uint32(1), &n[1]), counts.Close())
-			row.Values = []room.Value{room.Counted(n[0]), room.Counted(n[1])}
+			row.Values = []module.Value{module.Counted(n[0]), module.Counted(n[1])}
 		}
 		report.Rows = append(report.Rows, row)
 	}

@@ -23,14 +23,14 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/core/engine"
+	"weir/core/match"
 	"weir/internal/child"
-	"weir/internal/daemon"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/match"
-	"weir/internal/rooms"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
+	"weir/modules"
 )
 
 // Users of the host, and the last octets of the far end's addresses.
@@ -94,11 +94,11 @@ func serve(in io.Reader, _ io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&d); err != nil {
 		return err
 	}
-	language, err := rooms.Language(rooms.All())
+	language, err := modules.Language(modules.All())
 	if err != nil {
 		return err
 	}
-	e := &daemon.Engine{Rooms: rooms.All(), Language: language, StateDir: d.State, PinDir: d.Pins, CgroupRoot: d.Root,
+	e := &engine.Engine{Modules: modules.All(), Language: language, StateDir: d.State, PinDir: d.Pins, CgroupRoot: d.Root,
 		Sockets: func(each func(*netns.Namespace) error) error {
 			ns, err := netns.Open(d.Namespace)
 			if err != nil {
@@ -107,7 +107,7 @@ func serve(in io.Reader, _ io.Writer) error {
 			defer func() { _ = ns.Close() }()
 			return each(ns)
 		}}
-	return (&daemon.Service{Engine: e, Policy: d.Policy, Socket: d.Socket, Metrics: d.Metrics, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(context.Background())
+	return (&engine.Service{Engine: e, Policy: d.Policy, Socket: d.Socket, Metrics: d.Metrics, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(context.Background())
 }
 
 // An unprivileged user with every means that he has lifts no limit, his own included, takes nothing
@@ -232,9 +232,9 @@ func newStand(t *testing.T) *stand {
 	t.Cleanup(func() {
 		_ = process.Kill()
 		_ = process.Wait()
-		language, err := rooms.Language(rooms.All())
+		language, err := modules.Language(modules.All())
 		if err == nil {
-			e := &daemon.Engine{Rooms: rooms.All(), Language: language, StateDir: filepath.Join(s.State, "state"), PinDir: s.Pins, CgroupRoot: s.root,
+			e := &engine.Engine{Modules: modules.All(), Language: language, StateDir: filepath.Join(s.State, "state"), PinDir: s.Pins, CgroupRoot: s.root,
 				Sockets: func(each func(*netns.Namespace) error) error { return each(s.here) }}
 			err = s.here.Do(func() error { _, err := e.Release(); return err })
 		}

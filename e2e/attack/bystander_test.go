@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
+	"weir/kernel/cgroup"
 )
 
 // socket is a datagram socket of a bystander.

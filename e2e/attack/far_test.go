@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 )
 
 // far counts what arrives at the other end of the link: octets of frames, by the last octet of the

@@ -11,17 +11,18 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"weir/internal/dscp"
 
-	"weir/cc"
-	"weir/class"
+	"weir/core/engine"
 	"weir/internal/child"
-	"weir/internal/daemon"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/sockets/keeper"
-	"weir/internal/rooms"
-	"weir/limit"
-	"weir/limit/scoped"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/sockets/keeper"
+	"weir/modules"
+	"weir/modules/cc"
+	"weir/modules/class"
+	"weir/modules/limit"
+	"weir/modules/limit/scoped"
 )
 
 func TestMain(m *testing.M) {
@@ -55,15 +56,15 @@ type deed struct {
 }
 
 // engine is one whose sockets are those of one namespace.
-func (d deed) engine() (*daemon.Engine, error) {
-	all := rooms.All()
+func (d deed) engine() (*engine.Engine, error) {
+	all := modules.All()
 	for i, r := range all {
-		if _, controls := r.(cc.Room); controls {
+		if _, controls := r.(cc.Module); controls {
 			all[i] = cc.Named(d.Controls)
 		}
 	}
-	language, err := rooms.Language(all)
-	return &daemon.Engine{Rooms: all, Language: language, StateDir: d.State, PinDir: d.Pins, CgroupRoot: d.Root,
+	language, err := modules.Language(all)
+	return &engine.Engine{Modules: all, Language: language, StateDir: d.State, PinDir: d.Pins, CgroupRoot: d.Root,
 		Sockets: func(each func(*netns.Namespace) error) error {
 			ns, err := netns.Open(d.Namespace)
 			if err != nil {
@@ -95,7 +96,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 		_, err = scoped.Run(context.Background(), scoped.Command{Args: []string{"bash", "-c", d.File}, Treatments: treatments,
 			Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}})
 	case "daemon":
-		err = (&daemon.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
+		err = (&engine.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
 	case "apply":
 		err = apply(e, d.File)
 	}
@@ -106,7 +107,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 }
 
 // mark and control do to a command what weir run --class lbe does.
-func mark(group string) (io.Closer, error) { return class.Mark(group, class.LowEffort) }
+func mark(group string) (io.Closer, error) { return class.Mark(group, dscp.LowEffort) }
 
 func (d deed) control(group string) (io.Closer, error) {
 	installed, err := cc.Install("scavenger", cc.Options{Name: d.Controls + "run"})
@@ -116,7 +117,7 @@ func (d deed) control(group string) (io.Closer, error) {
 	return installed, installed.Attach(group)
 }
 
-func apply(e *daemon.Engine, file string) error {
+func apply(e *engine.Engine, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/tc"
+	"weir/kernel/device"
+	"weir/kernel/rtnl"
+	"weir/kernel/tc"
 )
 
 // devices are what a namespace's devices have, in words.

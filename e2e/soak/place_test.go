@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 )
 
 // ownRate, octet/s, is what one application has its socket paced at.

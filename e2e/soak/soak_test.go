@@ -24,12 +24,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"weir/core/engine"
 	"weir/internal/child"
-	"weir/internal/daemon"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
-	"weir/limit"
-	"weir/limit/scoped"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+	"weir/modules/limit"
+	"weir/modules/limit/scoped"
 )
 
 const (
@@ -93,7 +93,7 @@ type soak struct {
 	place    *place
 	policies []treated // those that this kernel has what they take for
 	random   *rand.Rand
-	engine   *daemon.Engine
+	engine   *engine.Engine
 	before   treated // in force before the last deed
 	bare     string  // what devices have without Weir
 	count    map[string]int
@@ -257,7 +257,7 @@ func (p treated) names() (all []string) {
 // was wanted, all of it.
 func (s *soak) oldOrNew(what string, wanted treated) {
 	s.Helper()
-	var status daemon.Status
+	var status engine.Status
 	err := s.place.here.Do(func() error {
 		_, err := s.engine.Rebind()
 		if err == nil {

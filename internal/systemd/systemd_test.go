@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 
 	"github.com/godbus/dbus/v5"
 )

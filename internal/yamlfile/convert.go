@@ -126,7 +126,7 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 		return c.alias(n)
 	case tagged(n):
 		return c.complain(n, "write the value plainly", "a YAML tag is not supported here")
-	case !c.room(n, 1), n.Kind == yaml.ScalarNode && !c.shown(n, !c.limits.Line):
+	case !c.module(n, 1), n.Kind == yaml.ScalarNode && !c.shown(n, !c.limits.Line):
 		return nil
 	}
 	out := &Node{Kind: Scalar, Place: c.at(n), Text: n.Value, size: 1}
@@ -171,14 +171,14 @@ func (c *converter) alias(n *yaml.Node) *Node {
 	if !known {
 		return c.complain(n, "define the anchor before it is used", "no anchor &%s above this line", n.Value)
 	}
-	if !c.room(n, v.size) {
+	if !c.module(n, v.size) {
 		return nil
 	}
 	return v
 }
 
 // room counts values, and complains of the first that is beyond the limit.
-func (c *converter) room(n *yaml.Node, values int) bool {
+func (c *converter) module(n *yaml.Node, values int) bool {
 	before := c.total
 	if c.total += values; c.total <= c.limits.Values {
 		return true

@@ -5,10 +5,10 @@ package analysis
 import (
 	"slices"
 
-	"weir/ioam"
 	"weir/lab/domain"
 	"weir/lab/run"
 	"weir/lab/scenario"
+	"weir/modules/ioam"
 	"weir/record"
 	"weir/record/hist"
 	"weir/record/summary"

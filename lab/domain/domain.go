@@ -13,11 +13,11 @@ import (
 	"fmt"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
-	"weir/ioam"
-	"weir/ioam/collect"
+	"weir/kernel/probe"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
 )
 
 // Domain is the nodes of a cell at work. nil has none. It is not safe for concurrent use.

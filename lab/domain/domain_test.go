@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/topology/labtest"

@@ -5,8 +5,8 @@ package domain
 import (
 	"errors"
 
-	"weir/ioam"
-	"weir/ioam/collect"
+	"weir/modules/ioam"
+	"weir/modules/ioam/collect"
 )
 
 // reading adds up what a node tells, in a goroutine of its own, between read and close.

@@ -11,10 +11,10 @@ import (
 	"slices"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/ethtool"
+	"weir/kernel/ethtool"
 	"weir/lab/scenario"
 	"weir/lab/topology"
-	"weir/offload"
+	"weir/modules/offload"
 )
 
 // Paths are the fast paths of a cell. nil has none.

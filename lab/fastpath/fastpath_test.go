@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/topology/labtest"

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
 	"weir/internal/units"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 	"weir/lab/link"
 	"weir/lab/link/loss"
 )

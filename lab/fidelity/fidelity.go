@@ -15,8 +15,8 @@ package fidelity
 import (
 	"time"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/kernel/netns"
 	"weir/lab/fidelity/witness"
 	"weir/lab/link"
 )

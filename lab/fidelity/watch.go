@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/lab/link"
 	"weir/record/hist"
 )

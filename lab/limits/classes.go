@@ -5,10 +5,10 @@ package limits
 import (
 	"fmt"
 
-	"weir/class/links"
 	"weir/internal/fault"
 	"weir/lab/scenario"
 	"weir/lab/topology"
+	"weir/modules/class/links"
 )
 
 // CheckClasses says whether the classes of links have a meaning and this kernel can. Nothing is

@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 
 	"weir/internal/direction"
-	"weir/internal/kernel/bpffs"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/lab/instance"
+	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 	"weir/lab/scenario"
 	"weir/lab/topology"
-	"weir/limit"
-	"weir/limit/delay"
+	"weir/modules/limit"
+	"weir/modules/limit/shape"
 )
 
 // delayed are the limits by delay of one node. Its programs are pinned where nobody else looks, and
@@ -26,8 +26,8 @@ import (
 type delayed struct {
 	node    string
 	ns      *netns.Namespace
-	host    delay.Host
-	lines   map[string]delay.Line // by the limit's name
+	host    shape.Host
+	lines   map[string]shape.Line // by the limit's name
 	pins    *os.File
 	cgroup  cgroup.Cgroup // of the sockets that are paced
 	sockets *cgroup.Sockets
@@ -43,7 +43,7 @@ func (i *Imposed) imposeDelays(ctx context.Context, lab *instance.Instance, buil
 		if err != nil {
 			return err
 		}
-		d := &delayed{node: l.Host, ns: built.Nodes[l.Host], lines: map[string]delay.Line{}}
+		d := &delayed{node: l.Host, ns: built.Nodes[l.Host], lines: map[string]shape.Line{}}
 		i.delays = append(i.delays, d)
 		if err := d.impose(ctx, lab, parent, i.limits, built); err != nil {
 			return fmt.Errorf("limit %s: %w", l.Name, err)
@@ -74,7 +74,7 @@ func (d *delayed) impose(ctx context.Context, lab *instance.Instance, parent cgr
 		return err
 	}
 	place := bpffs.Place(d.pins)
-	d.host = delay.Host{Pins: filepath.Join(place, "delay"), Devices: filepath.Join(place, "devices"),
+	d.host = shape.Host{Pins: filepath.Join(place, "delay"), Devices: filepath.Join(place, "devices"),
 		Files: filepath.Join(lab.Dir, "delay-"+d.node), CgroupRoot: d.cgroup.Path}
 	return d.ns.Do(func() error { return d.apply(all, built) })
 }
@@ -86,7 +86,7 @@ func (d *delayed) apply(all []scenario.Limit, built *topology.Topology) error {
 		return err
 	}
 	defer links.Close()
-	var work delay.Work
+	var work shape.Work
 	for _, l := range all {
 		if l.Mechanism != scenario.Delay || l.Host != d.node {
 			continue
@@ -152,13 +152,13 @@ func checkDelay(l scenario.Limit) error {
 	if err := settings(l).Check(); err != nil {
 		return err
 	}
-	_, err := delay.Available(l.Direction)
+	_, err := shape.Available(l.Direction)
 	return err
 }
 
 // describeDelay says where packets wait.
 func describeDelay() string {
-	by, err := delay.Available(direction.Egress)
+	by, err := shape.Available(direction.Egress)
 	if err != nil {
 		return limit.ByDelay
 	}

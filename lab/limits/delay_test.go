@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"weir/internal/child"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/device"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/device"
+	"weir/kernel/testutil"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/topology/labtest"

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"slices"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/netns"
-	"weir/lab/instance"
+	"weir/kernel/cgroup"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
 	"weir/lab/scenario"
-	"weir/limit"
+	"weir/modules/limit"
 )
 
 // group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the

@@ -20,13 +20,13 @@ import (
 	"slices"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/cgroup"
-	"weir/internal/kernel/probe"
-	"weir/lab/instance"
+	"weir/kernel/cgroup"
+	"weir/kernel/instance"
+	"weir/kernel/probe"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/traffic"
-	"weir/limit"
+	"weir/modules/limit"
 )
 
 // Imposed is the limits of a cell in force. It is not safe for concurrent use; the groups that it

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/tc"
 	"weir/internal/units"
+	"weir/kernel/tc"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 )

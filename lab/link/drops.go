@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/netns"
+	"weir/kernel/ethtool"
+	"weir/kernel/netns"
 )
 
 // Drops are the frames that one end of a veth pair has lost since it was made.

@@ -20,8 +20,8 @@ import (
 	"errors"
 	"time"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/kernel/netns"
 	"weir/lab/link/loss"
 	"weir/record/hist"
 )

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/ethtool"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 )
 
 const etherHeader = 14 // octets

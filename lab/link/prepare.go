@@ -11,12 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/kernel/sysfs"
-	"weir/internal/kernel/tc"
+	"weir/kernel/ethtool"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/sysctl"
+	"weir/kernel/sysfs"
+	"weir/kernel/tc"
 )
 
 // hostQueue is the number of packets that may wait in a host for its own device.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"weir/kernel/instance"
 	"weir/lab/domain"
 	"weir/lab/fastpath"
 	"weir/lab/fidelity/witness"
-	"weir/lab/instance"
 	"weir/lab/limits"
 	"weir/lab/link"
 	"weir/lab/scenario"

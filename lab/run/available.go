@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"weir/cc"
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
+	"weir/kernel/probe"
 	"weir/lab/domain"
 	"weir/lab/fastpath"
 	"weir/lab/limits"
 	"weir/lab/scenario"
+	"weir/modules/cc"
 )
 
 // available returns the cells whose limits this kernel can impose, whose routers can forward as

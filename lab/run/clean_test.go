@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/link/emulator"
 	"weir/lab/traffic/native"
 )

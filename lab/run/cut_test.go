@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/traffic/command"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/wait"
-	"weir/lab/instance"
+	"weir/kernel/instance"
 	"weir/lab/scenario"
 )
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/kernel/congestion"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 )
@@ -82,7 +83,7 @@ func (e *execution) unlimited(ctx context.Context, cell *scenario.Cell, from, to
 	}
 	defer func() { err = errors.Join(err, bench.Close(), e.lab.Clear()) }()
 	probe := traffic.Flow{Name: "headroom", Kind: traffic.Bulk, From: from, To: to, Streams: headroomStreams, Duration: headroomTime}
-	if traffic.CheckCongestion("cubic") == nil {
+	if congestion.Check("cubic") == nil {
 		probe.Congestion = "cubic"
 	}
 	ready, err := bench.prepareFlow(ctx, probe, e.options.Generator)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/tester/generator"
 )
 

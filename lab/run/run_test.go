@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 	"weir/lab/fidelity"
-	"weir/lab/instance"
 	"weir/lab/link"
 	"weir/lab/scenario"
 	"weir/lab/traffic"

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
-	"weir/internal/kernel/cgroup"
-	"weir/internal/testutil"
+	"weir/kernel/cgroup"
+	"weir/kernel/testutil"
 )
 
 // cgroupSabotages are programs that come to the measuring process's cgroup.

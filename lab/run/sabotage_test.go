@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
 	"weir/internal/wait"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/fidelity"
 	"weir/lab/link"
 	"weir/lab/link/emulator"

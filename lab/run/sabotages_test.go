@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/rtnl"
 )
 
 const short = 150 * time.Millisecond

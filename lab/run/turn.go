@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/lab/instance"
+	"weir/kernel/instance"
 )
 
 // takeTurn waits until no other lab on this machine measures and keeps the turn until release is

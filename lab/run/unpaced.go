@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/kernel/sysctl"
+	"weir/kernel/sysctl"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 	"weir/lab/traffic/iperf"

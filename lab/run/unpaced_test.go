@@ -9,8 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
+	"weir/kernel/congestion"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/lab/scenario"
 	"weir/lab/traffic"
 	"weir/lab/traffic/iperf"
@@ -84,7 +85,7 @@ func (w *watching) Run(ctx context.Context, f traffic.Flow, from, to traffic.End
 func TestHostsOfIperfBeginUnpaced(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "iperf3")
-	testutil.Need(t, "cubic", traffic.CheckCongestion("cubic"))
+	testutil.Need(t, "cubic", congestion.Check("cubic"))
 	machine, err := sysctl.Get(testutil.Namespace(t, "fresh"), defaultControl)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/yamlfile"
-	"weir/ioam"
+	"weir/modules/ioam"
 )
 
 // IOAM makes a host or a router a node of an IOAM domain. Its interfaces are the links that end

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"weir/ioam"
 	"weir/lab/traffic"
+	"weir/modules/ioam"
 )
 
 // Protocols of IP.

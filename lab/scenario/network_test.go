@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 func TestAddresses(t *testing.T) {

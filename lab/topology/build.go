@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
+	"weir/kernel/ethtool"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
 	"weir/lab/link"
 	"weir/lab/scenario"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/rtnl"
 	"weir/lab/scenario"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"weir/internal/kernel/netns"
-	"weir/lab/instance"
+	"weir/kernel/instance"
+	"weir/kernel/netns"
 	"weir/lab/link"
 	"weir/lab/scenario"
 )

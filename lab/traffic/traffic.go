@@ -10,8 +10,8 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/kernel/netns"
 	"weir/lab/traffic/workload"
 	"weir/record/hist"
 )

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // smallDisk mounts a file system of that many bytes for this test alone.

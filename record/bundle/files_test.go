@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record"
 	"weir/record/bundle"
 )

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record/hist"
 )
 

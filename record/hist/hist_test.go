@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record/hist"
 )
 

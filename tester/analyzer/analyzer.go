@@ -32,8 +32,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 	"weir/tester"
 	"weir/tester/tai"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record/hist"
 	"weir/tester"
 	"weir/tester/frame"

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 )
 
 // No ip(8) takes another tester's program off a device: who holds it is named.

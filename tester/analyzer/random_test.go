@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // disturb makes what a bad network makes of n frames in a row.

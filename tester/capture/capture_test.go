@@ -14,7 +14,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/capture"
 )

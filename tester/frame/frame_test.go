@@ -15,7 +15,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"weir/internal/fault"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/tester"
 )
 

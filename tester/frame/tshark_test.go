@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 )
 
 // writeCapture writes a pcap file (draft-ietf-opsawg-pcap) of Ethernet frames.

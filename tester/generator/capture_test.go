@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/xsk"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
+	"weir/kernel/xsk"
 	"weir/tester"
 )
 

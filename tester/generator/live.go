@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/rtnl"
 	"weir/tester"
 	"weir/tester/frame"
 	"weir/tester/packet"

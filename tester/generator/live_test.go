@@ -13,9 +13,9 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/analyzer"
 	"weir/tester/frame"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/frame"
 )

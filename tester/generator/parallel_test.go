@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/tester"
 )
 

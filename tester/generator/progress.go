@@ -9,7 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/kernel/ethtool"
+	"weir/kernel/ethtool"
 	"weir/record/hist"
 	"weir/tester"
 	"weir/tester/frame"

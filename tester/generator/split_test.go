@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/frame"
 )

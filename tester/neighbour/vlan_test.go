@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/tester"
 )
 

@@ -5,7 +5,7 @@ package packet
 import (
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/clock"
+	"weir/kernel/clock"
 )
 
 // sleeper waits by a clock.

@@ -27,9 +27,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/clock"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/xsk"
+	"weir/kernel/clock"
+	"weir/kernel/rtnl"
+	"weir/kernel/xsk"
 	"weir/tester"
 	"weir/tester/frame"
 	"weir/tester/tai"

@@ -3,7 +3,7 @@
 package packet
 
 import (
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/tester"
 )
 

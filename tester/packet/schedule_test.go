@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/frame"
 )

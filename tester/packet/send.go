@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/kernel/xsk"
+	"weir/kernel/xsk"
 	"weir/tester/frame"
 )
 

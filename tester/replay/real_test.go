@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 )
 
 func pair(t *testing.T) (from, to Port, l *rtnl.Conn) {

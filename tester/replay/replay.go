@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/record/hist"
 )
 

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/clock"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/clock"
+	"weir/kernel/rtnl"
 )
 
 // socket opens a packet socket at a device; protocol 0 receives nothing.

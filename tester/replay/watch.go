@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/ethtool"
+	"weir/kernel/ethtool"
 )
 
 // watcher counts what arrives at a port.

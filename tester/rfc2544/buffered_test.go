@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record/hist"
 	"weir/tester/rfc2544"
 )

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/kernel/tc"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+	"weir/kernel/tc"
+	"weir/kernel/testutil"
 	"weir/tester/rfc2544"
 	"weir/tester/session"
 )

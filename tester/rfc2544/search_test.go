@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/record"
 	"weir/tester/rfc2544"
 )

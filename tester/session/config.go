@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/tester"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/rtnl"
 )
 
 // links watches the carrier of the ports while a run lasts.

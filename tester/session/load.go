@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/ethtool"
+	"weir/kernel/ethtool"
 )
 
 // load is what the processors had done when a run began: jiffies in total, stolen, and of programs

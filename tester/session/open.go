@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/rtnl"
 	"weir/tester/neighbour"
 )
 

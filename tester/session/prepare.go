@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/nexthop"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/netns"
+	"weir/kernel/nexthop"
+	"weir/kernel/rtnl"
 	"weir/tester"
 	"weir/tester/generator"
 )

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/tester"
 	"weir/tester/session"
 )

@@ -5,8 +5,8 @@ package witness
 import (
 	"fmt"
 
-	"weir/internal/kernel/protocols"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/protocols"
+	"weir/kernel/rtnl"
 	"weir/lab/link"
 )
 

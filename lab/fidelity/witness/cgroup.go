@@ -12,7 +12,7 @@ import (
 	hook "github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/cgroup"
+	"weir/kernel/cgroup"
 )
 
 // surroundings are what is done to the sockets of the measuring process from outside any namespace:

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/netstate"
+	"weir/kernel/netns"
+	"weir/kernel/netstate"
 )
 
 // configuration is one namespace as it was built, and what the kernel reports about it.

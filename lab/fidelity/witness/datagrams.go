@@ -2,7 +2,7 @@
 
 package witness
 
-import "weir/internal/kernel/protocols"
+import "weir/kernel/protocols"
 
 // cut compares octets where datagrams are not told by number: a program that hands over several at
 // once (UDP_SEGMENT) has sent one packet to IP, and the kernel gives each segment of it headers of

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/kernel/rtnl"
 	"weir/internal/wait"
+	"weir/kernel/rtnl"
 	"weir/lab/link"
 )
 

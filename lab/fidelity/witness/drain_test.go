@@ -5,9 +5,9 @@ package witness
 import (
 	"testing"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 	"weir/lab/link/rawsock"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/kernel/protocols"
 	"weir/internal/units"
+	"weir/kernel/protocols"
 	"weir/lab/link"
 )
 

@@ -5,7 +5,7 @@ package witness
 import (
 	"math"
 
-	"weir/internal/kernel/protocols"
+	"weir/kernel/protocols"
 )
 
 // The kernel counts a super-packet that it has put together, or will take apart, as its segments in

@@ -8,10 +8,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/protocols"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/tc"
+	"weir/kernel/netns"
+	"weir/kernel/protocols"
+	"weir/kernel/rtnl"
+	"weir/kernel/tc"
 	"weir/lab/link"
 )
 

@@ -25,7 +25,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/lab/link"
 )
 

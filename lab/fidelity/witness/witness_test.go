@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/protocols"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/tc"
+	"weir/kernel/protocols"
+	"weir/kernel/rtnl"
+	"weir/kernel/tc"
 	"weir/lab/link"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
 	"weir/internal/nearest"
+	"weir/kernel/probe"
 	"weir/lab/link"
 	"weir/lab/link/edt"
 	"weir/lab/link/emulator"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 	"weir/lab/link/carry"
 	"weir/lab/link/loss"

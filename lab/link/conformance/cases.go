@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 )
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
-	"weir/internal/kernel/sysctl"
-	"weir/internal/kernel/tc"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/sysctl"
+	"weir/kernel/tc"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 )
 

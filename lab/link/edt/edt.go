@@ -22,8 +22,8 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/netns"
+	"weir/kernel/device"
+	"weir/kernel/netns"
 	"weir/lab/link"
 	"weir/lab/link/inkernel"
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/tc"
+	"weir/kernel/device"
+	"weir/kernel/tc"
 	"weir/lab/link"
 	"weir/lab/link/inkernel"
 )

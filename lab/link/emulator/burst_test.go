@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 )
 

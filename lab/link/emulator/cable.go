@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/clock"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/xsk"
+	"weir/kernel/clock"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/xsk"
 	"weir/lab/link"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"weir/internal/kernel/sysctl"
-	"weir/internal/testutil"
+	"weir/kernel/sysctl"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 	"weir/lab/link/emulator"
 	"weir/lab/link/loss"

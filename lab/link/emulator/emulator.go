@@ -38,8 +38,8 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/tc"
+	"weir/kernel/netns"
+	"weir/kernel/tc"
 	"weir/lab/link"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"weir/internal/child"
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/link/conformance"
 	"weir/lab/link/emulator"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"weir/internal/kernel/xsk"
+	"weir/kernel/xsk"
 )
 
 // held is a frame that waits for its departure.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/lab/link"
 )
 

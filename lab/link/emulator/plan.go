@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/xsk"
 	"weir/internal/units"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/xsk"
 	"weir/lab/link"
 )
 

@@ -3,7 +3,7 @@
 package emulator
 
 import (
-	"weir/internal/kernel/xsk"
+	"weir/kernel/xsk"
 	"weir/lab/link/model"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/clock"
-	"weir/internal/kernel/xsk"
+	"weir/kernel/clock"
+	"weir/kernel/xsk"
 	"weir/lab/link"
 	"weir/lab/link/model"
 	"weir/record/hist"

@@ -9,10 +9,10 @@ import (
 	"fmt"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/tc"
+	"weir/kernel/device"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/tc"
 	"weir/lab/link"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"weir/internal/kernel/tc"
+	"weir/kernel/tc"
 )
 
 // EveryNth loses frame Nth, 2·Nth and so on.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"weir/internal/kernel/tc"
 	"weir/internal/units"
 	"weir/internal/yamlfile"
+	"weir/kernel/tc"
 )
 
 // Gilbert is the Gilbert-Elliott model: P good to bad, R bad to good, per frame; a frame is lost

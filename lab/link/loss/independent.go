@@ -5,8 +5,8 @@ package loss
 import (
 	"math/rand/v2"
 
-	"weir/internal/kernel/tc"
 	"weir/internal/units"
+	"weir/kernel/tc"
 	"weir/record"
 )
 

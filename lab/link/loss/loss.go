@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/tc"
 	"weir/internal/yamlfile"
+	"weir/kernel/tc"
 )
 
 // Model is one way to lose frames, with its parameters.

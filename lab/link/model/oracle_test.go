@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/testutil"
 	"weir/lab/link"
 	"weir/lab/link/model"
 )

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"weir/internal/kernel/tc"
 	"weir/internal/units"
+	"weir/kernel/tc"
 	"weir/lab/link"
 	"weir/lab/link/inkernel"
 )

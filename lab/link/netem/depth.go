@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/kernel/tc"
+	"weir/kernel/tc"
 	"weir/lab/link"
 	"weir/lab/link/inkernel"
 )

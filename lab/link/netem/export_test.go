@@ -2,7 +2,7 @@
 
 package netem
 
-import "weir/internal/kernel/device"
+import "weir/kernel/device"
 
 // ByClsact returns a carrier as kernels without TCX have it.
 func ByClsact() *Carrier { return by(device.Clsact) }

@@ -36,9 +36,9 @@ import (
 	"sync"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/probe"
+	"weir/kernel/device"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
 	"weir/lab/link"
 	"weir/lab/link/inkernel"
 )

@@ -5,8 +5,8 @@ package netem_test
 import (
 	"testing"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/link/conformance"
 	"weir/lab/link/netem"
 )

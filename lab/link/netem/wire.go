@@ -5,8 +5,8 @@ package netem
 import (
 	"fmt"
 
-	"weir/internal/kernel/device"
-	"weir/internal/kernel/netns"
+	"weir/kernel/device"
+	"weir/kernel/netns"
 )
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel wire redirect.bpf.c

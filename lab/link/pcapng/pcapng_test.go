@@ -13,7 +13,7 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/link/pcapng"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 )
 
 const (

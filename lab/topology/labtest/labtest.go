@@ -6,8 +6,8 @@ package labtest
 import (
 	"testing"
 
-	"weir/internal/testutil"
-	"weir/lab/instance"
+	"weir/kernel/instance"
+	"weir/kernel/testutil"
 	"weir/lab/scenario"
 	"weir/lab/topology"
 )

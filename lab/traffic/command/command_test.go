@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/protocols"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/kernel/sysctl"
 	"weir/internal/units"
+	"weir/kernel/netns"
+	"weir/kernel/protocols"
+	"weir/kernel/rtnl"
+	"weir/kernel/sysctl"
 	"weir/lab/link"
 	"weir/lab/traffic"
 )

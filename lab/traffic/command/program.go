@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
 	"weir/internal/units"
+	"weir/kernel/netns"
 	"weir/lab/traffic"
 )
 

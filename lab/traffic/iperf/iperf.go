@@ -25,6 +25,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/wait"
+	"weir/kernel/congestion"
 	"weir/lab/traffic"
 )
 
@@ -62,7 +63,7 @@ func (Generator) Check(f traffic.Flow) error {
 	if _, err := exec.LookPath(program); err != nil {
 		return fault.New(fault.Testbed, "Install it (apt-get install iperf3), or use --generator weir.", "find iperf3: %w", err)
 	}
-	if err := traffic.CheckCongestion(f.Congestion); err != nil {
+	if err := congestion.Check(f.Congestion); err != nil {
 		return fmt.Errorf("flow %s: %w", f.Name, err)
 	}
 	return nil

@@ -5,8 +5,8 @@ package native
 import (
 	"time"
 
+	"weir/kernel/tcpinfo"
 	"weir/lab/traffic"
-	"weir/lab/traffic/tcpinfo"
 )
 
 // arrived is how many data segments a receiver's kernel has got over time, in order or not. What an

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/kernel/tcpinfo"
 	"weir/lab/traffic"
-	"weir/lab/traffic/tcpinfo"
 )
 
 func received(segments uint32) tcpinfo.Info {

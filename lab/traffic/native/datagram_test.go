@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

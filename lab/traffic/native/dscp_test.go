@@ -12,8 +12,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/tcpinfo"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/lab/traffic/tcpinfo"
 )
 
 // TestLossEventsAreTheKernels sends through a short queue that overflows and compares with what

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/kernel/congestion"
 	"weir/lab/traffic"
 )
 
@@ -46,7 +47,7 @@ func (g *Generator) Check(f traffic.Flow) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if err := traffic.CheckCongestion(f.Congestion); err != nil {
+	if err := congestion.Check(f.Congestion); err != nil {
 		return fmt.Errorf("flow %s: %w", f.Name, err)
 	}
 	return nil

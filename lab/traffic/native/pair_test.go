@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 	"weir/lab/traffic"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testutil"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

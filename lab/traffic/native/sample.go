@@ -5,7 +5,8 @@ package native
 import (
 	"time"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/congestion"
+	"weir/kernel/netns"
 	"weir/lab/traffic"
 )
 
@@ -88,7 +89,7 @@ func (s *session) receiving(c *connection) {
 func (s *session) congestion() (name string) {
 	if sender := s.sender(s.connections[0]); sender != nil {
 		_ = sender.control(func(fd int) error {
-			name = traffic.Congestion(fd)
+			name = congestion.Of(fd)
 			return nil
 		})
 	}

@@ -12,8 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/kernel/congestion"
+	"weir/kernel/tcpinfo"
 	"weir/lab/traffic"
-	"weir/lab/traffic/tcpinfo"
 )
 
 // socket is a non-blocking socket that waits in Go's poller. It belongs to the namespace it was
@@ -103,7 +104,7 @@ func (o options) set(fd, family int) error {
 			return fmt.Errorf("set TCP_NODELAY: %w", err)
 		}
 	}
-	return traffic.SetCongestion(fd, o.congestion)
+	return congestion.Set(fd, o.congestion)
 }
 
 // setDSCP sets the upper six bits of the TOS octet or traffic class; TCP keeps the ECN bits below

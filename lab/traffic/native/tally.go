@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"weir/internal/units"
+	"weir/kernel/tcpinfo"
 	"weir/lab/traffic"
-	"weir/lab/traffic/tcpinfo"
 	"weir/record/hist"
 )
 

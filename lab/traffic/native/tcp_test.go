@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/internal/testutil"
 	"weir/internal/units"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 )
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/wait"
+	"weir/kernel/congestion"
 	"weir/lab/traffic"
 	"weir/lab/traffic/workload"
 	"weir/record/hist"
@@ -117,7 +118,7 @@ func (l *openLoop) next(ctx context.Context) (*connection, error) {
 	l.byPort[local] = c
 	if l.control == "" {
 		_ = client.control(func(fd int) error {
-			l.control = traffic.Congestion(fd)
+			l.control = congestion.Of(fd)
 			return nil
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/kernel/probe"
-	"weir/internal/testutil"
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
 	"weir/lab/traffic"
 	"weir/lab/traffic/workload"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/kernel/netns"
+	"weir/kernel/netns"
 )
 
 // transmitDrops reads how many frames a device was given to send and did not (tx_dropped, from

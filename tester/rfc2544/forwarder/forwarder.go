@@ -23,9 +23,9 @@ import (
 
 	"weir/internal/child"
 	"weir/internal/fault"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/napi"
-	"weir/internal/kernel/netns"
+	"weir/kernel/ethtool"
+	"weir/kernel/napi"
+	"weir/kernel/netns"
 	"weir/tester/rfc2544"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"weir/internal/fault"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/rtnl"
-	"weir/internal/testutil"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
 )
 
 // router is a namespace with the veth devices in and out.

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/child"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/napi"
-	"weir/internal/kernel/netns"
-	"weir/internal/kernel/sysfs"
+	"weir/kernel/ethtool"
+	"weir/kernel/napi"
+	"weir/kernel/netns"
+	"weir/kernel/sysfs"
 )
 
 // KeeperPart is the name under which main and TestMain register [Keeper] with child.Main.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"weir/internal/child"
-	"weir/internal/kernel/ethtool"
-	"weir/internal/kernel/napi"
-	"weir/internal/kernel/netns"
-	"weir/internal/testutil"
+	"weir/kernel/ethtool"
+	"weir/kernel/napi"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
 )
 
 func TestMain(m *testing.M) {

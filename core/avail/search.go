@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package avail
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"weir/core/prove/station"
+	"weir/internal/fault"
+)
+
+// Of a search, in bit/s of payload and times.
+const (
+	firstRate = 1e6
+	leastRate = 20e3
+	rise      = 1.5 // from train to train while none is above
+	apart     = 1.08
+	trainTime = 30 * time.Millisecond
+	shortest  = 40   // datagrams of a train
+	longest   = 4000 // what a report holds, and no train needs more
+	votes     = 3    // trains of a rate; the majority decides
+	halvings  = 8
+	// slow is the part of the rate that was asked for below which a train says that this host does
+	// not send as fast.
+	slow = .7
+)
+
+// path sends a train, and waits until its queue is empty again.
+type path interface {
+	train(ctx context.Context, rate float64, datagrams int) (train, error)
+}
+
+// bracket is what one search has found: the highest rate that the path has carried, and the lowest
+// that it has not; 0 where there is none.
+type bracket struct {
+	low, high float64
+	slow      bool // this host sends no faster
+}
+
+// estimate is the middle.
+func (b bracket) estimate() float64 {
+	if b.high == 0 {
+		return b.low
+	}
+	return (b.low + b.high) / 2
+}
+
+// search brackets the available rate, from a rate that is probably below it up to most.
+func search(ctx context.Context, p path, from, most float64) (b bracket, err error) {
+	rate, late := min(max(from, leastRate), most), 0
+	for b.high == 0 {
+		t, above, err := vote(ctx, p, rate)
+		if err != nil {
+			return b, err
+		}
+		switch {
+		case above && b.low == 0 && rate > leastRate:
+			b.high, rate = 0, max(rate/4, leastRate) // it began above
+			continue
+		case above:
+			b.high = t
+		default:
+			b.low = max(b.low, t)
+			late++
+		}
+		if t >= slow*rate {
+			late = 0
+		}
+		b.slow = late > 1 // once may be chance
+		if b.slow || rate == most && !above {
+			return b, nil
+		}
+		if late == 0 {
+			rate = min(rate*rise, most)
+		}
+	}
+	for range halvings {
+		if b.high <= b.low*apart {
+			break
+		}
+		t, above, err := vote(ctx, p, middle(b))
+		if err != nil {
+			return b, err
+		}
+		if above {
+			b.high = min(b.high, max(t, b.low))
+		} else {
+			b.low = max(b.low, min(t, b.high))
+		}
+	}
+	return b, nil
+}
+
+func middle(b bracket) float64 {
+	if b.low == 0 {
+		return b.high / 2
+	}
+	return math.Sqrt(b.low * b.high)
+}
+
+// vote sends trains of a rate until a majority says whether the path carries it, and returns the
+// mean of what they were sent with.
+func vote(ctx context.Context, p path, rate float64) (mean float64, above bool, err error) {
+	datagrams := int(rate * trainTime.Seconds() / (station.Payload * 8))
+	datagrams = min(max(datagrams, shortest), longest)
+	yes, no, sum := 0, 0, 0.
+	for failed := 0; yes <= votes/2 && no <= votes/2; {
+		t, err := p.train(ctx, rate, datagrams)
+		again := errors.Is(err, errNothing) || errors.Is(err, errDoubt)
+		if again && failed < votes {
+			failed++
+			continue
+		}
+		if errors.Is(err, errDoubt) { // others wait each time
+			t.above, err = true, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		sum += t.rate
+		if t.above {
+			yes++
+		} else {
+			no++
+		}
+	}
+	return sum / float64(yes+no), yes > no, nil
+}
+
+// errDoubt says that small packets waited beside a train whose own datagrams did not: others, or a
+// host that was late, had them wait.
+var errDoubt = errors.New("small packets waited and the train did not")
+
+// errNothing says that of a train nothing has arrived.
+var errNothing = fault.New(fault.Testbed, "let UDP to the responder's port pass", "of the trains nothing has arrived")

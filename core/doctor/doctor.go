@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor says which mechanism each capability of Weir uses on this machine, what is missing
+// and how to get it.
+//
+// [Examine] tries every feature of the kernel; [capabilities] draws the conclusions and makes no
+// system call, so that tests can put any kernel before it. A feature that this process may not try
+// is "not permitted", never "missing".
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"weir/core/module"
+	"weir/internal/fault"
+	"weir/kernel/bpffs"
+	"weir/kernel/probe"
+	"weir/record"
+	"weir/record/machine"
+)
+
+// Format is the value of Report.Format: the version of the JSON document.
+const Format = "weir-doctor/1"
+
+// State says whether a feature or a capability can be used.
+type State string
+
+const (
+	Available    State = "available"
+	Missing      State = "missing"       // the kernel does not have it
+	NotPermitted State = "not permitted" // this process may not use it; the kernel may have it
+	NotBuilt     State = "not built"     // this version of Weir has no code for it
+)
+
+// Report is the document that `weir doctor --format json` prints; docs/formats/doctor.md explains
+// it.
+type Report struct {
+	Format             string         `json:"format"`
+	Machine            record.Machine `json:"machine"`
+	Clock              Clock          `json:"clock"`
+	Cgroups            Cgroups        `json:"cgroups"`
+	Privileges         Privileges     `json:"privileges"`
+	CongestionControls []string       `json:"congestion_controls"` // loaded ones, sorted
+	Capabilities       []Capability   `json:"capabilities"`
+	Features           []Feature      `json:"features"`
+	Notes              []string       `json:"notes"` // what the reader must know before all else
+}
+
+// Clock is where the machine's time comes from.
+type Clock struct {
+	Source string `json:"source"`
+	TAI    int    `json:"tai_offset_s"` // 0 where nobody has told the kernel
+}
+
+// Cgroups is how control groups are mounted.
+type Cgroups struct {
+	Mode string `json:"mode"` // "v2", "hybrid", "v1", "none"
+	Path string `json:"path"` // of the v2 tree, "" without one
+}
+
+// Privileges are the rights of the process that asked.
+type Privileges struct {
+	Capabilities  map[string]bool `json:"capabilities"` // those that Weir uses
+	SeccompFilter bool            `json:"seccomp_filter"`
+}
+
+// Capability is one thing that Weir does, and how it does it here.
+type Capability struct {
+	Name      string   `json:"name"`
+	State     State    `json:"state"`
+	Mechanism string   `json:"mechanism"` // chosen here; where State is not built, what this kernel would use
+	Missing   []string `json:"missing"`   // what it lacks, or would use if it were there
+	Try       string   `json:"try"`       // a way out, "" where none is needed
+}
+
+// Feature is one feature of the kernel, tried.
+type Feature struct {
+	Group string `json:"group"`
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Configured is the kernel's own word on its first option: "y", "m", "n", or "" where it does
+	// not say.
+	Configured string `json:"configured"`
+	Error      string `json:"error"`
+	Try        string `json:"try"`
+}
+
+// Examine tries every feature of the running kernel. It takes a fraction of a second and leaves
+// nothing behind. Rooms tell what they do themselves.
+func Examine(modules []module.Module) Report {
+	report := Report{
+		Format: Format, Machine: machine.Describe(), Notes: []string{}, CongestionControls: []string{},
+		Privileges: Privileges{Capabilities: probe.Capabilities(), SeccompFilter: probe.SeccompFilter()},
+	}
+	if clock, err := probe.Clocks(); err == nil {
+		report.Clock = Clock{Source: clock.Source, TAI: clock.TAI}
+	}
+	if groups, err := probe.CgroupMounts(); err == nil {
+		report.Cgroups = Cgroups{Mode: groups.Mode, Path: groups.Path}
+	}
+	config, err := probe.Config()
+	if err != nil {
+		config = nil
+	}
+	for _, feature := range probe.Features() {
+		report.Features = append(report.Features, examine(feature, config))
+	}
+	// Probes have loaded the modules of those that were asked for.
+	if names, err := probe.CongestionControls(); err == nil && names != nil {
+		report.CongestionControls = names
+	}
+	report.Capabilities = capabilities(report.Features, report.CongestionControls, capabilitiesOf(modules))
+	report.Notes = append(append(report.Notes, notes(report)...), pinNotes("/sys/fs/bpf")...)
+	return report
+}
+
+// pinNotes say why policies have no place for what they pin, which is no matter of the kernel's.
+func pinNotes(dir string) []string {
+	err := bpffs.CanPin(dir)
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("no policy can be put in force, downloads and limits of scopes among them: %v: %s; weir run does without", err, fault.Advice(err))}
+}
+
+func capabilitiesOf(modules []module.Module) (all []module.Capability) {
+	for _, r := range modules {
+		if examined, tells := r.(module.Examined); tells {
+			all = append(all, examined.Capabilities()...)
+		}
+	}
+	return all
+}
+
+var optionName = regexp.MustCompile(`CONFIG_\w+`)
+
+func examine(feature probe.Feature, config map[string]string) Feature {
+	result := Feature{Group: feature.Group, Name: feature.Name, State: Available}
+	if name := optionName.FindString(feature.Option); name != "" && config != nil {
+		if result.Configured = config[name]; result.Configured == "" {
+			result.Configured = "n"
+		}
+	}
+	err := feature.Probe()
+	if err == nil {
+		return result
+	}
+	result.State, result.Error, result.Try = Missing, err.Error(), fault.Advice(err)
+	if fault.Of(err) == fault.Permission {
+		result.State = NotPermitted
+	}
+	return result
+}
+
+// LabError is nil where the lab can run. Otherwise its status is Testbed, or Permission where
+// rights alone are missing.
+func (r Report) LabError() error {
+	status, try := fault.OK, ""
+	var errs []error
+	for _, c := range r.Capabilities {
+		if c.State == Available || !inLab(c.Name) {
+			continue
+		}
+		errs = append(errs, errors.New(c.Name+": "+string(c.State)))
+		if status == fault.OK || c.State == Missing && status == fault.Permission {
+			status, try = fault.Permission, c.Try
+			if c.State == Missing {
+				status = fault.Testbed
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fault.New(status, try, "the lab cannot run here: %w", join(errs))
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+)
+
+// doubts names what of a policy is probably not meant on this host.
+func (e *Engine) doubts(p *policy.Policy, out Outcome) []string {
+	warnings := shared(p, out.held)
+	for _, r := range e.Modules {
+		if doubter, doubts := r.(module.Doubter); doubts {
+			warnings = append(warnings, doubter.Doubts(p)...)
+		}
+	}
+	return append(warnings, e.misspelt(p, out)...)
+}
+
+// refusals are those that an error holds, however deep.
+func refusals(err error) (all []*module.Refusal) {
+	var refusal *module.Refusal
+	if several, is := err.(interface{ Unwrap() []error }); is {
+		for _, one := range several.Unwrap() {
+			all = append(all, refusals(one)...)
+		}
+		return all
+	}
+	if errors.As(err, &refusal) {
+		return []*module.Refusal{refusal}
+	}
+	return nil
+}
+
+// shared warns of scopes that stand for the same traffic on this host, such as a unit and its
+// cgroup.
+func shared(p *policy.Policy, all []held) (warnings []string) {
+	first := map[selector.Binding]policy.Scope{}
+	for _, h := range all {
+		if h.Bound.Kind == "" {
+			continue
+		}
+		if other, twice := first[h.Bound]; twice {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s is what scope %s, at %s, stands for too, and only the later one counts: keep one of the two",
+				p.At(h.Name, h.Selector.Kind), h.Name, h.Selector, other.Name, p.At(other.Name, other.Selector.Kind)))
+		}
+		first[h.Bound] = h.Scope
+	}
+	return warnings
+}
+
+// maxHints bounds the search for names that were probably meant: a policy may wait for thousands of
+// cgroups.
+const maxHints = 20
+
+// misspelt warns of scopes that wait for something whose name is close to one that is there.
+func (e *Engine) misspelt(p *policy.Policy, out Outcome) (warnings []string) {
+	look := e.look()
+	missing := 0
+	for _, h := range out.held {
+		if h.Bound.Missing == "" {
+			continue
+		}
+		if missing++; missing > maxHints {
+			break
+		}
+		if near := look.Near(h.Selector); near != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s (did you mean %q?): it waits until there is one",
+				p.At(h.Name, h.Selector.Kind), h.Name, h.Bound.Missing, near))
+		}
+	}
+	return warnings
+}

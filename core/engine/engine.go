@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+	"weir/internal/fault"
+	"weir/internal/systemd"
+	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+	"weir/kernel/storage"
+)
+
+// Engine applies policies on this host. Its folders can be others in tests.
+type Engine struct {
+	Modules    []module.Module
+	Language   *policy.Language // of the same rooms
+	StateDir   string           // state, journal, lock
+	PinDir     string           // in a bpf file system; each room has a folder of its own there
+	CgroupRoot string           // where programs are attached
+	LockWait   time.Duration    // for others that change what is in force; 0 is 30 s
+	// Sockets calls a function for every network namespace whose open sockets are to be adopted and
+	// set free.
+	Sockets func(func(*netns.Namespace) error) error
+	// Manager says where units are; nil where no service manager runs the host.
+	Manager selector.Manager
+}
+
+// New returns the engine of this host, for some rooms and their language.
+func New(modules []module.Module, language *policy.Language) (*Engine, error) {
+	root, err := cgroup.Root()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Modules: modules, Language: language, StateDir: "/run/weir/policy", PinDir: "/sys/fs/bpf/weir", CgroupRoot: root, Sockets: everywhere}
+	if manager := systemd.Booted(); manager != nil {
+		e.Manager = manager
+	}
+	return e, nil
+}
+
+// host is where a room's data plane lives.
+func (e *Engine) host(r module.Module) module.Host {
+	return module.Host{Pins: filepath.Join(e.PinDir, r.Name()), Devices: e.DevicePins(), Files: filepath.Join(e.StateDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets}
+}
+
+// DevicePins is the folder of what rooms attach to devices.
+func (e *Engine) DevicePins() string { return filepath.Join(e.PinDir, "devices") }
+
+func (e *Engine) plane(r module.Module) module.Plane { return r.Plane(e.host(r)) }
+
+// look sees this host for one resync.
+func (e *Engine) look() *selector.Host {
+	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
+}
+
+// Plan says what Apply would do. It changes nothing and does not complete an interrupted apply.
+func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
+	have, err := e.store().read(current)
+	if err != nil {
+		return Outcome{}, err
+	}
+	next, err := e.next(have, want.Scopes, want.Host)
+	if err != nil {
+		return Outcome{}, err
+	}
+	// What this host cannot do is a mistake already; what an apply lacks beside that may be there
+	// when it comes.
+	_, twice := e.takes(next)
+	refused := e.ready(next)
+	if twice != nil || len(refusals(refused)) > 0 {
+		return Outcome{}, refused
+	}
+	out, err := e.outcome(have, next)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out.Notes = append(append(out.Notes, obstacles(refused)...), e.foresee(next)...)
+	lost, err := e.lost(have)
+	if lost {
+		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+	}
+	return out, err
+}
+
+// next numbers and binds the wanted scopes; a scope that stays keeps its number.
+func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*state, error) {
+	if len(scopes) > module.MaxScopes {
+		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes, and there is room for %d", len(scopes), module.MaxScopes)
+	}
+	numbers, used, before := map[string]int{}, map[int]bool{}, have.byName()
+	for _, h := range have.Scopes {
+		numbers[h.Name], used[h.Index] = h.Index, true
+	}
+	free := 0
+	next := &state{Format: formatState, Applied: time.Now().UTC(), Host: host}
+	look := e.look()
+	for _, scope := range scopes {
+		bound, err := look.Bind(scope.Selector)
+		if err != nil {
+			return nil, &module.Refusal{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
+		}
+		if was := before[scope.Name]; bound.Path == "" && was.Selector == scope.Selector {
+			bound.Path = was.Bound.Path // a unit that does not run comes back where it was
+		}
+		index, known := numbers[scope.Name]
+		if !known {
+			for used[free] {
+				free++
+			}
+			index, used[free] = free, true
+		}
+		next.Scopes = append(next.Scopes, held{scope, index, bound})
+	}
+	return next, nil
+}
+
+// Apply makes the wanted policy the one in force. After an error the former one is in force again.
+func (e *Engine) Apply(want *policy.Policy) (Outcome, error) {
+	s, err := e.openStore()
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer s.close()
+	have, recovered, err := e.recover(s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	next, err := e.next(have, want.Scopes, want.Host)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return e.lead(s, have, next, recovered)
+}
+
+// Rebind makes the scopes in force apply to what their selectors stand for now: a cgroup that came
+// back has another id. It changes no treatment, and does nothing where none is in force.
+func (e *Engine) Rebind() (Outcome, error) {
+	s, err := e.openStore()
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer s.close()
+	have, recovered, err := e.recover(s)
+	if err != nil || have.Applied.IsZero() {
+		return Outcome{Format: formatOutcome}, err
+	}
+	next, err := e.next(have, have.scopes(), have.Host)
+	if err != nil {
+		return Outcome{}, err
+	}
+	next.Applied = have.Applied
+	return e.lead(s, have, next, recovered)
+}
+
+// lead leads from one state to the next through the journal, unless they are the same and in force.
+func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, error) {
+	out, err := e.outcome(have, next)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out.Recovered = recovered
+	if !out.Changed && !have.Applied.IsZero() {
+		return out, nil
+	}
+	out.Changed = true
+	if err := e.ready(next); err != nil {
+		return Outcome{}, err // with nothing begun
+	}
+	if err := s.write(journal, next); err != nil {
+		return Outcome{}, err
+	}
+	lost, err := e.endLost(have)
+	if err != nil {
+		return Outcome{}, err
+	}
+	notes, undone, err := e.enforce(have, next)
+	if err != nil {
+		if undone {
+			_ = s.remove(journal)
+		}
+		return Outcome{}, err
+	}
+	if lost {
+		notes = append(notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
+	}
+	out.Notes = notes
+	return out, s.commit()
+}
+
+// ready refuses what this host cannot do before anything changes.
+func (e *Engine) ready(next *state) error {
+	if err := bpffs.Safe(e.PinDir); err != nil {
+		return err
+	}
+	taken, twice := e.takes(next)
+	all := []error{twice}
+	for _, r := range e.Modules {
+		if part := taken.of(next, r); !part.Empty() {
+			all = append(all, e.plane(r).Ready(part))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// foresee tells what a person should know before it is applied.
+func (e *Engine) foresee(next *state) (notes []string) {
+	taken, _ := e.takes(next)
+	for _, r := range e.Modules {
+		if foreseer, can := e.plane(r).(module.Foreseer); can {
+			notes = append(notes, foreseer.Foresee(taken.of(next, r))...)
+		}
+	}
+	return notes
+}
+
+// inPlace says whether the data planes of all rooms that do something are complete.
+func (e *Engine) inPlace(have *state) (bool, error) {
+	taken, _ := e.takes(have)
+	for _, r := range e.Modules {
+		part := taken.of(have, r)
+		if part.Empty() {
+			continue
+		}
+		if in, err := e.plane(r).InPlace(part); err != nil || !in {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// recover completes an apply or a release that was interrupted and returns the state in force.
+func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
+	if bpffs.Safe(e.PinDir) == nil { // else nothing is pinned there
+		if err := bpffs.Clean(e.PinDir); err != nil {
+			return nil, false, err
+		}
+	}
+	if have, err = s.read(current); err != nil {
+		return nil, false, err
+	}
+	begun, err := s.find(journal)
+	if err != nil || begun == nil {
+		return have, false, err
+	}
+	if begun.Release {
+		if _, err := e.end(s); err != nil {
+			return nil, false, fmt.Errorf("complete an interrupted release: %w", err)
+		}
+		return &state{Format: formatState}, true, nil
+	}
+	if _, _, err := e.enforce(have, begun); err != nil {
+		return nil, false, fmt.Errorf("complete an interrupted apply: %w", err)
+	}
+	return begun, true, s.commit()
+}
+
+// enforce leads every room from one state to another, in their order. Every step can be repeated.
+// If a room fails, all that were led are led back in the reverse order, so that each is as it was;
+// undone says that this was done.
+func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err error) {
+	s := step{have: have, next: next}
+	s.before, _ = e.takes(have)
+	if s.after, err = e.takes(next); err != nil {
+		return nil, true, err
+	}
+	led, err := e.yield(s)
+	if err != nil {
+		return nil, e.undo(s, led, &err), err
+	}
+	for _, r := range e.Modules {
+		led[r.Name()] = true
+		more, err := e.enforceModule(r, s.before.of(have, r), s.after.of(next, r))
+		if err != nil {
+			return nil, e.undo(s, led, &err), err
+		}
+		notes = append(notes, more...)
+	}
+	return notes, false, nil
+}
+
+// step leads from one state to another; before and after are who has the devices' trees in each.
+type step struct {
+	have, next    *state
+	before, after taken
+}
+
+func (s step) back() step { return step{s.next, s.have, s.after, s.before} }
+
+// undo leads back the rooms that were led from one state to another, and says whether all are as
+// they were.
+func (e *Engine) undo(s step, led map[string]bool, err *error) (undone bool) {
+	undone = true
+	if _, failed := e.yield(s.back()); failed != nil {
+		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
+	}
+	for _, r := range slices.Backward(e.Modules) {
+		if !led[r.Name()] {
+			continue
+		}
+		if _, undo := e.enforceModule(r, s.after.of(s.next, r), s.before.of(s.have, r)); undo != nil {
+			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
+		}
+	}
+	return undone
+}
+
+// enforceRoom leads one room; one that has nothing to do any more leaves no trace.
+func (e *Engine) enforceModule(r module.Module, have, next module.State) (notes []string, err error) {
+	switch plane := e.plane(r); {
+	case !next.Empty():
+		return plane.Apply(have, next)
+	case !have.Empty():
+		if _, err = plane.Release(); errors.Is(err, module.ErrElsewhere) {
+			err = nil // it is in nobody's way who leads
+		}
+	}
+	return nil, err
+}
+
+// Release ends everything that is in force and removes every trace: attachments, pins, state. It
+// says whether there was any. Killed half-way, whoever comes next completes it, unless no journal
+// could be written: then it is for a second release.
+func (e *Engine) Release() (released bool, err error) {
+	s, err := e.openToEnd()
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	if err := s.write(journal, &state{Format: formatState, Release: true}); err != nil && !storage.Unwritable(err) {
+		return false, err
+	}
+	return e.end(s)
+}
+
+// end releases all rooms, the last first, and forgets the state. An error with released is of the
+// state alone, or of what is somebody else's.
+func (e *Engine) end(s *store) (released bool, err error) {
+	released, err = e.endModules()
+	if err != nil && !errors.Is(err, module.ErrElsewhere) {
+		return false, err
+	}
+	if forgotten := errors.Join(s.remove(current), s.remove(journal), forgetController(e.StateDir)); forgotten != nil {
+		return released, fault.Wrap(fmt.Errorf("nothing is in force any more, but what is written of it stays: %w", forgotten), fault.Of(forgotten), fault.Advice(forgotten))
+	}
+	// The parent folder goes too if nobody else has pins in it.
+	_ = os.Remove(e.PinDir)
+	return released, err
+}
+
+// endRooms ends what all rooms have in force. What others have beside it is told afterwards.
+func (e *Engine) endModules() (released bool, err error) {
+	for _, r := range slices.Backward(e.Modules) {
+		ended, failed := e.plane(r).Release()
+		if failed != nil && !errors.Is(failed, module.ErrElsewhere) {
+			return false, failed
+		}
+		released, err = released || ended, errors.Join(err, failed)
+	}
+	return released, err
+}

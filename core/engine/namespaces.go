@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"os"
+
+	"weir/core/module"
+	"weir/internal/fault"
+	"weir/kernel/netns"
+)
+
+// forNamespaces is the advice to one who may not enter other network namespaces.
+const forNamespaces = "run it as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE too: connections of other network namespaces take them"
+
+// everywhere calls f once for every network namespace that has a process or a name, and returns its
+// first error.
+func everywhere(f func(*netns.Namespace) error) error {
+	err := netns.Each(f)
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, forNamespaces)
+	}
+	return err
+}
+
+// FollowDevices has the rooms in force see to the devices that have come to a network namespace, or
+// gone from it; nil is the calling thread's.
+func (e *Engine) FollowDevices(ns *netns.Namespace) error {
+	have, err := e.store().read(current)
+	if err != nil {
+		return err
+	}
+	taken, _ := e.takes(have)
+	var all []error
+	for _, r := range e.Modules {
+		part := taken.of(have, r)
+		if follower, follows := e.plane(r).(module.DeviceFollower); follows && !part.Empty() {
+			all = append(all, follower.FollowDevices(ns, part))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// followNew has the rooms in force see to the network namespaces that are not among those known,
+// and returns the known ones as of now. One that was in nobody's sight when a data plane was
+// attached may hold sockets.
+func (e *Engine) followNew(known map[uint64]bool) (map[uint64]bool, error) {
+	have, err := e.store().read(current)
+	if err != nil {
+		return known, err
+	}
+	var followers []module.Follower
+	for _, r := range e.Modules {
+		if follower, follows := e.plane(r).(module.Follower); follows && !have.of(r).Empty() {
+			followers = append(followers, follower)
+		}
+	}
+	if len(followers) == 0 {
+		return known, nil
+	}
+	now := map[uint64]bool{}
+	err = e.Sockets(func(ns *netns.Namespace) error {
+		inode, err := ns.Inode()
+		if err != nil {
+			return err
+		}
+		now[inode] = true
+		if known[inode] {
+			return nil
+		}
+		var all []error
+		for _, f := range followers {
+			all = append(all, f.Follow(ns))
+		}
+		return errors.Join(all...)
+	})
+	return now, err
+}

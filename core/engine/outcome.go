@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/internal/fault"
+)
+
+// Outcome is what an apply has done, or what a plan would do.
+type Outcome struct {
+	Format    string     `json:"format"`
+	Steps     []Step     `json:"steps"`
+	Host      []ItemStep `json:"host,omitempty"` // what becomes of what is declared of the host
+	Changed   bool       `json:"changed"`
+	Waiting   []Waiting  `json:"waiting,omitempty"`
+	Recovered bool       `json:"recovered,omitempty"` // an interrupted apply was completed first
+	Restored  bool       `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
+	Notes     []string   `json:"notes,omitempty"`     // what a person should know though it is no error
+	held      []held     // what is in force, or would be
+}
+
+// Step is what becomes of one scope, and by what it is done.
+type Step struct {
+	policy.Step
+	Mechanism string `json:"mechanism,omitempty"` // "" for a scope that waits or goes
+	Rebound   bool   `json:"rebound,omitempty"`   // it stands for something else than before
+}
+
+// ItemStep is what becomes of one thing declared of the host, and by what it is done.
+type ItemStep struct {
+	policy.ItemStep
+	Mechanism string `json:"mechanism,omitempty"` // "" for what goes
+}
+
+// Waiting is a scope whose traffic does not exist yet.
+type Waiting struct {
+	Scope string `json:"scope"`
+	For   string `json:"for"`
+	Place string `json:"place,omitempty"` // in the policy file, file:line:column
+}
+
+const formatOutcome = "weir-apply/2"
+
+func (e *Engine) outcome(have, next *state) (Outcome, error) {
+	out := Outcome{Format: formatOutcome, Steps: []Step{}, Host: e.itemSteps(have.Host, next.Host), held: next.Scopes}
+	if len(have.Scopes)+len(have.Host) > 0 {
+		in, err := e.inPlace(have)
+		if err != nil {
+			return Outcome{}, err
+		}
+		out.Restored, out.Changed = !in, !in
+	}
+	before, after := have.byName(), next.byName()
+	for _, step := range policy.Diff(have.scopes(), next.scopes()) {
+		h := after[step.Scope.Name]
+		was, there := before[step.Scope.Name]
+		one := Step{Step: step, Mechanism: e.mechanism(h), Rebound: there && step.Action != policy.Remove && was.Bound != h.Bound}
+		if one.Rebound && one.Action == policy.Keep {
+			one.Action = policy.Rebind
+		}
+		out.Changed = out.Changed || one.Action != policy.Keep
+		out.Steps = append(out.Steps, one)
+	}
+	for _, step := range out.Host {
+		out.Changed = out.Changed || step.Action != policy.Keep
+	}
+	for _, h := range next.Scopes {
+		if h.Bound.Missing != "" {
+			out.Waiting = append(out.Waiting, Waiting{Scope: h.Name, For: h.Bound.Missing})
+		}
+	}
+	return out, nil
+}
+
+func (e *Engine) itemSteps(have, want []policy.Item) (all []ItemStep) {
+	for _, step := range policy.DiffItems(have, want) {
+		one := ItemStep{ItemStep: step}
+		for _, r := range e.Modules {
+			if r.Name() == step.Item.Module && step.Action != policy.Remove {
+				one.Mechanism = r.Mechanism(module.Bound{Treatment: step.Item.Treatment})
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// mechanism says by what each room treats a scope; "" for one that waits or is gone.
+func (e *Engine) mechanism(h held) string {
+	if h.Bound.Missing != "" {
+		return ""
+	}
+	var all []string
+	for _, r := range e.Modules {
+		if b, treated := h.of(r); treated {
+			all = append(all, r.Mechanism(b))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	told := h.Bound.Key.String()
+	if h.Selector.Kind == policy.Group {
+		told = "the scopes below it"
+	}
+	return strings.Join(append(all, "by "+told), "; ")
+}
+
+// PolicyResult is what a plan would do, or an apply has done.
+type PolicyResult struct {
+	Outcome
+	Warnings []string `json:"warnings,omitempty" doc:"What the policy allows and probably does not mean, with its place and a way out."`
+}
+
+// Take gives a policy to Plan or Apply, and says what of it is probably not meant on this host. The
+// warnings of the file itself are there with an error too.
+func (e *Engine) Take(p *policy.Policy, do func(*policy.Policy) (Outcome, error)) (PolicyResult, error) {
+	result := PolicyResult{Warnings: p.Warnings}
+	out, err := do(p)
+	if err != nil {
+		return result, placed(p, err)
+	}
+	selectors := map[string]policy.Selector{}
+	for _, s := range p.Scopes {
+		selectors[s.Name] = s.Selector
+	}
+	for i, w := range out.Waiting {
+		out.Waiting[i].Place = p.At(w.Scope, selectors[w.Scope].Kind)
+	}
+	result.Outcome = out
+	result.Warnings = append(result.Warnings, e.doubts(p, out)...)
+	return result, nil
+}
+
+// placed names the places of what the rooms refuse.
+func placed(p *policy.Policy, err error) error {
+	places := refusals(err)
+	if len(places) == 0 {
+		return err
+	}
+	lines := make([]string, len(places))
+	for i, r := range places {
+		lines[i] = fmt.Sprintf("%s: %v", p.At(r.Scope, r.Key), r)
+	}
+	return fault.New(fault.Of(err), fault.Advice(err), "%s", strings.Join(lines, "\n"))
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/child"
+	"weir/internal/fault"
+	"weir/internal/listen"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
+)
+
+// attempt is what the part "lesser" is to try as another user, with these capabilities alone.
+type attempt struct {
+	State, Pins, Root string
+	Rights            []int
+}
+
+// result is how one call ended.
+type result struct {
+	Error, Try string
+	Status     fault.Status
+}
+
+// lesserPart tries all that an engine can do, on a thread that has given up what it is not to have.
+func lesserPart(in io.Reader, out io.Writer) error {
+	var a attempt
+	if err := json.NewDecoder(in).Decode(&a); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := become(4711, a.Rights); err != nil {
+		return err
+	}
+	e := engineAt(a.State, a.Pins, a.Root)
+	results := map[string]result{}
+	for _, try := range []struct {
+		name string
+		do   func() error
+	}{
+		{"status", func() error { _, err := e.Status(); return err }},
+		{"apply", func() error { _, err := e.Apply(of(limited("a", 2e6))); return err }},
+		{"follow", func() error {
+			p, err := enter(a.State, "policy.yaml")
+			if err != nil {
+				return err
+			}
+			return errors.Join(p.announce(), p.leave())
+		}},
+		{"release", func() error { _, err := e.Release(); return err }},
+	} {
+		if err := try.do(); err != nil {
+			results[try.name] = result{err.Error(), fault.Advice(err), fault.Of(err)}
+		}
+	}
+	return json.NewEncoder(out).Encode(results)
+}
+
+// become makes this thread one of another user, with these capabilities alone.
+func become(user int, rights []int) error {
+	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep capabilities: %w", err)
+	}
+	// Not by package unix, which would change all threads.
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		if _, _, errno := unix.RawSyscall(call, uintptr(user), uintptr(user), uintptr(user)); errno != 0 {
+			return fmt.Errorf("become user %d: %w", user, errno)
+		}
+	}
+	var set [2]unix.CapUserData
+	for _, right := range rights {
+		set[right/32].Effective |= 1 << (right % 32)
+		set[right/32].Permitted |= 1 << (right % 32)
+	}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &set[0]); err != nil {
+		return fmt.Errorf("set capabilities: %w", err)
+	}
+	return nil
+}
+
+// The rights to BPF do not open files of root. What the advice names instead does.
+func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
+	testutil.NeedRoot(t)
+	bpf := []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	for _, test := range []struct {
+		name   string
+		rights []int
+		fails  bool
+	}{
+		{"rights to BPF", bpf, true},
+		{"the advice's", append([]int{unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}, bpf...), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := setup(t)
+			mkdir(t, e.CgroupRoot, "a")
+			apply(t, e, limited("a", 1e6))
+			// A controller of root's was here.
+			p, err := enter(e.StateDir, "policy.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(p.announce(), p.leave(), os.Chmod(filepath.Dir(e.StateDir), 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			process, err := child.Start(t.Context(), "lesser", os.Stderr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var results map[string]result
+			if err := errors.Join(json.NewEncoder(process.In).Encode(attempt{e.StateDir, e.PinDir, e.CgroupRoot, test.rights}),
+				json.NewDecoder(process.Out).Decode(&results), process.Wait()); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"status", "apply", "follow", "release"} {
+				got, failed := results[name]
+				if failed != test.fails || failed && (got.Status != fault.Permission || got.Try != forFiles) {
+					t.Errorf("%s: %+v", name, got)
+				}
+			}
+		})
+	}
+}
+
+// One who may read the state but not the pins is told so, and not that nothing is attached.
+func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
+	testutil.NeedRoot(t)
+	e := setup(t)
+	apply(t, e, limited("a", 1e6))
+	have, err := e.store().read(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		in  bool
+		err error
+	}
+	asked := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // the thread ends with its goroutine
+		if err := become(4711, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}); err != nil {
+			asked <- answer{true, err}
+			return
+		}
+		in, err := e.inPlace(have)
+		asked <- answer{in, err}
+	}()
+	if got := <-asked; got.in || fault.Of(got.err) != fault.Permission || !strings.Contains(fault.Advice(got.err), "CAP_DAC_OVERRIDE") {
+		t.Errorf("attached: %t, %v", got.in, got.err)
+	}
+}
+
+func TestASocketInAMissingFolderIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "missing", "api.sock"), "/proc/version/api.sock"} {
+		if _, err := listen.Unix("unix", path); fault.Of(err) != fault.Usage || !strings.Contains(fault.Advice(err), "--socket") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What a low port takes is neither a right to BPF nor one to files.
+func TestALowPortTakesARightOfItsOwn(t *testing.T) {
+	testutil.NeedRoot(t)
+	ns := testutil.Namespace(t, "port") // where ports begin to be free at 1024
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with its goroutine
+		failed <- ns.Do(func() error {
+			if err := become(4711, []int{unix.CAP_SYS_ADMIN}); err != nil { // to go back
+				return err
+			}
+			listener, err := listenLoopback("127.0.0.1:80")
+			if err == nil {
+				_ = listener.Close()
+			}
+			return err
+		})
+	}()
+	if err := <-failed; fault.Of(err) != fault.Permission || !strings.Contains(fault.Advice(err), "CAP_NET_BIND_SERVICE") {
+		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+}
+
+// Giving connections their pacing back takes a way into their network namespaces.
+func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Namespace(t, "other") // perhaps the only one
+	try := func(rights ...int) error {
+		failed := make(chan error)
+		go func() {
+			runtime.LockOSThread() // the thread ends with its goroutine
+			if err := become(4711, rights); err != nil {
+				failed <- err
+				return
+			}
+			failed <- everywhere(func(ns *netns.Namespace) error { return ns.Do(func() error { return nil }) })
+		}()
+		return <-failed
+	}
+	if err := try(unix.CAP_SYS_PTRACE); fault.Of(err) != fault.Permission || fault.Advice(err) != forNamespaces {
+		t.Errorf("%v; try %q", err, fault.Advice(err))
+	}
+	if err := try(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE); err != nil {
+		t.Errorf("with what the advice names: %v", err)
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+	"weir/kernel/sockdiag"
+)
+
+// Status is what is in force and what it has done so far.
+type Status struct {
+	Format      string         `json:"format"`
+	Enforced    bool           `json:"enforced" doc:"The data planes of all rooms that do something are in place."`
+	Interrupted bool           `json:"interrupted" doc:"An apply or a release was cut off; the next one completes it."`
+	Underway    bool           `json:"underway,omitempty" doc:"An apply or a release is at work; what else is told may change under it."`
+	Lost        bool           `json:"lost,omitempty" doc:"Something is in force, and the state that says what has gone: end it with weir release."`
+	Applied     time.Time      `json:"applied,omitzero"`
+	Scopes      []ScopeStatus  `json:"scopes"`
+	Modules     []ModuleStatus `json:"modules"`
+	// Controller is the daemon that follows the policy; absent if there was none since the last
+	// release.
+	Controller *Controller `json:"controller,omitempty"`
+}
+
+// ScopeStatus is one scope's part.
+type ScopeStatus struct {
+	policy.Scope
+	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached or not bound: ..."`
+	// Escaped are sockets that the scope's processes use and that it does not reach; only where
+	// FindEscapes was called.
+	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
+}
+
+// RoomStatus is what one room has to tell of the scopes and the host.
+type ModuleStatus struct {
+	Module   string          `json:"module"`
+	Enforced bool            `json:"enforced" doc:"Its data plane is in place."`
+	Columns  []module.Column `json:"columns" doc:"What values there are, with units and kinds."`
+	Part     string          `json:"part,omitempty" doc:"What the rows of one scope differ by."`
+	Heading  string          `json:"-"` // of what is promised; "" for none
+	Rows     []RowStatus     `json:"rows"`
+	Host     Values          `json:"host,omitempty" doc:"Values of the host."`
+	Notes    []string        `json:"notes,omitempty"`
+	report   module.Report
+}
+
+// RowStatus is one scope, or a part of it.
+type RowStatus struct {
+	Scope   string `json:"scope"`
+	Part    string `json:"part,omitempty"`
+	Promise string `json:"promise,omitempty" doc:"What is promised, in words."`
+	Values  Values `json:"values,omitempty" doc:"By the names of columns; absent where the data plane is not there."`
+}
+
+// Values are the known values of a row by the names of their columns.
+type Values map[string]module.Value
+
+const formatStatus = "weir-status/2"
+
+// Status reads what is in force. It changes nothing.
+func (e *Engine) Status() (Status, error) {
+	status, err := e.read()
+	for i := range status.Modules {
+		status.Modules[i].tell()
+	}
+	return status, err
+}
+
+// read reads what is in force, with the rooms' reports as they are.
+func (e *Engine) read() (Status, error) {
+	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}, Modules: []ModuleStatus{}}
+	s := e.store()
+	begun, err := s.find(journal)
+	if err != nil {
+		return status, err
+	}
+	status.Underway = begun != nil && s.held()
+	status.Interrupted = begun != nil && !status.Underway
+	if status.Controller, err = readController(e.StateDir); err != nil {
+		return status, err
+	}
+	have, err := s.read(current)
+	if err == nil && begun == nil {
+		status.Lost, err = e.lost(have)
+	}
+	if err != nil || have.Applied.IsZero() {
+		return status, err
+	}
+	status.Applied = have.Applied
+	attached := map[string]bool{}
+	taken, _ := e.takes(have)
+	for _, r := range e.Modules {
+		part := taken.of(have, r)
+		if part.Empty() {
+			continue
+		}
+		one, err := e.moduleStatus(r, part)
+		if err != nil {
+			return status, err
+		}
+		attached[r.Name()] = one.Enforced
+		status.Modules = append(status.Modules, one)
+	}
+	status.Enforced = len(attached) > 0
+	for _, in := range attached {
+		status.Enforced = status.Enforced && in
+	}
+	return status, e.scopeStatus(&status, have, attached)
+}
+
+func (e *Engine) moduleStatus(r module.Module, part module.State) (ModuleStatus, error) {
+	plane, columns := e.plane(r), r.Columns()
+	one := ModuleStatus{Module: r.Name(), Columns: columns.Rows, Part: columns.Part, Heading: columns.Promise, Rows: []RowStatus{}}
+	var err error
+	if one.Enforced, err = plane.InPlace(part); err != nil {
+		return one, err
+	}
+	if one.report, err = plane.Report(part); err != nil {
+		return one, err
+	}
+	one.Notes = one.report.Note
+	one.Host = valuesOf(columns.Host, one.report.Host)
+	return one, nil
+}
+
+// tell names the values of the rows.
+func (one *ModuleStatus) tell() {
+	for i := range one.report.Rows {
+		one.Rows = append(one.Rows, one.row(i))
+	}
+}
+
+func (one *ModuleStatus) row(i int) RowStatus {
+	row := one.report.Rows[i]
+	return RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)}
+}
+
+func valuesOf(columns []module.Column, values []module.Value) Values {
+	if values == nil {
+		return nil
+	}
+	named := Values{}
+	for i, c := range columns {
+		if values[i].Known {
+			named[c.Name] = values[i]
+		}
+	}
+	return named
+}
+
+// scopeStatus adds the state of each scope. A scope is attached if all rooms that treat it are.
+func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bool) error {
+	look := e.look()
+	for _, h := range have.Scopes {
+		now, err := look.Bind(h.Selector)
+		if err != nil {
+			return fmt.Errorf("scope %s: %w", h.Name, err)
+		}
+		in := true
+		for module := range h.Treatments {
+			in = in && attached[module]
+		}
+		if in && now.Missing == "" && h.Bound.Key != now.Key {
+			rebound, err := e.rebound(h, now)
+			if err != nil {
+				return fmt.Errorf("scope %s: %w", h.Name, err)
+			}
+			if rebound {
+				h.Bound = now
+			}
+		}
+		status.Scopes = append(status.Scopes, ScopeStatus{Scope: h.Scope, State: stateOf(h, now, in)})
+	}
+	return nil
+}
+
+// rebound says whether the kernel has bound a scope to what its selector stands for now, in all
+// rooms that treat it.
+func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
+	for _, r := range e.Modules {
+		if _, treats := h.of(r); !treats {
+			continue
+		}
+		plane, rebinds := e.plane(r).(module.Rebinder)
+		if !rebinds {
+			return false, nil
+		}
+		if holds, err := plane.Holds(h.Index, now.Key); err != nil || !holds {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// stateOf is the state of a scope whose selector stands for now. What the last apply has bound it
+// to may be gone, or another.
+func stateOf(h held, now selector.Binding, attached bool) string {
+	switch {
+	case now.Missing != "":
+		return "waiting: " + now.Missing
+	case !attached:
+		return "not attached"
+	case h.Bound.Missing != "":
+		return fmt.Sprintf("not bound: there is a %s now; apply the policy again", h.Selector)
+	case h.Bound.Key != now.Key:
+		return fmt.Sprintf("not bound: %s is another one than was treated; apply the policy again", h.Selector)
+	case h.Shadow:
+		return "shadow"
+	}
+	return "enforced"
+}

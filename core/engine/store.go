@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+	"weir/internal/fault"
+	"weir/kernel/storage"
+)
+
+const formatState = "weir-state/2"
+
+// state is what is in force, as the last apply has left it. Scopes are in the policy's order.
+type state struct {
+	Format  string
+	Applied time.Time
+	Release bool // in the journal: everything is to end
+	Scopes  []held
+	Host    []policy.Item
+}
+
+// held is a scope in force: its number in the data planes, and what its selector stood for.
+type held struct {
+	policy.Scope
+	Index int
+	Bound selector.Binding
+}
+
+// of is a room's part of a scope, and whether it treats it.
+func (h held) of(r module.Module) (module.Bound, bool) {
+	t, treats := h.Treatments[r.Name()]
+	return module.Bound{Scope: h.Scope, Index: h.Index, Binding: h.Bound, Treatment: t}, treats
+}
+
+// of is a room's part of a state.
+func (s *state) of(r module.Module) (part module.State) {
+	for _, h := range s.Scopes {
+		if b, treats := h.of(r); treats {
+			part.Scopes = append(part.Scopes, b)
+		}
+	}
+	for _, item := range s.Host {
+		if item.Module == r.Name() {
+			part.Host = append(part.Host, item)
+		}
+	}
+	return part
+}
+
+// scopes are the policy's scopes that are held, in order.
+func (s *state) scopes() []policy.Scope {
+	all := make([]policy.Scope, 0, len(s.Scopes))
+	for _, h := range s.Scopes {
+		all = append(all, h.Scope)
+	}
+	return all
+}
+
+// byName are the scopes by their names.
+func (s *state) byName() map[string]held {
+	all := make(map[string]held, len(s.Scopes))
+	for _, h := range s.Scopes {
+		all[h.Name] = h
+	}
+	return all
+}
+
+// inForce are the selectors of the scopes that are in force, for looking at alone.
+func (e *Engine) inForce() (all []policy.Selector, err error) {
+	have, err := e.store().read(current)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range have.Scopes {
+		all = append(all, h.Selector)
+	}
+	return all, nil
+}
+
+// store keeps state and journal in a folder. The lock is held from open to close.
+type store struct {
+	dir    string
+	lock   *os.File
+	engine *Engine
+}
+
+// store is one for reading alone.
+func (e *Engine) store() *store { return &store{dir: e.StateDir, engine: e} }
+
+// openStore makes the folder, and waits for the lock.
+func (e *Engine) openStore() (*store, error) {
+	if err := os.MkdirAll(e.StateDir, 0o755); err != nil {
+		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+	}
+	s, err := e.lockStore(os.O_CREATE | os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.tidy(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openToEnd opens the store for a release, which is the way out whatever has become of the folder:
+// where nothing can be written there it does with a lock that is there already, or with none.
+func (e *Engine) openToEnd() (*store, error) {
+	s, err := e.openStore()
+	if err == nil || !storage.Unwritable(err) {
+		return s, err
+	}
+	if s, err = e.lockStore(os.O_RDONLY); none(err) {
+		return e.store(), nil
+	}
+	return s, err
+}
+
+func (e *Engine) lockStore(flags int) (*store, error) {
+	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), flags, 0o600)
+	if err != nil {
+		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+	}
+	if err := e.waitFor(lock); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return &store{e.StateDir, lock, e}, nil
+}
+
+// lockWait is how long a command waits for another one that holds the lock. A controller, which
+// others wait for, waits less.
+const lockWait = 30 * time.Second
+
+func (e *Engine) waitFor(lock *os.File) error {
+	wait := e.LockWait
+	if wait == 0 {
+		wait = lockWait
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(wait); ; <-tick.C {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock policy state: %w", err)
+		}
+		if time.Now().After(deadline) {
+			return fault.New(fault.Failed, "wait for the other command, or find it with: fuser "+lock.Name(),
+				"lock policy state: another process has held %s for %s", lock.Name(), wait)
+		}
+	}
+}
+
+// held says whether another process, or another part of this one, is at work on the state. Whoever
+// waits for the lock meanwhile tries again.
+func (s *store) held() bool {
+	lock, err := os.Open(s.path("lock"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = lock.Close() }()
+	return errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// tidy removes what a command that was killed was writing: nobody else writes while the lock is
+// held.
+func (s *store) tidy() error {
+	for _, name := range []string{current, journal} {
+		begun, err := filepath.Glob(s.path(name) + ".*")
+		if err != nil {
+			return fmt.Errorf("open policy state: %w", err)
+		}
+		for _, path := range begun {
+			if err := os.Remove(path); err != nil {
+				return notPermitted(fmt.Errorf("open policy state: %w", err))
+			}
+		}
+	}
+	return nil
+}
+
+// forFiles is the advice to one who may not open or make a file or a pin of another user.
+const forFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
+
+// notPermitted says what opens files of another user, usually root's from an earlier command. The
+// rights to BPF do not.
+func notPermitted(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, forFiles)
+	}
+	return storage.Fault(err)
+}
+
+// none says that a file is not there, nor can be.
+func none(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
+func (s *store) close() { _ = s.lock.Close() }
+
+func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// read returns a stored document, or an empty one where there is none.
+func (s *store) read(name string) (*state, error) {
+	have, err := s.find(name)
+	if have == nil && err == nil {
+		have = &state{Format: formatState}
+	}
+	return have, err
+}
+
+// find returns a stored document, or nil where there is none.
+func (s *store) find(name string) (*state, error) {
+	text, err := os.ReadFile(s.path(name))
+	if none(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, notPermitted(fmt.Errorf("read policy state: %w", err))
+	}
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fault.New(fault.Failed, "end everything with: weir release", "read %s: %w", s.path(name), err)
+	}
+	if doc.Format != formatState {
+		return nil, fault.New(fault.Failed, "use the Weir that wrote it, or end everything with: weir release",
+			"%s has the format %q, this Weir reads %q", s.path(name), doc.Format, formatState)
+	}
+	have, err := doc.state(s.engine.Modules)
+	if err != nil {
+		return nil, fault.New(fault.Failed, "end everything with: weir release", "read %s: %w", s.path(name), err)
+	}
+	return have, nil
+}
+
+// write replaces a stored document as a whole: after a crash the old or the new one is there.
+func (s *store) write(name string, want *state) error {
+	doc, err := documentOf(want)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("write policy state: %w", err)
+	}
+	file, err := os.CreateTemp(s.dir, name+".*")
+	if err != nil {
+		return notPermitted(fmt.Errorf("write policy state: %w", err))
+	}
+	_, err = file.Write(append(text, '\n'))
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), s.path(name))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return notPermitted(fmt.Errorf("write policy state: %w", err))
+	}
+	return nil
+}
+
+// commit makes what the journal announces the current state, in one step.
+func (s *store) commit() error {
+	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
+		return notPermitted(fmt.Errorf("commit policy state: %w", err))
+	}
+	return nil
+}
+
+// remove removes a stored document; a missing one is no error.
+func (s *store) remove(name string) error {
+	if err := os.Remove(s.path(name)); err != nil && !none(err) {
+		return notPermitted(fmt.Errorf("remove policy state: %w", err))
+	}
+	return nil
+}
+
+const (
+	current = "state.json"
+	journal = "journal.json"
+)

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package match
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/fault"
+	"weir/kernel/cgroup"
+)
+
+// Place is where a scope's cgroup is, or comes.
+type Place struct {
+	Scope int
+	ID    uint64 // of the cgroup that is there now; 0 for none
+}
+
+// Cgroups is the bit of the kind in what a data plane is told of kinds.
+const Cgroups = uint32(matchMatchKindMATCH_CGROUPS)
+
+// RebindPin is the name of the pin of the program that binds cgroups when they are made.
+const RebindPin = "rebind"
+
+// LongestPath is how long the path of a cgroup may be that is bound when it is made, in octets.
+const LongestPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
+
+// Rebind has the kernel put the ids of cgroups that are made at these paths, below the root of the
+// v2 hierarchy, into a data plane's map of them. Its pin in dir takes the place of an earlier one.
+// What was made between the look at which the places were found and now is bound too. The error
+// wraps ebpf.ErrNotSupported where the kernel has no such hook.
+func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
+	pin := filepath.Join(dir, RebindPin)
+	if err := silence(dir); err != nil {
+		return rebindFault(err)
+	}
+	if len(places) == 0 {
+		if err := os.Remove(pin); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return rebindFault(err)
+		}
+		return nil
+	}
+	objects, err := loadRebinder(cgroups, len(places))
+	if err != nil {
+		return rebindFault(err)
+	}
+	defer func() { _ = objects.Close() }()
+	for path, place := range places {
+		if key, fits := pathKey(path); fits {
+			if err := objects.RebindPaths.Put(key, rebindRebindScope{Scope: uint32(place.Scope), Id: place.ID}); err != nil {
+				return rebindFault(err)
+			}
+		}
+	}
+	attached, err := link.AttachTracing(link.TracingOptions{Program: objects.RebindCgroup})
+	if err != nil {
+		return rebindFault(err)
+	}
+	defer func() { _ = attached.Close() }()
+	for path := range places {
+		if err := bindMissed(&objects, path); err != nil {
+			return rebindFault(err)
+		}
+	}
+	_ = os.Remove(pin + "-next") // of one that was killed
+	if err := attached.Pin(pin + "-next"); err != nil {
+		return rebindFault(err)
+	}
+	return rebindFault(os.Rename(pin+"-next", pin))
+}
+
+func pathKey(path string) (key rebindRebindPath, fits bool) {
+	if len(path) > LongestPath {
+		return key, false
+	}
+	for i := range len(path) {
+		key.Path[i] = int8(path[i])
+	}
+	return key, true
+}
+
+// bindMissed binds the cgroup that is at a path now, where the program that watches it by now does
+// not know it: it was made before.
+func bindMissed(objects *rebindObjects, path string) error {
+	key, fits := pathKey(path)
+	root, err := cgroup.Root()
+	if !fits || err != nil {
+		return err
+	}
+	var known rebindRebindScope
+	id, err := cgroup.Cgroup{Path: filepath.Join(root, path)}.ID()
+	if err != nil || objects.RebindPaths.Lookup(key, &known) != nil || known.Id == id {
+		return nil // it has gone, or it is known
+	}
+	before := known.Id
+	known.Id = id
+	if err := objects.RebindPaths.Put(key, known); err != nil {
+		return err
+	}
+	if err := objects.ScopeCgroups.Delete(before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
+	return objects.ScopeCgroups.Put(id, known.Scope)
+}
+
+// Holds says whether a data plane's map has the cgroup of a key for a scope, whoever has put it
+// there. Keys of other kinds are never put there but by Reassign.
+func Holds(cgroups *ebpf.Map, key Key, scope int) (bool, error) {
+	if key.Kind != Cgroup {
+		return false, nil
+	}
+	var is uint32
+	err := cgroups.Lookup(key.Number, &is)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, nil
+	}
+	return err == nil && is == uint32(scope), err
+}
+
+func loadRebinder(cgroups *ebpf.Map, places int) (objects rebindObjects, err error) {
+	spec, err := loadRebind()
+	if err != nil {
+		return objects, err
+	}
+	spec.Maps[rebindMapRebindPaths].MaxEntries = uint32(places)
+	spec.Maps[rebindMapScopeCgroups].MaxEntries = cgroups.MaxEntries()
+	err = spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{rebindMapScopeCgroups: cgroups}})
+	return objects, err
+}
+
+// CanRebind says what this kernel lacks for Rebind.
+func CanRebind() error {
+	cgroups, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return rebindFault(err)
+	}
+	defer func() { _ = cgroups.Close() }()
+	objects, err := loadRebinder(cgroups, 1)
+	if err != nil {
+		return rebindFault(err)
+	}
+	defer func() { _ = objects.Close() }()
+	attached, err := link.AttachTracing(link.TracingOptions{Program: objects.RebindCgroup})
+	if err != nil {
+		return rebindFault(err)
+	}
+	return attached.Close()
+}
+
+func rebindFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("bind cgroups when they are made: %w", err)
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF and CAP_PERFMON")
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/prove/station"
+	"weir/internal/direction"
+	"weir/kernel/sockdiag"
+)
+
+// bypass is one way around a scope's treatment.
+type bypass struct {
+	name string
+	how  string // it is tried, in words
+	try  func(*runner, context.Context, charged) (Bypass, error)
+}
+
+// bypasses are what is tried for every scope that is charged, in this order.
+func bypasses() []bypass {
+	return []bypass{
+		{"sockets opened before", "a connection that was opened outside is used by a process that has become part of the scope, or gets the scope's mark; and the sockets of the scope's real processes are looked at", (*runner).movedProcess},
+		{"tunnel", "VXLAN, GRE and IPIP, those that the kernel has, between two namespaces of its own", (*runner).tunnel},
+		{"loopback", "within one namespace; where it is exempt its speed is measured inside and outside of the scope", (*runner).loopback},
+		{"super-packets", "what is charged against the octets that a device counts behind the kernel's segmentation", (*runner).superPackets},
+		{"another network namespace", "the same process elsewhere", (*runner).anotherNamespace},
+		{"IPv6", "beside IPv4", (*runner).otherFamily},
+		{"forwarded traffic", "of scopes of interfaces: whether the host forwards what comes in there, which has no socket and is not charged, but by delay", (*runner).forwarding},
+	}
+}
+
+// bypassTook is about how long one bypass takes.
+func bypassTook(c module.Check) time.Duration {
+	_, long := gently(direction.Egress, c.Promise)
+	return quietTime + long + overhead
+}
+
+// chargedOf are the scopes that do something and are charged, for each room that says so.
+func (r *runner) chargedOf(chosen []engine.ScopeStatus) (all []charged) {
+	for _, s := range chosen {
+		inside, own := r.in.inside[s.Name]
+		if s.State != "enforced" || !own {
+			continue
+		}
+		for _, p := range r.in.modules {
+			for _, c := range p.checksOf(s.Scope) {
+				if c.Charged.Octets != "" && !c.Queued { // a detour says nothing of a queue's
+					all = append(all, charged{s.Scope, p.name, c, inside})
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// bypasses tries every bypass of every scope that is charged. What goes wrong is the bypass's own.
+func (r *runner) bypasses(ctx context.Context, chosen []engine.ScopeStatus) error {
+	all := r.chargedOf(chosen)
+	for _, s := range all {
+		for _, b := range bypasses() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.report(fmt.Sprintf("%s, bypass: %s", s.scope.Name, b.name))
+			found, err := b.try(r, ctx, s)
+			if err := r.found(ctx, found, err, s.scope.Name, s.module, b.name); err != nil {
+				return err
+			}
+			r.left = max(0, r.left-bypassTook(s.check))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	status, err := r.o.Engine.Status()
+	if err != nil {
+		return err
+	}
+	r.result.Bypasses = append(r.result.Bypasses, append(countedAround(r.o.Engine, status), packetSockets("/proc/net/packet", all))...)
+	return r.trials(ctx)
+}
+
+// found notes what a bypass has come to; only the end of ctx is an error.
+func (r *runner) found(ctx context.Context, b Bypass, err error, scope, module, name string) error {
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b.State, b.Why = Unknown, err.Error()
+	}
+	b.Scope, b.Module, b.Name = scope, module, name
+	r.result.Bypasses = append(r.result.Bypasses, b)
+	return nil
+}
+
+func notApplicable(why string) (Bypass, error) { return Bypass{State: NotApplicable, Why: why}, nil }
+
+// movedProcess opens a socket outside of the scope and then becomes part of it.
+func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
+	in := s.inside
+	if in.Everything || in.Cgroup == "" && in.User == nil && in.Mark == 0 {
+		return notApplicable("the scope goes by " + in.By + ", which no socket keeps from before")
+	}
+	at, err := r.inside(in, false, false)
+	if err != nil {
+		return Bypass{}, err
+	}
+	if in.Cgroup == "" {
+		at.late = true
+		c, err := r.charge(ctx, s, at, nil)
+		if in.Mark != 0 {
+			return of(c, "a socket that gets its mark once it is connected"), err
+		}
+		return of(c, "a socket keeps the user that opened it, whoever the process becomes"), err
+	}
+	inside := at.group
+	at.group = r.bed.outside
+	real, err := r.escaped(s.scope.Name)
+	if err != nil {
+		return Bypass{}, err
+	}
+	c, err := r.charge(ctx, s, at, func(p *station.Pair) error { return inside.Add(p.PID()) })
+	b := of(c, "a socket keeps the cgroup of the process that opened it, whatever becomes of the process")
+	if real != "" {
+		b.State, b.Why = Escapes, real
+	}
+	return b, err
+}
+
+// escaped names the sockets that processes of the scope use at the moment and that it does not
+// reach; "" where there are none.
+func (r *runner) escaped(scope string) (string, error) {
+	status, err := r.o.Engine.Status()
+	if err == nil {
+		err = r.o.Engine.FindEscapes(&status)
+	}
+	if errors.Is(err, sockdiag.ErrNoCgroups) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, s := range status.Scopes {
+		if n := len(s.Escaped); s.Name == scope && n > 0 {
+			return fmt.Sprintf("%d sockets of its processes belong to other cgroups, one of %s (process %d): restart the processes inside the scope",
+				n, s.Escaped[0].Command, s.Escaped[0].PID), nil
+		}
+	}
+	return "", nil
+}
+
+// loopback sends within one namespace.
+func (r *runner) loopback(ctx context.Context, s charged) (Bypass, error) {
+	switch {
+	case s.inside.Device != "":
+		return notApplicable("the scope is of one device")
+	case s.inside.Namespace != "":
+		return notApplicable("no peer of its own is in that namespace")
+	}
+	at, err := r.inside(s.inside, true, false)
+	if err != nil {
+		return Bypass{}, err
+	}
+	if !s.inside.Remote.IsValid() {
+		at.peer = r.bed.peerAt(loopbackAddress) // in the prefix, the peer's own address is delivered over lo as well
+	}
+	at.ns = r.bed.peer
+	c, err := r.charge(ctx, s, at, nil)
+	if err != nil {
+		return Bypass{}, err
+	}
+	b := of(c, "traffic that stays on the host, over lo")
+	if s.check.Charged.Exempt != "" && b.State == CanEscape {
+		return r.exempt(ctx, s, at)
+	}
+	return b, nil
+}
+
+// anotherNamespace sends from a network namespace that is not the host's.
+func (r *runner) anotherNamespace(ctx context.Context, s charged) (Bypass, error) {
+	switch {
+	case s.inside.Device != "":
+		return notApplicable("a device belongs to one namespace")
+	case s.inside.Namespace != "":
+		return notApplicable("the scope is of one namespace")
+	}
+	at, err := r.inside(s.inside, true, false)
+	if err != nil {
+		return Bypass{}, err
+	}
+	c, err := r.charge(ctx, s, at, nil)
+	return of(c, "cgroup hooks see the sockets of every network namespace"), err
+}
+
+// otherFamily sends by IPv6.
+func (r *runner) otherFamily(ctx context.Context, s charged) (Bypass, error) {
+	in := s.inside
+	switch {
+	case in.Device == loopback:
+		return notApplicable(behindLoopback)
+	case in.Device != "" && ipv6Off(in.Device):
+		return notApplicable(in.Device + " has no IPv6")
+	case in.Remote.IsValid():
+		return notApplicable("a prefix is of one family; the other way to the same host needs a scope of its own")
+	case !r.bed.ipv6:
+		return notApplicable("this host has no IPv6")
+	}
+	at, err := r.inside(in, false, true)
+	if err != nil {
+		return Bypass{}, err
+	}
+	c, err := r.charge(ctx, s, at, nil)
+	return of(c, "both families pass the same hooks"), err
+}
+
+// trials are the bypasses that rooms try with data planes of their own.
+func (r *runner) trials(ctx context.Context) error {
+	for _, one := range r.o.Engine.Modules {
+		trier, tries := one.(module.Trier)
+		if !tries {
+			continue
+		}
+		for _, t := range trier.Trials() {
+			r.report(t.Mechanism)
+			b, err := r.trial(ctx, t)
+			if err := r.found(ctx, b, err, anyScope, one.Name(), t.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trial attaches a data plane for a moment, to a cgroup of our own, while a connection is open. The
+// peer is in the same cgroup: its acknowledgements are charged as well.
+func (r *runner) trial(ctx context.Context, t module.Trial) (b Bypass, err error) {
+	f, long := gently(direction.Egress, t.Rate)
+	f.Congestion = r.o.Congestion
+	pair, err := r.connect(ctx, r.outside(false, false), f)
+	if err != nil {
+		return b, err
+	}
+	defer pair.Close()
+	attached, err := t.Attach(r.bed.outside.Path)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, attached.Close()) }()
+	got, err := pair.Transfer(ctx, long)
+	if err != nil {
+		return b, err
+	}
+	octets, err := attached.Charged()
+	if err != nil {
+		return b, err
+	}
+	b = of(quotient(octets, got), t.Mechanism)
+	if attached.Note != "" {
+		b.Why += " " + attached.Note
+	}
+	return b, nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/prove/station"
+	"weir/core/selector"
+	"weir/internal/direction"
+	"weir/internal/units"
+	"weir/internal/wait"
+)
+
+// Whether a flow was charged is told by octets, not by rates: it is sent well below a promise, and
+// what the scope was charged is divided by what arrived.
+const (
+	gentlest = 20_000_000 // bit/s, at most
+	gentle   = 0.4        // of the promise, at most
+	leastSum = 20_000     // octets that a flow must have, so that its handshake does not count
+	// chargedNot, chargedLow and chargedHigh bound the quotient.
+	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
+	// quiet is the part of a flow that other traffic of the scope may be; it is measured for
+	// quietTime before.
+	quiet     = 0.05
+	quietTime = 200 * time.Millisecond
+)
+
+// charged is a scope, the check that bypasses are tried with, and how to be in the scope.
+type charged struct {
+	scope  policy.Scope
+	module string
+	check  module.Check
+	inside selector.Inside
+}
+
+func (s charged) meter() *meter {
+	return &meter{module: s.module, scope: s.scope.Name, part: s.check.Part, charged: s.check.Charged}
+}
+
+// charge is what a flow has shown.
+type charge struct {
+	quotient float64
+	counted  counters
+	noise    string // why the quotient says nothing; "" if it does
+}
+
+// gently is a flow well below a rate, 0 for any, and how long it takes to be long enough.
+func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Duration) {
+	rate := units.BitRate(gentlest)
+	if below > 0 {
+		rate = min(rate, units.BitRate(gentle*float64(below)))
+	}
+	return station.Flow{Protocol: station.TCP, Connections: 1, Rate: rate, Reverse: d == direction.Ingress},
+		max(400*time.Millisecond, time.Duration(leastSum*8e9/float64(rate)))
+}
+
+// charge sends a flow on a route and says how often the scope was charged for each octet. Between
+// is called when the stations are connected and nothing has been sent; it may be nil.
+func (r *runner) charge(ctx context.Context, s charged, at route, between func(*station.Pair) error) (c charge, err error) {
+	f, long := gently(s.check.Direction, s.check.Promise)
+	ctx, cancel := context.WithTimeout(ctx, long+30*time.Second)
+	defer cancel()
+	foreign, err := r.foreign(ctx, s)
+	if err != nil {
+		return c, err
+	}
+	before, err := r.read(s.meter())
+	if err != nil {
+		return c, err
+	}
+	f.Congestion = r.o.Congestion
+	pair, err := r.connect(ctx, at, f)
+	if err != nil {
+		return c, err
+	}
+	defer pair.Close()
+	if between != nil {
+		if err := between(pair); err != nil {
+			return c, err
+		}
+	}
+	received, err := pair.Transfer(ctx, long)
+	if err != nil {
+		return c, at.failed(err)
+	}
+	after, err := r.read(s.meter())
+	if err != nil {
+		return c, err
+	}
+	c = quotient(after.since(before)[s.check.Charged.Octets], received)
+	c.counted = after.since(before)
+	if c.noise == "" && foreign*long.Seconds() > quiet*float64(received.Wire) {
+		c.noise = fmt.Sprintf("the scope has traffic of its own, %s at the moment", units.BitRate(foreign*8))
+	}
+	return c, nil
+}
+
+// quotient is what was charged for what arrived.
+func quotient(octets uint64, received station.Tally) (c charge) {
+	c.quotient = float64(octets) / float64(max(received.Wire, 1))
+	if received.Octets < leastSum/4 {
+		c.noise = fmt.Sprintf("only %s arrived", units.ByteSize(received.Octets))
+	}
+	return c
+}
+
+// foreign is the traffic that the scope has while nothing is sent to it, in octets per second.
+func (r *runner) foreign(ctx context.Context, s charged) (float64, error) {
+	before, err := r.read(s.meter())
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := wait.For(ctx, quietTime); err != nil {
+		return 0, err
+	}
+	after, err := r.read(s.meter())
+	return float64(after.since(before)[s.check.Charged.Octets]) / time.Since(began).Seconds(), err
+}
+
+// judgeCharge turns a quotient into a state and words.
+func judgeCharge(c charge) (State, string) {
+	switch q := c.quotient; {
+	case c.noise != "":
+		return Unknown, c.noise
+	case q < chargedNot:
+		return CanEscape, "it is not charged"
+	case q < chargedLow:
+		return Unknown, fmt.Sprintf("%.0f %% of it were charged", 100*q)
+	case q <= chargedHigh:
+		return Covered, "it is charged once"
+	}
+	return Covered, fmt.Sprintf("it is charged %.1f times", c.quotient)
+}
+
+// of is a bypass's state by a charge, with the mechanism in words.
+func of(c charge, mechanism string) Bypass {
+	state, what := judgeCharge(c)
+	b := Bypass{State: state, Why: mechanism + ": " + what}
+	if c.noise == "" {
+		b.Charged = &c.quotient
+	}
+	return b
+}

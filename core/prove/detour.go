@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/fault"
+	hook "weir/kernel/device"
+	"weir/kernel/rtnl"
+)
+
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel detour detour.bpf.c
+
+// detour makes the peer reachable through a device of this namespace, whatever is behind it: a
+// route leads over the device to an address of a veth pair, and what is sent there turns off where
+// it would leave the stack for the link. What the peer answers is received by the device.
+//
+//	socket --- route --- device, egress ---.
+//	socket ----------- device, ingress <-. |   programs of detour.bpf.c
+//	                                     veth --- peer
+//
+// After a crash the veth pair goes with the peer's namespace, and the programs with the process.
+// What stays on the device is found: the route by a protocol number of its own, with the process id
+// as its metric, and the neighbour by a link-layer address that holds the process id.
+type detour struct {
+	device  string // that is gone through
+	veth    string // this namespace's end
+	link    link
+	objects detourObjects
+	undo    []func() error // of each step taken, in order
+}
+
+// through makes a detour over a device, or returns the one that there is.
+func (t *testbed) through(device string) (*detour, error) {
+	if have := t.detours[device]; have != nil {
+		return have, nil
+	}
+	why, err := closed(device)
+	if err == nil && why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &detour{device: device}
+	d.veth, d.link = t.numbered("d")
+	if err := t.pave(d); err != nil {
+		return nil, fmt.Errorf("reach a peer of its own through %s: %w", device, errors.Join(err, d.close()))
+	}
+	t.detours[device] = d
+	return d, nil
+}
+
+// pave makes the veth pair, the programs and at last what leads to them.
+func (t *testbed) pave(d *detour) error {
+	here, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if err := t.vacant(here, d.link); err != nil {
+		return err
+	}
+	if err := t.join(here, d.veth, d.veth, d.link); err != nil {
+		return err
+	}
+	d.later(func(here *rtnl.Conn) error { return here.Delete(d.veth) })
+	device, err := here.Device(d.device)
+	if err != nil {
+		return err
+	}
+	if err := t.turn(here, d, device); err != nil {
+		return err
+	}
+	families := t.families()
+	if ipv6Off(d.device) {
+		families = 1
+	}
+	for i, there := range d.link.there[:families] {
+		if len(device.MAC) == ethernetAddress {
+			if err := here.AddNeighbor(d.device, there.Addr(), owned(os.Getpid())); err != nil {
+				return err
+			}
+			d.later(func(here *rtnl.Conn) error { return here.RemoveNeighbor(d.device, there.Addr()) })
+		}
+		if err := here.AddRoute(rtnl.Route{To: netip.PrefixFrom(there.Addr(), there.Addr().BitLen()), Device: d.device,
+			Source: d.link.here[i].Addr(), Protocol: routeProtocol, Metric: uint32(os.Getpid())}); err != nil {
+			return err
+		}
+		d.later(func(here *rtnl.Conn) error { return here.RemoveRoute(routeTo(d.device, there.Addr())) })
+	}
+	return nil
+}
+
+// detourOrder is behind rooms' programs at egress, which do to the packets what is to be proven,
+// and before those of others, which what is sent to the peer is not for.
+const detourOrder hook.Order = 100
+
+// turn attaches the programs.
+func (t *testbed) turn(here *rtnl.Conn, d *detour, device rtnl.Device) error {
+	veth, err := here.Device(d.veth)
+	if err != nil {
+		return err
+	}
+	peer, err := rtnl.Open(t.peer)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	far, err := peer.Device(d.veth)
+	if err != nil {
+		return err
+	}
+	// The peer asks nobody where the answers go: this namespace may be set not to tell.
+	for _, a := range d.link.here[:t.families()] {
+		if err := peer.AddNeighbor(d.veth, a.Addr(), veth.MAC); err != nil {
+			return err
+		}
+	}
+	if err := d.load(device, veth, far); err != nil {
+		return err
+	}
+	for _, at := range []struct {
+		device  string
+		hook    hook.Hook
+		program *ebpf.Program
+	}{{d.device, hook.Egress, d.objects.DetourOut}, {d.veth, hook.Ingress, d.objects.DetourIn}} {
+		attached, err := hook.Attach(nil, at.device, at.hook, detourOrder, "detour", at.program, hook.Options{Known: t.engine.DevicePins()})
+		if err != nil {
+			return fault.Wrap(fmt.Errorf("attach the detour: %w", err), fault.Testbed, "name a peer behind the interface with --peer")
+		}
+		d.undo = append(d.undo, attached.Close)
+	}
+	return nil
+}
+
+func (d *detour) load(device, veth, peer rtnl.Device) error {
+	way := detourDetourWay{Device: uint32(device.Index), Veth: uint32(veth.Index), Peer4: d.link.there[0].Addr().As4(), Peer6: d.link.there[1].Addr().As16()}
+	copy(way.VethMac[:], veth.MAC)
+	copy(way.PeerMac[:], peer.MAC)
+	if len(device.MAC) == ethernetAddress {
+		way.Ethernet = 1
+		copy(way.DeviceMac[:], device.MAC)
+	}
+	spec, err := loadDetour()
+	if err == nil {
+		err = spec.Variables["way"].Set(way)
+	}
+	if err == nil {
+		err = spec.LoadAndAssign(&d.objects, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("load the detour: %w", err)
+	}
+	d.undo = append(d.undo, d.objects.Close)
+	return nil
+}
+
+// later notes how a step in this namespace is taken back.
+func (d *detour) later(back func(here *rtnl.Conn) error) {
+	d.undo = append(d.undo, func() error { return with(nil, back) })
+}
+
+// close takes every step back, the last first: what leads to the peer goes before what it leads to.
+func (d *detour) close() error {
+	var errs []error
+	for _, back := range slices.Backward(d.undo) {
+		errs = append(errs, back())
+	}
+	d.undo = nil
+	return errors.Join(errs...)
+}
+
+func routeTo(device string, peer netip.Addr) rtnl.Route {
+	return rtnl.Route{To: netip.PrefixFrom(peer, peer.BitLen()), Device: device}
+}
+
+const (
+	ethernetAddress = 6    // octets
+	routeProtocol   = 0x77 // not one of /etc/iproute2/rt_protos
+)
+
+// owner begins locally administered addresses that tell the process they belong to.
+var owner = net.HardwareAddr{0x02, 0x77}
+
+func owned(pid int) net.HardwareAddr {
+	return binary.BigEndian.AppendUint32(slices.Clone(owner), uint32(pid))
+}
+
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
+
+// sweepDetours removes the routes and neighbours of processes that are gone.
+func sweepDetours() error {
+	conn, err := rtnl.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	routes, err := conn.RoutesOf(routeProtocol)
+	if err != nil {
+		return err
+	}
+	found, err := conn.Neighbors()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range routes {
+		if ours(r.To.Addr()) && gone(int(r.Metric)) {
+			errs = append(errs, conn.RemoveRoute(r))
+		}
+	}
+	devices, err := conn.Devices()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices { // programs where they do not go with their process
+		if err := hook.Sweep(nil, d.Name); !errors.Is(err, hook.ErrGone) {
+			errs = append(errs, err)
+		}
+	}
+	for _, n := range found {
+		if len(n.MAC) == ethernetAddress && bytes.HasPrefix(n.MAC, owner) && ours(n.Address) && gone(int(binary.BigEndian.Uint32(n.MAC[len(owner):]))) {
+			errs = append(errs, conn.RemoveNeighbor(n.Device, n.Address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ours says whether an address is of the ranges that peers of our own have (RFC 2544, RFC 5180).
+func ours(a netip.Addr) bool {
+	return netip.MustParsePrefix("198.18.0.0/15").Contains(a) || netip.MustParsePrefix("2001:2::/48").Contains(a)
+}

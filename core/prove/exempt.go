@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weir/core/prove/station"
+	"weir/internal/direction"
+	"weir/internal/units"
+)
+
+// exemptWarm and exemptTime are how long exempt traffic is measured, inside of a scope and outside.
+const exemptWarm, exemptTime = 200 * time.Millisecond, 300 * time.Millisecond
+
+// exempt measures how fast exempt traffic is on a route inside of a scope and outside of all.
+func (r *runner) exempt(ctx context.Context, s charged, at route) (Bypass, error) {
+	f := station.Flow{Protocol: station.TCP, Connections: 1, Reverse: s.check.Direction == direction.Ingress, Congestion: r.o.Congestion}
+	elsewhere := r.outside(true, false)
+	elsewhere.ns, elsewhere.peer = at.ns, at.peer
+	var speed [2]float64
+	for i, one := range []route{at, elsewhere} {
+		measured, err := r.measure(ctx, one, f, nil, 0, exemptWarm, exemptTime)
+		if err != nil {
+			return Bypass{}, err
+		}
+		speed[i] = measured.Received
+	}
+	return judgeExempt(s, speed[0], speed[1]), nil
+}
+
+// judgeExempt tells exempt traffic that is held to about the promise from one that is free; speeds
+// are in bit/s. Busy processors make either slower, but hardly to the promise.
+func judgeExempt(s charged, inside, outside float64) Bypass {
+	b := Bypass{State: NotApplicable, Why: s.check.Charged.Exempt}
+	if inside < 2*float64(s.check.Promise) && inside < outside/2 {
+		b.State, b.Why = Slowed, fmt.Sprintf("traffic over lo is exempt, but carries %s inside of the scope and %s outside", units.BitRate(inside), units.BitRate(outside))
+	}
+	return b
+}

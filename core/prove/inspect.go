@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"strings"
+
+	"weir/core/engine"
+	"weir/record"
+)
+
+// inspects says whether rooms are to look at what they do to the host: not where one scope alone is
+// to be proved.
+func (o Options) inspects() (bool, error) {
+	if o.Scope != "" {
+		return false, nil
+	}
+	names, err := o.Engine.Inspectors()
+	return len(names) > 0, err
+}
+
+// inspect asks the rooms, before anything is sent.
+func (r *runner) inspect(ctx context.Context) (err error) {
+	asked, err := r.o.inspects()
+	if err != nil || !asked || ctx.Err() != nil {
+		return err
+	}
+	r.report("what is done to the host")
+	r.result.Inspections, err = r.o.Engine.Inspect(ctx, r.o.Seed)
+	return err
+}
+
+// InspectionTable shows what rooms found of what they do to the host.
+func (r *Result) InspectionTable() record.Table {
+	t := record.Table{Title: "Inspections", Columns: []string{"module", "check", "promised", "looked at", "verdict"}}
+	for _, one := range r.Inspections {
+		t.Rows = append(t.Rows, []string{one.Module, one.Check, one.Promise, one.Looked, string(one.Verdict)})
+	}
+	return t
+}
+
+func inspected(one engine.Inspected) record.Verdict {
+	return record.Verdict{Name: one.Check, Labels: record.Labels{"module": one.Module}, Expected: one.Promise, Measured: one.Looked,
+		Reason: strings.Join(append([]string{one.Reason}, one.Examples...), "\n"), Outcome: Row{Verdict: one.Verdict}.outcome()}
+}

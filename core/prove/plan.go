@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/prove/station"
+	"weir/core/selector"
+	"weir/internal/direction"
+	"weir/internal/fault"
+	"weir/internal/nearest"
+	"weir/internal/units"
+)
+
+// Options say what to prove and how thoroughly. Duration and Repetitions must be positive.
+type Options struct {
+	Engine   *engine.Engine
+	Scope    string        // the only one; "" is all
+	Duration time.Duration // of each measurement
+	// Lengthen is how long a measurement is made at most where Duration is too short for it to say
+	// something; 0 makes none longer.
+	Lengthen    time.Duration
+	Repetitions int
+	Seed        uint64        // of the order
+	Peer        *station.Peer // elsewhere; nil for one of its own
+	Congestion  string        // congestion control of TCP; "" chooses
+	// Report is told what runs and how long the rest takes; may be nil.
+	Report func(what string, left time.Duration)
+}
+
+// Test is one check on one path that is to be measured, or why it is not.
+type Test struct {
+	Scope  policy.Scope
+	Module string
+	Check  module.Check
+	Path   module.Path
+	Skip   module.Verdict // CannotSay, Shadow or Members; "" is measured
+	Reason string
+	Remote string // the peer's address, in words where it is not chosen yet
+	inside selector.Inside
+	around []policy.Scope
+}
+
+// From and To say in words who sends to whom.
+func (t Test) From() string { return t.end(direction.Egress) }
+
+// To is the other end of From.
+func (t Test) To() string { return t.end(direction.Ingress) }
+
+func (t Test) end(inside direction.Direction) string {
+	switch {
+	case t.Check.Direction != inside:
+		return "peer " + t.Remote
+	case t.inside.User != nil, t.inside.Mark != 0:
+		return "a process of " + t.Scope.Selector.String()
+	case t.inside.Cgroup != "", t.inside.Namespace != "":
+		return "a process in " + t.Scope.Selector.String()
+	}
+	return "a process of this host"
+}
+
+// Sends says in words what a repetition sends.
+func (o Options) Sends(t Test) string {
+	f := flowOf(t)
+	what := fmt.Sprintf("%d connections", f.Connections)
+	switch f.Protocol {
+	case station.QUIC:
+		what = "datagrams as fast as a control like QUIC's lets them"
+	case station.Short:
+		what = fmt.Sprintf("transfers of %s, a connection each", units.ByteSize(f.Size))
+	case station.UDP:
+		what = fmt.Sprintf("%s of %d octets of payload each", f.Rate, station.Payload)
+	default:
+		if f.Connections == 1 {
+			what = "1 connection"
+		}
+	}
+	if t.probing() > 0 {
+		what += fmt.Sprintf(" beside small packets of %s", t.probing())
+	}
+	return what + ", " + (t.Check.Warmup + o.window(t)).Round(100*time.Millisecond).String()
+}
+
+// Takes is about how long the tests take.
+func (o Options) Takes(tests []Test) (all time.Duration) {
+	charged := map[[2]string]bool{}
+	for _, t := range tests {
+		if t.Skip != "" {
+			continue
+		}
+		all += time.Duration(o.repetitions(t)) * o.took(t)
+		if of := [2]string{t.Module, t.Scope.Name}; t.Check.Charged.Octets != "" && !t.Check.Queued && !charged[of] {
+			charged[of] = true
+			all += time.Duration(len(bypasses())) * bypassTook(t.Check)
+		}
+	}
+	return all
+}
+
+// fewRepetitions are those of flows that do not last.
+const fewRepetitions = 2
+
+// repetitions is how often a test is measured.
+func (o Options) repetitions(t Test) int {
+	if t.Path.Lasting() {
+		return o.Repetitions
+	}
+	return min(o.Repetitions, fewRepetitions)
+}
+
+// took is how long a test's repetition takes.
+func (o Options) took(t Test) time.Duration {
+	return quietOf(t.probing()) + t.Check.Warmup + o.window(t) + overhead
+}
+
+// window is how long a test measures.
+func (o Options) window(t Test) time.Duration {
+	if t.Check.Shortest <= o.Lengthen {
+		return max(o.Duration, t.Check.Shortest)
+	}
+	return o.Duration
+}
+
+// Chosen returns the scopes in force that the options ask for.
+func (o Options) Chosen() (status engine.Status, chosen []engine.ScopeStatus, err error) {
+	if status, err = o.Engine.Status(); err != nil {
+		return status, nil, err
+	}
+	if len(status.Scopes) == 0 {
+		if asked, err := o.inspects(); err != nil || asked {
+			return status, nil, err
+		}
+		return status, nil, fault.New(fault.Failed, "put one in force with: weir apply POLICY", "no policy with scopes is in force: there is nothing to prove")
+	}
+	var names []string
+	for _, s := range status.Scopes {
+		names = append(names, s.Name)
+		if o.Scope == "" || s.Name == o.Scope {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return status, nil, fault.New(fault.Usage, "name one of: "+strings.Join(names[:min(len(names), 8)], ", "),
+			"no scope in force is called %q%s", o.Scope, nearest.Hint(o.Scope, names))
+	}
+	return status, chosen, nil
+}
+
+// Plan lists the tests of the scopes in force. ipv6 says why there is no IPv6, or is nil.
+func (o Options) Plan(ipv6 error) ([]Test, error) {
+	status, chosen, err := o.Chosen()
+	if err != nil {
+		return nil, err
+	}
+	in, err := look(o.Engine, status)
+	if err != nil {
+		return nil, err
+	}
+	return o.plan(in, chosen, ipv6)
+}
+
+func (o Options) plan(in *scopes, chosen []engine.ScopeStatus, ipv6 error) (tests []Test, err error) {
+	for _, s := range chosen {
+		inside := in.inside[s.Name]
+		for _, r := range in.modules {
+			for _, check := range r.checksOf(s.Scope) {
+				for _, path := range o.paths(inside) {
+					if check.Paths == nil && !path.Lasting() || check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
+						continue // what this host or device does not have cannot be gone around by
+					}
+					t := Test{Scope: s.Scope, Module: r.name, Check: check, Path: path, inside: inside}
+					if err := o.prepare(&t, s.State, in, ipv6); err != nil {
+						return nil, err
+					}
+					tests = append(tests, t)
+				}
+			}
+		}
+	}
+	return tests, nil
+}
+
+// paths are what a scope's traffic can take: a prefix has one family, and so has a peer elsewhere.
+func (o Options) paths(inside selector.Inside) (all []module.Path) {
+	for _, six := range []bool{false, true} {
+		if inside.Remote.IsValid() && inside.Remote.Addr().Is6() != six || o.Peer != nil && o.Peer.Target.Addr().Unmap().Is6() != six {
+			continue
+		}
+		all = append(all, module.Path{Protocol: module.TCP, IPv6: six}, module.Path{Protocol: module.UDP, IPv6: six})
+	}
+	if len(all) > 0 {
+		first := all[0].IPv6
+		all = append(all, module.Path{Protocol: module.QUIC, IPv6: first}, module.Path{Protocol: module.Short, IPv6: first})
+	}
+	return all
+}
+
+// prepare finds out what keeps a test from being measured, and what else may explain what comes of
+// it.
+func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err error) {
+	peer := netip.Addr{}
+	if o.Peer != nil {
+		peer = o.Peer.Target.Addr()
+	}
+	t.Remote, t.around = o.remote(t), in.around(t.Scope, t.Module, peer)
+	cannot := func(format string, args ...any) { t.Skip, t.Reason = CannotSay, fmt.Sprintf(format, args...) }
+	_, own := selector.Of(t.Scope.Selector)
+	switch missing := in.absent[t.Scope.Name]; {
+	case !own:
+		t.Skip, t.Reason = Members, "its traffic is its members', and they are measured one by one"
+	case state == "shadow":
+		t.Skip, t.Reason = Shadow, "it counts what it would do, and does nothing"
+	case state != "enforced":
+		cannot("%s", state)
+	case t.Path.IPv6 && ipv6 != nil:
+		cannot("%v", ipv6)
+	case o.window(*t) < t.Check.Shortest:
+		cannot("%s is too short to tell %s: give --duration %s", o.Duration, t.Check.Promised(), t.Check.Shortest.Round(time.Second)+time.Second)
+	case missing != "":
+		cannot("%s", missing)
+	case peer.IsValid() && t.inside.Remote.IsValid() && !t.inside.Remote.Contains(peer.Unmap()):
+		cannot("the peer %s is not in %s; without --peer Weir uses an address of its own in it", peer, t.inside.Remote)
+	case t.inside.Device != "" && t.Check.Queued && o.Peer == nil:
+		cannot("it is kept in the queue of %s, where only what leaves by it goes: name a peer behind it with --peer", t.inside.Device)
+	case t.Check.Queued && o.Peer == nil && t.inside.Namespace != "" && !same(t.inside.Namespace, ownNamespace):
+		cannot("it is kept at the devices of %s, where only what passes them goes: name a peer behind them with --peer", t.inside.Namespace)
+	case t.inside.Device != "":
+		why, err := o.barred(t)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			cannot("%s", why)
+		}
+	}
+	return nil
+}
+
+// remote says where the peer is.
+func (o Options) remote(t *Test) string {
+	switch {
+	case o.Peer != nil:
+		return o.Peer.Target.String()
+	case t.inside.Remote.IsValid():
+		return "at " + hostOf(t.inside.Remote).String() + ", between two namespaces of its own"
+	case t.inside.Device != "":
+		return "behind " + t.inside.Device + ", by a detour to a namespace"
+	case t.Path.IPv6:
+		return "at an address of 2001:2::/48 over a veth pair"
+	}
+	return "at an address of 198.18.0.0/16 over a veth pair"
+}

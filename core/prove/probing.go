@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"time"
+
+	"weir/core/module"
+	"weir/core/prove/station"
+	"weir/internal/units"
+	"weir/internal/wait"
+)
+
+const (
+	// probesRate is how many small packets a second are sent at most; probesPart is the part of a
+	// promise that they may be, so that they leave it to the flow.
+	probesRate = 100
+	probesPart = 100
+	// quietTrips are the round trips without the flow, unless they take longer than longestQuiet.
+	quietTrips   = 20
+	longestQuiet = time.Second
+)
+
+// probing is how fast small packets go beside a test's flow, in bit/s of wire octets; 0 is none.
+func (t Test) probing() units.BitRate {
+	if !t.Check.Probed || t.Path.Protocol != module.TCP {
+		return 0
+	}
+	most := units.BitRate(probesRate * 8 * probeOctets)
+	if t.Check.Promise == 0 {
+		return most
+	}
+	return min(most, t.Check.Promise/probesPart)
+}
+
+// probeOctets are a small packet's on the wire by IPv4: rates are by these.
+const probeOctets = station.ProbePayload + headersUDP
+
+// quietOf is how long small packets go alone.
+func quietOf(probing units.BitRate) time.Duration {
+	if probing == 0 {
+		return 0
+	}
+	return min(longestQuiet, time.Duration(quietTrips*8e9*probeOctets/float64(probing)))
+}
+
+// beside is the small packets of one measurement; nil has none.
+type beside struct {
+	pair   *station.Pair
+	wire   uint64        // octets of one
+	loaded time.Duration // when the flow beside them began, by their clock
+}
+
+// small is what has come of them.
+type small struct {
+	module.Probes
+	during, all uint64 // octets on the wire that came through while the flow was measured, and in all
+}
+
+// probe begins to send small packets, and returns when enough have gone alone.
+func (r *runner) probe(ctx context.Context, at route, rate units.BitRate) (*beside, error) {
+	if rate == 0 {
+		return nil, nil
+	}
+	payload := units.BitRate(float64(rate) * station.ProbePayload / probeOctets)
+	pair, err := r.connect(ctx, at, station.Flow{Protocol: station.Probe, Connections: 1, Rate: payload})
+	if err != nil {
+		return nil, err
+	}
+	if err = pair.Start(); err == nil {
+		err = wait.For(ctx, quietOf(rate))
+	}
+	if err != nil {
+		pair.Close()
+		return nil, err
+	}
+	return &beside{pair: pair, wire: station.ProbePayload + station.Headers(at.peer.Target.Addr())}, nil
+}
+
+// begins notes that from now on the small packets are not alone.
+func (b *beside) begins() (err error) {
+	if b != nil {
+		b.loaded, err = station.Monotonic()
+	}
+	return err
+}
+
+func (b *beside) close() {
+	if b != nil {
+		b.pair.Close()
+	}
+}
+
+// end ends them. The edges are those of the flow's measurement.
+func (b *beside) end(ctx context.Context, edges []edge) (s small, err error) {
+	if b == nil {
+		return s, nil
+	}
+	echoes, err := b.pair.Probed(ctx)
+	if err != nil {
+		return s, err
+	}
+	return b.sum(echoes, edges[0].mono, edges[1].mono), nil
+}
+
+// sum sorts small packets by when they were sent: alone, while the flow was measured from first to
+// last, or between.
+func (b *beside) sum(echoes []station.Echo, first, last time.Duration) (s small) {
+	for _, e := range echoes {
+		if e.RTT > 0 {
+			s.all += b.wire
+		}
+		switch during := e.At >= first && e.At < last; {
+		case during && e.RTT == 0:
+			s.Sent, s.Lost = s.Sent+1, s.Lost+1
+		case during:
+			s.Sent, s.during, s.Load = s.Sent+1, s.during+b.wire, append(s.Load, e.RTT)
+		case e.RTT > 0 && e.At+e.RTT < b.loaded:
+			s.Idle = append(s.Idle, e.RTT)
+		}
+	}
+	return s
+}

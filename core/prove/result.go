@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"weir/core/engine"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/internal/direction"
+	"weir/internal/units"
+	"weir/record"
+	"weir/record/stats"
+)
+
+// Format names the JSON document that a [Result] is written as; docs/formats/prove.md describes it.
+const Format = "weir-prove/2"
+
+// What a room says of a promise, and what is said of scopes that promise nothing.
+const (
+	Holds     = module.Holds
+	Under     = module.Under
+	Leaks     = module.Leaks
+	Loses     = module.Loses
+	Fails     = module.Fails
+	CannotSay = module.CannotSay
+
+	Shadow                 = module.InShadow
+	Members module.Verdict = "members" // a group, which has no traffic but its members'; they are proved one by one
+)
+
+// State says whether a bypass of a scope is closed.
+type State string
+
+const (
+	Covered       State = "covered"
+	Escapes       State = "escapes"    // traffic takes it
+	CanEscape     State = "can escape" // it exists; nothing was seen to take it
+	Slowed        State = "slowed"     // traffic that the treatment exempts is held back all the same
+	NotApplicable State = "not applicable"
+	Unknown       State = "cannot say"
+)
+
+// Promise is what a check promises: a rate, words or both.
+type Promise struct {
+	Rate  units.BitRate `json:"rate,omitempty"` // bit/s of wire octets: IP packets and 14 octets each
+	Words string        `json:"words,omitempty"`
+}
+
+func (p Promise) String() string { return module.Check{Promise: p.Rate, Words: p.Words}.Promised() }
+
+// Row is one check on one path: what was promised and what was measured.
+type Row struct {
+	Scope     string              `json:"scope"`
+	Selector  policy.Selector     `json:"selector"`
+	Module    string              `json:"module"`
+	Check     string              `json:"check"`
+	Part      string              `json:"part,omitempty"`
+	Direction direction.Direction `json:"direction"`
+	Path      module.Path         `json:"path"`
+	Promise   Promise             `json:"promise,omitzero"`
+	// Measured is the mean over repetitions, in bit/s, and Share its part of the promised rate.
+	Measured stats.Estimate  `json:"measured"`
+	Share    float64         `json:"share,omitempty"`
+	Samples  []module.Sample `json:"samples"`
+	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that was not
+	// or cannot be measured.
+	Capacity units.BitRate `json:"capacity,omitempty"`
+	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP
+	// alone.
+	ExtraDelay *stats.Estimate `json:"extra_delay,omitempty"`
+	// Losses is what users lose and wait for, of TCP alone.
+	Losses *module.Losses `json:"losses,omitempty"`
+	// Counters are sums over the repetitions of what the room's counters grew by.
+	Counters map[string]uint64 `json:"counters,omitempty"`
+	Verdict  module.Verdict    `json:"verdict"`
+	Reason   string            `json:"reason,omitempty"`
+	heading  string            // of Part
+	shown    []string          // counters that tables show
+}
+
+// Name says in words which row it is.
+func (r Row) Name() string { return named(r.Scope, r.Check, r.Part, r.Path.String()) }
+
+// named joins what there is of a name.
+func named(parts ...string) string {
+	var there []string
+	for _, part := range parts {
+		if part != "" {
+			there = append(there, part)
+		}
+	}
+	return strings.Join(there, ", ")
+}
+
+// Bypass is one way around one scope's treatment.
+type Bypass struct {
+	Scope  string `json:"scope"`
+	Module string `json:"module"`
+	Name   string `json:"bypass"`
+	State  State  `json:"state"`
+	Why    string `json:"why"` // one sentence: the mechanism, and what was seen
+	// Charged is how often each octet that passed was charged; absent where nothing was sent.
+	Charged *float64 `json:"charged,omitempty"`
+}
+
+// Result is everything that was found.
+type Result struct {
+	Format   string    `json:"format"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Peer     string    `json:"peer"`
+	// Congestion is the congestion control of TCP flows, where the check does not leave it to the
+	// scope; "" is the host's default.
+	Congestion string   `json:"congestion_control,omitempty"`
+	Seed       uint64   `json:"seed"`
+	Rows       []Row    `json:"rows"`
+	Bypasses   []Bypass `json:"bypasses"`
+	// Inspections are what rooms found of what they do to the host.
+	Inspections []engine.Inspected `json:"inspections,omitempty"`
+	Stopped     bool               `json:"stopped,omitempty"`
+}
+
+// Failed says that a promise is broken or traffic escapes, Open that something could not be told.
+func (r *Result) Failed() bool {
+	for _, row := range r.Rows {
+		if row.outcome() == record.Fails {
+			return true
+		}
+	}
+	for _, b := range r.Bypasses {
+		if b.State == Escapes || b.State == Slowed {
+			return true
+		}
+	}
+	for _, one := range r.Inspections {
+		if one.Verdict == Fails {
+			return true
+		}
+	}
+	return false
+}
+
+// Open returns the first thing that could not be told, and why; "" where all could.
+func (r *Result) Open() string {
+	for _, row := range r.Rows {
+		if row.Verdict == CannotSay {
+			return row.Name() + ": " + row.Reason
+		}
+	}
+	for _, b := range r.Bypasses {
+		if b.State == Unknown {
+			return b.Scope + ", " + b.Name + ": " + b.Why
+		}
+	}
+	for _, one := range r.Inspections {
+		if one.Verdict == CannotSay {
+			return one.Module + ", " + one.Check + ": " + one.Reason
+		}
+	}
+	return ""
+}
+
+// tested says whether a row is of a scope that does something, with traffic of its own.
+func (r Row) tested() bool { return r.Verdict != Members && r.Verdict != Shadow }
+
+// Untested says why nothing was tested; "" where something was.
+func (r *Result) Untested() string {
+	if len(r.Inspections) > 0 || len(r.Rows) == 0 || slices.ContainsFunc(r.Rows, Row.tested) {
+		return ""
+	}
+	why := map[module.Verdict]string{Members: "is a group, whose traffic is its members'", Shadow: "only counts"}
+	var all []string
+	for _, row := range r.Rows {
+		if words := row.Scope + " " + why[row.Verdict]; !slices.Contains(all, words) {
+			all = append(all, words)
+		}
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"syscall"
+
+	"weir/core/prove/station"
+	"weir/core/selector"
+	"weir/kernel/cgroup"
+	"weir/kernel/netns"
+)
+
+// route is where a near station lives and whom it talks to.
+type route struct {
+	group  cgroup.Cgroup
+	ns     *netns.Namespace
+	user   uint32
+	mark   uint32
+	late   bool // it becomes that user, and marks, once its sockets are open
+	peer   station.Peer
+	device string // of the namespace, that leads to a peer of our own
+	link   link   // its addresses
+}
+
+// connect starts a flow on a route.
+func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*station.Pair, error) {
+	if at.group.Frozen() {
+		return nil, frozen(at.group)
+	}
+	enter := func(*syscall.SysProcAttr) error { return at.ns.Enter() }
+	pair, err := station.Connect(ctx, at.peer, station.Place{Enter: enter, Join: at.group.Add, User: &at.user, Mark: at.mark, Late: at.late}, f)
+	return pair, at.failed(err)
+}
+
+// failed is what went wrong on a route: the cgroup's owner may have stopped its processes.
+func (at route) failed(err error) error {
+	if err != nil && at.group.Frozen() {
+		return errors.Join(frozen(at.group), err)
+	}
+	return err
+}
+
+func frozen(g cgroup.Cgroup) error {
+	return fmt.Errorf("processes in the cgroup %s are frozen: thaw it, by 'echo 0' to its cgroup.freeze and those above", filepath.Dir(g.Path))
+}
+
+// outside is the route of what belongs to no scope but the host's, from this namespace or from
+// near.
+func (r *runner) outside(near, ipv6 bool) route {
+	at := route{ns: r.bed.here, group: r.bed.outside, user: r.in.freeUser(), device: r.bed.device, link: r.bed.links[fromHere]}
+	if near {
+		at.ns, at.device, at.link = r.bed.near, "peer", r.bed.links[fromNear]
+	}
+	at.peer = r.bed.peerAt(at.link.there[family(ipv6)].Addr())
+	return at
+}
+
+func family(ipv6 bool) int {
+	if ipv6 {
+		return 1
+	}
+	return 0
+}
+
+// inside is the route of a scope's own traffic to a peer of our own, from this namespace or, with
+// near, from another one that is ours. Prefixes are reached from there alone, where any address can
+// be had without asking whose it is.
+func (r *runner) inside(in selector.Inside, near, ipv6 bool) (at route, err error) {
+	at = r.outside(near || in.Remote.IsValid(), ipv6)
+	if err := r.become(&at, in); err != nil {
+		return at, err
+	}
+	switch {
+	case in.Remote.IsValid():
+		var address netip.Addr
+		address, err = r.bed.addressIn(in.Remote)
+		at.peer = r.bed.peerAt(address)
+	case in.Device != "" && !near:
+		var d *detour
+		if d, err = r.bed.through(in.Device); err == nil {
+			at.device, at.link = d.veth, d.link
+			at.peer = r.bed.peerAt(d.link.there[family(ipv6)].Addr())
+		}
+	case in.Namespace != "":
+		var d *door
+		if d, err = r.bed.into(in.Namespace); err == nil && d.link.here[0].IsValid() {
+			at.ns, at.device, at.link = d.ns, d.veth, d.link
+			at.peer = r.bed.peerAt(d.link.there[family(ipv6)].Addr())
+		}
+	}
+	return at, err
+}
+
+// become makes a route's station what a scope asks for, where it lives apart.
+func (r *runner) become(at *route, in selector.Inside) (err error) {
+	at.mark = in.Mark
+	if in.User != nil {
+		at.user = *in.User
+	}
+	if in.Cgroup != "" {
+		at.group, err = r.bed.inside(in.Cgroup)
+	}
+	return err
+}
+
+// routeOf is how a test's traffic goes.
+func (r *runner) routeOf(t Test) (at route, err error) {
+	if r.o.Peer == nil {
+		return r.inside(t.inside, false, t.Path.IPv6)
+	}
+	at = r.outside(false, t.Path.IPv6)
+	at.peer = *r.o.Peer
+	if t.inside.Namespace != "" {
+		if at.ns, err = r.bed.enter(t.inside.Namespace); err != nil {
+			return at, err
+		}
+	}
+	return at, r.become(&at, t.inside)
+}
+
+// addressIn is an address of a prefix, the peer's for as long as it lives.
+func (t *testbed) addressIn(p netip.Prefix) (netip.Addr, error) {
+	address := hostOf(p)
+	return address, t.give(address)
+}
+
+// hostOf is an address of a prefix that a host may have: the second one where there are some.
+func hostOf(p netip.Prefix) netip.Addr {
+	if p.Bits() <= p.Addr().BitLen()-2 {
+		return p.Addr().Next().Next()
+	}
+	return p.Addr()
+}
+
+// peerAt is the peer for stations that reach it at an address.
+func (t *testbed) peerAt(a netip.Addr) station.Peer {
+	return station.Peer{Control: netip.AddrPortFrom(t.links[fromHere].there[0].Addr(), t.port),
+		Target: netip.AddrPortFrom(a, t.port), Token: t.token}
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"weir/core/match"
+	"weir/core/policy"
+	"weir/internal/nearest"
+	"weir/internal/units"
+	"weir/kernel/ethtool"
+)
+
+// device is the interface that traffic passes.
+var device = Kind{
+	SelectorKind: policy.SelectorKind{
+		Key: "interface", Doc: "Device that the traffic passes, by name.", Sample: "",
+		Parse: func(text string) (string, string, error) {
+			if !policy.IsDevice(text) {
+				return "", "", fmt.Errorf("%q is no device name", text)
+			}
+			return text, "interface " + text, nil
+		},
+	},
+	Bind: func(_ *Host, text string) (Binding, error) {
+		device, err := net.InterfaceByName(text)
+		if err != nil {
+			return Binding{Missing: noInterface(text)}, nil
+		}
+		return Binding{Key: match.OfInterface(device.Index)}, nil
+	},
+	Near: func(_ *Host, text string) string {
+		devices, err := net.Interfaces()
+		if err != nil {
+			return ""
+		}
+		var names []string
+		for _, d := range devices {
+			names = append(names, d.Name)
+		}
+		return nearest.Of(text, names)
+	},
+	Inside: func(_ *Host, text string) (Inside, string, error) {
+		missing := ""
+		if _, err := net.InterfaceByName(text); err != nil {
+			missing = noInterface(text)
+		}
+		return Inside{Device: text, By: "the device"}, missing, nil
+	},
+	Speed: func(text string) (units.BitRate, string) { return linkSpeed(text), text + " carries" },
+}
+
+// IsLoopback says whether a selector means the loopback device or its addresses alone.
+func IsLoopback(s policy.Selector) bool {
+	to, err := netip.ParsePrefix(s.Text)
+	return s.Kind == device.Key && s.Text == "lo" || s.Kind == prefix.Key && err == nil && to.Addr().IsLoopback()
+}
+
+func noInterface(name string) string { return "there is no interface " + name }
+
+// linkSpeed is that of a device here; 0 if it is not known.
+func linkSpeed(device string) units.BitRate {
+	speed, err := ethtool.Speed(nil, device)
+	if err != nil {
+		return 0
+	}
+	return speed
+}
+
+// hardwareSpeed is the sum of all devices that have hardware behind them, or 0 if one of them does
+// not say.
+func hardwareSpeed() (sum units.BitRate) {
+	devices, err := ethtool.Hardware()
+	if err != nil {
+		return 0
+	}
+	for _, device := range devices {
+		speed := linkSpeed(device)
+		if speed == 0 {
+			return 0
+		}
+		sum += speed
+	}
+	return sum
+}

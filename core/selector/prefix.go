@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"fmt"
+	"net/netip"
+
+	"weir/core/match"
+	"weir/core/policy"
+)
+
+// prefix is where the remote address lies.
+var prefix = Kind{
+	SelectorKind: policy.SelectorKind{
+		Key: "prefix", Doc: "Remote IPv4 or IPv6 prefix; of several scopes the longest match counts.", Sample: "",
+		Parse: func(text string) (string, string, error) {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				return "", "", fmt.Errorf("%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", text)
+			}
+			canonical := match.OfPrefix(prefix).Prefix.String()
+			return canonical, "remote prefix " + canonical, nil
+		},
+		Warn: func(text string) string {
+			if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
+				return fmt.Sprintf("%s has bits behind its length and is taken for %s: write that, or /%d for the one host", text, prefix.Masked(), prefix.Addr().BitLen())
+			}
+			return ""
+		},
+	},
+	Bind: func(_ *Host, text string) (Binding, error) {
+		prefix, err := netip.ParsePrefix(text)
+		return Binding{Key: match.OfPrefix(prefix)}, err
+	},
+	Inside: func(_ *Host, text string) (Inside, string, error) {
+		prefix, err := netip.ParsePrefix(text)
+		return Inside{Remote: prefix, By: "the remote address"}, "", err
+	},
+}

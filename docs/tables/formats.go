@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tables writes those tables of docs/formats that are lists of code: keys of files,
+// metrics, checks, verdicts, capabilities. Their words come from where the lists are.
+//
+// A table stands in a page between two remarks, and all between them is written anew by go generate
+// ./docs/tables:
+//
+//	<!-- generated: NAME -->
+//	<!-- end: NAME -->
+package tables
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:generate go run ./generate ../../docs/formats
+
+// table is one of a page.
+type table struct {
+	page, name string
+	columns    []string
+	rows       [][]string
+}
+
+func (t table) markdown() string {
+	var out strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.columns)
+	line(strings.Split(strings.Repeat("---|", len(t.columns)-1)+"---", "|"))
+	for _, row := range t.rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`)
+		}
+		line(cells)
+	}
+	return out.String()
+}
+
+// Pages returns the pages that have generated tables, by name, as they are in folder and as they
+// should be. It is an error where a table has no place, or a place no table.
+func Pages(folder string) (have, want map[string]string, err error) {
+	all, err := tables()
+	if err != nil {
+		return nil, nil, err
+	}
+	have, want = map[string]string{}, map[string]string{}
+	for _, t := range all {
+		if _, read := have[t.page]; !read {
+			text, err := os.ReadFile(filepath.Join(folder, t.page))
+			if err != nil {
+				return nil, nil, err
+			}
+			have[t.page], want[t.page] = string(text), string(text)
+		}
+		if want[t.page], err = put(want[t.page], t.name, t.markdown()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", t.page, err)
+		}
+	}
+	for page, text := range have {
+		places := strings.Count(text, "<!-- generated: ")
+		for _, t := range all {
+			if t.page == page {
+				places--
+			}
+		}
+		if places != 0 {
+			return nil, nil, fmt.Errorf("%s has %d places more than there are tables for it", page, places)
+		}
+	}
+	return have, want, nil
+}
+
+// put replaces what stands between the remarks of a name.
+func put(page, name, text string) (string, error) {
+	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end: "+name+" -->\n"
+	before, rest, found := strings.Cut(page, begin)
+	if !found {
+		return "", fmt.Errorf("there is no %q", strings.TrimSpace(begin))
+	}
+	_, after, found := strings.Cut(rest, end)
+	if !found {
+		return "", fmt.Errorf("there is no %q behind its beginning", strings.TrimSpace(end))
+	}
+	return before + begin + text + end + after, nil
+}

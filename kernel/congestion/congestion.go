@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package congestion reads and sets the TCP congestion control of sockets.
+package congestion
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+)
+
+const availableFile = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+// Check says whether TCP on this host has the congestion control; "" is the host's
+// default and always there. Trying it on a socket lets the kernel load its module.
+func Check(name string) error {
+	if name == "" {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("try congestion control %s: %w", name, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return Set(fd, name)
+}
+
+// Set gives the socket its congestion control. Its error says which ones the host has.
+func Set(fd int, name string) error {
+	if name == "" {
+		return nil
+	}
+	err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return fault.New(fault.Testbed, "Choose one of them, or load the module tcp_"+name+".",
+			"congestion control %q is not in this kernel, which has %s", name, strings.Join(available(), ", "))
+	case errors.Is(err, unix.EPERM):
+		return fault.New(fault.Permission, "Run as root, or add it to net.ipv4.tcp_allowed_congestion_control.",
+			"congestion control %s: %w", name, err)
+	case err != nil:
+		return fmt.Errorf("set congestion control %s: %w", name, err)
+	}
+	return nil
+}
+
+// Of returns the name of the socket's congestion control; "" if it has none.
+func Of(fd int) string {
+	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// available lists the congestion controls that the kernel has loaded, in order; empty where it
+// cannot be read.
+func available() []string {
+	text, err := os.ReadFile(availableFile)
+	if err != nil {
+		return nil
+	}
+	names := strings.Fields(string(text))
+	slices.Sort(names)
+	return names
+}

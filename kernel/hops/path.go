@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hops
+
+import (
+	"fmt"
+	"net/netip"
+
+	"weir/internal/dscp"
+)
+
+// Hop is what is known of one hop.
+type Hop struct {
+	Hop     int        `json:"hop"`              // from 1
+	Address netip.Addr `json:"address,omitzero"` // of who has sent the error, or of the destination that answered
+	Answer  Answer     `json:"answer"`
+	// DSCP is the code point with which the probe came to it, where Told.
+	DSCP dscp.DSCP `json:"dscp"`
+	Told bool      `json:"told"`
+}
+
+// Answer is how a hop has answered.
+type Answer string
+
+const (
+	// Silent hops send no ICMP errors, or limit them, or drop the probes.
+	Silent Answer = "no answer"
+	// Opened and Reset are a destination's answers to TCP, Replied is to a datagram.
+	Opened  Answer = "connection opened"
+	Reset   Answer = "reset"
+	Replied Answer = "replied"
+)
+
+// last says whether nothing is behind a hop that answers so.
+func (a Answer) last() bool { return a != Silent && a != Answer(Exceeded) }
+
+// Change is where a code point became another.
+type Change struct {
+	// After and Before are the hops between which it changed: After had it as it was, and 0 is this
+	// host. Either may have changed it, and those between them, which were silent.
+	After  int       `json:"after_hop"`
+	Before int       `json:"before_hop"`
+	Was    dscp.DSCP `json:"was"`
+	Now    dscp.DSCP `json:"now"`
+}
+
+// Bleached says whether the code point was taken off.
+func (c Change) Bleached() bool { return c.Now == dscp.BestEffort }
+
+func (c Change) String() string {
+	verb := "rewritten"
+	if c.Bleached() {
+		verb = "bleached"
+	}
+	first := fmt.Sprintf("hop %d where it left", c.After)
+	if c.After == 0 {
+		first = "this host"
+	}
+	between := ""
+	if c.Before > c.After+1 {
+		between = ", a silent hop between them"
+	}
+	return fmt.Sprintf("%s %s to %s: by %s%s, or hop %d where it came in", c.Was, verb, c.Now, first, between, c.Before)
+}
+
+// Path is one trace.
+type Path struct {
+	To       netip.Addr `json:"to"`
+	Protocol string     `json:"protocol"` // udp or tcp
+	Port     uint16     `json:"port"`
+	Sent     dscp.DSCP  `json:"sent"`
+	Hops     []Hop      `json:"hops"`
+}
+
+// Changes are those that the quotes show, in the path's order.
+func (p Path) Changes() []Change {
+	at, was, all := 0, p.Sent, []Change{}
+	for _, h := range p.Hops {
+		if !h.Told {
+			continue
+		}
+		if h.DSCP != was {
+			all = append(all, Change{After: at, Before: h.Hop, Was: was, Now: h.DSCP})
+		}
+		at, was = h.Hop, h.DSCP
+	}
+	return all
+}
+
+// Known is the last hop of which it is known with which code point packets come; 0 for none.
+func (p Path) Known() (hop int) {
+	for _, h := range p.Hops {
+		if h.Told {
+			hop = h.Hop
+		}
+	}
+	return hop
+}
+
+// Ends says whether the destination, or who refuses to forward, has answered.
+func (p Path) Ends() bool { return len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].Answer.last() }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe_test
+
+import (
+	"testing"
+
+	"weir/kernel/probe"
+	"weir/kernel/testutil"
+)
+
+// The file that says whether the JIT is on is there in the first network namespace alone.
+func TestTheJITIsFoundInANetworkNamespace(t *testing.T) {
+	if err := probe.JIT(); err != nil {
+		t.Logf("outside: %v", err)
+		return // there is none to find
+	}
+	if err := testutil.Namespace(t, "jit").Do(probe.JIT); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sockdiag reads what the kernel says of open sockets (sock_diag(7)): which cgroup each
+// belongs to.
+//
+// A socket keeps the cgroup of the process that opened it, wherever that process moves afterwards,
+// and so do the sockets that it accepts. [Snapshot] finds those that a cgroup's processes use and
+// that belong elsewhere.
+package sockdiag
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/kernel/netns"
+)
+
+// ErrNoCgroups says that the kernel does not tell the cgroup of a socket.
+var ErrNoCgroups = errors.New("this kernel does not tell the cgroups of sockets (INET_DIAG_CGROUP_ID needs Linux 5.9 with CONFIG_INET_DIAG and CONFIG_SOCK_CGROUP_DATA)")
+
+// Layout of linux/inet_diag.h.
+const (
+	messageLength = 72 // of struct inet_diag_msg
+	stateOffset   = 1  // of idiag_state in it
+	unsentOffset  = 60 // of idiag_wqueue
+	inodeOffset   = 68 // of idiag_inode
+	cgroupID      = 21 // INET_DIAG_CGROUP_ID
+)
+
+// States of linux/tcp_states.h. A socket that listens has its backlog's length where others have
+// what they have to send.
+const (
+	synSent  = 2
+	finWait1 = 4
+	lastAck  = 9
+	closing  = 11
+
+	listening = 10
+)
+
+// states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps
+// without a socket of a process.
+const states = (1<<12 - 1) &^ (1 << 3) &^ (1 << 6)
+
+// request is struct inet_diag_req_v2 for all sockets of a family and protocol.
+type request struct{ family, protocol uint8 }
+
+func (request) Len() int { return 56 }
+
+func (r request) Serialize() []byte {
+	out := make([]byte, r.Len())
+	out[0], out[1] = r.family, r.protocol
+	binary.NativeEndian.PutUint32(out[4:], states)
+	return out
+}
+
+// socket is what one message tells.
+type socket struct {
+	inode  uint64 // 0 where no process holds it
+	cgroup uint64 // id; 0 where the kernel does not tell
+	unsent uint32 // octets that were written and not acknowledged
+}
+
+// Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup
+// that it belongs to. The error is ErrNoCgroups where the kernel does not tell.
+func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
+	sockets := map[uint64]uint64{}
+	err := dumpAll(ns, []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP}, func(s socket) {
+		if s.inode != 0 {
+			sockets[s.inode] = s.cgroup
+		}
+	})
+	return sockets, err
+}
+
+// Unsent counts the TCP sockets of a network namespace that belong to a cgroup of one of these ids
+// and have data to send still, whether a process holds them or not: an end that is not acknowledged
+// yet is none. The error is ErrNoCgroups where the kernel does not tell.
+func Unsent(ns *netns.Namespace, cgroups map[uint64]bool) (n int, err error) {
+	err = dumpAll(ns, []uint8{unix.IPPROTO_TCP}, func(s socket) {
+		if s.unsent > 0 && cgroups[s.cgroup] {
+			n++
+		}
+	})
+	return n, err
+}
+
+func dumpAll(ns *netns.Namespace, protocols []uint8, found func(socket)) error {
+	return ns.Do(func() error {
+		for _, protocol := range protocols {
+			for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+				if err := dump(request{family, protocol}, found); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func dump(r request, found func(socket)) error {
+	ask := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+	ask.AddData(r)
+	messages, err := ask.Execute(unix.NETLINK_INET_DIAG, 0)
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fault.Wrap(fmt.Errorf("list sockets: %w", err), fault.Permission, "run it as root, or with CAP_NET_ADMIN")
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL):
+		return ErrNoCgroups
+	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted): // sockets come and go meanwhile
+		return fmt.Errorf("list sockets: %w", err)
+	}
+	for _, message := range messages {
+		s, err := parse(message)
+		if err != nil {
+			return err
+		}
+		found(s)
+	}
+	return nil
+}
+
+// unsent are the octets in a queue in which a SYN or a FIN counts as one.
+func unsent(state uint8, queued uint32) uint32 {
+	switch state {
+	case listening:
+		return 0
+	case synSent, finWait1, lastAck, closing:
+		return max(queued, 1) - 1
+	}
+	return queued
+}
+
+// parse reads one struct inet_diag_msg and the attributes behind it.
+func parse(message []byte) (s socket, err error) {
+	if len(message) < messageLength {
+		return s, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))
+	}
+	s.inode = uint64(binary.NativeEndian.Uint32(message[inodeOffset:]))
+	s.unsent = unsent(message[stateOffset], binary.NativeEndian.Uint32(message[unsentOffset:]))
+	for rest := message[messageLength:]; len(rest) >= unix.SizeofNlAttr; {
+		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
+		if length < unix.SizeofNlAttr || length > len(rest) {
+			return s, fmt.Errorf("list sockets: an attribute of %d octets in %d", length, len(rest))
+		}
+		if kind == cgroupID && length == unix.SizeofNlAttr+8 {
+			s.cgroup = binary.NativeEndian.Uint64(rest[unix.SizeofNlAttr:])
+			return s, nil
+		}
+		const align = unix.NLA_ALIGNTO - 1
+		rest = rest[min(len(rest), (length+align)&^align):]
+	}
+	if s.inode == 0 {
+		return s, nil // such as one of the kernel's own
+	}
+	return s, ErrNoCgroups
+}

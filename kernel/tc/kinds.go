@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// What a kernel dumps is not what it takes. This is what differs, by kind; all other options of the
+// kinds below come back octet by octet, which the tests of kernel/device show for each.
+//
+//	htb                counts packets in its options, and dumps a version that it does not take
+//	fq_codel, codel    time is kept in units of 1.024 µs and dumped rounded down: what is given back as dumped drifts
+//	fq                 a threshold that is off is dumped as its lower 32 bits
+//	sfq                counts drops in its options
+//	filters            count hits, and say what the hardware does
+//	bpf                a program is dumped by its id and taken as a descriptor: [Raw.WithProgram]
+
+// kind is what is known of a kind of qdisc or filter.
+type kind struct {
+	create func(kind uint16, value []byte) (_ []byte, keep bool) // of one attribute
+	whole  func(options []byte) []byte                           // of options that are a structure
+	class  func(kind uint16, value []byte) (_ []byte, keep bool) // of a class's attribute; nil: made with the qdisc
+	hidden func(options []byte) string                           // what the dump does not say
+}
+
+// asIs is for what is given back octet by octet.
+func asIs(_ uint16, value []byte) ([]byte, bool) { return value, true }
+
+// without leaves out attributes.
+func without(list ...uint16) func(uint16, []byte) ([]byte, bool) {
+	return func(kind uint16, value []byte) ([]byte, bool) {
+		return value, !slices.Contains(list, kind)
+	}
+}
+
+var qdiscKinds = map[string]kind{
+	"pfifo": {}, "bfifo": {}, "pfifo_head_drop": {}, "pfifo_fast": {}, "prio": {}, "multiq": {}, "mq": {}, "noqueue": {},
+	"clsact": {}, "ingress": {},
+	"tbf":      {create: asIs},
+	"htb":      {create: createHTB, class: createHTBClass},
+	"hfsc":     {class: asIs},
+	"drr":      {create: asIs, class: asIs},
+	"ets":      {create: asIs},
+	"cake":     {create: asIs},
+	"fq":       {create: createFq},
+	"fq_codel": {create: codelTimes(1, 3, 7)}, // target, interval, ce_threshold
+	"codel":    {create: codelTimes(1, 3, 5)},
+	"sfq":      {whole: createSfq},
+	"netem":    {whole: asDumped, hidden: hiddenNetem},
+	"red":      {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
+	"gred":     {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
+	"choke":    {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
+}
+
+// HasClasses says whether a qdisc's classes are made one by one; those of others come with the
+// qdisc.
+func HasClasses(qdisc string) bool { return qdiscKinds[qdisc].class != nil }
+
+// Creatable changes what was dumped into what a create takes, with no counter in it; of kinds that
+// are not known it is as it was.
+func (r Raw) Creatable(sort Message) Raw {
+	known := qdiscKinds[r.Kind]
+	change := known.create
+	switch {
+	case sort == ClassMessage:
+		change = known.class
+	case sort == FilterMessage:
+		change = filterKinds[r.Kind].create
+	}
+	if r.Options == nil {
+		return r
+	}
+	if sort == QdiscMessage && known.whole != nil {
+		r.Options = known.whole(r.Options)
+	} else if change != nil {
+		r.Options = rebuild(r.Options, change)
+	}
+	return r
+}
+
+// Hidden is what keeps an object from being made again as it is: a kind that is not known, or state
+// that the kernel does not tell. "" means nothing.
+func (r Raw) Hidden(sort Message) string {
+	table := qdiscKinds
+	if sort == FilterMessage {
+		table = filterKinds
+	}
+	known, ok := table[r.Kind]
+	switch {
+	case !ok:
+		return "it is not known whether the kernel tells everything about this kind"
+	case r.Hardware && r.Kind != "mq":
+		return "it is done by the device"
+	case stabHasTable(r.Stab):
+		return "the kernel does not tell its table of sizes"
+	case sort == FilterMessage && r.hasActions():
+		return "it has actions"
+	case sort == QdiscMessage && known.hidden != nil:
+		return known.hidden(r.Options)
+	}
+	return ""
+}
+
+// stabHasTable looks at tsize of struct tc_sizespec.
+func stabHasTable(stab []byte) (found bool) {
+	const base, tsizeAt = 1, 20
+	_ = attributes(stab, func(kind uint16, value []byte) error {
+		found = found || kind == base && len(value) >= tsizeAt+4 && binary.NativeEndian.Uint32(value[tsizeAt:]) > 0
+		return nil
+	})
+	return found
+}
+
+// rebuild changes attribute by attribute and keeps the flags in their types; what is not made of
+// attributes stays as it is.
+func rebuild(options []byte, change func(uint16, []byte) ([]byte, bool)) []byte {
+	built, rest := []byte{}, options
+	for len(rest) >= 4 {
+		length := int(binary.NativeEndian.Uint16(rest))
+		if length < 4 || length > len(rest) {
+			return options
+		}
+		name := binary.NativeEndian.Uint16(rest[2:])
+		if value, keep := change(name&^(nested|0x4000), append([]byte{}, rest[4:length]...)); keep {
+			built = attribute(built, name, value)
+		}
+		rest = rest[min((length+3)&^3, len(rest)):]
+	}
+	return built
+}
+
+func asDumped(options []byte) []byte { return options }
+
+// createHTB takes struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts.
+func createHTB(kind uint16, value []byte) ([]byte, bool) {
+	const initial = 2
+	if kind == initial && len(value) >= 20 {
+		copy(value, words(3))
+		copy(value[12:], words(0, 0))
+	}
+	return value, true
+}
+
+// createHTBClass leaves out of struct tc_htb_opt the level, which the kernel counts.
+func createHTBClass(kind uint16, value []byte) ([]byte, bool) {
+	const parms, levelAt = 1, 36
+	if kind == parms && len(value) >= levelAt+4 {
+		copy(value[levelAt:], words(0))
+	}
+	return value, true
+}
+
+// codelTimes gives times back as the least of those that the kernel keeps as it kept these.
+func codelTimes(times ...uint16) func(uint16, []byte) ([]byte, bool) {
+	return func(kind uint16, value []byte) ([]byte, bool) {
+		if slices.Contains(times, kind) && len(value) == 4 {
+			return words(codelTime(binary.NativeEndian.Uint32(value))), true
+		}
+		return value, true
+	}
+}
+
+// codelTime is given microseconds that stand for units of 1024 ns, rounded down.
+func codelTime(dumped uint32) uint32 {
+	kept := (uint64(dumped)*1000 + 1023) / 1024
+	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
+}
+
+// createFq leaves out a threshold that is off: all ones in nanoseconds, of which the dump has the
+// lower half in microseconds.
+func createFq(kind uint16, value []byte) ([]byte, bool) {
+	const ceThreshold = 12
+	off := words(uint32(uint64(math.MaxUint64) / 1000 & math.MaxUint32))
+	return value, kind != ceThreshold || !bytes.Equal(value, off)
+}
+
+// createSfq clears struct tc_sfqred_stats at the end of struct tc_sfq_qopt_v1.
+func createSfq(options []byte) []byte {
+	const statsAt, statsEnd = 48, 72
+	options = append([]byte{}, options...)
+	if len(options) >= statsEnd {
+		clear(options[statsAt:statsEnd])
+	}
+	return options
+}
+
+// hiddenNetem: tables of distributions are not dumped, not even that there is one.
+func hiddenNetem(options []byte) (why string) {
+	const sizeofQopt, jitter64, slot = 24, 11, 12
+	if len(options) < sizeofQopt {
+		return "its options end early"
+	}
+	_ = attributes(options[sizeofQopt:], func(kind uint16, value []byte) error {
+		varies := kind == jitter64 && len(value) == 8 || kind == slot && len(value) >= 40
+		if varies && binary.NativeEndian.Uint64(value[len(value)-8:]) != 0 {
+			why = "the kernel does not tell by which distribution its delay varies"
+		}
+		return nil
+	})
+	return why
+}

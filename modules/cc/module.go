@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weir/core/module"
+	"weir/core/policy"
+)
+
+const moduleName = "cc"
+
+// Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero
+// value is ready to use.
+type Module struct {
+	prefix string // of the names of Weir's own controls; "" is weir_
+}
+
+// Named is the room with a prefix of one's own for the names of Weir's controls, at most 6 of a-z,
+// 0-9 and _. They are global: two engines on a host share those that are called alike.
+func Named(prefix string) Module { return Module{prefix} }
+
+// Name is "cc".
+func (Module) Name() string { return moduleName }
+
+// Grammar is the key of a scope.
+func (Module) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Module) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read congestion control: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says what gives a scope its control, and how its sockets are told.
+func (Module) Mechanism(b module.Bound) string {
+	t := treatmentOf(b.Scope)
+	_, own := algorithmOf(t.Control)
+	var does []string
+	switch {
+	case b.Shadow:
+		return "sock_ops, only counting"
+	case own:
+		does = append(does, "sets a struct_ops program")
+	case t.Control != "":
+		does = append(does, "sets a control of the kernel's")
+	}
+	if t.Downloads != "" {
+		does = append(does, "bounds receive windows")
+	}
+	return "sock_ops " + strings.Join(does, " and ")
+}
+
+// Plane is the pinned data plane of a host.
+func (r Module) Plane(h module.Host) module.Plane { return &hostPlane{h, r} }
+
+// controlName is what sockets know a control by, and the algorithm if it is one of Weir's.
+func (r Module) controlName(control string) (name string, kind algorithm, own bool) {
+	kind, own = algorithmOf(control)
+	switch {
+	case !own:
+		return control, kind, false
+	case r.prefix != "":
+		return r.prefix + control, kind, true
+	}
+	return usualPrefix + control, kind, true
+}
+
+// Capabilities are what weir doctor tells of congestion controls.
+func (Module) Capabilities() []module.Capability {
+	one := func(name, mechanism string, features ...string) module.Capability {
+		return module.Capability{Name: name, Mechanisms: []module.Mechanism{{Name: mechanism, Features: features}}}
+	}
+	return []module.Capability{
+		one("cc", "struct_ops programs registered by a BPF link", "bpf/btf", "bpf/jit", "bpf programs/struct_ops", "hooks/congestion control in bpf"),
+		one("downloads of scopes", "sock_ops programs that bound receive windows, by TCP's timestamps", "bpf/btf", "bpf/jit", "cgroups/cgroup v2",
+			"bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/sk_storage", "bpf maps/lpm_trie"),
+		one("cc of scopes", "sock_ops programs that set the control", "bpf/btf", "bpf/jit", "cgroups/cgroup v2", "bpf programs/sock_ops", "cgroups/sock_ops", "bpf maps/lpm_trie"),
+	}
+}

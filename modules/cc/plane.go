@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"weir/core/match"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/kernel/bpffs"
+	"weir/kernel/cgroup"
+	"weir/kernel/probe"
+)
+
+// hostPlane is the data plane that the spine leads, pinned.
+type hostPlane struct {
+	host   module.Host
+	module Module
+}
+
+func (p *hostPlane) folder() string { return filepath.Join(p.host.Pins, inForceFolder) }
+
+// ours are the controls of Weir's that scopes need, by the names that sockets know. Scopes in
+// shadow and groups need none.
+func (p *hostPlane) ours(s module.State) map[string]algorithm {
+	all := map[string]algorithm{}
+	for _, b := range s.Scopes {
+		if b.Shadow || b.Selector.Kind == policy.Group {
+			continue
+		}
+		if name, kind, own := p.module.controlName(treatmentOf(b.Scope).Control); own {
+			all[name] = kind
+		}
+	}
+	return all
+}
+
+// InPlace says whether the program is attached and filled, and whether all controls of Weir's are
+// there.
+func (p *hostPlane) InPlace(have module.State) (bool, error) {
+	a, err := openAssigner(p.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = a.close() }()
+	if filled, err := a.filled(); err != nil || !filled {
+		return false, err
+	}
+	offered, err := probe.CongestionControls()
+	if err != nil {
+		return false, err
+	}
+	for name := range p.ours(have) {
+		if !slices.Contains(offered, name) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Apply leads the data plane from one state to another: controls first, so that no scope asks for
+// one that is not there, and what is not needed any more last. All of what is wanted is written,
+// whatever was there.
+func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
+	a, smaller, err := p.open(module.CapacityFor(have, want))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = a.close() }()
+	if smaller != nil { // it goes on until the other is filled
+		defer func() { _ = smaller.close() }()
+	}
+	needed := p.ours(want)
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		note, err := hold(p.host.Pins, name, needed[name])
+		if err != nil {
+			return nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if err := match.Sweep(p.folder(), a.objects.ScopeCgroups, have.Assignments(), want.Assignments()); err != nil {
+		return nil, err
+	}
+	if err := p.fill(a, have, want); err != nil {
+		return nil, err
+	}
+	if err := match.Rebind(p.folder(), a.objects.ScopeCgroups, want.Places()); err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
+		notes = append(notes, "cgroups that are made again get their congestion control once somebody has looked: "+err.Error())
+	}
+	if err := letGo(p.host.Pins, needed); err != nil {
+		return nil, err
+	}
+	return append(notes, openNotes(have, want)...), nil
+}
+
+// fill writes scopes and assignments.
+func (p *hostPlane) fill(a *assigner, have, want module.State) error {
+	root, err := cgroup.Cgroup{Path: p.host.CgroupRoot}.ID()
+	if err != nil {
+		return err
+	}
+	stays := want.ByIndex()
+	var indices, gone []uint32
+	var scopes []assignCcScope
+	for _, b := range want.Scopes {
+		indices, scopes = append(indices, uint32(b.Index)), append(scopes, p.scope(b))
+	}
+	if err := a.set(indices, scopes); err != nil {
+		return err
+	}
+	later := uint32(0)
+	if len(want.Places()) > 0 {
+		later = match.Cgroups
+	}
+	if err := a.reassign(have, want, match.OfCgroup(root), later); err != nil {
+		return err
+	}
+	for _, b := range have.Scopes {
+		if _, kept := stays[b.Index]; !kept {
+			gone = append(gone, uint32(b.Index))
+		}
+	}
+	return a.forget(gone)
+}
+
+// Holds says whether traffic of a key is a scope's, whoever has bound it.
+func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
+	a, err := openAssigner(p.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = a.close() }()
+	return match.Holds(a.objects.ScopeCgroups, key, scope)
+}
+
+// scope is what the program is told of a scope.
+func (p *hostPlane) scope(b module.Bound) (scope assignCcScope) {
+	name, kind := "", algorithm{}
+	if control := treatmentOf(b.Scope).Control; control != "" {
+		name, kind, _ = p.module.controlName(control)
+	}
+	copy(scope.Control[:], name)
+	if kind.needsECN {
+		scope.Flags = assignCcScopeFlagsCC_SCOPE_ECN
+	}
+	if chosen, held := receivingOf(treatmentOf(b.Scope).Downloads); held {
+		scope.Receive = chosen.tune
+	}
+	return scope
+}
+
+// openNotes say what becomes of connections that are open when a state follows another.
+func openNotes(have, want module.State) (notes []string) {
+	if changes(have, want, func(t Treatment) string { return t.Control }) {
+		notes = append(notes, "TCP connections that are open keep their congestion control until they close")
+	}
+	if changes(have, want, func(t Treatment) string { return t.Downloads }) {
+		notes = append(notes, "downloads of TCP connections that are open are held only where they were: those follow their scope, and get their windows back when it ends")
+	}
+	return notes
+}
+
+// changes says whether some scope has another control, or way to hold downloads, than before.
+func changes(have, want module.State, of func(Treatment) string) bool {
+	had := have.ByName()
+	return slices.ContainsFunc(want.Scopes, func(b module.Bound) bool {
+		before, there := had[b.Name]
+		now, was := of(*treatmentOf(b.Scope)), ""
+		if there {
+			was = of(*treatmentOf(before.Scope))
+		}
+		return !b.Shadow && now != "" && (!there || before.Shadow || was != now || before.Binding != b.Binding)
+	})
+}
+
+// open opens the pinned program, or loads, attaches and pins one. Where the pinned one has no room
+// for so many scopes another, with its counts, takes its place: smaller is then the former, which
+// is attached until it is closed.
+func (p *hostPlane) open(scopes int) (a, smaller *assigner, err error) {
+	a, err = openAssigner(p.folder())
+	switch {
+	case err == nil && a.objects.AssignScopes.MaxEntries() >= uint32(scopes):
+		return a, nil, nil
+	case err == nil:
+		smaller = a
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, err
+	}
+	a, err = p.load(scopes, smaller)
+	if err != nil && smaller != nil {
+		_ = smaller.close()
+	}
+	return a, smaller, err
+}
+
+// load loads a program in the place of a smaller one, if there is one.
+func (p *hostPlane) load(scopes int, smaller *assigner) (*assigner, error) {
+	var given map[string]*ebpf.Map
+	if smaller != nil {
+		given = map[string]*ebpf.Map{assignMapReceiveSockets: smaller.objects.ReceiveSockets}
+	}
+	a, err := loadAssigner(scopes, policyProgram, given)
+	if err != nil {
+		return nil, err
+	}
+	if smaller != nil {
+		err = bpffs.CopyEach[assignCcScopeCounts](smaller.objects.AssignCounts, a.objects.AssignCounts)
+	}
+	// What a crash between two pins has left, or another version of Weir, or a hand, is of no use.
+	// The controls are.
+	if err == nil {
+		err = p.unpinAssigner()
+	}
+	if err == nil && smaller == nil {
+		err = p.noStrays()
+	}
+	if err == nil {
+		err = bpffs.Make(p.folder())
+	}
+	if err == nil {
+		err = a.attach(p.host.CgroupRoot)
+	}
+	if err == nil {
+		err = a.pin(p.folder())
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+// unpinAssigner ends the program, its attachment first.
+func (p *hostPlane) unpinAssigner() error {
+	paths, err := filepath.Glob(filepath.Join(p.folder(), "*"))
+	if err != nil {
+		return fmt.Errorf("unpin scope program: %w", err)
+	}
+	for _, path := range append([]string{filepath.Join(p.folder(), linkPin)}, paths...) {
+		if isControl, _ := filepath.Match("*-*", filepath.Base(path)); isControl {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return bpffs.Fault(fmt.Errorf("unpin scope program: %w", err))
+		}
+	}
+	return nil
+}
+
+// noStrays says that a policy's program is in force of which no pin is here: it still gives
+// connections its controls.
+func (p *hostPlane) noStrays() error {
+	return bpffs.NoStrays(p.host.CgroupRoot, "congestion controls", []ebpf.AttachType{ebpf.AttachCGroupSockOps}, policyProgram)
+}
+
+// Release ends everything that the policy holds; what weir cc install has pinned stays.
+func (p *hostPlane) Release() (released bool, err error) {
+	released = exists(p.folder())
+	a, err := openAssigner(p.folder())
+	if err == nil {
+		defer func() { _ = a.close() }()
+	}
+	if err := p.unpinAssigner(); err != nil {
+		return false, err
+	}
+	if err == nil {
+		if err := errors.Join(a.detach(), a.freeWindows()); err != nil {
+			return false, err
+		}
+	}
+	if err := letGo(p.host.Pins, nil); err != nil {
+		return false, err
+	}
+	if err := os.Remove(p.folder()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, bpffs.Fault(fmt.Errorf("release congestion controls: %w", err))
+	}
+	_ = os.Remove(p.host.Pins) // unless weir cc install has pins in it
+	return released, p.noStrays()
+}

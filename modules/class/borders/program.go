@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package borders
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"weir/internal/fault"
+	"weir/kernel/bpfmap"
+	"weir/kernel/device"
+)
+
+// Directions, as border.h has them, and what stands for no DSCP there.
+const (
+	in       = 0
+	out      = 1
+	keepDSCP = 64
+)
+
+// sideBits is how many bits of a key are in front of the address.
+const sideBits = 32
+
+// load loads the programs of one border for a device whose link layer's header has so many octets.
+// They count on in counters where that is not nil, so that programs can follow others.
+func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error) {
+	spec, err := loadBorder()
+	if err != nil {
+		return nil, fmt.Errorf("read border's programs: %w", err)
+	}
+	settings := borderBorderSettings{Header: uint32(header), Translate: t.translations()}
+	if t.Shadow {
+		settings.Shadow = 1
+	}
+	if n := len(t.From) + len(t.To); n > 0 {
+		settings.Rules = 1
+		spec.Maps[borderMapBorderRules].MaxEntries = uint32(n)
+	}
+	if err := spec.Variables[borderVarBorderTold].Set(settings); err != nil {
+		return nil, fmt.Errorf("set border's programs: %w", err)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, refused("lift memory lock limit", err)
+	}
+	var options ebpf.CollectionOptions
+	if counters != nil {
+		options.MapReplacements = map[string]*ebpf.Map{borderMapBorderCounters: counters}
+	}
+	objects := &borderObjects{}
+	if err := spec.LoadAndAssign(objects, &options); err != nil {
+		return nil, refused("load border's programs", err)
+	}
+	for side, rules := range [][]Rule{t.From, t.To} {
+		for _, rule := range rules {
+			key, value := rule.raw(uint32(side))
+			if err := bpfmap.Put(objects.BorderRules, key, value); err != nil {
+				return nil, errors.Join(refused("set prefix "+rule.Prefix.String(), err), objects.Close())
+			}
+		}
+	}
+	return objects, nil
+}
+
+// raw is the rule as the programs read it.
+func (r Rule) raw(side uint32) (borderBorderPrefix, borderBorderRule) {
+	octets, bits, version := r.Prefix.Addr().AsSlice(), r.Prefix.Bits(), uint32(6)
+	if r.Prefix.Addr().Is4() {
+		version = 4
+	}
+	key := borderBorderPrefix{Length: uint32(sideBits + bits), Side: side + version}
+	for i := range len(octets) / 4 {
+		key.Address[i] = binary.NativeEndian.Uint32(octets[4*i:])
+	}
+	value := borderBorderRule{Dscp: uint32(r.DSCP), Length: uint32(bits)}
+	if r.Class == keep {
+		value.Dscp = keepDSCP
+	}
+	return key, value
+}
+
+// at is the program of a hook.
+func (o *borderPrograms) at(hook device.Hook) *ebpf.Program {
+	if hook == device.Ingress {
+		return o.BorderIn
+	}
+	return o.BorderOut
+}
+
+// countersOf are those of an attached program; nil for one of another version of Weir.
+func countersOf(a *device.Attachment) (*ebpf.Map, error) {
+	spec, err := loadBorder()
+	if err != nil {
+		return nil, fmt.Errorf("read border's programs: %w", err)
+	}
+	return a.Map(spec.Maps[borderMapBorderCounters])
+}
+
+func refused(what string, err error) error {
+	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package borders
+
+import (
+	"fmt"
+
+	"weir/core/module"
+	"weir/internal/direction"
+	"weir/kernel/device"
+)
+
+// Counts says what was done with the packets of a direction; in shadow, what would have been.
+type Counts struct {
+	Packets    uint64 // of IP, super-packets as one
+	Octets     uint64 // of them, from the network header on
+	Marked     uint64 // had another DSCP than their prefix's class
+	Translated uint64 // had a DSCP that the other network knows as another
+	Failed     uint64 // whose header could not be written
+}
+
+// fields declares what is told of each direction, once for status, top, JSON, API and metrics.
+func fields() []module.Field[Counts] {
+	return []module.Field[Counts]{
+		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets of IP that passed the border, super-packets as one.", Metric: "packets_total"},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Packets })},
+		{Column: module.Column{Name: "octets", Title: "octets", Unit: module.Octets, Kind: module.Counter,
+			Help: "Octets of these from the network header on, with one header for a super-packet."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Octets })},
+		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets that were given their prefix's class in place of another DSCP; in shadow, that would have been."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
+		{Column: module.Column{Name: "translated", Title: "translated", Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets whose DSCP was replaced by the other network's; in shadow, that would have been."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Translated })},
+		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets whose header could not be written."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Failed })},
+	}
+}
+
+// Columns declares what Report tells: a row for each direction of a border.
+func (Module) Columns() module.Columns {
+	return module.Columns{Rows: module.ColumnsOf(fields()), Part: "direction", Promise: "class"}
+}
+
+// Report tells what was done since the programs came.
+func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
+	for _, item := range have.Host {
+		t, ok := item.Treatment.(*Treatment)
+		if !ok {
+			continue
+		}
+		counts, err := p.counts(t.Device)
+		if err != nil {
+			return report, err
+		}
+		if len(counts) == 0 {
+			report.Note = append(report.Note, fmt.Sprintf("borders.%s: the device is not there, or has no programs", t.Device))
+		}
+		for _, hook := range t.hooks() {
+			row := module.Row{Scope: item.Name, Part: parts[hook], Promise: t.promise(hook)}
+			if c, known := counts[hook]; known {
+				row.Values = module.ValuesOf(fields(), c)
+			}
+			report.Rows = append(report.Rows, row)
+		}
+	}
+	return report, nil
+}
+
+var parts = map[device.Hook]string{device.Ingress: direction.Ingress.String(), device.Egress: direction.Egress.String()}
+
+// promise says what becomes of a direction's packets.
+func (t *Treatment) promise(hook device.Hook) string {
+	only := *t
+	if hook == device.Egress {
+		only.From, only.To = nil, nil
+	}
+	return only.Summary()
+}
+
+// counts are those of the hooks of a device that have a program.
+func (p *hostPlane) counts(dev string) (map[device.Hook]Counts, error) {
+	found, err := p.attached(dev)
+	if err != nil {
+		return nil, err
+	}
+	all := map[device.Hook]Counts{}
+	for hook, a := range found {
+		sum, err := countsOf(a, hook)
+		_ = a.Close()
+		if err != nil {
+			return nil, fmt.Errorf("borders.%s: %w", dev, err)
+		}
+		all[hook] = sum
+	}
+	return all, nil
+}
+
+func countsOf(a *device.Attachment, hook device.Hook) (sum Counts, err error) {
+	counters, err := countersOf(a)
+	if err != nil || counters == nil {
+		return sum, err
+	}
+	defer func() { _ = counters.Close() }()
+	number := uint32(in)
+	if hook == device.Egress {
+		number = out
+	}
+	var cpus []borderBorderCounts
+	if err := counters.Lookup(number, &cpus); err != nil {
+		return sum, fmt.Errorf("read border's counters: %w", err)
+	}
+	for _, c := range cpus {
+		sum.Packets += c.Packets
+		sum.Octets += c.Octets
+		sum.Marked += c.Marked
+		sum.Translated += c.Translated
+		sum.Failed += c.Failed
+	}
+	return sum, nil
+}

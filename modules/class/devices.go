@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir/kernel/device"
+	"weir/kernel/netns"
+	"weir/kernel/rtnl"
+)
+
+// order is the marking program's place at a device: far from the wire, so that all that follow it
+// see the class.
+const order device.Order = 900
+
+// devices are those of a network namespace at which packets are marked: all but loopback, and ifbs,
+// whose packets have been received or leave by another device. nil is the calling thread's.
+func devices(ns *netns.Namespace) ([]rtnl.Device, error) {
+	links, err := rtnl.Open(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	all, err := links.Devices()
+	return slices.DeleteFunc(all, func(d rtnl.Device) bool { return d.Name == "lo" || d.Kind == "ifb" }), err
+}
+
+// place is a program and the hook of each device that it is at.
+type place struct {
+	hook    device.Hook
+	program *ebpf.Program
+}
+
+// places are those of the programs: what comes in is looked at where scopes answer as they are
+// asked.
+func (m *marker) places(settings markClassSettings) []place {
+	all := []place{{device.Egress, m.program}}
+	if settings.Asked != 0 {
+		all = append(all, place{device.Ingress, m.ask})
+	}
+	return all
+}
+
+// missing are the devices that have no program at a hook.
+func missing(ns *netns.Namespace, hook device.Hook, pins string) (names []string, err error) {
+	all, err := devices(ns)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		hooks, err := device.Hooks(ns, d.Name, moduleName, pins)
+		if errors.Is(err, device.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !hooks[hook] {
+			names = append(names, d.Name)
+		}
+	}
+	return names, nil
+}
+
+// attach puts the programs at every device of a namespace that lacks them.
+func (m *marker) attach(ns *netns.Namespace, pins string) error {
+	settings, err := m.settings()
+	if err != nil {
+		return err
+	}
+	for _, at := range m.places(settings) {
+		if err := at.attach(ns, pins); err != nil {
+			return err
+		}
+	}
+	return device.Prune(pins)
+}
+
+func (p place) attach(ns *netns.Namespace, pins string) error {
+	names, err := missing(ns, p.hook, pins)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		a, err := device.Attach(ns, name, p.hook, order, moduleName, p.program, device.Options{Pins: pins})
+		if errors.Is(err, device.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return refused("mark at device "+name, err)
+		}
+		_ = a.Close()
+	}
+	return nil
+}
+
+// renew puts these programs in the place of others of Weir's at every device of a namespace, and
+// where there are none, and takes those away that have nothing to do.
+func (m *marker) renew(ns *netns.Namespace, pins string) error {
+	settings, err := m.settings()
+	if err != nil {
+		return err
+	}
+	places := m.places(settings)
+	err = visit(ns, pins, func(a *device.Attachment) error {
+		i := slices.IndexFunc(places, func(p place) bool { return p.hook == a.Hook })
+		if i < 0 {
+			return a.Detach()
+		}
+		defer func() { _ = a.Close() }()
+		return places[i].renew(a)
+	})
+	if err != nil {
+		return refused("mark", err)
+	}
+	return m.attach(ns, pins)
+}
+
+// renew puts the program in the place of another one, unless that has gone with its device.
+func (p place) renew(a *device.Attachment) error {
+	info, err := p.program.Info()
+	if err != nil {
+		return fmt.Errorf("read marking program: %w", err)
+	}
+	if id, _ := info.ID(); a.Program == id {
+		return nil
+	}
+	if err := a.Replace(p.program); !errors.Is(err, unix.ENOLINK) && !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return nil
+}
+
+// visit calls a function for each place of the program at the devices of a namespace.
+func visit(ns *netns.Namespace, pins string, each func(*device.Attachment) error) error {
+	all, err := devices(ns)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		found, err := device.Attached(ns, d.Name, moduleName, pins)
+		if errors.Is(err, device.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, a := range found {
+			if err := each(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// detach takes the program from all devices of a namespace.
+func detach(ns *netns.Namespace, pins string) error {
+	return visit(ns, pins, (*device.Attachment).Detach)
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"weir/core/match"
+	"weir/core/policy"
+	"weir/internal/dscp"
+	"weir/internal/yamlfile"
+)
+
+const (
+	moduleName = "class"
+	key        = "class"
+	askedKey   = "asked"
+)
+
+// scopeKeys are what classes add to a scope of a policy's file.
+type scopeKeys struct {
+	Class *string         `yaml:"class" doc:"Class that its packets are marked with where they leave this host: lbe (less than best effort), best-effort, premium, network-control, the name of a DSCP as AF21, or its number; as-asked answers each flow in the class in which its other end asks."`
+	Asked []yamlfile.Text `yaml:"asked" doc:"With class: as-asked, the classes in which it may be asked; LE and CS1, less than best effort, if left out. What is asked for in another is not marked."`
+}
+
+// Treatment is the class of a scope's packets.
+type Treatment struct {
+	Class string      `json:"class"` // as the file names it
+	DSCP  dscp.DSCP   `json:"dscp"`
+	Asked []dscp.DSCP `json:"asked,omitempty"` // in which it answers whoever asks in it, in place of DSCP
+}
+
+// asAsked is the class of what answers in the class in which it is asked.
+const asAsked = "as-asked"
+
+// Summary names the class.
+func (t *Treatment) Summary() string {
+	text := key + " " + t.Class
+	for _, d := range t.Asked {
+		text += " " + d.String()
+	}
+	return text
+}
+
+// treatmentOf is what a scope's packets are given; nil for nothing.
+func treatmentOf(s policy.Scope) *Treatment {
+	t, _ := s.Treatments[moduleName].(*Treatment)
+	return t
+}
+
+func grammar() policy.Grammar {
+	return policy.Grammar{Module: moduleName, Scope: scopeKeys{}, Treats: []string{key, askedKey}, Read: read}
+}
+
+// read makes treatments of a file's keys. A scope without a class of its own has that of the
+// nearest scope above it.
+func read(d *policy.Draft) {
+	for i := range d.Scopes {
+		s := &d.Scopes[i]
+		k := s.Keys.(*scopeKeys)
+		if k.Class != nil && *k.Class != asAsked {
+			if _, err := dscp.ParseDSCP(*k.Class); err != nil {
+				d.Complain(s, key, key+": %v; or %s", err, asAsked)
+			}
+		}
+		readAsked(d, s, k)
+	}
+	d.Inherit("a class", match.MaxDepth, func(s *policy.DraftScope) policy.Treatment {
+		k := s.Keys.(*scopeKeys)
+		if k.Class == nil {
+			return nil
+		}
+		t := &Treatment{Class: *k.Class}
+		if *k.Class == asAsked {
+			t.Asked = k.asked()
+		} else {
+			t.DSCP, _ = dscp.ParseDSCP(*k.Class) // a mistake was found before
+		}
+		return t
+	})
+}
+
+// readAsked finds the mistakes in what a scope may be asked for.
+func readAsked(d *policy.Draft, s *policy.DraftScope, k *scopeKeys) {
+	if k.Asked == nil {
+		return
+	}
+	if k.Class == nil || *k.Class != asAsked {
+		d.Complain(s, askedKey, askedKey+": it goes with class: "+asAsked+" alone")
+	}
+	for _, text := range k.Asked {
+		if _, err := dscp.ParseDSCP(text.Value); err != nil {
+			d.ComplainAt(text.Place, "", "%s: %v", askedKey, err)
+		}
+	}
+}
+
+// asked is what a scope may be asked for: what is less than best effort, unless it says otherwise,
+// so that no stranger has answers go before others.
+func (k *scopeKeys) asked() (all []dscp.DSCP) {
+	if k.Asked == nil {
+		return []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}
+	}
+	for _, text := range k.Asked {
+		dscp, _ := dscp.ParseDSCP(text.Value) // a mistake was found before
+		all = append(all, dscp)
+	}
+	return all
+}

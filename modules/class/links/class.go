@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"slices"
+	"time"
+	"weir/internal/dscp"
+
+	"weir/internal/units"
+)
+
+// Class is one queue of a link.
+//
+// Its leaf of the tree has credit for as long as it sends less than Weight of the link's rate. The
+// order of service is that of GÉANT's weighted round robin: high priority with credit, low with
+// credit, high without, low without; classes of one priority take turns, by octets.
+type Class struct {
+	Name     string            `json:"name"`
+	DSCP     []dscp.DSCP       `json:"dscp,omitempty"`
+	Weight   units.Probability `json:"weight"`            // of the link's rate that is its own
+	Priority uint32            `json:"priority"`          // 0 to 7, lowest first
+	Ceiling  units.BitRate     `json:"ceiling,omitempty"` // 0: the link's rate
+	Queue    units.Duration    `json:"queue"`             // what may wait, as time at the ceiling
+	Leaf     Leaf              `json:"leaf,omitempty"`    // "": fq_codel where ECN wants it
+	ECN      ECN               `json:"ecn,omitempty"`
+}
+
+// Leaf is the qdisc that keeps a class's packets until its turn.
+type Leaf string
+
+const (
+	Fifo    Leaf = "fifo"
+	FqCodel Leaf = "fq_codel" // RFC 8290
+	Cake    Leaf = "cake"     // tc-cake(8) without a rate: fair between pairs of hosts, then between their flows
+)
+
+// ECN says whether packets are marked in place of dropped.
+type ECN string
+
+const (
+	MayMark   ECN = ""    // where the kernel has fq_codel, unless Leaf says what keeps them
+	MustMark  ECN = "yes" // refused elsewhere
+	NeverMark ECN = "no"  // first in, first out, or fq_codel that drops
+)
+
+// keptIn is the qdisc that keeps the class's packets on such a kernel.
+func (c Class) keptIn(kernel features) Leaf {
+	switch {
+	case c.Leaf != "":
+		return c.Leaf
+	case c.ECN == MustMark, c.ECN == MayMark && kernel.fqCodel:
+		return FqCodel
+	}
+	return Fifo
+}
+
+// Names of classes that every link has: one for what no other is told by, and one that may wait.
+const (
+	bestEffort = "best-effort"
+	lowEffort  = "lbe"
+)
+
+// Own is the name of Weir's own classes.
+const Own = "weir"
+
+const millisecond = units.Duration(time.Millisecond)
+
+// lowEffortDSCP are LE of RFC 8622 and CS1, which networks with QBSS have.
+var lowEffortDSCP = []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}
+
+// presets are Weir's own classes, and those of GÉANT's two experiments ("Less than Best Effort",
+// tables 1 and 2), whose queue for less than best effort has DSCP 8 alone. A weight of 0 was served
+// one octet a round.
+var presets = map[string][]Class{
+	Own: {
+		{Name: "network-control", DSCP: []dscp.DSCP{48, 56}, Weight: .05, Priority: 0, Queue: 50 * millisecond, ECN: NeverMark},
+		{Name: "premium", DSCP: []dscp.DSCP{dscp.Expedited}, Weight: .30, Priority: 1, Queue: 10 * millisecond, ECN: NeverMark},
+		{Name: bestEffort, Weight: .64, Priority: 2, Queue: 50 * millisecond},
+		{Name: lowEffort, DSCP: lowEffortDSCP, Weight: .01, Priority: 7, Queue: 20 * millisecond},
+	},
+	"geant-1": geant(0, .05, .90, .01, .04),
+	"geant-2": geant(1, .05, .90, 0, .05),
+}
+
+// geant has two priorities, or one where low is 0.
+func geant(low uint32, be, ef, lbe, nc units.Probability) []Class {
+	const queue = 50 * millisecond
+	return []Class{
+		{Name: "network-control", DSCP: []dscp.DSCP{48, 56}, Weight: nc, Queue: queue, ECN: NeverMark},
+		{Name: "premium", DSCP: []dscp.DSCP{dscp.Expedited}, Weight: ef, Queue: queue, ECN: NeverMark},
+		{Name: bestEffort, Weight: be, Queue: queue, ECN: NeverMark},
+		{Name: lowEffort, DSCP: lowEffortDSCP, Weight: lbe, Priority: low, Queue: queue, ECN: NeverMark},
+	}
+}
+
+// preset is a copy of a preset's classes.
+func preset(name string) []Class {
+	all := slices.Clone(presets[name])
+	for i := range all {
+		all[i].DSCP = slices.Clone(all[i].DSCP)
+	}
+	return all
+}
+
+// Treatment is what a policy has done at one link.
+type Treatment struct {
+	Device   string        `json:"device"`
+	Rate     units.BitRate `json:"rate"`
+	Overhead uint16        `json:"overhead"` // octets of each frame on the wire that the host does not see
+	Preset   string        `json:"preset,omitempty"`
+	Classes  []Class       `json:"classes"`
+	Shadow   bool          `json:"shadow,omitempty"` // count what would be done, do nothing
+}
+
+// Summary says it in one line.
+func (t *Treatment) Summary() string {
+	text := "classes " + t.Preset
+	for i, c := range t.Classes {
+		if i > 0 {
+			text += ","
+		}
+		text += " " + c.Name + " " + c.Weight.String()
+		if c.Leaf != "" {
+			text += " in " + string(c.Leaf)
+		}
+	}
+	text += " of " + t.Rate.String()
+	if t.Shadow {
+		text += ", shadow"
+	}
+	return text
+}
+
+// ceiling is the most that a class gets.
+func (t *Treatment) ceiling(c Class) units.BitRate {
+	if c.Ceiling == 0 {
+		return t.Rate
+	}
+	return c.Ceiling
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/core/module"
+	"weir/core/policy"
+)
+
+// Room puts classes on links under the spine: the section links of a policy's file. The zero value
+// is ready to use.
+type Module struct{}
+
+// Name is "links".
+func (Module) Name() string { return moduleName }
+
+// Grammar is the section.
+func (Module) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Module) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says where packets wait by class.
+func (Module) Mechanism(module.Bound) string { return "HTB, with a program that tells the class" }
+
+// Plane is the data plane of a host.
+func (Module) Plane(h module.Host) module.Plane { return &hostPlane{h} }
+
+// Capabilities are what weir doctor tells of queues.
+func (Module) Capabilities() []module.Capability {
+	all := []string{"qdiscs/htb", "qdiscs/tbf", "classifiers/bpf", "bpf programs/sched_cls"}
+	return []module.Capability{{Name: "classes on links", Mechanisms: []module.Mechanism{
+		{Name: "HTB and a program, leaves of fq_codel with ECN", Features: append([]string{"qdiscs/fq_codel"}, all...)},
+		{Name: "HTB and a program, leaves first in, first out", Features: all},
+	}}}
+}

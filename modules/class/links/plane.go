@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"weir/core/module"
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/kernel/bpffs"
+	"weir/kernel/device"
+	"weir/kernel/ethtool"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/tc"
+)
+
+// hostPlane is the data plane that the spine leads: a tree of qdiscs at each link, and the record
+// of what was there.
+type hostPlane struct{ host module.Host }
+
+// treatments are those that are in force and in no shadow, by device.
+func treatments(s module.State) map[string]*Treatment {
+	all := map[string]*Treatment{}
+	for _, item := range s.Host {
+		if t, ok := item.Treatment.(*Treatment); ok && !t.Shadow {
+			all[t.Device] = t
+		}
+	}
+	return all
+}
+
+// devices are those of this network namespace, by name.
+func devices() (map[string]rtnl.Device, error) {
+	links, err := rtnl.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	all, err := links.Devices()
+	named := map[string]rtnl.Device{}
+	for _, d := range all {
+		named[d.Name] = d
+	}
+	return named, err
+}
+
+// find is the record of a device as it is now; false where it has none, or is another one.
+func find(all []former, d rtnl.Device) (former, bool) {
+	for _, f := range all {
+		if f.Index == d.Index && f.Here() {
+			return f, true
+		}
+	}
+	return former{}, false
+}
+
+// had says whether a device of this name has a record, though it may be gone.
+func had(all []former, name string) bool {
+	for _, f := range all {
+		if f.Device == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready refuses what this host cannot do, before anything changes.
+func (p *hostPlane) Ready(want module.State) error {
+	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS), probe.Qdisc("htb"), probe.Qdisc("tbf"),
+		probe.Classifier("bpf")); err != nil {
+		return err
+	}
+	known, err := devices()
+	if err != nil {
+		return err
+	}
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return err
+	}
+	var all []error
+	links := shadows(want)
+	maps.Copy(links, treatments(want))
+	for name, t := range links {
+		if err := t.ready(known, formers); err != nil {
+			all = append(all, fmt.Errorf("links.%s: %w", name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// ready looks at one link. A device that has gone may come back.
+func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error {
+	for _, c := range t.Classes {
+		if err := c.ready(); err != nil {
+			return fmt.Errorf("classes.%s.%w", c.Name, err)
+		}
+	}
+	d, there := known[t.Device]
+	if !there {
+		if had(formers, t.Device) {
+			return nil
+		}
+		return fault.New(fault.Usage, "look with ip link, or leave the link out", "there is no device %s", t.Device)
+	}
+	if speed, err := ethtool.Speed(nil, t.Device); err == nil {
+		if err := t.fits(speed); err != nil {
+			return err
+		}
+	}
+	if _, taken := find(formers, d); taken {
+		return nil
+	}
+	return device.CanTake(nil, t.Device)
+}
+
+// ready refuses a queue that this kernel lacks, where it was asked for.
+func (c Class) ready() error {
+	asked := c.keptIn(features{})
+	if asked == Fifo {
+		return nil
+	}
+	err := probe.Qdisc(string(asked))
+	switch {
+	case err == nil:
+		return nil
+	case c.Leaf == "":
+		return fault.Wrap(fmt.Errorf("ecn: %w", err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
+	}
+	return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "leave leaf out: packets then wait in what this kernel has")
+}
+
+// fits refuses a rate above the device's; 0 is not known.
+func (t *Treatment) fits(speed units.BitRate) error {
+	if speed == 0 || t.Rate <= speed {
+		return nil
+	}
+	return fault.New(fault.Usage, "write the rate of the device or less",
+		"rate: the device carries %s: at %s packets would wait behind the classes", speed, t.Rate)
+}
+
+// Apply gives every link its tree, and those that are not wanted any more their former one. It may
+// be repeated from wherever a crash has left it.
+func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
+	known, err := devices()
+	if err != nil {
+		return nil, err
+	}
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return nil, err
+	}
+	notes = p.Foresee(want)
+	if err := errors.Join(p.giveBack(want, known, formers), p.lead(want, known)); err != nil {
+		return nil, err
+	}
+	for _, item := range want.Host {
+		t, ok := item.Treatment.(*Treatment)
+		if !ok || t.Shadow {
+			continue
+		}
+		note, err := p.put(t, want.Shared[t.Device], known, formers)
+		if err != nil {
+			return nil, fmt.Errorf("links.%s: %w", t.Device, err)
+		}
+		notes = append(notes, note...)
+	}
+	return notes, nil
+}
+
+// giveBack gives the links that are not wanted any more their former tree.
+func (p *hostPlane) giveBack(want module.State, known map[string]rtnl.Device, formers []former) error {
+	links := treatments(want)
+	for _, f := range formers {
+		d, there := known[f.Device]
+		if links[f.Device] != nil && (!there || d.Index == f.Index && f.Here()) {
+			continue
+		}
+		if err := f.restore(p); err != nil {
+			return fmt.Errorf("links.%s: %w", f.Device, err)
+		}
+	}
+	return nil
+}
+
+// Takes are the links.
+func (p *hostPlane) Takes(s module.State) (names []string) {
+	return slices.Collect(maps.Keys(treatments(s)))
+}
+
+// Shares says why packets of limits by delay cannot wait in the links' trees.
+func (p *hostPlane) Shares() error {
+	if err := probe.Qdisc("fq"); err != nil {
+		return fault.Wrap(fmt.Errorf("keep departure times below classes: %w", err), fault.Testbed,
+			"use a kernel with fq (CONFIG_NET_SCH_FQ), or leave by: delay out")
+	}
+	return nil
+}
+
+// Yield gives the links that are not wanted any more their former tree.
+func (p *hostPlane) Yield(want module.State) error {
+	known, err := devices()
+	if err != nil {
+		return err
+	}
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return err
+	}
+	return p.giveBack(want, known, formers)
+}
+
+// put gives a link its tree; in a shared one what limits by delay hold waits too.
+func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []former) (notes []string, err error) {
+	d, there := known[t.Device]
+	if !there {
+		return []string{fmt.Sprintf("links.%s: the device is gone; it has its classes again once it is back and weir daemon has looked", t.Device)}, nil
+	}
+	f, taken := find(formers, d)
+	if !taken {
+		record, err := device.Take(nil, t.Device, moduleName, p.host.Pins)
+		if err != nil {
+			return nil, err
+		}
+		if f, err = keep(p.host.Pins, record); err != nil {
+			return nil, errors.Join(err, record.Restore(nil))
+		}
+	}
+	program, id, err := t.load(shared)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = program.Close() }()
+	kernel := features{fqCodel: probe.Qdisc("fq_codel") == nil, later: shared}
+	if err := f.Replace(nil, t.tree(id, d.MTU, kernel)); err != nil {
+		return nil, err
+	}
+	return t.notes(kernel), nil
+}
+
+// notes are what a person should know of a link in force.
+func (t *Treatment) notes(kernel features) (notes []string) {
+	for _, c := range t.Classes {
+		if c.ECN == MayMark && c.Leaf == "" && !kernel.fqCodel {
+			notes = append(notes, fmt.Sprintf("links.%s: class %s is first in, first out, without ECN: this kernel has no fq_codel", t.Device, c.Name))
+		}
+		if c.Name == lowEffort && c.Weight == 0 {
+			notes = append(notes, fmt.Sprintf("links.%s: class %s has no share of its own: while others fill the link, it gets %s", t.Device, c.Name, leastShare))
+		}
+	}
+	return notes
+}
+
+// InPlace says whether every link that is there has its tree, for frames as long as it sends now.
+func (p *hostPlane) InPlace(have module.State) (bool, error) {
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return false, err
+	}
+	known, err := devices()
+	if err != nil {
+		return false, err
+	}
+	counted, err := p.countedAt(known)
+	if err != nil || have.Empty() {
+		return len(formers)+len(counted) > 0, err
+	}
+	for name := range shadows(have) {
+		if _, there := known[name]; there && !counted[name] {
+			return false, nil
+		}
+	}
+	for name := range treatments(have) {
+		d, there := known[name]
+		if !there {
+			continue
+		}
+		if _, taken := find(formers, d); !taken {
+			return false, nil
+		}
+		tree, err := device.Snapshot(nil, name)
+		if errors.Is(err, device.ErrGone) {
+			continue
+		}
+		if err != nil || !complete(tree, d.MTU, have.Shared[name]) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// complete says whether a tree is Weir's, and lets frames of this MTU pass, and has queues for what
+// limits by delay hold if it is shared.
+func complete(t device.Tree, mtu int, shared bool) bool {
+	later := slices.ContainsFunc(t.Classes, func(c tc.Raw) bool { return c.Handle == laterOf(0) })
+	if !t.IsWeirs() || len(t.Filters) == 0 || later != shared {
+		return false
+	}
+	for _, q := range t.Qdiscs {
+		if frame := q.SplitsAt(); frame != 0 && frame < longestFrame(mtu) {
+			return false
+		}
+	}
+	return true
+}
+
+// Release brings every former tree back.
+func (p *hostPlane) Release() (released bool, err error) {
+	formers, err := kept(p.host.Pins)
+	if err != nil {
+		return false, err
+	}
+	_, found := os.Stat(p.host.Pins)
+	known, err := devices()
+	if err != nil {
+		return false, err
+	}
+	counted, err := p.countedAt(known)
+	if err == nil {
+		err = p.lead(module.State{}, known)
+	}
+	all := []error{err, device.Forget(p.host.Devices, moduleName)}
+	for _, f := range formers {
+		all = append(all, f.restore(p))
+	}
+	if err := errors.Join(all...); err != nil {
+		return false, err
+	}
+	// What a crash has left of programs that were to be kept.
+	pins, err := filepath.Glob(filepath.Join(p.host.Pins, "*"))
+	if err != nil {
+		return false, fmt.Errorf("find pins: %w", err)
+	}
+	return found == nil || len(counted) > 0, bpffs.Remove(append(pins, p.host.Pins)...)
+}

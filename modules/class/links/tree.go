@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/units"
+	"weir/kernel/device"
+	"weir/kernel/tc"
+)
+
+// Minor numbers in the tree: the class of the whole link, and the first of the classes' queues, of
+// their queues of what limits by delay hold, and of the classes that have both.
+const (
+	linkMinor   = 1
+	firstMinor  = 0x10
+	laterMinor  = 0x110
+	bothMinor   = 0x210
+	filterOrder = 1
+)
+
+// Sizes in octets, and times.
+const (
+	ethernetHeader = 14
+	vlanTag        = 4
+	fullFrame      = 1500 + ethernetHeader + ethernetOverhead
+	turn           = 1500 + ethernetHeader // of classes that take turns, so that none has a burst
+	// leastPackets that fq_codel has room for, so that a few flows have one each.
+	leastPackets = 32
+	// leastWhole has room for some super-packets.
+	leastWhole = 256 << 10
+	// bufferOverhead is what the kernel's buffer of a packet takes beside it, about.
+	bufferOverhead = 800
+	// slack is for how long a queue is served without a look at the clock: timers are late by that.
+	slack = 200 * time.Microsecond
+	// least that an HTB class is promised; a weight of 0 cannot be said otherwise.
+	leastShare     = units.BitRate(8000)
+	minLeafPackets = 10_000 // packets of an fq, the kernel's own default
+)
+
+// splitBelow is the rate up to which super-packets of all classes are split: at 1 Gbit/s one of
+// 64 KiB takes half a millisecond of the link. Above it those of less than best effort alone are.
+const splitBelow = units.BitRate(1e9)
+
+// features are what this kernel has of queues, and what is wanted of them.
+type features struct {
+	fqCodel bool
+	later   bool // queues for what limits by delay hold
+}
+
+// handleOf is that of a class of the tree, or of its own queue where it has two; laterOf is that of
+// the other, bothOf that of the class of both. Leaves have major numbers that follow the tree's.
+func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
+
+func laterOf(i int) tc.Handle { return device.RootHandle | tc.Handle(laterMinor+i) }
+
+func bothOf(i int) tc.Handle { return device.RootHandle | tc.Handle(bothMinor+i) }
+
+func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
+
+func laterLeafOf(i int) tc.Handle { return leafOf(maxClasses + i) }
+
+// handles are the classes' handles by DSCP, for the program, of a packet and of one within a
+// tunnel, which is believed if it asks for less than best effort. 0 is best effort's.
+func (t *Treatment) handles() (all, within [64]uint32) {
+	be := t.Classes[slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })]
+	for i, c := range t.Classes {
+		less := c.Priority > be.Priority || c.Priority == be.Priority && c.Weight < be.Weight
+		for _, d := range c.DSCP {
+			all[d] = uint32(handleOf(i))
+			if less {
+				within[d] = all[d]
+			}
+		}
+	}
+	return all, within
+}
+
+// tree is what is put at the device: program is the id of the one that tells classes, mtu the
+// device's.
+func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
+	root := device.RootHandle
+	tree := device.Tree{
+		Classes: []tc.Raw{tc.HTBClassRaw(root, root|linkMinor, tc.HTBClass{
+			Rate: t.Rate, Burst: burst(t.Rate), Quantum: turn, Overhead: t.Overhead})},
+		Filters: []tc.Raw{tc.ClassifierBPF(root, filterOrder, "weir_class", program)},
+	}
+	fallback := uint16(0)
+	for i, c := range t.Classes {
+		if c.Name == bestEffort {
+			fallback = uint16(handleOf(i))
+		}
+		own := max(share(t.Rate, c.Weight), leastShare)
+		if kernel.later {
+			// They have the class's share and ceiling together, and take turns.
+			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, bothOf(i), c, own), t.htb(bothOf(i), handleOf(i), c, leastShare),
+				t.htb(bothOf(i), laterOf(i), c, leastShare))
+			tree.Qdiscs = append(tree.Qdiscs, t.laterLeaf(i, mtu)...)
+		} else {
+			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, handleOf(i), c, own))
+		}
+		tree.Qdiscs = append(tree.Qdiscs, t.leaf(i, mtu, kernel)...)
+	}
+	tree.Qdiscs = append([]tc.Raw{tc.HTBRaw(tc.Place{Handle: root}, fallback)}, tree.Qdiscs...)
+	return tree
+}
+
+// htb is one class of HTB for a class, with so much of its own.
+func (t *Treatment) htb(parent, handle tc.Handle, c Class, own units.BitRate) tc.Raw {
+	ceiling := t.ceiling(c)
+	return tc.HTBClassRaw(parent, handle, tc.HTBClass{
+		Rate: own, Ceil: ceiling, Burst: burst(own), CeilBurst: burst(ceiling), Quantum: turn, Priority: c.Priority, Overhead: t.Overhead})
+}
+
+// burst is what a rate sends in the time of slack, at least two full frames.
+func burst(rate units.BitRate) units.ByteSize { return max(octets(rate, slack), 2*fullFrame) }
+
+func octets(rate units.BitRate, d time.Duration) units.ByteSize {
+	return units.ByteSize(float64(rate) / 8 * d.Seconds())
+}
+
+// leaf is a class's queue.
+func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
+	c, full := t.Classes[i], units.ByteSize(mtu+ethernetHeader)
+	at := tc.Place{Parent: handleOf(i), Handle: leafOf(i)}
+	limit := max(octets(t.ceiling(c), time.Duration(c.Queue)), units.ByteSize(2*longestFrame(mtu)))
+	if c.keptIn(kernel) == Cake {
+		// It splits by itself, and bounds what its packets take of the kernel's memory.
+		spec := tc.CakeSpec{BestEffort: true, Whole: !t.splits(c), Target: t.patience(c, full), Limit: max(limit/full, leastPackets) * (full + bufferOverhead)}
+		if spec.Whole {
+			spec.Limit = max(spec.Limit, leastWhole)
+		}
+		return append(list, tc.CakeRaw(at, spec))
+	}
+	if t.splits(c) {
+		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), limit))
+		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
+	}
+	switch {
+	case c.keptIn(kernel) == FqCodel:
+		// In packets, for its memory limit did not hold on Linux 7.2. It drops from the longest
+		// flow, so that small packets of others do not suffer.
+		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: c.ECN != NeverMark, Limit: uint32(max(limit/full, leastPackets)), Quantum: uint32(full)}))
+	case len(list) > 0:
+		return list
+	}
+	return append(list, tc.BfifoRaw(at, limit))
+}
+
+// laterLeaf is a class's queue of packets that limits by delay hold: in fq until their departure
+// times, and on until the class's turn. It is the programs that drop what waits too long for the
+// former; what waits longer than the class's queue for the latter is marked.
+func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
+	c := t.Classes[i]
+	at := tc.Place{Parent: laterOf(i), Handle: laterLeafOf(i)}
+	packets := max(tc.FqRoom()/uint32(len(t.Classes)), minLeafPackets)
+	if t.splits(c) {
+		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), units.ByteSize(packets)*units.ByteSize(longestFrame(mtu))))
+		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
+	}
+	spec := tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: tc.FqHorizon}
+	if c.ECN != NeverMark {
+		spec.MarkFrom = time.Duration(c.Queue)
+	}
+	return append(list, tc.FqRaw(at, spec))
+}
+
+func (t *Treatment) splits(c Class) bool { return t.Rate <= splitBelow || c.Name == lowEffort }
+
+// patience is the delay from which cake marks and drops: its own default, or one and a half frames
+// at the class's ceiling, as it would take at a rate of its own.
+func (t *Treatment) patience(c Class, full units.ByteSize) time.Duration {
+	const standing = 5 * time.Millisecond
+	return max(standing, time.Duration(1.5*8*float64(full)/float64(t.ceiling(c))*float64(time.Second)))
+}
+
+// longestFrame is what a device of this MTU sends, with two tags that it did not count.
+func longestFrame(mtu int) int { return mtu + ethernetHeader + 2*vlanTag }

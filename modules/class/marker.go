@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"weir/internal/dscp"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"weir/core/match"
+	"weir/core/module"
+	"weir/internal/fault"
+	"weir/kernel/bpffs"
+)
+
+// marker is the program that marks, the one that remembers in which class was asked, and their
+// maps. It does nothing before fill.
+type marker struct {
+	program, ask *ebpf.Program
+	maps         markMaps
+}
+
+// programPin is pinned last: where it is, everything is.
+const programPin, askPin = "program", "ask"
+
+// flows is how many flows are remembered where scopes answer as they are asked.
+const flows = 65_536
+
+// loadMarker loads the programs for so many scopes, some of which may answer as they are asked.
+func loadMarker(scopes int, asked bool) (*marker, error) {
+	spec, err := loadMark()
+	if err != nil {
+		return nil, fmt.Errorf("read marking program: %w", err)
+	}
+	for _, name := range []string{markMapClassScopes, markMapClassCounters} {
+		spec.Maps[name].MaxEntries = uint32(scopes)
+	}
+	if asked {
+		spec.Maps[markMapClassFlows].MaxEntries = flows
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, refused("lift memory lock limit", err)
+	}
+	if err := match.Prepare(spec, ebpf.SchedCLS, scopes); err != nil {
+		return nil, err
+	}
+	var objects markObjects
+	if err := spec.LoadAndAssign(&objects, nil); err != nil {
+		return nil, refused("load marking program", err)
+	}
+	return &marker{objects.ClassMark, objects.ClassAsk, objects.markMaps}, nil
+}
+
+func refused(what string, err error) error {
+	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+}
+
+func (m *marker) close() error {
+	var err error
+	for _, p := range []*ebpf.Program{m.program, m.ask} {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}
+	return errors.Join(err, m.maps.Close())
+}
+
+func (m *marker) fields() map[string]**ebpf.Map { return match.Fields(&m.maps) }
+
+// pin keeps program and maps under dir.
+func (m *marker) pin(dir string) error {
+	err := bpffs.Make(dir)
+	if err == nil {
+		err = bpffs.Maps(m.fields()).Pin(dir)
+	}
+	if err == nil {
+		err = bpffs.Fault(m.ask.Pin(filepath.Join(dir, askPin)))
+	}
+	if err == nil {
+		err = bpffs.Fault(m.program.Pin(filepath.Join(dir, programPin)))
+	}
+	if err != nil {
+		return fmt.Errorf("pin marking programs: %w", err)
+	}
+	return nil
+}
+
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadMark)
+
+// openMarker opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
+// version needs it.
+func openMarker(dir string) (m *marker, err error) {
+	layouts, err := layouts()
+	if err != nil {
+		return nil, fmt.Errorf("read marking program: %w", err)
+	}
+	m = &marker{}
+	if m.program, err = ebpf.LoadPinnedProgram(filepath.Join(dir, programPin), nil); err != nil {
+		return nil, bpffs.Opening(err)
+	}
+	if m.ask, err = ebpf.LoadPinnedProgram(filepath.Join(dir, askPin), nil); err != nil {
+		return nil, errors.Join(bpffs.Opening(err), m.close())
+	}
+	if err = bpffs.Maps(m.fields()).Open(dir, layouts); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// settings are what the programs were told; Filled is 1 where that was everything at least once.
+func (m *marker) settings() (settings markClassSettings, err error) {
+	if err := m.maps.ClassCurrent.Lookup(uint32(0), &settings); err != nil {
+		return settings, fmt.Errorf("read marking program's settings: %w", err)
+	}
+	return settings, nil
+}
+
+// remembers says whether there is room for flows.
+func (m *marker) remembers() bool { return m.maps.ClassFlows.MaxEntries() >= flows }
+
+// fill leads from one state's scopes to another's. Numbers that are free again count from zero.
+func (m *marker) fill(have, want module.State, host match.Key) error {
+	stays := want.ByIndex()
+	for _, b := range want.Scopes {
+		if err := m.maps.ClassScopes.Put(uint32(b.Index), treatmentOf(b.Scope).raw()); err != nil {
+			return refused("set scope "+b.Name, err)
+		}
+	}
+	maps := match.Maps{Program: ebpf.SchedCLS, Entries: m.fields()}
+	if err := maps.SetOrders(have.Orders(host), want.Orders(host)); err != nil {
+		return err
+	}
+	kinds, err := maps.Reassign(have.Assignments(), want.Assignments())
+	if err != nil {
+		return err
+	}
+	if len(want.Places()) > 0 {
+		kinds |= match.Cgroups // some may come
+	}
+	if err := m.maps.ClassCurrent.Put(uint32(0), markClassSettings{Kinds: kinds, Filled: 1, Asked: asked(want), Priority: priorities()}); err != nil {
+		return refused("set marking program", err)
+	}
+	zeros := make([]markClassCounts, ebpf.MustPossibleCPU())
+	for _, b := range have.Scopes {
+		if _, kept := stays[b.Index]; kept {
+			continue
+		}
+		if err := m.maps.ClassCounters.Put(uint32(b.Index), zeros); err != nil {
+			return fmt.Errorf("clear counters of scope %s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// raw is the treatment as the programs read it.
+func (t *Treatment) raw() markClassScope {
+	return markClassScope{Dscp: uint32(t.DSCP), Asked: bits(t.Asked)}
+}
+
+// bits has a bit for each code point.
+func bits(list []dscp.DSCP) (set uint64) {
+	for _, d := range list {
+		set |= 1 << d
+	}
+	return set
+}
+
+// asked is what any scope of a state may be asked for.
+func asked(s module.State) (set uint64) {
+	for _, b := range s.Scopes {
+		set |= bits(treatmentOf(b.Scope).Asked)
+	}
+	return set
+}
+
+// priorities are those of packets in this host's queues, by DSCP, as the programs read them.
+func priorities() (all [64]uint8) {
+	for i := range all {
+		if priority, given := dscp.DSCP(i).Priority(); given {
+			all[i] = uint8(priority + 1)
+		}
+	}
+	return all
+}
+
+// counts adds up a scope's counters of all processors.
+func (m *marker) counts(index int) (sum Counts, err error) {
+	var cpus []markClassCounts
+	if err := m.maps.ClassCounters.Lookup(uint32(index), &cpus); err != nil {
+		return sum, fmt.Errorf("read scope's counters: %w", err)
+	}
+	for _, cpu := range cpus {
+		sum.add(Counts{Packets: cpu.Packets, Octets: cpu.Octets, Marked: cpu.Marked, Failed: cpu.Failed})
+	}
+	return sum, nil
+}
+
+// unpinMarker removes what pin has kept, or a crash has left of it.
+func unpinMarker(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return fmt.Errorf("unpin marking program: %w", err)
+	}
+	return bpffs.Remove(append(append([]string{filepath.Join(dir, programPin)}, paths...), dir)...)
+}
+
+// gone says that nothing is pinned that can be opened.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package class
+
+import (
+	"weir/core/module"
+)
+
+// Counts says what was done with the packets of a scope; in shadow, what would have been.
+type Counts struct {
+	Packets uint64 `json:"packets"` // as the stack hands them over
+	Octets  uint64 `json:"octets"`  // of them, from the network header on
+	Marked  uint64 `json:"marked"`  // had another DSCP before
+	Failed  uint64 `json:"failed"`  // whose header could not be written
+}
+
+// add adds other counts.
+func (c *Counts) add(other Counts) {
+	c.Packets += other.Packets
+	c.Octets += other.Octets
+	c.Marked += other.Marked
+	c.Failed += other.Failed
+}
+
+// fields declares what is told of each scope, once for status, top, JSON, API and metrics.
+func fields() []module.Field[Counts] {
+	return []module.Field[Counts]{
+		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets that left by a device, as the stack hands them over, at each device.", Metric: "packets_total"},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Packets })},
+		{Column: module.Column{Name: "octets", Title: "octets", Unit: module.Octets, Kind: module.Counter,
+			Help: "Octets of these from the network header on, with one header for a super-packet."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Octets })},
+		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets that had another DSCP and were given this one; in shadow, that would have been."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
+		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets whose header could not be written."},
+			Value: module.CountedOf(func(c Counts) uint64 { return c.Failed })},
+	}
+}
+
+// Columns declares what Report tells.
+func (Module) Columns() module.Columns {
+	return module.Columns{Rows: module.ColumnsOf(fields()), Promise: key}
+}
+
+// Report tells what was done with the packets so far. What a group reports is the sum of its
+// members that have its class.
+func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
+	m, err := openMarker(p.host.Pins)
+	if err != nil && !gone(err) {
+		return report, err
+	}
+	var sums map[string]Counts
+	if err == nil {
+		defer func() { _ = m.close() }()
+		same := func(a, b module.Bound) bool { return treatmentOf(a.Scope).raw() == treatmentOf(b.Scope).raw() }
+		if sums, err = module.Sums(have, m.counts, (*Counts).add, same); err != nil {
+			return report, err
+		}
+	}
+	declared := fields()
+	for _, b := range have.Scopes {
+		row := module.Row{Scope: b.Name, Promise: treatmentOf(b.Scope).Class}
+		if sums != nil {
+			row.Values = module.ValuesOf(declared, sums[b.Name])
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/core/module"
+	"weir/kernel/device"
+	"weir/kernel/netns"
+)
+
+// Attached is a node that is pinned nowhere: of an experiment. It ends with the process. It is not
+// safe for concurrent use; a reader of its records may be used beside it.
+type Attached struct {
+	data  *dataPlane
+	state module.State
+	at    []*device.Attachment
+	notes []string
+}
+
+// Attach makes a network namespace a node; device gives the device of an interface.
+func Attach(ns *netns.Namespace, s *Setup, device func(name string) string) (*Attached, error) {
+	a := &Attached{state: s.state(device)}
+	if err := a.attach(ns); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *Attached) attach(ns *netns.Namespace) error {
+	p := &hostPlane{ns: ns}
+	if err := p.Ready(a.state); err != nil {
+		return err
+	}
+	wanted, err := p.wanted(a.state)
+	if err != nil {
+		return err
+	}
+	if a.data, err = load(ns, "", sizesOf(a.state, wanted)); err != nil {
+		return err
+	}
+	found, err := p.lookFor(wanted)
+	if err != nil {
+		return err
+	}
+	if len(found.missing) > 0 {
+		return fmt.Errorf("there is no device %s", found.missing[0])
+	}
+	if a.notes, err = p.fill(a.data, module.State{}, a.state, wanted, found.there); err != nil {
+		return err
+	}
+	for _, i := range found.there {
+		at, err := a.data.programsAt(i.Device.Name, i.Header == 0, device.Options{})
+		if a.at = append(a.at, at...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Notes are what a person should know though it is no error.
+func (a *Attached) Notes() []string { return a.notes }
+
+// Counts are what a node has done since it was attached.
+type Counts struct {
+	// Packets are those that its encapsulations are for, of the interfaces by which they left;
+	// Encapsulated got options, LeftAlone should have and did not, for want of room or of a rate.
+	Packets, Encapsulated, LeftAlone uint64
+	Recorded                         uint64 // traces that got the node's data
+	Removed                          uint64 // packets whose options ended
+	Dropped                          uint64 // packets: of the border, malformed, unproven, or at their end here
+	Copied                           uint64 // packets sent back
+	Unread                           uint64 // records lost, because nobody had read those before
+}
+
+// Counts reads the counters.
+func (a *Attached) Counts() (c Counts, err error) {
+	node, err := a.data.nodeCounts()
+	if err != nil {
+		return c, err
+	}
+	for _, f := range hostFields {
+		if f.drop {
+			c.Dropped += node[f.count]
+		}
+	}
+	c.Recorded, c.Removed = node[ioamIoamCountIOAM_RECORDED], node[ioamIoamCountIOAM_REMOVED]
+	c.Copied, c.Unread = node[ioamIoamCountIOAM_LOOPED], node[ioamIoamCountIOAM_RING_FULL]
+	for _, b := range a.state.Scopes {
+		s, err := a.data.scopeCounts(uint32(b.Index))
+		if err != nil {
+			return c, err
+		}
+		c.Packets, c.Encapsulated = c.Packets+s.Packets, c.Encapsulated+s.Encapsulated
+		c.LeftAlone += s.TooLong + s.NoRoom + s.Failed + s.Limited
+	}
+	return c, nil
+}
+
+// Minus is what was counted since another reading.
+func (c Counts) Minus(before Counts) Counts {
+	return Counts{c.Packets - before.Packets, c.Encapsulated - before.Encapsulated, c.LeftAlone - before.LeftAlone,
+		c.Recorded - before.Recorded, c.Removed - before.Removed, c.Dropped - before.Dropped, c.Copied - before.Copied, c.Unread - before.Unread}
+}
+
+// Edges are the flows whose edge-to-edge options end here, since the node was attached.
+func (a *Attached) Edges() ([]Edge, error) { return edgesIn(a.data.objects.IoamEdgesReceived) }
+
+// Records opens what the node tells of packets; one reader at a time.
+func (a *Attached) Records() (*Reader, error) {
+	return newReader(a.data.objects.IoamRecords, a.data.objects.IoamNode)
+}
+
+// Close takes the programs from the devices. Lowered MTUs go with the namespace.
+func (a *Attached) Close() (err error) {
+	for _, at := range a.at {
+		err = errors.Join(err, at.Close())
+	}
+	if a.data != nil {
+		err = errors.Join(err, a.data.close())
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"weir/core/match"
+	"weir/internal/fault"
+	"weir/kernel/bpffs"
+	"weir/kernel/device"
+	"weir/kernel/netns"
+)
+
+// attachName is that of the programs at devices. They are near to the wire: other rooms see packets
+// without the options that end here, and before options are put in.
+const (
+	attachName               = "ioam"
+	attachOrder device.Order = -100
+)
+
+const varReads = ioamVarIoamReads
+
+// dataPlane is the node's maps and programs. They are those of one network namespace.
+type dataPlane struct {
+	objects ioamObjects
+	ns      *netns.Namespace // nil is the thread's
+	pins    string           // "" for the life of the process
+}
+
+// load loads the programs for a policy that needs so much. They do nothing before they are filled.
+func load(ns *netns.Namespace, pins string, s sizes) (*dataPlane, error) {
+	return loadWith(ns, pins, s, nil)
+}
+
+// spec is what is loaded for a policy.
+func (d *dataPlane) spec(s sizes) (*ebpf.CollectionSpec, error) {
+	spec, err := loadIoam()
+	if err != nil {
+		return nil, fmt.Errorf("read IOAM programs: %w", err)
+	}
+	s.set(spec)
+	return spec, d.ns.Do(func() error { return match.Prepare(spec, ebpf.SchedCLS, s.scopes) })
+}
+
+// loadWith shares maps of another data plane, by their names.
+func loadWith(ns *netns.Namespace, pins string, s sizes, shared map[string]*ebpf.Map) (*dataPlane, error) {
+	d := &dataPlane{ns: ns, pins: pins}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, refused("lift memory lock limit", err)
+	}
+	spec, err := d.spec(s)
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range shared {
+		spec.Maps[name].MaxEntries = m.MaxEntries()
+	}
+	if match.Reads(ebpf.SchedCLS) == nil {
+		if err := spec.Variables[varReads].Set(uint32(1)); err != nil {
+			return nil, fmt.Errorf("let IOAM programs read queues: %w", err)
+		}
+	}
+	if err := spec.LoadAndAssign(&d.objects, &ebpf.CollectionOptions{MapReplacements: shared, Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}}); err != nil {
+		return nil, refused("load IOAM programs", err)
+	}
+	return d, nil
+}
+
+// kernelTypes reads the kernel's types as a file: mapped into memory, user-mode Linux shows zeros
+// there. nil leaves the search to the library.
+func kernelTypes() *btf.Spec {
+	types, err := btf.LoadSpec("/sys/kernel/btf/vmlinux")
+	if err != nil {
+		return nil
+	}
+	return types
+}
+
+// refused words an error of the kernel's.
+func refused(what string, err error) error {
+	err = fmt.Errorf("%s: %w", what, err)
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fault.Wrap(err, fault.Testbed, "use Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF")
+	}
+	return err
+}
+
+func (d *dataPlane) close() error {
+	return d.objects.Close()
+}
+
+// attach puts the programs at a device whose link layer has a header, or none, pinned in a folder.
+// What is there already is renewed.
+func (d *dataPlane) attach(dev string, bare bool, pins string) error {
+	all, err := d.programsAt(dev, bare, device.Options{Pins: pins})
+	for _, a := range all {
+		err = errors.Join(err, a.Close()) // or it would outlive its pin
+	}
+	return err
+}
+
+// programsAt attaches the programs at both hooks of a device.
+func (d *dataPlane) programsAt(dev string, bare bool, options device.Options) (all []*device.Attachment, err error) {
+	in, out := d.objects.IoamIngress, d.objects.IoamEgress
+	if bare {
+		in, out = d.objects.IoamIngressBare, d.objects.IoamEgressBare
+	}
+	for hook, program := range map[device.Hook]*ebpf.Program{device.Ingress: in, device.Egress: out} {
+		a, err := device.Attach(d.ns, dev, hook, attachOrder, attachName, program, options)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// detach takes the programs from a device; one that is gone has none.
+func detach(ns *netns.Namespace, dev, pins string) error {
+	found, err := device.Attached(ns, dev, attachName, pins)
+	if err != nil {
+		return err
+	}
+	for _, a := range found {
+		if err := a.Detach(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// programPins are the names of the programs' pins.
+func (d *dataPlane) programPins() map[string]**ebpf.Program {
+	return map[string]**ebpf.Program{"ingress": &d.objects.IoamIngress, "egress": &d.objects.IoamEgress,
+		"ingress_bare": &d.objects.IoamIngressBare, "egress_bare": &d.objects.IoamEgressBare}
+}
+
+const lastPin = "complete"
+
+func mapPin(name string) string { return strings.TrimPrefix(name, "ioam_") }
+
+// pin keeps all of it.
+func (d *dataPlane) pin() error {
+	if err := os.MkdirAll(d.pins, 0o700); err != nil {
+		return pinFault(fmt.Errorf("pin IOAM: %w", err))
+	}
+	for name, m := range match.Fields(&d.objects.ioamMaps) {
+		if err := (*m).Pin(filepath.Join(d.pins, mapPin(name))); err != nil {
+			return pinFault(fmt.Errorf("pin map %s: %w", name, err))
+		}
+	}
+	for name, p := range d.programPins() {
+		if err := (*p).Pin(filepath.Join(d.pins, name)); err != nil {
+			return pinFault(fmt.Errorf("pin program %s: %w", name, err))
+		}
+	}
+	if err := os.Mkdir(filepath.Join(d.pins, lastPin), 0o700); err != nil {
+		return pinFault(fmt.Errorf("pin IOAM: %w", err))
+	}
+	return nil
+}
+
+func pinFault(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fault.Wrap(err, fault.Permission, "run it as root")
+	}
+	return fault.Wrap(err, fault.Failed, "mount a BPF file system: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
+}
+
+// layouts are those of the maps.
+var layouts = bpffs.Layouts(loadIoam)
+
+// open opens what pin has kept. The error is fs.ErrNotExist where it is not there as this version
+// needs it.
+func open(ns *netns.Namespace, pins string) (d *dataPlane, err error) {
+	if _, err := os.Stat(filepath.Join(pins, lastPin)); err != nil {
+		return nil, err
+	}
+	layouts, err := layouts()
+	if err != nil {
+		return nil, fmt.Errorf("read IOAM programs: %w", err)
+	}
+	d = &dataPlane{ns: ns, pins: pins}
+	defer func() {
+		if err != nil {
+			_ = d.close()
+			d = nil
+		}
+	}()
+	for name, m := range match.Fields(&d.objects.ioamMaps) {
+		if *m, err = ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(name)), nil); err != nil {
+			return d, err
+		}
+		if !layouts[name].Of(*m) {
+			return d, fs.ErrNotExist
+		}
+	}
+	for name, p := range d.programPins() {
+		if *p, err = ebpf.LoadPinnedProgram(filepath.Join(pins, name), nil); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// unpin removes the pins of maps and programs; what is attached must have gone before.
+func unpin(pins string) error {
+	var all []error
+	for _, pattern := range []string{lastPin, "links/*", "links", "*"} {
+		paths, err := filepath.Glob(filepath.Join(pins, pattern))
+		all = append(all, err)
+		for _, path := range paths {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				all = append(all, err)
+			}
+		}
+	}
+	if err := os.Remove(pins); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}

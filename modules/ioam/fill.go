@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir/core/match"
+	"weir/core/module"
+	"weir/kernel/rtnl"
+)
+
+// MaxEncapsulations is how many different encapsulations scopes may have.
+const MaxEncapsulations = int(ioamIoamBoundsIOAM_ENCAPS)
+
+// taiOffset is what TAI is ahead of UTC on this host, in nanoseconds; 0 where nobody has told the
+// kernel.
+func taiOffset() (int64, error) {
+	var t unix.Timex
+	if _, err := unix.Adjtimex(&t); err != nil {
+		return 0, fmt.Errorf("read TAI offset: %w", err)
+	}
+	return int64(t.Tai) * 1e9, nil
+}
+
+var clocks = map[string]ioamIoamClock{"posix": ioamIoamClockIOAM_POSIX, "ptp": ioamIoamClockIOAM_PTP, "ntp": ioamIoamClockIOAM_NTP}
+
+// setNode writes the settings; flagged is how many octets a second and processor may carry flags.
+// Before the first time the programs let everything pass.
+func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
+	offset, err := taiOffset()
+	if err != nil {
+		return err
+	}
+	var before ioamIoamSettings
+	if err := d.objects.IoamNode.Lookup(uint32(0), &before); err != nil {
+		return fmt.Errorf("read node: %w", err)
+	}
+	s := ioamIoamSettings{Id: want.node.ID, WideId: want.node.Wide, Clock: uint32(clocks[want.node.Clock]), TaiOffset: offset,
+		Kinds: kinds, Filled: 1, Postcards: want.node.Postcards, Flagged: flagged, Schema: want.node.schema(),
+		Generation: max(before.Generation+1, 1)}
+	if want.removes() {
+		s.Removes = 1
+	}
+	if want.loops() {
+		s.Loops = 1
+	}
+	if want.node.TraceContext {
+		s.Contexts = 1
+	}
+	if want.node.SocketContext {
+		if s.Sockets = before.Sockets; s.Sockets == 0 { // switched on: what was said before that is not told
+			s.Sockets = s.Generation
+		}
+	}
+	if want.node.Address.IsValid() {
+		s.Address = longs(want.node.Address)
+	}
+	if err := d.objects.IoamNode.Put(uint32(0), s); err != nil {
+		return fmt.Errorf("set node: %w", err)
+	}
+	return nil
+}
+
+// renew has the programs forget what they have looked up.
+func (d *dataPlane) renew() error {
+	var s ioamIoamSettings
+	if err := d.objects.IoamNode.Lookup(uint32(0), &s); err != nil {
+		return fmt.Errorf("read node: %w", err)
+	}
+	s.Generation++
+	if err := d.objects.IoamNode.Put(uint32(0), s); err != nil {
+		return fmt.Errorf("set node: %w", err)
+	}
+	return nil
+}
+
+// setNamespaces makes the namespaces those that are wanted.
+func (d *dataPlane) setNamespaces(want map[uint16]Namespace) error {
+	for id, n := range want {
+		if err := d.objects.IoamNamespaces.Put(uint32(id), n.entry()); err != nil {
+			return fmt.Errorf("set namespace %d: %w", id, err)
+		}
+	}
+	return prune(d.objects.IoamNamespaces, func(key uint32) bool { _, stays := want[uint16(key)]; return stays })
+}
+
+// prune deletes the entries whose keys do not stay.
+func prune(m *ebpf.Map, stays func(uint32) bool) error {
+	var gone []uint32
+	var key uint32
+	value := make([]byte, m.ValueSize())
+	for all := m.Iterate(); all.Next(&key, &value); {
+		if !stays(key) {
+			gone = append(gone, key)
+		}
+	}
+	for _, key := range gone {
+		if err := m.Delete(key); err != nil {
+			return fmt.Errorf("delete entry %d: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func (n Namespace) entry() ioamIoamNamespace {
+	e := ioamIoamNamespace{WideData: n.Wide, Data: n.Data, Schema: n.Schema, Opaque: uint32(len(n.State) / 4)}
+	if n.Remove {
+		e.Flags |= uint32(ioamIoamNamespaceFlagIOAM_REMOVE)
+	}
+	if n.Strict {
+		e.Flags |= uint32(ioamIoamNamespaceFlagIOAM_STRICT)
+	}
+	if n.Loopback {
+		e.Flags |= uint32(ioamIoamNamespaceFlagIOAM_LOOPBACK)
+	}
+	for i := range len(n.State) / 4 {
+		e.State[i] = binary.NativeEndian.Uint32(n.State[4*i:])
+	}
+	for i, p := range n.Proof {
+		if i < len(e.Proof) {
+			e.Proof[i] = p.entry()
+		}
+	}
+	return e
+}
+
+// entry has the coefficient in Montgomery's form.
+func (p Profile) entry() ioamIoamProof {
+	if p.Prime == 0 {
+		return ioamIoamProof{}
+	}
+	radix, prime := new(big.Int).Lsh(big.NewInt(1), 64), new(big.Int).SetUint64(p.Prime)
+	inverse := new(big.Int).ModInverse(prime, radix)
+	lagrange := new(big.Int).Mul(new(big.Int).SetUint64(p.Lagrange), radix)
+	e := ioamIoamProof{Prime: p.Prime, Inverse: new(big.Int).Sub(radix, inverse).Uint64(), Share: p.Share,
+		Lagrange: lagrange.Mod(lagrange, prime).Uint64(), Secret: math.MaxUint64, MaskIn: p.MaskIn, MaskOut: p.MaskOut}
+	if p.Verifier {
+		e.Secret = p.Secret
+	}
+	return e
+}
+
+// place is a device that is there.
+type place struct {
+	rtnl.Device
+	Interface
+}
+
+// setInterfaces writes the devices that are there; with the MTU of IPv6 that was before lowered
+// ones.
+func (d *dataPlane) setInterfaces(want []place) error {
+	for _, p := range want {
+		var entry ioamIoamInterface
+		_ = d.objects.IoamInterfaces.Lookup(uint32(p.Index), &entry) // keeps what was saved
+		entry.Id, entry.Wide, entry.Mtu, entry.L2, entry.Roles = uint32(p.ID), p.Wide, uint32(p.MTU), uint32(p.Header), 0
+		if p.Ingress {
+			entry.Roles |= uint32(ioamIoamRoleIOAM_ROLE_INGRESS)
+		}
+		if p.Egress {
+			entry.Roles |= uint32(ioamIoamRoleIOAM_ROLE_EGRESS)
+		}
+		if err := d.objects.IoamInterfaces.Put(uint32(p.Index), entry); err != nil {
+			return fmt.Errorf("set interface %s: %w", p.Device.Name, err)
+		}
+	}
+	return nil
+}
+
+// setScopes writes what scopes' packets get, and to which traffic they belong; host is what the
+// whole host is told by. New encapsulations take numbers that no scope has now, so that no packet
+// sees half of one.
+func (d *dataPlane) setScopes(have, want module.State, host match.Key, wanted declared) (kinds uint32, err error) {
+	numbers, err := d.setEncapsulations(want.Scopes, wanted)
+	if err != nil {
+		return 0, err
+	}
+	stays := map[int]bool{}
+	for i, b := range want.Scopes {
+		e := encapsulationOf(b.Scope)
+		stays[b.Index] = true
+		s := e.Conditions.entry()
+		s.Encap, s.Carrier = numbers[i][0], numbers[i][1]
+		s.Sampling, s.K, s.N = e.Sampling.entry()
+		if b.Shadow {
+			s.Shadow = 1
+		}
+		if err := d.objects.IoamScopes.Put(uint32(b.Index), s); err != nil {
+			return 0, fmt.Errorf("set scope %s: %w", b.Name, err)
+		}
+	}
+	maps := match.Maps{Program: ebpf.SchedCLS, Entries: match.Fields(&d.objects.ioamMaps)}
+	if err := maps.SetOrders(have.Orders(host), want.Orders(host)); err != nil {
+		return 0, err
+	}
+	if kinds, err = maps.Reassign(have.Assignments(), want.Assignments()); err != nil {
+		return 0, err
+	}
+	zeros := make([]ioamIoamScopeCounts, ebpf.MustPossibleCPU())
+	for _, b := range have.Scopes {
+		if stays[b.Index] {
+			continue
+		}
+		if err := d.objects.IoamScopes.Put(uint32(b.Index), ioamIoamScope{}); err != nil {
+			return 0, fmt.Errorf("end scope %s: %w", b.Name, err)
+		}
+		if err := d.objects.IoamScopeCounted.Put(uint32(b.Index), zeros); err != nil {
+			return 0, fmt.Errorf("clear counters of scope %s: %w", b.Name, err)
+		}
+	}
+	return kinds, nil
+}
+
+func (s Sampling) entry() (kind, k, n uint32) {
+	switch s.Kind {
+	case chance, flows:
+		kind = uint32(ioamIoamSamplingIOAM_CHANCE)
+		if s.Kind == flows {
+			kind = uint32(ioamIoamSamplingIOAM_FLOWS)
+		}
+		return kind, uint32(math.Min(s.Part*(1<<32), math.MaxUint32)), 0
+	}
+	return uint32(ioamIoamSamplingIOAM_COUNT), s.K, s.N
+}
+
+// setEncapsulations writes the different encapsulations of scopes, and returns the numbers of each
+// scope's: the second one, of packets that carry a context, is 0 where there is none. Numbers in
+// use keep what they are.
+func (d *dataPlane) setEncapsulations(want []module.Bound, wanted declared) ([][2]uint32, error) {
+	used, err := d.usedEncapsulations()
+	if err != nil {
+		return nil, err
+	}
+	numbers, made := make([][2]uint32, len(want)), map[string]uint32{}
+	free := uint32(1)
+	for i, b := range want {
+		templates, err := wanted.templates(b.Scope)
+		if err != nil {
+			return nil, fmt.Errorf("scope %s: %w", b.Name, err)
+		}
+		for j, t := range templates {
+			key := t.key()
+			if numbers[i][j] = made[key]; numbers[i][j] != 0 {
+				continue
+			}
+			for slices.Contains(used, free) {
+				free++
+			}
+			if err := d.setEncapsulation(free, t); err != nil {
+				return nil, fmt.Errorf("scope %s: %w", b.Name, err)
+			}
+			numbers[i][j], made[key] = free, free
+			free++
+		}
+	}
+	return numbers, nil
+}
+
+// setEncapsulation writes one.
+func (d *dataPlane) setEncapsulation(number uint32, t *template) error {
+	if number >= d.objects.IoamEncaps.MaxEntries() {
+		return errors.New("no number is left for its encapsulation")
+	}
+	if err := d.objects.IoamTemplates.Put(number, t.value()); err != nil {
+		return fmt.Errorf("set encapsulation: %w", err)
+	}
+	if err := d.objects.IoamEncaps.Put(number, t.encap); err != nil {
+		return fmt.Errorf("set encapsulation: %w", err)
+	}
+	return nil
+}
+
+// usedEncapsulations are the numbers that scopes have now.
+func (d *dataPlane) usedEncapsulations() (used []uint32, err error) {
+	var key uint32
+	var scope ioamIoamScope
+	all := d.objects.IoamScopes.Iterate()
+	for all.Next(&key, &scope) {
+		for _, number := range []uint32{scope.Encap, scope.Carrier} {
+			if number != 0 {
+				used = append(used, number)
+			}
+		}
+	}
+	if err := all.Err(); err != nil {
+		return nil, fmt.Errorf("read scopes: %w", err)
+	}
+	return used, nil
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/units"
+	"weir/internal/yamlfile"
+	"weir/kernel/ethtool"
+	"weir/modules/ioam/codec"
+)
+
+const (
+	// defaultShare is the N of RFC 9322 section 4.1.1, which recommends more than leastShare.
+	defaultShare = 200
+	leastShare   = 100
+	// assumedRate is that of interfaces whose rate the kernel does not know.
+	assumedRate units.BitRate = 100_000_000
+)
+
+// readFlags reads what the flags Loopback and Active need of a node.
+func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *Node) {
+	n.FlagShare = uint32(keys.FlagShare.or(defaultShare))
+	if share := keys.FlagShare.or(defaultShare); share < 2 || share > math.MaxUint32 {
+		d.ComplainAt(fields.At("flag_share"), "", "ioam.flag_share: %d is no part of an interface: give more than 100, at least 2", share)
+	}
+	if keys.Address == "" {
+		return
+	}
+	address, err := addressOf(keys.Address)
+	if err != nil {
+		d.ComplainAt(fields.At("address"), "", "ioam.address: %v", err)
+		return
+	}
+	n.Address = address
+}
+
+// addressOf reads an address that other nodes reach.
+func addressOf(text string) (netip.Addr, error) {
+	address, err := netip.ParseAddr(text)
+	if err != nil || !address.Is6() || address.Is4In6() || address.Zone() != "" || !address.IsGlobalUnicast() {
+		return address, fmt.Errorf("%q is no IPv6 address that others reach: write it as 2001:db8::1", text)
+	}
+	return address, nil
+}
+
+// flags are those of a scope's traces.
+func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namespace) (flags codec.Flags, err error) {
+	traces := 0
+	for _, o := range options {
+		if o.Type == codec.PreallocatedTrace {
+			traces++
+		}
+	}
+	if k.Active {
+		if traces == 0 {
+			return 0, fmt.Errorf("active: it is a flag of traces, and there is none: give trace")
+		}
+		flags |= codec.Active
+	}
+	if !k.Loopback {
+		return flags, nil
+	}
+	if len(options) != 1 || traces != 1 || options[0].Fields != codec.HopLimitNode {
+		return 0, fmt.Errorf("loopback: nodes send back packets with trace: [node] and nothing else (RFC 9322 section 4.1)")
+	}
+	if !namespaces[options[0].Namespace].Loopback {
+		return 0, fmt.Errorf("loopback: namespace %d has no loopback, so this node would not know what comes back: give it loopback: true", options[0].Namespace)
+	}
+	return flags | codec.Loopback, nil
+}
+
+// flagged is how many octets a second each processor may flag or send back.
+func (p *hostPlane) flagged(there []place, n Node) (uint32, error) {
+	least := units.BitRate(0)
+	for _, i := range there {
+		if !i.Ingress && !i.Egress {
+			continue
+		}
+		rate, err := ethtool.Speed(p.ns, i.Device.Name)
+		if err != nil {
+			return 0, err
+		}
+		if rate == 0 {
+			rate = assumedRate
+		}
+		if least == 0 || rate < least {
+			least = rate
+		}
+	}
+	octets := uint64(least) / 8 / uint64(max(n.FlagShare, 2)) / uint64(ebpf.MustPossibleCPU())
+	return uint32(min(octets, math.MaxUint32)), nil
+}

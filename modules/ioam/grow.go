@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"weir/core/match"
+	"weir/kernel/bpffs"
+)
+
+// grown is a folder that is there while the pins of a larger data plane, which all end with
+// nextPin, take the places of those that are there: then they are all there. Without it they are
+// what a crash has left.
+const grown, nextPin = "grown", "-next"
+
+// withRoom is this data plane, or a larger one in its place.
+func (d *dataPlane) withRoom(s sizes) (*dataPlane, error) {
+	used, err := d.usedEncapsulations()
+	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	s.beside(used)
+	small, err := d.lacking(s)
+	if err == nil && len(small) == 0 {
+		return d, nil
+	}
+	defer func() { _ = d.close() }()
+	if err != nil {
+		return nil, err
+	}
+	return d.grow(s, small)
+}
+
+// lacking are maps that are smaller than a policy needs.
+func (d *dataPlane) lacking(s sizes) (map[string]bool, error) {
+	spec, err := d.spec(s)
+	if err != nil {
+		return nil, err
+	}
+	small := map[string]bool{}
+	for name, m := range match.Fields(&d.objects.ioamMaps) {
+		if (*m).MaxEntries() < spec.Maps[name].MaxEntries {
+			small[name] = true
+		}
+	}
+	return small, nil
+}
+
+// grow puts a data plane with larger maps into the place of this pinned one. What is large enough
+// is shared, and the rest copied. The devices have the former programs until attach.
+func (d *dataPlane) grow(s sizes, small map[string]bool) (larger *dataPlane, err error) {
+	shared := map[string]*ebpf.Map{}
+	before := match.Fields(&d.objects.ioamMaps)
+	for name, m := range before {
+		if !small[name] {
+			shared[name] = *m
+		}
+	}
+	if larger, err = loadWith(d.ns, d.pins, s, shared); err != nil {
+		return nil, err
+	}
+	after := match.Fields(&larger.objects.ioamMaps)
+	for name := range small {
+		if err = copyMap(name, *before[name], *after[name]); err != nil {
+			err = fmt.Errorf("copy %s: %w", name, err)
+			break
+		}
+	}
+	if err == nil {
+		err = larger.replacePins(small)
+	}
+	if err != nil {
+		return nil, errors.Join(err, larger.close())
+	}
+	return larger, nil
+}
+
+func copyMap(name string, from, to *ebpf.Map) error {
+	switch name {
+	case ioamMapIoamRecords:
+		return nil // who reads them opens the new ones
+	case ioamMapIoamScopeCounted:
+		return bpffs.CopyEach[ioamIoamScopeCounts](from, to)
+	}
+	if err := bpffs.Copy(from, to); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // flows go meanwhile
+		return err
+	}
+	return nil
+}
+
+// replacePins pins the new maps and all programs in the places of the former ones.
+func (d *dataPlane) replacePins(small map[string]bool) error {
+	if err := removeNext(d.pins); err != nil {
+		return err
+	}
+	maps := match.Fields(&d.objects.ioamMaps)
+	for name := range small {
+		if err := (*maps[name]).Pin(filepath.Join(d.pins, mapPin(name)+nextPin)); err != nil {
+			return pinFault(fmt.Errorf("pin map %s: %w", name, err))
+		}
+	}
+	for name, p := range d.programPins() {
+		if err := (*p).Pin(filepath.Join(d.pins, name+nextPin)); err != nil {
+			return pinFault(fmt.Errorf("pin program %s: %w", name, err))
+		}
+	}
+	if err := os.Mkdir(filepath.Join(d.pins, grown), 0o700); err != nil {
+		return pinFault(fmt.Errorf("pin IOAM: %w", err))
+	}
+	return completeGrowth(d.pins)
+}
+
+// completeGrowth does what a crash may have left to do.
+func completeGrowth(pins string) error {
+	marker := filepath.Join(pins, grown)
+	if _, err := os.Stat(marker); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	next, err := filepath.Glob(filepath.Join(pins, "*"+nextPin))
+	if err != nil {
+		return err
+	}
+	for _, path := range next {
+		if err := os.Rename(path, strings.TrimSuffix(path, nextPin)); err != nil {
+			return pinFault(fmt.Errorf("pin IOAM: %w", err))
+		}
+	}
+	if err := os.Remove(marker); err != nil {
+		return pinFault(fmt.Errorf("pin IOAM: %w", err))
+	}
+	return nil
+}
+
+// removeNext removes what a crash has left before all of it was there.
+func removeNext(pins string) error {
+	left, err := filepath.Glob(filepath.Join(pins, "*"+nextPin))
+	if err != nil {
+		return err
+	}
+	return bpffs.Remove(left...)
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weir/core/policy"
+	"weir/internal/yamlfile"
+)
+
+const key = "ioam"
+
+// scopeKeys are what IOAM adds to a scope of a policy's file.
+type scopeKeys struct {
+	IOAM *encapsulationKeys `yaml:"ioam" doc:"IOAM options that are put into its packets where they leave by an interface with the role egress."`
+}
+
+// sectionKeys are the section of the file.
+type sectionKeys struct {
+	IOAM *nodeKeys `yaml:"ioam" doc:"This host as a node of an IOAM domain."`
+}
+
+type nodeKeys struct {
+	yamlfile.Fields `yaml:"-"`
+	NodeKeys
+	socketKeys
+}
+
+// socketKeys are of sockets of the host, which the lab leaves alone.
+type socketKeys struct {
+	SocketContext bool    `yaml:"socket_context" doc:"Take W3C trace contexts that applications give their sockets, by a socket option, and have traces carry them."`
+	ContextSchema *number `yaml:"context_schema" doc:"Schema id of opaque state that is such a context, 24 bits; 0x573343 if left out. The same in the whole domain."`
+}
+
+// NodeKeys describe a node: in the section of a policy, and in other files that have nodes.
+type NodeKeys struct {
+	Node         number                       `yaml:"node,required" doc:"Id of the node, 1 to 0xfffffe."`
+	Wide         *number                      `yaml:"wide" doc:"Its wide id, 1 to 0xfffffffffffffe; the id if left out."`
+	Timestamps   string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
+	Postcards    *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
+	Flows        *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
+	Address      string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
+	FlagShare    *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
+	TraceContext bool                         `yaml:"trace_context" doc:"Read the W3C trace context of HTTP/1 requests in clear text, so that traces which end here are joined to the application's."`
+	Interfaces   yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
+	Namespaces   yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
+}
+
+type interfaceKeys struct {
+	yamlfile.Fields `yaml:"-"`
+	ID              *number  `yaml:"id" doc:"Id of the interface, up to 16 bits, which no other one of the node has; 65535, which says not known, if left out."`
+	Wide            *number  `yaml:"wide" doc:"Its wide id, up to 32 bits; the id if left out."`
+	Roles           []string `yaml:"roles" doc:"What may pass: ingress, packets with IOAM that come in; egress, those that go out. Without a role it is the domain's border, where packets with IOAM are dropped."`
+	Reserve         bool     `yaml:"reserve" doc:"Lower the device's MTU for IPv6 by what the scopes' options add, so that path MTU discovery finds what fits."`
+}
+
+type namespaceKeys struct {
+	yamlfile.Fields `yaml:"-"`
+	Data            *number `yaml:"data" doc:"Namespace-specific data of traces, 32 bits; not populated if left out."`
+	Wide            *number `yaml:"wide" doc:"Wide namespace-specific data, 64 bits; not populated if left out."`
+	Schema          *number `yaml:"schema" doc:"Schema id of the opaque state, up to 24 bits."`
+	State           string  `yaml:"state" doc:"Opaque state snapshot, up to 64 octets, padded to a multiple of 4."`
+	Remove          bool    `yaml:"remove" doc:"Its options end here: they are recorded, exported and taken out of packets that come in."`
+	Loopback        bool    `yaml:"loopback" doc:"Send back a copy of packets whose trace asks for it (RFC 9322). The node needs an address."`
+	Proof           string  `yaml:"proof" doc:"File with the node's part of a proof of transit, made by weir ioam proof."`
+	Strict          bool    `yaml:"strict" doc:"Where its options end, drop packets whose proof is missing or does not hold."`
+}
+
+type encapsulationKeys struct {
+	yamlfile.Fields `yaml:"-"`
+	EncapsulationKeys
+}
+
+// EncapsulationKeys say what is put into packets, and into which.
+type EncapsulationKeys struct {
+	optionKeys
+	Options     []*optionKeys `yaml:"options" doc:"More options, in other namespaces or of other fields."`
+	Loopback    bool          `yaml:"loopback" doc:"Every node on the path sends a copy back to this one. It takes trace: [node] alone, in a namespace with loopback, and packets of this host."`
+	Tunnel      string        `yaml:"tunnel" doc:"Put packets into IPv6 of this node's own that goes to this address: that of the node where the namespace ends. The node needs an address."`
+	Active      bool          `yaml:"active" doc:"Its packets are probes: they end where the namespace ends, and are not delivered."`
+	Every       string        `yaml:"every" doc:"Which packets: every packet if left out, as in 100 one of 100, as in 3/10 three of ten."`
+	Probability *float64      `yaml:"probability" doc:"Or: with what probability each packet, 0 to 1."`
+	Flows       *float64      `yaml:"flows" doc:"Or: all packets of which share of the flows, 0 to 1."`
+	conditionKeys
+}
+
+type optionKeys struct {
+	Namespace number   `yaml:"namespace" doc:"IOAM-Namespace of the options; 0 if left out."`
+	Trace     []string `yaml:"trace" doc:"A pre-allocated trace of these fields: node, interfaces, timestamps, delay, data, queue, checksum, wide_node, wide_interfaces, wide_data, occupancy, state, or bits as in 0xd00000."`
+	Nodes     *number  `yaml:"nodes" doc:"How many nodes a trace has room for, this one included; 4 if left out."`
+	Proof     bool     `yaml:"proof" doc:"A proof of transit. The namespace needs a proof."`
+	Edge      []string `yaml:"edge" doc:"Edge to edge: sequence or sequence32, timestamps."`
+	Export    []string `yaml:"export" doc:"Direct export of these fields of a trace by every node."`
+}
+
+// number is a whole number, decimal or hexadecimal as in 0x1f.
+type number uint64
+
+// UnmarshalText reads it.
+func (n *number) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number: write it as 31 or 0x1f", text)
+	}
+	*n = number(v)
+	return nil
+}
+
+func grammar() policy.Grammar {
+	return policy.Grammar{Module: moduleName, Scope: scopeKeys{}, Section: sectionKeys{}, Treats: []string{key}, Read: read, Warn: warn}
+}
+
+// or is a number that may be left out.
+func (n *number) or(otherwise uint64) uint64 {
+	if n == nil {
+		return otherwise
+	}
+	return uint64(*n)
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/core/module"
+	"weir/core/policy"
+)
+
+// Room puts IOAM under the spine: the section ioam of a policy, and the key ioam of its scopes. The
+// zero value is ready to use.
+type Module struct{}
+
+// Name is "ioam".
+func (Module) Name() string { return moduleName }
+
+// Grammar is the section and the key of a scope.
+func (Module) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Module) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read IOAM treatment: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says what puts options into a scope's packets, or sees to those of the node.
+func (Module) Mechanism(b module.Bound) string {
+	if b.Name == "" {
+		return "BPF programs at the node's interfaces"
+	}
+	if b.Shadow {
+		return "a BPF program at egress of devices, only counting"
+	}
+	return "a BPF program at egress of devices"
+}
+
+// Plane is the pinned data plane of a host.
+func (Module) Plane(h module.Host) module.Plane { return &hostPlane{host: h} }
+
+// Capabilities are what weir doctor tells of IOAM.
+func (Module) Capabilities() []module.Capability {
+	return []module.Capability{{Name: moduleName, Mechanisms: []module.Mechanism{
+		{Name: "BPF programs at TCX", Features: []string{"hooks/tcx", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
+		{Name: "BPF programs at clsact", Features: []string{"qdiscs/clsact", "classifiers/bpf", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},
+	}}}
+}

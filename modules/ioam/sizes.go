@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"weir/core/module"
+)
+
+const (
+	// defaultFlows are kept at each end where the policy does not say. The kernel keeps up to 128
+	// free entries for each processor, so that there have to be more.
+	defaultFlows   = 4096
+	flowsProcessor = 128
+	mostFlows      = 1 << 20
+	// fewRecords is the ring buffer, in octets, of a node that only exports postcards: twice what
+	// 128 processors may send while nobody reads. Where options end it is as maps.h has it.
+	fewRecords = 256 << 10
+)
+
+// sizes are how many entries maps have at least, where it follows the policy.
+type sizes struct {
+	scopes         int
+	encapsulations int // different ones
+	numbers        int // of encapsulations: changes take those that are not in use
+	sent, received int // flows
+	contexts       int // flows whose trace context is kept
+	records        uint32
+}
+
+// sizesOf is what states need together.
+func sizesOf(want module.State, d declared, states ...module.State) sizes {
+	s := sizes{scopes: module.CapacityFor(append(states, want)...), sent: 1, received: 1, contexts: 1, records: fewRecords}
+	flows := d.node.flows()
+	if d.removes() {
+		s.received, s.records = flows, 0
+	}
+	if d.node.TraceContext {
+		s.contexts = flows
+	}
+	different := map[string]bool{}
+	for _, b := range want.Scopes {
+		templates, err := d.templates(b.Scope)
+		if err != nil {
+			continue // Ready has told
+		}
+		for _, t := range templates {
+			different[t.key()] = true
+			if t.encap.Flows != 0 {
+				s.sent = flows
+			}
+		}
+	}
+	s.encapsulations = len(different)
+	s.numbers = 2 * max(s.encapsulations, 1)
+	return s
+}
+
+// beside makes room for numbers that are in use: after a crash, those of two states.
+func (s *sizes) beside(used []uint32) {
+	slices.Sort(used)
+	s.numbers = min(max(s.numbers, len(slices.Compact(used))+s.encapsulations), 2*MaxEncapsulations)
+}
+
+func (n Node) flows() int {
+	if n.Flows != 0 {
+		return int(n.Flows)
+	}
+	return max(defaultFlows, flowsProcessor*ebpf.MustPossibleCPU())
+}
+
+// key tells encapsulations apart.
+func (t *template) key() string { return fmt.Sprint(t.encap, t.octets) }
+
+// set writes the sizes into what is to be loaded.
+func (s sizes) set(spec *ebpf.CollectionSpec) {
+	for name, entries := range map[string]int{
+		ioamMapIoamScopes: s.scopes, ioamMapIoamScopeCounted: s.scopes,
+		ioamMapIoamEncaps: s.numbers + 1, ioamMapIoamTemplates: s.numbers + 1,
+		ioamMapIoamEdgesSent: s.sent, ioamMapIoamEdgesReceived: s.received,
+		ioamMapIoamContexts: max(s.contexts, 1),
+	} {
+		spec.Maps[name].MaxEntries = uint32(entries)
+	}
+	if s.records != 0 {
+		spec.Maps[ioamMapIoamRecords].MaxEntries = s.records
+	}
+}

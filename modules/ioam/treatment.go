@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/core/policy"
+	"weir/modules/ioam/codec"
+)
+
+const moduleName = "ioam"
+
+// Treatment is what the room does to a scope, or one thing of the node: one of its fields is set.
+type Treatment struct {
+	Node          *Node          `json:"node,omitempty"`
+	Interface     *Interface     `json:"interface,omitempty"`
+	Namespace     *Namespace     `json:"namespace,omitempty"`
+	Encapsulation *Encapsulation `json:"encapsulation,omitempty"`
+}
+
+// Summary says it in one line.
+func (t *Treatment) Summary() string {
+	switch {
+	case t.Node != nil:
+		return t.Node.summary()
+	case t.Interface != nil:
+		return t.Interface.summary()
+	case t.Namespace != nil:
+		return t.Namespace.summary()
+	case t.Encapsulation != nil:
+		return t.Encapsulation.summary()
+	}
+	return ""
+}
+
+// Node is this host in its domain.
+type Node struct {
+	ID        uint32 `json:"id"`              // 24 bits
+	Wide      uint64 `json:"wide"`            // 56 bits
+	Clock     string `json:"clock"`           // posix, ptp or ntp
+	Postcards uint32 `json:"postcards"`       // a second and processor at most
+	Flows     uint32 `json:"flows,omitempty"` // that are kept at each end; 0 is by the processors
+	// Address is that of tunnels that begin or end here, and of copies; FlagShare the part of the
+	// slowest interface that copies, and packets with flags, may take.
+	Address   netip.Addr `json:"address,omitzero"`
+	FlagShare uint32     `json:"flag_share,omitempty"`
+	// TraceContext has the W3C trace context of HTTP requests read, and told with traces.
+	TraceContext bool `json:"trace_context,omitempty"`
+	// SocketContext has applications give their sockets a context, which traces carry as opaque
+	// state of this schema.
+	SocketContext bool   `json:"socket_context,omitempty"`
+	ContextSchema uint32 `json:"context_schema,omitempty"` // 24 bits
+}
+
+func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }
+
+// Interface is a device and what it lets pass.
+type Interface struct {
+	Name    string `json:"name"`
+	ID      uint16 `json:"id"`
+	Wide    uint32 `json:"wide"`
+	Ingress bool   `json:"ingress"`
+	Egress  bool   `json:"egress"`
+	Reserve bool   `json:"reserve"` // lower the MTU of IPv6 by what encapsulations add
+}
+
+func (i *Interface) summary() string { return fmt.Sprintf("id %d, %s", i.ID, i.roles()) }
+
+func (i *Interface) roles() string {
+	switch {
+	case i.Ingress && i.Egress:
+		return "ingress and egress"
+	case i.Ingress:
+		return "ingress"
+	case i.Egress:
+		return "egress"
+	}
+	return "none"
+}
+
+// Namespace is an IOAM-Namespace that the node knows.
+type Namespace struct {
+	ID     uint16 `json:"id"`
+	Data   uint32 `json:"data"`
+	Wide   uint64 `json:"wide"`
+	Schema uint32 `json:"schema"` // 24 bits
+	State  []byte `json:"state,omitempty"`
+	Remove bool   `json:"remove,omitempty"`
+	Strict bool   `json:"strict,omitempty"`
+	// Loopback has copies sent back of packets whose trace asks for it.
+	Loopback bool `json:"loopback,omitempty"`
+	// ProofFile has the node's part of a proof; what it says is kept in the data plane alone.
+	ProofFile string    `json:"proof,omitempty"`
+	Proof     []Profile `json:"-"` // up to two: for even and odd packet ids
+}
+
+func (n *Namespace) summary() string {
+	var parts []string
+	if n.Remove {
+		parts = append(parts, "ends here")
+	}
+	if n.ProofFile != "" {
+		parts = append(parts, "proof of transit")
+	}
+	if n.Strict {
+		parts = append(parts, "required")
+	}
+	if n.Loopback {
+		parts = append(parts, "loopback")
+	}
+	return strings.Join(append(parts, fmt.Sprintf("data %#x", n.Data)), ", ")
+}
+
+// Profile is one node's part of a proof of transit.
+type Profile struct {
+	Prime    uint64 `json:"prime"`
+	Share    uint64 `json:"share"`    // of the secret polynomial and the public one, without its constant term
+	Lagrange uint64 `json:"lagrange"` // coefficient
+	Secret   uint64 `json:"secret,omitempty"`
+	Verifier bool   `json:"verifier,omitempty"`
+	MaskIn   uint64 `json:"mask_in,omitempty"`
+	MaskOut  uint64 `json:"mask_out,omitempty"`
+}
+
+// Encapsulation is what is put into packets of a scope.
+type Encapsulation struct {
+	Options  []Option `json:"options"`
+	Sampling Sampling `json:"sampling"`
+	Conditions
+	// Tunnel is where the IPv6 that packets are put into goes; the zero value for none.
+	Tunnel netip.Addr `json:"tunnel,omitzero"`
+	// Flags of its traces: Loopback, Active.
+	Flags codec.Flags `json:"flags,omitempty"`
+}
+
+// Option is one option of an encapsulation.
+type Option struct {
+	Type       codec.OptionType `json:"type"`
+	Namespace  uint16           `json:"namespace"`
+	Fields     codec.TraceType  `json:"fields,omitempty"` // of a trace or an export
+	Nodes      int              `json:"nodes,omitempty"`  // that a trace has room for
+	Edge       codec.EdgeType   `json:"edge,omitempty"`
+	Extensions codec.Extensions `json:"extensions,omitempty"` // of an export
+	carries    bool             // this node's opaque state is the context of a socket
+}
+
+// Sampling is the fraction of packets that is encapsulated.
+type Sampling struct {
+	Kind string  `json:"kind"` // every: k of n packets; chance; flows
+	K    uint32  `json:"k,omitempty"`
+	N    uint32  `json:"n,omitempty"`
+	Part float64 `json:"part,omitempty"`
+}
+
+// Kinds of sampling.
+const (
+	every  = "every"
+	chance = "chance"
+	flows  = "flows"
+)
+
+// all says whether every packet is chosen.
+func (s Sampling) all() bool { return s.Kind == every && s.K == s.N || s.Kind != every && s.Part == 1 }
+
+func (s Sampling) String() string {
+	switch {
+	case s.Kind == every && s.N <= 1:
+		return "every packet"
+	case s.Kind == every:
+		return fmt.Sprintf("%d of %d packets", s.K, s.N)
+	case s.Kind == flows:
+		return strconv.FormatFloat(100*s.Part, 'g', -1, 64) + " % of flows"
+	}
+	return strconv.FormatFloat(100*s.Part, 'g', -1, 64) + " % of packets"
+}
+
+func (e *Encapsulation) summary() string {
+	var parts []string
+	for _, o := range e.Options {
+		parts = append(parts, o.String())
+	}
+	if e.Tunnel.IsValid() {
+		parts = append(parts, "in IPv6 to "+e.Tunnel.String())
+	}
+	if e.Flags&codec.Loopback != 0 {
+		parts = append(parts, "sent back")
+	}
+	if e.Flags&codec.Active != 0 {
+		parts = append(parts, "active")
+	}
+	parts = append(parts, e.Sampling.String())
+	parts = append(parts, e.Conditions.words()...)
+	return "IOAM " + strings.Join(parts, ", ")
+}
+
+func (o Option) String() string {
+	switch o.Type {
+	case codec.PreallocatedTrace:
+		return fmt.Sprintf("trace %#06x of %d nodes in namespace %d", uint32(o.Fields), o.Nodes, o.Namespace)
+	case codec.DirectExport:
+		return fmt.Sprintf("direct export %#06x in namespace %d", uint32(o.Fields), o.Namespace)
+	}
+	return fmt.Sprintf("%s in namespace %d", o.Type, o.Namespace)
+}
+
+// declared is what a state declares of the node.
+type declared struct {
+	node       Node
+	interfaces []Interface
+	namespaces map[uint16]Namespace
+}
+
+func declaredIn(items []policy.Item) declared {
+	d := declared{namespaces: map[uint16]Namespace{}}
+	for _, item := range items {
+		t, _ := item.Treatment.(*Treatment)
+		switch {
+		case t == nil:
+		case t.Node != nil:
+			d.node = *t.Node
+		case t.Interface != nil:
+			d.interfaces = append(d.interfaces, *t.Interface)
+		case t.Namespace != nil:
+			d.namespaces[t.Namespace.ID] = *t.Namespace
+		}
+	}
+	return d
+}
+
+// removes says whether some namespace ends here.
+func (d declared) removes() bool {
+	for _, n := range d.namespaces {
+		if n.Remove {
+			return true
+		}
+	}
+	return false
+}
+
+// loops says whether copies are sent back in some namespace.
+func (d declared) loops() bool {
+	for _, n := range d.namespaces {
+		if n.Loopback {
+			return true
+		}
+	}
+	return false
+}
+
+// encapsulationOf is what a scope's packets get; nil for nothing.
+func encapsulationOf(s policy.Scope) *Encapsulation {
+	if t, _ := s.Treatments[moduleName].(*Treatment); t != nil {
+		return t.Encapsulation
+	}
+	return nil
+}
+
+// hopByHop says whether some option goes into a Hop-by-Hop header.
+func (e *Encapsulation) hopByHop() bool {
+	return slices.ContainsFunc(e.Options, func(o Option) bool { return o.Type != codec.EdgeToEdge })
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoped
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"weir/kernel/testutil"
+)
+
+// What a command has written before it ended is limited until it is sent.
+func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Command(t, "bash")
+	here, there := link(t)
+	var listener net.Listener
+	err := there.Do(func() (err error) {
+		narrow := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+			_ = c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
+			return err
+		}}
+		listener, err = narrow.Listen(t.Context(), "tcp", "10.9.0.2:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	const octets = 12000 // more than the window, and less than a socket keeps
+	begin, got := make(chan struct{}), make(chan int64)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			got <- 0
+			return
+		}
+		<-begin
+		n, _ := io.Copy(io.Discard, conn)
+		_ = conn.Close()
+		got <- n
+	}()
+	var once sync.Once
+	said := ""
+	script := fmt.Sprintf("exec 3>/dev/tcp/%s/%d; head -c %d /dev/zero >&3", "10.9.0.2", listener.Addr().(*net.TCPAddr).Port, octets)
+	err = here.Do(func() error {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: besidesKeeping(func(what string) {
+			said = what
+			once.Do(func() { close(begin) })
+		})})
+		return err
+	})
+	once.Do(func() { close(begin) })
+	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connection still sends what it has written, and stays limited") {
+		t.Errorf("%d of %d octets came; said %q, %v", n, octets, said, err)
+	}
+}
+
+// A connection that has nothing to send but its end, which nobody acknowledges, is not waited for.
+func TestRunDoesNotWaitForTheEndOfADownload(t *testing.T) {
+	testutil.NeedRoot(t)
+	testutil.Command(t, "bash")
+	testutil.Command(t, "ip")
+	here, there := link(t)
+	var listener net.Listener
+	err := there.Do(func() (err error) {
+		listener, err = net.Listen("tcp", "10.9.0.2:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "all\n")
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	}()
+	var said []string
+	script := fmt.Sprintf("exec 3<>/dev/tcp/10.9.0.2/%d; read x <&3; ip link set eth0 down", listener.Addr().(*net.TCPAddr).Port)
+	err = here.Do(func() error {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: func(what string) { said = append(said, what) }})
+		return err
+	})
+	if left := strings.Join(said, "\n"); err != nil || strings.Contains(left, "still sends") {
+		t.Errorf("said %q, %v", left, err)
+	}
+}
+
+// Of open connections it is told what they are not.
+func TestOpenSocketsAreToldAsTheyAre(t *testing.T) {
+	for _, test := range []struct {
+		command Command
+		open    int
+		want    string
+	}{
+		{Command{Limits: capped()}, 1, "1 socket that process 7 has open belongs to its former cgroup: not limited, as those are that it opens from now on"},
+		{Command{Class: "lbe"}, 2, "2 sockets that process 7 has open belong to its former cgroup: not in class lbe, as those are that it opens from now on"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "2 sockets that process 7 has open belong to its former cgroup: not limited or in class lbe, as those are that it opens from now on"},
+	} {
+		said := ""
+		test.command.PID, test.command.Say = 7, func(what string) { said = what }
+		test.command.sayOpen(test.open)
+		if said != test.want {
+			t.Errorf("said %q, want %q", said, test.want)
+		}
+	}
+}
+
+// What is left behind is told by what was really done to it.
+func TestWhatIsLeftIsToldAsItIs(t *testing.T) {
+	for _, test := range []struct {
+		command Command
+		left    int
+		want    string
+	}{
+		{Command{Limits: capped()}, 1, "a has ended; 1 process has not, and stays limited"},
+		{Command{Class: "lbe"}, 2, "a has ended; 2 processes have not, and stay in class lbe"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "a has ended; 2 processes have not, and stay limited and in class lbe"},
+	} {
+		said := ""
+		test.command.Args, test.command.Say = []string{"a"}, func(what string) { said = what }
+		test.command.sayLeft(test.left, "process has not", "processes have not")
+		if said != test.want {
+			t.Errorf("said %q, want %q", said, test.want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scoped
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weir/internal/fault"
+	"weir/kernel/cgroup"
+)
+
+// runner does the command's work in a cgroup, and returns its exit status once the cgroup is empty.
+type runner func(ctx context.Context, group cgroup.Cgroup) (status int, err error)
+
+// runner finds out how, before anything changes.
+func (c Command) runner() (runner, error) {
+	if c.PID != 0 {
+		return c.adopter()
+	}
+	path, err := exec.LookPath(c.Args[0])
+	if err != nil {
+		return nil, fault.New(fault.Usage, "check its name, or write its whole path", "find command: %w", err)
+	}
+	cmd := exec.Command(path, c.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if c.User != nil {
+		if cmd.SysProcAttr.Credential, err = credential(c.User); err != nil {
+			return nil, err
+		}
+		cmd.Env = environment(os.Environ(), c.User)
+	}
+	return func(ctx context.Context, group cgroup.Cgroup) (int, error) { return c.execute(ctx, cmd, group) }, nil
+}
+
+// credential is that of a user, with all groups.
+func credential(u *user.User) (*syscall.Credential, error) {
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("find groups of %s: %w", u.Username, err)
+	}
+	numbers := make([]uint32, 0, len(groups)+2)
+	for _, text := range append([]string{u.Uid, u.Gid}, groups...) {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("find groups of %s: %w", u.Username, err)
+		}
+		numbers = append(numbers, uint32(n))
+	}
+	return &syscall.Credential{Uid: numbers[0], Gid: numbers[1], Groups: numbers[2:]}, nil
+}
+
+// environment is that of another user's command: root's has more than strangers are to read, so
+// that it is left but for what tells of the terminal, the language and where programs are.
+func environment(own []string, u *user.User) (all []string) {
+	for _, variable := range own {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "PATH", "TERM", "COLORTERM", "NO_COLOR", "TZ", "LANG", "LANGUAGE":
+			all = append(all, variable)
+		default:
+			if strings.HasPrefix(name, "LC_") {
+				all = append(all, variable)
+			}
+		}
+	}
+	return append(all, "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
+}
+
+// execute starts the command inside the cgroup and waits until nothing is left to limit.
+func (c Command) execute(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup) (int, error) {
+	directory, err := os.Open(group.Path)
+	if err != nil {
+		return 0, fmt.Errorf("open cgroup: %w", err)
+	}
+	defer func() { _ = directory.Close() }()
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(directory.Fd())
+	return c.await(ctx, cmd, group, cmd.Start)
+}
+
+// await has a command begin in its cgroup and waits until nothing is left to limit.
+func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, begin func() error) (int, error) {
+	if err := begin(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	stop := context.AfterFunc(ctx, func() { signalAll(group, syscall.SIGTERM) })
+	defer stop()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, fmt.Errorf("wait for %s: %w", c.Args[0], err)
+	}
+	if err := c.drain(ctx, group); err != nil {
+		return 0, err
+	}
+	state := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if state.Signaled() {
+		return 128 + int(state.Signal()), nil
+	}
+	return state.ExitStatus(), nil
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lend
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/fault"
+	"weir/internal/units"
+	"weir/kernel/cgroup"
+	"weir/kernel/testutil"
+	"weir/modules/limit"
+	"weir/modules/limit/scoped"
+)
+
+// treated counts the cgroups that are marked now.
+var treated atomic.Int32
+
+type mark struct{}
+
+func (mark) Close() error {
+	treated.Add(-1)
+	return nil
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	return newStandFor(t, 3, 5)
+}
+
+func newStandFor(t *testing.T, perUser, most int) *stand {
+	t.Helper()
+	testutil.NeedRoot(t)
+	dir, err := os.MkdirTemp("", "weir-lend-") // that users may enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WEIR_RUN_DIR", dir)
+	s := &stand{T: t, home: testutil.Cgroup(t)}
+	s.lender = &Lender{Socket: scoped.Socket(), Group: Everyone, PerUser: perUser, Most: most, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Class: func(name string) (*Class, error) {
+		if name != "lbe" {
+			return nil, fault.New(fault.Permission, "", "not lent")
+		}
+		one := func(string) (io.Closer, error) {
+			treated.Add(1)
+			return mark{}, nil
+		}
+		return &Class{Treatments: []scoped.Treatment{one}, Done: func() any { return map[string]int{"packets": 7} }}, nil
+	}}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.lender.Run(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	testutil.Eventually(t, 10*time.Second, "the lender listens", func() bool {
+		_, err := os.Stat(s.lender.Socket)
+		return err == nil
+	})
+	return s
+}
+
+// lent are the cgroups that were made below the users'.
+func (s *stand) lent() []string {
+	s.Helper()
+	all, err := filepath.Glob(filepath.Join(s.home.Path, "weir-run-*"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return all
+}
+
+// gone waits until nothing is lent, nor written down.
+func (s *stand) gone() {
+	s.Helper()
+	var left string
+	defer func() {
+		if s.Failed() {
+			s.Logf("left: %s", left)
+		}
+	}()
+	testutil.Eventually(s.T, 30*time.Second, "everything that was lent has ended", func() bool {
+		files, _ := filepath.Glob(filepath.Join(os.Getenv("WEIR_RUN_DIR"), "run", "*"))
+		pids, _ := s.home.AllProcesses()
+		left = fmt.Sprintf("cgroups %v, files %v, %d treated; processes in all of them %v", s.lent(), files, treated.Load(), pids)
+		return len(s.lent())+len(files) == 0 && treated.Load() == 0
+	})
+}
+
+// kill ends a process of a user's.
+func (s *stand) kill(pid int) {
+	s.Helper()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestAProcessIsMovedBelowItsOwnCgroup(t *testing.T) {
+	s := newStand(t)
+	u := newUser(t, alice, s.home, s.lender.Socket)
+	got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe", Command: []string{"rsync", "\x1b[31mred"}}})
+	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path || treated.Load() != 1 {
+		t.Fatalf("%+v, in %s, %d treated", got.Answer.Refusal, got.Group, treated.Load())
+	}
+	if info, err := os.Stat(filepath.Join(got.Group, "cgroup.procs")); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("who may move processes there: %v, %v", info, err)
+	}
+	all, err := scoped.List()
+	if err != nil || len(all) != 1 || *all[0].User != alice || all[0].Command[1] != "\ufffd[31mred" || all[0].PID != u.process.PID() {
+		t.Errorf("listed: %+v, %v", all, err)
+	}
+	s.kill(got.PID)
+	if last := u.do(deed{Done: true}); string(last.Answer.Class) != `{"packets":7}` {
+		t.Errorf("in the end: %s, %s", last.Answer.Class, last.Error)
+	}
+	s.gone()
+}
+
+// What is not the user's own to move is left where it is, and so is what might change before it is
+// moved.
+func TestOthersProcessesAreNotMoved(t *testing.T) {
+	s := newStand(t)
+	u, other := newUser(t, alice, s.home, s.lender.Socket), newUser(t, bob, s.home, s.lender.Socket)
+	theirs := other.borrows()
+	for _, test := range []struct {
+		of   string
+		pid  int
+		want string
+	}{
+		{"process", theirs.PID, "another user's"},
+		{"process", 1, "another user's"},
+		{"folder", theirs.PID, "ended, or is in a namespace"},
+		{"file", 0, "has ended"},
+		{"none", 0, "no descriptor"},
+		{"several", 0, "with several"},
+		{"itself", 0, "several threads"},
+		{"ended", 0, "has ended"},
+		{"zombie", 0, "has ended"},
+		{"traced", 0, "stand still"},
+		{"namespace", 0, "another network namespace"},
+	} {
+		t.Run(test.of, func(t *testing.T) {
+			got := u.do(deed{Of: test.of, PID: test.pid, Ask: scoped.Ask{Class: "lbe"}})
+			if test.of == "namespace" && strings.Contains(got.Error, "EOF") {
+				testutil.Need(t, "namespaces of users", errors.New(got.Error))
+			}
+			if got.Error != "" || got.Answer.Refusal == nil || !strings.Contains(got.Answer.Refusal.Error, test.want) {
+				t.Errorf("%q, %+v, want %q", got.Error, got.Answer.Refusal, test.want)
+			}
+			if test.pid == 0 && got.Group != "" && got.Group != s.home.Path {
+				t.Errorf("the process is in %s", got.Group)
+			}
+			u.do(deed{Close: true})
+		})
+	}
+	if now, err := cgroup.Of(theirs.PID); err != nil || now.Path != theirs.Group {
+		t.Errorf("the other user's process is in %s, %v; it was in %s", now.Path, err, theirs.Group)
+	}
+	if len(s.lent()) != 1 {
+		t.Errorf("cgroups: %v", s.lent())
+	}
+	s.kill(theirs.PID)
+	other.do(deed{Close: true})
+	s.gone()
+}
+
+func TestWhatIsAskedForIsChecked(t *testing.T) {
+	s := newStand(t)
+	u := newUser(t, alice, s.home, s.lender.Socket)
+	limits := func(r units.BitRate) map[limit.Direction]units.BitRate {
+		return map[limit.Direction]units.BitRate{limit.Egress: r}
+	}
+	for name, ask := range map[string]scoped.Ask{
+		"another class": {Class: "ef"}, "nothing": {}, "no rate": {Limits: limits(1)}, "another format": {Format: "weir-lend/2", Class: "lbe"},
+		"too long": {Class: "lbe", Command: []string{strings.Repeat("x", scoped.MaxMessage)}},
+	} {
+		if got := u.do(deed{Of: "own", Ask: ask}); got.Error != "" || got.Answer.Refusal == nil || got.Group != s.home.Path {
+			t.Errorf("%s: %+v, %s, in %s", name, got.Answer.Refusal, got.Error, got.Group)
+		}
+		u.do(deed{Close: true})
+	}
+	s.gone()
+}
+
+// A process whose job is stopped stays so, and is moved.
+func TestAStoppedProcessStaysStopped(t *testing.T) {
+	s := newStand(t)
+	u := newUser(t, alice, s.home, s.lender.Socket)
+	got := u.do(deed{Of: "stopped", Ask: scoped.Ask{Class: "lbe"}})
+	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path {
+		t.Fatalf("%+v, in %s", got.Answer.Refusal, got.Group)
+	}
+	testutil.Eventually(t, 10*time.Second, "it is stopped, and traced by nobody", func() bool {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", got.PID))
+		return strings.HasPrefix(field(text, "State"), "T (stopped)") && field(text, "TracerPid") == "0"
+	})
+	s.kill(got.PID)
+	u.do(deed{Close: true})
+	s.gone()
+}
+
+// A user has so many and no more, whatever he does, and takes no other's.
+func TestAUserHasSoManyAndNoMore(t *testing.T) {
+	s := newStand(t)
+	u, other := newUser(t, alice, s.home, s.lender.Socket), newUser(t, bob, s.home, s.lender.Socket)
+	var all []told
+	for range s.lender.PerUser {
+		all = append(all, u.borrows())
+	}
+	more := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
+	if more.Answer.Refusal == nil || !strings.Contains(more.Answer.Refusal.Error, "3 commands of this user") {
+		t.Errorf("one more: %+v, %s", more.Answer.Refusal, more.Error)
+	}
+	u.do(deed{Close: true})
+	if got := u.do(deed{Silent: 500}); got.Ended != 500 {
+		t.Errorf("%d silent connections were ended, %s", got.Ended, got.Error)
+	}
+	theirs := other.borrows()
+	// What outlives its connection goes on without class, and takes a place until it ends.
+	u.do(deed{Close: true})
+	testutil.Eventually(t, 10*time.Second, "its class has ended", func() bool { return treated.Load() == 3 })
+	last := all[len(all)-1]
+	if now, err := cgroup.Of(last.PID); err != nil || now.Path != last.Group {
+		t.Errorf("it is in %s, %v", now.Path, err)
+	}
+	if got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}}); got.Answer.Refusal == nil {
+		t.Error("a command that was left takes no place")
+	}
+	u.do(deed{Close: true})
+	s.kill(last.PID)
+	testutil.Eventually(t, 30*time.Second, "its cgroup has gone", func() bool {
+		_, err := os.Stat(last.Group)
+		return err != nil
+	})
+	all[len(all)-1] = u.borrowsSoon()
+	for _, one := range append(all, theirs) {
+		s.kill(one.PID)
+	}
+	for range all {
+		u.do(deed{Close: true})
+	}
+	other.do(deed{Close: true})
+	s.gone()
+}
+
+// borrowsSoon asks until a place is free.
+func (u *user) borrowsSoon() (got told) {
+	u.Helper()
+	testutil.Eventually(u.T, 30*time.Second, "a place is free", func() bool {
+		got = u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
+		if got.Answer.Refusal != nil {
+			u.do(deed{Close: true})
+		}
+		return got.Error == "" && got.Answer.Refusal == nil
+	})
+	return got
+}
+
+// Who says nothing loses his connection, and all places are free again.
+func TestSilentConnectionsEnd(t *testing.T) {
+	s := newStand(t)
+	u := newUser(t, alice, s.home, s.lender.Socket)
+	if got := u.do(deed{Silent: 500}); got.Ended != 500 {
+		t.Errorf("%d ended, %s", got.Ended, got.Error)
+	}
+	s.kill(u.borrows().PID)
+	u.do(deed{Close: true})
+	s.gone()
+}
+
+// A process that ends while it is moved keeps its number until then, so that nobody else's is moved
+// in its place.
+func TestAProcessThatEndsKeepsItsNumberUntilItIsMoved(t *testing.T) {
+	testutil.NeedRoot(t)
+	parent := exec.Command("sh", "-c", "sleep 600 & echo $!; wait; echo reaped") // another one than the tracer
+	out, err := parent.StdoutPipe()
+	if err == nil {
+		err = parent.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = parent.Process.Kill() }()
+	said := bufio.NewReader(out)
+	line, err := said.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, _, err := pidfd(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := process{os.NewFile(uintptr(fds[0]), "process")}
+	defer func() { _ = one.Close() }()
+	err = one.still(func(number int) error {
+		if number != pid {
+			t.Errorf("number %d, want %d", number, pid)
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			return err
+		}
+		testutil.Eventually(t, 10*time.Second, "it has ended", func() bool {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			if err != nil {
+				t.Error("its number is free")
+				return true
+			}
+			return strings.HasPrefix(field(text, "State"), "Z")
+		})
+		return nil
+	})
+	if line, failed := said.ReadString('\n'); err != nil || failed != nil || line != "reaped\n" {
+		t.Errorf("%v; %q, %v", err, line, failed)
+	}
+	if _, err := one.number(); err == nil {
+		t.Error("it has a number after its end")
+	}
+}
+
+// A signal on which the process stands still is not lost.
+func TestASignalMeanwhileIsDelivered(t *testing.T) {
+	testutil.NeedRoot(t)
+	fds, pid, err := started("trap 'exit 7' USR1; echo; while :; do read x; done")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := process{os.NewFile(uintptr(fds[0]), "process")}
+	defer func() { _ = one.Close() }()
+	if err := one.still(func(int) error { return unix.Kill(pid, unix.SIGUSR1) }); err != nil {
+		t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 7 {
+		t.Errorf("ended with %v, %v", status, err)
+	}
+}
+
+func TestACgroupTooDeepIsRefused(t *testing.T) {
+	for levels, want := range map[int]bool{0: false, 30: false, 31: true} {
+		if got := tooDeep("/sys/fs/cgroup"+strings.Repeat("/a", levels), "/sys/fs/cgroup"); got != want {
+			t.Errorf("%d levels below the root: %t", levels, got)
+		}
+	}
+}

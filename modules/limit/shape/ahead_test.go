@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/core/match"
+	"weir/internal/direction"
+	"weir/kernel/testutil"
+)
+
+// children are scopes of these weights, by prefixes of IPv6, below a group whose queue is long:
+// they depart within their parts, each at its own times.
+type children struct {
+	*bench
+	line    Line
+	weights []int
+	begun   int64 // CLOCK_MONOTONIC
+}
+
+const (
+	group    = 5
+	standing = time.Hour // the group's queue; it drops beyond two
+	slowest  = 12_500 * time.Microsecond
+)
+
+func newChildren(t *testing.T, b *bench, weights ...int) *children {
+	t.Helper()
+	c := &children{bench: b, line: long(1, 0), weights: weights}
+	c.line.Rate, c.line.Cost, c.line.Mark, c.line.Horizon = 640, uint64(slowest)<<24, time.Hour, 2*time.Hour
+	all := match.Assignments{}
+	for i := range weights {
+		all[match.OfPrefix(netip.PrefixFrom(c.address(i), 128))] = group + 1 + i
+	}
+	c.assign(all)
+	flows := 0
+	for i, weight := range weights {
+		l := long(weight, keyOf(group, direction.Egress)) // not held by itself
+		c.set(group+1+i, l)
+		c.state(group+1+i, 0, 0, 0)
+		flows += weight
+	}
+	c.set(group, c.line)
+	c.begun = monotonic(t)
+	c.state(group, standing, 0, uint32(flows))
+	return c
+}
+
+func (c *children) address(i int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 15: byte(i + 1)})
+}
+
+func (c *children) slot() time.Duration { return 1 << c.line.slotShift() }
+
+// sends is when a packet of a child departs, of so many octets on the wire, from the beginning on.
+func (c *children) sends(i, octets int) time.Duration {
+	c.t.Helper()
+	f := datagram(one6, netip.AddrPortFrom(c.address(i), 9), min(octets, 1400))
+	after, passes := c.chargeWire(f, octets)
+	if !passes {
+		c.t.Fatalf("child %d: dropped", i)
+	}
+	return time.Duration(monotonic(c.t)-c.begun) + after
+}
+
+// A child's burst within its part leaves its siblings their times: it does not depart at once.
+func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
+	c := newChildren(t, newBench(t), 1, 1)
+	for range 90 {
+		c.sends(0, 1400)
+	}
+	for i := range 50 {
+		own := time.Duration(i) * 2 * 1400 * slowest // at half of the rate
+		if got := c.sends(1, 1400); got > own+c.slot()+time.Minute {
+			t.Fatalf("packet %d departs after %v, its own time is %v", i, got, own)
+		}
+	}
+}
+
+// Where bursts have taken the next slots of their kind, a small packet that comes alone goes by
+// those of the other one, and takes its time from both.
+func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
+	b := newBench(t)
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
+	b.set(3, long(1, 0))
+	const taken, queue = time.Hour, 3 * time.Hour
+	for _, test := range []struct {
+		name          string
+		others, paced time.Duration // until when slots are taken
+		octets        int
+		waits         time.Duration // what the flow sent before
+		want          time.Duration
+	}{
+		{"a large one", taken, 0, 1000, 0, taken},
+		{"a small one", taken, 0, 100, 0, 0},
+		{"a small one, and paced flows' slots are taken too", taken, taken, 100, 0, taken},
+		{"a small one behind others of its flow", taken, 0, 100, time.Minute, taken},
+		{"a small one, and others' slots are full", queue, 0, 100, 0, queue},
+	} {
+		b.flows(delayDelayFlow{DepartsNs: moment(t, test.waits)})
+		b.state(3, queue, test.others, 2)
+		b.change(3, func(s *delayDelayState) {
+			for i := range s.AheadNs[1] {
+				s.AheadNs[1][i] += int64(test.paced - test.others)
+			}
+		})
+		if got, passes := b.charge(datagram(one4, to4, test.octets)); !passes || !near(got, test.want) {
+			t.Errorf("%s: passes %t with %v, want %v", test.name, passes, got, test.want)
+		}
+	}
+}
+
+// However many flows send small packets one by one, ahead of the queue depart no more than the rate
+// allows.
+func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
+	const octets, each = 100, 100 * slowest
+	b, l := newBench(t), long(1, 0)
+	l.Rate, l.Cost, l.Horizon = 640, uint64(slowest)<<24, 4*time.Hour
+	slot := time.Duration(1) << l.slotShift()
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
+	b.set(3, l)
+	b.state(3, standing, 0, 2)
+	ahead := 0
+	for port := range uint16(3 * standing / each) {
+		got, passes := b.charge(datagram(netip.AddrPortFrom(one4.Addr(), port+1), to4, octets))
+		if !passes {
+			t.Fatal("dropped")
+		}
+		if got < standing-time.Minute {
+			ahead++
+		}
+	}
+	if most := int((standing + 2*slot) / each); ahead > most || ahead < most/2 {
+		t.Errorf("%d depart ahead, at most %d have room", ahead, most)
+	}
+}
+
+// change changes what is known of a scope's line.
+func (b *bench) change(scope int, how func(*delayDelayState)) {
+	b.t.Helper()
+	var s delayDelayState
+	key := keyOf(scope, direction.Egress)
+	if err := b.p.maps.DelayStates.Lookup(key, &s); err != nil {
+		b.t.Fatal(err)
+	}
+	how(&s)
+	if err := b.p.maps.DelayStates.Put(key, &s); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Whatever children send: each packet departs no later than a slot behind its own time, by a clock
+// of the child's part, or first in, first out, whichever is earlier; and no slot has more than the
+// rate ahead of the queue.
+func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
+	b, random := newBench(t), testutil.Rand(t)
+	for round := range 20 {
+		weights := make([]int, 2+random.IntN(4))
+		sum := 0
+		for i := range weights {
+			weights[i] = 1 + random.IntN(5)
+			sum += weights[i]
+		}
+		c := newChildren(t, b, weights...)
+		largest := 1400
+		if round%4 == 0 {
+			largest = 40_000 // more than a slot has room for
+		}
+		own, queue := make([]time.Duration, len(weights)), time.Duration(standing)
+		taken := map[int64]time.Duration{}
+		longest := time.Duration(0)
+		for queue < standing+40*time.Minute {
+			i := random.IntN(len(weights))
+			for range 1 + random.IntN(60) {
+				octets := 1400
+				if random.IntN(20) == 0 {
+					octets = 1 + max(128, random.IntN(largest)) // smaller ones go by either slots
+				}
+				if queue > standing+50*time.Minute {
+					break
+				}
+				cost := time.Duration(octets) * slowest
+				longest = max(longest, cost)
+				got := c.sends(i, octets)
+				// A packet of each child may come before it.
+				if latest := min(own[i]+time.Duration(len(weights))*longest+2*c.slot(), queue); got > latest+time.Minute {
+					t.Fatalf("weights %v, child %d: departs after %v, its own time is %v, the queue's end %v", weights, i, got, own[i], queue)
+				}
+				if got < queue-time.Minute {
+					for at, rest := got, cost; rest > 0; { // on the line from its departure on
+						n := (int64(at) + c.begun) >> c.line.slotShift()
+						end := time.Duration((n+1)<<c.line.slotShift() - c.begun)
+						part := min(rest, end-at)
+						taken[n] += part
+						at, rest = end, rest-part
+					}
+				}
+				own[i] = min(own[i]+cost*time.Duration(sum)/time.Duration(weights[i]), queue+cost)
+				queue += cost
+			}
+		}
+		if len(taken) == 0 {
+			t.Error("nothing departed ahead")
+		}
+		var all []int64
+		for n := range taken {
+			all = append(all, n)
+		}
+		slices.Sort(all)
+		for _, n := range all {
+			if most := c.slot() + longest + time.Minute; taken[n] > most {
+				t.Errorf("weights %v: a slot has %v, %v at most", weights, taken[n], most)
+			}
+		}
+	}
+}

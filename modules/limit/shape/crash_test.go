@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/core/match"
+	"weir/internal/direction"
+	"weir/kernel/netns"
+	"weir/kernel/testutil"
+)
+
+// applier is what the test's binary does where this variable has a place: all lines come into
+// force and end until it is killed.
+const applier = "WEIR_TEST_DELAY"
+
+func TestMain(m *testing.M) {
+	at := strings.Split(os.Getenv(applier), " ")
+	if len(at) != 6 {
+		os.Exit(m.Run())
+	}
+	h := Host{Pins: at[0], Devices: at[1], Files: at[2], CgroupRoot: at[3]}
+	ns, err := netns.OpenPath(at[4])
+	if err != nil {
+		panic(err)
+	}
+	index := len(at[5])
+	for {
+		err := ns.Do(func() error {
+			had := everything(index).Assignments
+			all := []Work{everything(index), more(index), {}}
+			if by, err := Available(direction.Egress); err == nil && by == Fq {
+				all = append(all, scoped(true), scoped(false), scoped(true), Work{})
+			}
+			for _, w := range all {
+				if err := h.Apply(had, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// everything is both directions of a device, and a scope where the kernel can delay those.
+func everything(index int) (w Work) {
+	for _, d := range direction.Both {
+		s := stage{index: index}
+		w.Lines = append(w.Lines, s.line(d, time.Second))
+	}
+	if by, err := Available(direction.Egress); err == nil && by == Fq {
+		l := w.Lines[0]
+		l.Device, l.Index, l.Direction = "", 3, direction.Egress
+		w.Lines = append(w.Lines, l)
+		w.Assignments = match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}
+	}
+	return w
+}
+
+// more is everything and so many scopes that the maps grow.
+func more(index int) Work {
+	w := everything(index)
+	for i := range 20 {
+		l := w.Lines[0]
+		l.Device, l.Index, l.Direction = "", 10+i, direction.Egress
+		w.Lines = append(w.Lines, l)
+	}
+	return w
+}
+
+// Wherever a process is killed, the next one completes what it did or takes it back, and the
+// device has again what was there before it: here a qdisc of somebody's.
+func TestKilledAnywhere(t *testing.T) {
+	s := newStage(t)
+	tool := testutil.Command(t, "tc")
+	s.do(func() error {
+		out, err := exec.Command(tool, "qdisc", "add", "dev", "eth0", "root", "handle", "5:", "tbf", "rate", "20mbit", "burst", "20k", "limit", "60k").CombinedOutput()
+		if err != nil {
+			t.Log(string(out))
+		}
+		return err
+	})
+	before, random := s.state(), testutil.Rand(t)
+	for i := range 12 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), applier+"="+strings.Join([]string{s.host.Pins, s.host.Devices, s.host.Files, s.host.CgroupRoot,
+			s.here.Path(), strings.Repeat("x", s.index)}, " "))
+		var failed strings.Builder
+		child.Stderr = &failed
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(600 * time.Millisecond))))
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		if failed.Len() > 0 {
+			t.Fatalf("before it was killed: %s", failed.String())
+		}
+		if i%2 == 0 {
+			s.do(func() error { return s.host.Apply(nil, more(s.index)) })
+			s.do(func() error {
+				in, err := s.host.InPlace(more(s.index))
+				if !in {
+					t.Error("the lines are not in place")
+				}
+				return err
+			})
+		}
+		s.do(func() error { _, err := s.host.Release(); return err })
+		if after := s.state(); after != before {
+			t.Fatalf("left behind:\n%s\nwas:\n%s", after, before)
+		}
+		for _, dir := range []string{s.host.Pins, s.host.Files} {
+			if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+				t.Fatalf("left behind: %v", left)
+			}
+		}
+	}
+}

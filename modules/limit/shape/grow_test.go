@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"weir/core/module"
+	"weir/internal/direction"
+)
+
+// A policy that outgrows its maps keeps what it has counted, and all packets are charged by the
+// larger ones then, whatever a crash has left.
+func TestMapsGrowWithThePolicy(t *testing.T) {
+	s := newStage(t)
+	line := s.line(direction.Egress, 10*time.Second)
+	many := []Line{line}
+	for i := range 20 {
+		scope := line
+		scope.Device, scope.Index = "", i
+		many = append(many, scope)
+	}
+	entries := func() (lines uint32) {
+		s.do(func() error {
+			p, err := open(s.host.loaded())
+			if err == nil {
+				lines = p.maps.DelayCounts.MaxEntries()
+				err = p.close()
+			}
+			return err
+		})
+		return lines
+	}
+	const n, wire = 20, 1000
+	s.apply(line)
+	if got := entries(); got != uint32(module.Entries(1)) {
+		t.Errorf("room for %d lines", got)
+	}
+	s.transfer(s.here, s.there, s.address(1), n, wire)
+	before := s.counters(line)
+	if before.Packets < n {
+		t.Fatalf("counted %+v", before)
+	}
+	s.do(func() error { return os.MkdirAll(filepath.Join(s.host.loaded()+"-next", "left"), 0o700) })
+	s.apply(many...)
+	if got := entries(); got != uint32(module.Entries(len(many))) {
+		t.Errorf("room for %d of %d lines", got, len(many))
+	}
+	s.transfer(s.here, s.there, s.address(1), n, wire)
+	if after := s.counters(line); after.Packets < before.Packets+n {
+		t.Errorf("%d packets before and %d after %d more", before.Packets, after.Packets, n)
+	}
+	if _, err := os.Stat(s.host.loaded() + "-next"); !os.IsNotExist(err) {
+		t.Error("the smaller maps are still pinned:", err)
+	}
+	s.do(s.notifies)
+	s.apply(many...)
+	if again := entries(); again != uint32(module.Entries(len(many))) {
+		t.Errorf("room for %d lines after the same again", again)
+	}
+}
+
+// notifies says whether senders are notified by the programs that are pinned.
+func (s *stage) notifies() error {
+	p, err := open(s.host.loaded())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.close() }()
+	l, err := link.LoadPinnedLink(filepath.Join(s.host.Pins, notifyPin), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	attached, err := l.Info()
+	if err != nil {
+		return err
+	}
+	pinned, err := p.notify.Info()
+	if err != nil {
+		return err
+	}
+	if id, _ := pinned.ID(); id != attached.Program {
+		s.t.Errorf("program %d notifies senders, want %d", attached.Program, id)
+	}
+	return nil
+}

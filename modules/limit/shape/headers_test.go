@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir/core/match"
+	"weir/kernel/testutil/headers"
+)
+
+// A sender of TCP whose packets wait beyond the mark threshold is to be notified, and no other one,
+// whatever extension headers it sends.
+func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
+	const child, ethernet = 3, 14
+	b, l := newBench(t), long(1, 0)
+	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
+	b.set(child, l)
+	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
+	b.state(child, l.Mark+10*time.Hour, 0, 2)
+	for _, c := range append(headers.Chains(), headers.Chain{Name: "no extension header"}) {
+		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			f := datagram(one6, to6, 500)
+			f[ethernet+6] = protocol
+			f = headers.Insert(f, c.Headers...)
+			if _, passes := b.charge(f); !passes {
+				t.Fatalf("%s: the packet was dropped", c.Name)
+			}
+			want := 0
+			if upper := headers.Read(f[ethernet:]); upper.Protocol == unix.IPPROTO_TCP && !upper.Later {
+				want = 1
+			}
+			if got := b.notices(); got != want {
+				t.Errorf("%s before protocol %d: %d senders are to be notified, want %d", c.Name, protocol, got, want)
+			}
+		}
+	}
+}
+
+// notices counts the notices that are kept, and forgets them.
+func (b *bench) notices() (n int) {
+	b.t.Helper()
+	const flows = delayDelayFormatDELAY_FLOWS
+	all, none := make([]delayDelayNotice, flows), make([]delayDelayNotice, flows)
+	var at ebpf.MapBatchCursor
+	if got, err := b.p.maps.DelayNotices.BatchLookup(&at, make([]uint32, flows), all, nil); got != int(flows) {
+		b.t.Fatal(got, err)
+	}
+	for _, notice := range all {
+		if notice.FromNs != 0 {
+			n++
+		}
+	}
+	if _, err := b.p.maps.DelayNotices.BatchUpdate(allFlows(), none, nil); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// allFlows are the keys of maps of flows.
+func allFlows() []uint32 {
+	keys := make([]uint32, delayDelayFormatDELAY_FLOWS)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	return keys
+}

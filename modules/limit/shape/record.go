@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"weir/internal/direction"
+	"weir/internal/fault"
+	"weir/kernel/device"
+	"weir/kernel/storage"
+)
+
+// record is a line whose device was taken. It is written before anything changes there, and removed
+// after everything is as it was.
+type record struct {
+	Device    string              `json:"device"` // that is limited
+	Index     int                 `json:"index"`
+	Direction direction.Direction `json:"direction"`
+	From      string              `json:"from,omitempty"`   // path of the network namespace that it leads from
+	Taken     device.Record       `json:"taken"`            // of the device whose qdiscs delay: the same, or the ifb
+	Nested    bool                `json:"nested,omitempty"` // its tree is another room's: nothing was taken but the name
+}
+
+const recordSuffix = ".json"
+
+func recordName(index int, d direction.Direction) string {
+	return fmt.Sprintf("delay-%d-%s%s", index, d, recordSuffix)
+}
+
+func (h Host) path(index int, d direction.Direction) string {
+	return filepath.Join(h.Files, recordName(index, d))
+}
+
+// take finds the record of a line, or takes the device at whose egress it delays. One of another
+// device that had the number is worthless.
+func (h Host) take(l Line, at string, index int) (*record, error) {
+	have, err := h.find(l.Index, l.Direction)
+	if err != nil {
+		return nil, err
+	}
+	if have != nil && have.Taken.Index == index && have.Taken.Here() && have.Nested == l.Nested {
+		if have.Device == l.Device && have.Taken.Device == at && have.From == l.From {
+			return have, nil
+		}
+		ours, err := h.attached(place{l.Device, hookOf(l.Direction)})
+		if err != nil {
+			return nil, err
+		}
+		if ours { // it has another name now
+			have.Device, have.Taken.Device, have.From = l.Device, at, l.From
+			return have, h.write(have)
+		}
+	}
+	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Nested: l.Nested}
+	if !l.Nested {
+		r.Taken, err = device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
+	} else if err = have.giveBack(); err == nil {
+		r.Taken, err = device.Name(nil, at, owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, h.write(r)
+}
+
+// find is the record of a line; nil where there is none.
+func (h Host) find(index int, d direction.Direction) (*record, error) { return read(h.path(index, d)) }
+
+func read(path string) (*record, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &record{}
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fmt.Errorf("read what was on a device: %w", err), fault.Failed, "remove the file, and the qdiscs yourself: tc qdisc del dev DEVICE root")
+	}
+	return r, nil
+}
+
+// records are all of them.
+func (h Host) records() (all []*record, err error) {
+	if h.Files == "" {
+		return nil, nil
+	}
+	paths, err := filepath.Glob(filepath.Join(h.Files, "delay-*"+recordSuffix))
+	if err != nil {
+		return nil, fmt.Errorf("look for what was on devices: %w", err)
+	}
+	for _, path := range paths {
+		r, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// write replaces a record as a whole: after a crash it is there or not.
+func (h Host) write(r *record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("keep what was on %s: %w", r.Taken.Device, err)
+	}
+	path := h.path(r.Index, r.Direction)
+	if err = os.MkdirAll(h.Files, 0o700); err == nil {
+		if err = os.WriteFile(path+".new", text, 0o600); err == nil {
+			err = os.Rename(path+".new", path)
+		}
+	}
+	if err != nil {
+		return storage.Fault(fmt.Errorf("keep what was on %s: %w", r.Taken.Device, err))
+	}
+	return nil
+}
+
+func (h Host) forget(r *record) error {
+	err := os.Remove(h.path(r.Index, r.Direction))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget what was on %s: %w", r.Taken.Device, err)
+	}
+	_ = os.Remove(h.Files) // if it was the last one
+	return nil
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/core/match"
+	"weir/internal/direction"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
+)
+
+// A scope has one rate over all devices, those that come later too, and everything is as before
+// when it ends.
+func TestOneRateOverDevices(t *testing.T) {
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	s := newStage(t)
+	before := s.state()
+	scope := s.line(direction.Egress, 10*time.Second)
+	scope.Device, scope.Index = "", 5
+	work := Work{Lines: []Line{scope}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 5}}
+	s.do(func() error { return s.host.Ready(work) })
+	s.do(func() error { return s.host.Apply(nil, work) })
+	in := func(want bool) {
+		t.Helper()
+		s.do(func() error {
+			is, err := s.host.InPlace(work)
+			if is != want {
+				t.Errorf("in place: %t, want %t", is, want)
+			}
+			return err
+		})
+	}
+	in(true)
+	s.add("eth1", 1)
+	in(false)
+	s.do(func() error { return s.host.FollowDevices(nil) })
+	in(true)
+
+	const n, wire = 100, 1000
+	var took time.Duration
+	for i := range 2 {
+		got, each := s.transfer(s.here, s.there, s.at(i, 1), n, wire)
+		if took += each; got != n {
+			t.Errorf("%d of %d datagrams arrived over device %d", got, n, i)
+		}
+	}
+	if least := 2*(n-2)*wire*time.Microsecond - scope.classBurst(); took < least {
+		t.Errorf("took %v, want %v at least", took, least)
+	}
+	if c := s.counters(scope); c.Packets < 2*n || c.Dropped+c.Early != 0 || c.Octets < 2*n*wire {
+		t.Errorf("counted %+v", c)
+	}
+	s.remove("eth1")
+	s.do(func() error { return s.host.FollowDevices(nil) })
+	in(true)
+	s.do(func() error { return s.host.Apply(work.Assignments, Work{}) })
+	if after := s.state(); after != before {
+		t.Errorf("left behind:\n%s\nwas:\n%s", after, before)
+	}
+}
+
+// A device that goes before its line begins stops no other, and leaves nothing.
+func TestADeviceThatHasGone(t *testing.T) {
+	s := newStage(t)
+	before := s.state()
+	s.add("eth1", 1)
+	line, gone := s.line(direction.Egress, 10*time.Second), s.line(direction.Egress, 10*time.Second)
+	gone.Device = "eth1"
+	s.do(func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		d, err := conn.Device(gone.Device)
+		gone.Index = d.Index
+		return err
+	})
+	s.apply(gone) // what it has taken is on record
+	s.remove("eth1")
+	s.apply(gone, line)
+	const n, wire = 20, 1000
+	if got, _ := s.transfer(s.here, s.there, s.address(1), n, wire); got != n {
+		t.Errorf("%d of %d datagrams arrived", got, n)
+	}
+	if c := s.counters(line); c.Packets < n {
+		t.Errorf("counted %+v", c)
+	}
+	s.do(func() error {
+		left, err := s.host.find(gone.Index, gone.Direction)
+		if left != nil {
+			t.Errorf("on record: %+v", left)
+		}
+		return err
+	})
+	s.apply()
+	if after := s.state(); after != before {
+		t.Errorf("left behind:\n%s\nwas:\n%s", after, before)
+	}
+}
+
+// What is redirected to an ifb goes on by another device.
+func TestExits(t *testing.T) {
+	testutil.Need(t, "ifb", probe.IFB())
+	s := newStage(t)
+	s.do(func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.AddIFB("ifb7"); err != nil {
+			return err
+		}
+		all, err := exits()
+		if len(all) != 1 || all[0].Name != "eth0" {
+			t.Errorf("exits %+v", all)
+		}
+		return err
+	})
+}
+
+// add makes another pair of devices, in the network with this number.
+func (s *stage) add(name string, network int) {
+	s.t.Helper()
+	for i, ns := range []*netns.Namespace{s.here, s.there} {
+		conn, err := rtnl.Open(ns)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer conn.Close()
+		if i == 0 {
+			err = conn.AddVeth(name, s.there, name, 0)
+		}
+		if err := errors.Join(err, conn.AddAddress(name, netip.PrefixFrom(s.at(network, i), 24)), conn.SetUp(name)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.oneQueue(name)
+}
+
+func (s *stage) remove(name string) {
+	s.t.Helper()
+	s.do(func() error {
+		conn, err := rtnl.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return conn.Delete(name)
+	})
+}
+
+// at is the address of one end in a network.
+func (s *stage) at(network, i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 9, byte(network), byte(1 + i)})
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shape
+
+import (
+	"net/netip"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/core/match"
+	"weir/internal/direction"
+	"weir/kernel/probe"
+	"weir/kernel/rtnl"
+	"weir/kernel/testutil"
+)
+
+// Whatever a device's packets come from, they are charged once: by the device's line, and by a
+// scope of where they go, which is charged at every device that packets leave by.
+func TestPacketsAreChargedOnceWhateverTheyComeFrom(t *testing.T) {
+	testutil.Need(t, "fq", probe.Qdisc("fq"))
+	const n, wire = 50, 1000
+	// send has n packets of wire octets leave here by eth0, and says how many arrived.
+	for _, test := range []struct {
+		name string
+		send func(s *stage) int
+	}{
+		{"a socket", func(s *stage) int {
+			got, _ := s.transfer(s.here, s.there, s.address(1), n, wire)
+			return got
+		}},
+		{"a datagram in fragments", func(s *stage) int {
+			got, _ := s.transfer(s.here, s.there, s.address(1), 1, n*wire)
+			return got * n
+		}},
+		{"a packet socket", func(s *stage) int { return s.frames(n, wire) }},
+		{"a router", func(s *stage) int {
+			behind := testutil.Namespace(s.t, "behind")
+			s.ip("-n", s.here.Name, "link", "add", "inner", "type", "veth", "peer", "name", "outer", "netns", behind.Name)
+			s.ip("-n", s.here.Name, "address", "add", "10.8.0.1/24", "dev", "inner")
+			s.ip("-n", s.here.Name, "link", "set", "inner", "up")
+			s.ip("-n", behind.Name, "address", "add", "10.8.0.2/24", "dev", "outer")
+			s.ip("-n", behind.Name, "link", "set", "outer", "up")
+			s.ip("-n", behind.Name, "route", "add", "default", "via", "10.8.0.1")
+			s.ip("-n", s.there.Name, "route", "add", "10.8.0.0/24", "via", s.address(0).String())
+			s.ip("netns", "exec", s.here.Name, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+			got, _ := s.transfer(behind, s.there, s.address(1), n, wire)
+			return got
+		}},
+		{"a bridge", func(s *stage) int {
+			behind := testutil.Namespace(s.t, "behind")
+			testutil.Need(s.t, "bridge", exec.Command("ip", "-n", s.here.Name, "link", "add", "bridge0", "type", "bridge").Run())
+			s.ip("-n", s.here.Name, "link", "add", "inner", "type", "veth", "peer", "name", "outer", "netns", behind.Name)
+			for _, port := range []string{"inner", "eth0"} {
+				s.ip("-n", s.here.Name, "link", "set", port, "master", "bridge0", "up")
+			}
+			s.ip("-n", s.here.Name, "link", "set", "bridge0", "up")
+			s.ip("-n", behind.Name, "address", "add", "10.9.0.3/24", "dev", "outer")
+			s.ip("-n", behind.Name, "link", "set", "outer", "up")
+			got, _ := s.transfer(behind, s.there, s.address(1), n, wire)
+			return got
+		}},
+		{"a VLAN device", func(s *stage) int {
+			for i, ns := range []string{s.here.Name, s.there.Name} {
+				testutil.Need(s.t, "vlan", exec.Command("ip", "-n", ns, "link", "add", "link", "eth0", "name", "vlan5", "type", "vlan", "id", "5").Run())
+				s.ip("-n", ns, "address", "add", s.at(5, i).String()+"/24", "dev", "vlan5")
+				s.ip("-n", ns, "link", "set", "vlan5", "up")
+			}
+			got, _ := s.transfer(s.here, s.there, s.at(5, 1), n, wire)
+			return got
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newStage(t)
+			line, prefix := s.line(direction.Egress, 10*time.Second), s.line(direction.Egress, 10*time.Second)
+			prefix.Device, prefix.Index = "", 6
+			work := Work{Lines: []Line{line, prefix}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.0.0.0/8")): 6}}
+			s.do(func() error { return s.host.Apply(nil, work) })
+			if got := test.send(s); got != n {
+				t.Errorf("%d of %d packets arrived", got, n)
+			}
+			for by, l := range map[string]Line{"device": line, "prefix": prefix} {
+				const others = 5000 // octets of neighbour discovery and of multicast reports
+				if c := s.counters(l); c.Octets < n*wire || c.Octets > n*(wire+4)+others || c.Early+c.Dropped != 0 {
+					t.Errorf("by %s: charged for %d octets, want those of %d packets of %d octets: %+v", by, c.Octets, n, wire, c)
+				}
+			}
+		})
+	}
+}
+
+// frames sends frames of a packet socket, and says how many arrived at the other end.
+func (s *stage) frames(n, wire int) int {
+	s.t.Helper()
+	conn, err := rtnl.Open(s.there)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	arrived := func() int {
+		traffic, err := conn.Traffic("eth0")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return int(traffic.ReceivedPackets)
+	}
+	there, err := conn.Device("eth0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	frame := datagram(netip.AddrPortFrom(s.address(0), 7), netip.AddrPortFrom(s.address(1), 7), wire)
+	copy(frame, there.MAC)
+	before := arrived()
+	s.do(func() error {
+		socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(socket) }()
+		for range n {
+			if err := unix.Sendto(socket, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	testutil.Eventually(s.t, 10*time.Second, "the frames arrive", func() bool { return arrived()-before >= n })
+	return min(n, arrived()-before)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/modules/offload/flower"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/sample"
+	"weir/modules/offload/xdp"
+)
+
+// A budget's routes are chosen again every chooseEvery, by about as many samples as there are
+// places, which are those of chooseOver.
+const (
+	chooseEvery = 15 * time.Second
+	chooseOver  = 4 * chooseEvery
+)
+
+// traffic counts samples by the routes that they belong to.
+func traffic(p *plan.Planner, destinations map[netip.Addr]uint64) map[netip.Prefix]uint64 {
+	all := map[netip.Prefix]uint64{}
+	for a, n := range destinations {
+		all[p.Unit(a)] += n
+	}
+	return all
+}
+
+// counted are the samples of what is in force, by whatever backend; none where nothing is.
+func (p *hostPlane) counted() (map[netip.Addr]uint64, error) {
+	for _, open := range []func(string) (sample.Sampler, error){xdp.Samples, flower.Samples} {
+		s, err := open(p.host.Pins)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		if s.On() {
+			return s.Destinations()
+		}
+	}
+	return nil, nil
+}
+
+// chooser is when routes are chosen again, and how many packets had passed then.
+type chooser struct {
+	last    time.Time
+	packets uint64
+}
+
+// chooseAnew chooses for a planner that begins: what a former one had chosen stays if it may.
+func (k *keeper) chooseAnew(former *plan.Planner) error {
+	if k.treatment.Budget == 0 {
+		return nil
+	}
+	counted, err := k.plane.counted()
+	if err != nil {
+		return err
+	}
+	budget := k.treatment.Budget
+	if former != nil {
+		k.planner.Recall(former.Choice())
+		budget = min(budget, former.Chosen().Budget) // what was learned of the table's capacity
+	}
+	k.planner.Choose(budget, traffic(k.planner, counted))
+	return nil
+}
+
+// chosen notes what a new table begins with.
+func (k *keeper) chosen() (err error) {
+	s := k.table.Samples()
+	k.chooser.last = time.Now()
+	if k.chooser.packets, err = s.Packets(); err != nil {
+		return err
+	}
+	return s.Tell(k.planner.Chosen(), 0)
+}
+
+// choose has the routes chosen again if it is time.
+func (k *keeper) choose(now time.Time) error {
+	took := now.Sub(k.chooser.last)
+	if k.treatment.Budget == 0 || took < chooseEvery {
+		return nil
+	}
+	return k.chooseNow(took)
+}
+
+func (k *keeper) chooseNow(took time.Duration) error {
+	s := k.table.Samples()
+	destinations, err := s.Destinations()
+	if err != nil {
+		return err
+	}
+	if !s.On() {
+		return nil // a NIC tells of no packets that it leaves
+	}
+	out := k.planner.Choose(k.planner.Chosen().Budget, traffic(k.planner, destinations))
+	if len(out.Changed) > 0 {
+		if err := k.write(out.Changed, nil); err != nil {
+			return err
+		}
+	}
+	before := k.chooser.packets
+	if err := k.chosen(); err != nil {
+		return err
+	}
+	return s.Tell(out, uint64(float64(k.chooser.packets-before)*chooseOver.Seconds()/max(took, time.Second).Seconds()))
+}

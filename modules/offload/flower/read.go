@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flower
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/kernel/flower"
+	"weir/kernel/netns"
+	"weir/modules/offload/pins"
+	"weir/modules/offload/plan"
+)
+
+// ErrNone says that no rules are in force.
+var ErrNone = errors.New("no fast path is in force")
+
+// Port is what the kernel has at a port.
+type Port struct {
+	Index   int
+	Name    string
+	Filters []flower.Filter // Weir's
+	Foreign int             // filters of others
+	routes  map[bool][]step // by family
+	forward map[uint32]*flower.Forward
+}
+
+// step is the rules of one priority and prefix length, in the order in which they are asked.
+type step struct {
+	priority uint16
+	length   int
+	to       map[netip.Prefix]uint32 // chain, 0 for the stack
+}
+
+// Seen is what is in force, as the kernel tells it.
+type Seen struct {
+	Ports  []Port
+	folder string
+}
+
+// Read looks at the rules in force; [ErrNone] where there are none.
+func Read(ns *netns.Namespace, folder string) (*Seen, error) {
+	sets, err := pins.List(folder, rulesPin)
+	if err != nil {
+		return nil, fmt.Errorf("look for the fast path: %w", err)
+	}
+	ports, err := pins.List(folder, portPin)
+	if err != nil {
+		return nil, fmt.Errorf("look for the fast path: %w", err)
+	}
+	if len(sets) == 0 {
+		return nil, ErrNone
+	}
+	s := &Seen{folder: filepath.Join(folder, sets[len(sets)-1])}
+	for _, n := range ports {
+		index, err := strconv.Atoi(strings.TrimPrefix(n, portPin))
+		if err != nil {
+			continue
+		}
+		if _, err := NameOf(ns, index); err != nil {
+			continue // InPlace tells
+		}
+		p := Port{Index: index}
+		name, all, err := look(ns, index)
+		if err != nil {
+			return nil, err
+		}
+		p.Name = name
+		for _, f := range all {
+			if own(f) {
+				p.Filters = append(p.Filters, f)
+			} else {
+				p.Foreign++
+			}
+		}
+		p.arrange()
+		s.Ports = append(s.Ports, p)
+	}
+	return s, nil
+}
+
+// arrange sorts the rules that frames are led to, as the kernel asks them.
+func (p *Port) arrange() {
+	p.routes, p.forward = map[bool][]step{}, map[uint32]*flower.Forward{}
+	const tagged = 0x8100
+	led, plain := map[uint32]bool{}, map[uint32]bool{} // chains that are led to, and those with rules for frames without a tag
+	for _, f := range p.Filters {
+		if f.Chain == 0 {
+			led[f.Goto] = true
+		}
+		if f.EtherType != tagged && f.Priority >= priorityPrefix {
+			plain[f.Chain] = true
+		}
+		if f.Forward != nil && f.Forward.Device != 0 {
+			p.forward[f.Chain] = f.Forward
+		}
+	}
+	for _, f := range p.Filters {
+		if !led[f.Chain] || f.Chain == 0 || f.Priority < priorityPrefix || f.EtherType == tagged && plain[f.Chain] {
+			continue
+		}
+		to, ipv6 := f.Dst, (f.Chain-firstChain)%generation == routes6
+		if !to.IsValid() {
+			to = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+			if ipv6 {
+				to = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+			}
+		}
+		steps := p.routes[ipv6]
+		at := slices.IndexFunc(steps, func(s step) bool { return s.priority == f.Priority && s.length == to.Bits() })
+		if at < 0 {
+			at = len(steps)
+			steps = append(steps, step{f.Priority, to.Bits(), map[netip.Prefix]uint32{}})
+		}
+		steps[at].to[to] = f.Goto
+		p.routes[ipv6] = steps
+	}
+	for _, steps := range p.routes {
+		slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.priority, b.priority) })
+	}
+}
+
+// Hops are where the rules forward the packets of an address; nil for the stack. A hop's MTU is not
+// known.
+func (p *Port) Hops(a netip.Addr) []plan.Hop {
+	for _, s := range p.routes[a.Is6()] {
+		to, err := a.Prefix(s.length)
+		if err != nil {
+			continue
+		}
+		chain, found := s.to[to]
+		if !found {
+			continue
+		}
+		f := p.forward[chain]
+		if chain == 0 || f == nil {
+			return nil
+		}
+		return []plan.Hop{{Port: f.Device, VLAN: int(f.VLAN), Src: f.Src, Dst: f.Dst}}
+	}
+	return nil
+}
+
+// Leads says whether frames are led to the rules of a family at all.
+func (p *Port) Leads(ipv6 bool) bool {
+	return slices.ContainsFunc(p.Filters, func(f flower.Filter) bool {
+		return f.Chain == 0 && f.Goto != 0 && (f.Goto-firstChain)%generation == uint32(routes4+index(ipv6))
+	})
+}
+
+// InHardware is how many rules the NIC does.
+func (p *Port) InHardware() (n int) {
+	for _, f := range p.Filters {
+		if f.InHW {
+			n++
+		}
+	}
+	return n
+}
+
+// Forwarded is what the rules have sent on, in packets and in octets of frames as they leave.
+func (s *Seen) Forwarded() (packets, octets uint64) {
+	for _, p := range s.Ports {
+		for _, f := range p.Filters {
+			if f.Forward != nil && f.Forward.Device != 0 {
+				packets, octets = packets+f.Packets, octets+f.Octets
+			}
+		}
+	}
+	return packets, octets
+}
+
+// Lease is how long the rules are still believed; known is false where the NIC does them, which
+// asks for none.
+func (s *Seen) Lease() (lease time.Duration, known bool, err error) {
+	lease, err = leaseIn(s.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	return lease, err == nil, err
+}
+
+// Words say what a rule does.
+func Words(f flower.Filter) string {
+	switch {
+	case f.Forward != nil && f.Forward.Device != 0:
+		text := fmt.Sprintf("forward by device %d to %s", f.Forward.Device, mac(f.Forward.Dst))
+		if f.Forward.VLAN != 0 {
+			text += fmt.Sprintf(", VLAN %d", f.Forward.VLAN)
+		}
+		return text
+	case f.Goto != 0:
+		return fmt.Sprintf("go to chain %d", f.Goto)
+	}
+	return "leave to the stack"
+}
+
+func mac(b [6]byte) string {
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5])
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/core/module"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/xdp"
+)
+
+// Of an inspection: random addresses beside all boundaries, and packets for the program.
+const (
+	inspectRandom  = 100_000
+	inspectPackets = 10_000
+)
+
+// Inspect compares the fast path in force with the kernel's routing, as weir offload verify does.
+func (p *hostPlane) Inspect(_ context.Context, have module.State, seed uint64) ([]module.Inspection, error) {
+	t := treatmentOf(have)
+	if t == nil {
+		return nil, nil
+	}
+	v, err := Verification{Namespace: p.ns, Pins: p.host.Pins, Treatment: t, Random: inspectRandom, Packets: inspectPackets, Seed: seed}.Run()
+	out := module.Inspection{Check: forwarding, Promise: "packets go as the kernel sends them", Verdict: module.Holds}
+	switch {
+	case errors.Is(err, xdp.ErrNone), errors.Is(err, flower.ErrNone):
+		out.Verdict, out.Reason = module.Fails, "no fast path is in place: weir apply puts it there"
+		return []module.Inspection{out}, nil
+	case err != nil:
+		return nil, err
+	}
+	doc := v.Document()
+	out.Looked = fmt.Sprintf("%d addresses, %d of them forwarded; %d packets, %d of them forwarded", v.Addresses, v.Forwarded, v.Packets, v.Sent)
+	out.Examples = doc.Differences
+	switch {
+	case v.Expired:
+		out.Verdict, out.Reason = module.CannotSay, "nobody follows the kernel's routing, so that the kernel forwards all packets: run weir daemon"
+	case !v.Holds():
+		out.Verdict, out.Reason = module.Fails, "packets go another way than the kernel sends them, or are left to it that should not be"
+	case v.Forwarded == 0:
+		out.Verdict, out.Reason = module.CannotSay, "nothing is forwarded: weir offload plan says why"
+	}
+	return []module.Inspection{out}, nil
+}
+
+const forwarding = "forwarding"
+
+// Judges describes what is looked at.
+func (Module) Judges() []module.Judged {
+	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses beside all boundaries, and %d packets that the program is given in test runs", inspectRandom, inspectPackets),
+		Holds: "each goes as the kernel sends it"}}
+}

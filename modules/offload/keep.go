@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/core/module"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/live"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/xdp"
+)
+
+// Times of a follower.
+const (
+	renewEvery   = time.Second
+	confirmEvery = 15 * time.Second
+)
+
+// Unkept says what the lease is for.
+func (p *hostPlane) Unkept() string {
+	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + Lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
+}
+
+// Keep follows the kernel's routing for as long as ctx lasts or another process has put a table in
+// place of this one.
+func (p *hostPlane) Keep(ctx context.Context, have module.State) error {
+	t := treatmentOf(have)
+	if t == nil {
+		return nil
+	}
+	follower, err := live.Follow(p.ns)
+	if err != nil {
+		return err
+	}
+	defer follower.Close()
+	k := &keeper{plane: p, treatment: t, follower: follower}
+	defer k.close()
+	if err := k.begin(); err != nil {
+		return err
+	}
+	for err == nil {
+		err = k.step(ctx)
+	}
+	if errors.Is(err, errReplaced) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+var errReplaced = errors.New("another process has put a table in place of this one")
+
+// keeper is one that follows.
+type keeper struct {
+	plane              *hostPlane
+	treatment          *Treatment
+	follower           *live.Follower
+	planner            *plan.Planner
+	table              table
+	renewed, confirmed time.Time
+	chooser            chooser
+}
+
+func (k *keeper) close() {
+	if k.table != nil {
+		k.table.Close()
+	}
+}
+
+// begin puts a table of the state as it was read in force.
+func (k *keeper) begin() (err error) {
+	former := k.planner
+	if k.planner, err = planner(k.treatment, k.follower.State); err != nil {
+		return err
+	}
+	if err := k.chooseAnew(former); err != nil {
+		return err
+	}
+	now, _, err := k.plane.install(k.treatment, k.planner)
+	if err != nil {
+		return err
+	}
+	k.close()
+	k.table = now
+	k.renewed = time.Now()
+	return k.chosen()
+}
+
+// step takes up what has happened, or waits for it.
+func (k *keeper) step(ctx context.Context) error {
+	changes, err := k.follower.Next(ctx, renewEvery)
+	if err != nil {
+		return err
+	}
+	if changes.Doubt {
+		// When in doubt, the CPU.
+		if err := k.table.Renew(0); err != nil {
+			return err
+		}
+	}
+	if err := k.update(changes); err != nil {
+		return err
+	}
+	if changes.Anew {
+		if err := k.follower.Again(); err != nil {
+			return err
+		}
+		return k.begin()
+	}
+	return k.tend()
+}
+
+// update takes up changes one by one.
+func (k *keeper) update(c live.Changes) error {
+	var changed []plan.Decision
+	prefixes := slices.Collect(maps.Keys(c.Routes))
+	for _, to := range prefixes {
+		k.planner.Route(to)
+	}
+	for at := range c.Neighbors {
+		more, to := k.planner.Neighbor(at)
+		changed = append(changed, more...)
+		if to.IsValid() {
+			prefixes = append(prefixes, to)
+		}
+	}
+	if c.Links {
+		changed = append(changed, k.planner.Refresh()...)
+	}
+	if len(prefixes)+len(changed) == 0 {
+		return nil
+	}
+	return k.write(prefixes, changed)
+}
+
+// write has the table take up changes. One that has no room for them is made anew.
+func (k *keeper) write(prefixes []netip.Prefix, changed []plan.Decision) error {
+	err := k.table.Update(prefixes, changed)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, xdp.ErrFull) {
+		return k.begin()
+	}
+	given := k.table.Renew(0) // half of a change is none
+	var full *flower.Full
+	if k.planner.Budgeted() && errors.As(err, &full) {
+		return errors.Join(given, k.begin())
+	}
+	return errors.Join(err, given)
+}
+
+// tend has the table believed further on, and its neighbours confirmed.
+func (k *keeper) tend() error {
+	now := time.Now()
+	if now.Sub(k.renewed) >= renewEvery {
+		if !k.table.InForce() {
+			return errReplaced
+		}
+		if err := k.table.Renew(Lease); err != nil {
+			return err
+		}
+		k.renewed = now
+	}
+	if err := k.choose(now); err != nil {
+		return err
+	}
+	if now.Sub(k.confirmed) >= confirmEvery {
+		k.confirmed = now
+		return k.follower.Confirm(k.planner.Stale())
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/core/policy"
+	"weir/internal/yamlfile"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+)
+
+const moduleName = "offload"
+
+// sectionKeys are the room's section of a policy's file.
+type sectionKeys struct {
+	Offload *keys `yaml:"offload" doc:"Packets that a fast path forwards in place of the kernel, and as the kernel would."`
+}
+
+// keys are what the section says.
+type keys struct {
+	yamlfile.Fields `yaml:"-"`
+	From            []yamlfile.Text `yaml:"from,required" doc:"Links whose packets are offloaded, by name: devices, or VLANs on them."`
+	To              []yamlfile.Text `yaml:"to" doc:"Links that they may leave by; those of from if left out."`
+	Table           string          `yaml:"table" doc:"Routing table whose prefixes may be offloaded: main, default, or a number; all that the kernel uses if left out. How packets are forwarded is always what the kernel's rules and tables say."`
+	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel, as prefixes or addresses."`
+	Budget          *int            `yaml:"budget" doc:"How many prefixes the table may have: of the routes those that carry the most packets are offloaded, as counters say. All if left out."`
+	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"What forwards: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters by the NIC alone (skip_sw), all of them or none. xdp if left out."`
+	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Routes with several ways: split by a hash of the addresses, by their weights, or (cpu) left to the kernel, whose own hash a fast path does not have; split if left out."`
+	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; true if left out."`
+	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; true if left out."`
+}
+
+// Treatment is what a policy has offloaded.
+type Treatment struct {
+	From      []string `json:"from"`
+	To        []string `json:"to,omitempty"`
+	Table     uint32   `json:"table,omitempty"`
+	Except    []string `json:"except,omitempty"`
+	Budget    int      `json:"budget,omitempty"`  // prefixes that the table may have; 0 is all
+	Backend   string   `json:"backend,omitempty"` // one of the backends; "" is XDP
+	Multipath string   `json:"multipath"`
+	IPv4      bool     `json:"ipv4"`
+	IPv6      bool     `json:"ipv6"`
+}
+
+// Summary says it in one line.
+func (t *Treatment) Summary() string {
+	text := "from " + strings.Join(t.From, ", ")
+	if len(t.To) > 0 {
+		text += " to " + strings.Join(t.To, ", ")
+	}
+	if t.Table != 0 {
+		text += fmt.Sprintf(", prefixes of table %d", t.Table)
+	}
+	if t.Budget != 0 {
+		text += fmt.Sprintf(", at most %d prefixes", t.Budget)
+	}
+	if t.filters() {
+		text += ", by " + mechanisms[t.Backend]
+	}
+	switch {
+	case !t.IPv6:
+		text += ", IPv4"
+	case !t.IPv4:
+		text += ", IPv6"
+	}
+	return text
+}
+
+// Policy is the planner's.
+func (t *Treatment) Policy() plan.Policy {
+	p := plan.Policy{From: t.From, To: t.To, Table: t.Table, Multipath: plan.Multipath(t.Multipath), IPv4: t.IPv4, IPv6: t.IPv6}
+	for _, text := range t.Except {
+		if to, err := netip.ParsePrefix(text); err == nil { // which read has seen to
+			p.Except = append(p.Except, to)
+		}
+	}
+	return p
+}
+
+func grammar() policy.Grammar {
+	return policy.Grammar{Module: moduleName, Section: sectionKeys{}, Read: read}
+}
+
+// mostBudget is beyond any table of routes; a larger number was meant otherwise.
+const mostBudget = 1 << 24
+
+var tables = map[string]uint32{"": 0, "main": state.MainTable, "default": state.DefaultTable}
+
+func read(d *policy.Draft) {
+	section, _ := d.Section.(*sectionKeys)
+	if section == nil || section.Offload == nil {
+		return
+	}
+	k := section.Offload
+	if k.Flawed() {
+		return
+	}
+	t := &Treatment{Multipath: string(plan.Split), IPv4: k.IPv4 == nil || *k.IPv4, IPv6: k.IPv6 == nil || *k.IPv6}
+	if k.Backend != byXDP {
+		t.Backend = k.Backend
+	}
+	if k.Budget != nil {
+		if t.Budget = *k.Budget; t.Budget < 1 || t.Budget > mostBudget {
+			d.ComplainAt(k.At("budget"), "write how many prefixes the table may have, as budget: 10000; leave it out for all", "offload.budget: %d is not a number of prefixes from 1 to %d", t.Budget, mostBudget)
+		}
+	}
+	if k.Multipath != "" {
+		t.Multipath = k.Multipath
+	}
+	t.From, t.To = names(d, "from", k.From), names(d, "to", k.To)
+	if len(t.From) == 0 {
+		d.ComplainAt(k.At("from"), "name the links that packets come by, as from: [eth0, eth1.10]", "offload.from: no link is named")
+	}
+	if !t.IPv4 && !t.IPv6 {
+		d.ComplainAt(k.Self, "leave the section out, or one of ipv4 and ipv6", "offload: neither ipv4 nor ipv6 is offloaded")
+	}
+	table, known := tables[k.Table]
+	if !known {
+		n, err := strconv.ParseUint(k.Table, 10, 32)
+		if err != nil || n == 0 || n == uint64(state.LocalTable) {
+			d.ComplainAt(k.At("table"), "write main, default or a number, as in ip route show table 100", "offload.table: %q is no table of routes", k.Table)
+		}
+		table = uint32(n)
+	}
+	t.Table = table
+	for _, e := range k.Except {
+		to, err := netip.ParsePrefix(e.Value)
+		if err != nil {
+			d.ComplainAt(e.Place, "write it as 10.0.0.0/8 or 2001:db8::/32", "offload.except: %q is no prefix", e.Value)
+			continue
+		}
+		t.Except = append(t.Except, to.Masked().String())
+	}
+	d.Declare("offload", k.Fields, t)
+}
+
+// names are links, each once.
+func names(d *policy.Draft, key string, all []yamlfile.Text) (list []string) {
+	for _, n := range all {
+		switch {
+		case !d.Device(n, "offload."+key): // which complains
+		case slices.Contains(list, n.Value):
+			d.ComplainAt(n.Place, "leave it out once", "offload.%s: %s is named twice", key, n.Value)
+		default:
+			list = append(list, n.Value)
+		}
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"weir/kernel/netns"
+	"weir/kernel/routing"
+	"weir/modules/offload/state"
+)
+
+// Follower keeps a state in step with the kernel. Not for concurrent use.
+type Follower struct {
+	State  *state.State
+	ns     *netns.Namespace
+	events *routing.Follower
+}
+
+// Changes are what has become different.
+type Changes struct {
+	Routes    map[netip.Prefix]bool
+	Neighbors map[state.Where]bool
+	Links     bool
+	// Anew says that the state has to be read again: something was missed, or the kernel changes
+	// more by it than it tells. Doubt says that until then the state may be wrong in ways that are
+	// not known.
+	Anew, Doubt bool
+}
+
+// Follow subscribes, then reads the state: nothing in between is missed.
+func Follow(ns *netns.Namespace) (*Follower, error) {
+	events, err := routing.Follow(ns)
+	if err != nil {
+		return nil, err
+	}
+	f := &Follower{ns: ns, events: events}
+	if err := f.Again(); err != nil {
+		events.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close ends it.
+func (f *Follower) Close() { f.events.Close() }
+
+// Again reads the state anew.
+func (f *Follower) Again() (err error) {
+	f.State, err = Read(f.ns)
+	return err
+}
+
+// batch is the most events that one call of Next takes up.
+const batch = 10_000
+
+// Next waits for changes up to a time and takes them up.
+func (f *Follower) Next(ctx context.Context, most time.Duration) (c Changes, err error) {
+	c = Changes{Routes: map[netip.Prefix]bool{}, Neighbors: map[state.Where]bool{}}
+	ready, err := f.events.Wait(ctx, most)
+	if err != nil || !ready {
+		return c, err
+	}
+	return c, f.events.Drain(batch, func(e *routing.Event) { f.take(e, &c) })
+}
+
+func (f *Follower) take(e *routing.Event, c *Changes) {
+	switch e.Kind {
+	case routing.Lost, routing.RuleEvent, routing.SettingEvent, routing.ObjectEvent:
+		c.Anew, c.Doubt = true, true
+		return
+	case routing.RouteEvent:
+		if e.Cloned {
+			return
+		}
+		c.Routes[e.Route.To] = true
+	case routing.NeighborEvent:
+		at := state.Where{Link: e.Neighbor.Link, At: e.Neighbor.At}
+		before, there := f.State.Neighbors[at]
+		if put(f.State, e); there && f.State.Neighbors[at] == before {
+			return
+		}
+		c.Neighbors[at] = true
+		return
+	case routing.LinkEvent:
+		before := f.State.Links[e.Link.Index]
+		put(f.State, e)
+		if after := f.State.Links[e.Link.Index]; after != before {
+			c.Links, c.Anew = true, true // IPv4 routes of a link that goes down go without a word
+		}
+		return
+	case routing.AddressEvent:
+		c.Anew, c.Doubt = true, c.Doubt || e.Gone // so do routes with that source
+	}
+	put(f.State, e)
+}
+
+// Confirm has the kernel ask whether neighbours are still there, as it does when it sends to them
+// itself.
+func (f *Follower) Confirm(all []state.Where) error {
+	return routing.Use(f.ns, func(yield func(link int, at netip.Addr) bool) {
+		for _, w := range all {
+			if !yield(w.Link, w.At) {
+				return
+			}
+		}
+	})
+}

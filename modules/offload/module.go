@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/kernel/netns"
+)
+
+// Room puts offload under the spine: the section offload of a policy's file. The zero value is
+// ready to use.
+type Module struct {
+	// Namespace is the router's; nil is the calling thread's own. Tests have others.
+	Namespace *netns.Namespace
+}
+
+// Name is "offload".
+func (Module) Name() string { return moduleName }
+
+// Grammar is the section.
+func (Module) Grammar() policy.Grammar { return grammar() }
+
+// Decode reads a Treatment.
+func (Module) Decode(text []byte) (policy.Treatment, error) {
+	t := &Treatment{}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read offload: %w", err)
+	}
+	return t, nil
+}
+
+// Mechanism says what forwards in place of the kernel.
+func (Module) Mechanism(b module.Bound) string {
+	t, _ := b.Treatment.(*Treatment)
+	if t == nil {
+		return mechanisms[byXDP]
+	}
+	return mechanisms[t.Backend]
+}
+
+// Plane is the pinned data plane of a host.
+func (r Module) Plane(h module.Host) module.Plane { return &hostPlane{h, r.Namespace} }
+
+// Capabilities are what weir doctor tells of offload.
+func (Module) Capabilities() []module.Capability {
+	return []module.Capability{{Name: "offload of routes", Mechanisms: []module.Mechanism{
+		{Name: "XDP in the driver, with a table of its own", Features: []string{"bpf/jit", "hooks/xdp native on veth"}},
+		{Name: "XDP above the driver, with a table of its own", Features: []string{"hooks/xdp generic"}},
+	}}}
+}

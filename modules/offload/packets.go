@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"weir/kernel/routing"
+	"weir/modules/offload/simulate"
+	"weir/modules/offload/state"
+)
+
+// Packet is a counter-example: a frame that the program was given, and what is wrong.
+type Packet struct {
+	To    netip.Addr
+	By    string // link
+	Frame string // in hexadecimal
+	Wrong string
+}
+
+func (p Packet) String() string {
+	return fmt.Sprintf("packet to %s by %s: %s\nframe %s", p.To, p.By, p.Wrong, p.Frame)
+}
+
+// packets gives frames to the programs at the ports, as they are attached, and compares what they
+// make of them with the kernel's own answer.
+func (o Verification) packets(l *look, v *Verdict) error {
+	if l.pinned == nil {
+		return nil // filters have no program to be given packets
+	}
+	asker, err := routing.Ask(o.Namespace)
+	if err != nil {
+		return err
+	}
+	defer asker.Close()
+	inputs, err := l.inputs(o.Treatment)
+	if err != nil || len(inputs) == 0 {
+		return err
+	}
+	defer func() {
+		for _, in := range inputs {
+			_ = in.program.Close()
+		}
+	}()
+	r := rand.New(rand.NewPCG(o.Seed, 1))
+	prefixes := slices.Collect(simulate.Prefixes(l.state))
+	for range o.Packets {
+		to := anywhere(r)
+		if len(prefixes) > 0 && r.IntN(4) > 0 {
+			p := prefixes[r.IntN(len(prefixes))]
+			to = []netip.Addr{p.Addr(), simulate.Last(p)}[r.IntN(2)]
+		}
+		in := inputs[r.IntN(len(inputs))]
+		source, known := in.sources[to.Is6()]
+		if !known {
+			continue
+		}
+		wrong, sent, err := l.try(asker, in, source, to)
+		if err != nil {
+			return err
+		}
+		v.Packets++
+		if sent {
+			v.Sent++
+		}
+		if wrong.Wrong != "" && len(v.Wrong) < most {
+			v.Wrong = append(v.Wrong, wrong)
+		}
+	}
+	return nil
+}
+
+// input is a link that packets come by.
+type input struct {
+	link    state.Link
+	port    int
+	program *ebpf.Program
+	sources map[bool]netip.Addr // by family: a neighbour
+}
+
+func (l *look) inputs(t *Treatment) (all []input, err error) {
+	for _, name := range t.From {
+		link, known := l.state.Find(name)
+		if !known {
+			continue
+		}
+		in := input{link: link, port: link.Index, sources: map[bool]netip.Addr{}}
+		if link.Kind == "vlan" {
+			in.port = link.Parent
+		}
+		for at, n := range l.state.Neighbors {
+			if at.Link == link.Index && n.Valid && !at.At.IsLinkLocalUnicast() {
+				in.sources[at.At.Is6()] = at.At
+			}
+		}
+		if in.program, err = l.pinned.Program(in.port); err != nil {
+			return all, err
+		}
+		all = append(all, in)
+	}
+	return all, nil
+}
+
+// try gives the program one packet.
+func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Packet, sent bool, err error) {
+	frame := ping(in.link, source, to, 64)
+	out := make([]byte, len(frame)+64)
+	options := ebpf.RunOptions{Data: frame, DataOut: out}
+	action, err := in.program.Run(&options)
+	if err != nil {
+		return p, false, fmt.Errorf("run the fast path's program: %w", err)
+	}
+	const xdpPass, xdpTX, xdpRedirect = 2, 3, 4
+	p = Packet{To: to, By: in.link.Name, Frame: hex.EncodeToString(frame)}
+	ways := l.expect(to, l.fib.Ways(to))
+	var want []simulate.Way
+	for _, w := range ways {
+		if w.Link != in.link.Index { // which is the kernel's, see comes_by
+			want = append(want, w)
+		}
+	}
+	switch {
+	case action == xdpPass && (len(want) < len(ways) || want == nil || l.partly && l.pinned.Hops(to) == nil):
+		return p, false, nil
+	case action == xdpPass:
+		p.Wrong = "the program leaves it to the kernel, which forwards it at once"
+	case action != xdpTX && action != xdpRedirect:
+		p.Wrong = fmt.Sprintf("the program ends with %d", action)
+	case want == nil:
+		p.Wrong = "the program forwards it, and the kernel has more to do"
+	default:
+		p.Wrong = l.compare(asker, options.DataOut, source, to, ways, want)
+	}
+	return p, action != xdpPass, nil
+}
+
+// compare says what is wrong with a frame that was forwarded; "" for nothing. It must have gone by
+// one of want, of all the ways that the kernel may take.
+func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, ways, want []simulate.Way) string {
+	hop, sends, err := asker.Hop(to)
+	if err != nil || !sends {
+		return fmt.Sprintf("asked for its route, the kernel has none (%v)", err)
+	}
+	if !slices.ContainsFunc(ways, func(w simulate.Way) bool { return w.Link == hop.Link }) {
+		return fmt.Sprintf("asked for its route, the kernel sends it by link %d", hop.Link)
+	}
+	for _, w := range want {
+		out := l.state.Links[w.Link]
+		expected := ping(out, source, to, 63)
+		copy(expected, w.Dst[:])
+		copy(expected[6:], w.Src[:])
+		if bytes.Equal(got, expected) {
+			return ""
+		}
+	}
+	return "the program makes of it " + hex.EncodeToString(got)
+}
+
+// ping is a frame that comes by a link, or leaves by it.
+func ping(l state.Link, source, to netip.Addr, ttl byte) []byte {
+	const unassigned = 150 // no protocol that anything is done with on the way
+	order := binary.BigEndian
+	b := append(append([]byte{}, l.MAC[:]...), 2, 0, 0, 0, 0, 1)
+	if l.Kind == "vlan" {
+		b = order.AppendUint16(order.AppendUint16(b, 0x8100), uint16(l.VLAN))
+	}
+	payload := []byte("weir offload verify")
+	if to.Is6() {
+		h := make([]byte, 40)
+		h[0], h[6], h[7] = 0x60, unassigned, ttl
+		order.PutUint16(h[4:], uint16(len(payload)))
+		copy(h[8:], source.AsSlice())
+		copy(h[24:], to.AsSlice())
+		return append(append(order.AppendUint16(b, 0x86dd), h...), payload...)
+	}
+	h := make([]byte, 20)
+	h[0], h[8], h[9] = 0x45, ttl, unassigned
+	order.PutUint16(h[2:], uint16(20+len(payload)))
+	copy(h[12:], source.AsSlice())
+	copy(h[16:], to.AsSlice())
+	sum := uint32(0)
+	for i := 0; i < len(h); i += 2 {
+		sum += uint32(order.Uint16(h[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum&0xffff + sum>>16
+	}
+	order.PutUint16(h[10:], ^uint16(sum))
+	return append(append(order.AppendUint16(b, 0x0800), h...), payload...)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"weir/modules/offload/state"
+)
+
+// Input is a link whose packets may be offloaded.
+type Input struct {
+	Link   int
+	Name   string
+	Port   int // index of the device that frames come by
+	VLAN   int // 0 for frames without a tag
+	MAC    state.MAC
+	IPv4   bool // forwarding is on
+	IPv6   bool
+	Filter int // reverse-path filter of IPv4: 0 none, 1 strict, 2 loose
+	// Unfinished says that its frames may come from other namespaces of this host, whose checksums
+	// are left to a device that never sees them.
+	Unfinished bool
+}
+
+// Hop is where a fast path sends a packet.
+type Hop struct {
+	Link     int // that the kernel sends by
+	Port     int // device that frames leave by
+	VLAN     int // 0 without a tag
+	Src, Dst state.MAC
+	MTU      int // largest packet, without the link layer's header
+	Weight   int
+}
+
+// kinds of links that frames can be put on as they are, by what the kernel calls them.
+var plainKinds = []string{"", "veth", "bond", "netdevsim"}
+
+// port finds the device and the tag that a link's frames have.
+func port(s *state.State, l state.Link) (device state.Link, vlan int, err error) {
+	device = l
+	if l.Kind == "vlan" {
+		const ethernetVLAN = 0x8100
+		parent, known := s.Links[l.Parent]
+		switch {
+		case l.Elsewhere || !known:
+			return device, 0, fmt.Errorf("the device below %s is in another namespace", l.Name)
+		case l.Protocol != ethernetVLAN:
+			return device, 0, fmt.Errorf("the tags of %s are not 802.1Q", l.Name)
+		}
+		device, vlan = parent, l.VLAN
+	}
+	switch {
+	case !l.Ethernet || l.Loopback:
+		err = fmt.Errorf("%s has no Ethernet frames", l.Name)
+	case !slices.Contains(plainKinds, device.Kind):
+		err = fmt.Errorf("%s is a device of kind %s, whose frames are not put on the wire as they are", device.Name, device.Kind)
+	case l.Master != 0 || device.Master != 0:
+		err = fmt.Errorf("%s belongs to another device (bond, bridge or VRF)", device.Name)
+	}
+	return device, vlan, err
+}
+
+// anycast says whether whole networks are this host's own: packets that claim to come from there
+// are the CPU's to refuse, so that sources have to be looked up.
+func anycast(s *state.State) bool {
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	for to, e := range s.Tables[state.LocalTable] {
+		if e.Best.Type == state.Local && to.Addr().Is4() && to.Bits() < 32 && to != loopback {
+			return true
+		}
+	}
+	return false
+}
+
+// virtual says whether frames of a device come from this host.
+func virtual(s *state.State, device state.Link) bool {
+	if device.Kind == "veth" {
+		return true
+	}
+	for _, l := range s.Links {
+		if device.Kind == "bond" && l.Master == device.Index && l.Kind == "veth" {
+			return true
+		}
+	}
+	return false
+}
+
+// inputs are the links of the policy's From.
+func inputs(s *state.State, p Policy) (all []Input, err error) {
+	for _, name := range p.From {
+		l, known := s.Find(name)
+		if !known {
+			return nil, fmt.Errorf("there is no device %s", name)
+		}
+		device, vlan, err := port(s, l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Input{Link: l.Index, Name: l.Name, Port: device.Index, VLAN: vlan, MAC: l.MAC, IPv4: p.IPv4 && l.Forward4 && l.Up,
+			IPv6: p.IPv6 && s.Host.Forward6 && l.Up, Filter: max(s.Host.RPFilter, l.RPFilter), Unfinished: virtual(s, device)})
+	}
+	if anycast(s) {
+		for i := range all {
+			const loose = 2
+			if all[i].Filter == 0 {
+				all[i].Filter = loose
+			}
+		}
+	}
+	return all, nil
+}
+
+// outputs are the links that packets may leave by.
+func outputs(s *state.State, p Policy) (map[int]bool, error) {
+	names := p.To
+	if len(names) == 0 {
+		names = p.From
+	}
+	all := map[int]bool{}
+	for _, name := range names {
+		l, known := s.Find(name)
+		if !known {
+			return nil, fmt.Errorf("there is no device %s", name)
+		}
+		if _, _, err := port(s, l); err != nil {
+			return nil, err
+		}
+		all[l.Index] = true
+	}
+	return all, nil
+}

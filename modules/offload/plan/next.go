@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+
+	"weir/modules/offload/state"
+)
+
+// Why a decision is the CPU's.
+type Why string
+
+const (
+	WhyNot        Why = "" // it is offloaded
+	WhyLocal      Why = "no unicast route: own addresses, broadcast, blackholes"
+	WhyNoHop      Why = "a route without a next hop"
+	WhyOnLink     Why = "a link's network: each neighbour is told by itself"
+	WhyOutput     Why = "leaves by a link that the policy does not name"
+	WhyDown       Why = "its link is down"
+	WhyDead       Why = "a next hop that the kernel does not use now"
+	WhyEncap      Why = "encapsulated or rewritten on the way"
+	WhyTOS        Why = "routes of its prefix differ by type of service"
+	WhyUnresolved Why = "the next hop's link-layer address is not known"
+	WhyMultipath  Why = "several ways, which the policy leaves to the CPU"
+	WhySeveral    Why = "several routes of one prefix and metric, of which the kernel takes one"
+	WhyMany       Why = "more ways than a fast path has"
+	WhyFamily     Why = "a next hop of the other family"
+)
+
+// kind is a decision before its neighbours are looked up.
+type kind struct {
+	group state.Group
+	mtu   int
+	why   Why // if it is the CPU's whatever its neighbours are
+	link  int // of WhyOnLink
+	ipv6  bool
+}
+
+// Next is what becomes of the packets of a decision now.
+type Next struct {
+	Hops []Hop
+	Why  Why // where Hops is empty
+}
+
+// judge makes a kind of a table's entry.
+func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
+	r := e.Best
+	hops := s.Hops(r.Group)
+	k := kind{group: r.Group, mtu: r.MTU, ipv6: to.Addr().Is6()}
+	switch {
+	case r.Type != state.Unicast:
+		k = kind{why: WhyLocal}
+	case tells(e):
+		k = kind{why: WhyTOS}
+	case len(hops) == 0:
+		k = kind{why: WhyNoHop}
+	case len(hops) == 1 && !hops[0].Via.IsValid():
+		k = kind{why: WhyOnLink, link: hops[0].Link}
+	case r.Several:
+		k = kind{why: WhySeveral}
+	}
+	return k
+}
+
+// tells says whether the type of service matters.
+func tells(e state.Entry) bool {
+	if e.Best.TOS != 0 {
+		return true
+	}
+	for _, r := range e.More {
+		if r.TOS != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve looks up what a kind's packets are to be given.
+func (p *Planner) resolve(k kind) Next {
+	if k.why != WhyNot {
+		return Next{Why: k.why}
+	}
+	hops := p.state.Hops(k.group)
+	switch {
+	case len(hops) > 1 && p.policy.Multipath == Leave:
+		return Next{Why: WhyMultipath}
+	case len(hops) > MaxHops:
+		return Next{Why: WhyMany}
+	}
+	var next Next
+	for _, h := range hops {
+		hop, why := p.hop(h, k)
+		if why != WhyNot {
+			return Next{Why: why} // all of them, or flows would move
+		}
+		next.Hops = append(next.Hops, hop)
+	}
+	return next
+}
+
+func (p *Planner) hop(h state.Hop, k kind) (Hop, Why) {
+	l := p.state.Links[h.Link]
+	switch {
+	case h.Encap:
+		return Hop{}, WhyEncap
+	case h.Dead:
+		return Hop{}, WhyDead
+	case !p.outputs[h.Link]:
+		return Hop{}, WhyOutput
+	case !h.Via.IsValid():
+		return Hop{}, WhyOnLink
+	}
+	device, vlan, err := port(p.state, l)
+	switch {
+	case err != nil:
+		return Hop{}, WhyOutput
+	case !l.Up || !l.Lower || !device.Up || !device.Lower:
+		return Hop{}, WhyDown
+	}
+	n := p.state.Neighbors[state.Where{Link: h.Link, At: h.Via}]
+	if !n.Valid {
+		return Hop{}, WhyUnresolved
+	}
+	return Hop{Link: h.Link, Port: device.Index, VLAN: vlan, Src: l.MAC, Dst: n.MAC, MTU: mtu(l, k), Weight: max(h.Weight, 1)}, WhyNot
+}
+
+// mtu is what the kernel holds packets that it forwards to: the route's, else the link's, of IPv6
+// the link's own unless the route's is locked.
+func mtu(l state.Link, k kind) int {
+	size := l.MTU
+	if k.ipv6 && l.MTU6 > 0 {
+		size = min(size, l.MTU6)
+	}
+	if k.mtu > 0 {
+		size = min(size, k.mtu)
+	}
+	return size
+}

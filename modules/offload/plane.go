@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/core/module"
+	"weir/internal/fault"
+	"weir/kernel/netns"
+	"weir/kernel/probe"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/live"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
+)
+
+// Lease is how long the fast path is believed without a word from its follower.
+const Lease = 10 * time.Second
+
+// hostPlane is the data plane that the spine leads, pinned.
+type hostPlane struct {
+	host module.Host
+	ns   *netns.Namespace
+}
+
+// treatmentOf is what a state has offloaded; nil for nothing.
+func treatmentOf(s module.State) *Treatment {
+	for _, item := range s.Host {
+		if t, ok := item.Treatment.(*Treatment); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+// Ready refuses what this host cannot do.
+func (p *hostPlane) Ready(want module.State) error {
+	t := treatmentOf(want)
+	if t == nil {
+		return nil
+	}
+	err := able(t)
+	if err != nil {
+		return fault.Wrap(fmt.Errorf("offload: %w", err), fault.Testbed, "weir doctor tells what is missing")
+	}
+	planned, err := p.plan(t)
+	if err != nil || !t.filters() {
+		return err
+	}
+	return p.portsTake(t, planned)
+}
+
+// able says what this kernel lacks for a backend.
+func able(t *Treatment) error {
+	if t.filters() {
+		return probe.Classifier("flower")
+	}
+	if probe.XDPNative() == nil {
+		return nil
+	}
+	return probe.XDPGeneric()
+}
+
+// plan reads the host and plans for it.
+func (p *hostPlane) plan(t *Treatment) (*plan.Planner, error) {
+	s, err := live.Read(p.ns)
+	if err != nil {
+		return nil, err
+	}
+	if !t.filters() {
+		if err := p.wiresSuitXDP(t, s); err != nil {
+			return nil, err
+		}
+	}
+	planned, err := planner(t, s)
+	if err != nil || t.Budget == 0 {
+		return planned, err
+	}
+	counted, err := p.counted()
+	if err != nil {
+		return nil, err
+	}
+	planned.Choose(t.Budget, traffic(planned, counted))
+	return planned, nil
+}
+
+// planner is plan.New with a way out.
+func planner(t *Treatment, s *state.State) (*plan.Planner, error) {
+	n, err := plan.New(t.Policy(), s)
+	if err != nil {
+		return nil, fault.Wrap(fmt.Errorf("offload: %w", err), fault.Usage,
+			"leave that link out of from and to, or the rule out of the host; weir offload plan tells more")
+	}
+	return n, nil
+}
+
+// Apply puts the table in force as the routes are now. It is made anew and takes the place of the
+// one before, so that it may be repeated after a crash at any moment.
+func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
+	t := treatmentOf(want)
+	if t == nil {
+		_, err := p.Release()
+		return nil, err
+	}
+	planned, err := p.plan(t)
+	if err != nil {
+		return nil, err
+	}
+	in, notes, err := p.install(t, planned)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if err := in.Samples().Tell(planned.Chosen(), 0); err != nil {
+		return nil, err
+	}
+	return notes, p.removeOthers(t)
+}
+
+// InPlace says whether a table is pinned and the program is at every port.
+func (p *hostPlane) InPlace(have module.State) (bool, error) {
+	t := treatmentOf(have)
+	if t == nil {
+		return true, nil
+	}
+	if t.filters() {
+		return p.filtersInPlace(t)
+	}
+	pinned, err := xdp.Open(p.host.Pins)
+	if errors.Is(err, xdp.ErrNone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer pinned.Close()
+	attached, err := pinned.Attached()
+	return len(attached) > 0 && len(attached) == pinned.Ports(), err
+}
+
+// Release ends the fast path.
+func (p *hostPlane) Release() (bool, error) {
+	programs, err := xdp.Remove(p.host.Pins)
+	filters, err2 := flower.Remove(p.ns, p.host.Pins)
+	return programs || filters, errors.Join(err, err2)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/core/module"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/sample"
+	"weir/modules/offload/xdp"
+)
+
+// seen is what is told of a fast path.
+type seen struct {
+	counts xdp.Counts
+	lease  float64 // seconds
+	memory uint64
+	ports  int
+	rules  *rules // of filters; nil for programs
+	leased bool
+	chosen *plan.Chosen // by a budget; nil without one
+}
+
+// rules are what is told of filters.
+type rules struct{ all, hardware, unasked int }
+
+func counter(name, help string, unit module.Unit, value func(seen) uint64) module.Field[seen] {
+	return module.Field[seen]{Column: module.Column{Name: name, Help: help, Unit: unit, Kind: module.Counter, Metric: name + "_total"},
+		Value: func(s seen) module.Value { return module.Counted(value(s)) }}
+}
+
+// left are the reasons for which packets are left to the kernel, in the order of xdp.Reasons.
+var left = []string{
+	"Packets left to the kernel: no IP, for another host, or of a link that is not offloaded.",
+	"Packets left to the kernel because nobody follows its routing.",
+	"Packets left to the kernel for options, extension headers, wrong lengths or checksums.",
+	"Packets left to the kernel that have no hop left.",
+	"Packets left to the kernel for their source.",
+	"Packets left to the kernel because it alone knows what becomes of their destination.",
+	"Packets left to the kernel that are longer than the way on takes.",
+	"Packets left to the kernel that leave by the link that they came by.",
+	"Packets left to the kernel because another namespace's sender may not have finished their checksum.",
+}
+
+// fields declares what is told of the host.
+func fields() []module.Field[seen] {
+	all := []module.Field[seen]{
+		counter("forwarded_packets", "Packets forwarded by the fast path.", module.Packets, func(s seen) uint64 { return s.counts.Forwarded.Packets }),
+		counter("forwarded_octets", "Octets of frames forwarded by the fast path, as they came.", module.Octets, func(s seen) uint64 { return s.counts.Forwarded.Octets }),
+	}
+	for i, name := range xdp.Reasons {
+		field := counter("left_"+name+"_packets", left[i], module.Packets, func(s seen) uint64 { return s.counts.Left[i].Packets })
+		told := field.Value
+		field.Value = func(s seen) module.Value { return known(s.rules == nil, told(s)) }
+		all = append(all, field)
+	}
+	return append(all,
+		module.Field[seen]{Column: module.Column{Name: "lease", Help: "How long the fast path is still believed; below 0 all packets are the kernel's.", Unit: module.Seconds, Kind: module.Gauge, Metric: "lease_seconds"},
+			Value: func(s seen) module.Value { return known(s.leased, module.Measured(s.lease)) }},
+		module.Field[seen]{Column: module.Column{Name: "memory", Help: "Memory of the fast path's table.", Unit: module.Octets, Kind: module.Gauge, Metric: "memory_bytes"},
+			Value: func(s seen) module.Value { return known(s.rules == nil, module.Measured(float64(s.memory))) }},
+		module.Field[seen]{Column: module.Column{Name: "ports", Help: "Devices that have the program, or rules.", Unit: module.Events, Kind: module.Gauge},
+			Value: func(s seen) module.Value { return module.Measured(float64(s.ports)) }},
+		ofChoice("budget", "Prefixes that the table may have.", module.Events, func(c plan.Chosen) float64 { return float64(c.Budget) }),
+		ofChoice("budget_used", "Prefixes that the table had when its routes were chosen, before they are aggregated.", module.Events, func(c plan.Chosen) float64 { return float64(c.Rules) }),
+		ofChoice("routes_chosen", "Routes that the budget has room for.", module.Events, func(c plan.Chosen) float64 { return float64(c.Chosen) }),
+		ofChoice("routes_to_choose", "Routes that could be offloaded.", module.Events, func(c plan.Chosen) float64 { return float64(c.Routes) }),
+		ofChoice("traffic_chosen_ratio", "Part of the sampled packets that goes to chosen routes.", module.Events, plan.Chosen.Share),
+		ofRules("rules", "Rules of tc flower.", false, func(r rules) int { return r.all }),
+		ofRules("rules_in_hardware", "Rules that the NIC does (in_hw).", false, func(r rules) int { return r.hardware }),
+		ofRules("rules_not_in_hardware", "Rules that the NIC was asked to do and does not: none, or forwarding is not what the policy says.", true,
+			func(r rules) int { return r.unasked }))
+}
+
+// known leaves a value out where there is none.
+func known(is bool, v module.Value) module.Value {
+	if !is {
+		return module.Value{}
+	}
+	return v
+}
+
+func ofChoice(name, help string, unit module.Unit, value func(plan.Chosen) float64) module.Field[seen] {
+	return module.Field[seen]{Column: module.Column{Name: name, Help: help, Unit: unit, Kind: module.Gauge}, Value: func(s seen) module.Value {
+		if s.chosen == nil {
+			return module.Value{}
+		}
+		return module.Measured(value(*s.chosen))
+	}}
+}
+
+// choose tells of a budget's choice.
+func (s *seen) choose(t *Treatment, from sample.Sampler) (note []string, err error) {
+	if t.Budget == 0 || !from.On() {
+		return nil, nil
+	}
+	c, err := from.Choice()
+	if err != nil {
+		return nil, err
+	}
+	s.chosen = &c
+	return []string{fmt.Sprintf("offload: %d of %d routes are chosen, by %d of %d prefixes: %.1f %% of %d sampled packets",
+		c.Chosen, c.Routes, c.Rules, c.Budget, 100*c.Share(), c.Traffic)}, nil
+}
+
+func ofRules(name, help string, alarm bool, value func(rules) int) module.Field[seen] {
+	return module.Field[seen]{Column: module.Column{Name: name, Help: help, Unit: module.Events, Kind: module.Gauge, Alarm: alarm}, Value: func(s seen) module.Value {
+		if s.rules == nil {
+			return module.Value{}
+		}
+		return module.Measured(float64(value(*s.rules)))
+	}}
+}
+
+// Columns declares what Report tells.
+func (Module) Columns() module.Columns { return module.Columns{Host: module.ColumnsOf(fields())} }
+
+// Report tells what the fast path has done since the policy came into force.
+func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
+	t := treatmentOf(have)
+	if t == nil {
+		return report, nil
+	}
+	if t.filters() {
+		return p.reportFilters(t)
+	}
+	pinned, err := xdp.Open(p.host.Pins)
+	if errors.Is(err, xdp.ErrNone) {
+		return module.Report{Note: []string{"offload: no fast path is in place: all packets are the kernel's"}}, nil
+	}
+	if err != nil {
+		return report, err
+	}
+	defer pinned.Close()
+	var s seen
+	if s.counts, err = pinned.Counts(); err != nil {
+		return report, err
+	}
+	lease, err := pinned.Lease()
+	if err != nil {
+		return report, err
+	}
+	attached, err := pinned.Attached()
+	if err != nil {
+		return report, err
+	}
+	s.lease, s.leased, s.memory, s.ports = lease.Seconds(), true, pinned.Memory(), len(attached)
+	note, err := s.choose(t, pinned.Samples)
+	if err != nil {
+		return report, err
+	}
+	report.Host = module.ValuesOf(fields(), s)
+	total := s.counts.Forwarded.Packets
+	for _, c := range s.counts.Left {
+		total += c.Packets
+	}
+	report.Note = append(report.Note, fmt.Sprintf("offload: %d of %d packets were forwarded by XDP at %d ports", s.counts.Forwarded.Packets, total, s.ports))
+	report.Note = append(report.Note, note...)
+	if why := reasons(s.counts); why != "" {
+		report.Note = append(report.Note, "offload: left to the kernel: "+why)
+	}
+	if lease < 0 {
+		report.Note = append(report.Note, "offload: nobody follows the kernel's routing: all packets are the kernel's; run weir daemon")
+	}
+	return report, nil
+}
+
+// reasons are those for which packets were left to the kernel, the most frequent first.
+func reasons(c xdp.Counts) string {
+	order := make([]int, len(c.Left))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.Left[b].Packets, c.Left[a].Packets) })
+	var all []string
+	for _, i := range order {
+		if n := c.Left[i].Packets; n > 0 {
+			all = append(all, fmt.Sprintf("%s %d", xdp.Reasons[i], n))
+		}
+	}
+	return strings.Join(all, ", ")
+}

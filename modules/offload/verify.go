@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"iter"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/kernel/netns"
+	"weir/modules/offload/flower"
+	"weir/modules/offload/live"
+	"weir/modules/offload/plan"
+	"weir/modules/offload/simulate"
+	"weir/modules/offload/state"
+	"weir/modules/offload/xdp"
+)
+
+// Verdict is what verifying a fast path has found.
+type Verdict struct {
+	Addresses   int // looked at in the table: all boundaries, and random ones
+	Forwarded   int // of them by the fast path
+	Packets     int // that the program itself was given
+	Sent        int // of them forwarded
+	Differences []simulate.Difference
+	Wrong       []Packet // packets that the program treats in another way
+	// Expired says that nobody follows the kernel's routing any more: the kernel forwards all
+	// packets, so that nothing else was looked at.
+	Expired bool
+}
+
+// Holds says that no packet goes astray, and none that the plan would have forwarded is left to the
+// kernel.
+func (v Verdict) Holds() bool { return len(v.Differences)+len(v.Wrong) == 0 && !v.Expired }
+
+// Verification is what is to be looked at.
+type Verification struct {
+	Namespace *netns.Namespace // the router's
+	Pins      string
+	Treatment *Treatment
+	Random    int // addresses beside the boundaries
+	Packets   int // for the program
+	Seed      uint64
+}
+
+// most is how many differences are told.
+const most = 10
+
+// patience is how long a table may lag behind the kernel: what differs is looked at again after it.
+const patience = 2 * time.Second
+
+// Run compares the table in force with what the kernel's routing says, at every boundary, and the
+// program with what the kernel answers. It forwards nothing and changes nothing but counters.
+func (o Verification) Run() (v Verdict, err error) {
+	var again []netip.Addr
+	first := true
+	for try := range 3 {
+		if try > 0 {
+			time.Sleep(patience)
+		}
+		look, err := o.open()
+		if err != nil {
+			return v, err
+		}
+		if v.Expired = look.expired; v.Expired {
+			look.close()
+			if try == 0 {
+				continue // a follower that makes its table anew gives all packets back for that time
+			}
+			return v, nil
+		}
+		addresses := o.addresses(look.state)
+		if len(again) > 0 && len(again) < most { // or not all were looked at
+			addresses = slices.Values(again) // routes change while one looks: what differs for long is wrong
+		}
+		v.Differences, again = nil, nil
+		for _, t := range look.tables {
+			found, looked, forwarded := look.fib.Check(addresses, t.fast, t.expect, look.partly, most)
+			if first {
+				v.Addresses, v.Forwarded = v.Addresses+looked, v.Forwarded+forwarded
+			}
+			v.Differences = append(v.Differences, found...)
+			for _, d := range found {
+				again = append(again, d.Address)
+			}
+		}
+		first = false
+		v.Packets, v.Sent, v.Wrong = 0, 0, nil
+		err = o.packets(look, &v)
+		look.close()
+		if err != nil || v.Holds() {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// look is the router as it is at one moment.
+type look struct {
+	state  *state.State
+	fib    *simulate.FIB
+	pinned *xdp.Pinned    // nil where filters forward
+	links  map[[2]int]int // of ports and tags
+	expect simulate.Expect
+	tables []looked
+	partly bool // a budget leaves some routes to the kernel
+	// expired says that the lease has ended.
+	expired bool
+}
+
+// looked is one table in force: of all ports, or of one.
+type looked struct {
+	fast   simulate.Fast
+	expect simulate.Expect
+}
+
+func (l *look) close() {
+	if l.pinned != nil {
+		l.pinned.Close()
+	}
+}
+
+func (o Verification) open() (*look, error) {
+	s, err := live.Read(o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	l := &look{state: s, fib: simulate.New(s), links: map[[2]int]int{}, partly: o.Treatment.Budget > 0}
+	for _, link := range s.Links {
+		if link.Kind == "vlan" {
+			l.links[[2]int{link.Parent, link.VLAN}] = link.Index
+		} else {
+			l.links[[2]int{link.Index, 0}] = link.Index
+		}
+	}
+	expected := l.fib.Expect(scope(o.Treatment, s))
+	l.expect = func(a netip.Addr, ways []simulate.Way) []simulate.Way { return plain(expected(a, ways)) }
+	if o.Treatment.filters() {
+		return l, o.filters(l)
+	}
+	if l.pinned, err = xdp.Open(o.Pins); err != nil {
+		return nil, err
+	}
+	l.tables = []looked{{l.fast, l.expect}}
+	lease, err := l.pinned.Lease()
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	l.expired = lease < 0
+	return l, nil
+}
+
+// filters looks at the rules of each port, as the kernel tells them. Filters see no MTU and have
+// one way at most: the rest is the kernel's.
+func (o Verification) filters(l *look) error {
+	rules, err := flower.Read(o.Namespace, o.Pins)
+	if err != nil {
+		return err
+	}
+	lease, leased, err := rules.Lease()
+	if err != nil {
+		return err
+	}
+	l.expired = leased && lease < 0
+	longest := 0
+	for _, name := range o.Treatment.From {
+		link, _ := l.state.Find(name)
+		longest = max(longest, link.MTU)
+	}
+	for _, port := range rules.Ports {
+		l.tables = append(l.tables, looked{
+			fast: func(a netip.Addr) (all []simulate.Way) {
+				for _, h := range port.Hops(a) {
+					all = append(all, simulate.Way{Link: l.links[[2]int{h.Port, h.VLAN}], Src: h.Src, Dst: h.Dst})
+				}
+				return all
+			},
+			expect: func(a netip.Addr, ways []simulate.Way) []simulate.Way {
+				ways = l.expect(a, ways)
+				if len(ways) != 1 || ways[0].MTU < longest {
+					return nil
+				}
+				return []simulate.Way{{Link: ways[0].Link, Src: ways[0].Src, Dst: ways[0].Dst}}
+			},
+		})
+	}
+	return nil
+}
+
+// scope says a policy to the simulator.
+func scope(t *Treatment, s *state.State) simulate.Scope {
+	out := simulate.Scope{Outputs: map[int]bool{}, Table: t.Table, Split: t.Multipath == string(plan.Split), Most: plan.MaxHops, IPv4: t.IPv4, IPv6: t.IPv6}
+	names := t.To
+	if len(names) == 0 {
+		names = t.From
+	}
+	for _, name := range names {
+		if l, known := s.Find(name); known {
+			out.Outputs[l.Index] = true
+		}
+	}
+	out.Except = t.Policy().Except
+	return out
+}
+
+// plain leaves weights out, which the table has as shares.
+func plain(ways []simulate.Way) []simulate.Way {
+	if ways == nil {
+		return nil
+	}
+	ways = slices.Clone(ways)
+	for i := range ways {
+		ways[i].Weight = 0
+	}
+	return ways
+}
+
+// fast is what the table says of an address.
+func (l *look) fast(a netip.Addr) (all []simulate.Way) {
+	for _, h := range l.pinned.Hops(a) {
+		all = append(all, simulate.Way{Link: l.links[[2]int{h.Port, h.VLAN}], Src: h.Src, Dst: h.Dst, MTU: h.MTU})
+	}
+	return all
+}
+
+// addresses are all boundaries, then random ones of both families.
+func (o Verification) addresses(s *state.State) iter.Seq[netip.Addr] {
+	r := rand.New(rand.NewPCG(o.Seed, 0))
+	return func(yield func(netip.Addr) bool) {
+		for a := range simulate.Boundaries(simulate.Prefixes(s)) {
+			if !yield(a) {
+				return
+			}
+		}
+		for range o.Random {
+			if !yield(anywhere(r)) {
+				return
+			}
+		}
+	}
+}
+
+func anywhere(r *rand.Rand) netip.Addr {
+	if r.IntN(4) > 0 {
+		x := r.Uint32()
+		return netip.AddrFrom4([4]byte{byte(x >> 24), byte(x >> 16), byte(x >> 8), byte(x)})
+	}
+	b := [16]byte{0x20 | byte(r.IntN(16))}
+	for i := 1; i < len(b); i++ {
+		b[i] = byte(r.Uint32())
+	}
+	return netip.AddrFrom16(b)
+}

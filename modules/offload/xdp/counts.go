@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+
+	"weir/modules/offload/plan"
+)
+
+// Count is of packets, and octets of their frames as they came.
+type Count struct{ Packets, Octets uint64 }
+
+func (c *Count) add(all []fastFastCount) {
+	for _, one := range all {
+		c.Packets += one.Packets
+		c.Octets += one.Octets
+	}
+}
+
+// Counts are what the programs have done.
+type Counts struct {
+	Forwarded Count
+	Left      [fastFastReasonFAST_REASONS]Count // to the CPU
+}
+
+// Reasons names why packets were left to the CPU, in the order of Counts.Left.
+var Reasons = [fastFastReasonFAST_REASONS]string{"other", "expired", "header", "ttl", "source", "route", "mtu", "same_link", "checksum"}
+
+// Counts reads them.
+func (t *Table) Counts() (Counts, error) {
+	return readCounts(t.objects.FastForwarded, t.objects.FastLeft)
+}
+
+func readCounts(forwarded, left *ebpf.Map) (c Counts, err error) {
+	var key uint32
+	var each []fastFastCount
+	for all := forwarded.Iterate(); all.Next(&key, &each); {
+		c.Forwarded.add(each)
+	}
+	for i := range 2 * len(c.Left) {
+		if err := left.Lookup(uint32(i), &each); err != nil {
+			return c, fmt.Errorf("read counters: %w", err)
+		}
+		c.Left[i%len(c.Left)].add(each)
+	}
+	return c, nil
+}
+
+// inherit counts on from the tables that this one takes the place of: what they have counted is
+// written where no program counts.
+func (t *Table) inherit(folder string, names []string) error {
+	var sum Counts
+	for _, name := range names {
+		if err := t.Samples().InheritPinned(filepath.Join(folder, name)); err != nil {
+			return err
+		}
+		before, err := countsIn(filepath.Join(folder, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a crash while it was pinned
+		}
+		if err != nil {
+			return err
+		}
+		sum.Forwarded.add([]fastFastCount{{Packets: before.Forwarded.Packets, Octets: before.Forwarded.Octets}})
+		for i, c := range before.Left {
+			sum.Left[i].add([]fastFastCount{{Packets: c.Packets, Octets: c.Octets}})
+		}
+	}
+	put := func(m *ebpf.Map, key uint32, c Count) error {
+		each := make([]fastFastCount, ebpf.MustPossibleCPU())
+		each[0] = fastFastCount{Packets: c.Packets, Octets: c.Octets}
+		if err := m.Put(key, each); err != nil {
+			return fmt.Errorf("count on: %w", err)
+		}
+		return nil
+	}
+	err := put(t.objects.FastForwarded, 0, sum.Forwarded)
+	for i, c := range sum.Left {
+		err = errors.Join(err, put(t.objects.FastLeft, uint32(len(sum.Left)+i), c))
+	}
+	return err
+}
+
+// countsIn reads the counters that are pinned in a folder.
+func countsIn(folder string) (c Counts, err error) {
+	var maps [2]*ebpf.Map
+	for i, name := range []string{"forwarded", "left"} {
+		if maps[i], err = ebpf.LoadPinnedMap(filepath.Join(folder, name), nil); err != nil {
+			return c, fmt.Errorf("read counters: %w", err)
+		}
+		defer func() { _ = maps[i].Close() }()
+	}
+	return readCounts(maps[0], maps[1])
+}
+
+// Of is what was forwarded by one decision.
+func (t *Table) Of(d plan.Decision) (c Count, err error) {
+	var each []fastFastCount
+	if err := t.objects.FastForwarded.Lookup(uint32(d), &each); err != nil {
+		return c, fmt.Errorf("read counters of a decision: %w", err)
+	}
+	c.add(each)
+	return c, nil
+}
+
+// Blocks is the map of the table's tree, for programs that measure lookups.
+func (t *Table) Blocks() *ebpf.Map { return t.objects.FastBlocks }
