@@ -84,7 +84,7 @@ find "$ROOT" -name "weir-prove*" >&2
 	if err := json.Unmarshal([]byte(got.stdout), &p); err != nil {
 		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
 	}
-	if p.Format != "weir-prove/2" || len(p.Rows) == 0 || len(p.Bypasses) != 10 {
+	if p.Format != "weir-prove/3" || len(p.Rows) == 0 || len(p.Bypasses) != 10 {
 		t.Errorf("%d rows and %d bypasses in %s\n%s", len(p.Rows), len(p.Bypasses), p.Format, got.stderr)
 	}
 	for _, r := range p.Rows {

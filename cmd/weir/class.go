@@ -210,7 +210,7 @@ func (p tracedPath) table() record.Table {
 		if h.Address.IsValid() {
 			row[1] = h.Address.String()
 		}
-		if h.Told {
+		if h.Known {
 			row[2] = h.DSCP.String()
 		}
 		t.Rows = append(t.Rows, row)

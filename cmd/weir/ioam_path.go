@@ -61,8 +61,8 @@ type ioamPath struct {
 
 type ioamHop struct {
 	Node    uint64               `json:"node"`
-	Ingress collect.Told[uint32] `json:"ingress,omitzero"`
-	Egress  collect.Told[uint32] `json:"egress,omitzero"`
+	Ingress collect.Optional[uint32] `json:"ingress,omitzero"`
+	Egress  collect.Optional[uint32] `json:"egress,omitzero"`
 	Delay   *ioamSpread          `json:"delay_ns,omitempty"` // in the node
 	Link    *ioamSpread          `json:"to_next_ns,omitempty"`
 	Queue   *ioamSpread          `json:"queue,omitempty"`
@@ -126,7 +126,7 @@ func pathTable(p *collect.Path) record.Table {
 	}
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		row := []string{fmt.Sprint(h.Node), told(h.Ingress), told(h.Egress)}
+		row := []string{fmt.Sprint(h.Node), optional(h.Ingress), optional(h.Egress)}
 		for _, one := range []*hist.Histogram{&h.Delay, &h.Link} {
 			if one.Count() == 0 {
 				row = append(row, "", "")
@@ -148,7 +148,7 @@ func pathTable(p *collect.Path) record.Table {
 	return t
 }
 
-func told(v collect.Told[uint32]) string {
+func optional(v collect.Optional[uint32]) string {
 	if !v.Known {
 		return ""
 	}

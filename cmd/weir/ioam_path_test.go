@@ -11,7 +11,7 @@ import (
 
 // Where the clock of a node is behind that of the one in front of it, the path says so.
 func TestAPathTellsOfClocksThatDisagree(t *testing.T) {
-	at := func(ns int64) collect.Told[int64] { return collect.Told[int64]{Value: ns, Known: true} }
+	at := func(ns int64) collect.Optional[int64] { return collect.Optional[int64]{Value: ns, Known: true} }
 	for _, test := range []struct {
 		second int64
 		want   string

@@ -125,17 +125,17 @@ func (l *lent) close() error {
 
 // class is less than best effort, as RFC 8622 has it, which is below whatever a user had.
 func (l *lent) class(name string) (*lend.Class, error) {
-	dscp, err := dscp.ParseDSCP(name)
+	codepoint, err := dscp.ParseDSCP(name)
 	if err != nil {
 		return nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
-	if dscp != dscp.LowEffort {
-		return nil, fault.New(fault.Permission, "ask for --class lbe, or run it as root", "only less than best effort (lbe) is lent, and not %s", dscp)
+	if codepoint != dscp.LowEffort {
+		return nil, fault.New(fault.Permission, "ask for --class lbe, or run it as root", "only less than best effort (lbe) is lent, and not %s", codepoint)
 	}
-	given := &classed{Class: name, DSCP: dscp}
+	given := &classed{Class: name, DSCP: codepoint}
 	var marked *class.Marked
 	mark := func(group string) (_ io.Closer, err error) {
-		marked, err = l.marks.Add(group, dscp)
+		marked, err = l.marks.Add(group, codepoint)
 		return marked, err
 	}
 	of := &lend.Class{}

@@ -92,7 +92,7 @@ func (a *app) warnOfUnkept() error {
 	if err != nil {
 		return err
 	}
-	words, err := e.Unkept()
+	words, err := e.WithoutDaemon()
 	a.warn(words)
 	return err
 }

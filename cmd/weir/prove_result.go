@@ -140,7 +140,7 @@ func (a *app) proveDry(options prove.Options) error {
 	if err != nil {
 		return err
 	}
-	doc := proveDry{Format: "weir-prove-plan/2", Duration: options.Takes(tests)}
+	doc := proveDry{Format: "weir-prove-plan/3", Duration: options.Takes(tests)}
 	table := record.Table{Title: "Would be sent", Columns: []string{"scope", "check", "direction", "path", "promised", "from", "to", "sends"},
 		Note: fmt.Sprintf("%d times each, about %s in all.", options.Repetitions, doc.Duration.Round(time.Second))}
 	if options.Scope == "" {

@@ -76,13 +76,13 @@ func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	if text == "" {
 		return nil, nil, nil
 	}
-	dscp, err := dscp.ParseDSCP(text)
+	codepoint, err := dscp.ParseDSCP(text)
 	if err != nil {
 		return nil, nil, fault.New(fault.Usage, "as in --class lbe", "--class: %w", err)
 	}
-	given := &classed{Class: text, DSCP: dscp}
+	given := &classed{Class: text, DSCP: codepoint}
 	all := []scoped.Treatment{given.mark}
-	if dscp == dscp.LowEffort || dscp == dscp.Scavenger {
+	if codepoint == dscp.LowEffort || codepoint == dscp.Scavenger {
 		all = append(all, a.scavenge, func(group string) (io.Closer, error) { return a.scavengeDownloads(group, given) })
 	}
 	return given, all, nil

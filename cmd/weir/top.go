@@ -81,7 +81,7 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 	}
 	all := topModules(before, after, ended.Sub(began))
 	if a.format == "json" {
-		return a.json(topDocument{Format: "weir-top/2", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Modules: all})
+		return a.json(topDocument{Format: "weir-top/3", Interval: ended.Sub(began).Seconds(), Controller: after.Controller, Modules: all})
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.stdout, inForceOf(after))

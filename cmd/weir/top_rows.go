@@ -14,7 +14,7 @@ import (
 	"weir/internal/units"
 )
 
-// topDocument is weir-top/2.
+// topDocument is weir-top/3.
 type topDocument struct {
 	Format     string             `json:"format"`
 	Interval   float64            `json:"interval_s"`

@@ -48,7 +48,7 @@ func busy(octets, marked uint64) engine.Status {
 	}
 	values := func(octets, marked, refused uint64, rtt [32]uint64) engine.Values {
 		return engine.Values{"limit": module.Measured(10e6), "bytes": module.Counted(octets), "queue": module.Measured(0.0015), "marked": module.Counted(marked),
-			"refused": module.Counted(refused), "hidden": module.Counted(octets), "round_trip_time": module.Spread(module.Buckets{Counts: rtt})}
+			"refused": module.Counted(refused), "hidden": module.Counted(octets), "round_trip_time": module.HistogramValue(module.Buckets{Counts: rtt})}
 	}
 	add("slow", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets/10, 0, 0, [32]uint64{}))
 	add("busy", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets, marked, 3*marked, [32]uint64{4: 99 * marked, 9: marked}))
@@ -102,7 +102,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.Format != "weir-top/2" || document.Interval != 1 || len(document.Modules[0].Rows) != 3 || document.Modules[0].Rows[0].Values["bytes"].Number != 1e6 {
+	if document.Format != "weir-top/3" || document.Interval != 1 || len(document.Modules[0].Rows) != 3 || document.Modules[0].Rows[0].Values["bytes"].Number != 1e6 {
 		t.Errorf("document %+v", document)
 	}
 }

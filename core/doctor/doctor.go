@@ -127,7 +127,7 @@ func pinNotes(dir string) []string {
 
 func capabilitiesOf(modules []module.Module) (all []module.Capability) {
 	for _, r := range modules {
-		if examined, tells := r.(module.Examined); tells {
+		if examined, tells := r.(module.CapabilityLister); tells {
 			all = append(all, examined.Capabilities()...)
 		}
 	}

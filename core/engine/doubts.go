@@ -15,24 +15,24 @@ import (
 func (e *Engine) doubts(p *policy.Policy, out Outcome) []string {
 	warnings := shared(p, out.held)
 	for _, r := range e.Modules {
-		if doubter, doubts := r.(module.Doubter); doubts {
-			warnings = append(warnings, doubter.Doubts(p)...)
+		if doubter, doubts := r.(module.Linter); doubts {
+			warnings = append(warnings, doubter.Lint(p)...)
 		}
 	}
 	return append(warnings, e.misspelt(p, out)...)
 }
 
 // refusals are those that an error holds, however deep.
-func refusals(err error) (all []*module.Refusal) {
-	var refusal *module.Refusal
+func unsupported(err error) (all []*module.Unsupported) {
+	var refusal *module.Unsupported
 	if several, is := err.(interface{ Unwrap() []error }); is {
 		for _, one := range several.Unwrap() {
-			all = append(all, refusals(one)...)
+			all = append(all, unsupported(one)...)
 		}
 		return all
 	}
 	if errors.As(err, &refusal) {
-		return []*module.Refusal{refusal}
+		return []*module.Unsupported{refusal}
 	}
 	return nil
 }

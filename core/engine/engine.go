@@ -78,7 +78,7 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	// when it comes.
 	_, twice := e.takes(next)
 	refused := e.ready(next)
-	if twice != nil || len(refusals(refused)) > 0 {
+	if twice != nil || len(unsupported(refused)) > 0 {
 		return Outcome{}, refused
 	}
 	out, err := e.outcome(have, next)
@@ -108,7 +108,7 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
 		if err != nil {
-			return nil, &module.Refusal{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
+			return nil, &module.Unsupported{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
 		}
 		if was := before[scope.Name]; bound.Path == "" && was.Selector == scope.Selector {
 			bound.Path = was.Bound.Path // a unit that does not run comes back where it was
@@ -217,8 +217,8 @@ func (e *Engine) ready(next *state) error {
 func (e *Engine) foresee(next *state) (notes []string) {
 	taken, _ := e.takes(next)
 	for _, r := range e.Modules {
-		if foreseer, can := e.plane(r).(module.Foreseer); can {
-			notes = append(notes, foreseer.Foresee(taken.of(next, r))...)
+		if foreseer, can := e.plane(r).(module.PlanNoter); can {
+			notes = append(notes, foreseer.PlanNotes(taken.of(next, r))...)
 		}
 	}
 	return notes
@@ -321,7 +321,7 @@ func (e *Engine) enforceModule(r module.Module, have, next module.State) (notes 
 	case !next.Empty():
 		return plane.Apply(have, next)
 	case !have.Empty():
-		if _, err = plane.Release(); errors.Is(err, module.ErrElsewhere) {
+		if _, err = plane.Release(); errors.Is(err, module.ErrForeign) {
 			err = nil // it is in nobody's way who leads
 		}
 	}
@@ -347,7 +347,7 @@ func (e *Engine) Release() (released bool, err error) {
 // state alone, or of what is somebody else's.
 func (e *Engine) end(s *store) (released bool, err error) {
 	released, err = e.endModules()
-	if err != nil && !errors.Is(err, module.ErrElsewhere) {
+	if err != nil && !errors.Is(err, module.ErrForeign) {
 		return false, err
 	}
 	if forgotten := errors.Join(s.remove(current), s.remove(journal), forgetController(e.StateDir)); forgotten != nil {
@@ -362,7 +362,7 @@ func (e *Engine) end(s *store) (released bool, err error) {
 func (e *Engine) endModules() (released bool, err error) {
 	for _, r := range slices.Backward(e.Modules) {
 		ended, failed := e.plane(r).Release()
-		if failed != nil && !errors.Is(failed, module.ErrElsewhere) {
+		if failed != nil && !errors.Is(failed, module.ErrForeign) {
 			return false, failed
 		}
 		released, err = released || ended, errors.Join(err, failed)

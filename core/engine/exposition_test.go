@@ -211,7 +211,7 @@ func awkward() *gathered {
 				case n%7 == 0:
 					row.Values = append(row.Values, module.Value{})
 				case c.Kind == module.Histogram:
-					row.Values = append(row.Values, module.Spread(module.Buckets{Counts: [32]uint64{0: uint64(n % 3), 5: uint64(n % 2), 31: uint64(n % 5)}, Sum: float64(n % 2)}))
+					row.Values = append(row.Values, module.HistogramValue(module.Buckets{Counts: [32]uint64{0: uint64(n % 3), 5: uint64(n % 2), 31: uint64(n % 5)}, Sum: float64(n % 2)}))
 				default:
 					row.Values = append(row.Values, module.Measured(numbers[n%len(numbers)]))
 				}

@@ -40,7 +40,7 @@ func (e *Engine) endLost(have *state) (was bool, err error) {
 	if was, err = e.lost(have); err != nil || !was {
 		return false, err
 	}
-	if _, err = e.endModules(); errors.Is(err, module.ErrElsewhere) {
+	if _, err = e.endModules(); errors.Is(err, module.ErrForeign) {
 		err = nil
 	}
 	return true, err

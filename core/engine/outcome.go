@@ -44,7 +44,7 @@ type Waiting struct {
 	Place string `json:"place,omitempty"` // in the policy file, file:line:column
 }
 
-const formatOutcome = "weir-apply/2"
+const formatOutcome = "weir-apply/3"
 
 func (e *Engine) outcome(have, next *state) (Outcome, error) {
 	out := Outcome{Format: formatOutcome, Steps: []Step{}, Host: e.itemSteps(have.Host, next.Host), held: next.Scopes}
@@ -139,7 +139,7 @@ func (e *Engine) Take(p *policy.Policy, do func(*policy.Policy) (Outcome, error)
 
 // placed names the places of what the rooms refuse.
 func placed(p *policy.Policy, err error) error {
-	places := refusals(err)
+	places := unsupported(err)
 	if len(places) == 0 {
 		return err
 	}

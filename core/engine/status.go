@@ -60,7 +60,7 @@ type RowStatus struct {
 // Values are the known values of a row by the names of their columns.
 type Values map[string]module.Value
 
-const formatStatus = "weir-status/2"
+const formatStatus = "weir-status/3"
 
 // Status reads what is in force. It changes nothing.
 func (e *Engine) Status() (Status, error) {

@@ -20,7 +20,7 @@ import (
 	"weir/kernel/storage"
 )
 
-const formatState = "weir-state/2"
+const formatState = "weir-state/3"
 
 // state is what is in force, as the last apply has left it. Scopes are in the policy's order.
 type state struct {

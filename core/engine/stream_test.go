@@ -21,7 +21,7 @@ func TestAStatusIsWrittenAsAWhole(t *testing.T) {
 	const hostile = `"scopes":[],"modules":[],"rows":[]<&>` + "\u2028"
 	columns := []module.Column{{Name: "packets", Help: hostile, Kind: module.Counter}, {Name: "delay", Kind: module.Histogram}, {Name: "limit", Kind: module.Gauge}}
 	scope := ScopeStatus{Scope: policy.Scope{Name: hostile, Parent: "p", Selector: policy.Selector{Kind: "cgroup", Text: "/a"}}, State: "enforced", Escaped: []sockdiag.Escape{{PID: 1, Command: hostile}}}
-	row := module.Row{Scope: hostile, Part: "egress", Promise: "10 Mbit/s", Values: []module.Value{module.Counted(1 << 60), module.Spread(module.Buckets{Sum: 1.5}), {}}}
+	row := module.Row{Scope: hostile, Part: "egress", Promise: "10 Mbit/s", Values: []module.Value{module.Counted(1 << 60), module.HistogramValue(module.Buckets{Sum: 1.5}), {}}}
 	for name, s := range map[string]Status{
 		"empty": {Format: formatStatus, Scopes: []ScopeStatus{}, Modules: []ModuleStatus{}},
 		"rooms without rows": {Format: formatStatus, Scopes: []ScopeStatus{scope}, Modules: []ModuleStatus{

@@ -73,8 +73,8 @@ const MaxScopes = 10_240
 type State struct {
 	Scopes []Bound
 	Host   []policy.Item
-	// Shared are the devices at which this room, a Sharer, has packets of another one wait in its
-	// trees, or a Nester's own do in another's. It is the spine's to fill in, for Ready, InPlace,
+	// Shared are the devices at which this room, a QdiscOwner, has packets of another one wait in its
+	// trees, or its own wait in another's. It is the spine's to fill in, for Ready, InPlace,
 	// Apply, Foresee, Yield and FollowDevices.
 	Shared map[string]bool
 }
@@ -137,9 +137,9 @@ func (s State) Orders(host match.Key) match.Orders {
 	return all
 }
 
-// Told refuses scopes whose selectors this kernel cannot tell traffic by in programs of a type: a
+// Matchable refuses scopes whose selectors this kernel cannot tell traffic by in programs of a type: a
 // *Refusal for each.
-func (s State) Told(program ebpf.ProgramType) error {
+func (s State) Matchable(program ebpf.ProgramType) error {
 	var all []error
 	kinds := map[match.Kind]error{}
 	for _, b := range s.Scopes {
@@ -148,7 +148,7 @@ func (s State) Told(program ebpf.ProgramType) error {
 			kinds[kind] = kind.Needs(program)
 		}
 		if err := kinds[kind]; err != nil {
-			all = append(all, &Refusal{Scope: b.Name, Key: b.Selector.Kind, Err: err})
+			all = append(all, &Unsupported{Scope: b.Name, Key: b.Selector.Kind, Err: err})
 		}
 	}
 	return errors.Join(all...)
@@ -192,34 +192,29 @@ type DeviceFollower interface {
 	FollowDevices(ns *netns.Namespace, have State) error
 }
 
-// Taker is a Plane that replaces the trees of qdiscs of devices, which one room at a time can.
-type Taker interface {
-	// Takes are the devices whose trees are replaced in a state, by name.
-	Takes(State) []string
-	// Yield gives the devices that want does not take their former trees back, and those that it
-	// has in another room's tree, before another room takes them. It can be repeated.
+// QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the tree
+// of a device; the packets of a second one may wait in it.
+type QdiscOwner interface {
+	// QdiscDevices lists the devices whose trees the plane replaces in a state, by name.
+	QdiscDevices(State) []string
+	// Yield restores the former trees of devices that want leaves out, and removes the plane from
+	// trees that another module owns, before that module takes them. It can be repeated.
 	Yield(want State) error
+	// CanHost returns nil if packets of another module can wait in the plane's trees until their
+	// departure times, [ErrNotShared] if they never can, and otherwise what this host lacks.
+	CanHost() error
+	// CanNest returns nil if the plane's packets for the device can wait in the tree of another
+	// module, [ErrNotShared] if they never can, and otherwise why not in this state.
+	CanNest(s State, device string) error
 }
 
-// Sharer is a Taker that can have another room's packets wait in its trees until their departure
-// times.
-type Sharer interface {
-	Taker
-	// Shares says why this host cannot; nil if it can.
-	Shares() error
-}
+// ErrNotShared is the answer of a QdiscOwner that never shares a tree in the role it was asked for.
+var ErrNotShared = errors.New("its qdisc tree cannot be shared")
 
-// Nester is a Taker whose packets can wait in a Sharer's tree in place of its own.
-type Nester interface {
-	Taker
-	// Nests says of a device that it takes in a state why its packets cannot; nil if they can.
-	Nests(s State, device string) error
-}
-
-// Foreseer is a Plane that can say, before anything changes, what a person should know of an apply.
-type Foreseer interface {
+// PlanNoter is a Plane that can say, before anything changes, what a person should know of an apply.
+type PlanNoter interface {
 	// Foresee tells it in words. What cannot be read here is left out: Ready tells why.
-	Foresee(want State) (notes []string)
+	PlanNotes(want State) (notes []string)
 }
 
 // Rebinder is a Plane whose part in the kernel may bind scopes anew by itself.
@@ -228,24 +223,24 @@ type Rebinder interface {
 	Holds(scope int, key match.Key) (bool, error)
 }
 
-// Keeper is a Plane with work to do for as long as it is in force, such as to follow what the
+// Runner is a Plane with work to do for as long as it is in force, such as to follow what the
 // kernel does.
-type Keeper interface {
-	// Keep works until ctx ends. It is called again some time after it has returned, for as long
+type Runner interface {
+	// Run works until ctx ends. It is called again some time after it has returned, for as long
 	// as the state is in force, and with the new one when that changes. It holds no lock of the
 	// policy: others may apply meanwhile.
-	Keep(ctx context.Context, have State) error
+	Run(ctx context.Context, have State) error
 	// Unkept says what becomes of it where nobody keeps it, for whom has applied it by hand.
-	Unkept() string
+	WithoutDaemon() string
 }
 
-// Doubter is a Room that can tell what of a policy is probably not meant on this host.
-type Doubter interface {
-	Doubts(p *policy.Policy) []string
+// Linter is a Room that can tell what of a policy is probably not meant on this host.
+type Linter interface {
+	Lint(p *policy.Policy) []string
 }
 
-// Examined is a Room that weir doctor tells of.
-type Examined interface {
+// CapabilityLister is a Room that weir doctor tells of.
+type CapabilityLister interface {
 	Capabilities() []Capability
 }
 
@@ -268,14 +263,14 @@ type Mechanism struct {
 
 // ErrElsewhere says that all of ours has ended, and that somebody else's of the same kind is in
 // force.
-var ErrElsewhere = bpffs.ErrElsewhere
+var ErrForeign = bpffs.ErrForeign
 
 // Refusal is why a scope cannot be treated on this host.
-type Refusal struct {
+type Unsupported struct {
 	Scope, Key string
 	Err        error
 }
 
-func (r *Refusal) Error() string { return "scopes." + r.Scope + ": " + r.Key + ": " + r.Err.Error() }
+func (r *Unsupported) Error() string { return "scopes." + r.Scope + ": " + r.Key + ": " + r.Err.Error() }
 
-func (r *Refusal) Unwrap() error { return r.Err }
+func (r *Unsupported) Unwrap() error { return r.Err }

@@ -109,7 +109,7 @@ func Measured(x float64) Value { return Value{Known: true, Number: x} }
 var empty Buckets
 
 // Spread is a histogram's value, which is not to be changed.
-func Spread(b Buckets) Value {
+func HistogramValue(b Buckets) Value {
 	if b == empty {
 		return Value{Known: true, Histogram: &empty}
 	}

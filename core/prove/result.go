@@ -17,7 +17,7 @@ import (
 )
 
 // Format names the JSON document that a [Result] is written as; docs/formats/prove.md describes it.
-const Format = "weir-prove/2"
+const Format = "weir-prove/3"
 
 // What a room says of a promise, and what is said of scopes that promise nothing.
 const (

@@ -130,7 +130,7 @@ func want(t *testing.T, p Path, dscps ...int) {
 	t.Helper()
 	var got []int
 	for _, h := range p.Hops {
-		if !h.Told {
+		if !h.Known {
 			got = append(got, -1)
 		} else {
 			got = append(got, int(h.DSCP))
@@ -199,7 +199,7 @@ func TestAHopThatSendsNoICMP(t *testing.T) {
 	w.filter(t, 2, silent+"; add chain inet t p { type filter hook postrouting priority 0; }; "+
 		"add rule inet t p ip dscp 1 ip dscp set cs0; add rule inet t p ip6 dscp 1 ip6 dscp set cs0")
 	w.trace(t, brief, func(t *testing.T, p Path) {
-		if h := p.Hops[1]; h.Answer != Silent || h.Told || h.Address.IsValid() {
+		if h := p.Hops[1]; h.Answer != Silent || h.Known || h.Address.IsValid() {
 			t.Fatalf("the silent hop: %+v", h)
 		}
 		want(t, p, 1, -1, 0, 0)

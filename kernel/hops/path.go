@@ -16,7 +16,7 @@ type Hop struct {
 	Answer  Answer     `json:"answer"`
 	// DSCP is the code point with which the probe came to it, where Told.
 	DSCP dscp.DSCP `json:"dscp"`
-	Told bool      `json:"told"`
+	Known bool      `json:"told"`
 }
 
 // Answer is how a hop has answered.
@@ -76,7 +76,7 @@ type Path struct {
 func (p Path) Changes() []Change {
 	at, was, all := 0, p.Sent, []Change{}
 	for _, h := range p.Hops {
-		if !h.Told {
+		if !h.Known {
 			continue
 		}
 		if h.DSCP != was {
@@ -90,7 +90,7 @@ func (p Path) Changes() []Change {
 // Known is the last hop of which it is known with which code point packets come; 0 for none.
 func (p Path) Known() (hop int) {
 	for _, h := range p.Hops {
-		if h.Told {
+		if h.Known {
 			hop = h.Hop
 		}
 	}

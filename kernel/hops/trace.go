@@ -177,7 +177,7 @@ func (t *tracer) ask(ctx context.Context, hops []int) error {
 
 // learn keeps what a hop has answered; an ICMP error tells more than an answer of another kind.
 func (t *tracer) learn(h Hop) {
-	if before, answered := t.hops[h.Hop]; answered && (before.Told || !h.Told) {
+	if before, answered := t.hops[h.Hop]; answered && (before.Known || !h.Known) {
 		return
 	}
 	t.hops[h.Hop] = h
@@ -241,7 +241,7 @@ func (t *tracer) quotes(probes *prober) error {
 			continue
 		}
 		if hop := probes.hop(q); hop > 0 {
-			t.learn(Hop{Hop: hop, Address: address, Answer: Answer(q.Kind), DSCP: q.DSCP, Told: true})
+			t.learn(Hop{Hop: hop, Address: address, Answer: Answer(q.Kind), DSCP: q.DSCP, Known: true})
 		}
 	}
 }

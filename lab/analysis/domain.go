@@ -22,7 +22,7 @@ func domainSamples(a attempt, phase run.PhaseResult) []record.Sample {
 	hops := hopsOf(a.result.Cell, phase.Domain)
 	for _, s := range phase.Domain {
 		put, taken = put+s.Counts.Encapsulated, taken+s.Counts.Removed
-		ends = ends || s.Counts.Removed > 0 || s.Told != nil
+		ends = ends || s.Counts.Removed > 0 || s.Collected != nil
 		samples = append(samples, nodeSamples(a, s)...)
 		samples = append(samples, edgeSamples(a, s)...)
 		if h := hops[s.Node]; h != nil {
@@ -83,10 +83,10 @@ type hopStats struct {
 func hopsOf(cell *scenario.Cell, all []domain.Status) map[string]*hopStats {
 	hops := map[string]*hopStats{}
 	for _, s := range all {
-		if s.Told == nil {
+		if s.Collected == nil {
 			continue
 		}
-		for _, path := range s.Told.Paths() {
+		for _, path := range s.Collected.Paths() {
 			for i := range path.Hops {
 				name := nodeOf(cell, path.Hops[i].Node)
 				if hops[name] == nil {

@@ -90,7 +90,7 @@ func (d *Domain) attach(n scenario.Node, built *topology.Topology) error {
 type Status struct {
 	Node   string
 	Counts ioam.Counts
-	Told   *collect.Summary // nil where nothing is read
+	Collected   *collect.Summary // nil where nothing is read
 	Edges  []ioam.Edge      // flows whose edge-to-edge options end here
 }
 
@@ -132,7 +132,7 @@ func (d *Domain) End() ([]Status, error) {
 		}
 		s := Status{Node: n.name, Counts: now.Minus(n.before), Edges: ioam.EdgesSince(n.edges, edges)}
 		if n.reading != nil {
-			if s.Told, err = n.reading.take(); err != nil {
+			if s.Collected, err = n.reading.take(); err != nil {
 				return nil, fmt.Errorf("node %s: %w", n.name, err)
 			}
 		}

@@ -130,20 +130,20 @@ func TestNodesPutInAndTakeOut(t *testing.T) {
 
 func judge(t *testing.T, mode string, all []Status) {
 	t.Helper()
-	if len(all) != 2 || all[0].Node != "r" || all[1].Node != "s" || all[0].Told != nil || all[1].Told == nil {
+	if len(all) != 2 || all[0].Node != "r" || all[1].Node != "s" || all[0].Collected != nil || all[1].Collected == nil {
 		t.Fatalf("%+v", all)
 	}
 	in, out := all[0].Counts, all[1].Counts
 	if mode == scenario.Registered {
-		if in.Encapsulated+in.Packets+out.Removed+all[1].Told.Packets != 0 {
+		if in.Encapsulated+in.Packets+out.Removed+all[1].Collected.Packets != 0 {
 			t.Errorf("nodes that are registered alone: %+v, %+v", in, out)
 		}
 		return
 	}
-	if in.Packets != 20 || in.Encapsulated != 10 || in.LeftAlone+in.Dropped != 0 || out.Removed != 10 || out.Dropped != 0 || all[1].Told.Packets != 10 {
-		t.Errorf("of 20 packets every second has options: %+v, %+v, %d told", in, out, all[1].Told.Packets)
+	if in.Packets != 20 || in.Encapsulated != 10 || in.LeftAlone+in.Dropped != 0 || out.Removed != 10 || out.Dropped != 0 || all[1].Collected.Packets != 10 {
+		t.Errorf("of 20 packets every second has options: %+v, %+v, %d told", in, out, all[1].Collected.Packets)
 	}
-	paths := all[1].Told.Paths()
+	paths := all[1].Collected.Paths()
 	if len(paths) != 1 || len(paths[0].Hops) != 2 || paths[0].Hops[0].Node != 1 || paths[0].Hops[1].Node != 2 || paths[0].Hops[0].Link.Count() == 0 {
 		t.Errorf("paths %+v", paths)
 	}

@@ -247,7 +247,7 @@ func TestWhatThisHostLacksIsRefused(t *testing.T) {
 	s := newStage(t)
 	for control, want := range map[string]string{"never-made": "modprobe tcp_never-made", "dctpc": "write dctcp"} {
 		err := s.plane.Ready(s.plane.state(t, "  a: {host: true, congestion: "+control+"}\n"))
-		var refusal *module.Refusal
+		var refusal *module.Unsupported
 		if !errors.As(err, &refusal) || refusal.Scope != "a" || refusal.Key != key || !strings.Contains(fault.Advice(err), want) {
 			t.Errorf("%s: %v, advice %q", control, err, fault.Advice(err))
 		}
@@ -275,7 +275,7 @@ func TestControlsWhosePinsWereMovedAreTold(t *testing.T) {
 	_, released := p.Release()
 	_, applied := p.Apply(want, want)
 	for what, err := range map[string]error{"release": released, "apply": applied} {
-		if err == nil || !errors.Is(err, module.ErrElsewhere) || !strings.Contains(err.Error(), policyProgram+" (link ") {
+		if err == nil || !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), policyProgram+" (link ") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

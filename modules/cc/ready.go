@@ -26,12 +26,12 @@ func (p *hostPlane) Ready(want module.State) error {
 	if err != nil {
 		return err
 	}
-	all, controls := []error{want.Told(ebpf.SockOps)}, map[string]error{}
+	all, controls := []error{want.Matchable(ebpf.SockOps)}, map[string]error{}
 	for _, b := range want.Scopes {
 		control := treatmentOf(b.Scope).Control
 		if control == "" {
 			if err := match.Cgroup.Needs(ebpf.SockOps); err != nil {
-				all = append(all, &module.Refusal{Scope: b.Name, Key: downloadsKey, Err: err})
+				all = append(all, &module.Unsupported{Scope: b.Name, Key: downloadsKey, Err: err})
 			}
 			continue
 		}
@@ -39,7 +39,7 @@ func (p *hostPlane) Ready(want module.State) error {
 			controls[control] = p.available(control, offered)
 		}
 		if err := controls[control]; err != nil {
-			all = append(all, &module.Refusal{Scope: b.Name, Key: key, Err: err})
+			all = append(all, &module.Unsupported{Scope: b.Name, Key: key, Err: err})
 		}
 	}
 	return errors.Join(all...)

@@ -26,7 +26,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS)); err != nil {
 		return err
 	}
-	return want.Told(ebpf.SchedCLS)
+	return want.Matchable(ebpf.SchedCLS)
 }
 
 // InPlace says whether the program is filled, and at every device that this network namespace has

@@ -57,7 +57,7 @@ func (found lookedFor) notes() (notes []string) {
 }
 
 // Foresee names the interfaces that are not there, and those that the section leaves out.
-func (p *hostPlane) Foresee(want module.State) []string {
+func (p *hostPlane) PlanNotes(want module.State) []string {
 	found, err := p.lookFor(declaredIn(want.Host))
 	if err != nil {
 		return nil // Apply fails too

@@ -32,7 +32,7 @@ type hostPlane struct {
 
 // Ready refuses what this host does not have, before anything changes.
 func (p *hostPlane) Ready(want module.State) error {
-	all := []error{want.Told(ebpf.SchedCLS)}
+	all := []error{want.Matchable(ebpf.SchedCLS)}
 	different := map[string]bool{}
 	d, err := p.wanted(want)
 	if err != nil {
@@ -42,14 +42,14 @@ func (p *hostPlane) Ready(want module.State) error {
 	for _, b := range want.Scopes {
 		templates, err := d.templates(b.Scope)
 		if err != nil {
-			all = append(all, &module.Refusal{Scope: b.Name, Key: key, Err: err})
+			all = append(all, &module.Unsupported{Scope: b.Name, Key: key, Err: err})
 			continue
 		}
 		for _, t := range templates {
 			different[t.key()] = true
 		}
 		if len(different) > MaxEncapsulations {
-			all = append(all, &module.Refusal{Scope: b.Name, Key: key, Err: fault.New(fault.Usage, "give scopes the same options",
+			all = append(all, &module.Unsupported{Scope: b.Name, Key: key, Err: fault.New(fault.Usage, "give scopes the same options",
 				"scopes have more than %d different encapsulations", MaxEncapsulations)})
 			break
 		}

@@ -22,7 +22,7 @@ func TestInterfacesThatAreNotThereAreForeseen(t *testing.T) {
 	}
 	plane := &hostPlane{ns: testutil.Namespace(t, "node")}
 	for _, want := range [][]string{{"there is no interface nosuch0"}, {"there is no interface nosuch0", "c0: {}"}} {
-		notes := plane.Foresee(module.State{Host: p.Host})
+		notes := plane.PlanNotes(module.State{Host: p.Host})
 		if len(notes) != len(want) || slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(strings.Join(notes, "\n"), text) }) {
 			t.Errorf("foreseen: %q, want %q", notes, want)
 		}

@@ -118,7 +118,7 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 		}
 		report.Rows = append(report.Rows, row)
 	}
-	report.Note = append(told(report.Host), p.Foresee(have)...)
+	report.Note = append(told(report.Host), p.PlanNotes(have)...)
 	return report, nil
 }
 

@@ -193,7 +193,7 @@ func (p *wholePlane) Ready(want module.State) error {
 				err = p.delays.Check(l)
 			}
 			if err != nil {
-				all = append(all, &module.Refusal{Scope: b.Name, Key: of.String(), Err: err})
+				all = append(all, &module.Unsupported{Scope: b.Name, Key: of.String(), Err: err})
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func (p *wholePlane) InPlace(have module.State) (bool, error) {
 // Apply leads both from one state to another.
 func (p *wholePlane) Apply(have, want module.State) (notes []string, err error) {
 	had, rest, delayed := refusing(have), refusing(want), work(want)
-	foreseen := p.Foresee(want)
+	foreseen := p.PlanNotes(want)
 	if err := p.delays.Cede(delayed); err != nil {
 		return nil, err
 	}
@@ -239,9 +239,9 @@ func (p *wholePlane) Apply(have, want module.State) (notes []string, err error) 
 }
 
 // Foresee names the trees of qdiscs that devices would lose.
-func (p *wholePlane) Foresee(want module.State) []string {
+func (p *wholePlane) PlanNotes(want module.State) []string {
 	w := work(want)
-	return append(inPlaceOf(p.delays.Foresee(w)), p.heldNowhere(w)...)
+	return append(inPlaceOf(p.delays.PlanNotes(w)), p.heldNowhere(w)...)
 }
 
 // heldNowhere names the network namespaces that nothing leads from, so that nothing is limited.
@@ -266,7 +266,7 @@ func inPlaceOf(trees []string) []string {
 }
 
 // Takes are the devices at whose egress packets are delayed; what is received waits at an ifb.
-func (p *wholePlane) Takes(s module.State) (devices []string) {
+func (p *wholePlane) QdiscDevices(s module.State) (devices []string) {
 	all, err := p.delays.AtDevices(work(s))
 	if err != nil {
 		return nil // Ready fails too
@@ -279,9 +279,12 @@ func (p *wholePlane) Takes(s module.State) (devices []string) {
 	return devices
 }
 
+// CanHost returns ErrNotShared: a shaper's tree has no classes.
+func (p *wholePlane) CanHost() error { return module.ErrNotShared }
+
 // Nests says why packets of limits cannot wait in the tree that another room has at a device: they
 // can by each one's own departure time.
-func (p *wholePlane) Nests(s module.State, dev string) error {
+func (p *wholePlane) CanNest(s module.State, dev string) error {
 	named := s.ByName()
 	for _, b := range s.Scopes {
 		if l, is := lineOf(b, Egress, named); is && l.Device == dev {

@@ -78,7 +78,7 @@ func fields() []module.Field[reading] {
 		{Column: module.Column{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: module.Seconds, Kind: module.Histogram,
 			Help: "Round-trip times that the scope's TCP senders have measured."},
 			Value: byRefusal(func(r reading) module.Value {
-				return module.Spread(module.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
+				return module.HistogramValue(module.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
 			})},
 		{Column: module.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge, Help: "The rate that one TCP flow is paced at, or held to by its receiver."},
 			Value: bits(func(r reading) units.BitRate { return r.now.FairRate })},
@@ -102,7 +102,7 @@ func fields() []module.Field[reading] {
 			Value: counted(func(c *Counters) uint64 { return c.Retries })},
 		{Column: module.Column{Name: "queue_time", Unit: module.Seconds, Kind: module.Histogram,
 			Help: "Virtual queue that packets have met, their own time included; the sum is an estimate from the buckets."},
-			Value: func(r reading) module.Value { return module.Spread(module.Buckets{Counts: r.count.Queue}) }},
+			Value: func(r reading) module.Value { return module.HistogramValue(module.Buckets{Counts: r.count.Queue}) }},
 		{Column: module.Column{Name: "min", Unit: module.BitPerSecond, Kind: module.Gauge, Help: "What the parent keeps for the scope."},
 			Value: ofParent(func(r *Limit) float64 { return float64(r.Min) })},
 		{Column: module.Column{Name: "weight", Unit: module.Events, Kind: module.Gauge, Help: "The scope's part of its parent, against its siblings' weights."},

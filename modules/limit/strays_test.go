@@ -28,7 +28,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	_, released := plane.Release()
 	_, applied := plane.Apply(want, want)
 	for what, err := range map[string]error{"release": released, "apply": applied, "ready": plane.Ready(want)} {
-		if !errors.Is(err, module.ErrElsewhere) || !strings.Contains(err.Error(), limitProgLimitEgress+" (link ") {
+		if !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), limitProgLimitEgress+" (link ") {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}

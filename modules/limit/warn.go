@@ -117,7 +117,7 @@ func exempt(p *policy.Policy) (warnings []string) {
 
 // Doubts warns of limits of ingress that cost their senders, of rates that no link of this host can
 // carry, where a speed of 0 is not known and warns of nothing, and of what is routed past a limit.
-func (Module) Doubts(p *policy.Policy) []string {
+func (Module) Lint(p *policy.Policy) []string {
 	return slices.Concat(faster(p, selector.Speed), costly(p, shape.Available), routedAway(p, hostForwards()))
 }
 

@@ -19,7 +19,7 @@ var atDevices = []string{"borders", "links"}
 
 // Doubts warns of scopes and devices whose treatments the fast path goes past: its packets meet no
 // other program and no qdisc.
-func (Module) Doubts(p *policy.Policy) []string {
+func (Module) Lint(p *policy.Policy) []string {
 	if treatmentOf(module.State{Host: p.Host}) == nil {
 		return nil
 	}

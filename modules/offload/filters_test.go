@@ -232,7 +232,7 @@ func TestFiltersFollowTheKernelsRouting(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	before, _ := os.ReadDir(r.plane.host.Pins)
-	go func() { ended <- r.plane.Keep(ctx, r.state) }()
+	go func() { ended <- r.plane.Run(ctx, r.state) }()
 	testutil.Eventually(t, time.Minute, "the follower's own rules", func() bool {
 		now, _ := os.ReadDir(r.plane.host.Pins)
 		return entriesOf(now) != entriesOf(before) && strings.Count(entriesOf(now), "filters-") == 1

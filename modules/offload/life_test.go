@@ -113,7 +113,7 @@ func (r *router) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	before, _ := filepath.Glob(filepath.Join(r.plane.host.Pins, "table-*"))
-	go func() { ended <- r.plane.Keep(ctx, r.state) }()
+	go func() { ended <- r.plane.Run(ctx, r.state) }()
 	r.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

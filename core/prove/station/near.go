@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"weir/kernel/congestion"
 )
 
 // NearPart is the name under which main and TestMain register [Near] with child.Main.

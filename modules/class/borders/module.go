@@ -36,7 +36,7 @@ func (Module) Mechanism(module.Bound) string { return "programs at the device" }
 func (Module) Plane(h module.Host) module.Plane { return &hostPlane{h} }
 
 // Doubts warns of borders at devices that this host does not have.
-func (Module) Doubts(p *policy.Policy) (doubts []string) {
+func (Module) Lint(p *policy.Policy) (doubts []string) {
 	all, err := devices()
 	if err != nil {
 		return nil

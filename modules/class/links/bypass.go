@@ -22,7 +22,7 @@ import (
 const ownFast = "fast_forward"
 
 // Doubts warns of what others send around the queues of links, as far as this host can see it.
-func (Module) Doubts(p *policy.Policy) []string {
+func (Module) Lint(p *policy.Policy) []string {
 	all, _ := bypasses(module.State{Host: p.Host}) // Ready tells why devices cannot be read
 	return all
 }

@@ -128,4 +128,4 @@ func TestFiltersThatRedirectAreSaid(t *testing.T) {
 	}
 }
 
-var _ module.Doubter = Module{}
+var _ module.Linter = Module{}

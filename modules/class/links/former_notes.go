@@ -12,7 +12,7 @@ import (
 )
 
 // Foresee names the trees that the links would lose to Weir's.
-func (p *hostPlane) Foresee(want module.State) (notes []string) {
+func (p *hostPlane) PlanNotes(want module.State) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(treatments(want))) {
 		if before := device.Replaceable(nil, name); before != "" {
 			notes = append(notes, inPlaceOf(name, before))

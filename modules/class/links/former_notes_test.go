@@ -21,7 +21,7 @@ func TestWhatIsReplacedIsSaid(t *testing.T) {
 			}
 			want := s.state(t, policy)
 			foresee := func() (notes []string) {
-				must(t, s.here.Do(func() error { notes = s.plane.Foresee(want); return nil }))
+				must(t, s.here.Do(func() error { notes = s.plane.PlanNotes(want); return nil }))
 				return notes
 			}
 			var expected []string

@@ -159,7 +159,7 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	notes = p.Foresee(want)
+	notes = p.PlanNotes(want)
 	if err := errors.Join(p.giveBack(want, known, formers), p.lead(want, known)); err != nil {
 		return nil, err
 	}
@@ -193,18 +193,21 @@ func (p *hostPlane) giveBack(want module.State, known map[string]rtnl.Device, fo
 }
 
 // Takes are the links.
-func (p *hostPlane) Takes(s module.State) (names []string) {
+func (p *hostPlane) QdiscDevices(s module.State) (names []string) {
 	return slices.Collect(maps.Keys(treatments(s)))
 }
 
 // Shares says why packets of limits by delay cannot wait in the links' trees.
-func (p *hostPlane) Shares() error {
+func (p *hostPlane) CanHost() error {
 	if err := probe.Qdisc("fq"); err != nil {
 		return fault.Wrap(fmt.Errorf("keep departure times below classes: %w", err), fault.Testbed,
 			"use a kernel with fq (CONFIG_NET_SCH_FQ), or leave by: delay out")
 	}
 	return nil
 }
+
+// CanNest returns ErrNotShared: the classes need the device's own tree.
+func (p *hostPlane) CanNest(module.State, string) error { return module.ErrNotShared }
 
 // Yield gives the links that are not wanted any more their former tree.
 func (p *hostPlane) Yield(want module.State) error {

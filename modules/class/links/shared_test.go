@@ -53,7 +53,7 @@ func TestWhatIsHeldWaitsInItsClass(t *testing.T) {
 	const be, many = 60, 400
 	s := newStage(t, "")
 	want := s.shared(t, slow(Own))
-	must(t, s.plane.Shares())
+	must(t, s.plane.CanHost())
 	_, err := s.try(module.State{}, want)
 	must(t, err)
 	if !s.inPlace(t, want) {

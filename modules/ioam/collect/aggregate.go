@@ -53,8 +53,8 @@ type Path struct {
 // HopStats are of a node on a path. Values that nobody told have no count.
 type HopStats struct {
 	Node    uint64
-	Ingress Told[uint32]
-	Egress  Told[uint32]
+	Ingress Optional[uint32]
+	Egress  Optional[uint32]
 	// Delay is in the node, Link from one node's reception to the next one's: of the node and the
 	// link behind it. Nanoseconds.
 	Delay, Link hist.Histogram
@@ -149,7 +149,7 @@ func (t *Trace) pathKey(key []byte) []byte {
 	return key
 }
 
-func appendID(key []byte, id Told[uint32]) []byte {
+func appendID(key []byte, id Optional[uint32]) []byte {
 	if !id.Known {
 		return append(key, 0)
 	}

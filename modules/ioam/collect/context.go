@@ -49,7 +49,7 @@ func (r *Record) TakeContext(schema uint32) {
 		if c.Version == 0xff || c.Trace == [16]byte{} || c.Parent == [8]byte{} || slices.ContainsFunc(state[contextOctets:], func(b byte) bool { return b != 0 }) {
 			continue
 		}
-		hops[0].Schema, hops[0].State = Told[uint32]{}, nil
+		hops[0].Schema, hops[0].State = Optional[uint32]{}, nil
 		r.Context = c
 		return
 	}

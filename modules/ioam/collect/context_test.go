@@ -18,7 +18,7 @@ func TestOpaqueStateTellsAContext(t *testing.T) {
 		schema uint32
 		state  []byte
 		hop    int
-		told   bool
+		optional   bool
 	}{
 		"a context":       {schema, state, 0, true},
 		"another schema":  {schema + 1, state, 0, false},
@@ -41,7 +41,7 @@ func TestOpaqueStateTellsAContext(t *testing.T) {
 		}
 		r.TakeContext(schema)
 		h := r.Traces[0].Hops[test.hop]
-		if told := r.Context == want; told != test.told || told == h.Schema.Known || told != (h.State == nil) {
+		if optional := r.Context == want; optional != test.optional || optional == h.Schema.Known || optional != (h.State == nil) {
 			t.Errorf("%s: told %s, the node's state is %v", name, r.Context, h.State)
 		}
 	}

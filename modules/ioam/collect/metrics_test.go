@@ -87,8 +87,8 @@ func traced(port uint16, at, delays []int64) *Record {
 	r := &Record{Time: 9e9, Length: 100, Flow: Flow{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), port, 80, 17}}
 	trace := Trace{Namespace: 123}
 	for i := range at {
-		trace.Hops = append(trace.Hops, Hop{Node: uint64(i + 1), Egress: Told[uint32]{uint32(10 * (i + 1)), true},
-			Received: Told[int64]{at[i], true}, Delay: Told[int64]{delays[i], true}})
+		trace.Hops = append(trace.Hops, Hop{Node: uint64(i + 1), Egress: Optional[uint32]{uint32(10 * (i + 1)), true},
+			Received: Optional[int64]{at[i], true}, Delay: Optional[int64]{delays[i], true}})
 	}
 	r.Traces = []Trace{trace}
 	return r
@@ -223,8 +223,8 @@ func TestTotalsOutliveAReceiver(t *testing.T) {
 	go func() { ended <- m.Run(ctx) }()
 	for n := int64(1); n <= 3; n++ {
 		m.Add(traced(1, []int64{1, 2}, []int64{1, 1}))
-		for told := int64(0); told < n; {
-			told = byName(t, <-received)["weir.ioam.packets"].Sum().DataPoints().At(0).IntValue()
+		for optional := int64(0); optional < n; {
+			optional = byName(t, <-received)["weir.ioam.packets"].Sum().DataPoints().At(0).IntValue()
 		}
 	}
 	cancel()

@@ -104,7 +104,7 @@ func spansOf(r *Record) []span {
 
 func (h *Hop) attributes() []attribute {
 	all := []attribute{whole("ioam.node", h.Node), whole("ioam.hop_limit", uint32(h.HopLimit))}
-	for key, v := range map[string]Told[uint32]{"ioam.ingress": h.Ingress, "ioam.egress": h.Egress, "ioam.queue": h.Queue} {
+	for key, v := range map[string]Optional[uint32]{"ioam.ingress": h.Ingress, "ioam.egress": h.Egress, "ioam.queue": h.Queue} {
 		if v.Known {
 			all = append(all, whole(key, v.Value))
 		}

@@ -63,12 +63,12 @@ type Trace struct {
 }
 
 // Told is a value that a node may have told. The zero value is that it told nothing.
-type Told[T uint32 | uint64 | int64] struct {
+type Optional[T uint32 | uint64 | int64] struct {
 	Value T
 	Known bool
 }
 
-func (v Told[T]) text() string {
+func (v Optional[T]) text() string {
 	if !v.Known {
 		return "-"
 	}
@@ -76,7 +76,7 @@ func (v Told[T]) text() string {
 }
 
 // MarshalJSON writes the value alone.
-func (v Told[T]) MarshalJSON() ([]byte, error) {
+func (v Optional[T]) MarshalJSON() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(v.Value), 10), nil
 }
 
@@ -84,14 +84,14 @@ func (v Told[T]) MarshalJSON() ([]byte, error) {
 type Hop struct {
 	Node      uint64       `json:"node"`
 	HopLimit  uint8        `json:"hop_limit"`
-	Ingress   Told[uint32] `json:"ingress,omitzero"`
-	Egress    Told[uint32] `json:"egress,omitzero"`
-	Received  Told[int64]  `json:"received_ns,omitzero"` // since 1970
-	Delay     Told[int64]  `json:"delay_ns,omitzero"`    // in the node
-	Queue     Told[uint32] `json:"queue,omitzero"`
-	Data      Told[uint64] `json:"data,omitzero"`
-	Occupancy Told[uint32] `json:"occupancy,omitzero"`
-	Schema    Told[uint32] `json:"schema,omitzero"`
+	Ingress   Optional[uint32] `json:"ingress,omitzero"`
+	Egress    Optional[uint32] `json:"egress,omitzero"`
+	Received  Optional[int64]  `json:"received_ns,omitzero"` // since 1970
+	Delay     Optional[int64]  `json:"delay_ns,omitzero"`    // in the node
+	Queue     Optional[uint32] `json:"queue,omitzero"`
+	Data      Optional[uint64] `json:"data,omitzero"`
+	Occupancy Optional[uint32] `json:"occupancy,omitzero"`
+	Schema    Optional[uint32] `json:"schema,omitzero"`
 	State     []byte       `json:"state,omitempty"`
 }
 
@@ -193,11 +193,11 @@ func (r *Record) DecodePostcard(clock Clock, octets []byte) error {
 	return nil
 }
 
-func told[T uint32 | uint64 | int64](value, none T) Told[T] {
+func optional[T uint32 | uint64 | int64](value, none T) Optional[T] {
 	if value == none {
-		return Told[T]{}
+		return Optional[T]{}
 	}
-	return Told[T]{value, true}
+	return Optional[T]{value, true}
 }
 
 // fill reads a node's data; wide values are preferred where there are some.
@@ -207,31 +207,31 @@ func (h *Hop) fill(clock Clock, fields codec.TraceType, n *codec.Node) {
 		h.HopLimit, h.Node = n.WideHopLimit, n.WideID
 	}
 	if fields&codec.Interfaces != 0 {
-		h.Ingress, h.Egress = told[uint32](uint32(n.Ingress), codec.None16), told[uint32](uint32(n.Egress), codec.None16)
+		h.Ingress, h.Egress = optional[uint32](uint32(n.Ingress), codec.None16), optional[uint32](uint32(n.Egress), codec.None16)
 	}
 	if fields&codec.WideInterfaces != 0 && (n.WideIngress&n.WideEgress != codec.None32 || fields&codec.Interfaces == 0) {
-		h.Ingress, h.Egress = told[uint32](n.WideIngress, codec.None32), told[uint32](n.WideEgress, codec.None32)
+		h.Ingress, h.Egress = optional[uint32](n.WideIngress, codec.None32), optional[uint32](n.WideEgress, codec.None32)
 	}
 	if both := codec.Seconds | codec.Fraction; fields&both == both && (n.Seconds != codec.None32 || n.Fraction != codec.None32) {
-		h.Received = Told[int64]{clock.nanoseconds(n.Seconds, n.Fraction), true}
+		h.Received = Optional[int64]{clock.nanoseconds(n.Seconds, n.Fraction), true}
 	}
 	if fields&codec.TransitDelay != 0 && n.TransitDelay != codec.None32 {
-		h.Delay = Told[int64]{int64(min(n.TransitDelay, 1<<31)), true}
+		h.Delay = Optional[int64]{int64(min(n.TransitDelay, 1<<31)), true}
 	}
 	if fields&codec.QueueDepth != 0 {
-		h.Queue = told[uint32](n.QueueDepth, codec.None32)
+		h.Queue = optional[uint32](n.QueueDepth, codec.None32)
 	}
 	if fields&codec.NamespaceData != 0 && n.Data != codec.None32 {
-		h.Data = Told[uint64]{uint64(n.Data), true}
+		h.Data = Optional[uint64]{uint64(n.Data), true}
 	}
 	if fields&codec.WideData != 0 && (n.WideData != codec.None64 || fields&codec.NamespaceData == 0) {
-		h.Data = told[uint64](n.WideData, codec.None64)
+		h.Data = optional[uint64](n.WideData, codec.None64)
 	}
 	if fields&codec.BufferOccupancy != 0 {
-		h.Occupancy = told[uint32](n.Occupancy, codec.None32)
+		h.Occupancy = optional[uint32](n.Occupancy, codec.None32)
 	}
 	if fields&codec.Opaque != 0 && n.Schema != codec.None24 {
-		h.Schema, h.State = Told[uint32]{n.Schema, true}, n.Opaque
+		h.Schema, h.State = Optional[uint32]{n.Schema, true}, n.Opaque
 	}
 }
 

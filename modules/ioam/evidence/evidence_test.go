@@ -27,8 +27,8 @@ func packet(port uint16, long bool) *collect.Record {
 	}
 	trace := collect.Trace{Namespace: 123}
 	for n := int64(1); n <= nodes; n++ {
-		trace.Hops = append(trace.Hops, collect.Hop{Node: uint64(n), Received: collect.Told[int64]{Value: n * 1e6, Known: true},
-			Delay: collect.Told[int64]{Value: n * 1000, Known: true}, Queue: collect.Told[uint32]{Value: uint32(n), Known: true}})
+		trace.Hops = append(trace.Hops, collect.Hop{Node: uint64(n), Received: collect.Optional[int64]{Value: n * 1e6, Known: true},
+			Delay: collect.Optional[int64]{Value: n * 1000, Known: true}, Queue: collect.Optional[uint32]{Value: uint32(n), Known: true}})
 	}
 	r.Traces = []collect.Trace{trace}
 	return r

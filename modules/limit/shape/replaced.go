@@ -11,7 +11,7 @@ import (
 
 // Foresee names, for each device, the tree of qdiscs that it would lose to Weir's: "mq with 4
 // queues at eth0". What cannot be read is left out.
-func (h Host) Foresee(w Work) (trees []string) {
+func (h Host) PlanNotes(w Work) (trees []string) {
 	if len(w.Lines) == 0 {
 		return nil
 	}

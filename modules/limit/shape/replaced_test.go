@@ -25,7 +25,7 @@ func TestWhatIsReplacedIsKnown(t *testing.T) {
 	work := Work{Lines: []Line{s.line(direction.Egress, time.Second), s.line(direction.Ingress, time.Second)}}
 	told := func() (before, meanwhile []string) {
 		s.do(func() (err error) {
-			before = s.host.Foresee(work)
+			before = s.host.PlanNotes(work)
 			meanwhile, err = s.host.Replaced()
 			return err
 		})

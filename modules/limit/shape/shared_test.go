@@ -79,8 +79,8 @@ func TestALineWaitsInAnothersTree(t *testing.T) {
 	s.do(func() error { return s.host.FollowDevices(nested.Shared) })
 	s.do(func() error {
 		trees, err := s.host.Replaced()
-		if len(trees) != 0 || len(s.host.Foresee(nested)) != 0 {
-			t.Errorf("%v are told to have been replaced, and %v to be", trees, s.host.Foresee(nested))
+		if len(trees) != 0 || len(s.host.PlanNotes(nested)) != 0 {
+			t.Errorf("%v are told to have been replaced, and %v to be", trees, s.host.PlanNotes(nested))
 		}
 		return err
 	})

@@ -12,10 +12,10 @@ import (
 )
 
 // takers are the planes of the rooms that replace devices' trees in one of some states.
-func (e *Engine) takers() map[string]module.Taker {
-	all := map[string]module.Taker{}
+func (e *Engine) takers() map[string]module.QdiscOwner {
+	all := map[string]module.QdiscOwner{}
 	for _, r := range e.Modules {
-		if t, is := e.plane(r).(module.Taker); is {
+		if t, is := e.plane(r).(module.QdiscOwner); is {
 			all[r.Name()] = t
 		}
 	}
@@ -38,7 +38,7 @@ func (e *Engine) takes(s *state) (all taken, err error) {
 		if !is {
 			continue
 		}
-		devices := t.Takes(s.of(r))
+		devices := t.QdiscDevices(s.of(r))
 		slices.Sort(devices)
 		for _, dev := range slices.Compact(devices) {
 			other, twice := all.by[dev]
@@ -68,15 +68,13 @@ func (e *Engine) takes(s *state) (all taken, err error) {
 func (e *Engine) share(s *state, dev, one, other string) (owner, nested string, err error) {
 	takers := e.takers()
 	for _, pair := range [][2]string{{one, other}, {other, one}} {
-		sharer, shares := takers[pair[0]].(module.Sharer)
-		guest, nests := takers[pair[1]].(module.Nester)
-		if !shares || !nests {
-			continue
-		}
-		if err = errors.Join(guest.Nests(e.part(s, pair[1]), dev), sharer.Shares()); err == nil {
+		host, guest := takers[pair[0]], takers[pair[1]]
+		switch err = errors.Join(guest.CanNest(e.part(s, pair[1]), dev), host.CanHost()); {
+		case err == nil:
 			return pair[0], pair[1], nil
+		case !errors.Is(err, module.ErrNotShared):
+			return "", "", fmt.Errorf("%s: both %s and %s of this policy replace its queues: %w", dev, one, other, err)
 		}
-		return "", "", fmt.Errorf("%s: both %s and %s of this policy replace its queues: %w", dev, one, other, err)
 	}
 	return "", "", fault.New(fault.Usage, "leave one of them out, or give it another device",
 		"%s: both %s and %s of this policy replace its queues", dev, one, other)

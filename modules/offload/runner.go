@@ -24,13 +24,13 @@ const (
 )
 
 // Unkept says what the lease is for.
-func (p *hostPlane) Unkept() string {
+func (p *hostPlane) WithoutDaemon() string {
 	return "offload: nobody follows the kernel's routing, so that all packets are the kernel's again " + Lease.String() + " after this, but for rules in a NIC, which stay as they are: start 'weir daemon'"
 }
 
-// Keep follows the kernel's routing for as long as ctx lasts or another process has put a table in
+// Run follows the kernel's routing for as long as ctx lasts or another process has put a table in
 // place of this one.
-func (p *hostPlane) Keep(ctx context.Context, have module.State) error {
+func (p *hostPlane) Run(ctx context.Context, have module.State) error {
 	t := treatmentOf(have)
 	if t == nil {
 		return nil

@@ -30,7 +30,7 @@ type kept struct {
 func (s *Service) keepers() *keepers { return &keepers{service: s, running: map[string]*kept{}} }
 
 // Unkept are words of rooms in force that have work to do which nobody does: no controller runs.
-func (e *Engine) Unkept() (words []string, err error) {
+func (e *Engine) WithoutDaemon() (words []string, err error) {
 	controller, err := e.Controller()
 	if err != nil || controller != nil && controller.Running {
 		return nil, err
@@ -40,8 +40,8 @@ func (e *Engine) Unkept() (words []string, err error) {
 		return nil, err
 	}
 	for _, r := range e.Modules {
-		if keeper, works := e.plane(r).(module.Keeper); works && !have.of(r).Empty() {
-			words = append(words, keeper.Unkept())
+		if keeper, works := e.plane(r).(module.Runner); works && !have.of(r).Empty() {
+			words = append(words, keeper.WithoutDaemon())
 		}
 	}
 	return words, nil
@@ -59,7 +59,7 @@ func (k *keepers) see(ctx context.Context) {
 		return
 	}
 	for _, r := range k.service.Engine.Modules {
-		keeper, works := k.service.Engine.plane(r).(module.Keeper)
+		keeper, works := k.service.Engine.plane(r).(module.Runner)
 		if !works {
 			continue
 		}
@@ -92,13 +92,13 @@ func (k *keepers) due() bool {
 }
 
 // begin starts one room's work.
-func (k *keepers) begin(ctx context.Context, name string, keeper module.Keeper, applied time.Time, part module.State) {
+func (k *keepers) begin(ctx context.Context, name string, keeper module.Runner, applied time.Time, part module.State) {
 	ctx, cancel := context.WithCancel(ctx)
 	now := &kept{applied: applied, state: part, cancel: cancel, ended: make(chan struct{})}
 	k.running[name] = now
 	go func() {
 		defer close(now.ended)
-		if err := keeper.Keep(ctx, part); err != nil && ctx.Err() == nil {
+		if err := keeper.Run(ctx, part); err != nil && ctx.Err() == nil {
 			k.service.Log.Error("a room's work has ended; it begins again", "module", name, "reason", err)
 		}
 	}()

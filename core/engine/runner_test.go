@@ -34,9 +34,9 @@ func (busyPlane) InPlace(module.State) (bool, error)         { return true, nil 
 func (busyPlane) Apply(_, _ module.State) ([]string, error)  { return nil, nil }
 func (busyPlane) Report(module.State) (module.Report, error) { return module.Report{}, nil }
 func (busyPlane) Release() (bool, error)                     { return false, nil }
-func (p busyPlane) Unkept() string                           { return "busy: nobody is" }
+func (p busyPlane) WithoutDaemon() string                           { return "busy: nobody is" }
 
-func (p busyPlane) Keep(ctx context.Context, s module.State) error {
+func (p busyPlane) Run(ctx context.Context, s module.State) error {
 	p.begun.Add(1)
 	defer p.ended.Add(1)
 	if p.begun.Load() == 1 {
@@ -75,7 +75,7 @@ func TestModulesRunWhileActive(t *testing.T) {
 		})
 	}
 	force(policy.Item{Module: "busy", Name: "it", Treatment: busyTreatment{1}})
-	if words, err := e.Unkept(); err != nil || len(words) != 1 {
+	if words, err := e.WithoutDaemon(); err != nil || len(words) != 1 {
 		t.Errorf("without a controller: %v, %v", words, err)
 	}
 	comes(2, "a second attempt", begun)
@@ -83,7 +83,7 @@ func TestModulesRunWhileActive(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // a clock that tells files apart
 	force()
 	comes(2, "the end with the policy", ended)
-	if words, err := e.Unkept(); err != nil || len(words) != 0 {
+	if words, err := e.WithoutDaemon(); err != nil || len(words) != 0 {
 		t.Errorf("with nothing in force: %v, %v", words, err)
 	}
 	if begun.Load() != 2 {

@@ -57,7 +57,7 @@ func (p takerPlane) Release() (bool, error) {
 	return true, nil
 }
 
-func (takerPlane) Takes(s module.State) []string {
+func (takerPlane) QdiscDevices(s module.State) []string {
 	if s.Empty() {
 		return nil
 	}
@@ -69,19 +69,22 @@ func (p takerPlane) Yield(want module.State) error {
 	return nil
 }
 
+func (takerPlane) CanHost() error                     { return module.ErrNotShared }
+func (takerPlane) CanNest(module.State, string) error { return module.ErrNotShared }
+
 type nestedPlane struct {
 	takerPlane
 	why error
 }
 
-func (p nestedPlane) Nests(module.State, string) error { return p.why }
+func (p nestedPlane) CanNest(module.State, string) error { return p.why }
 
 type sharerPlane struct {
 	takerPlane
 	why error
 }
 
-func (p sharerPlane) Shares() error { return p.why }
+func (p sharerPlane) CanHost() error { return p.why }
 
 // Two rooms that take a device share it where the one's packets can wait in the other's tree.
 func TestWhoHasADevice(t *testing.T) {
