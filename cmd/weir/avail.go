@@ -15,7 +15,6 @@ import (
 	"weir/core/prove/station"
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/modules/class"
 	"weir/record"
 )
 

@@ -18,7 +18,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/kernel/hops"
-	"weir/modules/class"
 	"weir/record"
 )
 

@@ -16,7 +16,6 @@ import (
 
 	"weir/kernel/netns"
 	"weir/lab/scenario"
-	"weir/modules/class"
 	"weir/tester/rfc2544"
 	"weir/tester/spec"
 )
