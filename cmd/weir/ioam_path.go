@@ -60,12 +60,12 @@ type ioamPath struct {
 }
 
 type ioamHop struct {
-	Node    uint64               `json:"node"`
+	Node    uint64                   `json:"node"`
 	Ingress collect.Optional[uint32] `json:"ingress,omitzero"`
 	Egress  collect.Optional[uint32] `json:"egress,omitzero"`
-	Delay   *ioamSpread          `json:"delay_ns,omitempty"` // in the node
-	Link    *ioamSpread          `json:"to_next_ns,omitempty"`
-	Queue   *ioamSpread          `json:"queue,omitempty"`
+	Delay   *ioamSpread              `json:"delay_ns,omitempty"` // in the node
+	Link    *ioamSpread              `json:"to_next_ns,omitempty"`
+	Queue   *ioamSpread              `json:"queue,omitempty"`
 	// Backwards are packets that the next node has received before this one, by their clocks.
 	Backwards uint64 `json:"backwards,omitempty"`
 }

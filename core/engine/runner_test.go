@@ -34,7 +34,7 @@ func (busyPlane) InPlace(module.State) (bool, error)         { return true, nil 
 func (busyPlane) Apply(_, _ module.State) ([]string, error)  { return nil, nil }
 func (busyPlane) Report(module.State) (module.Report, error) { return module.Report{}, nil }
 func (busyPlane) Release() (bool, error)                     { return false, nil }
-func (p busyPlane) WithoutDaemon() string                           { return "busy: nobody is" }
+func (p busyPlane) WithoutDaemon() string                    { return "busy: nobody is" }
 
 func (p busyPlane) Run(ctx context.Context, s module.State) error {
 	p.begun.Add(1)

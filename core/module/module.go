@@ -271,6 +271,8 @@ type Unsupported struct {
 	Err        error
 }
 
-func (r *Unsupported) Error() string { return "scopes." + r.Scope + ": " + r.Key + ": " + r.Err.Error() }
+func (r *Unsupported) Error() string {
+	return "scopes." + r.Scope + ": " + r.Key + ": " + r.Err.Error()
+}
 
 func (r *Unsupported) Unwrap() error { return r.Err }

@@ -15,7 +15,7 @@ type Hop struct {
 	Address netip.Addr `json:"address,omitzero"` // of who has sent the error, or of the destination that answered
 	Answer  Answer     `json:"answer"`
 	// DSCP is the code point with which the probe came to it, where Told.
-	DSCP dscp.DSCP `json:"dscp"`
+	DSCP  dscp.DSCP `json:"dscp"`
 	Known bool      `json:"told"`
 }
 

@@ -88,10 +88,10 @@ func (d *Domain) attach(n scenario.Node, built *topology.Topology) error {
 
 // Status is what a node did, and what it was told of packets, in a span of time.
 type Status struct {
-	Node   string
-	Counts ioam.Counts
-	Collected   *collect.Summary // nil where nothing is read
-	Edges  []ioam.Edge      // flows whose edge-to-edge options end here
+	Node      string
+	Counts    ioam.Counts
+	Collected *collect.Summary // nil where nothing is read
+	Edges     []ioam.Edge      // flows whose edge-to-edge options end here
 }
 
 // Begin begins the span that End ends.

@@ -15,10 +15,10 @@ func TestOpaqueStateTellsAContext(t *testing.T) {
 	want := TraceContext{Version: 1, Trace: [16]byte{2, 3}, Parent: [8]byte{4, 5}, Flags: 1}
 	state := append(append(append([]byte{1}, want.Trace[:]...), want.Parent[:]...), 1, 0, 0)
 	for name, test := range map[string]struct {
-		schema uint32
-		state  []byte
-		hop    int
-		optional   bool
+		schema   uint32
+		state    []byte
+		hop      int
+		optional bool
 	}{
 		"a context":       {schema, state, 0, true},
 		"another schema":  {schema + 1, state, 0, false},

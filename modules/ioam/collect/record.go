@@ -82,8 +82,8 @@ func (v Optional[T]) MarshalJSON() ([]byte, error) {
 
 // Hop is what one node has told.
 type Hop struct {
-	Node      uint64       `json:"node"`
-	HopLimit  uint8        `json:"hop_limit"`
+	Node      uint64           `json:"node"`
+	HopLimit  uint8            `json:"hop_limit"`
 	Ingress   Optional[uint32] `json:"ingress,omitzero"`
 	Egress    Optional[uint32] `json:"egress,omitzero"`
 	Received  Optional[int64]  `json:"received_ns,omitzero"` // since 1970
@@ -92,7 +92,7 @@ type Hop struct {
 	Data      Optional[uint64] `json:"data,omitzero"`
 	Occupancy Optional[uint32] `json:"occupancy,omitzero"`
 	Schema    Optional[uint32] `json:"schema,omitzero"`
-	State     []byte       `json:"state,omitempty"`
+	State     []byte           `json:"state,omitempty"`
 }
 
 // Clock is the format of times in a domain.
