@@ -101,9 +101,9 @@ func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
 		{"a small one behind others of its flow", taken, 0, 100, time.Minute, taken},
 		{"a small one, and others' slots are full", queue, 0, 100, 0, queue},
 	} {
-		b.flows(delayDelayFlow{DepartsNs: moment(t, test.waits)})
+		b.flows(shapeShaperFlow{DepartureNs: moment(t, test.waits)})
 		b.state(3, queue, test.others, 2)
-		b.change(3, func(s *delayDelayState) {
+		b.change(3, func(s *shapeShaperState) {
 			for i := range s.AheadNs[1] {
 				s.AheadNs[1][i] += int64(test.paced - test.others)
 			}
@@ -140,9 +140,9 @@ func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 }
 
 // change changes what is known of a scope's line.
-func (b *bench) change(scope int, how func(*delayDelayState)) {
+func (b *bench) change(scope int, how func(*shapeShaperState)) {
 	b.t.Helper()
-	var s delayDelayState
+	var s shapeShaperState
 	key := keyOf(scope, direction.Egress)
 	if err := b.p.maps.DelayStates.Lookup(key, &s); err != nil {
 		b.t.Fatal(err)

@@ -17,7 +17,7 @@ func standingLine(t *testing.T, by Mechanism) *bench {
 	b, l := newBench(t), long(1, 0)
 	l.Mark, l.Horizon = time.Minute, 1000*time.Hour
 	line := l.config(by)
-	line.Flags |= delayDelayFlagsDELAY_RECEIVED
+	line.Flags |= shapeShaperFlagsSHAPER_RECEIVED
 	if err := b.p.set(loopback, line); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 	} {
 		b := standingLine(t, Fq)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartsNs: moment(t, test.queue), StandsNs: moment(t, test.since)})
+		b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartureNs: moment(t, test.queue), StandingSinceNs: moment(t, test.since)})
 		dropped := 0
 		for range many {
 			if _, passes := b.charge(segment(test.protocol, test.octets)); !passes {
@@ -82,9 +82,9 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 	} {
 		b := standingLine(t, test.by)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		flow := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartsNs: moment(t, test.before)}
+		flow := shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartureNs: moment(t, test.before)}
 		if test.stood {
-			flow.StandsNs = moment(t, time.Minute) // not long enough to be dropped for
+			flow.StandingSinceNs = moment(t, time.Minute) // not long enough to be dropped for
 		}
 		b.flows(flow)
 		if _, passes := b.charge(segment(unix.IPPROTO_TCP, 1000)); !passes {
@@ -92,15 +92,15 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 		}
 		changed := 0
 		for i := range b.p.maps.DelayFlows.MaxEntries() {
-			var got delayDelayFlow
+			var got shapeShaperFlow
 			if err := b.p.maps.DelayFlows.Lookup(i, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.DepartsNs == flow.DepartsNs {
+			if got.DepartureNs == flow.DepartureNs {
 				continue
 			}
-			if changed++; (got.StandsNs != 0) != test.stands {
-				t.Errorf("%s: stands since %d", test.name, got.StandsNs)
+			if changed++; (got.StandingSinceNs != 0) != test.stands {
+				t.Errorf("%s: stands since %d", test.name, got.StandingSinceNs)
 			}
 		}
 		if changed != 1 {

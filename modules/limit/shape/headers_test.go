@@ -21,7 +21,7 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
 	b.set(child, l)
-	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
+	b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
 	b.state(child, l.Mark+10*time.Hour, 0, 2)
 	for _, c := range append(headers.Chains(), headers.Chain{Name: "no extension header"}) {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
@@ -45,8 +45,8 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 // notices counts the notices that are kept, and forgets them.
 func (b *bench) notices() (n int) {
 	b.t.Helper()
-	const flows = delayDelayFormatDELAY_FLOWS
-	all, none := make([]delayDelayNotice, flows), make([]delayDelayNotice, flows)
+	const flows = shapeShaperFormatSHAPER_FLOWS
+	all, none := make([]shapeShaperNotice, flows), make([]shapeShaperNotice, flows)
 	var at ebpf.MapBatchCursor
 	if got, err := b.p.maps.DelayNotices.BatchLookup(&at, make([]uint32, flows), all, nil); got != int(flows) {
 		b.t.Fatal(got, err)
@@ -64,7 +64,7 @@ func (b *bench) notices() (n int) {
 
 // allFlows are the keys of maps of flows.
 func allFlows() []uint32 {
-	keys := make([]uint32, delayDelayFormatDELAY_FLOWS)
+	keys := make([]uint32, shapeShaperFormatSHAPER_FLOWS)
 	for i := range keys {
 		keys[i] = uint32(i)
 	}

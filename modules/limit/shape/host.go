@@ -78,7 +78,7 @@ func (h Host) Check(l Line) error {
 // lines. It can be repeated, from whatever state a crash has left. What is in force already and
 // stays has no packet dropped.
 func (h Host) Apply(had match.Assignments, work Work) error {
-	leads, err := h.leading(work.Lines)
+	leads, err := h.namespaceEnds(work.Lines)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		}
 		p, err = load(h.loaded(), len(work.Lines)+len(leads))
 	} else if err == nil {
-		p, err = h.withRoom(p, slices.Concat(work.Lines, leads))
+		p, err = h.ensureCapacity(p, slices.Concat(work.Lines, leads))
 	}
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err != nil {
 		return err
 	}
-	want = work.nest(withThose(want, leads)) // of which a release has forgotten some
-	if err := h.endOthers(p, want); err != nil {
+	want = work.markNested(union(want, leads)) // of which a release has forgotten some
+	if err := h.removeOthers(p, want); err != nil {
 		return err
 	}
 	if len(work.Lines) == 0 {
@@ -122,7 +122,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	}
 	sends := false
 	for _, l := range want {
-		if err := h.beginWhereItIs(p, l); err != nil {
+		if err := h.installOrClean(p, l); err != nil {
 			return fmt.Errorf("limit %s of %s: %w", l.Direction, l.Device, err)
 		}
 		sends = sends || l.Direction == direction.Egress || l.Rate == 0 // a namespace sends what is received at its end
@@ -130,11 +130,11 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err := h.notify(p, sends); err != nil {
 		return err
 	}
-	return h.pace(p, sends && !work.Unpaced, work.holds())
+	return h.pace(p, sends && !work.Unpaced, work.throttles())
 }
 
-// withThose adds lines of devices to others that are not of the same.
-func withThose(all, more []Line) []Line {
+// union adds lines of devices to others that are not of the same.
+func union(all, more []Line) []Line {
 	for _, l := range more {
 		if !slices.ContainsFunc(all, func(have Line) bool { return have.Index == l.Index && have.Direction == l.Direction }) {
 			all = append(all, l)
@@ -155,14 +155,14 @@ func (h Host) Yield(want []Line) error {
 	default:
 		defer func() { _ = p.close() }()
 	}
-	if err := h.endOthers(p, want); err != nil {
+	if err := h.removeOthers(p, want); err != nil {
 		return err
 	}
-	return h.giveBackNested(want)
+	return h.restoreNested(want)
 }
 
-// endOthers ends the lines that are not wanted.
-func (h Host) endOthers(p *programs, want []Line) error {
+// removeOthers ends the lines that are not wanted.
+func (h Host) removeOthers(p *programs, want []Line) error {
 	all, err := h.records()
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (h Host) endOthers(p *programs, want []Line) error {
 	}
 	for _, r := range all {
 		if !stays[recordName(r.Index, r.Direction)] {
-			if err := h.end(p, r); err != nil {
+			if err := h.remove(p, r); err != nil {
 				return err
 			}
 		}
@@ -182,7 +182,7 @@ func (h Host) endOthers(p *programs, want []Line) error {
 }
 
 // begin puts one line into force: last of all what leads packets to it.
-func (h Host) begin(p *programs, l Line) error {
+func (h Host) install(p *programs, l Line) error {
 	by, err := Available(l.Direction)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (h Host) begin(p *programs, l Line) error {
 	if err != nil {
 		return err
 	}
-	r, err := h.take(l, at, there.Index)
+	r, err := h.acquire(l, at, there.Index)
 	if err != nil {
 		return err
 	}
@@ -254,15 +254,15 @@ func (h Host) detach(dev string, hook device.Hook) error {
 }
 
 // end ends one line: first of all what leads packets to it. p is nil where no program is left.
-func (h Host) end(p *programs, r *record) error {
-	if err := h.stop(p, r); err != nil {
+func (h Host) remove(p *programs, r *record) error {
+	if err := h.uninstall(p, r); err != nil {
 		return fmt.Errorf("end limit %s of %s: %w", r.Direction, r.Device, err)
 	}
-	return h.forget(r)
+	return h.deleteRecord(r)
 }
 
-func (h Host) stop(p *programs, r *record) error {
-	named, err := names() // a device may have another one now
+func (h Host) uninstall(p *programs, r *record) error {
+	named, err := deviceNames() // a device may have another one now
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (h Host) stop(p *programs, r *record) error {
 			return err
 		}
 	}
-	if err := r.giveBack(); err != nil {
+	if err := r.restore(); err != nil {
 		return err
 	}
 	if name, there := named[r.Taken.Index]; there && r.Direction == direction.Ingress && name == ifbOf(r.Index) {
@@ -343,7 +343,7 @@ func (h Host) Release() (released bool, err error) {
 		return false, err
 	}
 	for _, r := range all {
-		if err := h.end(p, r); err != nil {
+		if err := h.remove(p, r); err != nil {
 			return true, err
 		}
 	}

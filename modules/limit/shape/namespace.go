@@ -25,8 +25,8 @@ import (
  * but here: who is root there can move that to a namespace of his own.
  */
 
-// leadAt is what leads to a namespace's line at an end.
-func (l Line) leadAt(d rtnl.Device) Line {
+// endAt is what leads to a namespace's line at an end.
+func (l Line) endAt(d rtnl.Device) Line {
 	here := direction.Ingress
 	if l.Direction == direction.Ingress {
 		here = direction.Egress
@@ -36,7 +36,7 @@ func (l Line) leadAt(d rtnl.Device) Line {
 
 // leading are the lines at the ends of all namespaces. An end that is limited by itself, or by two
 // scopes, is refused: its packets wait once.
-func (h Host) leading(lines []Line) (all []Line, err error) {
+func (h Host) namespaceEnds(lines []Line) (all []Line, err error) {
 	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (h Host) leading(lines []Line) (all []Line, err error) {
 		}
 	}
 	for _, l := range lines {
-		leads, err := l.leads(links, ends)
+		leads, err := l.ends(links, ends)
 		if err != nil {
 			return nil, err
 		}
@@ -70,12 +70,12 @@ func (h Host) leading(lines []Line) (all []Line, err error) {
 			all = append(all, end)
 		}
 	}
-	still, err := h.stillLeading(lines, ends, have)
+	still, err := h.recordedEnds(lines, ends, have)
 	return append(all, still...), err
 }
 
 // leads are where a namespace's line is charged: one line without a rate for each end.
-func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
+func (l Line) ends(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
 	if l.Namespace == "" {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
 	}
 	for _, e := range ends {
 		if e.Other == number {
-			all = append(all, l.leadAt(e.Device))
+			all = append(all, l.endAt(e.Device))
 		}
 	}
 	return all, nil
@@ -114,8 +114,8 @@ func (h Host) Unled(w Work) (paths []string) {
 	return paths
 }
 
-// stillLeading are the other ends that have led from a namespace of the lines.
-func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
+// recordedEnds are the other ends that have led from a namespace of the lines.
+func (h Host) recordedEnds(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
 	records, err := h.records()
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) 
 			continue
 		}
 		for _, l := range lines {
-			if lead := l.leadAt(d); l.Namespace == r.From && lead.Direction == r.Direction {
+			if lead := l.endAt(d); l.Namespace == r.From && lead.Direction == r.Direction {
 				all = append(all, lead)
 			}
 		}

@@ -20,7 +20,7 @@ const (
 	adoptPin  = "program-adopt"
 	freePin   = "program-free"
 	// Folders that say that open sockets were asked for their callbacks: of senders, of receivers.
-	askedPace, askedHold = "asked-pace", "asked-hold"
+	callbacksPace, callbacksWindow = "asked-pace", "asked-hold"
 )
 
 // pace has TCP senders of this host paced, and who sends to its sockets held, those whose
@@ -29,13 +29,13 @@ func (h Host) pace(p *programs, paces, holds bool) error {
 	if !paces && !holds {
 		return h.Unpace()
 	}
-	asked, arrive := filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, arrivePin)
+	asked, arrive := filepath.Join(h.Pins, callbacksPace), filepath.Join(h.Pins, arrivePin)
 	var err error
 	if holds {
-		asked = filepath.Join(h.Pins, askedHold)
+		asked = filepath.Join(h.Pins, callbacksWindow)
 		err = h.attachCgroup(arrive, ebpf.AttachCGroupInetIngress, p.arrive, "hold senders")
 	} else {
-		err = bpffs.Remove(arrive, filepath.Join(h.Pins, askedHold))
+		err = bpffs.Remove(arrive, filepath.Join(h.Pins, callbacksWindow))
 	}
 	if err == nil {
 		err = h.attachCgroup(filepath.Join(h.Pins, pacePin), ebpf.AttachCGroupSockOps, p.pace, "pace senders")
@@ -43,7 +43,7 @@ func (h Host) pace(p *programs, paces, holds bool) error {
 	if _, done := os.Stat(asked); err != nil || done == nil || probe.OpenSockets() != nil {
 		return err
 	}
-	if err := h.adopt(); err != nil {
+	if err := h.enableCallbacks(); err != nil {
 		return err
 	}
 	return bpffs.Make(asked)
@@ -58,7 +58,7 @@ func (h Host) Cede(w Work) error {
 }
 
 // adopt has the sockets paced that are open.
-func (h Host) adopt() error {
+func (h Host) enableCallbacks() error {
 	if all := h.Namespaces; all != nil {
 		few := h.Foreign
 		if few == nil {
@@ -66,14 +66,14 @@ func (h Host) adopt() error {
 		}
 		h.Namespaces = func(visit func(*netns.Namespace) error) error { return all(few.Of(visit)) }
 	}
-	return h.eachNamespace(adoptPin)
+	return h.runIterator(adoptPin)
 }
 
 // Unpace gives sockets the pace that their applications have set: whoever has left what is pinned,
 // and once nothing paces them any more.
 func (h Host) Unpace() error {
 	pin := filepath.Join(h.Pins, pacePin)
-	if err := bpffs.Remove(filepath.Join(h.Pins, arrivePin), filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, askedHold)); err != nil {
+	if err := bpffs.Remove(filepath.Join(h.Pins, arrivePin), filepath.Join(h.Pins, callbacksPace), filepath.Join(h.Pins, callbacksWindow)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(pin); err != nil {
@@ -82,15 +82,15 @@ func (h Host) Unpace() error {
 	if err := bpffs.Detach(pin); err != nil {
 		return permission("end the pace of senders", err)
 	}
-	if err := h.eachNamespace(freePin); err != nil {
+	if err := h.runIterator(freePin); err != nil {
 		return err
 	}
 	return bpffs.Remove(pin)
 }
 
-// eachNamespace has a pinned program visit the sockets of every network namespace, if the kernel
+// runIterator has a pinned program visit the sockets of every network namespace, if the kernel
 // has taken it.
-func (h Host) eachNamespace(pin string) error {
+func (h Host) runIterator(pin string) error {
 	program, err := ebpf.LoadPinnedProgram(filepath.Join(h.loaded(), pin), nil)
 	if missing(err) || h.Namespaces == nil {
 		return nil
@@ -111,5 +111,5 @@ func (h Host) Follow(ns *netns.Namespace) error {
 		return nil
 	}
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(ns) }
-	return h.adopt()
+	return h.enableCallbacks()
 }

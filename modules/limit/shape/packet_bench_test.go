@@ -38,7 +38,7 @@ func BenchmarkPacket(b *testing.B) {
 			}
 			x.set(child, l)
 			x.state(child, test.queue, 0, 2)
-			x.flows(delayDelayFlow{FinishNs: monotonic(b) + int64(test.own)})
+			x.flows(shapeShaperFlow{FinishNs: monotonic(b) + int64(test.own)})
 			f := datagram(one4, to4, 100)
 			for b.Loop() {
 				_, each, err := x.p.charge.Benchmark(f, repeat, nil)

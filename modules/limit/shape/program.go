@@ -24,7 +24,7 @@ import (
 type programs struct {
 	charge, receive, notify, arrive, pace *ebpf.Program
 	adopt, free                           *ebpf.Program // nil where the kernel does not take them
-	maps                                  delayMaps
+	maps                                  shapeMaps
 }
 
 func (p *programs) pinned() map[string]**ebpf.Program {
@@ -56,7 +56,7 @@ func load(dir string, lines int) (*programs, error) {
 
 // loadWith shares maps of others, by their names.
 func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
-	spec, err := loadDelay()
+	spec, err := loadShape()
 	if err != nil {
 		return nil, fmt.Errorf("read delay programs: %w", err)
 	}
@@ -64,7 +64,7 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 		return nil, permission("lift memory lock limit", err)
 	}
 	lines = module.Entries(lines)
-	for _, name := range perLine {
+	for _, name := range perShaper {
 		spec.Maps[name].MaxEntries = uint32(lines)
 	}
 	if err := match.Prepare(spec, ebpf.SchedCLS, lines); err != nil {
@@ -72,15 +72,15 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 	}
 	here, err := match.ThisNetns()
 	if err == nil {
-		err = spec.Variables[delayVarDelayNetns].Set(here)
+		err = spec.Variables[shapeVarShaperNetns].Set(here)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prepare delay programs: %w", err)
 	}
 	options := &ebpf.CollectionOptions{MapReplacements: shared}
-	var all delayObjects
+	var all shapeObjects
 	if spec.LoadAndAssign(&all, options) == nil {
-		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayArrive, all.DelayPace, all.DelayAdopt, all.DelayFree, all.delayMaps}, nil
+		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayArrive, all.DelayPace, all.DelayAdopt, all.DelayFree, all.shapeMaps}, nil
 	}
 	// Those that visit open sockets are a comfort that older kernels lack.
 	var some struct {
@@ -89,12 +89,12 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 		Notify  *ebpf.Program `ebpf:"delay_notify"`
 		Arrive  *ebpf.Program `ebpf:"delay_arrive"`
 		Pace    *ebpf.Program `ebpf:"delay_pace"`
-		delayMaps
+		shapeMaps
 	}
 	if err := spec.LoadAndAssign(&some, options); err != nil {
 		return nil, permission("load delay programs", err)
 	}
-	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.delayMaps}, nil
+	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.shapeMaps}, nil
 }
 
 func permission(what string, err error) error {
@@ -118,7 +118,7 @@ func (p *programs) pin(dir string) error {
 }
 
 // layouts are those of the maps.
-var layouts = bpffs.Layouts(loadDelay)
+var layouts = bpffs.Layouts(loadShape)
 
 // open opens what load has pinned. The error is fs.ErrNotExist where it is not there as this
 // version needs it.
@@ -143,16 +143,16 @@ func open(dir string) (*programs, error) {
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // set puts a line into force, and keeps what it has counted.
-func (p *programs) set(key uint32, c delayDelayConfig) error {
+func (p *programs) set(key uint32, c shapeShaperConfig) error {
 	fresh := func(m *ebpf.Map, value any) error {
 		if err := m.Update(key, value, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 			return err
 		}
 		return nil
 	}
-	err := fresh(p.maps.DelayStates, &delayDelayState{})
+	err := fresh(p.maps.DelayStates, &shapeShaperState{})
 	if err == nil {
-		err = fresh(p.maps.DelayCounts, make([]delayDelayCounters, ebpf.MustPossibleCPU()))
+		err = fresh(p.maps.DelayCounts, make([]shapeShaperCounters, ebpf.MustPossibleCPU()))
 	}
 	if err == nil {
 		err = p.maps.DelayConfigs.Put(key, &c)
@@ -187,7 +187,7 @@ type Counters struct {
 }
 
 func (p *programs) counters(key uint32) (c Counters, err error) {
-	each, state := []delayDelayCounters{}, delayDelayState{}
+	each, state := []shapeShaperCounters{}, shapeShaperState{}
 	if err := errors.Join(p.maps.DelayCounts.Lookup(key, &each), p.maps.DelayStates.Lookup(key, &state)); err != nil {
 		return c, fmt.Errorf("read counters of limit %#x: %w", key, err)
 	}

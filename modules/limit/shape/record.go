@@ -39,7 +39,7 @@ func (h Host) path(index int, d direction.Direction) string {
 
 // take finds the record of a line, or takes the device at whose egress it delays. One of another
 // device that had the number is worthless.
-func (h Host) take(l Line, at string, index int) (*record, error) {
+func (h Host) acquire(l Line, at string, index int) (*record, error) {
 	have, err := h.find(l.Index, l.Direction)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Nested: l.Nested}
 	if !l.Nested {
 		r.Taken, err = device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
-	} else if err = have.giveBack(); err == nil {
+	} else if err = have.restore(); err == nil {
 		r.Taken, err = device.Name(nil, at, owner)
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (h Host) write(r *record) error {
 	return nil
 }
 
-func (h Host) forget(r *record) error {
+func (h Host) deleteRecord(r *record) error {
 	err := os.Remove(h.path(r.Index, r.Direction))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget what was on %s: %w", r.Taken.Device, err)

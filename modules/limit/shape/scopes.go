@@ -28,7 +28,7 @@ type Work struct {
 }
 
 // everywhere says whether packets are charged at every device, since scopes are told there.
-func (w Work) everywhere() bool { return len(w.Assignments) > 0 || len(w.Places) > 0 }
+func (w Work) scoped() bool { return len(w.Assignments) > 0 || len(w.Places) > 0 }
 
 // devices are the lines of devices alone.
 func (w Work) devices() (all []Line) {
@@ -40,14 +40,14 @@ func (w Work) devices() (all []Line) {
 	return all
 }
 
-// passages are kinds of devices whose packets leave by another device behind them, or that have no
+// upperKinds are kinds of devices whose packets leave by another device behind them, or that have no
 // queue that Weir might take.
-var passages = []string{"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf", "ifb", "vxlan", "geneve", "gre", "gretap", "erspan",
+var upperKinds = []string{"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf", "ifb", "vxlan", "geneve", "gre", "gretap", "erspan",
 	"ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm", "wireguard", "nlmon", "vcan", "can"}
 
 // exits are the devices by which packets leave this network namespace, each once: all but loopback
 // and those whose packets leave by another one.
-func exits() (all []rtnl.Device, err error) {
+func egressDevices() (all []rtnl.Device, err error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
 		return nil, err
@@ -55,32 +55,32 @@ func exits() (all []rtnl.Device, err error) {
 	defer links.Close()
 	devices, err := links.Devices()
 	for _, d := range devices {
-		if d.Name != "lo" && !slices.Contains(passages, d.Kind) {
+		if d.Name != "lo" && !slices.Contains(upperKinds, d.Kind) {
 			all = append(all, d)
 		}
 	}
 	return all, err
 }
 
-func carrier(d rtnl.Device) Line {
+func unratedAt(d rtnl.Device) Line {
 	return Line{Device: d.Name, Index: d.Index, Direction: direction.Egress}
 }
 
-// carriers are lines without a rate: at the ends of network namespaces, and for the exits that have
+// unrated are lines without a rate: at the ends of network namespaces, and for the exits that have
 // no other line, where scopes are told.
-func (h Host) carriers(w Work) (all []Line, err error) {
-	all, err = h.leading(w.Lines)
-	if err != nil || !w.everywhere() {
+func (h Host) unrated(w Work) (all []Line, err error) {
+	all, err = h.namespaceEnds(w.Lines)
+	if err != nil || !w.scoped() {
 		return all, err
 	}
 	have := map[int]bool{}
 	for _, l := range append(w.devices(), all...) {
 		have[l.Index] = have[l.Index] || l.Direction == direction.Egress
 	}
-	devices, err := exits()
+	devices, err := egressDevices()
 	for _, d := range devices {
 		if !have[d.Index] {
-			all = append(all, carrier(d))
+			all = append(all, unratedAt(d))
 		}
 	}
 	return all, err
@@ -89,8 +89,8 @@ func (h Host) carriers(w Work) (all []Line, err error) {
 // AtDevices are the lines of devices, and one without a rate for each where scopes alone are
 // charged.
 func (h Host) AtDevices(w Work) ([]Line, error) {
-	passing, err := h.carriers(w)
-	return w.nest(append(w.devices(), passing...)), err
+	passing, err := h.unrated(w)
+	return w.markNested(append(w.devices(), passing...)), err
 }
 
 // Ready refuses scopes that this host cannot delay, before anything changes.
@@ -99,7 +99,7 @@ func (h Host) Ready(w Work) error {
 		return fault.New(fault.Usage, "limit some of them by refusal", "%d limits by delay are more than %d", len(w.Lines), MaxLines)
 	}
 	namespaces := slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Namespace != "" })
-	if !w.everywhere() && !namespaces {
+	if !w.scoped() && !namespaces {
 		return nil
 	}
 	by, err := Available(direction.Egress)
@@ -109,8 +109,8 @@ func (h Host) Ready(w Work) error {
 	if err != nil {
 		return err
 	}
-	all, err := h.carriers(w)
-	for _, l := range w.nest(all) {
+	all, err := h.unrated(w)
+	for _, l := range w.markNested(all) {
 		err = errors.Join(err, h.Check(l))
 	}
 	return err
@@ -136,8 +136,8 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 	if len(w.Places) > 0 {
 		kinds |= match.Cgroups // some may come
 	}
-	settings := delayDelaySettings{Kinds: kinds}
-	if w.holds() {
+	settings := shapeShaperSettings{Kinds: kinds}
+	if w.throttles() {
 		settings.Receives = 1
 	}
 	if err := p.maps.DelayCurrent.Put(uint32(0), settings); err != nil {
@@ -147,7 +147,7 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 }
 
 // holds says whether senders are to be held by the windows of their receivers here.
-func (w Work) holds() bool {
+func (w Work) throttles() bool {
 	received := func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }
 	return !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, received)
 }
@@ -156,9 +156,9 @@ func (w Work) holds() bool {
 func (p *programs) clearScopes(stays map[uint32]bool) error {
 	var gone []uint32
 	var key uint32
-	var c delayDelayConfig
+	var c shapeShaperConfig
 	for each := p.maps.DelayConfigs.Iterate(); each.Next(&key, &c); {
-		if key >= scopeKey && !stays[key] {
+		if key >= scopeKeys && !stays[key] {
 			gone = append(gone, key)
 		}
 	}
@@ -195,14 +195,14 @@ func (h Host) FollowDevices(shared map[string]bool) error {
 		return err
 	}
 	defer func() { _ = p.close() }()
-	var settings delayDelaySettings
+	var settings shapeShaperSettings
 	if err := p.maps.DelayCurrent.Lookup(uint32(0), &settings); err != nil || settings.Kinds == 0 {
 		return err
 	}
-	if err := h.endGone(p); err != nil {
+	if err := h.removeOrphans(p); err != nil {
 		return err
 	}
-	devices, err := exits()
+	devices, err := egressDevices()
 	for _, d := range devices {
 		have, more := h.find(d.Index, direction.Egress)
 		if more != nil {
@@ -211,9 +211,9 @@ func (h Host) FollowDevices(shared map[string]bool) error {
 		if have != nil {
 			continue
 		}
-		l := carrier(d)
+		l := unratedAt(d)
 		l.Nested = shared[d.Name]
-		if err := h.beginWhereItIs(p, l); err != nil {
+		if err := h.installOrClean(p, l); err != nil {
 			return fmt.Errorf("delay at %s: %w", d.Name, err)
 		}
 	}

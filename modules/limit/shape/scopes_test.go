@@ -119,7 +119,7 @@ func TestExits(t *testing.T) {
 		if err := conn.AddIFB("ifb7"); err != nil {
 			return err
 		}
-		all, err := exits()
+		all, err := egressDevices()
 		if len(all) != 1 || all[0].Name != "eth0" {
 			t.Errorf("exits %+v", all)
 		}

@@ -17,7 +17,7 @@ import (
  */
 
 // nest says of lines at devices which of them are where another room has the tree.
-func (w Work) nest(all []Line) []Line {
+func (w Work) markNested(all []Line) []Line {
 	all = slices.Clone(all)
 	for i, l := range all {
 		all[i].Nested = l.Direction == direction.Egress && w.Shared[l.Device]
@@ -25,9 +25,9 @@ func (w Work) nest(all []Line) []Line {
 	return all
 }
 
-// giveBackNested gives the trees back of lines that are to wait in another room's. They are charged
+// restoreNested gives the trees back of lines that are to wait in another room's. They are charged
 // throughout, though their packets wait nowhere until the other tree is there.
-func (h Host) giveBackNested(want []Line) error {
+func (h Host) restoreNested(want []Line) error {
 	for _, l := range want {
 		r, err := h.find(l.Index, l.Direction)
 		if err != nil {
@@ -36,7 +36,7 @@ func (h Host) giveBackNested(want []Line) error {
 		if r == nil || !l.Nested || r.Nested {
 			continue
 		}
-		if err := r.giveBack(); err != nil {
+		if err := r.restore(); err != nil {
 			return err
 		}
 		r.Nested, r.Taken.Before, r.Taken.Pins = true, device.Tree{}, ""
@@ -47,9 +47,9 @@ func (h Host) giveBackNested(want []Line) error {
 	return nil
 }
 
-// giveBack brings the former tree of a line's device back, which may be gone; nothing where none
+// restore brings the former tree of a line's device back, which may be gone; nothing where none
 // was taken.
-func (r *record) giveBack() error {
+func (r *record) restore() error {
 	if r == nil || r.Nested {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // names are those that the devices have now, by their indices.
-func names() (map[int]string, error) {
+func deviceNames() (map[int]string, error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
 		return nil, err
@@ -32,13 +32,13 @@ func deleteDevice(name string) error {
 	return links.Delete(name)
 }
 
-// beginWhereItIs begins a line of which the device may go meanwhile: then it ends what it left.
-func (h Host) beginWhereItIs(p *programs, l Line) error {
-	err := h.begin(p, l)
+// installOrClean begins a line of which the device may go meanwhile: then it ends what it left.
+func (h Host) installOrClean(p *programs, l Line) error {
+	err := h.install(p, l)
 	if err == nil {
 		return nil
 	}
-	named, unseen := names()
+	named, unseen := deviceNames()
 	if _, there := named[l.Index]; there || unseen != nil {
 		return errors.Join(err, unseen)
 	}
@@ -46,19 +46,19 @@ func (h Host) beginWhereItIs(p *programs, l Line) error {
 	if err != nil || left == nil {
 		return err
 	}
-	return h.end(p, left)
+	return h.remove(p, left)
 }
 
-// endGone ends the lines of devices that have gone.
-func (h Host) endGone(p *programs) error {
-	named, err := names()
+// removeOrphans ends the lines of devices that have gone.
+func (h Host) removeOrphans(p *programs) error {
+	named, err := deviceNames()
 	if err != nil {
 		return err
 	}
 	all, err := h.records()
 	for _, r := range all {
 		if _, there := named[r.Index]; !there {
-			err = errors.Join(err, h.end(p, r))
+			err = errors.Join(err, h.remove(p, r))
 		}
 	}
 	return err

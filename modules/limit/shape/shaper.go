@@ -38,11 +38,11 @@ type Line struct {
 // MaxLines is how many lines there can be.
 const MaxLines = 1024
 
-// scopeKey is the first key of lines of scopes, which have two each; indices of devices are below.
-const scopeKey = 1 << 31
+// scopeKeys is the first key of lines of scopes, which have two each; indices of devices are below.
+const scopeKeys = 1 << 31
 
 func keyOf(scope int, d direction.Direction) uint32 {
-	return scopeKey | uint32(scope)<<1 | uint32(d)
+	return scopeKeys | uint32(scope)<<1 | uint32(d)
 }
 
 // Key is the line's key where others may name it as their parent: not for what a device receives,
@@ -103,41 +103,41 @@ const maxPace = 1<<32 - 2
 const (
 	chanceShift = 48 // DELAY_CHANCE_SHIFT
 	// earlyMarks is how many mark thresholds of delay a packet must meet before it is dropped by
-	// chance, fullMarks how many beyond the mark threshold have one of notifyPart packets notified.
-	earlyMarks, fullMarks, notifyPart = 5, 10, 4
-	earlyPart                         = 16 // one of so many is dropped early at the horizon
-	standingPart                      = 2  // of the early threshold, from which TCP whose queue stands is dropped
-	reserveParts                      = 4  // reserves of small packets in the horizon
+	// chance, fullMarks how many beyond the mark threshold have one of notifyDivisor packets notified.
+	earlyMarks, fullMarks, notifyDivisor = 5, 10, 4
+	earlyDivisor                         = 16 // one of so many is dropped early at the horizon
+	standingDivisor                      = 2  // of the early threshold, from which TCP whose queue stands is dropped
+	reserveDivisor                      = 4  // reserves of small packets in the horizon
 )
 
-func (l Line) config(by Mechanism) delayDelayConfig {
+func (l Line) config(by Mechanism) shapeShaperConfig {
 	if l.Rate == 0 { // it leads to another line
-		c := delayDelayConfig{Parent: l.Parent}
+		c := shapeShaperConfig{Parent: l.Parent}
 		if l.Direction == direction.Ingress {
-			c.Flags = delayDelayFlagsDELAY_RECEIVED
+			c.Flags = shapeShaperFlagsSHAPER_RECEIVED
 		}
 		return c
 	}
 	early := min(earlyMarks*l.Mark, l.Horizon-1)
-	c := delayDelayConfig{
+	c := shapeShaperConfig{
 		Cost: l.Cost, BurstNs: uint64(l.Burst), MarkNs: uint64(l.Mark), EarlyNs: uint64(early), StandingNs: uint64(l.Horizon), HorizonNs: uint64(l.Horizon),
-		ReserveNs:   uint64(l.Horizon) / reserveParts,
-		NotifySlope: 1 << chanceShift / notifyPart / uint64(fullMarks*l.Mark),
-		EarlySlope:  1 << chanceShift / earlyPart / uint64(l.Horizon-early),
+		ReserveNs:   uint64(l.Horizon) / reserveDivisor,
+		NotifySlope: 1 << chanceShift / notifyDivisor / uint64(fullMarks*l.Mark),
+		EarlySlope:  1 << chanceShift / earlyDivisor / uint64(l.Horizon-early),
 		IntervalNs:  uint64(l.interval()),
-		SmallOctets: l.SmallOctets,
+		SmallBytes: l.SmallOctets,
 		Weight:      uint32(max(l.Weight, 1)),
 		Rate:        uint32(min(l.Rate/8, maxPace)),
 		Parent:      l.Parent,
 		SlotShift:   l.slotShift(),
 	}
-	c.Unit = max(1, 1<<delayDelayFormatDELAY_UNIT_SHIFT/c.Weight)
+	c.Unit = max(1, 1<<shapeShaperFormatSHAPER_UNIT_SHIFT/c.Weight)
 	if by == Fq {
-		c.Flags |= delayDelayFlagsDELAY_STAMP
-		c.StandingNs = uint64(early) / standingPart // without fair parts a flow waits for others too
+		c.Flags |= shapeShaperFlagsSHAPER_STAMP
+		c.StandingNs = uint64(early) / standingDivisor // without fair parts a flow waits for others too
 	}
 	if l.Direction == direction.Ingress && l.Device != "" {
-		c.Flags |= delayDelayFlagsDELAY_RECEIVED
+		c.Flags |= shapeShaperFlagsSHAPER_RECEIVED
 	}
 	return c
 }
@@ -152,30 +152,30 @@ func (l Line) interval() time.Duration {
 // slotShift is the least for which slots reach beyond the latest departure, one that has begun at
 // either end.
 func (l Line) slotShift() uint32 {
-	latest := uint64(l.Horizon + l.Horizon/reserveParts)
-	return uint32(bits.Len64(latest / uint64(delayDelayFormatDELAY_SLOTS-2)))
+	latest := uint64(l.Horizon + l.Horizon/reserveDivisor)
+	return uint32(bits.Len64(latest / uint64(shapeShaperFormatSHAPER_SLOTS-2)))
 }
 
 const (
-	// leastBurst of an HTB class makes up for a timer that is late, after which a class has lost
+	// minBurst of an HTB class makes up for a timer that is late, after which a class has lost
 	// what it could not keep.
-	leastBurst = 5 * time.Millisecond
+	minBurst = 5 * time.Millisecond
 	frame      = 1514 // octets
-	// roomFactor is how much more than the horizon's smallest packets the qdisc has room for: it is
+	// limitFactor is how much more than the horizon's minPacket packets the qdisc has room for: it is
 	// the programs that drop.
-	roomFactor = 2
-	smallest   = 60 // octets
-	mostRoom   = 10_000_000
+	limitFactor = 2
+	minPacket   = 60 // octets
+	maxLimit   = 10_000_000
 )
 
 // tree is where the packets wait.
 func (l Line) tree(by Mechanism) device.Tree {
-	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveParts).Seconds()
-	packets := uint32(max(roomFactor*octets/smallest, 1000))
+	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveDivisor).Seconds()
+	packets := uint32(max(limitFactor*octets/minPacket, 1000))
 	if l.Rate == 0 { // of scopes that are told there
-		packets = mostRoom
+		packets = maxLimit
 	}
-	packets = min(packets, mostRoom, tc.FqRoom())
+	packets = min(packets, maxLimit, tc.FqRoom())
 	if by == Fq {
 		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, tc.FqHorizon)})}}
 	}
@@ -190,7 +190,7 @@ func (l Line) tree(by Mechanism) device.Tree {
 // classBurst is how far the HTB class may run ahead: a frame's time at least, without which it
 // sends none.
 func (l Line) classBurst() time.Duration {
-	return max(l.Burst, leastBurst, time.Duration(2*frame*8e9/float64(l.Rate)))
+	return max(l.Burst, minBurst, time.Duration(2*frame*8e9/float64(l.Rate)))
 }
 
 // check refuses what cannot be delayed.

@@ -16,15 +16,15 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// perLine are the maps with an entry for each line. Counters take one for each processor too, so
+// perShaper are the maps with an entry for each line. Counters take one for each processor too, so
 // that room for all lines that there can be would be 47 MB on 128 processors.
-var perLine = []string{delayMapDelayConfigs, delayMapDelayStates, delayMapDelayCounts, delayMapDelayReceivers}
+var perShaper = []string{shapeMapDelayConfigs, shapeMapDelayStates, shapeMapDelayCounts, shapeMapDelayReceivers}
 
 // lines are how many there are while some take the place of those in force.
-func (p *programs) lines(want []Line) (int, error) {
+func (p *programs) shaperCount(want []Line) (int, error) {
 	all := map[uint32]bool{}
 	var key uint32
-	var c delayDelayConfig
+	var c shapeShaperConfig
 	each := p.maps.DelayConfigs.Iterate()
 	for each.Next(&key, &c) {
 		all[key] = true
@@ -46,10 +46,10 @@ func (p *programs) lines(want []Line) (int, error) {
 	return len(all) + fresh, nil
 }
 
-// withRoom is these programs, or others with larger maps in their place: those that are at devices
+// ensureCapacity is these programs, or others with larger maps in their place: those that are at devices
 // go on until they are replaced there. What is counted while the maps are copied is lost.
-func (h Host) withRoom(p *programs, want []Line) (*programs, error) {
-	lines, err := p.lines(want)
+func (h Host) ensureCapacity(p *programs, want []Line) (*programs, error) {
+	lines, err := p.shaperCount(want)
 	if err == nil && lines <= int(p.maps.DelayConfigs.MaxEntries()) {
 		return p, nil
 	}
@@ -59,7 +59,7 @@ func (h Host) withRoom(p *programs, want []Line) (*programs, error) {
 	}
 	before := match.Fields(&p.maps)
 	shared := map[string]*ebpf.Map{}
-	for _, name := range []string{delayMapDelayFlows, delayMapDelayNotices, delayMapDelayCurrent, delayMapDelaySockets} {
+	for _, name := range []string{shapeMapDelayFlows, shapeMapDelayNotices, shapeMapDelayCurrent, shapeMapDelaySockets} {
 		shared[name] = *before[name]
 	}
 	larger, err := loadWith(lines, shared)
@@ -69,14 +69,14 @@ func (h Host) withRoom(p *programs, want []Line) (*programs, error) {
 	for name, to := range match.Fields(&larger.maps) {
 		switch {
 		case err != nil || shared[name] != nil:
-		case name == delayMapDelayCounts:
-			err = bpffs.CopyEach[delayDelayCounters](*before[name], *to)
+		case name == shapeMapDelayCounts:
+			err = bpffs.CopyEach[shapeShaperCounters](*before[name], *to)
 		default:
 			err = bpffs.Copy(*before[name], *to)
 		}
 	}
 	if err == nil {
-		err = h.exchange(larger)
+		err = h.swapPins(larger)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make room for %d limits by delay: %w", lines, err), larger.close())
@@ -86,7 +86,7 @@ func (h Host) withRoom(p *programs, want []Line) (*programs, error) {
 
 // exchange pins programs in the place of those that are pinned, at once: after a crash the ones or
 // the others are there.
-func (h Host) exchange(larger *programs) error {
+func (h Host) swapPins(larger *programs) error {
 	next := h.loaded() + "-next"
 	if err := removeAll(next); err != nil { // of one that was killed
 		return err

@@ -74,7 +74,7 @@ func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
 	now := monotonic(b.t)
-	s := delayDelayState{FinishNs: now + int64(queue), IntervalStartNs: uint64(now) + uint64(1e15), PartNs: 1 << 60, Flows: flows << delayDelayFormatDELAY_FLOWS_SHIFT}
+	s := shapeShaperState{FinishNs: now + int64(queue), IntervalStartNs: uint64(now) + uint64(1e15), ShareNs: 1 << 60, Flows: flows << shapeShaperFormatSHAPER_FLOWS_SHIFT}
 	for i := range s.AheadNs[0] {
 		s.AheadNs[0][i] = now + int64(ahead) // full, as far as the slot ends before
 	}
@@ -85,7 +85,7 @@ func (b *bench) stateOf(key uint32, queue, ahead time.Duration, flows uint32) {
 }
 
 // flows sets the queue of every flow.
-func (b *bench) flows(flow delayDelayFlow) {
+func (b *bench) flows(flow shapeShaperFlow) {
 	b.t.Helper()
 	for i := range b.p.maps.DelayFlows.MaxEntries() {
 		if err := b.p.maps.DelayFlows.Put(i, &flow); err != nil {
@@ -315,7 +315,7 @@ func TestChildrenShareNoQueueWithFlows(t *testing.T) {
 	b.set(7, long(1, keyOf(5, direction.Egress)))
 	b.set(5, long(1, 0))
 	b.state(5, time.Hour, 0, 2)
-	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour)})
+	b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour)})
 	if got, passes := b.charge(datagram(one6, to6, 100)); !passes || !near(got, 0) {
 		t.Errorf("passes %t with %v", passes, got)
 	}
