@@ -16,11 +16,11 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// perShaper are the maps with an entry for each line. Counters take one for each processor too, so
-// that room for all lines that there can be would be 47 MB on 128 processors.
+// perShaper lists the maps with one entry per shaper. Counters are per CPU: room for MaxLines on
+// 128 CPUs would take 47 MB.
 var perShaper = []string{shapeMapDelayConfigs, shapeMapDelayStates, shapeMapDelayCounts, shapeMapDelayReceivers}
 
-// lines are how many there are while some take the place of those in force.
+// shaperCount returns the number of map entries needed while want replaces the active shapers.
 func (p *programs) shaperCount(want []Line) (int, error) {
 	all := map[uint32]bool{}
 	var key uint32
@@ -34,20 +34,20 @@ func (p *programs) shaperCount(want []Line) (int, error) {
 		switch {
 		case l.Key() != 0:
 			all[l.Key()] = true
-		case p.maps.DelayReceivers.Lookup(uint32(l.Index), &key) == nil: // of its ifb
+		case p.maps.DelayReceivers.Lookup(uint32(l.Index), &key) == nil: // key of its ifb
 			all[key] = true
 		default:
 			fresh++
 		}
 	}
 	if err := each.Err(); err != nil {
-		return 0, fmt.Errorf("read limits by delay: %w", err)
+		return 0, fmt.Errorf("read shapers: %w", err)
 	}
 	return len(all) + fresh, nil
 }
 
-// ensureCapacity is these programs, or others with larger maps in their place: those that are at devices
-// go on until they are replaced there. What is counted while the maps are copied is lost.
+// ensureCapacity returns p, or a copy with larger maps. Attached programs keep the old maps until
+// they are replaced; packets counted during the copy are lost.
 func (h Host) ensureCapacity(p *programs, want []Line) (*programs, error) {
 	lines, err := p.shaperCount(want)
 	if err == nil && lines <= int(p.maps.DelayConfigs.MaxEntries()) {
@@ -79,16 +79,15 @@ func (h Host) ensureCapacity(p *programs, want []Line) (*programs, error) {
 		err = h.swapPins(larger)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make room for %d limits by delay: %w", lines, err), larger.close())
+		return nil, errors.Join(fmt.Errorf("make room for %d shapers: %w", lines, err), larger.close())
 	}
 	return larger, nil
 }
 
-// exchange pins programs in the place of those that are pinned, at once: after a crash the ones or
-// the others are there.
+// swapPins replaces the pins atomically: after a crash either the old or the new set is complete.
 func (h Host) swapPins(larger *programs) error {
 	next := h.loaded() + "-next"
-	if err := removeAll(next); err != nil { // of one that was killed
+	if err := removeAll(next); err != nil { // left by a crash
 		return err
 	}
 	if err := larger.pin(next); err != nil {
@@ -100,7 +99,7 @@ func (h Host) swapPins(larger *programs) error {
 	return removeAll(next)
 }
 
-// loaded is the folder of the programs and maps alone.
+// loaded returns the folder that contains only the programs and maps.
 func (h Host) loaded() string { return filepath.Join(h.Pins, "loaded") }
 
 func removeAll(dir string) error {

@@ -8,7 +8,7 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// names are those that the devices have now, by their indices.
+// deviceNames maps the indices of all devices to their current names.
 func deviceNames() (map[int]string, error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
@@ -32,15 +32,16 @@ func deleteDevice(name string) error {
 	return links.Delete(name)
 }
 
-// installOrClean begins a line of which the device may go meanwhile: then it ends what it left.
+// installOrClean installs a shaper. If its device disappears meanwhile, it removes the partial
+// state instead.
 func (h Host) installOrClean(p *programs, l Line) error {
 	err := h.install(p, l)
 	if err == nil {
 		return nil
 	}
-	named, unseen := deviceNames()
-	if _, there := named[l.Index]; there || unseen != nil {
-		return errors.Join(err, unseen)
+	named, unread := deviceNames()
+	if _, there := named[l.Index]; there || unread != nil {
+		return errors.Join(err, unread)
 	}
 	left, err := h.find(l.Index, l.Direction)
 	if err != nil || left == nil {
@@ -49,7 +50,7 @@ func (h Host) installOrClean(p *programs, l Line) error {
 	return h.remove(p, left)
 }
 
-// removeOrphans ends the lines of devices that have gone.
+// removeOrphans removes the shapers of devices that no longer exist.
 func (h Host) removeOrphans(p *programs) error {
 	named, err := deviceNames()
 	if err != nil {

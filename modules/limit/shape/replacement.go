@@ -9,8 +9,8 @@ import (
 	"weir/kernel/device"
 )
 
-// Foresee names, for each device, the tree of qdiscs that it would lose to Weir's: "mq with 4
-// queues at eth0". What cannot be read is left out.
+// PlanNotes returns the qdisc trees that work would replace, as in "mq with 4 queues at eth0".
+// Unreadable trees are omitted.
 func (h Host) PlanNotes(w Work) (trees []string) {
 	if len(w.Lines) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func (h Host) PlanNotes(w Work) (trees []string) {
 	return slices.Compact(trees)
 }
 
-// Replaced names the trees that devices had before the lines that are in force.
+// Replaced returns the recorded qdisc trees of devices with an active shaper.
 func (h Host) Replaced() (trees []string, err error) {
 	all, err := h.records()
 	for _, r := range all {

@@ -16,37 +16,37 @@ import (
 	"weir/kernel/tc"
 )
 
-// Line is one limit: of a direction of a device, or of a scope, whose traffic is delayed where it
-// leaves this network namespace.
+// Line is one shaper: for one direction of a device, or for a scope, shaped at the egress of this
+// network namespace.
 type Line struct {
-	Device    string // "" for a scope's
-	Index     int    // the device's, or the scope's number
+	Device    string // "" for a scope
+	Index     int    // of the device, or number of the scope
 	Direction direction.Direction
-	Namespace string        // path of the network namespace that the scope is, which is charged at its devices' ends here; "" for others
-	From      string        // the same of the scope that the device leads to; "" for others
-	Nested    bool          // its packets wait in the tree that another room has at the device; of one without a rate
-	Parent    uint32        // Key of the line that is charged too; 0 for none
-	Weight    int           // of the line's part of it; 0 is 1
-	Rate      units.BitRate // bit/s of wire octets
-	Cost      uint64        // ns per octet at that rate, times 2^24
-	// Burst is how far an idle line may run ahead, Mark the delay from which packets are marked,
-	// Horizon the delay beyond which they are dropped.
+	Namespace string        // path of a network namespace scope, charged at the local ends of its veth pairs; "" for others
+	From      string        // path of the network namespace at the other end of the device; "" for others
+	Nested    bool          // packets wait in the tree of the device's qdisc owner; Rate is 0
+	Parent    uint32        // Key of the parent, charged too; 0 for none
+	Weight    int           // within the parent; 0 means 1
+	Rate      units.BitRate // bit/s on the wire
+	Cost      uint64        // ns per wire byte, times 2^24
+	// Burst is how far an idle shaper may run ahead. Packets delayed by more than Mark are marked,
+	// by more than Horizon dropped.
 	Burst, Mark, Horizon time.Duration
-	SmallOctets          uint32 // on the wire; packets of no more are the last to be dropped
+	SmallOctets          uint32 // wire bytes; packets up to this size are dropped last
 }
 
-// MaxLines is how many lines there can be.
+// MaxLines is the maximum number of shapers.
 const MaxLines = 1024
 
-// scopeKeys is the first key of lines of scopes, which have two each; indices of devices are below.
-const scopeKeys = 1 << 31
+// firstScopeKey is above all device indices; each scope has two keys, one per direction.
+const firstScopeKey = 1 << 31
 
 func keyOf(scope int, d direction.Direction) uint32 {
-	return scopeKeys | uint32(scope)<<1 | uint32(d)
+	return firstScopeKey | uint32(scope)<<1 | uint32(d)
 }
 
-// Key is the line's key where others may name it as their parent: not for what a device receives,
-// which is charged at an ifb that is yet to be made.
+// Key returns the key for use as a [Line.Parent]. It is 0 for the ingress of a device, which is
+// shaped at an ifb that does not exist yet.
 func (l Line) Key() uint32 {
 	switch {
 	case l.Device == "":
@@ -57,16 +57,16 @@ func (l Line) Key() uint32 {
 	return 0
 }
 
-// Mechanism is where packets wait.
+// Mechanism is the qdisc that delays packets.
 type Mechanism string
 
 const (
-	Fq  Mechanism = "fq"  // until each one's departure time
-	HTB Mechanism = "htb" // in a class at the same rate
+	Fq  Mechanism = "fq"  // until the departure time of each packet
+	HTB Mechanism = "htb" // in a class of the same rate
 )
 
-// ifbWorks remembers that the kernel's ifb does: it is asked for every line. A refusal may be for a
-// passing reason, as a host without room for another network namespace.
+// ifbWorks caches a successful probe. A failure may be temporary (no space for another network
+// namespace) and is probed again.
 var ifbWorks atomic.Bool
 
 func ifb() error {
@@ -78,12 +78,12 @@ func ifb() error {
 	return err
 }
 
-// Available is the best mechanism that this kernel has for a direction. The error says what is
-// missing and how to get it.
+// Available returns the best mechanism of this kernel for a direction. The error names the missing
+// feature.
 func Available(d direction.Direction) (Mechanism, error) {
 	if d == direction.Ingress {
 		if err := ifb(); err != nil {
-			return "", fmt.Errorf("delay what is received: %w", err)
+			return "", fmt.Errorf("shape received packets: %w", err)
 		}
 	}
 	err := probe.Qdisc("fq")
@@ -93,25 +93,25 @@ func Available(d direction.Direction) (Mechanism, error) {
 	if probe.Qdisc("htb") == nil && probe.Qdisc("pfifo") == nil {
 		return HTB, nil
 	}
-	return "", fmt.Errorf("delay packets: %w", err)
+	return "", fmt.Errorf("shape packets: %w", err)
 }
 
-// maxPace is the highest rate, octet/s, that a socket can be paced at.
+// maxPace is the highest pacing rate of a socket, in bytes/s.
 const maxPace = 1<<32 - 2
 
-// These follow from the thresholds.
+// Factors of the thresholds.
 const (
-	chanceShift = 48 // DELAY_CHANCE_SHIFT
-	// earlyMarks is how many mark thresholds of delay a packet must meet before it is dropped by
-	// chance, fullMarks how many beyond the mark threshold have one of notifyDivisor packets notified.
+	chanceShift = 48 // SHAPER_CHANCE_SHIFT
+	// Early drops begin at earlyMarks mark thresholds of delay. At fullMarks beyond the mark
+	// threshold, one of notifyDivisor packets causes a notification.
 	earlyMarks, fullMarks, notifyDivisor = 5, 10, 4
-	earlyDivisor                         = 16 // one of so many is dropped early at the horizon
-	standingDivisor                      = 2  // of the early threshold, from which TCP whose queue stands is dropped
-	reserveDivisor                      = 4  // reserves of small packets in the horizon
+	earlyDivisor                         = 16 // one of that many packets is dropped early at the horizon
+	standingDivisor                      = 2  // of the early threshold: early drops of TCP flows with a standing queue begin there
+	reserveDivisor                       = 4  // of the horizon: reserve of small packets
 )
 
-func (l Line) config(by Mechanism) shapeShaperConfig {
-	if l.Rate == 0 { // it leads to another line
+func (l Line) config(m Mechanism) shapeShaperConfig {
+	if l.Rate == 0 { // charges its parent only
 		c := shapeShaperConfig{Parent: l.Parent}
 		if l.Direction == direction.Ingress {
 			c.Flags = shapeShaperFlagsSHAPER_RECEIVED
@@ -125,16 +125,16 @@ func (l Line) config(by Mechanism) shapeShaperConfig {
 		NotifySlope: 1 << chanceShift / notifyDivisor / uint64(fullMarks*l.Mark),
 		EarlySlope:  1 << chanceShift / earlyDivisor / uint64(l.Horizon-early),
 		IntervalNs:  uint64(l.interval()),
-		SmallBytes: l.SmallOctets,
+		SmallBytes:  l.SmallOctets,
 		Weight:      uint32(max(l.Weight, 1)),
 		Rate:        uint32(min(l.Rate/8, maxPace)),
 		Parent:      l.Parent,
 		SlotShift:   l.slotShift(),
 	}
 	c.Unit = max(1, 1<<shapeShaperFormatSHAPER_UNIT_SHIFT/c.Weight)
-	if by == Fq {
+	if m == Fq {
 		c.Flags |= shapeShaperFlagsSHAPER_STAMP
-		c.StandingNs = uint64(early) / standingDivisor // without fair parts a flow waits for others too
+		c.StandingNs = uint64(early) / standingDivisor // without fair queueing a flow also waits for others
 	}
 	if l.Direction == direction.Ingress && l.Device != "" {
 		c.Flags |= shapeShaperFlagsSHAPER_RECEIVED
@@ -142,41 +142,40 @@ func (l Line) config(by Mechanism) shapeShaperConfig {
 	return c
 }
 
-// interval is how long flows are counted for: so many full-sized frames, that each of many has some
-// in it.
+// interval returns the length of a flow-count interval: time for 128 full-sized frames, so that
+// each of many flows sends some.
 func (l Line) interval() time.Duration {
-	const frames, least, most = 128, 20 * time.Millisecond, time.Second
-	return min(max(time.Duration(frames*frame*8e9/float64(l.Rate)), least), most)
+	const frames, minimum, maximum = 128, 20 * time.Millisecond, time.Second
+	return min(max(time.Duration(frames*frame*8e9/float64(l.Rate)), minimum), maximum)
 }
 
-// slotShift is the least for which slots reach beyond the latest departure, one that has begun at
-// either end.
+// slotShift returns the smallest shift with slots beyond the latest departure, including a partial
+// slot at either end.
 func (l Line) slotShift() uint32 {
 	latest := uint64(l.Horizon + l.Horizon/reserveDivisor)
 	return uint32(bits.Len64(latest / uint64(shapeShaperFormatSHAPER_SLOTS-2)))
 }
 
 const (
-	// minBurst of an HTB class makes up for a timer that is late, after which a class has lost
-	// what it could not keep.
+	// minBurst of an HTB class covers late timers: a class loses the tokens beyond its burst.
 	minBurst = 5 * time.Millisecond
-	frame      = 1514 // octets
-	// limitFactor is how much more than the horizon's minPacket packets the qdisc has room for: it is
-	// the programs that drop.
+	frame    = 1514 // bytes
+	// limitFactor is the qdisc limit relative to a horizon of minimum-sized packets, so that the
+	// programs drop packets before the qdisc does.
 	limitFactor = 2
-	minPacket   = 60 // octets
-	maxLimit   = 10_000_000
+	minPacket   = 60 // bytes
+	maxLimit    = 10_000_000
 )
 
-// tree is where the packets wait.
-func (l Line) tree(by Mechanism) device.Tree {
-	octets := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveDivisor).Seconds()
-	packets := uint32(max(limitFactor*octets/minPacket, 1000))
-	if l.Rate == 0 { // of scopes that are told there
+// tree returns the qdisc tree that delays the packets.
+func (l Line) tree(m Mechanism) device.Tree {
+	bytes := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveDivisor).Seconds()
+	packets := uint32(max(limitFactor*bytes/minPacket, 1000))
+	if l.Rate == 0 { // for any number of scopes
 		packets = maxLimit
 	}
 	packets = min(packets, maxLimit, tc.FqRoom())
-	if by == Fq {
+	if m == Fq {
 		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, tc.FqHorizon)})}}
 	}
 	class, queue := device.RootHandle|1, tc.MakeHandle(uint16(device.RootHandle>>16)+1, 0)
@@ -187,16 +186,16 @@ func (l Line) tree(by Mechanism) device.Tree {
 	}
 }
 
-// classBurst is how far the HTB class may run ahead: a frame's time at least, without which it
-// sends none.
+// classBurst returns how far the HTB class may run ahead: at least two frames, since a class with
+// less sends none.
 func (l Line) classBurst() time.Duration {
 	return max(l.Burst, minBurst, time.Duration(2*frame*8e9/float64(l.Rate)))
 }
 
-// check refuses what cannot be delayed.
+// check rejects devices that cannot be shaped.
 func (l Line) check(header int) error {
 	if l.Direction == direction.Ingress && header == 0 {
-		return fault.New(fault.Usage, "leave by: delay out, or limit the device that it runs over", "%s has no Ethernet header, and its packets cannot go through an ifb", l.Device)
+		return fault.New(fault.Usage, "use mode: police, or limit the underlying device", "%s has no Ethernet header, so its packets cannot pass an ifb", l.Device)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 )
 
 /*
- * Packets of scopes may wait in a tree that another room has at a device, if that keeps departure
- * times: the program that charges them tells the tree which they are (bpf/departs.h). The line has
- * a record, so that it is found, and nothing of the device was taken.
+ * Packets of scopes may wait in the tree of another qdisc owner if that tree keeps departure times:
+ * the charging program marks such packets (bpf/departs.h). The shaper has a record, which contains
+ * no former tree.
  */
 
-// nest says of lines at devices which of them are where another room has the tree.
+// markNested sets Nested for egress shapers on devices with another qdisc owner.
 func (w Work) markNested(all []Line) []Line {
 	all = slices.Clone(all)
 	for i, l := range all {
@@ -25,8 +25,8 @@ func (w Work) markNested(all []Line) []Line {
 	return all
 }
 
-// restoreNested gives the trees back of lines that are to wait in another room's. They are charged
-// throughout, though their packets wait nowhere until the other tree is there.
+// restoreNested restores the former trees of shapers that become nested. Their packets are charged
+// throughout, but do not wait until the owner's tree is installed.
 func (h Host) restoreNested(want []Line) error {
 	for _, l := range want {
 		r, err := h.find(l.Index, l.Direction)
@@ -47,8 +47,7 @@ func (h Host) restoreNested(want []Line) error {
 	return nil
 }
 
-// restore brings the former tree of a line's device back, which may be gone; nothing where none
-// was taken.
+// restore restores the former tree, if any, of a device that may have disappeared.
 func (r *record) restore() error {
 	if r == nil || r.Nested {
 		return nil
