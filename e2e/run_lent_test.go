@@ -261,7 +261,7 @@ func TestWhatIsLentEndsWithEitherEnd(t *testing.T) {
 		_ = w.input.Close()
 		err := w.Wait()
 		said, failed := os.ReadFile(w.said.Name())
-		if w.ProcessState.ExitCode() != 5 || !strings.Contains(string(said), "whoever lends the rights has ended") {
+		if w.ProcessState.ExitCode() != 5 || !strings.Contains(string(said), "the lender has ended") {
 			t.Errorf("%v, %v\n%s", err, failed, said)
 		}
 		l.stop(syscall.SIGTERM)

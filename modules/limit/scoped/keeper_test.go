@@ -193,7 +193,7 @@ func TestItIsSaidWhereNobodySetsSocketsFree(t *testing.T) {
 	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	var said []string
-	c := Command{Args: []string{"true"}, Say: func(what string) { said = append(said, what) },
+	c := Command{Args: []string{"true"}, Notify: func(what string) { said = append(said, what) },
 		Treatments: []Treatment{func(string) (io.Closer, error) { return steers{}, nil }}}
 	out, err := Run(t.Context(), c)
 	if err != nil || out.Status != 0 || len(said) != 1 || !strings.Contains(said[0], "kill -9") || !strings.Contains(said[0], "iter/tcp") {

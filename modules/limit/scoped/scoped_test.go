@@ -74,12 +74,12 @@ func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
 	_, err := Run(context.Background(), Command{
 		Args:   []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
 		Limits: capped(),
-		Say:    besidesKeeping(func(what string) { said = append(said, what) }),
+		Notify: besidesKeeping(func(what string) { said = append(said, what) }),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], " that it started ha") {
+	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], " descendant") {
 		t.Errorf("returned before the background process ended (%v), said %q", err, said)
 	}
 }

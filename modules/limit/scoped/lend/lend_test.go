@@ -121,9 +121,9 @@ func (s *stand) kill(pid int) {
 func TestAProcessIsMovedBelowItsOwnCgroup(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
-	got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe", Command: []string{"rsync", "\x1b[31mred"}}})
-	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path || treated.Load() != 1 {
-		t.Fatalf("%+v, in %s, %d treated", got.Answer.Refusal, got.Group, treated.Load())
+	got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe", Command: []string{"rsync", "\x1b[31mred"}}})
+	if got.Answer.Rejection != nil || filepath.Dir(got.Group) != s.home.Path || treated.Load() != 1 {
+		t.Fatalf("%+v, in %s, %d treated", got.Answer.Rejection, got.Group, treated.Load())
 	}
 	if info, err := os.Stat(filepath.Join(got.Group, "cgroup.procs")); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Errorf("who may move processes there: %v, %v", info, err)
@@ -150,25 +150,25 @@ func TestOthersProcessesAreNotMoved(t *testing.T) {
 		pid  int
 		want string
 	}{
-		{"process", theirs.PID, "another user's"},
-		{"process", 1, "another user's"},
-		{"folder", theirs.PID, "ended, or is in a namespace"},
+		{"process", theirs.PID, "another user"},
+		{"process", 1, "another user"},
+		{"folder", theirs.PID, "ended, or is in a PID namespace"},
 		{"file", 0, "has ended"},
-		{"none", 0, "no descriptor"},
-		{"several", 0, "with several"},
+		{"none", 0, "no process descriptor"},
+		{"several", 0, "or several"},
 		{"itself", 0, "several threads"},
 		{"ended", 0, "has ended"},
 		{"zombie", 0, "has ended"},
-		{"traced", 0, "stand still"},
-		{"namespace", 0, "another network namespace"},
+		{"traced", 0, "stop process"},
+		{"namespace", 0, "different network namespaces"},
 	} {
 		t.Run(test.of, func(t *testing.T) {
-			got := u.do(deed{Of: test.of, PID: test.pid, Ask: scoped.Ask{Class: "lbe"}})
+			got := u.do(deed{Of: test.of, PID: test.pid, Ask: scoped.Request{Class: "lbe"}})
 			if test.of == "namespace" && strings.Contains(got.Error, "EOF") {
 				testutil.Need(t, "namespaces of users", errors.New(got.Error))
 			}
-			if got.Error != "" || got.Answer.Refusal == nil || !strings.Contains(got.Answer.Refusal.Error, test.want) {
-				t.Errorf("%q, %+v, want %q", got.Error, got.Answer.Refusal, test.want)
+			if got.Error != "" || got.Answer.Rejection == nil || !strings.Contains(got.Answer.Rejection.Error, test.want) {
+				t.Errorf("%q, %+v, want %q", got.Error, got.Answer.Rejection, test.want)
 			}
 			if test.pid == 0 && got.Group != "" && got.Group != s.home.Path {
 				t.Errorf("the process is in %s", got.Group)
@@ -193,12 +193,12 @@ func TestWhatIsAskedForIsChecked(t *testing.T) {
 	limits := func(r units.BitRate) map[limit.Direction]units.BitRate {
 		return map[limit.Direction]units.BitRate{limit.Egress: r}
 	}
-	for name, ask := range map[string]scoped.Ask{
+	for name, ask := range map[string]scoped.Request{
 		"another class": {Class: "ef"}, "nothing": {}, "no rate": {Limits: limits(1)}, "another format": {Format: "weir-lend/2", Class: "lbe"},
 		"too long": {Class: "lbe", Command: []string{strings.Repeat("x", scoped.MaxMessage)}},
 	} {
-		if got := u.do(deed{Of: "own", Ask: ask}); got.Error != "" || got.Answer.Refusal == nil || got.Group != s.home.Path {
-			t.Errorf("%s: %+v, %s, in %s", name, got.Answer.Refusal, got.Error, got.Group)
+		if got := u.do(deed{Of: "own", Ask: ask}); got.Error != "" || got.Answer.Rejection == nil || got.Group != s.home.Path {
+			t.Errorf("%s: %+v, %s, in %s", name, got.Answer.Rejection, got.Error, got.Group)
 		}
 		u.do(deed{Close: true})
 	}
@@ -209,9 +209,9 @@ func TestWhatIsAskedForIsChecked(t *testing.T) {
 func TestAStoppedProcessStaysStopped(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
-	got := u.do(deed{Of: "stopped", Ask: scoped.Ask{Class: "lbe"}})
-	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path {
-		t.Fatalf("%+v, in %s", got.Answer.Refusal, got.Group)
+	got := u.do(deed{Of: "stopped", Ask: scoped.Request{Class: "lbe"}})
+	if got.Answer.Rejection != nil || filepath.Dir(got.Group) != s.home.Path {
+		t.Fatalf("%+v, in %s", got.Answer.Rejection, got.Group)
 	}
 	testutil.Eventually(t, 10*time.Second, "it is stopped, and traced by nobody", func() bool {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", got.PID))
@@ -230,9 +230,9 @@ func TestAUserHasSoManyAndNoMore(t *testing.T) {
 	for range s.lender.PerUser {
 		all = append(all, u.borrows())
 	}
-	more := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-	if more.Answer.Refusal == nil || !strings.Contains(more.Answer.Refusal.Error, "3 commands of this user") {
-		t.Errorf("one more: %+v, %s", more.Answer.Refusal, more.Error)
+	more := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+	if more.Answer.Rejection == nil || !strings.Contains(more.Answer.Rejection.Error, "3 commands of this user") {
+		t.Errorf("one more: %+v, %s", more.Answer.Rejection, more.Error)
 	}
 	u.do(deed{Close: true})
 	if got := u.do(deed{Silent: 500}); got.Ended != 500 {
@@ -246,7 +246,7 @@ func TestAUserHasSoManyAndNoMore(t *testing.T) {
 	if now, err := cgroup.Of(last.PID); err != nil || now.Path != last.Group {
 		t.Errorf("it is in %s, %v", now.Path, err)
 	}
-	if got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}}); got.Answer.Refusal == nil {
+	if got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}}); got.Answer.Rejection == nil {
 		t.Error("a command that was left takes no place")
 	}
 	u.do(deed{Close: true})
@@ -270,16 +270,16 @@ func TestAUserHasSoManyAndNoMore(t *testing.T) {
 func (u *user) borrowsSoon() (got told) {
 	u.Helper()
 	testutil.Eventually(u.T, 30*time.Second, "a place is free", func() bool {
-		got = u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-		if got.Answer.Refusal != nil {
+		got = u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+		if got.Answer.Rejection != nil {
 			u.do(deed{Close: true})
 		}
-		return got.Error == "" && got.Answer.Refusal == nil
+		return got.Error == "" && got.Answer.Rejection == nil
 	})
 	return got
 }
 
-// Who says nothing loses his connection, and all places are free again.
+// Who says nothing loses his connection, and all quotas are free again.
 func TestSilentConnectionsEnd(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
@@ -319,7 +319,7 @@ func TestAProcessThatEndsKeepsItsNumberUntilItIsMoved(t *testing.T) {
 	}
 	one := process{os.NewFile(uintptr(fds[0]), "process")}
 	defer func() { _ = one.Close() }()
-	err = one.still(func(number int) error {
+	err = one.whileStopped(func(number int) error {
 		if number != pid {
 			t.Errorf("number %d, want %d", number, pid)
 		}
@@ -353,7 +353,7 @@ func TestASignalMeanwhileIsDelivered(t *testing.T) {
 	}
 	one := process{os.NewFile(uintptr(fds[0]), "process")}
 	defer func() { _ = one.Close() }()
-	if err := one.still(func(int) error { return unix.Kill(pid, unix.SIGUSR1) }); err != nil {
+	if err := one.whileStopped(func(int) error { return unix.Kill(pid, unix.SIGUSR1) }); err != nil {
 		t.Fatal(err)
 	}
 	var status unix.WaitStatus

@@ -38,7 +38,7 @@ func (a *asker) storm(rounds int, home string) error {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		})
 		at := len(a.last)
-		_, _ = a.askFor(deed{Ask: scoped.Ask{Format: scoped.FormatLend, Class: "lbe"}}, fds)
+		_, _ = a.askFor(deed{Ask: scoped.Request{Format: scoped.FormatLend, Class: "lbe"}}, fds)
 		for _, conn := range a.last[at:] {
 			_ = conn.Close()
 		}

@@ -32,19 +32,19 @@ const alice, bob = 61701, 61702
 
 // deed is what a user is to do: ask on a new connection, which stays open, of a kind of process.
 type deed struct {
-	Of     string     // see kinds
-	PID    int        // for kinds that need one
-	Ask    scoped.Ask // "" for no format is the right one
-	Done   bool       // ask the last connection for what was counted, and close it
-	Close  bool       // close the last connection
-	Silent int        // open so many connections, and say nothing
-	Storm  int        // ask so often of what ends or moves meanwhile
-	Home   string     // for a storm: the cgroup that the user is in
+	Of     string         // see kinds
+	PID    int            // for kinds that need one
+	Ask    scoped.Request // "" for no format is the right one
+	Done   bool           // ask the last connection for what was counted, and close it
+	Close  bool           // close the last connection
+	Silent int            // open so many connections, and say nothing
+	Storm  int            // ask so often of what ends or moves meanwhile
+	Home   string         // for a storm: the cgroup that the user is in
 }
 
 // told is what came of it.
 type told struct {
-	Answer scoped.Answer
+	Answer scoped.Response
 	Error  string
 	PID    int    // of the process asked for
 	Group  string // that it is in afterwards
@@ -93,9 +93,9 @@ func (u *user) do(d deed) (got told) {
 // borrows asks for a process of the user's own, which has to be granted.
 func (u *user) borrows() told {
 	u.Helper()
-	got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-	if got.Error != "" || got.Answer.Refusal != nil {
-		u.Fatalf("refused: %s, %+v", got.Error, got.Answer.Refusal)
+	got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+	if got.Error != "" || got.Answer.Rejection != nil {
+		u.Fatalf("refused: %s, %+v", got.Error, got.Answer.Rejection)
 	}
 	return got
 }
@@ -192,7 +192,7 @@ func (a *asker) askFor(d deed, fds []int) (got told, err error) {
 	return got, err
 }
 
-func read(conn *net.UnixConn, into *scoped.Answer) error {
+func read(conn *net.UnixConn, into *scoped.Response) error {
 	text := make([]byte, scoped.MaxMessage)
 	n, err := conn.Read(text)
 	if errors.Is(err, unix.ECONNRESET) {

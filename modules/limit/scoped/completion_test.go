@@ -49,14 +49,14 @@ func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
 	said := ""
 	script := fmt.Sprintf("exec 3>/dev/tcp/%s/%d; head -c %d /dev/zero >&3", "10.9.0.2", listener.Addr().(*net.TCPAddr).Port, octets)
 	err = here.Do(func() error {
-		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: besidesKeeping(func(what string) {
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Notify: besidesKeeping(func(what string) {
 			said = what
 			once.Do(func() { close(begin) })
 		})})
 		return err
 	})
 	once.Do(func() { close(begin) })
-	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connection still sends what it has written, and stays limited") {
+	if n := <-got; err != nil || n != octets || !strings.Contains(said, "1 connection still has data to send, and stays limited") {
 		t.Errorf("%d of %d octets came; said %q, %v", n, octets, said, err)
 	}
 }
@@ -88,10 +88,10 @@ func TestRunDoesNotWaitForTheEndOfADownload(t *testing.T) {
 	var said []string
 	script := fmt.Sprintf("exec 3<>/dev/tcp/10.9.0.2/%d; read x <&3; ip link set eth0 down", listener.Addr().(*net.TCPAddr).Port)
 	err = here.Do(func() error {
-		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Say: func(what string) { said = append(said, what) }})
+		_, err := Run(t.Context(), Command{Args: []string{"bash", "-c", script}, Limits: capped(), Notify: func(what string) { said = append(said, what) }})
 		return err
 	})
-	if left := strings.Join(said, "\n"); err != nil || strings.Contains(left, "still sends") {
+	if left := strings.Join(said, "\n"); err != nil || strings.Contains(left, "data to send") {
 		t.Errorf("said %q, %v", left, err)
 	}
 }
@@ -103,13 +103,13 @@ func TestOpenSocketsAreToldAsTheyAre(t *testing.T) {
 		open    int
 		want    string
 	}{
-		{Command{Limits: capped()}, 1, "1 socket that process 7 has open belongs to its former cgroup: not limited, as those are that it opens from now on"},
-		{Command{Class: "lbe"}, 2, "2 sockets that process 7 has open belong to its former cgroup: not in class lbe, as those are that it opens from now on"},
-		{Command{Class: "lbe", Limits: capped()}, 2, "2 sockets that process 7 has open belong to its former cgroup: not limited or in class lbe, as those are that it opens from now on"},
+		{Command{Limits: capped()}, 1, "1 open socket of process 7 stays in its former cgroup; only new sockets are limited"},
+		{Command{Class: "lbe"}, 2, "2 open sockets of process 7 stay in its former cgroup; only new sockets are in class lbe"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "2 open sockets of process 7 stay in its former cgroup; only new sockets are limited and in class lbe"},
 	} {
 		said := ""
-		test.command.PID, test.command.Say = 7, func(what string) { said = what }
-		test.command.sayOpen(test.open)
+		test.command.PID, test.command.Notify = 7, func(what string) { said = what }
+		test.command.reportSockets(test.open)
 		if said != test.want {
 			t.Errorf("said %q, want %q", said, test.want)
 		}
@@ -123,13 +123,13 @@ func TestWhatIsLeftIsToldAsItIs(t *testing.T) {
 		left    int
 		want    string
 	}{
-		{Command{Limits: capped()}, 1, "a has ended; 1 process has not, and stays limited"},
-		{Command{Class: "lbe"}, 2, "a has ended; 2 processes have not, and stay in class lbe"},
-		{Command{Class: "lbe", Limits: capped()}, 2, "a has ended; 2 processes have not, and stay limited and in class lbe"},
+		{Command{Limits: capped()}, 1, "a has ended; 1 descendant still runs, and stays limited"},
+		{Command{Class: "lbe"}, 2, "a has ended; 2 descendants still run, and stay in class lbe"},
+		{Command{Class: "lbe", Limits: capped()}, 2, "a has ended; 2 descendants still run, and stay limited and in class lbe"},
 	} {
 		said := ""
-		test.command.Args, test.command.Say = []string{"a"}, func(what string) { said = what }
-		test.command.sayLeft(test.left, "process has not", "processes have not")
+		test.command.Args, test.command.Notify = []string{"a"}, func(what string) { said = what }
+		test.command.reportRemaining(test.left, "descendant still runs", "descendants still run")
 		if said != test.want {
 			t.Errorf("said %q, want %q", said, test.want)
 		}

@@ -20,27 +20,26 @@ import (
 	"weir/modules/limit"
 )
 
-// Held is a cgroup with limits and treatments on it, which end when it is closed, or with the
-// process.
-type Held struct {
+// Scope is a cgroup with limits and treatments. They end with Close or with the process.
+type Scope struct {
 	Group   cgroup.Cgroup
 	id      uint64 // of the cgroup
 	run     *Running
-	file    *os.File // of the registry
+	file    *os.File // locked registry entry
 	treated []io.Closer
 	plane   *limit.DataPlane // nil without limits
-	keeper  *keeper.Keeper   // ends after all of them; nil where no sockets are to be set free
+	keeper  *keeper.Keeper   // stopped last; nil if no sockets need a rescue
 }
 
-// Asker is who asked for it, as the registry tells.
-type Asker struct {
+// Requester is the process and user that requested a scope.
+type Requester struct {
 	PID  int
-	User *uint32 // nil is whoever holds it
+	User *uint32 // nil without a lender
 }
 
-// Hold makes a cgroup below a parent and does to it what the command is to have done.
-func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *Held, err error) {
-	h = &Held{}
+// NewScope creates a cgroup below parent and applies the limits and treatments of c.
+func NewScope(ctx context.Context, parent cgroup.Cgroup, c Command, by Requester) (h *Scope, err error) {
+	h = &Scope{}
 	if h.run, h.file, err = register(c, parent, by); err != nil {
 		return nil, err
 	}
@@ -80,38 +79,38 @@ func Hold(ctx context.Context, parent cgroup.Cgroup, c Command, by Asker) (h *He
 	return h, h.run.describe(h.file)
 }
 
-// limit puts the limits on the cgroup.
-func (h *Held) limit(c Command) (err error) {
+// limit applies the limits to the cgroup.
+func (h *Scope) limit(c Command) (err error) {
 	if h.plane, err = limit.Load(1); err != nil {
 		return err
 	}
-	if err := impose(h.plane, h.Group, c); err != nil {
+	if err := applyLimits(h.plane, h.Group, c); err != nil {
 		return err
 	}
 	h.run.Counts, err = h.plane.CountsID()
 	return err
 }
 
-// Steers is a limit or a treatment that leaves something with open sockets where its process dies:
-// [sockets.ErrNoIterator] where nothing can be done about that.
-type Steers interface {
+// Rescuer is a limit or treatment that changes open sockets. Rescue returns [sockets.ErrNoIterator]
+// if the kernel cannot restore them after the death of this process.
+type Rescuer interface {
 	Rescue() (sockets.Rescue, error)
 }
 
-// Counts is a treatment whose counts others can read.
+// Counts is a treatment with counters that other processes can read.
 type Counts interface {
 	CountsID() (ebpf.MapID, error)
 }
 
-// keep has open sockets set free once all has ended, kill -9 of this process included.
-func (h *Held) keep(ctx context.Context, c Command) (err error) {
-	var all []Steers
+// keep starts a keeper that restores open sockets when this process ends, also by SIGKILL.
+func (h *Scope) keep(ctx context.Context, c Command) (err error) {
+	var all []Rescuer
 	if h.plane != nil {
 		all = append(all, h.plane)
 	}
 	for _, one := range h.treated {
-		if steers, does := one.(Steers); does {
-			all = append(all, steers)
+		if rescuer, does := one.(Rescuer); does {
+			all = append(all, rescuer)
 		}
 	}
 	var rescues []sockets.Rescue
@@ -129,17 +128,17 @@ func (h *Held) keep(ctx context.Context, c Command) (err error) {
 	}
 	if len(rescues) > 0 {
 		if h.keeper, err = keeper.Start(ctx, rescues...); err != nil {
-			cannot = err // as without the right to open programs by their ids
+			cannot = err // for example without the privilege to open programs by id
 		}
 	}
 	if cannot != nil {
-		c.say("should Weir be killed (kill -9), open connections keep the pace and the receive window that they have then: %v", cannot)
+		c.notify("if Weir is killed (kill -9), open connections keep their current pace and receive window: %v", cannot)
 	}
 	return nil
 }
 
-// impose puts the limits on the cgroup.
-func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
+// applyLimits applies the limits to the cgroup.
+func applyLimits(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 	id, err := group.ID()
 	if err != nil {
 		return err
@@ -155,8 +154,8 @@ func impose(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 	return plane.Attach(group.Path)
 }
 
-// Counted is what passed so far, of the directions that are limited.
-func (h *Held) Counted() (map[limit.Direction]limit.Counters, error) {
+// Counted returns the counters of the limited directions.
+func (h *Scope) Counted() (map[limit.Direction]limit.Counters, error) {
 	all := map[limit.Direction]limit.Counters{}
 	for direction := range h.run.Limits {
 		counted, err := h.plane.Counters(0, direction)
@@ -168,9 +167,9 @@ func (h *Held) Counted() (map[limit.Direction]limit.Counters, error) {
 	return all, nil
 }
 
-// Close ends the limits and treatments, and removes the cgroup if nobody is left in it. Processes
-// that are go on, and the cgroup is removed by [RemoveStale] once they have ended.
-func (h *Held) Close() (err error) {
+// Close ends the limits and treatments, and removes the cgroup if it is empty. Otherwise its
+// processes continue, and [RemoveStale] removes it after their end.
+func (h *Scope) Close() (err error) {
 	if h.plane != nil {
 		err = h.plane.Close()
 	}
@@ -186,9 +185,9 @@ func (h *Held) Close() (err error) {
 	return errors.Join(err, h.file.Close())
 }
 
-// Gone says whether the cgroup has gone, and removes it if nobody is left in it. One that a user
-// has put in its place is his own.
-func (h *Held) Gone() bool {
+// Gone removes the cgroup if it is empty, and reports whether it no longer exists. A user may have
+// created another cgroup at its path, which stays.
+func (h *Scope) Gone() bool {
 	if id, err := h.Group.ID(); err != nil || id != h.id {
 		return true
 	}

@@ -17,7 +17,7 @@ import (
 	"weir/kernel/sockdiag"
 )
 
-// name is what messages call it.
+// name identifies the command in messages.
 func (c Command) name() string {
 	if c.PID != 0 {
 		return fmt.Sprintf("process %d", c.PID)
@@ -25,7 +25,7 @@ func (c Command) name() string {
 	return c.Args[0]
 }
 
-// words are the command as a person would write it.
+// words returns the arguments of weir run for the command.
 func (c Command) words() []string {
 	if c.PID == 0 {
 		return c.Args
@@ -33,63 +33,61 @@ func (c Command) words() []string {
 	return []string{"--pid", strconv.Itoa(c.PID)}
 }
 
-// adopter limits a process that runs already.
-func (c Command) adopter() (runner, error) {
+// processRunner returns the runner of a process that is already running.
+func (c Command) processRunner() (runner, error) {
 	if c.PID == os.Getpid() || c.PID <= 1 {
-		return nil, fault.New(fault.Usage, "give the id of another process", "limit process %d: it is this one, or the system's first", c.PID)
+		return nil, fault.New(fault.Usage, "give the id of another process", "limit process %d: it is weir itself or the init process", c.PID)
 	}
 	if _, err := cgroupOf(c.PID); err != nil {
 		return nil, err
 	}
-	return c.adopt, nil
+	return c.runProcess, nil
 }
 
-// adopt moves the process and what descends from it into the cgroup, waits until all have ended,
-// and gives those that have not the cgroup back that they were in.
-func (c Command) adopt(ctx context.Context, group cgroup.Cgroup) (int, error) {
+// runProcess moves the process and its descendants into the cgroup and waits until all have ended.
+// If ctx ends first, it moves the rest back into their former cgroups.
+func (c Command) runProcess(ctx context.Context, group cgroup.Cgroup) (int, error) {
 	former := map[int]cgroup.Cgroup{}
-	// One that is moved has its later children in the cgroup; those that it had meanwhile are found
-	// by another look.
+	// Children forked before their parent was moved are found in the next pass.
 	for more := true; more; {
 		more = false
-		for _, pid := range family(c.PID) {
+		for _, pid := range descendants(c.PID) {
 			if _, moved := former[pid]; moved {
 				continue
 			}
 			was, err := cgroupOf(pid)
 			if err != nil {
-				continue // it has ended
+				continue // ended meanwhile
 			}
 			if was.Path == group.Path {
 				was = former[c.PID]
 			} else if err := group.Add(pid); err != nil && pid == c.PID {
-				return 0, fault.Wrap(err, fault.Failed, "see that it is no thread of the kernel, and in no cgroup of type threaded")
+				return 0, fault.Wrap(err, fault.Failed, "choose a process that is neither a kernel thread nor in a threaded cgroup")
 			}
 			former[pid], more = was, true
 		}
 	}
 	if len(former) == 0 {
-		return 0, fault.New(fault.Usage, "give the id of a process that runs", "process %d has ended", c.PID)
+		return 0, fault.New(fault.Usage, "give the id of a running process", "process %d has ended", c.PID)
 	}
-	defer giveBack(group, former, former[c.PID])
-	c.sayEscaped(group)
+	defer moveBack(group, former, former[c.PID])
+	c.reportOpenSockets(group)
 	for {
 		pids, err := group.AllProcesses()
 		if err != nil {
 			return 0, err
 		}
 		if len(pids) == 0 {
-			return 0, c.drain(ctx, group)
+			return 0, c.awaitCompletion(ctx, group)
 		}
-		if wait.For(ctx, processLook) != nil {
+		if wait.For(ctx, processInterval) != nil {
 			return 0, nil
 		}
 	}
 }
 
-// sayEscaped tells of connections that the processes have open, which belong to their former
-// cgroup.
-func (c Command) sayEscaped(group cgroup.Cgroup) {
+// reportOpenSockets reports sockets opened before the move, which stay in the former cgroup.
+func (c Command) reportOpenSockets(group cgroup.Cgroup) {
 	id, err := group.ID()
 	if err != nil {
 		return
@@ -99,23 +97,22 @@ func (c Command) sayEscaped(group cgroup.Cgroup) {
 		return
 	}
 	if escaped, err := snapshot.Escaped(id); err == nil && len(escaped) > 0 {
-		c.sayOpen(len(escaped))
+		c.reportSockets(len(escaped))
 	}
 }
 
-// sayOpen says what open connections of the processes are not.
-func (c Command) sayOpen(n int) {
-	what := "1 socket that %s has open belongs"
+func (c Command) reportSockets(n int) {
+	sockets := "1 open socket of %s stays"
 	if n != 1 {
-		what = fmt.Sprint(n) + " sockets that %s has open belong"
+		sockets = fmt.Sprint(n) + " open sockets of %s stay"
 	}
-	c.say(what+" to its former cgroup: not %s, as those are that it opens from now on", c.name(), c.treated(" or "))
+	c.notify(sockets+" in its former cgroup; only new sockets are %s", c.name(), c.treatment(" and "))
 }
 
-// giveBack puts the processes that are left where they were; those that came since go where the
-// first one was.
-func giveBack(group cgroup.Cgroup, former map[int]cgroup.Cgroup, first cgroup.Cgroup) {
-	for range 8 { // processes may have children meanwhile
+// moveBack moves the remaining processes into their former cgroups; processes started since go to
+// the cgroup of the first one.
+func moveBack(group cgroup.Cgroup, former map[int]cgroup.Cgroup, first cgroup.Cgroup) {
+	for range 8 { // processes may fork meanwhile
 		pids, err := group.AllProcesses()
 		if err != nil || len(pids) == 0 {
 			return
@@ -129,25 +126,25 @@ func giveBack(group cgroup.Cgroup, former map[int]cgroup.Cgroup, first cgroup.Cg
 	}
 }
 
-// cgroupOf is the cgroup of a process.
+// cgroupOf returns the cgroup of a process.
 func cgroupOf(pid int) (cgroup.Cgroup, error) {
 	c, err := cgroup.Of(pid)
 	if errors.Is(err, os.ErrNotExist) {
-		return c, fault.New(fault.Usage, "give the id of a process that runs", "limit process %d: %w", pid, err)
+		return c, fault.New(fault.Usage, "give the id of a running process", "limit process %d: %w", pid, err)
 	}
 	return c, err
 }
 
-// family is a process and all that descend from it, as of now, without this one and its own.
-func family(pid int) []int {
+// descendants returns a process and its current descendants, without this process and its own.
+func descendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // ended meanwhile
 		}
-		// The name in parentheses may hold anything; what counts begins behind the last one.
+		// The parenthesized name may contain any character; the other fields follow the last ")".
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		one, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil || len(fields) < 2 || one == os.Getpid() {

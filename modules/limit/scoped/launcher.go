@@ -16,21 +16,21 @@ import (
 	"weir/internal/child"
 )
 
-// heldCommand is a process that becomes the command when it is told to. It has one thread, as a
-// lender asks of whom it moves, which a Go program has not: a shell waits, and becomes
-// [ExecutePart], which becomes the command.
-type heldCommand struct {
+// pausedCommand is a process that executes the command when it is released. It has a single thread,
+// as a lender requires, unlike a Go program: a shell waits and executes [ExecutePart], which
+// executes the command.
+type pausedCommand struct {
 	cmd   *exec.Cmd
 	begin *os.File
 }
 
-// waits is the shell's part: it ends without the command when nobody tells it to go on.
-const waits = `read -r weir_lent <&3 && exec "$0" 3<&-`
+// waitScript ends without executing the command if the pipe is closed first.
+const waitScript = `read -r weir_release <&3 && exec "$0" 3<&-`
 
 // ExecutePart is the name under which main and TestMain register [Execute] with child.Main.
 const ExecutePart = "execute"
 
-// image is what to become; its file is the fourth after standard input.
+// image is a program to execute, passed as file descriptor imageFD.
 type image struct {
 	Path              string
 	Args, Environment []string
@@ -38,17 +38,17 @@ type image struct {
 
 const imageFD = 4
 
-// Execute becomes the command, with the environment that a shell might have changed.
+// Execute executes the command, with its original environment, which the shell might have changed.
 func Execute(io.Reader, io.Writer) error {
 	file := os.NewFile(imageFD, "image")
 	var i image
 	if err := errors.Join(gob.NewDecoder(file).Decode(&i), file.Close()); err != nil {
-		return fmt.Errorf("read what to execute: %w", err)
+		return fmt.Errorf("read program to execute: %w", err)
 	}
 	return fmt.Errorf("start %s: %w", i.Path, syscall.Exec(i.Path, i.Args, i.Environment))
 }
 
-func startHeld(path string, args []string) (*heldCommand, error) {
+func startPaused(path string, args []string) (*pausedCommand, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find own executable: %w", err)
@@ -63,17 +63,17 @@ func startHeld(path string, args []string) (*heldCommand, error) {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	defer func() { _ = wait.Close() }()
-	cmd := exec.Command("/bin/sh", "-c", waits, self)
+	cmd := exec.Command("/bin/sh", "-c", waitScript, self)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = child.Environment(ExecutePart)
 	cmd.ExtraFiles = []*os.File{wait, file}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), begin.Close())
 	}
-	return &heldCommand{cmd, begin}, nil
+	return &pausedCommand{cmd, begin}, nil
 }
 
-// memory is a file without a name that holds a value (strings as they are: they need be no UTF-8).
+// memory returns an anonymous file with a gob-encoded value. Strings need not be UTF-8.
 func memory(value any) (*os.File, error) {
 	fd, err := unix.MemfdCreate("weir", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -90,17 +90,17 @@ func memory(value any) (*os.File, error) {
 	return file, nil
 }
 
-// proceed has the command begin.
-func (h *heldCommand) proceed() error {
+// release starts the command.
+func (h *pausedCommand) release() error {
 	_, err := h.begin.Write([]byte{'\n'})
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // it was ended by a signal, as its status tells
+		err = nil // a signal has ended it; the exit status reports that
 	}
 	return errors.Join(err, h.begin.Close())
 }
 
-// cancel ends it before it has begun.
-func (h *heldCommand) cancel() {
+// cancel ends the process without starting the command.
+func (h *pausedCommand) cancel() {
 	_ = h.begin.Close()
 	_ = h.cmd.Wait()
 }
