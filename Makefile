@@ -64,14 +64,16 @@ check-generated: generate ## Fail if what is committed differs from what its sou
 	[ -z "$$changed" ] || { echo "differs from its source:"; echo "$$changed"; git --no-pager diff --stat; exit 1; }
 
 .PHONY: lint
-lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules
+lint: ## Formatting, go.mod, vet, staticcheck, shellcheck, the dependency rules, prose (Vale)
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/rules
+	scripts/prose
+	scripts/prose-counts
 	@command -v shellcheck >/dev/null || scripts/install-deps lint
-	shellcheck .ci/run bench/*.sh scripts/* packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
+	shellcheck .ci/run bench/*.sh $(wildcard bench/show-*) $(shell find scripts -maxdepth 1 -type f) packaging/install packaging/promtool packaging/root packaging/test packaging/test-guest packaging/scripts/* $(wildcard testkernel/run testkernel/debian testkernel/smoke testkernel/build testkernel/test)
 
 .PHONY: soak
 soak: ## Kill apply, release, run and daemon 1,000 times (KILLS=N) and look at what each has left (root; about 10 minutes)
