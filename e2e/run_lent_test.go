@@ -197,10 +197,10 @@ func TestRightsAreLentToWhoMayHaveThem(t *testing.T) {
 		arguments    []string
 		want         string
 	}{
-		{stranger, 4, []string{"--class", "lbe", "--", "true"}, "not lent to this user"},
+		{stranger, 4, []string{"--class", "lbe", "--", "true"}, "may not connect to the lender"},
 		{friend, 4, []string{"--class", "ef", "--", "true"}, "only less than best effort"},
-		{friend, 4, []string{"--limit", "1Mbit", "--user", "root", "--", "true"}, "take root"},
-		{friend, 4, []string{"--limit", "1Mbit", "--pid", "1"}, "take root"},
+		{friend, 4, []string{"--limit", "1Mbit", "--user", "root", "--", "true"}, "require root"},
+		{friend, 4, []string{"--limit", "1Mbit", "--pid", "1"}, "require root"},
 		{friend, 2, []string{"--limit", "1Mbit", "--", "weir-no-such-command"}, "find command"},
 	} {
 		var stdout, stderr bytes.Buffer

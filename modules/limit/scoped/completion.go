@@ -97,7 +97,7 @@ func (c Command) reportRemaining(n int, one, several string) {
 	c.notify("%s has ended; %d %s, and %s %s", c.name(), n, remaining, stay, how)
 }
 
-// treatment names the limits and the class in force; "" for none.
+// treatment names the active limits and class; "" for none.
 func (c Command) treatment(join string) string {
 	var how []string
 	if len(c.Limits) > 0 {

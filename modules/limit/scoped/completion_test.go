@@ -14,8 +14,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// What a command has written before it ended is limited until it is sent.
-func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
+// Data written before the end of a command is limited until it is sent.
+func TestRunWaitsForUnsentData(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
 	here, there := link(t)
@@ -61,7 +61,7 @@ func TestRunWaitsForWhatTheCommandHasWritten(t *testing.T) {
 	}
 }
 
-// A connection that has nothing to send but its end, which nobody acknowledges, is not waited for.
+// Run does not wait for a connection with an unacknowledged FIN and no data.
 func TestRunDoesNotWaitForTheEndOfADownload(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
@@ -96,8 +96,8 @@ func TestRunDoesNotWaitForTheEndOfADownload(t *testing.T) {
 	}
 }
 
-// Of open connections it is told what they are not.
-func TestOpenSocketsAreToldAsTheyAre(t *testing.T) {
+// The message about open sockets matches the treatment.
+func TestReportOfOpenSockets(t *testing.T) {
 	for _, test := range []struct {
 		command Command
 		open    int
@@ -116,8 +116,8 @@ func TestOpenSocketsAreToldAsTheyAre(t *testing.T) {
 	}
 }
 
-// What is left behind is told by what was really done to it.
-func TestWhatIsLeftIsToldAsItIs(t *testing.T) {
+// The message about remaining processes matches their treatment.
+func TestReportOfRemainingProcesses(t *testing.T) {
 	for _, test := range []struct {
 		command Command
 		left    int

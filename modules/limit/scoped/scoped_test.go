@@ -18,7 +18,7 @@ import (
 	"weir/modules/limit"
 )
 
-// capped is a limit on what is sent.
+// capped is an egress limit.
 func capped() map[limit.Direction]*limit.Limit {
 	return map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1e6}}
 }
@@ -66,8 +66,8 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 	}
 }
 
-// The limit must not end before what it limits.
-func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
+// The limit lasts until all limited processes have ended.
+func TestRunWaitsForDescendants(t *testing.T) {
 	testutil.NeedRoot(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	var said []string
@@ -104,7 +104,7 @@ func TestRunNamesACommandThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// A cgroup that the command has made is a part of it, its processes too.
+// Cgroups created by the command, and their processes, belong to the command.
 func TestRunWaitsForCgroupsThatTheCommandHasMade(t *testing.T) {
 	testutil.NeedRoot(t)
 	mark := filepath.Join(t.TempDir(), "mark")

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// children are scopes of these weights, by prefixes of IPv6, below a group whose queue is long:
-// they depart within their parts, each at its own times.
+// children are scopes (IPv6 prefixes) with weights, below a group with a long queue. They depart
+// within their fair shares, each by its own clock.
 type children struct {
 	*bench
 	line    Line
@@ -81,9 +81,9 @@ func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
 	}
 }
 
-// Where bursts have taken the next slots of their kind, a small packet that comes alone goes by
-// those of the other one, and takes its time from both.
-func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
+// If bursts have filled the next slots of one kind, an isolated small packet uses a slot of the
+// other kind, and is charged to both.
+func TestSmallPacketsUseTheFirstFreeSlot(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 	b.set(3, long(1, 0))
@@ -135,11 +135,11 @@ func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 		}
 	}
 	if most := int((standing + 2*slot) / each); ahead > most || ahead < most/2 {
-		t.Errorf("%d depart ahead, at most %d have room", ahead, most)
+		t.Errorf("%d packets depart ahead, want at most %d", ahead, most)
 	}
 }
 
-// change changes what is known of a scope's line.
+// change modifies the state of a scope's shaper.
 func (b *bench) change(scope int, how func(*shapeShaperState)) {
 	b.t.Helper()
 	var s shapeShaperState
@@ -153,9 +153,8 @@ func (b *bench) change(scope int, how func(*shapeShaperState)) {
 	}
 }
 
-// Whatever children send: each packet departs no later than a slot behind its own time, by a clock
-// of the child's part, or first in, first out, whichever is earlier; and no slot has more than the
-// rate ahead of the queue.
+// Each packet departs at most one slot after the earlier of two times: its child's own clock, or
+// the end of the FIFO. No slot holds more than its link time.
 func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 	b, random := newBench(t), testutil.Rand(t)
 	for round := range 20 {

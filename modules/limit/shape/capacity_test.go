@@ -14,8 +14,8 @@ import (
 	"weir/internal/direction"
 )
 
-// A policy that outgrows its maps keeps what it has counted, and all packets are charged by the
-// larger ones then, whatever a crash has left.
+// When a policy outgrows the maps, counters are kept and all packets are charged in the larger
+// maps, also after a crash.
 func TestMapsGrowWithThePolicy(t *testing.T) {
 	s := newStage(t)
 	line := s.line(direction.Egress, 10*time.Second)
@@ -39,7 +39,7 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 	const n, wire = 20, 1000
 	s.apply(line)
 	if got := entries(); got != uint32(module.Entries(1)) {
-		t.Errorf("room for %d lines", got)
+		t.Errorf("room for %d shapers", got)
 	}
 	s.transfer(s.here, s.there, s.address(1), n, wire)
 	before := s.counters(line)
@@ -49,7 +49,7 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 	s.do(func() error { return os.MkdirAll(filepath.Join(s.host.loaded()+"-next", "left"), 0o700) })
 	s.apply(many...)
 	if got := entries(); got != uint32(module.Entries(len(many))) {
-		t.Errorf("room for %d of %d lines", got, len(many))
+		t.Errorf("room for %d of %d shapers", got, len(many))
 	}
 	s.transfer(s.here, s.there, s.address(1), n, wire)
 	if after := s.counters(line); after.Packets < before.Packets+n {
@@ -61,7 +61,7 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 	s.do(s.notifies)
 	s.apply(many...)
 	if again := entries(); again != uint32(module.Entries(len(many))) {
-		t.Errorf("room for %d lines after the same again", again)
+		t.Errorf("room for %d shapers after the same work again", again)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestKilledAnywhere(t *testing.T) {
 			s.do(func() error {
 				in, err := s.host.InPlace(more(s.index))
 				if !in {
-					t.Error("the lines are not in place")
+					t.Error("the shapers are not in place")
 				}
 				return err
 			})

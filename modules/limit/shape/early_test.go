@@ -24,7 +24,7 @@ func standingLine(t *testing.T, by Mechanism) *bench {
 	return b
 }
 
-// Of what is forwarded TCP alone is dropped for a queue that stands, and not for a burst.
+// A standing queue causes early drops of forwarded TCP only; a burst causes none.
 func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 	const many = 400 // of which 1 in 27 is dropped at four minutes
 	const long, short = 4 * time.Minute, 2 * time.Minute

@@ -41,7 +41,7 @@
 #define DEBT_SHIFT 2 /* 2^-n of an interval: bound of a flow's finish time beyond the end of the shaper's queue */
 #define SPARE_SHIFT 8 /* 2^-n of the rate that paced flows leave unused, against a standing queue */
 #define IDLE_SHIFT 2  /* 2^-n of the rate: a single flow is paced that much faster, since it does not use its whole pace */
-#define HELD_SHIFT 3  /* 2^n times the rate: bound of a single flow's receive window, whose RTT may be underestimated */
+#define RWND_SHIFT 3  /* 2^n times the rate: bound of a single flow's receive window, since its RTT may be underestimated */
 #define HEADERS_SHIFT 4 /* 2^-n of the rate, left for headers, which TCP pacing does not count */
 /* used_ns >= LOCAL_AGING is a state of a flow with a local TCP receiver: LOCAL_SEEN, LOCAL_AGING, then 0. */
 #define LOCAL_AGING 0xfffffffeu
@@ -132,7 +132,7 @@ static __always_inline void update_interval(struct shaper_state *state, const st
 		flows = state->flows;
 	else if (state->finish_ns <= now && flows < INITIAL_FLOWS * ONE_FLOW)
 		flows = INITIAL_FLOWS * ONE_FLOW; /* too high a count falls at once, too low a count rises by eighths */
-	min = held ? ONE_FLOW >> HELD_SHIFT : paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
+	min = held ? ONE_FLOW >> RWND_SHIFT : paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
 	if (flows < min)
 		flows = min;
 	if (held && flows > MAX_COUNT_FACTOR * present)

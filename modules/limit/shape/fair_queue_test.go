@@ -17,7 +17,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// bench runs delay_charge on packets, without a device's queue: what it decides is the time stamp.
+// bench runs delay_charge on packets without a qdisc. The timestamp is the result.
 type bench struct {
 	t testing.TB
 	p *programs
@@ -34,7 +34,7 @@ func newBench(t testing.TB) *bench {
 	return &bench{t, p}
 }
 
-// long has delays so long that the time which a test takes is nothing beside them.
+// long returns a shaper with delays far longer than the run time of a test.
 func long(weight int, parent uint32) Line {
 	const hours = time.Hour
 	return Line{Direction: direction.Egress, Parent: parent, Weight: weight, Rate: 64_000, Cost: 1e9 << 24 / 8000, Burst: time.Millisecond, Mark: 100 * hours,
@@ -133,7 +133,7 @@ func segment(protocol byte, octets int) []byte {
 	return f
 }
 
-// context is struct __sk_buff up to what follows tstamp.
+// context is struct __sk_buff up to the field after tstamp.
 type context struct {
 	_       [38]uint32
 	Tstamp  uint64
@@ -144,13 +144,13 @@ type context struct {
 	_       [3]uint32
 }
 
-// charge is what the program does to a frame: its delay, and whether it passes.
+// charge runs the program on a frame and returns its delay and whether it passes.
 func (b *bench) charge(f []byte) (delay time.Duration, passes bool) {
 	b.t.Helper()
 	return b.chargeWire(f, len(f))
 }
 
-// chargeWire is charge for a frame that becomes several, of so many octets together.
+// chargeWire is charge for a GSO frame with the given bytes on the wire.
 func (b *bench) chargeWire(f []byte, wire int) (delay time.Duration, passes bool) {
 	b.t.Helper()
 	in, out := context{WireLen: uint32(wire)}, context{}
@@ -169,10 +169,10 @@ var (
 	one6, to6       = netip.MustParseAddrPort("[2001:db8::1]:7"), netip.MustParseAddrPort("[2001:db8::2]:9")
 )
 
-// An octet takes 125 µs at long's rate.
+// At long's rate a byte takes 125 µs.
 const octet = 125 * time.Microsecond
 
-// near says whether a delay is what was wanted, but for the time that a test takes.
+// near reports whether a delay equals the expected one, within the run time of a test.
 func near(got, want time.Duration) bool { return got <= want+time.Minute && got > want-time.Hour/2 }
 
 // Packets of a flow that uses more than its part depart behind the line's queue, those of others
@@ -283,9 +283,8 @@ func TestParentsAreCharged(t *testing.T) {
 	}
 }
 
-// What a child is entitled to does not depend on how many flows its siblings have, whether their
-// parent is a scope that packets are found in by themselves, as a device is, or a group.
-func TestChildrenShareWhateverTheirFlows(t *testing.T) {
+// A child's fair share does not depend on the number of its siblings' flows.
+func TestChildrenShareIndependentOfTheirFlows(t *testing.T) {
 	for name, parent := range map[string]uint32{"group": keyOf(5, direction.Egress), "device": loopback} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -308,7 +307,7 @@ func TestChildrenShareWhateverTheirFlows(t *testing.T) {
 	}
 }
 
-// A child shares its queue with no flow.
+// A child never shares its queue with a flow.
 func TestChildrenShareNoQueueWithFlows(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 7})

@@ -14,8 +14,8 @@ import (
 	"weir/kernel/testutil/headers"
 )
 
-// A sender of TCP whose packets wait beyond the mark threshold is to be notified, and no other one,
-// whatever extension headers it sends.
+// Only TCP senders with packets delayed beyond the mark threshold are notified, also behind
+// extension headers.
 func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	const child, ethernet = 3, 14
 	b, l := newBench(t), long(1, 0)

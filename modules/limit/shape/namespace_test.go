@@ -150,7 +150,7 @@ func (s *stage) ip(words ...string) {
 	}
 }
 
-// An end that is limited by itself is refused.
+// An end with a limit of its own is rejected.
 func TestAnEndIsLimitedOnce(t *testing.T) {
 	s := newStage(t)
 	scope := s.line(direction.Ingress, time.Second)
@@ -165,7 +165,7 @@ func TestAnEndIsLimitedOnce(t *testing.T) {
 
 // What a device receives is charged there, or where it leads, and to no scope: these are of what is
 // sent.
-func TestScopesAreOfWhatIsSent(t *testing.T) {
+func TestScopesShapeEgressOnly(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3})
 	b.set(3, long(1, 0))

@@ -40,7 +40,7 @@ struct shaped_socket {
 
 const volatile __u64 shaper_netns = 0; /* cookie of the network namespace with the shaped devices */
 
-/* Per TCP socket: what shaping has set, and for which shaper. */
+/* Per TCP socket: values set by shaping, and their shapers. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -70,7 +70,7 @@ static __always_inline __u32 required_callbacks(const struct shaper_settings *se
 	return BPF_SOCK_OPS_RTT_CB_FLAG | (settings->receives ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0);
 }
 
-/* What a shaper allows one TCP flow. */
+/* The allowance of one TCP flow. */
 struct flow_allowance {
 	__u64 rate;        /* bytes/s; UNLIMITED if the socket is not shaped (any more) */
 	__u64 rtt_us;      /* us: base RTT of the path */
@@ -78,7 +78,7 @@ struct flow_allowance {
 	__u64 shaper_rate; /* bytes/s */
 };
 
-/* Returns the allowance of a socket whose last packet was charged to a shaper at charged_ns. */
+/* Returns the allowance of a socket with its last packet charged to a shaper at charged_ns. */
 static __always_inline struct flow_allowance lookup_allowance(struct bpf_sock_ops *ops, __u32 key, __u64 charged_ns)
 {
 	struct shaper_config *shaper = bpf_map_lookup_elem(&delay_configs, &key);

@@ -14,10 +14,10 @@ import (
 	"weir/internal/direction"
 )
 
-// The count of paced flows, here of four, goes half of the way to that at which they would use the
-// rate, the slower the longer they wait, and is at least the number of those that have sent while
-// they wait. The pace is a part of the rate less a sixteenth.
-func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
+// The count of four paced flows moves half of the way to the count that fills the rate, more slowly
+// with longer waits. While packets wait, it is at least the number of senders. The pace is the fair
+// share less a sixteenth.
+func TestPacedFlowsAreCountedByTheirUsage(t *testing.T) {
 	const before, spare = 4, 1 + 1.0/256
 	for _, test := range []struct {
 		name       string
@@ -57,15 +57,15 @@ func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
 				t.Errorf("counted %.3f flows, want %.3f", flows, test.want)
 			}
 			if pace := float64(whole) / test.want; math.Abs(float64(state.FairRate)-pace) > pace/50 {
-				t.Errorf("paced at %d octet/s, want %.0f", state.FairRate, pace)
+				t.Errorf("paced at %d bytes/s, want %.0f", state.FairRate, pace)
 			}
 		})
 	}
 }
 
-// Packets of a flow that has come to a socket here are counted as those of a held one, until two
-// intervals have passed in which none has.
-func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
+// A flow with a local TCP receiver counts as paced until two intervals have passed without a
+// packet.
+func TestThrottledFlowsAreCountedByTheirUsage(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
 	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
@@ -97,9 +97,8 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 	}
 }
 
-// A flow that is held from the middle of an interval on, so that none was when it began, is held to
-// a fourth of the rate at least.
-func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
+// A flow throttled since the middle of an interval gets at least a quarter of the rate.
+func TestASingleThrottledFlowGetsAtLeastAQuarter(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
 	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
@@ -120,14 +119,14 @@ func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if state.FairRate < whole/4 || state.FairRate > whole {
-			t.Errorf("behind a wait of %s a flow is held to %d octet/s of %d", waited, state.FairRate, whole)
+			t.Errorf("after a wait of %s the fair rate is %d of %d bytes/s", waited, state.FairRate, whole)
 		}
 	}
 }
 
-// A flow that is held from some packet on overtakes none of its own that wait, though the slots of
-// held flows are empty.
-func TestAFlowThatIsHeldKeepsItsOrder(t *testing.T) {
+// A flow stays in order when its receiver becomes local, although the slots of paced flows are
+// empty.
+func TestAThrottledFlowKeepsItsOrder(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
 	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED

@@ -14,8 +14,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whose tree packets wait in the place of is known before and while they do.
-func TestWhatIsReplacedIsKnown(t *testing.T) {
+// The replaced qdisc tree is reported before and while packets wait in the new one.
+func TestReplacedTreesAreReported(t *testing.T) {
 	testutil.Need(t, "prio", probe.Qdisc("prio"))
 	s := newStage(t)
 	words := strings.Fields("-n " + s.here.Name + " qdisc add dev eth0 root handle 5: prio")
@@ -33,10 +33,10 @@ func TestWhatIsReplacedIsKnown(t *testing.T) {
 	}
 	want := []string{"prio at eth0"}
 	if before, meanwhile := told(); !slices.Equal(before, want) || len(meanwhile) > 0 {
-		t.Errorf("before: foreseen %q, replaced %q", before, meanwhile)
+		t.Errorf("before: planned %q, replaced %q", before, meanwhile)
 	}
 	s.apply(work.Lines...)
 	if before, meanwhile := told(); len(before) > 0 || !slices.Equal(meanwhile, want) {
-		t.Errorf("in force: foreseen %q, replaced %q", before, meanwhile)
+		t.Errorf("active: planned %q, replaced %q", before, meanwhile)
 	}
 }

@@ -66,7 +66,7 @@ func TestOneRateOverDevices(t *testing.T) {
 	}
 }
 
-// A device that goes before its line begins stops no other, and leaves nothing.
+// A device that disappears before its shaper is installed affects no other device and leaves no state.
 func TestADeviceThatHasGone(t *testing.T) {
 	s := newStage(t)
 	before := s.state()

@@ -17,8 +17,8 @@
  * that their packets rarely wait.
  *
  * The packet waits in the device's qdisc: in fq until its timestamp, possibly below a link-sharing
- * class, or in an HTB class of the same rate, whose queue is then as long as the virtual one.
- * Received packets pass an ifb, whose egress is shaped:
+ * class, or in an HTB class of the same rate, with a queue as long as the virtual one.
+ * Received packets are shaped at the egress of an ifb:
  *
  *   wire -> device, ingress: delay_receive -> ifb, egress: delay_charge -> qdisc -> device's stack
  *   stack -> delay_notify (cgroup_skb) -> device, egress: delay_charge -> qdisc -> wire
@@ -238,7 +238,7 @@ __attribute__((noinline)) int charge_shaper(struct __sk_buff *skb, struct shaped
 		count->ahead++;
 	}
 	start = start < queue ? start : queue;
-	/* Bounds the flow's debt: usage of spare capacity is not held against it. */
+	/* Bounds the flow's debt: usage of spare capacity is not counted against it. */
 	own += unit * (state->flows ?: ONE_FLOW) >> SHAPER_FLOWS_SHIFT;
 	max = queue + cost + (__s64)(shaper->interval_ns >> DEBT_SHIFT);
 	flow->finish_ns = own < max ? own : max;

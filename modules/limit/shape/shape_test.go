@@ -21,7 +21,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// stage is two namespaces joined by a veth pair. The lines are in the one called here.
+// stage is two namespaces joined by a veth pair. The shapers are in the namespace here.
 type stage struct {
 	t           *testing.T
 	here, there *netns.Namespace
@@ -84,7 +84,7 @@ func (s *stage) oneQueue(dev string) {
 
 func (s *stage) address(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 9, 0, byte(1 + i)}) }
 
-// do works in the namespace of the lines.
+// do runs a function in the namespace of the shapers.
 func (s *stage) do(f func() error) {
 	s.t.Helper()
 	if err := s.here.Do(f); err != nil {
@@ -109,7 +109,7 @@ func (s *stage) counters(l Line) (c Counters) {
 	s.do(func() error {
 		got, there, err := s.host.Counters(l)
 		if err == nil && !there {
-			s.t.Fatal("the line is not in force")
+			s.t.Fatal("the shaper is not active")
 		}
 		c = got
 		return err
@@ -117,7 +117,7 @@ func (s *stage) counters(l Line) (c Counters) {
 	return c
 }
 
-// state is what a person would see of devices and their qdiscs here.
+// state returns the devices and their qdiscs as ip and tc print them.
 func (s *stage) state() string {
 	s.t.Helper()
 	var text []string
@@ -219,7 +219,7 @@ func TestPacketsWaitForTheirTime(t *testing.T) {
 			s.do(func() error {
 				in, err := s.host.InPlace(Work{Lines: []Line{line}})
 				if !in {
-					t.Error("the line is not in place")
+					t.Error("the shaper is not in place")
 				}
 				return err
 			})
@@ -243,6 +243,6 @@ func TestDropsBeyondTheHorizonOnly(t *testing.T) {
 		t.Errorf("%d arrived; %+v", got, c)
 	}
 	if most := float64((took + line.Horizon + line.Burst) / time.Microsecond); float64(got*wire) > most {
-		t.Errorf("%d octets arrived in %v", got*wire, took)
+		t.Errorf("%d bytes arrived in %v", got*wire, took)
 	}
 }

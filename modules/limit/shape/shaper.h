@@ -2,8 +2,8 @@
 /*
  * Types shared by the shaping programs and Go (bpf2go generates the Go types from this file).
  *
- * A shaper is one rate limit. Its key in every map is the index of the device whose egress is
- * shaped, or SHAPER_SCOPE | scope << 1 | direction (lookup.h).
+ * A shaper is one rate limit. Its key in every map is the index of the device with the
+ * shaped egress, or SHAPER_SCOPE | scope << 1 | direction (lookup.h).
  */
 #ifndef WEIR_SHAPE_SHAPER_H
 #define WEIR_SHAPE_SHAPER_H
@@ -60,7 +60,7 @@ struct shaper_flow {
 
 /*
  * Written by the programs only. A paced flow is a TCP flow with a sender that is paced on this
- * host, or a receiver on this host whose receive window is set (pacing.h).
+ * host, or a receiver on this host with a receive window set by Weir (pacing.h).
  */
 struct shaper_state {
 	__s64 finish_ns;         /* ns, CLOCK_MONOTONIC: virtual finish time of the last packet, the end of the queue */

@@ -30,9 +30,9 @@ func scoped(shared bool) Work {
 	return w
 }
 
-// Where another room has a device's tree it stays as that has it, and packets are charged; the line
-// moves there and back, whoever has the tree meanwhile, and leaves nothing.
-func TestALineWaitsInAnothersTree(t *testing.T) {
+// With another qdisc owner the device keeps that owner's tree and packets are charged. The shaper
+// changes to nested and back, and leaves no state.
+func TestNestedShaperKeepsTheOwnersTree(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	before := s.state()
@@ -80,7 +80,7 @@ func TestALineWaitsInAnothersTree(t *testing.T) {
 	s.do(func() error {
 		trees, err := s.host.Replaced()
 		if len(trees) != 0 || len(s.host.PlanNotes(nested)) != 0 {
-			t.Errorf("%v are told to have been replaced, and %v to be", trees, s.host.PlanNotes(nested))
+			t.Errorf("reported as replaced: %v, as planned: %v", trees, s.host.PlanNotes(nested))
 		}
 		return err
 	})
@@ -90,7 +90,7 @@ func TestALineWaitsInAnothersTree(t *testing.T) {
 	apply(own)
 	root("fq")
 	in(nested, false)
-	// Another room is to have it: the line is charged, and the tree is the former one.
+	// Another module becomes the qdisc owner: packets are charged, and the former tree is back.
 	s.do(func() error {
 		all, err := s.host.AtDevices(nested)
 		if err != nil {
@@ -109,9 +109,9 @@ func TestALineWaitsInAnothersTree(t *testing.T) {
 	}
 }
 
-// A packet is told to wait where departure times are kept as it is charged at this very device,
-// whether it has to wait or not, and whatever it was told at another.
-func TestWhatIsChargedHereIsTold(t *testing.T) {
+// A packet is marked DEPARTS exactly if it is charged at this device, delayed or not, and
+// independently of marks from other devices.
+func TestChargedPacketsAreMarked(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	s.do(func() error { return s.host.Apply(nil, scoped(true)) })
@@ -157,13 +157,13 @@ func TestWhatIsChargedHereIsTold(t *testing.T) {
 	}
 	s.transfer(s.here, s.there, s.address(1), 1, 500)
 	if counted(0) != 0 || counted(1) != 1 {
-		t.Errorf("charged, and %d packets were told so, %d not", counted(1), counted(0))
+		t.Errorf("charged: %d packets were marked, %d were not", counted(1), counted(0))
 	}
 	elsewhere := scoped(true)
 	elsewhere.Assignments = match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.10.0.0/16")): 3}
 	s.do(func() error { return s.host.Apply(scoped(true).Assignments, elsewhere) })
 	s.transfer(s.here, s.there, s.address(1), 1, 500)
 	if counted(0) != 1 || counted(1) != 1 {
-		t.Errorf("not charged, and %d packets were told that, %d not", counted(0), counted(1)-1)
+		t.Errorf("not charged: %d packets were unmarked, %d were not", counted(0), counted(1)-1)
 	}
 }

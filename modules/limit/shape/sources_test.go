@@ -17,9 +17,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whatever a device's packets come from, they are charged once: by the device's line, and by a
-// scope of where they go, which is charged at every device that packets leave by.
-func TestPacketsAreChargedOnceWhateverTheyComeFrom(t *testing.T) {
+// Packets from any source are charged once: to the device's shaper and to the matching prefix.
+func TestPacketsAreChargedOnceFromAnySource(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	const n, wire = 50, 1000
 	// send has n packets of wire octets leave here by eth0, and says how many arrived.

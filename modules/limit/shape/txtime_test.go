@@ -13,8 +13,8 @@ import (
 	"weir/core/match"
 )
 
-// A departure time that a user gives to a datagram is kept for some milliseconds beyond what his
-// lines give it, and no longer: neither does he clog the queue of a device, nor save up a limit.
+// A user's departure time is bounded to some milliseconds after the time that the shapers assign,
+// so that users can neither fill a device's queue nor save up a limit.
 func TestDepartureTimesOfUsers(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})

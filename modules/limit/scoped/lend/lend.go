@@ -35,10 +35,10 @@ import (
 type Lender struct {
 	Socket string // path
 	Group  int    // its members may connect; Everyone for all users
-	// PerUser and Most are the maximum numbers of concurrent commands of one user and of all users.
-	PerUser, Most int
-	Class         func(name string) (*Class, error) // returns a class that users may request
-	Log           *slog.Logger
+	// PerUser and Max are the maximum numbers of concurrent commands of one user and of all users.
+	PerUser, Max int
+	Class        func(name string) (*Class, error) // returns a class that users may request
+	Log          *slog.Logger
 
 	quotas quotas
 }
@@ -63,7 +63,7 @@ func (l *Lender) Run(ctx context.Context) (err error) {
 	if err := scoped.RemoveStale(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	l.quotas = quotas{perUser: l.PerUser, max: l.Most, users: map[uint32]*quota{}}
+	l.quotas = quotas{perUser: l.PerUser, max: l.Max, users: map[uint32]*quota{}}
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
 	l.Log.Info("lender listening", "socket", l.Socket)
