@@ -17,7 +17,7 @@ import (
 // within their fair shares, each by its own clock.
 type children struct {
 	*bench
-	line    Line
+	shaper  Line
 	weights []int
 	begun   int64 // CLOCK_MONOTONIC
 }
@@ -30,8 +30,8 @@ const (
 
 func newChildren(t *testing.T, b *bench, weights ...int) *children {
 	t.Helper()
-	c := &children{bench: b, line: long(1, 0), weights: weights}
-	c.line.Rate, c.line.Cost, c.line.Mark, c.line.Horizon = 640, uint64(slowest)<<24, time.Hour, 2*time.Hour
+	c := &children{bench: b, shaper: long(1, 0), weights: weights}
+	c.shaper.Rate, c.shaper.Cost, c.shaper.Mark, c.shaper.Horizon = 640, uint64(slowest)<<24, time.Hour, 2*time.Hour
 	all := match.Assignments{}
 	for i := range weights {
 		all[match.OfPrefix(netip.PrefixFrom(c.address(i), 128))] = group + 1 + i
@@ -44,7 +44,7 @@ func newChildren(t *testing.T, b *bench, weights ...int) *children {
 		c.state(group+1+i, 0, 0, 0)
 		flows += weight
 	}
-	c.set(group, c.line)
+	c.set(group, c.shaper)
 	c.begun = monotonic(t)
 	c.state(group, standing, 0, uint32(flows))
 	return c
@@ -54,7 +54,7 @@ func (c *children) address(i int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 15: byte(i + 1)})
 }
 
-func (c *children) slot() time.Duration { return 1 << c.line.slotShift() }
+func (c *children) slot() time.Duration { return 1 << c.shaper.slotShift() }
 
 // sends is when a packet of a child departs, of so many octets on the wire, from the beginning on.
 func (c *children) sends(i, octets int) time.Duration {
@@ -67,8 +67,9 @@ func (c *children) sends(i, octets int) time.Duration {
 	return time.Duration(monotonic(c.t)-c.begun) + after
 }
 
-// A child's burst within its part leaves its siblings their times: it does not depart at once.
-func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
+// A child's burst within its share does not depart at once, so its siblings keep their departure
+// times.
+func TestABurstDoesNotDelaySiblings(t *testing.T) {
 	c := newChildren(t, newBench(t), 1, 1)
 	for range 90 {
 		c.sends(0, 1400)
@@ -90,9 +91,9 @@ func TestSmallPacketsUseTheFirstFreeSlot(t *testing.T) {
 	const taken, queue = time.Hour, 3 * time.Hour
 	for _, test := range []struct {
 		name          string
-		others, paced time.Duration // until when slots are taken
+		others, paced time.Duration // end of the occupied slots
 		octets        int
-		waits         time.Duration // what the flow sent before
+		waits         time.Duration // departure of the flow's last packet
 		want          time.Duration
 	}{
 		{"a large one", taken, 0, 1000, 0, taken},
@@ -114,8 +115,7 @@ func TestSmallPacketsUseTheFirstFreeSlot(t *testing.T) {
 	}
 }
 
-// However many flows send small packets one by one, ahead of the queue depart no more than the rate
-// allows.
+// Small packets of many flows depart ahead of the queue at the rate at most.
 func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 	const octets, each = 100, 100 * slowest
 	b, l := newBench(t), long(1, 0)
@@ -134,8 +134,8 @@ func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 			ahead++
 		}
 	}
-	if most := int((standing + 2*slot) / each); ahead > most || ahead < most/2 {
-		t.Errorf("%d packets depart ahead, want at most %d", ahead, most)
+	if maximum := int((standing + 2*slot) / each); ahead > maximum || ahead < maximum/2 {
+		t.Errorf("%d packets depart ahead, want at most %d", ahead, maximum)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 		c := newChildren(t, b, weights...)
 		largest := 1400
 		if round%4 == 0 {
-			largest = 40_000 // more than a slot has room for
+			largest = 40_000 // exceeds a slot
 		}
 		own, queue := make([]time.Duration, len(weights)), time.Duration(standing)
 		taken := map[int64]time.Duration{}
@@ -190,9 +190,9 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 					t.Fatalf("weights %v, child %d: departs after %v, its own time is %v, the queue's end %v", weights, i, got, own[i], queue)
 				}
 				if got < queue-time.Minute {
-					for at, rest := got, cost; rest > 0; { // on the line from its departure on
-						n := (int64(at) + c.begun) >> c.line.slotShift()
-						end := time.Duration((n+1)<<c.line.slotShift() - c.begun)
+					for at, rest := got, cost; rest > 0; { // link time from its departure on
+						n := (int64(at) + c.begun) >> c.shaper.slotShift()
+						end := time.Duration((n+1)<<c.shaper.slotShift() - c.begun)
 						part := min(rest, end-at)
 						taken[n] += part
 						at, rest = end, rest-part
@@ -211,8 +211,8 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 		}
 		slices.Sort(all)
 		for _, n := range all {
-			if most := c.slot() + longest + time.Minute; taken[n] > most {
-				t.Errorf("weights %v: a slot has %v, %v at most", weights, taken[n], most)
+			if maximum := c.slot() + longest + time.Minute; taken[n] > maximum {
+				t.Errorf("weights %v: a slot has %v, %v at most", weights, taken[n], maximum)
 			}
 		}
 	}

@@ -18,10 +18,10 @@ import (
 // maps, also after a crash.
 func TestMapsGrowWithThePolicy(t *testing.T) {
 	s := newStage(t)
-	line := s.line(direction.Egress, 10*time.Second)
-	many := []Line{line}
+	shaper := s.shaper(direction.Egress, 10*time.Second)
+	many := []Line{shaper}
 	for i := range 20 {
-		scope := line
+		scope := shaper
 		scope.Device, scope.Index = "", i
 		many = append(many, scope)
 	}
@@ -37,12 +37,12 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 		return lines
 	}
 	const n, wire = 20, 1000
-	s.apply(line)
+	s.apply(shaper)
 	if got := entries(); got != uint32(module.Entries(1)) {
 		t.Errorf("room for %d shapers", got)
 	}
 	s.transfer(s.here, s.there, s.address(1), n, wire)
-	before := s.counters(line)
+	before := s.counters(shaper)
 	if before.Packets < n {
 		t.Fatalf("counted %+v", before)
 	}
@@ -52,7 +52,7 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 		t.Errorf("room for %d of %d shapers", got, len(many))
 	}
 	s.transfer(s.here, s.there, s.address(1), n, wire)
-	if after := s.counters(line); after.Packets < before.Packets+n {
+	if after := s.counters(shaper); after.Packets < before.Packets+n {
 		t.Errorf("%d packets before and %d after %d more", before.Packets, after.Packets, n)
 	}
 	if _, err := os.Stat(s.host.loaded() + "-next"); !os.IsNotExist(err) {
@@ -65,7 +65,7 @@ func TestMapsGrowWithThePolicy(t *testing.T) {
 	}
 }
 
-// notifies says whether senders are notified by the programs that are pinned.
+// notifies reports whether the pinned programs notify senders.
 func (s *stage) notifies() error {
 	p, err := open(s.host.loaded())
 	if err != nil {

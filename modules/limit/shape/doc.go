@@ -5,7 +5,9 @@
 // redirected to an ifb named weir-in and the device's index. shape.bpf.c states the algorithm.
 //
 // Pitfalls:
-// - All calls work on the calling thread's network namespace.
-// - The qdisc tree of a shaped device is replaced. [Host.Files] stores the former tree, which comes back with the end of the limit; packets queued at that moment are lost.
-// - On a device with another qdisc owner ([Work.Shared]), packets of scopes wait in that owner's tree.
+//   - All calls work on the calling thread's network namespace.
+//   - The qdisc tree of a shaped device is replaced. [Host.Files] stores the former tree, which
+//     comes back with the end of the limit; packets queued at that moment are lost.
+//   - On a device with another qdisc owner ([Work.Shared]), packets of scopes wait in that owner's
+//     tree.
 package shape

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standingLine is a device's line of what is received, since a test run's packets have a socket:
-// queues stand from two and a half minutes on, and from five on all is dropped by chance.
-func standingLine(t *testing.T, by Mechanism) *bench {
+// standingShaper returns a bench with an ingress shaper, since packets of a test run have a socket.
+// Queues stand from 2.5 minutes of delay on; early drops begin at five.
+func standingShaper(t *testing.T, by Mechanism) *bench {
 	t.Helper()
 	b, l := newBench(t), long(1, 0)
 	l.Mark, l.Horizon = time.Minute, 1000*time.Hour
-	line := l.config(by)
-	line.Flags |= shapeShaperFlagsSHAPER_RECEIVED
-	if err := b.p.set(loopback, line); err != nil {
+	config := l.config(by)
+	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
+	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -26,9 +26,9 @@ func standingLine(t *testing.T, by Mechanism) *bench {
 
 // A standing queue causes early drops of forwarded TCP only; a burst causes none.
 func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
-	const many = 400 // of which 1 in 27 is dropped at four minutes
+	const many = 400 // packets; 1 in 27 is dropped at four minutes
 	const long, short = 4 * time.Minute, 2 * time.Minute
-	const lasts, begins = -10 * time.Second, time.Minute // since when a queue stands: the latter's burst does not end meanwhile
+	const lasts, begins = -10 * time.Second, time.Minute // ages of a standing queue; a burst does not end within the test
 	for _, test := range []struct {
 		name     string
 		protocol byte
@@ -45,7 +45,7 @@ func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 		{"TCP, held by its receiver", unix.IPPROTO_TCP, 1000, long, lasts, math.MaxUint32, false},
 		{"UDP", unix.IPPROTO_UDP, 1000, long, lasts, 0, false},
 	} {
-		b := standingLine(t, Fq)
+		b := standingShaper(t, Fq)
 		b.stateOf(loopback, test.queue, test.queue, 1)
 		b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartureNs: moment(t, test.queue), StandingSinceNs: moment(t, test.since)})
 		dropped := 0
@@ -78,9 +78,9 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 		{"long, behind others', and stood before", Fq, long, -time.Second, true, false},
 		{"short", Fq, short, short, false, false},
 		{"short, and stood before", Fq, short, short, true, false},
-		{"without parts of flows", HTB, long, long, false, false},
+		{"without fair queueing", HTB, long, long, false, false},
 	} {
-		b := standingLine(t, test.by)
+		b := standingShaper(t, test.by)
 		b.stateOf(loopback, test.queue, test.queue, 1)
 		flow := shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartureNs: moment(t, test.before)}
 		if test.stood {

@@ -8,8 +8,8 @@
  *           free link time. Paced and unpaced flows have separate slots, since paced bursts
  *           coincide; an isolated small packet may use either.
  *
- * A slot holds as much link time as it lasts. A burst of one flow is spread over many slots and
- * leaves room for other flows in each:
+ * A slot holds as much link time as it lasts. A burst of one flow is spread over many slots, with
+ * free time for other flows in each:
  *
  *   now                                                   queue
  *   | a a . . | a a . . | a a b . | a a . . | a a . . |   burst a takes half of the rate;
@@ -43,7 +43,7 @@
 #define IDLE_SHIFT 2  /* 2^-n of the rate: a single flow is paced that much faster, since it does not use its whole pace */
 #define RWND_SHIFT 3  /* 2^n times the rate: bound of a single flow's receive window, since its RTT may be underestimated */
 #define HEADERS_SHIFT 4 /* 2^-n of the rate, left for headers, which TCP pacing does not count */
-/* used_ns >= LOCAL_AGING is a state of a flow with a local TCP receiver: LOCAL_SEEN, LOCAL_AGING, then 0. */
+/* Flow with a local TCP receiver: used_ns >= LOCAL_AGING is LOCAL_SEEN, LOCAL_AGING, then 0. */
 #define LOCAL_AGING 0xfffffffeu
 #define LOCAL_SEEN 0xffffffffu
 #define NO_WAIT_YET 0x7fffffff /* initial wait_us of an interval */
@@ -111,7 +111,7 @@ static __always_inline __u64 count_paced_flows(struct shaper_state *state, const
 	return want;
 }
 
-/* Starts the next interval when interval_ns have passed; exactly one CPU computes the flow count. */
+/* Starts the next interval after interval_ns; exactly one CPU computes the flow count. */
 static __always_inline void update_interval(struct shaper_state *state, const struct shaper_config *shaper, __s64 now)
 {
 	__u64 start = state->interval_start_ns, elapsed = now - start, used, paced, held, present, flows, min, rate;

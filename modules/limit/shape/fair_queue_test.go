@@ -64,8 +64,7 @@ func monotonic(t testing.TB) int64 {
 	return now.Nano()
 }
 
-// state sets how long a line's queue is, and that of what departs ahead, and how many flows it has
-// counted.
+// state sets a shaper's queue, the end of its occupied slots, and its flow count.
 func (b *bench) state(scope int, queue, ahead time.Duration, flows uint32) {
 	b.t.Helper()
 	b.stateOf(keyOf(scope, direction.Egress), queue, ahead, flows)
@@ -94,7 +93,7 @@ func (b *bench) flows(flow shapeShaperFlow) {
 	}
 }
 
-// datagram is a datagram between two addresses, of so many octets with the Ethernet header.
+// datagram returns a UDP datagram of the given bytes with the Ethernet header.
 func datagram(from, to netip.AddrPort, octets int) []byte {
 	f := make([]byte, octets)
 	ip := f[14:]
@@ -170,20 +169,20 @@ var (
 )
 
 // At long's rate a byte takes 125 µs.
-const octet = 125 * time.Microsecond
+const perByte = 125 * time.Microsecond
 
 // near reports whether a delay equals the expected one, within the run time of a test.
 func near(got, want time.Duration) bool { return got <= want+time.Minute && got > want-time.Hour/2 }
 
-// Packets of a flow that uses more than its part depart behind the line's queue, those of others
-// within theirs, and all are charged.
+// Packets of a flow above its share depart after the shaper's queue, packets of other flows within
+// their share, and all are charged.
 func TestOthersDepartAhead(t *testing.T) {
 	b := newBench(t)
 	l := long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3, match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 3})
 	b.set(3, l)
 	b.state(3, 0, 0, 2)
-	const queue = 60_000 * 1400 * octet
+	const queue = 60_000 * 1400 * perByte
 	for _, test := range []struct {
 		name         string
 		from, to     netip.AddrPort
@@ -207,13 +206,13 @@ func TestOthersDepartAhead(t *testing.T) {
 	if err != nil || c.Packets != 60_003 || c.Ahead != 2 {
 		t.Errorf("counted %+v (%v)", c, err)
 	}
-	if want := queue + (2*1000+100)*octet; !near(c.Delay, want) {
+	if want := queue + (2*1000+100)*perByte; !near(c.Delay, want) {
 		t.Errorf("the queue is %v, want %v", c.Delay, want)
 	}
 }
 
-// What is charged never departs later than first in, first out, whatever flows there are, and no
-// more departs ahead than the rate allows.
+// With any flows, no packet departs later than in a FIFO, and packets ahead of the queue do not
+// exceed the rate.
 func TestTheQueueIsABound(t *testing.T) {
 	b := newBench(t)
 	l := long(1, 0)
@@ -235,15 +234,15 @@ func TestTheQueueIsABound(t *testing.T) {
 		if departs < charged-time.Minute {
 			ahead++
 		}
-		charged += time.Duration(octets) * octet
+		charged += time.Duration(octets) * perByte
 	}
 	if ahead == 0 {
 		t.Error("nothing departed ahead")
 	}
 }
 
-// A packet is charged once to each of its scopes and their parents, whose children share them by
-// their weights; what one drops costs the others nothing.
+// A packet is charged once to each of its scopes and their parents, by weight. A drop by one shaper
+// refunds the others.
 func TestParentsAreCharged(t *testing.T) {
 	b := newBench(t)
 	wide, group := long(3, keyOf(5, direction.Egress)), long(1, 0)
@@ -279,7 +278,7 @@ func TestParentsAreCharged(t *testing.T) {
 	}
 	after, err := b.p.counters(keyOf(4, direction.Egress))
 	if err != nil || after.Octets != before.Octets || after.Delay > before.Delay {
-		t.Errorf("the child was charged %d octets, had %d; queue %v, had %v (%v)", after.Octets, before.Octets, after.Delay, before.Delay, err)
+		t.Errorf("the child was charged %d bytes, had %d; queue %v, had %v (%v)", after.Octets, before.Octets, after.Delay, before.Delay, err)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	}
 }
 
-// notices counts the notices that are kept, and forgets them.
+// notices counts and clears the stored notices.
 func (b *bench) notices() (n int) {
 	b.t.Helper()
 	const flows = shapeShaperFormatSHAPER_FLOWS
@@ -62,7 +62,7 @@ func (b *bench) notices() (n int) {
 	return n
 }
 
-// allFlows are the keys of maps of flows.
+// allFlows returns all keys of the per-flow maps.
 func allFlows() []uint32 {
 	keys := make([]uint32, shapeShaperFormatSHAPER_FLOWS)
 	for i := range keys {

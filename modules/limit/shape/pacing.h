@@ -159,7 +159,7 @@ int delay_pace(struct bpf_sock_ops *ops)
 		return 1;
 	flow = lookup_allowance(ops, known->shaper, known->charged_ns);
 	pace(ops, &known->paced, flow.rate);
-	/* The base RTT, since bursts bounded by the smoothed RTT would grow with the queue they cause. */
+	/* The base RTT: bursts bounded by the smoothed RTT would grow with their own queue. */
 	bound_cwnd(ops, &known->paced, flow.rate, flow.rtt_us + super_packet_us(&flow) / 2, flow.ahead_ns);
 	return 1;
 }

@@ -11,9 +11,9 @@ import (
 	"weir/internal/direction"
 )
 
-// BenchmarkPacket is what delay_charge takes for a datagram of a scope: without a queue, behind one
-// and ahead of it; and with a parent, without its queue and ahead of it. Where the clock counts
-// instructions a nanosecond is one. Measure with -benchtime 1x: queues grow.
+// BenchmarkPacket measures delay_charge on a datagram of a scope: without a queue, after it and
+// ahead of it; with a parent, without its queue and ahead of it. On an instruction-counting clock a
+// nanosecond is one instruction. Measure with -benchtime 1x: queues grow.
 func BenchmarkPacket(b *testing.B) {
 	const child, group, repeat, idle = 3, 5, 10_000, -time.Hour
 	for _, test := range []struct {

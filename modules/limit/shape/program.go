@@ -42,7 +42,7 @@ func (p *programs) close() error {
 	return err
 }
 
-// load loads and pins the programs, with room for the given number of shapers.
+// load loads and pins the programs, for the given number of shapers.
 func load(dir string, shapers int) (*programs, error) {
 	p, err := loadWith(shapers, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ type Counters struct {
 	Ahead                     uint64        // packets that departed ahead of the queue, within their flow's fair share
 	Windows                   uint64        // receive windows set
 	Retries                   uint64        // of compare-and-swap
-	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
+	Delays                    [32]uint64    // histogram of delays: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
 	Delay                     time.Duration // of a packet that arrives now
 	FairRate                  units.BitRate // pace or window rate of one TCP flow; 0 before the first packet
 }

@@ -22,8 +22,8 @@ func TestReplacedTreesAreReported(t *testing.T) {
 	if out, err := exec.Command(testutil.Command(t, "tc"), words...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	work := Work{Lines: []Line{s.line(direction.Egress, time.Second), s.line(direction.Ingress, time.Second)}}
-	told := func() (before, meanwhile []string) {
+	work := Work{Lines: []Line{s.shaper(direction.Egress, time.Second), s.shaper(direction.Ingress, time.Second)}}
+	trees := func() (before, meanwhile []string) {
 		s.do(func() (err error) {
 			before = s.host.PlanNotes(work)
 			meanwhile, err = s.host.Replaced()
@@ -32,11 +32,11 @@ func TestReplacedTreesAreReported(t *testing.T) {
 		return before, meanwhile
 	}
 	want := []string{"prio at eth0"}
-	if before, meanwhile := told(); !slices.Equal(before, want) || len(meanwhile) > 0 {
+	if before, meanwhile := trees(); !slices.Equal(before, want) || len(meanwhile) > 0 {
 		t.Errorf("before: planned %q, replaced %q", before, meanwhile)
 	}
 	s.apply(work.Lines...)
-	if before, meanwhile := told(); len(before) > 0 || !slices.Equal(meanwhile, want) {
+	if before, meanwhile := trees(); len(before) > 0 || !slices.Equal(meanwhile, want) {
 		t.Errorf("active: planned %q, replaced %q", before, meanwhile)
 	}
 }

@@ -71,8 +71,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// oneQueue has both ends of a pair receive by one queue, and not by as many as processors take from
-// the other end, which overtake each other.
+// oneQueue gives both ends of a pair a single receive queue (GRO), since per-CPU queues reorder
+// packets.
 func (s *stage) oneQueue(dev string) {
 	s.t.Helper()
 	for _, ns := range []*netns.Namespace{s.here, s.there} {
@@ -92,9 +92,9 @@ func (s *stage) do(f func() error) {
 	}
 }
 
-const slow units.BitRate = 8_000_000 // an octet takes 1 µs
+const slow units.BitRate = 8_000_000 // an perByte takes 1 µs
 
-func (s *stage) line(d direction.Direction, horizon time.Duration) Line {
+func (s *stage) shaper(d direction.Direction, horizon time.Duration) Line {
 	return Line{Device: "eth0", Index: s.index, Direction: d, Rate: slow, Cost: 1000 << 24, Burst: 2 * time.Millisecond, Mark: 4 * time.Millisecond,
 		Horizon: horizon, SmallOctets: 128}
 }
@@ -141,8 +141,8 @@ func (s *stage) state() string {
 	return strings.Join(text, "\n")
 }
 
-// transfer sends datagrams of so many octets on the wire from one namespace to the other at once,
-// and returns how many arrived and how long that took from the first one's sending on.
+// transfer sends n datagrams of wire bytes at once, and returns how many arrived and the time since
+// the first was sent.
 func (s *stage) transfer(from, to *netns.Namespace, address netip.Addr, n, wire int) (got int, took time.Duration) {
 	s.t.Helper()
 	var receiver net.PacketConn
@@ -189,35 +189,34 @@ func (s *stage) transfer(from, to *netns.Namespace, address netip.Addr, n, wire 
 	return got, took
 }
 
-// What is sent at once, beyond the rate and within the horizon, arrives whole and in order, and not
-// before its time.
+// A burst beyond the rate and within the horizon arrives complete, in order, and not too early.
 func TestPacketsWaitForTheirTime(t *testing.T) {
 	for _, d := range direction.Both {
 		t.Run(d.String(), func(t *testing.T) {
 			s := newStage(t)
 			before := s.state()
-			line := s.line(d, 10*time.Second)
-			line.Mark = 9 * time.Second // so that none is dropped by chance
-			s.apply(line)
+			shaper := s.shaper(d, 10*time.Second)
+			shaper.Mark = 9 * time.Second // no early drops
+			s.apply(shaper)
 			from, to, address := s.here, s.there, s.address(1)
 			if d == direction.Ingress {
 				from, to, address = s.there, s.here, s.address(0)
 			}
 			const n, wire = 250, 1000
 			got, took := s.transfer(from, to, address, n, wire)
-			c := s.counters(line)
+			c := s.counters(shaper)
 			if got != n || c.Dropped+c.Early != 0 {
 				t.Errorf("%d of %d datagrams arrived; %+v", got, n, c)
 			}
 			// The last one leaves when those before it have had their time, but for the burst.
-			if least := (n-1)*wire*time.Microsecond - line.classBurst(); took < least {
-				t.Errorf("took %v, want %v at least", took, least)
+			if minimum := (n-1)*wire*time.Microsecond - shaper.classBurst(); took < minimum {
+				t.Errorf("took %v, want %v at minimum", took, minimum)
 			}
 			if c.Packets < n || c.Octets < n*wire || c.Delayed == 0 {
 				t.Errorf("counted %+v", c)
 			}
 			s.do(func() error {
-				in, err := s.host.InPlace(Work{Lines: []Line{line}})
+				in, err := s.host.InPlace(Work{Lines: []Line{shaper}})
 				if !in {
 					t.Error("the shaper is not in place")
 				}
@@ -231,18 +230,18 @@ func TestPacketsWaitForTheirTime(t *testing.T) {
 	}
 }
 
-// Beyond the horizon packets are dropped, and small ones get through.
+// Packets beyond the horizon are dropped, except small ones.
 func TestDropsBeyondTheHorizonOnly(t *testing.T) {
 	s := newStage(t)
-	line := s.line(direction.Ingress, 50*time.Millisecond)
-	s.apply(line)
+	shaper := s.shaper(direction.Ingress, 50*time.Millisecond)
+	s.apply(shaper)
 	const n, wire = 2000, 1000
 	got, took := s.transfer(s.there, s.here, s.address(0), n, wire)
-	c := s.counters(line)
+	c := s.counters(shaper)
 	if int(c.Dropped+c.Early)+got != n || c.Dropped == 0 {
 		t.Errorf("%d arrived; %+v", got, c)
 	}
-	if most := float64((took + line.Horizon + line.Burst) / time.Microsecond); float64(got*wire) > most {
+	if maximum := float64((took + shaper.Horizon + shaper.Burst) / time.Microsecond); float64(got*wire) > maximum {
 		t.Errorf("%d bytes arrived in %v", got*wire, took)
 	}
 }

@@ -18,10 +18,9 @@ import (
 	"weir/kernel/testutil"
 )
 
-// scoped is a limit of what goes to the stage's network, with the device's tree another room's, or
-// this one's own.
+// scoped returns a scope for the stage's network; shared means another qdisc owner at the device.
 func scoped(shared bool) Work {
-	l := (&stage{}).line(direction.Egress, 10*time.Second)
+	l := (&stage{}).shaper(direction.Egress, 10*time.Second)
 	l.Device, l.Index = "", 3
 	w := Work{Lines: []Line{l}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}}
 	if shared {
@@ -115,20 +114,20 @@ func TestChargedPacketsAreMarked(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	s.do(func() error { return s.host.Apply(nil, scoped(true)) })
-	told, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 2})
+	marked, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = told.Close() }()
-	// The one runs before the limit's program, the other behind it. Of struct __sk_buff, and of
-	// bpf/departs.h:
+	defer func() { _ = marked.Close() }()
+	// One program runs before the shaper, the other after it. Offsets are from struct __sk_buff,
+	// departs is from bpf/departs.h.
 	const protocol, index, departs, next = 16, 44, 0x77e1, -1
 	wrong := asm.Instructions{asm.Mov.Imm(asm.R2, departs), asm.StoreMem(asm.R1, index, asm.R2, asm.Word), asm.Mov.Imm(asm.R0, next), asm.Return()}
 	count := asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, protocol, asm.Word), asm.JNE.Imm(asm.R2, 0x08, "out"), // IPv4, in network order
 		asm.LoadMem(asm.R2, asm.R1, index, asm.Word), asm.Mov.Imm(asm.R3, 0), asm.JNE.Imm(asm.R2, departs, "key"), asm.Mov.Imm(asm.R3, 1),
 		asm.StoreMem(asm.RFP, -4, asm.R3, asm.Word).WithSymbol("key"), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, told.FD()), asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.LoadMapPtr(asm.R1, marked.FD()), asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "out"),
 		asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R0, asm.R1, asm.DWord), asm.Mov.Imm(asm.R0, next).WithSymbol("out"), asm.Return()}
 	for _, at := range []struct {
 		name  string
@@ -150,7 +149,7 @@ func TestChargedPacketsAreMarked(t *testing.T) {
 	}
 	var n uint64
 	counted := func(key uint32) uint64 {
-		if err := told.Lookup(key, &n); err != nil {
+		if err := marked.Lookup(key, &n); err != nil {
 			t.Fatal(err)
 		}
 		return n

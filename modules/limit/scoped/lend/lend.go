@@ -8,9 +8,11 @@
 // user's own, where all limits above still apply. They last as long as the connection.
 //
 // Pitfalls:
-// - The kernel moves processes by PID, so the process must not be replaced between check and move: it is stopped meanwhile (ptrace.go).
-// - If another privileged process moves it at the same moment, it is moved back.
-// - No process is killed. Processes left in a cgroup continue without limit and class, and count against the user's quota until they end.
+//   - The kernel moves processes by PID, so the process must not be replaced between check and
+//     move: it is stopped meanwhile (ptrace.go).
+//   - If another privileged process moves it at the same moment, it is moved back.
+//   - No process is killed. Processes left in a cgroup continue without limit and class, and count
+//     against the user's quota until they end.
 package lend
 
 import (

@@ -18,10 +18,10 @@ const stopTimeout, stopInterval = time.Second, time.Millisecond
 
 // whileStopped stops the process and calls do with its PID.
 //
-// PIDs are reused, and the kernel moves processes by PID: without this, a user whose process ends
-// at the right time could have another user's process moved. A traced process keeps its PID until
-// the tracer detaches. A stopped process with a single thread cannot lose its tracer through an
-// execve in another thread; do must check that there is a single thread.
+// PIDs are reused, and the kernel moves processes by PID: without the stop, a user could let the
+// process end at the right time and have another user's process moved. A traced process keeps its
+// PID until the tracer detaches. A stopped process with a single thread cannot lose its tracer
+// through an execve in another thread; do must check that there is a single thread.
 func (p process) whileStopped(do func(pid int) error) error {
 	ended := make(chan error)
 	go func() {

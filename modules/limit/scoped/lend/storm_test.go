@@ -82,7 +82,7 @@ func (s *stand) strangers(user int) (all []string) {
 	return all
 }
 
-// An attacker who owns a cgroup tree cannot bring other users' processes into it. Other users are
+// The owner of a cgroup tree cannot bring other users' processes into it. Other users are
 // served, and no state is left.
 func TestAStormMovesNoOtherUsersProcess(t *testing.T) {
 	for _, owned := range []bool{false, true} {
