@@ -35,7 +35,7 @@ const prefix = "weir-run-"
 type Running struct {
 	ID      string                              `json:"id"`
 	PID     int                                 `json:"pid" doc:"Process that requested it."`
-	User    *uint32                             `json:"uid,omitempty" doc:"User who requested it from a lender."`
+	User    *uint32                             `json:"uid,omitempty" doc:"Requesting user, with a lender."`
 	Command []string                            `json:"command"`
 	Started time.Time                           `json:"started"`
 	Cgroup  string                              `json:"cgroup"`

@@ -38,56 +38,56 @@ type Requester struct {
 }
 
 // NewScope creates a cgroup below parent and applies the limits and treatments of c.
-func NewScope(ctx context.Context, parent cgroup.Cgroup, c Command, by Requester) (h *Scope, err error) {
-	h = &Scope{}
-	if h.run, h.file, err = register(c, parent, by); err != nil {
+func NewScope(ctx context.Context, parent cgroup.Cgroup, c Command, by Requester) (s *Scope, err error) {
+	s = &Scope{}
+	if s.run, s.file, err = register(c, parent, by); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, h.Close())
+			err = errors.Join(err, s.Close())
 		}
 	}()
-	if _, err := cgroup.Create(parent.Path, prefix+h.run.ID); err != nil {
-		return h, err
+	if _, err := cgroup.Create(parent.Path, prefix+s.run.ID); err != nil {
+		return s, err
 	}
-	h.Group = cgroup.Cgroup{Path: h.run.Cgroup}
-	if h.id, err = h.Group.ID(); err != nil {
-		return h, err
+	s.Group = cgroup.Cgroup{Path: s.run.Cgroup}
+	if s.id, err = s.Group.ID(); err != nil {
+		return s, err
 	}
 	for _, treat := range c.Treatments {
-		one, err := treat(h.Group.Path)
+		one, err := treat(s.Group.Path)
 		if err != nil {
-			return h, err
+			return s, err
 		}
-		h.treated = append(h.treated, one)
+		s.treated = append(s.treated, one)
 		if counts, does := one.(Counts); does {
-			if h.run.Holds, err = counts.CountsID(); err != nil {
-				return h, err
+			if s.run.Holds, err = counts.CountsID(); err != nil {
+				return s, err
 			}
 		}
 	}
 	if len(c.Limits) > 0 {
-		if err := h.limit(c); err != nil {
-			return h, err
+		if err := s.limit(c); err != nil {
+			return s, err
 		}
 	}
-	if err := h.keep(ctx, c); err != nil {
-		return h, err
+	if err := s.keep(ctx, c); err != nil {
+		return s, err
 	}
-	h.run.Started = time.Now().UTC()
-	return h, h.run.describe(h.file)
+	s.run.Started = time.Now().UTC()
+	return s, s.run.describe(s.file)
 }
 
 // limit applies the limits to the cgroup.
-func (h *Scope) limit(c Command) (err error) {
-	if h.plane, err = limit.Load(1); err != nil {
+func (s *Scope) limit(c Command) (err error) {
+	if s.plane, err = limit.Load(1); err != nil {
 		return err
 	}
-	if err := applyLimits(h.plane, h.Group, c); err != nil {
+	if err := applyLimits(s.plane, s.Group, c); err != nil {
 		return err
 	}
-	h.run.Counts, err = h.plane.CountsID()
+	s.run.Counts, err = s.plane.CountsID()
 	return err
 }
 
@@ -103,12 +103,12 @@ type Counts interface {
 }
 
 // keep starts a keeper that restores open sockets when this process ends, also by SIGKILL.
-func (h *Scope) keep(ctx context.Context, c Command) (err error) {
+func (s *Scope) keep(ctx context.Context, c Command) (err error) {
 	var all []Rescuer
-	if h.plane != nil {
-		all = append(all, h.plane)
+	if s.plane != nil {
+		all = append(all, s.plane)
 	}
-	for _, one := range h.treated {
+	for _, one := range s.treated {
 		if rescuer, does := one.(Rescuer); does {
 			all = append(all, rescuer)
 		}
@@ -127,7 +127,7 @@ func (h *Scope) keep(ctx context.Context, c Command) (err error) {
 		rescues = append(rescues, rescue)
 	}
 	if len(rescues) > 0 {
-		if h.keeper, err = keeper.Start(ctx, rescues...); err != nil {
+		if s.keeper, err = keeper.Start(ctx, rescues...); err != nil {
 			cannot = err // for example without the privilege to open programs by id
 		}
 	}
@@ -155,10 +155,10 @@ func applyLimits(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 }
 
 // Counted returns the counters of the limited directions.
-func (h *Scope) Counted() (map[limit.Direction]limit.Counters, error) {
+func (s *Scope) Counted() (map[limit.Direction]limit.Counters, error) {
 	all := map[limit.Direction]limit.Counters{}
-	for direction := range h.run.Limits {
-		counted, err := h.plane.Counters(0, direction)
+	for direction := range s.run.Limits {
+		counted, err := s.plane.Counters(0, direction)
 		if err != nil {
 			return all, err
 		}
@@ -169,27 +169,27 @@ func (h *Scope) Counted() (map[limit.Direction]limit.Counters, error) {
 
 // Close ends the limits and treatments, and removes the cgroup if it is empty. Otherwise its
 // processes continue, and [RemoveStale] removes it after their end.
-func (h *Scope) Close() (err error) {
-	if h.plane != nil {
-		err = h.plane.Close()
+func (s *Scope) Close() (err error) {
+	if s.plane != nil {
+		err = s.plane.Close()
 	}
-	for _, one := range slices.Backward(h.treated) {
+	for _, one := range slices.Backward(s.treated) {
 		err = errors.Join(err, one.Close())
 	}
-	if h.keeper != nil {
-		err = errors.Join(err, h.keeper.Stop())
+	if s.keeper != nil {
+		err = errors.Join(err, s.keeper.Stop())
 	}
-	if h.Group.Path == "" || h.Gone() {
-		err = errors.Join(err, os.Remove(h.run.path()))
+	if s.Group.Path == "" || s.Gone() {
+		err = errors.Join(err, os.Remove(s.run.path()))
 	}
-	return errors.Join(err, h.file.Close())
+	return errors.Join(err, s.file.Close())
 }
 
 // Gone removes the cgroup if it is empty, and reports whether it no longer exists. A user may have
 // created another cgroup at its path, which stays.
-func (h *Scope) Gone() bool {
-	if id, err := h.Group.ID(); err != nil || id != h.id {
+func (s *Scope) Gone() bool {
+	if id, err := s.Group.ID(); err != nil || id != s.id {
 		return true
 	}
-	return h.run.remove() == nil
+	return s.run.remove() == nil
 }

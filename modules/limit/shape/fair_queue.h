@@ -114,13 +114,13 @@ static __always_inline __u64 count_paced_flows(struct shaper_state *state, const
 /* Starts the next interval after interval_ns; exactly one CPU computes the flow count. */
 static __always_inline void update_interval(struct shaper_state *state, const struct shaper_config *shaper, __s64 now)
 {
-	__u64 start = state->interval_start_ns, elapsed = now - start, used, paced, held, present, flows, min, rate;
+	__u64 start = state->interval_start_ns, elapsed = now - start, used, paced, throttled, present, flows, min, rate;
 
 	if ((__s64)elapsed < (__s64)shaper->interval_ns || __sync_val_compare_and_swap(&state->interval_start_ns, start, (__u64)now) != start)
 		return;
 	used = __sync_lock_test_and_set(&state->used_ns, 0);
 	paced = __sync_lock_test_and_set(&state->paced_ns, 0);
-	held = paced && shaper->flags & SHAPER_RECEIVED;
+	throttled = paced && shaper->flags & SHAPER_RECEIVED;
 	flows = state->share_ns ? (used << SHAPER_FLOWS_SHIFT) / state->share_ns : 0;
 	flows += flows >> 3;
 	present = flows + __sync_lock_test_and_set(&state->active, 0) * (__u64)ONE_FLOW;
@@ -132,14 +132,14 @@ static __always_inline void update_interval(struct shaper_state *state, const st
 		flows = state->flows;
 	else if (state->finish_ns <= now && flows < INITIAL_FLOWS * ONE_FLOW)
 		flows = INITIAL_FLOWS * ONE_FLOW; /* too high a count falls at once, too low a count rises by eighths */
-	min = held ? ONE_FLOW >> RWND_SHIFT : paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
+	min = throttled ? ONE_FLOW >> RWND_SHIFT : paced ? ONE_FLOW - (ONE_FLOW >> IDLE_SHIFT) : ONE_FLOW;
 	if (flows < min)
 		flows = min;
-	if (held && flows > MAX_COUNT_FACTOR * present)
+	if (throttled && flows > MAX_COUNT_FACTOR * present)
 		flows = MAX_COUNT_FACTOR * present;
 	rate = single_flow_pace(shaper) / (paced ? flows : ONE_FLOW) + 1; /* 0 means: before the first interval */
 	state->fair_rate = rate < UNLIMITED ? rate : UNLIMITED - 1;
-	if (held) { /* N sets the windows; the share follows the number of flows present */
+	if (throttled) { /* N sets the windows; the share follows the number of flows present */
 		flows = flows < present ? flows : present;
 		flows = flows > ONE_FLOW ? flows : ONE_FLOW;
 	}

@@ -10,7 +10,8 @@
 // Pitfalls:
 //   - The kernel moves processes by PID, so the process must not be replaced between check and
 //     move: it is stopped meanwhile (ptrace.go).
-//   - If another privileged process moves it at the same moment, it is moved back.
+//   - If another process moves it to a third cgroup between check and move, the lender's move
+//     overrides that.
 //   - No process is killed. Processes left in a cgroup continue without limit and class, and count
 //     against the user's quota until they end.
 package lend
