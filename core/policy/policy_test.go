@@ -59,7 +59,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
 		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" counts octets`},
 		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
-		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "no unit"},
+		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "unknown unit"},
 		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
 		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
 		{"the root cgroup", scope("cgroup: /\n    egress: 1Mbit"), "host: true"},
