@@ -24,8 +24,8 @@
 #define HIST_BUCKETS HIST_BUCKETS_FOR(64)
 
 /*
- * hist_log2 - position of the highest set bit of v, by binary search: BPF has no instruction for it.
- * v must not be 0.
+ * hist_log2 - position of the highest set bit of v, by binary search: BPF has no instruction for
+ * it. v must not be 0.
  */
 static __always_inline __u32 hist_log2(__u64 v)
 {

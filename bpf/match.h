@@ -43,7 +43,9 @@ struct match_prefix {
 	__u32 address[4]; /* network byte order; IPv4 as IPv4-mapped IPv6 */
 };
 
-/* The scopes found, innermost first. count may exceed MATCH_SCOPES; further scopes are not stored. */
+/*
+ * The scopes found, innermost first. count may exceed MATCH_SCOPES; further scopes are not stored.
+ */
 struct match_scopes {
 	__u32 count;
 	__u32 scope[MATCH_SCOPES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Selects the one scope that decides about a packet: the innermost. A child precedes its parents, any
- * scope precedes the whole host, and otherwise the order of the table in match.h applies. A shadow
- * scope counts its decision and leaves the effect to the next scope.
+ * Selects the one scope that decides about a packet: the innermost. A child precedes its parents,
+ * any scope precedes the whole host, and otherwise the order of the table in match.h applies. A
+ * shadow scope counts its decision and leaves the effect to the next scope.
  *
  * core/match fills scope_orders.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scopes of a packet, for cgroup_skb programs. Global functions are verified once instead of once
- * per calling path.
+ * The scopes of a packet, for cgroup_skb programs. Global functions are verified once instead of
+ * once per calling path.
  */
 #ifndef WEIR_MATCH_PACKET_H
 #define WEIR_MATCH_PACKET_H
@@ -110,9 +110,9 @@ static __always_inline struct sock___packet *match_address(struct bpf_sock *sk)
 }
 
 /*
- * Reports whether the network namespace of the packet's socket belongs to another user namespace than
- * the host's. Its creator controls marks, addresses and device indices there. Always 0 if programs
- * may not read kernel memory. Global: verified once.
+ * Reports whether the network namespace of the packet's socket belongs to another user namespace
+ * than the host's. Its creator controls marks, addresses and device indices there. Always 0 if
+ * programs may not read kernel memory. Global: verified once.
  */
 __attribute__((noinline)) int match_foreign(struct __sk_buff *skb)
 {
@@ -139,8 +139,8 @@ static __always_inline void match_add_here(struct __sk_buff *skb, struct match_s
 
 /*
  * User of the packet's socket in the numbering of the host; ~0 for none. If programs may not read
- * kernel memory, bpf_get_socket_uid() returns it in the numbering of the network namespace, which an
- * unprivileged user controls.
+ * kernel memory, bpf_get_socket_uid() returns it in the numbering of the network namespace, which
+ * an unprivileged user controls.
  */
 static __always_inline __u32 match_user(struct __sk_buff *skb)
 {

@@ -2,10 +2,10 @@
 /*
  * The scopes of a TCP socket, for sockops programs.
  *
- * They run in softirq too, where the current process is arbitrary, and no helper returns the cgroup,
- * user and interface of the socket. The programs read the kernel's structures instead. That needs
- * bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a GPL-compatible license, and the JIT: the
- * interpreter of a kernel without tracing reads zeros.
+ * They run in softirq too, where the current process is arbitrary, and no helper returns the
+ * cgroup, user and interface of the socket. The programs read the kernel's structures instead. That
+ * needs bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a GPL-compatible license, and the JIT:
+ * the interpreter of a kernel without tracing reads zeros.
  */
 #ifndef WEIR_MATCH_SOCKET_H
 #define WEIR_MATCH_SOCKET_H
@@ -140,8 +140,8 @@ static __always_inline void match_socket_cgroups(const struct sock___match *sk, 
 }
 
 /*
- * volatile keeps the compiler from merging two field accesses into one at an offset that the verifier
- * rejects.
+ * volatile keeps the compiler from merging two field accesses into one at an offset that the
+ * verifier rejects.
  */
 static __always_inline void match_socket_prefix(const volatile struct bpf_sock_ops *ops, struct match_scopes *found)
 {

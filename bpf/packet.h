@@ -34,8 +34,8 @@ static __always_inline __u32 packet_be16(const __u8 *at)
 }
 
 /*
- * packet_datagram - fills in d; returns 0 unless the linear part of the frame starts with the headers
- * of one whole UDP datagram.
+ * packet_datagram - fills in d; returns 0 unless the linear part of the frame starts with the
+ * headers of one whole UDP datagram.
  */
 static __always_inline int packet_datagram(struct datagram *d, const __u8 *data, const __u8 *end)
 {

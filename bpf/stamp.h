@@ -25,8 +25,8 @@ struct stamp {
 };
 
 /*
- * stamp_write - writes a stamp to the 18 octets at p and returns their unfolded ones' complement sum
- * (RFC 1071).
+ * stamp_write - writes a stamp to the 18 octets at p and returns their unfolded ones' complement
+ * sum (RFC 1071).
  */
 static __always_inline __u32 stamp_write(__u8 *p, __u32 stream, __u64 sequence, __u64 time)
 {
@@ -64,7 +64,10 @@ static __always_inline void stamp_read(struct stamp *s, const __u8 *p)
 	stamp_decode(s, *(const __u64 *)p, *(const __u16 *)(p + 8), *(const __u32 *)(p + 10), *(const __u32 *)(p + 14));
 }
 
-/* stamp_load - decodes the stamp at offset in a frame of several buffers; returns 0 if it is cut off. */
+/*
+ * stamp_load - decodes the stamp at offset in a frame of several buffers; returns 0 if it is cut
+ * off.
+ */
 static __always_inline int stamp_load(struct stamp *s, struct xdp_md *ctx, __u32 offset)
 {
 	struct {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The upper layer of an IPv6 packet: protocol, offset, and whether it is in a fragment other than the
- * first.
+ * The upper layer of an IPv6 packet: protocol, offset, and whether it is in a fragment other than
+ * the first.
  *
  *   IPv6 | Hop-by-Hop | Destination | Fragment | Destination | UDP
  *   0    40                         repeated                 at
  *
- * Callers check extension_is() first and skip the walk for most packets. The walk trusts the headers
- * and accepts any order; modules/ioam/node/walk.h validates them.
+ * Callers check extension_is() first and skip the walk for most packets. The walk trusts the
+ * headers and accepts any order; modules/ioam/node/walk.h validates them.
  */
 #ifndef WEIR_UPPER_LAYER_H
 #define WEIR_UPPER_LAYER_H
@@ -36,8 +36,8 @@ static __always_inline struct upper_layer upper_layer_of(__u8 next)
 }
 
 /*
- * Walks from the header at u to the upper layer. ip is the offset of the IPv6 header in the packet, or
- * UPPER_NETWORK; then only the linear part is read. Global: verified once.
+ * Walks from the header at u to the upper layer. ip is the offset of the IPv6 header in the packet,
+ * or UPPER_NETWORK; then only the linear part is read. Global: verified once.
  */
 __attribute__((noinline)) int upper_layer_walk(struct __sk_buff *skb, struct upper_layer *u, __u32 ip)
 {

@@ -57,7 +57,7 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
 		{"no limit", scope("cgroup: /a"), "asks for nothing: give egress"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
-		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" counts octets`},
+		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" is in bytes`},
 		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
 		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "unknown unit"},
 		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},

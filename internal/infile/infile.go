@@ -2,9 +2,9 @@
 
 // Package infile reads files named by a user, safely for any type of file.
 //
-// It opens a file without blocking and checks the open descriptor, so a FIFO cannot replace the file
-// between check and open. It rejects files that are not regular and reads at most a given number of
-// bytes, regardless of the size that the file reports.
+// It opens a file without blocking and checks the open descriptor, so a FIFO cannot replace the
+// file between check and open. It rejects files that are not regular and reads at most a given
+// number of bytes, regardless of the size that the file reports.
 package infile
 
 import (
@@ -39,8 +39,8 @@ func (k Kind) Read(path string) ([]byte, error) {
 	return k.read(file, path)
 }
 
-// Open opens the file at path for streaming; the caller limits how much it reads. Errors are those of
-// [Kind.Read].
+// Open opens the file at path for streaming; the caller limits how much it reads. Errors are those
+// of [Kind.Read].
 func (k Kind) Open(path string) (*os.File, error) {
 	// O_NOCTTY: a terminal must not become the controlling one. O_NONBLOCK: FIFOs and devices must
 	// not block.

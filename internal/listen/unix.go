@@ -19,8 +19,8 @@ import (
 	"weir/internal/fault"
 )
 
-// Unix listens on a socket (unix or unixpacket) with mode 0600 in an existing folder. It replaces the
-// socket of a killed process.
+// Unix listens on a socket (unix or unixpacket) with mode 0600 in an existing folder. It replaces
+// the socket of a killed process.
 func Unix(network, path string) (net.Listener, error) {
 	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
@@ -40,8 +40,8 @@ func Unix(network, path string) (net.Listener, error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	// The file gets the mode that the socket has before bind (unix(7)), so no other user can connect
-	// in between.
+	// The file gets the mode that the socket has before bind (unix(7)), so no other user can
+	// connect in between.
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error
 		if err := raw.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) }); err != nil {

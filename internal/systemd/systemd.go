@@ -113,8 +113,8 @@ const (
 	pingEvery = 100 * time.Millisecond
 )
 
-// ask calls a method and stores its answer. It sends pings meanwhile: systemd leaves a message that it
-// read together with the end of the authentication unprocessed until the next message arrives.
+// ask calls a method and stores its answer. It sends pings meanwhile: systemd leaves a message that
+// it read together with the end of the authentication unprocessed until the next message arrives.
 func ask(ctx context.Context, conn *dbus.Conn, object dbus.ObjectPath, method string, answer any, arguments ...any) error {
 	if method != propertyGet {
 		method = destination + "." + method

@@ -34,7 +34,8 @@ func Fault(err error) error {
 	return fault.Wrap(err, fault.Failed, "mount a BPF file system: "+mount)
 }
 
-// CanPin returns an error unless a BPF file system is mounted at or above dir, which need not exist.
+// CanPin returns an error unless a BPF file system is mounted at or above dir, which need not
+// exist.
 func CanPin(dir string) error {
 	var found unix.Statfs_t
 	err := unix.Statfs(dir, &found)
@@ -68,8 +69,8 @@ func Make(dir string) error {
 	return nil
 }
 
-// Maps maps names in C to maps. A name starts with the data plane's name and an underscore; the pin has
-// the rest.
+// Maps maps names in C to maps. A name starts with the data plane's name and an underscore; the pin
+// has the rest.
 type Maps map[string]**ebpf.Map
 
 func (m Maps) pin(dir, name string) string {

@@ -14,8 +14,8 @@ import (
 )
 
 // Safe returns an error if another user can move or fill a folder for pins: its pins would be lost.
-// The folder need not exist. In a BPF file system that all users may write, the first user to create
-// the folder owns it.
+// The folder need not exist. In a BPF file system that all users may write, the first user to
+// create the folder owns it.
 func Safe(dir string) error {
 	for path := dir; ; path = filepath.Dir(path) {
 		info, err := os.Lstat(path)
@@ -39,8 +39,8 @@ func Safe(dir string) error {
 	}
 }
 
-// Clean removes the entries of other users from a folder that is Safe, at any depth, and sets mode 0700
-// on the rest. A missing folder is no error.
+// Clean removes the entries of other users from a folder that is Safe, at any depth, and sets mode
+// 0700 on the rest. A missing folder is no error.
 func Clean(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Private is a BPF file system that is mounted nowhere. Pins below [Place] end with the file, and so
-// with the process, even after kill -9. It needs Linux 5.2.
+// Private is a BPF file system that is mounted nowhere. Pins below [Place] end with the file, and
+// so with the process, even after kill -9. It needs Linux 5.2.
 func Private() (*os.File, error) {
 	system, err := unix.Fsopen("bpf", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	strayLook = 10 * time.Millisecond
 )
 
-// NoStrays returns an error if programs with these names are attached to a cgroup. The caller has no
-// pin of them: their pins were moved, or another Weir owns them. They remain active.
+// NoStrays returns an error if programs with these names are attached to a cgroup. The caller has
+// no pin of them: their pins were moved, or another Weir owns them. They remain active.
 func NoStrays(root, what string, hooks []ebpf.AttachType, names ...string) error {
 	for deadline := time.Now().Add(strayTime); ; time.Sleep(strayLook) {
 		found, err := strays(root, hooks, names)
@@ -43,8 +43,8 @@ func NoStrays(root, what string, hooks []ebpf.AttachType, names ...string) error
 	}
 }
 
-// strays returns the names of the programs attached to a cgroup, and none without the right to query
-// programs.
+// strays returns the names of the programs attached to a cgroup, and none without the right to
+// query programs.
 func strays(root string, hooks []ebpf.AttachType, names []string) (found []string, err error) {
 	group, err := os.Open(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,8 +72,8 @@ func strays(root string, hooks []ebpf.AttachType, names []string) (found []strin
 	return found, nil
 }
 
-// linkOf describes the link of a program to a cgroup, as in " (link 7)". Queries return link ids for
-// devices only.
+// linkOf describes the link of a program to a cgroup, as in " (link 7)". Queries return link ids
+// for devices only.
 func linkOf(program ebpf.ProgramID) string {
 	all := new(link.Iterator)
 	defer all.Close()
@@ -85,7 +85,8 @@ func linkOf(program ebpf.ProgramID) string {
 	return fmt.Sprintf(" (program %d)", program)
 }
 
-// ProgramName returns the name of a program, or "" if it has ended or this process may not query it.
+// ProgramName returns the name of a program, or "" if it has ended or this process may not query
+// it.
 func ProgramName(id ebpf.ProgramID) string {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Root returns the mount point of the v2 hierarchy: /sys/fs/cgroup, or /sys/fs/cgroup/unified in hybrid
-// mode.
+// Root returns the mount point of the v2 hierarchy: /sys/fs/cgroup, or /sys/fs/cgroup/unified in
+// hybrid mode.
 func Root() (string, error) {
 	_, v2, err := Mounts()
 	if err != nil {
@@ -31,9 +31,9 @@ func Root() (string, error) {
 		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
 }
 
-// wayToMount returns the advice for a process without a visible hierarchy. 'ip netns exec' mounts a new
-// /sys over the one with the hierarchy, and nothing can be mounted below it. names is the folder of
-// its network namespaces.
+// wayToMount returns the advice for a process without a visible hierarchy. 'ip netns exec' mounts a
+// new /sys over the one with the hierarchy, and nothing can be mounted below it. names is the
+// folder of its network namespaces.
 func wayToMount(names string) string {
 	own, err := os.Stat("/proc/thread-self/ns/net")
 	if err == nil {
@@ -50,7 +50,8 @@ func wayToMount(names string) string {
 // Cgroup is one cgroup of the v2 hierarchy.
 type Cgroup struct{ Path string }
 
-// Create creates a cgroup below parent, or below the root if parent is "". An existing name is an error.
+// Create creates a cgroup below parent, or below the root if parent is "". An existing name is an
+// error.
 func Create(parent, name string) (Cgroup, error) {
 	if parent == "" {
 		root, err := Root()
@@ -111,7 +112,8 @@ func (c Cgroup) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Remove removes the cgroup, which must contain no process and no cgroup. A missing one is no error.
+// Remove removes the cgroup, which must contain no process and no cgroup. A missing one is no
+// error.
 func (c Cgroup) Remove() error {
 	if err := os.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove cgroup: %w", err)

@@ -15,8 +15,8 @@ import (
 // endTime limits the wait for killed processes; endLook is the polling interval.
 const endTime, endLook = 5 * time.Second, 5 * time.Millisecond
 
-// End kills the processes of the cgroup, including frozen ones and excluding this one, and removes the
-// cgroup.
+// End kills the processes of the cgroup, including frozen ones and excluding this one, and removes
+// the cgroup.
 func (c Cgroup) End() error {
 	for deadline := time.Now().Add(endTime); ; time.Sleep(endLook) {
 		err := c.Remove()
@@ -32,8 +32,8 @@ func (c Cgroup) End() error {
 	}
 }
 
-// Frozen reports whether cgroup.freeze of the cgroup or of an ancestor stops its processes. Linux before
-// 5.2 has no freezer.
+// Frozen reports whether cgroup.freeze of the cgroup or of an ancestor stops its processes. Linux
+// before 5.2 has no freezer.
 func (c Cgroup) Frozen() bool {
 	text, err := os.ReadFile(filepath.Join(c.Path, "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "frozen 1")

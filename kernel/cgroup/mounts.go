@@ -52,8 +52,8 @@ func mounts(info io.Reader) (v1, v2 []string) {
 	return v1, v2
 }
 
-// hidden reports whether another mount covers a mount or one of its parents. The order of the lines is
-// no indication: a moved root is listed late.
+// hidden reports whether another mount covers a mount or one of its parents. The order of the lines
+// is no indication: a moved root is listed late.
 func hidden(m mount, all []mount, byID map[string]mount) bool {
 	for depth, on, above := 0, m, m; depth < len(all); depth++ {
 		for _, other := range all {

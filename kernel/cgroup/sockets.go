@@ -22,10 +22,10 @@ import (
 // SocketsPart is the name under which main and TestMain register [ServeSockets] with child.Main.
 const SocketsPart = "cgroup-sockets"
 
-// Sockets creates sockets charged to another cgroup than that of this process. A socket belongs to the
-// cgroup of its creator, and an accepted socket to that of its listener. A child process in the
-// cgroup therefore creates the sockets, and this process takes them (pidfd_getfd, Linux 5.6). Sockets
-// is safe for concurrent use until Close. The child dies with this process.
+// Sockets creates sockets charged to another cgroup than that of this process. A socket belongs to
+// the cgroup of its creator, and an accepted socket to that of its listener. A child process in the
+// cgroup therefore creates the sockets, and this process takes them (pidfd_getfd, Linux 5.6).
+// Sockets is safe for concurrent use until Close. The child dies with this process.
 type Sockets struct {
 	process *child.Process
 	pidfd   int
@@ -35,8 +35,8 @@ type Sockets struct {
 	answers *json.Decoder
 }
 
-// order requests a socket from the child. The child first closes the previous one, which this process
-// has taken.
+// order requests a socket from the child. The child first closes the previous one, which this
+// process has taken.
 type order struct {
 	Namespace              string // path of a network namespace; "" is the child's own
 	Family, Kind, Protocol int
@@ -49,7 +49,8 @@ type answer struct {
 	Error string
 }
 
-// OpenSockets starts the child, which appears among the processes of the cgroup. ctx or Close ends it.
+// OpenSockets starts the child, which appears among the processes of the cgroup. ctx or Close ends
+// it.
 func (c Cgroup) OpenSockets(ctx context.Context) (*Sockets, error) {
 	process, err := child.Start(ctx, SocketsPart, os.Stderr)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree lists the cgroup and its descendants, outer ones first. It omits those that disappear meanwhile.
+// Tree lists the cgroup and its descendants, outer ones first. It omits those that disappear
+// meanwhile.
 func (c Cgroup) Tree() (all []Cgroup, err error) {
 	err = filepath.WalkDir(c.Path, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -45,8 +46,8 @@ func (c Cgroup) AllProcesses() (pids []int, err error) {
 	return pids, err
 }
 
-// RemoveAll removes the cgroup and its descendants, which must contain no process. A missing one is no
-// error.
+// RemoveAll removes the cgroup and its descendants, which must contain no process. A missing one is
+// no error.
 func (c Cgroup) RemoveAll() error {
 	tree, err := c.Tree()
 	for _, one := range slices.Backward(tree) {
@@ -58,8 +59,8 @@ func (c Cgroup) RemoveAll() error {
 // rootID is the id of the root of the v2 hierarchy.
 const rootID = 1
 
-// Below returns a path relative to the root of the hierarchy. The path need not exist. The result is ""
-// if the root is not visible, as in a cgroup namespace.
+// Below returns a path relative to the root of the hierarchy. The path need not exist. The result
+// is "" if the root is not visible, as in a cgroup namespace.
 func Below(path string) string {
 	for top := filepath.Dir(path); ; top = filepath.Dir(top) {
 		var found unix.Statfs_t

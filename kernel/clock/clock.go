@@ -14,14 +14,15 @@ import (
 // attempts is the number of paired readings at the start; the closest pair counts.
 const attempts = 32
 
-// Monotonic reads CLOCK_MONOTONIC. Create one with [New]. It may be copied and is safe for concurrent use.
+// Monotonic reads CLOCK_MONOTONIC. Create one with [New]. It may be copied and is safe for
+// concurrent use.
 type Monotonic struct {
 	base time.Time
 	at   int64 // CLOCK_MONOTONIC of base, ns
 }
 
-// New returns a clock whose error is at most half the duration of a reading. The runtime's clock runs at
-// the same rate, so the error stays constant.
+// New returns a clock with an error of at most half the duration of a reading. The runtime's clock
+// runs at the same rate, so the error stays constant.
 func New() (Monotonic, error) {
 	var best Monotonic
 	closest := time.Duration(1 << 62)

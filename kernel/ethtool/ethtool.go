@@ -3,9 +3,9 @@
 // Package ethtool reads and sets a network device's offload features and reads its driver's
 // counters.
 //
-// Features have the short names of ethtool(8) -K ("tso", "tx"), which may each stand for several kernel
-// features, or the kernel's names ("tx-udp-segmentation"). Every call opens its socket inside the
-// given namespace; nil is the namespace of the calling thread.
+// Features have the short names of ethtool(8) -K ("tso", "tx"), which may each stand for several
+// kernel features, or the kernel's names ("tx-udp-segmentation"). Every call opens its socket
+// inside the given namespace; nil is the namespace of the calling thread.
 package ethtool
 
 import (
@@ -34,9 +34,9 @@ var groups = map[string]string{
 	"txvlan": "tx-vlan-hw-insert",
 }
 
-// SetFeatures switches features of dev on and off. It returns an error for an unknown feature and for a
-// fixed feature in the wrong state. A name for several features sets the changeable ones. The kernel
-// also switches off dependent features: without "tx" there is no "tso".
+// SetFeatures switches features of dev on and off. It returns an error for an unknown feature and
+// for a fixed feature in the wrong state. A name for several features sets the changeable ones. The
+// kernel also switches off dependent features: without "tx" there is no "tso".
 func SetFeatures(ns *netns.Namespace, dev string, want map[string]bool) error {
 	err := asking(ns, func(a asker) error { return set(a, dev, want) })
 	if err != nil {
@@ -76,8 +76,8 @@ func set(a asker, dev string, want map[string]bool) error {
 	return verify(a, dev, change)
 }
 
-// verify reads the features back: the kernel may accept a request and keep a feature unchanged because
-// of another one.
+// verify reads the features back: the kernel may accept a request and keep a feature unchanged
+// because of another one.
 func verify(a asker, dev string, change map[string]bool) error {
 	states, err := a.features(dev)
 	if err != nil {
@@ -113,8 +113,8 @@ func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	return features, nil
 }
 
-// Kernel returns the state of every feature of devices in the calling thread's namespace by the kernel's
-// names. It omits devices that are gone or have no features.
+// Kernel returns the state of every feature of devices in the calling thread's namespace by the
+// kernel's names. It omits devices that are gone or have no features.
 func Kernel(devs []string) (map[string]map[string]bool, error) {
 	all := make(map[string]map[string]bool, len(devs))
 	err := asking(nil, func(a asker) error {

@@ -12,8 +12,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Commands of linux/ethtool.h. The library safchain/ethtool reads all feature names into a megabyte for
-// each command; labs have hundreds of devices.
+// Commands of linux/ethtool.h. The library safchain/ethtool reads all feature names into a megabyte
+// for each command; labs have hundreds of devices.
 const (
 	getSetInfo  = 0x37 // ETHTOOL_GSSET_INFO
 	getStrings  = 0x1b // ETHTOOL_GSTRINGS

@@ -16,8 +16,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Speed returns the rate of a device's link, or 0 if it is unknown: down or virtual. The rate that a veth
-// reports is a constant of the driver and counts as unknown.
+// Speed returns the rate of a device's link, or 0 if it is unknown: down or virtual. The rate that
+// a veth reports is a constant of the driver and counts as unknown.
 func Speed(ns *netns.Namespace, dev string) (rate units.BitRate, err error) {
 	err = with(ns, func(tool *ethtool.Ethtool) error {
 		if driver, err := tool.DriverName(dev); err == nil && driver == "veth" {

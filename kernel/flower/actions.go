@@ -17,8 +17,8 @@ func action(b []byte, n uint16, kind string, options func([]byte) []byte) []byte
 	})
 }
 
-// uncounted appends the flag for one set of counters instead of per-CPU counters. Software packets are
-// not counted there.
+// uncounted appends the flag for one set of counters instead of per-CPU counters. Software packets
+// are not counted there.
 func uncounted(b []byte) []byte {
 	const flags, noPerCPU = 7, 1 // TCA_ACT_FLAGS, as value and selector
 	return attribute(b, flags, append(word(noPerCPU), word(noPerCPU)...))

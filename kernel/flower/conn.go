@@ -22,11 +22,12 @@ type Conn struct {
 	buffer   []byte
 }
 
-// batchSize is the maximum number of bytes of one send. The answers must fit into the socket's buffer.
+// batchSize is the maximum number of bytes of one send. The answers must fit into the socket's
+// buffer.
 const batchSize = 48 << 10
 
-// Open opens a connection that writes filters of a device with a mode: [SkipHardware], [SkipSoftware], or
-// 0 for both. The device needs clsact.
+// Open opens a connection that writes filters of a device with a mode: [SkipHardware],
+// [SkipSoftware], or 0 for both. The device needs clsact.
 func Open(ns *netns.Namespace, device int, mode uint32) (*Conn, error) {
 	c := &Conn{device: device, mode: mode, buffer: make([]byte, 1<<18)}
 	err := ns.Do(func() (err error) {

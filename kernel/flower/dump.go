@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filters returns all filters at the device's ingress. Filters of other kinds than flower have only kind,
-// chain and priority.
+// Filters returns all filters at the device's ingress. Filters of other kinds than flower have only
+// kind, chain and priority.
 func (c *Conn) Filters() (all []Filter, err error) {
 	request := make([]byte, unix.SizeofNlMsghdr+20)
 	c.sequence++

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flower writes tc filters of kind flower for forwarding: matches on prefixes, tags and TTL, and
-// actions that rewrite the link layer, decrement the TTL and redirect. It writes filters in batches.
+// Package flower writes tc filters of kind flower for forwarding: matches on prefixes, tags and
+// TTL, and actions that rewrite the link layer, decrement the TTL and redirect. It writes filters
+// in batches.
 //
 // Pitfalls:
 //   - One priority has no longest match: filters of different masks match in the order in which the
 //     first filter of each mask was added.
 //   - The action trap drops packets in software. There, Pass leaves them to the stack.
-//   - An unshared action has per-CPU counters, whose allocation takes longer than the rest of the rule.
-//     Rules that share an action share its counter.
+//   - An unshared action has per-CPU counters. Their allocation takes longer than the rest of the
+//     rule. Rules that share an action share its counter.
 //   - The action csum recomputes the header checksum, so a wrong checksum becomes correct.
 package flower
 

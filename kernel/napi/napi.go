@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package napi finds and schedules the kernel threads of a device's NAPI instances, and reads their CPU
-// time.
+// Package napi finds and schedules the kernel threads of a device's NAPI instances, and reads their
+// CPU time.
 //
-// A device has such threads while its attribute "threaded" is 1 (Linux 5.12; see [Thread]). The netdev
-// family of generic netlink (Linux 6.8) maps threads to devices; thread names are ambiguous across
-// namespaces. A veth device has a NAPI instance only with GRO or an XDP program.
+// A device has such threads while its attribute "threaded" is 1 (Linux 5.12; see [Thread]). The
+// netdev family of generic netlink (Linux 6.8) maps threads to devices; thread names are ambiguous
+// across namespaces. A veth device has a NAPI instance only with GRO or an XDP program.
 package napi
 
 import (
@@ -34,8 +34,8 @@ const (
 	attributePID = 4  // NETDEV_A_NAPI_PID
 )
 
-// Thread switches a device to threaded NAPI and returns the thread ids. It returns an error if the device
-// has no NAPI instance or the kernel does not report the threads.
+// Thread switches a device to threaded NAPI and returns the thread ids. It returns an error if the
+// device has no NAPI instance or the kernel does not report the threads.
 func Thread(ns *netns.Namespace, device string) (threads []int, err error) {
 	if err := sysfs.Set(ns, sysfs.Attribute{Device: device, Name: "threaded", Value: "1"}); err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func Schedule(thread, cpu int, priority uint32) error {
 	return nil
 }
 
-// Times holds the run time of a thread and its wait time on the run queue (/proc/PID/schedstat). Time
-// stolen by a hypervisor is in neither.
+// Times holds the run time of a thread and its wait time on the run queue (/proc/PID/schedstat).
+// Time stolen by a hypervisor is in neither.
 type Times struct {
 	Ran, Waited time.Duration
 }

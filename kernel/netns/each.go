@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Each calls f once for every network namespace with a process or a name. It returns the first error of
-// f.
+// Each calls f once for every network namespace with a process or a name. It returns the first
+// error of f.
 func Each(f func(*Namespace) error) error {
 	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
 	if err != nil {

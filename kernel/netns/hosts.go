@@ -11,9 +11,9 @@ import (
 // etcHosts is the hosts file of the C library and Go.
 const etcHosts = "/etc/hosts"
 
-// ReplaceHosts moves the calling thread into a new mount namespace with the file at path as /etc/hosts.
-// Its child processes inherit it. Other mounts, including later ones, stay visible. Call it on a
-// thread that starts a process and ends with it.
+// ReplaceHosts moves the calling thread into a new mount namespace with the file at path as
+// /etc/hosts. Its child processes inherit it. Other mounts, including later ones, stay visible.
+// Call it on a thread that starts a process and ends with it.
 func ReplaceHosts(path string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("replace %s: unshare mounts: %w", etcHosts, err)

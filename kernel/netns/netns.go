@@ -3,9 +3,9 @@
 // Package netns creates, enters and removes network namespaces.
 //
 // Namespaces are pinned under /run/netns, as by ip-netns(8), so that other tools can enter them.
-// [Namespace.Do] runs a function with the calling goroutine's thread inside the namespace. Sockets and
-// netlink handles opened by the function stay in the namespace; goroutines started by it do not enter
-// it.
+// [Namespace.Do] runs a function with the calling goroutine's thread inside the namespace. Sockets
+// and netlink handles opened by the function stay in the namespace; goroutines started by it do not
+// enter it.
 package netns
 
 import (
@@ -39,8 +39,8 @@ func (n *Namespace) Path() string {
 	return Path(n.Name)
 }
 
-// Create creates a network namespace, pins it under name and brings its loopback device up. An existing
-// name is an error.
+// Create creates a network namespace, pins it under name and brings its loopback device up. An
+// existing name is an error.
 func Create(name string) (*Namespace, error) {
 	if name == "" || strings.ContainsAny(name, "/ ") {
 		return nil, fmt.Errorf("create namespace: %q is not a name", name)
@@ -70,8 +70,8 @@ func Create(name string) (*Namespace, error) {
 	return ns, nil
 }
 
-// pinNew binds a new namespace to path. It uses a separate thread, which ends afterwards because it has
-// left its namespace.
+// pinNew binds a new namespace to path. It uses a separate thread, which ends afterwards because it
+// has left its namespace.
 func pinNew(path string) error {
 	done := make(chan error)
 	go func() {
@@ -116,8 +116,8 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
-// OpenPath returns a handle to the namespace at path, such as /proc/1/ns/net; its Name is the path. It
-// does not block on a FIFO, because path may come from a user.
+// OpenPath returns a handle to the namespace at path, such as /proc/1/ns/net; its Name is the path.
+// It does not block on a FIFO, because path may come from a user.
 func OpenPath(path string) (*Namespace, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err == nil {
@@ -130,7 +130,8 @@ func OpenPath(path string) (*Namespace, error) {
 	return &Namespace{Name: path, file: file}, nil
 }
 
-// ErrNotNamespace is returned for a path to another kind of file. A crash leaves an empty file in Dir.
+// ErrNotNamespace is returned for a path to another kind of file. A crash leaves an empty file in
+// Dir.
 var ErrNotNamespace = errors.New("it is no namespace")
 
 func isNamespace(file *os.File) error {
@@ -171,8 +172,8 @@ func List(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Remove unpins the namespace. Its devices disappear with its last process and handle. A missing name is
-// no error.
+// Remove unpins the namespace. Its devices disappear with its last process and handle. A missing
+// name is no error.
 func Remove(name string) error {
 	path := Path(name)
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -199,8 +200,8 @@ func (n *Namespace) Inode() (uint64, error) {
 	return status.Ino, nil
 }
 
-// Enter moves the calling thread into the namespace permanently. Lock the goroutine to the thread and do
-// not unlock it, so that the thread ends with the goroutine.
+// Enter moves the calling thread into the namespace permanently. Lock the goroutine to the thread
+// and do not unlock it, so that the thread ends with the goroutine.
 func (n *Namespace) Enter() error {
 	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
@@ -208,8 +209,8 @@ func (n *Namespace) Enter() error {
 	return nil
 }
 
-// Do runs f with the calling thread inside the namespace and returns the error of f. The goroutine is
-// locked to the thread meanwhile. A nil namespace is the thread's current one.
+// Do runs f with the calling thread inside the namespace and returns the error of f. The goroutine
+// is locked to the thread meanwhile. A nil namespace is the thread's current one.
 func (n *Namespace) Do(f func() error) error {
 	if n == nil {
 		return f()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Foreign reports whether the network namespace belongs to another user namespace than this process's
-// (ioctl_ns(2)): any user may have created it, with any number of devices.
+// Foreign reports whether the network namespace belongs to another user namespace than this
+// process's (ioctl_ns(2)): any user may have created it, with any number of devices.
 func (n *Namespace) Foreign() (bool, error) {
 	owner, err := unix.IoctlRetInt(n.FD(), unix.NS_GET_USERNS)
 	if errors.Is(err, unix.EPERM) { // a parent of this process's, or a kernel without user namespaces
@@ -29,8 +29,8 @@ func (n *Namespace) Foreign() (bool, error) {
 	return its.Dev != own.Dev || its.Ino != own.Ino, nil
 }
 
-// Few bounds how many user-created namespaces are visited (denial of service): it admits the first Most
-// [Foreign] ones and counts the others in Left. The zero value admits none.
+// Few bounds how many user-created namespaces are visited (denial of service): it admits the first
+// Most [Foreign] ones and counts the others in Left. The zero value admits none.
 type Few struct{ Most, Left int }
 
 // Of returns a visitor of the admitted namespaces. nil is the namespace of this process.
