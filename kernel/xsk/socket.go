@@ -15,9 +15,9 @@ import (
 
 // Errors of [Socket.Kick]. They are fixed values so that the data path does not allocate.
 var (
-	ErrAgain   = errors.New("transmit: the device or the budget is full, kick again")      // EAGAIN, ENOBUFS
-	ErrDropped = errors.New("transmit: the device dropped a frame, kick again")            // EBUSY
-	ErrDown    = errors.New("transmit: the device is down or gone")                        // ENETDOWN, ENXIO
+	ErrAgain   = errors.New("transmit: the device or the budget is full, kick again")       // EAGAIN, ENOBUFS
+	ErrDropped = errors.New("transmit: the device dropped a frame, kick again")             // EBUSY
+	ErrDown    = errors.New("transmit: the device is down or gone")                         // ENETDOWN, ENXIO
 	ErrInvalid = errors.New("transmit: the kernel rejected a descriptor or the frame size") // anything else
 )
 
