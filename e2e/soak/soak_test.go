@@ -26,9 +26,10 @@ import (
 
 	"weir/core/engine"
 	"weir/internal/child"
+	"weir/internal/direction"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
@@ -199,7 +200,7 @@ func (s *soak) run(n int) {
 		s.Errorf("settings differ (-before +after):\n%s", diff)
 	}
 	// The next run removes what killed ones have left.
-	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}}); err != nil {
+	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1_000_000}}}); err != nil {
 		s.Error(err)
 	}
 	s.Logf("%d kills: %v", n, s.count)

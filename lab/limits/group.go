@@ -11,7 +11,7 @@ import (
 	"weir/kernel/instance"
 	"weir/kernel/netns"
 	"weir/lab/scenario"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the
@@ -64,7 +64,7 @@ func (i *Imposed) imposeGroups(ctx context.Context, lab *instance.Instance) erro
 	if err != nil {
 		return err
 	}
-	if i.plane, err = limit.Load(len(i.groups)); err != nil {
+	if i.plane, err = police.Load(len(i.groups)); err != nil {
 		return err
 	}
 	for scope, g := range i.groups {
@@ -99,19 +99,19 @@ func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent c
 }
 
 // settings are the limit in the words of its data plane.
-func settings(l scenario.Limit) limit.Limit {
-	return limit.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
-		By: byOf(l.Mechanism), Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
+func settings(l scenario.Limit) police.Limit {
+	return police.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
+		Mode: modeOf(l.Mechanism), Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
 }
 
-func byOf(m scenario.Mechanism) string {
+func modeOf(m scenario.Mechanism) string {
 	if m == scenario.Delay {
-		return limit.ByDelay
+		return police.ModeShape
 	}
-	return limit.ByRefusal
+	return police.ModePolice
 }
 
-func statusOf(l scenario.Limit, c limit.Counters) Status {
-	return Status{Limit: l, Packets: c.Segments, Bytes: c.Bytes, Refused: c.Refused, Marked: c.Marked, Reduced: c.Reduced,
+func statusOf(l scenario.Limit, c police.Counters) Status {
+	return Status{Limit: l, Packets: c.Segments, Bytes: c.Bytes, Refused: c.Dropped, Marked: c.Marked, Reduced: c.Reduced,
 		Forced: c.Forced, Queue: c.Queue}
 }

@@ -26,7 +26,7 @@ import (
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/traffic"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // Imposed is the limits of a cell in force. It is not safe for concurrent use; the groups that it
@@ -34,7 +34,7 @@ import (
 type Imposed struct {
 	limits []scenario.Limit
 	groups []*group
-	plane  *limit.DataPlane // nil without BPF limits
+	plane  *police.DataPlane // nil without BPF limits
 	queues map[string]*queue
 	delays []*delayed
 	parent cgroup.Cgroup // of all cgroups; made when one is needed
@@ -126,7 +126,7 @@ type Status struct {
 	Packets uint64 // let pass, as they go on the wire
 	Bytes   uint64 // let pass, as the limit counts them
 	Refused uint64 // or dropped by a queue
-	// Marked, Reduced, Forced and Queue are known of BPF limits alone: see limit.Counters. A limit
+	// Marked, Reduced, Forced and Queue are known of BPF limits alone: see police.Counters. A limit
 	// by delay forces nobody, and its queue is what packets wait.
 	Marked, Reduced, Forced uint64
 	Queue                   [32]uint64

@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"weir/modules/limit/police"
 	"errors"
 	"fmt"
 	"os"
@@ -28,11 +29,11 @@ func many(n int) string {
 // Ten scopes take 2 MiB on a machine of 128 processors at most.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	h := coreHost(t)
-	plane := &hostPlane{h}
+	plane := &policer{h}
 	if _, err := plane.Apply(module.State{}, bound(t, h, map[string]int{}, many(10))); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := LoadPinned(h.Pins)
+	opened, err := police.LoadPinned(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,15 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	}
 	client, server, address := path(t)
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(client) }
-	plane, have := &hostPlane{h}, module.State{}
-	lead := func(text string) *DataPlane {
+	plane, have := &policer{h}, module.State{}
+	lead := func(text string) *police.DataPlane {
 		t.Helper()
 		want := bound(t, h, index, text)
 		if _, err := plane.Apply(have, want); err != nil {
 			t.Fatal(err)
 		}
 		have = want
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -210,7 +210,7 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 }
 
 // A chain as long as a file may be is refused without climbing it from every scope.
-func TestLongChainsAreRefused(t *testing.T) {
+func TestLongChainsAreDropped(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n  s0: {egress: 1Gbit}\n")
 	for i := range 10_000 {

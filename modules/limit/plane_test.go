@@ -3,6 +3,8 @@
 package limit
 
 import (
+	"weir/modules/limit/police"
+	"weir/internal/direction"
 	"errors"
 	"fmt"
 	"os"
@@ -99,7 +101,7 @@ func TestApplyArrangesScopesBelowTheirParents(t *testing.T) {
 // holdsParents compares the data plane's tree with the state.
 func holdsParents(t *testing.T, h module.Host, have module.State, why string) {
 	t.Helper()
-	opened, err := LoadPinned(h.Pins)
+	opened, err := police.LoadPinned(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plane := &hostPlane{h}
+	plane := &policer{h}
 	want := bound(t, h, map[string]int{}, "  a: {cgroup: /a, egress: 1Mbit}\n")
 	// As Apply begins, and is then cut off.
 	empty, _, err := plane.open(module.CapacityFor())
@@ -144,7 +146,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	if _, err := plane.Apply(want, want); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := LoadPinned(h.Pins)
+	opened, err := police.LoadPinned(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 	client, server, address := path(t)
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(client) }
-	plane, index := &hostPlane{h}, map[string]int{}
+	plane, index := &policer{h}, map[string]int{}
 	slow, fast := bound(t, h, index, "  a: {cgroup: /a, egress: 10Mbit}\n"), bound(t, h, index, "  a: {cgroup: /a, egress: 1Gbit}\n")
 	if _, err := plane.Apply(module.State{}, slow); err != nil {
 		t.Fatal(err)
@@ -184,7 +186,7 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	if got := exchange(); got > 10_000_000 {
 		testutil.Need(t, "sk_storage-updates", fmt.Errorf("paced at %d octet/s", got))
 	}
-	if err := Detach(h.Pins); err != nil {
+	if err := police.Detach(h.Pins); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := plane.Apply(slow, fast); err != nil {
@@ -198,19 +200,19 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 }
 
-// A release sets sockets free once nothing paces them any more: the programs end with Detach, not
+// A release sets sockets free once nothing paces them any more: the programs end with police.Detach, not
 // some time after it.
 func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
 	dir := pins(t)
 	for range 8 {
 		p, outer, _ := innerScope(t)
-		if err := errors.Join(p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), Detach(dir)); err != nil {
+		if err := errors.Join(p.Set(0, Egress, Limit{Rate: police.MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), police.Detach(dir)); err != nil {
 			t.Fatal(err)
 		}
 		if got := testutil.CountPrograms(t, outer.Path); got != [3]int{} {
 			t.Errorf("%v programs are attached after their end", got)
 		}
-		if err := Unpin(dir); err != nil {
+		if err := police.Unpin(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,15 +222,15 @@ func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
 // pays for its queue nor keeps its fair rate; those that stay keep all of it.
 func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	h := coreHost(t)
-	plane, have := &hostPlane{h}, module.State{}
-	lead := func(second, text string) *DataPlane {
+	plane, have := &policer{h}, module.State{}
+	lead := func(second, text string) *police.DataPlane {
 		t.Helper()
 		want := bound(t, h, map[string]int{"one": 0, second: 1}, "  one: {user: 7, egress: 1Mbit}\n"+text)
 		if _, err := plane.Apply(have, want); err != nil {
 			t.Fatal(err)
 		}
 		have = want
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +240,7 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	opened := lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
 	used := limitLimitState{FairRate: 8, FinishNs: monotonic(t) + int64(time.Hour)}
 	counts := make([]limitLimitCounters, ebpf.MustPossibleCPU())
-	counts[0] = limitLimitCounters{Packets: 5, Refused: 2}
+	counts[0] = limitLimitCounters{Packets: 5, Dropped: 2}
 	times := make([]limitLimitRtt, len(counts))
 	times[0].SumUs = 9
 	for index := range uint32(4) {
@@ -249,7 +251,7 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	}
 	lead("two", "")
 	opened = lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
-	for _, d := range Directions {
+	for _, d := range direction.Both {
 		for scope, want := range []uint64{5, 0} {
 			got, err := opened.Counters(scope, d)
 			if err != nil || got.Packets != want || got.RTTSum != want/5*9 {

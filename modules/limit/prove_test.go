@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"weir/modules/limit/police"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestShortestMeasurementHoldsEnoughPackets(t *testing.T) {
 // What passes before the burst is used and the queue full is more than the rate: measured with it,
 // a limit of 1 Mbit/s leaked.
 func TestWarmupIsLongerThanTheQueueTakesToFill(t *testing.T) {
-	for _, l := range []Limit{{Rate: MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
+	for _, l := range []Limit{{Rate: police.MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
 		{Rate: 1e6, Burst: 5 * time.Second}} {
 		check := rateCheck(limitedScope("a", "", Treatment{Egress: &l}), Egress, l.Rate)
 		sent, passes := float64(check.Flow(module.Path{Protocol: module.UDP}).Rate), float64(l.Rate)
@@ -118,7 +119,7 @@ func TestChecksOfAScope(t *testing.T) {
 // What waits in a device's queue is charged as well: without its counters all of it would be said
 // to leak.
 func TestAQueuedRateNamesWhatItIsChargedBy(t *testing.T) {
-	all := Module{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, By: ByDelay}}))
+	all := Module{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, Mode: police.ModeShape}}))
 	if len(all) != 1 || !all[0].Queued || all[0].Charged.Octets == "" {
 		t.Errorf("%+v", all)
 	}

@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"weir/modules/limit/police"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func TestTheFirstPacketOfANewCgroupIsCharged(t *testing.T) {
 			t.Error(err)
 		}
 		_ = unix.Close(fd)
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}

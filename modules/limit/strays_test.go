@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"weir/modules/limit/police"
 	"errors"
 	"os"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // others attached beside them.
 func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	h := coreHost(t)
-	plane, want := &hostPlane{h}, bound(t, h, map[string]int{}, "  a: {user: 1000, egress: 10Mbit}\n")
+	plane, want := &policer{h}, bound(t, h, map[string]int{}, "  a: {user: 1000, egress: 10Mbit}\n")
 	if _, err := plane.Apply(module.State{}, want); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	if got := testutil.CountPrograms(t, h.CgroupRoot); got != [3]int{1, 0, 1} {
 		t.Errorf("%v programs are attached, want those of before", got)
 	}
-	if err := errors.Join(Unpin(stolen), noStrays(h.CgroupRoot)); err != nil {
+	if err := errors.Join(police.Unpin(stolen), noStrays(h.CgroupRoot)); err != nil {
 		t.Error(err)
 	}
 }

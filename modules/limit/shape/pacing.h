@@ -16,8 +16,8 @@
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../pace.h"
-#include "../receive_window.h"
+#include "../police/pace.h"
+#include "../police/receive_window.h"
 #include "fair_queue.h"
 #include "lookup.h"
 #include "shaper.h"

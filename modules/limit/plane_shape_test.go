@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"weir/modules/limit/police"
+	"weir/internal/direction"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/core/match"
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/modules/limit/shape"
+)
+
+func TestWhatCanBeDelayed(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shape}}":                                                     "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: police}}":                                                   "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shapes}}":                                                    `"delays" is not one of refusal, delay`,
+		"a: {user: 7, ingress: {rate: 5Mbit, mode: shape}}":                                                             "mode: shape is for scopes of interfaces and network namespaces",
+		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":                                                              "",
+		"a: {netns: blue, egress: {rate: 5Mbit, mode: shape}, ingress: {rate: 5Mbit, mode: shape}}":                       "",
+		"a: {netns: blue, parent: b}\n  b: {egress: {rate: 9Mbit, mode: shape}, ingress: {rate: 9Mbit, mode: shape}}":     "",
+		"a: {netns: blue, parent: b}\n  b: {user: 7, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
+		"a: {user: 7, parent: b}\n  b: {netns: blue, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
+		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, mode: shape}}":                                              "packets over lo are not delayed",
+		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, mode: shape}}":                                       "packets over lo are not delayed",
+		"a: {interface: eth0, parent: b, egress: 5Mbit}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                     "",
+		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                   "",
+		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                           "mode: shape is for scopes of interfaces and network namespaces",
+		"a: {user: 7, parent: b, egress: {rate: 5Mbit, mode: shape}}\n  b: {egress: 9Mbit}":                             "limited in different ways",
+		"a: {user: 7, parent: b, egress: {mode: police}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                     "limited in different ways",
+		"a: {user: 7, parent: b}\n  b: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}":                           "",
+		"a: {interface: eth1, parent: b}\n  b: {parent: c}\n  c: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}": "charged as they leave each",
+		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                      "keeps no minimum",
+	} {
+		_, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
+		if got := ""; want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		} else if err != nil {
+			if got = err.Error(); !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", text, got, want)
+			}
+		} else {
+			t.Errorf("%s: accepted, want %s", text, want)
+		}
+	}
+}
+
+// Each direction goes to one data plane alone, and in shadow to that which changes no device.
+func TestDelaysAndRefusalsAreApart(t *testing.T) {
+	p, err := parse("p.yaml", []byte(`version: 1
+scopes:
+  both: {interface: eth0, egress: 5Mbit, ingress: {rate: 5Mbit, mode: shape}}
+  late: {interface: eth1, ingress: {rate: 5Mbit, mode: shape}}
+  dark: {interface: eth2, shadow: true, ingress: {rate: 5Mbit, mode: shape}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all module.State
+	for _, s := range p.Scopes {
+		all.Scopes = append(all.Scopes, module.Bound{Scope: s, Treatment: s.Treatments[moduleName]})
+	}
+	rest := policedState(all).ByName()
+	if both := treatmentOf(rest["both"].Scope); len(rest) != 2 || both.Egress == nil || both.Ingress != nil || treatmentOf(rest["dark"].Scope).Ingress == nil {
+		t.Errorf("by refusal: %+v", rest)
+	}
+	if treatmentOf(all.Scopes[0].Scope).Ingress == nil {
+		t.Error("the state was changed")
+	}
+	for i, want := range map[int]bool{0: true, 1: true, 2: false} {
+		if got := shaped(all.Scopes[i].Scope, Ingress); got != want {
+			t.Errorf("%s by delay: %t", all.Scopes[i].Name, got)
+		}
+	}
+	for i, s := range []policy.Scope{all.Scopes[0].Scope, all.Scopes[1].Scope} {
+		if refuses(s) != (i == 0) {
+			t.Errorf("%s refuses: %t", s.Name, refuses(s))
+		}
+	}
+}
+
+// The parent of a line is the line that packets are charged to.
+func TestParentsAreKnownByTheirLines(t *testing.T) {
+	p, err := parse("p.yaml", []byte(`version: 1
+scopes:
+  link: {interface: eth0, egress: {rate: 5Mbit, mode: shape}}
+  group: {parent: link}
+  leaf: {user: 7, parent: group}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all module.State
+	for i, s := range p.Scopes {
+		all.Scopes = append(all.Scopes, module.Bound{Scope: s, Index: i})
+	}
+	all.Scopes[0].Binding.Key = match.OfInterface(77)
+	lines := map[string]shape.Shaper{}
+	for _, b := range all.Scopes {
+		lines[b.Name], _ = shaperOf(b, Egress, all.ByName())
+	}
+	for child, want := range map[string]uint32{"leaf": lines["group"].Key(), "group": 77, "link": 0} {
+		if got := lines[child].Parent; got != want || (want == 0) != (child == "link") {
+			t.Errorf("the parent of %s is %#x, want %#x", child, got, want)
+		}
+	}
+}
+
+// Where a scope is limited by refusal, senders or receivers are left to that data plane, which plan
+// tells.
+func TestPlanTellsWhoIsNotPaced(t *testing.T) {
+	for more, want := range map[string]map[Direction]int{
+		"":                                {},
+		"  b: {user: 7, egress: 5Mbit}\n": {Egress: 1, Ingress: 1},
+		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":      {},
+		"  b: {user: 7, ingress: 5Mbit}\n":                   {Ingress: 1},
+		"  b: {user: 7, egress: {rate: 5Mbit, mode: shape}}\n": {},
+	} {
+		for _, of := range direction.Both {
+			p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  a: {interface: eth0, "+of.String()+": {rate: 5Mbit, mode: shape}}\n"+more))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := mixedModes(p); len(got) != want[of] {
+				t.Errorf("%s with %q: %q", of, more, got)
+			}
+		}
+	}
+}
+
+// A router has no socket of what its containers send.
+func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
+	for text, want := range map[string]int{
+		"a: {cgroup: /x, egress: {rate: 5Mbit, mode: shape}}":         1,
+		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":            1,
+		"a: {user: 7, egress: 5Mbit}":                               0,
+		"a: {interface: eth0, egress: {rate: 5Mbit, mode: shape}}":    0,
+		"a: {prefix: 10.0.0.0/8, egress: {rate: 5Mbit, mode: shape}}": 0,
+	} {
+		p, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := routedAway(p, true); len(got) != want {
+			t.Errorf("%s: %q", text, got)
+		}
+		if got := routedAway(p, false); len(got) != 0 {
+			t.Errorf("%s on a host that does not forward: %q", text, got)
+		}
+	}
+}
+
+// What an HTB class cannot do is told.
+func TestMechanismTellsWhatTakesFq(t *testing.T) {
+	by, _ := shape.Available(Egress)
+	if got := delayedBy(Egress); strings.Contains(got, "need fq") != (by == shape.HTB) {
+		t.Errorf("by %q: %s", by, got)
+	}
+}
+
+func TestHorizonOfADelay(t *testing.T) {
+	if got := (Limit{Rate: 50_000_000, Mode: police.ModeShape}).WithDefaults().Drop; got != 200*time.Millisecond {
+		t.Errorf("horizon %v", got)
+	}
+	if got := (Limit{Rate: 50_000_000}).WithDefaults().Drop; got != 10*time.Millisecond {
+		t.Errorf("drop threshold %v", got)
+	}
+}

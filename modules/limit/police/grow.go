@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package police
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/kernel/bpffs"
+)
+
+// growing is a pin that is there while a data plane takes the place of a smaller one. Where a crash
+// has left it nothing else is believed.
+const growing = "growing"
+
+// Grow puts a data plane with room for so many scopes into the place of this pinned one, with all
+// that it knows. Every packet meets one of the two, and both have the sockets' state; what is
+// counted while the maps are copied is lost.
+func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
+	sockets, err := p.socketsMap()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sockets.Close() }()
+	next, err := loadWith(scopes, map[string]*ebpf.Map{limitMapLimitSockets: sockets,
+		limitMapLimitCurrent: p.objects.LimitCurrent, limitMapLimitOverflow: p.objects.LimitOverflow})
+	if err != nil {
+		return nil, err
+	}
+	next.path, next.dir, next.ingress, next.settings = p.path, p.dir, p.ingress, p.settings
+	err = next.copyFrom(p)
+	if err == nil {
+		err = next.replace()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make room for %d scopes: %w", scopes, err), next.Close())
+	}
+	return next, nil
+}
+
+// socketsMap is the sockets' storage, which has no pin: it lives with the programs.
+func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
+	info, err := p.objects.LimitIngress.Info()
+	if err != nil {
+		return nil, fmt.Errorf("read limit programs: %w", err)
+	}
+	ids, _ := info.MapIDs()
+	for _, id := range ids {
+		m, err := ebpf.NewMapFromID(id)
+		if err != nil {
+			return nil, permission(fmt.Errorf("open maps: %w", err))
+		}
+		if m.Type() == ebpf.SkStorage {
+			return m, nil
+		}
+		_ = m.Close()
+	}
+	return nil, errors.New("limit programs have no storage of sockets")
+}
+
+// copyFrom copies all but what is shared.
+func (p *DataPlane) copyFrom(from *DataPlane) error {
+	before := from.maps()
+	for name, to := range p.maps() {
+		var err error
+		switch name {
+		case limitMapLimitCurrent, limitMapLimitOverflow:
+		case limitMapLimitCounts:
+			err = bpffs.CopyEach[limitLimitCounters](*before[name], *to)
+		case limitMapLimitRtts:
+			err = bpffs.CopyEach[limitLimitRtt](*before[name], *to)
+		default:
+			err = bpffs.Copy(*before[name], *to)
+		}
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// replace puts the pins of this data plane into the place of those that are there, and its programs
+// into that of the attached ones.
+func (p *DataPlane) replace() error {
+	marker := filepath.Join(p.dir, growing)
+	if err := p.objects.LimitSockops.Pin(marker); err != nil {
+		return filePermission(fmt.Errorf("pin program: %w", err))
+	}
+	for name, m := range p.maps() {
+		if name == limitMapLimitCurrent || name == limitMapLimitOverflow {
+			continue
+		}
+		if err := replacePin(*m, filepath.Join(p.dir, mapPin(name))); err != nil {
+			return err
+		}
+	}
+	for name, program := range p.programs() {
+		if *program == nil {
+			continue
+		}
+		if err := replacePin(*program, filepath.Join(p.dir, name)); err != nil {
+			return err
+		}
+	}
+	for number := range ingressPin + 1 {
+		if err := p.replaceProgram(filepath.Join(p.dir, linkPin(number))); err != nil {
+			return err
+		}
+	}
+	return filePermission(os.Remove(marker))
+}
+
+func replacePin(what interface{ Pin(string) error }, path string) error {
+	if err := what.Pin(path + "-next"); err != nil {
+		return filePermission(fmt.Errorf("pin %s: %w", filepath.Base(path), err))
+	}
+	if err := os.Rename(path+"-next", path); err != nil {
+		return filePermission(fmt.Errorf("pin %s: %w", filepath.Base(path), err))
+	}
+	return nil
+}
+
+// replaceProgram has a pinned attachment run this data plane's program; none is no error.
+func (p *DataPlane) replaceProgram(pin string) error {
+	attached, err := link.LoadPinnedLink(pin, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return filePermission(fmt.Errorf("open attachment: %w", err))
+	}
+	defer func() { _ = attached.Close() }()
+	hook, in, err := pinnedHook(pin)
+	if err != nil || !in {
+		return err
+	}
+	program := map[ebpf.AttachType]*ebpf.Program{ebpf.AttachCGroupInetEgress: p.objects.LimitEgress,
+		ebpf.AttachCGroupInetIngress: p.objects.LimitIngress, ebpf.AttachCGroupSockOps: p.objects.LimitSockops}[hook]
+	if err := attached.Update(program); err != nil {
+		return permission(fmt.Errorf("replace program at %s: %w", hook, err))
+	}
+	return nil
+}
