@@ -127,11 +127,11 @@ type limitDone struct {
 
 func (d *limitDone) add(c police.Counters, permitted float64) {
 	d.permitted += permitted
-	d.offered += float64(c.Packets + c.Refused)
+	d.offered += float64(c.Packets + c.Dropped)
 	d.sum.Bytes += c.Bytes
 	d.sum.Marked += c.Marked
 	d.sum.Reduced += c.Reduced
-	d.sum.Refused += c.Refused
+	d.sum.Dropped += c.Dropped
 	d.sum.Forced += c.Forced
 }
 
@@ -139,7 +139,7 @@ func (d *limitDone) add(c police.Counters, permitted float64) {
 // packets offered.
 func (d *limitDone) report(b *testing.B) {
 	b.ReportMetric(100*float64(d.sum.Bytes)/d.permitted, "%passed")
-	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%refused": d.sum.Refused, "%forced": d.sum.Forced} {
+	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%dropped": d.sum.Dropped, "%forced": d.sum.Forced} {
 		b.ReportMetric(100*float64(n)/max(1, d.offered), unit)
 	}
 }

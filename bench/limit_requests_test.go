@@ -72,7 +72,7 @@ func costOfRequests(b *testing.B) {
 	}
 	counted, err := plane.Counters(0, direction.Egress)
 	must(b, err)
-	if counted.Packets == 0 || counted.Refused+counted.Marked+counted.Reduced+counted.Forced != 0 {
+	if counted.Packets == 0 || counted.Dropped+counted.Marked+counted.Reduced+counted.Forced != 0 {
 		b.Errorf("the limit was to count and not to bind: %+v", counted)
 	}
 	costOfHooks(b, both, func() { requestRate(b, variants[2].sockets, from, to) })

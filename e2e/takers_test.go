@@ -22,7 +22,7 @@ ip link set eth1 up
 tc qdisc replace dev eth1 root handle 5: tbf rate 1gbit burst 100kb latency 50ms
 queues() { tc qdisc show dev eth1 | grep -c " $1 "; }
 printf 'version: 1\nscopes: {}\nlinks:\n  eth1: {rate: 500Mbit}\n' > links.yaml
-printf 'version: 1\nscopes:\n  wire: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n' > delay.yaml
+printf 'version: 1\nscopes:\n  wire: {interface: eth1, egress: {rate: 70Mbit, mode: shape}}\n' > delay.yaml
 cat delay.yaml - <<P > both.yaml
 links:
   eth1: {rate: 500Mbit}

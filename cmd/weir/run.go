@@ -213,9 +213,9 @@ func limitFlag(flag, text string, shadow bool) (*police.Limit, error) {
 
 // summarize says on standard error what was done; standard output is the command's.
 func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, file string) error {
-	done := "%s: %s at %s; %d packets marked, %d reductions, %d refused"
+	done := "%s: %s at %s; %d packets marked, %d reductions, %d dropped"
 	if shadow {
-		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets refused"
+		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets dropped"
 	}
 	out := map[string]any{"format": "weir-run/1", "status": outcome.Status, "elapsed_ns": outcome.Elapsed}
 	for _, of := range direction.Both {
@@ -226,7 +226,7 @@ func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, fil
 		out[of.String()] = c
 		if a.format == "text" {
 			rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
-			a.say(done, [...]string{direction.Egress: "sent", direction.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+			a.say(done, [...]string{direction.Egress: "sent", direction.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Dropped)
 		}
 	}
 	if given != nil {

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weir/internal/dscp"
 
 	"github.com/google/go-cmp/cmp"
 
 	"weir/internal/direction"
+	"weir/internal/dscp"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/modules/cc"

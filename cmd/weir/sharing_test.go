@@ -24,7 +24,7 @@ import (
 // quarter of it.
 const sharedLink = `version: 1
 scopes:
-  held: {mark: 7, egress: {rate: 125kbit, by: delay, burst: 1ms, mark: 10s, drop: 30s}}
+  held: {mark: 7, egress: {rate: 125kbit, mode: shape, burst: 1ms, mark: 10s, drop: 30s}}
 links:
   veth:
     rate: 500kbit

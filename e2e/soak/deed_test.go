@@ -11,11 +11,11 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"weir/internal/dscp"
 
 	"weir/core/engine"
 	"weir/internal/child"
 	"weir/internal/direction"
+	"weir/internal/dscp"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/sockets/keeper"

@@ -105,7 +105,7 @@ func settings(l scenario.Limit) police.Limit {
 }
 
 func modeOf(m scenario.Mechanism) string {
-	if m == scenario.Delay {
+	if m == scenario.Shape {
 		return police.ModeShape
 	}
 	return police.ModePolice

@@ -61,7 +61,7 @@ func Check(all []scenario.Limit) error {
 			if err := probe.CgroupV2(); err != nil {
 				return fmt.Errorf("limit %s: %w", l.Name, err)
 			}
-		case l.Mechanism == scenario.Delay:
+		case l.Mechanism == scenario.Shape:
 			if err := checkDelay(l); err != nil {
 				return fmt.Errorf("limit %s: %w", l.Name, err)
 			}
@@ -155,7 +155,7 @@ func (i *Imposed) read(l scenario.Limit) (Status, bool, error) {
 		status, err := q.read(l)
 		return status, true, err
 	}
-	if d := i.delayedAt(l.Host); d != nil && l.Mechanism == scenario.Delay {
+	if d := i.delayedAt(l.Host); d != nil && l.Mechanism == scenario.Shape {
 		status, err := d.read(l)
 		return status, true, err
 	}
@@ -221,7 +221,7 @@ func Describe(m scenario.Mechanism) string {
 	switch {
 	case m.Cgroup():
 		return string(m) + " (cgroup_skb and sockops)"
-	case m == scenario.Delay:
+	case m == scenario.Shape:
 		return describeDelay()
 	case m == scenario.HTB:
 		return fmt.Sprintf("%s (burst 1 ms of the rate, pfifo of %d packets)", m, waiting)

@@ -37,7 +37,7 @@ type delayed struct {
 // imposeDelays puts the limits by delay in force.
 func (i *Imposed) imposeDelays(ctx context.Context, lab *instance.Instance, built *topology.Topology) error {
 	for _, l := range i.limits {
-		if l.Mechanism != scenario.Delay || i.delayedAt(l.Host) != nil {
+		if l.Mechanism != scenario.Shape || i.delayedAt(l.Host) != nil {
 			continue
 		}
 		parent, err := i.below(lab)
@@ -89,7 +89,7 @@ func (d *delayed) apply(all []scenario.Limit, built *topology.Topology) error {
 	defer links.Close()
 	var work shape.Work
 	for _, l := range all {
-		if l.Mechanism != scenario.Delay || l.Host != d.node {
+		if l.Mechanism != scenario.Shape || l.Host != d.node {
 			continue
 		}
 		there, err := links.Device(deviceOf(l, built))

@@ -31,9 +31,9 @@ links:
   - {name: in, ends: [a, r], plain: true}
   - {name: out, ends: [r, b], plain: true}
 limits:
-  - {name: forwarded, host: r, link: out, mechanism: delay, rate: 10Mbit}
-  - {name: sent, host: a, mechanism: delay, rate: 20Mbit}
-  - {name: received, host: b, direction: ingress, mechanism: delay, rate: 30Mbit}
+  - {name: forwarded, host: r, link: out, mechanism: shape, rate: 10Mbit}
+  - {name: sent, host: a, mechanism: shape, rate: 20Mbit}
+  - {name: received, host: b, direction: ingress, mechanism: shape, rate: 30Mbit}
 phases: [{duration: 1s, flows: [{name: f, kind: udp, from: a, to: b, rate: 1Mbit}]}]
 `
 

@@ -34,10 +34,10 @@ type Limit struct {
 type Mechanism string
 
 const (
-	Weir       Mechanism = "weir"         // limit's BPF programs, with explicit-rate pacing
+	Police     Mechanism = "police"       // the policer's BPF programs on a cgroup, with explicit-rate pacing
 	Classic    Mechanism = "classic"      // the same without pacing: the algorithm of the LPC 2018 talk
-	Shadow     Mechanism = "shadow"       // the same as weir, but only counts what it would do
-	Delay      Mechanism = "delay"        // limit's BPF programs at a device: departure times in fq
+	Shadow     Mechanism = "shadow"       // the same as police, counting only
+	Shape      Mechanism = "shape"        // the shaper's BPF programs at a device: departure times in fq
 	HTB        Mechanism = "htb"          // a hierarchical token bucket with one class and a pfifo
 	HTBFqCodel Mechanism = "htb-fq_codel" // the same with fq_codel (RFC 8290)
 	Unlimited  Mechanism = "none"
@@ -45,16 +45,16 @@ const (
 
 // Mechanisms are all of them, and Meaning describes one in a line.
 func Mechanisms() []Mechanism {
-	return []Mechanism{Weir, Delay, Classic, Shadow, HTB, HTBFqCodel, Unlimited}
+	return []Mechanism{Police, Shape, Classic, Shadow, HTB, HTBFqCodel, Unlimited}
 }
 
 // Meaning is documented with Mechanisms.
 func (m Mechanism) Meaning() string {
 	return map[Mechanism]string{
-		Weir:       "the data plane of `weir run --limit`, on a cgroup that is made for the run and in which the flows' sockets are",
-		Delay:      "the data plane of `by: delay` in a policy, at the host's device: all that passes it, forwarded too, waits there for its departure time, and the host's own TCP is paced",
-		Classic:    "as `weir`, without pacing: the algorithm of the LPC 2018 talk",
-		Shadow:     "the same as `weir`, but it only counts what it would do",
+		Police:     "the data plane of `weir run --limit` and of `mode: police` in a policy, on a cgroup of the run with the flows' sockets",
+		Shape:      "the data plane of `mode: shape` in a policy, at the host's device: all packets of the device, forwarded ones included, are delayed to their departure time, and the host's own TCP is paced",
+		Classic:    "as `police`, without pacing: the algorithm of the LPC 2018 talk",
+		Shadow:     "as `police`, counting only",
 		HTB:        "a hierarchical token bucket on the host's device, with one class at the rate, a burst of 1 ms (10 packets at least; more than tc's default of one packet) and a pfifo of 1000 packets, a device's usual txqueuelen",
 		HTBFqCodel: "the same with fq_codel, the kernel's defaults and ECN",
 		Unlimited:  "no limit",
@@ -62,13 +62,13 @@ func (m Mechanism) Meaning() string {
 }
 
 // Cgroup says whether the mechanism works on the sockets of a cgroup.
-func (m Mechanism) Cgroup() bool { return m == Weir || m == Classic || m == Shadow }
+func (m Mechanism) Cgroup() bool { return m == Police || m == Classic || m == Shadow }
 
 // Queue says whether the mechanism is a queue of the host's device.
 func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
 
 // AtDevice says whether it limits all that passes a device, whatever sent it.
-func (m Mechanism) AtDevice() bool { return m.Queue() || m == Delay }
+func (m Mechanism) AtDevice() bool { return m.Queue() || m == Shape }
 
 // Covers says whether a flow that begins or ends at the limit's host is under the limit.
 func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
@@ -88,13 +88,19 @@ type limitFile struct {
 	Name            string          `yaml:"name,required" doc:"Subject of the limit's figures."`
 	Host            string          `yaml:"host,required" doc:"Host whose traffic is limited."`
 	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: what the host sends; ingress: what it receives; egress if left out."`
-	Mechanism       string          `yaml:"mechanism,required" enum:"weir,delay,classic,shadow,htb,htb-fq_codel,none" doc:"What imposes it: weir, classic and shadow are BPF programs on a cgroup, delay some at the host's device, htb and htb-fq_codel queues there."`
+	Mechanism       string          `yaml:"mechanism,required" enum:"police,shape,classic,shadow,htb,htb-fq_codel,none" doc:"police, classic and shadow are BPF programs on a cgroup, shape BPF programs at the host's device, htb and htb-fq_codel qdiscs of the device."`
 	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 octets of Ethernet header each."`
 	Burst           *units.Duration `yaml:"burst" doc:"How far an idle limit may run ahead, in time at the rate; not for queues."`
 	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue at which ECN marks and reductions begin; not for queues."`
-	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are refused; not for queues."`
-	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: delay, htb and htb-fq_codel. The only one if left out."`
+	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are rejected or dropped; not for queues."`
+	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: shape, htb and htb-fq_codel. The only one if left out."`
 	Flows           []yamlfile.Text `yaml:"flows" doc:"Flows of the host that are limited; all if left out."`
+}
+
+// Renamed returns the current spelling of a former mechanism; "" for none.
+func (*limitFile) Renamed(key, value string) string {
+	return map[[2]string]string{{"mechanism", "weir"}: "mechanism: police", {"mechanism", "refusal"}: "mechanism: police",
+		{"mechanism", "delay"}: "mechanism: shape"}[[2]string{key, value}]
 }
 
 func (b *builder) limits() {
@@ -151,7 +157,7 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	case l.Link != "" && !slices.Contains(links, l.Link):
 		b.complain(f.At("link"), "name one of "+quoted(links), "%s.link: %s has no link %q", path, l.Host, l.Link)
 	case l.Link != "" && l.Mechanism.Cgroup():
-		b.complain(f.At("link"), "leave link out, or limit the device: mechanism: delay", "%s.link: %s limits what sockets send, wherever it goes", path, l.Mechanism)
+		b.complain(f.At("link"), "leave link out, or limit the device: mechanism: shape", "%s.link: %s limits what sockets send, wherever it goes", path, l.Mechanism)
 	case l.Mark > 0 && l.Drop > 0 && l.Mark >= l.Drop:
 		b.complain(f.At("mark"), "lower mark or raise drop", "%s.mark: %s is not below drop, %s", path, l.Mark, l.Drop)
 	}
@@ -171,7 +177,7 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 func (b *builder) limitHost(f limitFile, l Limit, path string) {
 	for _, n := range b.cell.Nodes {
 		if n.Name == f.Host && n.Router && !l.Mechanism.AtDevice() && l.Mechanism != Unlimited {
-			b.complain(f.At("host"), "limit its device: mechanism: delay; or the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
+			b.complain(f.At("host"), "limit its device: mechanism: shape; or the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
 		}
 	}
 }

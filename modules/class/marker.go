@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"weir/internal/dscp"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/core/match"
 	"weir/core/module"
+	"weir/internal/dscp"
 	"weir/internal/fault"
 	"weir/kernel/bpffs"
 )

@@ -57,11 +57,17 @@ func onlyGroupsAbove(d *policy.Draft, i int) bool {
 	return true
 }
 
-// formerKeys maps a former key and value to the current spelling.
-var formerKeys = map[[2]string]string{
-	{"by", "delay"}: "mode: shape", {"by", "refusal"}: "mode: police",
-	{"mode", "delay"}: "mode: shape", {"mode", "refusal"}: "mode: police",
-}
-
 // Renamed returns the current spelling of a former key or value; "" for none.
-func (*rateKeys) Renamed(key, value string) string { return formerKeys[[2]string{key, value}] }
+func (*rateKeys) Renamed(key, value string) string {
+	switch {
+	case key != "by" && key != "mode":
+		return ""
+	case value == "delay":
+		return "mode: shape"
+	case value == "refusal":
+		return "mode: police"
+	case key == "by":
+		return "mode"
+	}
+	return ""
+}

@@ -3,7 +3,6 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
 	"encoding/json"
 	"errors"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/child"
+	"weir/modules/limit/police"
 )
 
 // Five cgroups inside each other, or four and the host, are more than a packet can be charged to.
@@ -92,7 +92,7 @@ func TestEveryPacketOfTooManyScopesIsCounted(t *testing.T) {
 	if err := inner.Add(process.PID()); err != nil {
 		t.Fatal(err)
 	}
-	shapedState := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 10, Size: payload4}
+	shapedState := task{Namespace: client.Name, Network: "udp", Address: sink, Messages: 10, Size: 1000 - 14 - 20 - 8}
 	if err := errors.Join(json.NewEncoder(process.In).Encode(shapedState), process.Wait()); err != nil {
 		t.Fatal(err)
 	}

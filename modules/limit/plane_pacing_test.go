@@ -151,7 +151,7 @@ func TestDelayHoldsWhoSends(t *testing.T) {
 	window := talk()
 	held := window()
 	d.do(func() error {
-		c, there, err := d.plane.(*plane).shaped.Counters(shapedState(d.have).Shapers[0])
+		c, there, err := d.plane.(*plane).shape.Counters(shapedState(d.have).Shapers[0])
 		if err == nil && there && c.Windows == 0 {
 			testutil.Need(t, "sk_storage-updates", errors.New("no window was set"))
 		}
@@ -176,7 +176,7 @@ func TestDelayOfANamespace(t *testing.T) {
 	exchange := d.talk(0)
 	got := exchange()
 	for _, l := range shapedState(d.have).Shapers {
-		c, there, err := d.plane.(*plane).shaped.Counters(l)
+		c, there, err := d.plane.(*plane).shape.Counters(l)
 		if err != nil || !there || c.Packets < 2 {
 			t.Errorf("%s of scope %d has been charged for %d packets (%v)", l.Direction, l.Index, c.Packets, err)
 		}

@@ -3,8 +3,6 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
-	"weir/internal/direction"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +10,20 @@ import (
 	"weir/core/match"
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/internal/direction"
+	"weir/modules/limit/police"
 	"weir/modules/limit/shape"
 )
 
 func TestWhatCanBeDelayed(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shape}}":                                                     "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: police}}":                                                   "",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: police}}":                                                    "",
 		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shapes}}":                                                    `"delays" is not one of refusal, delay`,
 		"a: {user: 7, ingress: {rate: 5Mbit, mode: shape}}":                                                             "mode: shape is for scopes of interfaces and network namespaces",
 		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":                                                              "",
-		"a: {netns: blue, egress: {rate: 5Mbit, mode: shape}, ingress: {rate: 5Mbit, mode: shape}}":                       "",
-		"a: {netns: blue, parent: b}\n  b: {egress: {rate: 9Mbit, mode: shape}, ingress: {rate: 9Mbit, mode: shape}}":     "",
+		"a: {netns: blue, egress: {rate: 5Mbit, mode: shape}, ingress: {rate: 5Mbit, mode: shape}}":                     "",
+		"a: {netns: blue, parent: b}\n  b: {egress: {rate: 9Mbit, mode: shape}, ingress: {rate: 9Mbit, mode: shape}}":   "",
 		"a: {netns: blue, parent: b}\n  b: {user: 7, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
 		"a: {user: 7, parent: b}\n  b: {netns: blue, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
 		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, mode: shape}}":                                              "packets over lo are not delayed",
@@ -32,7 +32,7 @@ func TestWhatCanBeDelayed(t *testing.T) {
 		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                   "",
 		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                           "mode: shape is for scopes of interfaces and network namespaces",
 		"a: {user: 7, parent: b, egress: {rate: 5Mbit, mode: shape}}\n  b: {egress: 9Mbit}":                             "limited in different ways",
-		"a: {user: 7, parent: b, egress: {mode: police}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                     "limited in different ways",
+		"a: {user: 7, parent: b, egress: {mode: police}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                    "limited in different ways",
 		"a: {user: 7, parent: b}\n  b: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}":                           "",
 		"a: {interface: eth1, parent: b}\n  b: {parent: c}\n  c: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}": "charged as they leave each",
 		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                      "keeps no minimum",
@@ -80,8 +80,8 @@ scopes:
 		}
 	}
 	for i, s := range []policy.Scope{all.Scopes[0].Scope, all.Scopes[1].Scope} {
-		if refuses(s) != (i == 0) {
-			t.Errorf("%s refuses: %t", s.Name, refuses(s))
+		if anyCounted(s) != (i == 0) {
+			t.Errorf("%s refuses: %t", s.Name, anyCounted(s))
 		}
 	}
 }
@@ -119,8 +119,8 @@ func TestPlanTellsWhoIsNotPaced(t *testing.T) {
 	for more, want := range map[string]map[Direction]int{
 		"":                                {},
 		"  b: {user: 7, egress: 5Mbit}\n": {Egress: 1, Ingress: 1},
-		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":      {},
-		"  b: {user: 7, ingress: 5Mbit}\n":                   {Ingress: 1},
+		"  b: {user: 7, egress: 5Mbit, shadow: true}\n":        {},
+		"  b: {user: 7, ingress: 5Mbit}\n":                     {Ingress: 1},
 		"  b: {user: 7, egress: {rate: 5Mbit, mode: shape}}\n": {},
 	} {
 		for _, of := range direction.Both {
@@ -140,7 +140,7 @@ func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: {cgroup: /x, egress: {rate: 5Mbit, mode: shape}}":         1,
 		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":            1,
-		"a: {user: 7, egress: 5Mbit}":                               0,
+		"a: {user: 7, egress: 5Mbit}":                                 0,
 		"a: {interface: eth0, egress: {rate: 5Mbit, mode: shape}}":    0,
 		"a: {prefix: 10.0.0.0/8, egress: {rate: 5Mbit, mode: shape}}": 0,
 	} {
@@ -160,7 +160,7 @@ func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
 // What an HTB class cannot do is told.
 func TestMechanismTellsWhatTakesFq(t *testing.T) {
 	by, _ := shape.Available(Egress)
-	if got := delayedBy(Egress); strings.Contains(got, "need fq") != (by == shape.HTB) {
+	if got := shapedBy(Egress); strings.Contains(got, "need fq") != (by == shape.HTB) {
 		t.Errorf("by %q: %s", by, got)
 	}
 }

@@ -3,9 +3,7 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
-	"weir/internal/direction"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +12,16 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"weir/core/module"
 	"weir/core/selector"
+	"weir/internal/direction"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
 // spineHost is a host of the test's own, whose open sockets are left alone.
@@ -200,24 +201,6 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 }
 
-// A release sets sockets free once nothing paces them any more: the programs end with police.Detach, not
-// some time after it.
-func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
-	dir := pins(t)
-	for range 8 {
-		p, outer, _ := innerScope(t)
-		if err := errors.Join(p.Set(0, Egress, Limit{Rate: police.MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), police.Detach(dir)); err != nil {
-			t.Fatal(err)
-		}
-		if got := testutil.CountPrograms(t, outer.Path); got != [3]int{} {
-			t.Errorf("%v programs are attached after their end", got)
-		}
-		if err := police.Unpin(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A scope that takes the number of one that went counts from zero, in both directions, and neither
 // pays for its queue nor keeps its fair rate; those that stay keep all of it.
 func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
@@ -237,20 +220,16 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 		t.Cleanup(func() { _ = opened.Close() })
 		return opened
 	}
-	opened := lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
-	used := limitLimitState{FairRate: 8, FinishNs: monotonic(t) + int64(time.Hour)}
-	counts := make([]limitLimitCounters, ebpf.MustPossibleCPU())
-	counts[0] = limitLimitCounters{Packets: 5, Dropped: 2}
-	times := make([]limitLimitRtt, len(counts))
-	times[0].SumUs = 9
-	for index := range uint32(4) {
-		if err := errors.Join(opened.objects.LimitStates.Put(index, &used), opened.objects.LimitCounts.Put(index, counts),
-			opened.objects.LimitRtts.Put(index/2, times)); err != nil {
-			t.Fatal(err)
-		}
+	lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
 	}
+	fill(t, filepath.Join(h.Pins, "states"), uint64(now.Nano())+uint64(time.Hour))
+	fill(t, filepath.Join(h.Pins, "counts"), 5)
+	fill(t, filepath.Join(h.Pins, "rtts"), 9)
 	lead("two", "")
-	opened = lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
+	opened := lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
 	for _, d := range direction.Both {
 		for scope, want := range []uint64{5, 0} {
 			got, err := opened.Counters(scope, d)
@@ -273,7 +252,7 @@ func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 	const more = 5
 	visited := 0
 	h.Namespaces = func(each func(*netns.Namespace) error) error {
-		for range mostForeign + more {
+		for range maxForeign + more {
 			visited++
 			if err := each(foreign); err != nil {
 				return err
@@ -287,7 +266,37 @@ func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 		t.Errorf("notes %q, %v", notes, err)
 	}
 	visited = 0
-	if _, err := plane.Release(); err != nil || visited != mostForeign+more {
+	if _, err := plane.Release(); err != nil || visited != maxForeign+more {
 		t.Errorf("release visited %d, %v", visited, err)
+	}
+}
+
+// fill sets all 64-bit words of a map's values, on the first CPU.
+func fill(t *testing.T, pin string, word uint64) {
+	t.Helper()
+	m, err := ebpf.LoadPinnedMap(pin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	value := make([]byte, m.ValueSize())
+	for i := 0; i < len(value); i += 8 {
+		binary.NativeEndian.PutUint64(value[i:], word)
+	}
+	for index := range m.MaxEntries() {
+		var err error
+		if m.Type() == ebpf.PerCPUArray {
+			each := make([][]byte, ebpf.MustPossibleCPU())
+			for i := range each {
+				each[i] = make([]byte, len(value))
+			}
+			each[0] = value
+			err = m.Put(index, each)
+		} else {
+			err = m.Put(index, value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -3,13 +3,13 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/modules/limit/police"
 )
 
 // mbit makes repetitions that arrived and were charged at these rates.

@@ -3,7 +3,6 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"weir/core/module"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
 // The first packet from a cgroup that is made after the policy is charged, though nobody has looked

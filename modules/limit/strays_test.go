@@ -3,7 +3,6 @@
 package limit
 
 import (
-	"weir/modules/limit/police"
 	"errors"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"weir/core/module"
 	"weir/internal/fault"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
 // Limits whose pins somebody has moved away have not ended: neither does a release say so, nor are
@@ -29,7 +29,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	_, released := plane.Release()
 	_, applied := plane.Apply(want, want)
 	for what, err := range map[string]error{"release": released, "apply": applied, "ready": plane.Ready(want)} {
-		if !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), limitProgLimitEgress+" (link ") {
+		if !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), "limit_egress"+" (link ") {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
@@ -40,7 +40,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	if got := testutil.CountPrograms(t, h.CgroupRoot); got != [3]int{1, 0, 1} {
 		t.Errorf("%v programs are attached, want those of before", got)
 	}
-	if err := errors.Join(police.Unpin(stolen), noStrays(h.CgroupRoot)); err != nil {
+	if err := errors.Join(police.Unpin(stolen), police.NoStrays(h.CgroupRoot)); err != nil {
 		t.Error(err)
 	}
 }

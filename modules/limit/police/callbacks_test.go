@@ -5,6 +5,7 @@ package police
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -13,8 +14,6 @@ import (
 
 	"weir/kernel/rtnl"
 	"weir/kernel/testutil"
-
-	"net/netip"
 )
 
 // Numbers of enum and flags in linux/bpf.h: callbacks, their flags, offsets in bpf_sock_ops.

@@ -3,14 +3,10 @@
 package police
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,18 +14,10 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
-	"weir/kernel/netns"
 	"weir/kernel/testutil"
 )
-
-// pins is a folder for pins, in a BPF file system for this test alone.
-func pins(t *testing.T) string {
-	t.Helper()
-	return filepath.Join(testutil.BPFFS(t), "limit")
-}
 
 func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 	dir := pins(t)
@@ -146,81 +134,6 @@ func TestAPinThatHasJustGoneIsNoError(t *testing.T) {
 	}
 }
 
-// udpSink listens in the namespace and returns its address.
-func udpSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
-	t.Helper()
-	var sink net.PacketConn
-	err := ns.Do(func() (err error) {
-		sink, err = net.ListenPacket("udp", netip.AddrPortFrom(address, 0).String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sink.Close() })
-	return sink.LocalAddr().String()
-}
-
-// talk connects, and then for every line sends some data, waits for the answer and reports the
-// socket's pacing rate and the clamp of its receive window.
-func talk(in io.Reader, out io.Writer) error {
-	lines := bufio.NewReader(in)
-	first, err := lines.ReadBytes('\n')
-	if err != nil {
-		return err
-	}
-	var work task
-	if err := json.Unmarshal(first, &work); err != nil {
-		return err
-	}
-	ns, err := netns.Open(work.Namespace)
-	if err != nil {
-		return err
-	}
-	var conn net.Conn
-	err = ns.Do(func() (err error) {
-		conn, err = net.Dial("tcp", work.Address)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return err
-	}
-	if work.Pace > 0 {
-		err := raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, work.Pace) })
-		if err != nil {
-			return err
-		}
-	}
-	buffer := make([]byte, 64<<10)
-	for {
-		rate, clamp := 0, 0
-		var err1, err2 error
-		err := raw.Control(func(fd uintptr) {
-			rate, err1 = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE)
-			clamp, err2 = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
-		})
-		if err := errors.Join(err, err1, err2); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(out, uint32(rate), clamp); err != nil {
-			return err
-		}
-		if _, err := lines.ReadBytes('\n'); err != nil {
-			return nil
-		}
-		if _, err := conn.Write(buffer); err != nil {
-			return err
-		}
-		if _, err := io.ReadFull(conn, buffer); err != nil {
-			return err
-		}
-	}
-}
-
 func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	dir := pins(t)
 	client, server, address := path(t)
@@ -293,8 +206,20 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	}
 }
 
-// echo serves connections that return what they get.
-func echo(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
-	t.Helper()
-	return serve(t, ns, address, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
+// A release sets sockets free once nothing paces them any more: the programs end with Detach, not
+// some time after it.
+func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
+	dir := pins(t)
+	for range 8 {
+		p, outer, _ := innerScope(t)
+		if err := errors.Join(p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), Detach(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.CountPrograms(t, outer.Path); got != [3]int{} {
+			t.Errorf("%v programs are attached after their end", got)
+		}
+		if err := Unpin(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -16,69 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/child"
 	"weir/kernel/cgroup"
-	"weir/kernel/ethtool"
 	"weir/kernel/netns"
 	"weir/kernel/rtnl"
-	"weir/kernel/sysctl"
 	"weir/kernel/testutil"
-
-	"golang.org/x/sys/unix"
 )
-
-func TestMain(m *testing.M) {
-	child.Main(child.Parts{cgroup.SocketsPart: cgroup.ServeSockets, "load": load, "greedy": greedy, "talk": talk, "ask": ask})
-	os.Exit(m.Run())
-}
-
-// task is what the part "load" sends from inside a cgroup.
-type task struct {
-	Namespace, Network, Address string
-	Messages, Size, Pace        int // Pace is what a talker sets itself, octet/s; 0 for nothing
-}
-
-// load waits for its task, which comes once it has been moved into its cgroup, and sends it.
-func load(in io.Reader, out io.Writer) error {
-	var work task
-	if err := json.NewDecoder(in).Decode(&work); err != nil {
-		return err
-	}
-	ns, err := netns.Open(work.Namespace)
-	if err != nil {
-		return err
-	}
-	var conn net.Conn
-	err = ns.Do(func() (err error) {
-		conn, err = net.Dial(work.Network, work.Address)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	message := make([]byte, work.Size)
-	for range work.Messages {
-		if _, err := conn.Write(message); err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-	}
-	if err := conn.Close(); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, "sent")
-	return err
-}
-
-// nested makes a cgroup inside a cgroup, and removes both at the end.
-func nested(t *testing.T) (outer, inner cgroup.Cgroup) {
-	t.Helper()
-	outer = testutil.Cgroup(t)
-	inner, err := cgroup.Create(outer.Path, "inner")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return outer, inner
-}
 
 // innerScope is a data plane whose scope 0 is the inner of two cgroups, for it to be attached to
 // the outer.
@@ -95,66 +40,6 @@ func innerScope(t *testing.T) (p *DataPlane, outer, inner cgroup.Cgroup) {
 		t.Fatal(err)
 	}
 	return p, outer, inner
-}
-
-// path is two namespaces joined by a veth pair whose frames are no larger than the MTU.
-func path(t *testing.T) (client, server *netns.Namespace, address netip.Addr) {
-	t.Helper()
-	client, server = testutil.Namespace(t, "client"), testutil.Namespace(t, "server")
-	for _, end := range []struct {
-		ns     *netns.Namespace
-		device string
-		prefix string
-	}{{client, "eth0", "10.9.0.1/24"}, {server, "eth0", "10.9.0.2/24"}} {
-		conn, err := rtnl.Open(end.ns)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if end.ns == client {
-			if err := conn.AddVeth("eth0", server, "eth0", 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := conn.AddAddress(end.device, netip.MustParsePrefix(end.prefix)); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetUp(end.device); err != nil {
-			t.Fatal(err)
-		}
-		// Only the transfer's own packets are to cross the device.
-		if err := sysctl.Set(end.ns, "net.ipv6.conf.all.disable_ipv6", "1"); err != nil {
-			t.Fatal(err)
-		}
-		if err := ethtool.SetFeatures(end.ns, end.device, map[string]bool{"tso": false, "gso": false}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pin(t, client, server, "10.9.0.2")
-	pin(t, server, client, "10.9.0.1")
-	return client, server, netip.MustParseAddr("10.9.0.2")
-}
-
-// pin tells from the hardware address of to, so that no ARP is sent.
-func pin(t *testing.T, from, to *netns.Namespace, address string) {
-	t.Helper()
-	there, err := rtnl.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer there.Close()
-	device, err := there.Device("eth0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := rtnl.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer here.Close()
-	if err := here.AddNeighbor("eth0", netip.MustParseAddr(address), device.MAC); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // chargedSockets is a namespace with a loopback device, and a way to make IPv4 sockets there of a
