@@ -1,58 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The rate that a scope lets one flow have. */
+/* Fair rate: the rate of one flow in a scope. */
 #ifndef WEIR_LIMIT_FAIR_H
 #define WEIR_LIMIT_FAIR_H
 
-#include "fair_share.h"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 
-#define PAIR (2 * FRAME) /* what pacing.h leaves of super-packets where rates are low */
-#define NEARLY_SHIFT 4          /* an equal part less a sixteenth */
+#include "fair_share.h"
+#include "limit.h"
+#include "maps.h"
+
+#define PAIR (2 * FRAME) /* super-packet size at low rates (pacing.h) */
+#define NEARLY_SHIFT 4          /* an equal share minus 1/16 */
 #define NO_QUEUE 0x7fffffffffffffffLL
 
 /*
- * The factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2. C is the
- * target, y the rate offered: a queue is drained with at most half of the rate, however long it is,
- * so that the fair rate does not collapse meanwhile. Where less than half of the rate is used, no
- * queue stands and no TCP sender was heard of, for whom there is least_rate(), it doubles the rate
- * for each time due that the interval has lasted: unresponsive traffic that has ended leaves the
- * lowest fair rate behind; the first packets after a silence find it gone. With senders, which
- * follow an interval late, it would go too far.
+ * Returns the factor, of 1024, for an interval of T ns: 1 + ((1 - min(q/T, 1/2)) - y/C) / 2, with
+ * target C and offered rate y. At most half of the rate drains a queue of any length, so that the
+ * fair rate does not collapse meanwhile. If less than half of the rate is used, no queue stands and
+ * no TCP sender was counted (min_rate() covers senders), the rate doubles once per due time within
+ * the interval: it recovers from unresponsive traffic with the first packets after a silence. With
+ * senders, which follow an interval late, that would overshoot.
  *
- * With round trips of L ns the step is T / (T + L) of that, as in RCP, and a queue is drained in T
- * + L: a sender that begins or ends its pause, or is limited by its cwnd, is silent for a round
- * trip, and a loop that is faster answers with a rate for those that are left, which all then use
- * at once. Pauses make rates of single intervals differ and intervals longer: the square makes the
- * factors of as much too much and too little one in product, and an interval weighs by its length,
- * one and a half times due at most, so that it is the mean rate that comes to the target. Both only
- * where flows follow promptly.
+ * With RTT L the step is T / (T + L) of that, as in RCP, and a queue is drained in T + L: a sender
+ * that starts, pauses or is limited by its cwnd is silent for one RTT, and a faster loop would
+ * raise the rate of the others meanwhile. Pauses make single intervals differ and last longer. The
+ * square makes the factors for equal excess and deficit cancel, and an interval counts by its
+ * length, up to 1.5 times due, so that the mean rate reaches the target. Both apply only if flows
+ * follow promptly.
  *
- * q is the shortest queue that a packet of the interval has met, the standing queue: a packet that
- * meets the end of another sender's super-packet says nothing, and at 10 Mbit/s one super-packet of
- * 64 KiB is 52 ms.
+ * q is the minimum queue at a packet of the interval, the standing queue: at 10 Mbit/s one
+ * super-packet of 64 KiB of another sender is 52 ms.
  */
 static __always_inline __u64 rate_factor(__u64 target, __u64 bytes, __s64 queue, __u64 elapsed, __u64 rtt, __u64 due,
 					 __u32 senders, __u32 prompt)
 {
-	__u64 offered = at_most(bytes * SECOND / elapsed * 512 / target, tuned.offered_most);
+	__u64 offered = at_most(bytes * SECOND / elapsed * 512 / target, tuned.max_offered);
 	__u64 drained = queue > 0 ? (__u64)queue * 512 / (elapsed + rtt) : 0;
 
-	drained = at_most(drained, tuned.drained_most);
+	drained = at_most(drained, tuned.max_drained);
 	if (!drained && offered < 256 && !senders)
-		return 1024 << at_most(elapsed / (due | 1), tuned.doublings_most);
+		return 1024 << at_most(elapsed / (due | 1), tuned.max_doublings);
 	if (!prompt)
 		return softened(1024 + 512 - offered, due, due + rtt) - drained;
-	__u64 most = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < most ? elapsed : most, due + rtt);
+	__u64 upper = due + (due >> 1), factor = softened(1024 + 512 - offered, elapsed < upper ? elapsed : upper, due + rtt);
 
 	return factor + ((factor - 1024) * (factor - 1024) >> 11) - drained;
 }
 
 /*
- * Whether flows follow within an interval, of a mark threshold that holds many packets. Elsewhere
- * its length is more that of its packets than of pauses, and a longer step goes too far.
+ * Reports whether flows follow within an interval: the mark threshold holds many packets. Otherwise
+ * packet times dominate the interval, and a longer step overshoots.
  */
-static __always_inline __u32 follows(const struct limit_state *state, const struct terms *terms, __u64 target)
+static __always_inline __u32 is_prompt(const struct limit_state *state, const struct terms *terms, __u64 target)
 {
-	return (state->interval_least_ns <= terms->mark_ns) & (target * terms->mark_ns >= tuned.prompt_frames * FRAME * SECOND);
+	return (state->min_interval_ns <= terms->mark_ns) & (target * terms->mark_ns >= tuned.prompt_frames * FRAME * SECOND);
 }
 
 static __always_inline __u64 target_of(__u64 rate)
@@ -61,19 +63,20 @@ static __always_inline __u64 target_of(__u64 rate)
 }
 
 /*
- * The highest fair rate, at which a scope limits no flow. That of the whole rate is limit_config's.
+ * Returns the maximum fair rate, at which a scope limits no flow. limit_config has that of the full
+ * rate.
  */
-static __always_inline __u64 fair_rate_most(__u32 index, __u64 target)
+static __always_inline __u64 max_fair_rate(__u32 index, __u64 target)
 {
 	return (index & 1) == LIMIT_INGRESS ? target << tuned.ingress_headroom_shift : target + (target >> tuned.headroom_shift);
 }
 
 /*
- * Counts the TCP senders. The callbacks of their sockets (pacing.h) report who was met; the flow
- * count ends with the interval in which they have sent one and a half of the largest super-packets
- * each on average, so that hardly one was missed, and 16 in all, and no less than least octets.
+ * Updates the count of TCP senders. Socket callbacks (pacing.h) report senders. A flow count ends
+ * with the interval after which the average sender has sent 1.5 of the largest super-packets, so
+ * that hardly any is missed, with 16 super-packets and lower bytes in total.
  */
-static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 least,
+static __always_inline void update_flow_count(struct limit_state *state, struct limit_fair_share *share, __u64 bytes, __u64 lower,
 					__u32 silent)
 {
 	__u64 largest = at_least(state->interval_largest, FRAME), sum = share->flow_count_bytes + bytes;
@@ -84,7 +87,7 @@ static __always_inline void update_flow_count(struct limit_state *state, struct 
 		share->senders = 0;
 		share->rtt_us = 0;
 	}
-	if (!counted || sum < least || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
+	if (!counted || sum < lower || sum < tuned.flow_count_super_packets * largest || 2 * sum < 3 * largest * counted)
 		return;
 	share->senders = counted;
 	share->flow_count_bytes = 0;
@@ -93,37 +96,34 @@ static __always_inline void update_flow_count(struct limit_state *state, struct 
 }
 
 /*
- * The least fair rate with so many TCP senders: nearly an equal part of the target, half of one
- * where a queue stands or three quarters are used, since others than they may use a part. The loop
- * alone goes far below where many begin at once, for it drains a queue that their pace is not to
- * blame for, and at a low rate it is long on the way back.
+ * Returns the minimum fair rate for a number of TCP senders: nearly an equal share of the target,
+ * or half of one if a queue stands or three quarters are used, since other traffic may use a part.
+ * Without it the loop undershoots when many senders start at once, and recovers slowly from low
+ * rates.
  */
-static __always_inline __u64 least_rate(__u64 target, __u32 senders, __u32 busy)
+static __always_inline __u64 min_rate(__u64 target, __u32 senders, __u32 busy)
 {
-	__u64 least = (target >> 10) + 1;
+	__u64 lower = (target >> 10) + 1;
 
 	if (!senders)
-		return least;
-	return at_least(busy ? target / senders >> 1 : (target - (target >> NEARLY_SHIFT)) / senders, least);
+		return lower;
+	return at_least(busy ? target / senders >> 1 : (target - (target >> NEARLY_SHIFT)) / senders, lower);
 }
 
 /*
- * The time of two of the largest super-packets at the fair rate, 4 s at most, and no less than that
- * of two pairs: single segments are acknowledged two at a time, so that their senders hear of a new
- * rate no more often. A flow whose cwnd is not bounded yet, or no more, sends super-packets of up
- * to 64 KiB however low its rate; one must not stop the loop for seconds.
+ * Returns the time of two of the largest super-packets at the fair rate, 4 s at most, and at least
+ * that of two segment pairs: the receiver acknowledges single segments in pairs, so senders update
+ * their rate no more often. A flow without a cwnd bound sends super-packets of up to 64 KiB at any
+ * rate; these must not stop the loop for seconds.
  */
 static __always_inline __u64 interval_of(__u64 largest, __u64 rate)
 {
-	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, most = at_least(2 * PAIR * SECOND / rate, tuned.oversize_ns);
+	__u64 interval = 2 * at_least(largest, PAIR) * SECOND / rate, upper = at_least(2 * PAIR * SECOND / rate, tuned.oversize_ns);
 
-	return at_most(at_most(interval, most), tuned.interval_most_ns);
+	return at_most(at_most(interval, upper), tuned.max_interval_ns);
 }
 
-/*
- * Round-trip time of the scope's senders, ns; no more than the queue can be before packets are
- * dropped.
- */
+/* Returns the RTT of the senders in ns, bounded by the drop threshold. */
 static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const struct terms *terms)
 {
 	__u64 rtt = 1000 * (__u64)share->rtt_us;
@@ -131,18 +131,17 @@ static __always_inline __u64 rtt_of(const struct limit_fair_share *share, const 
 	return rtt < terms->drop_ns ? rtt : terms->drop_ns;
 }
 
-/* The least length of the current interval, ns. */
+/* Returns the minimum length of the current interval in ns. */
 static __always_inline __u64 interval_length(const struct limit_state *state, const struct limit_fair_share *share,
 					   const struct terms *terms)
 {
-	return at_least(state->interval_least_ns, at_least(terms->mark_ns, share->slowest_ns));
+	return at_least(state->min_interval_ns, at_least(terms->mark_ns, share->slowest_ns));
 }
 
 /*
- * Counts a packet in its interval, which lasts length ns at least. paced is wire for a packet whose
- * sender follows the rate, 0 for others; met is the queue that this packet has met. Processors race
- * for the shortest queue and the largest packet with plain stores, which may lose one. Returns
- * whether the interval is over, so that end_interval() is due.
+ * Counts a packet in its interval of at least length ns. paced is wire if its sender follows the
+ * rate, else 0; met is the queue at this packet. CPUs race with plain stores, which may lose one
+ * value. Returns whether end_interval() is due.
  */
 static __always_inline __u32 measure(struct limit_state *state, __u64 length, __u64 now, __u64 wire, __u64 paced, __s64 met)
 {
@@ -151,15 +150,15 @@ static __always_inline __u32 measure(struct limit_state *state, __u64 length, __
 		state->interval_queue_ns = met;
 	if (paced > state->interval_largest)
 		state->interval_largest = paced;
-	return over(now, state->interval_start_ns, length);
+	return has_elapsed(now, state->interval_start_ns, length);
 }
 
 /*
- * Moves the fair rate once per interval T. A flow follows a new rate with its next super-packet,
- * whose time was fixed when the last one left, so T holds two of the largest super-packets of the
- * last interval at the lesser of both, and no less than a mark threshold. Intervals are ended by
- * one processor, which wins the compare-and-swap. Global, so that its stack is not added to that of
- * charge_scope(), whose verification it would multiply.
+ * Updates the fair rate once per interval T. A flow applies a new rate with its next super-packet,
+ * whose departure was fixed when the last one left, so T covers two of the largest super-packets of
+ * the last interval at the lower of both rates, and at least a mark threshold. The CPU that wins
+ * the compare-and-swap ends the interval. A global function, to keep its stack and verification
+ * apart from charge_scope().
  */
 __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 {
@@ -171,9 +170,9 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 		return 0;
 	struct terms terms = terms_of(config, share);
 	__u64 start = state->interval_start_ns, elapsed = now - start, slowest = share->slowest_ns;
-	__u64 least = at_least(terms.mark_ns, slowest), due = interval_length(state, share, &terms);
+	__u64 lower = at_least(terms.mark_ns, slowest), due = interval_length(state, share, &terms);
 
-	if (!over(now, start, due))
+	if (!has_elapsed(now, start, due))
 		return 0;
 	__u64 before = state->fair_rate;
 
@@ -184,32 +183,31 @@ __attribute__((noinline)) int end_interval(__u32 index, __u64 now)
 
 	update_flow_count(state, share, bytes, tuned.flow_count_rtts * rtt * target / SECOND, elapsed > tuned.silence_ns);
 	__u32 senders = share->senders;
-	__u64 floor = least_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
+	__u64 floor = min_rate(target, senders, queue > 0 || 4 * bytes * SECOND / elapsed > 3 * target);
 
 	__sync_fetch_and_add(&state->interval_bytes, -bytes);
 	state->interval_queue_ns = NO_QUEUE;
-	elapsed = at_most(elapsed, tuned.elapsed_most_ns);
+	elapsed = at_most(elapsed, tuned.max_elapsed_ns);
 	/*
-	 * Senders that pause are made up for by those that do not only on average; the queue takes the
-	 * difference.
+	 * Active senders compensate for pausing ones only on average; the queue absorbs the difference.
 	 */
 	queue -= rtt >> tuned.tolerated_shift;
-	__u64 factor = rate_factor(target, bytes, queue, elapsed, rtt, due, senders, follows(state, &terms, target));
+	__u64 factor = rate_factor(target, bytes, queue, elapsed, rtt, due, senders, is_prompt(state, &terms, target));
 
 	if (slowest)
 		factor = parent_factor(factor, elapsed, share);
-	__u64 rate = at_most(at_least(before * factor >> 10, floor), fair_rate_most(index, target));
+	__u64 rate = at_most(at_least(before * factor >> 10, floor), max_fair_rate(index, target));
 
-	/* Where no TCP sender was heard of there is none whose time must fit into the next. */
+	/* Without TCP senders the next interval needs no minimum. */
 	__u64 interval = state->interval_largest | senders ? interval_of(state->interval_largest, slowest ? target : rate < before ? rate : before) : 0;
 
 	state->interval_largest = 0;
-	state->interval_least_ns = interval;
+	state->min_interval_ns = interval;
 	state->fair_rate = rate;
 	state->updates++;
 	move_unit(share, terms.rate, factor);
 	if (config->weight)
-		renew_allowed(index, config, state, share, terms.rate, now, rtt + (interval > least ? interval : least));
+		renew_allowed(index, config, state, share, terms.rate, now, rtt + (interval > lower ? interval : lower));
 	return 0;
 }
 

@@ -1,50 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fair shares among siblings: what a scope may use of its parent now.
+ * Fair shares of siblings within their parent.
  *
- * A parent has a fair rate F per unit of weight, which moves with the rest of its rate and its
- * queue like the fair rate of a flow (fair.h). A child may use A = max(min, weight * F), its own
- * rate at most; an idle sibling's part is in F. Nobody looks at siblings: a child asks for F once
- * per interval, and a parent that is a child passes its own A on the same way.
+ * A parent has a fair rate F per unit of weight, which follows the unused rate and the queue like
+ * the fair rate of a flow (fair.h). A child may use A = max(min, weight * F), up to its own rate; F
+ * includes the share of idle siblings. A child reads F once per interval, without access to its
+ * siblings, and a parent that is a child derives F from its own A.
  */
 #ifndef WEIR_LIMIT_FAIR_SHARE_H
 #define WEIR_LIMIT_FAIR_SHARE_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "limit.h"
 #include "maps.h"
 
 #define SECOND 1000000000ULL
 #define FRAME LIMIT_FRAME
 
-/* What is in force in one direction of a scope. */
+/* Current rate and thresholds of one direction of a scope. */
 struct terms {
 	__u64 rate; /* octet/s */
-	__u64 cost; /* ns per octet, times 2^LIMIT_COST_SHIFT */
+	__u64 cost; /* ns per byte, times 2^LIMIT_COST_SHIFT */
 	__s64 burst_ns, mark_ns, large_ns, drop_ns, ceiling_ns; /* as in limit_config */
 };
 
-static __always_inline __s64 at_least(__u64 value, __u64 least)
+static __always_inline __s64 at_least(__u64 value, __u64 lower)
 {
-	return value < least ? least : value;
+	return value < lower ? lower : value;
 }
 
-static __always_inline __u64 at_most(__u64 value, __u64 most)
+static __always_inline __u64 at_most(__u64 value, __u64 upper)
 {
-	return value > most ? most : value;
+	return value > upper ? upper : value;
 }
 
 /*
- * Whether so many ns have passed since start. A packet reads the clock once, and start may be of
- * another one that read it later, on another processor or in an interrupt: then none have, and not
- * 2^64 less some.
+ * Reports whether length ns have passed since start. Another CPU or an interrupt may have set start
+ * later than the packet read its clock; the signed difference is then negative.
  */
-static __always_inline __u32 over(__u64 now, __u64 start, __u64 length)
+static __always_inline __u32 has_elapsed(__u64 now, __u64 start, __u64 length)
 {
 	return (__s64)(now - start) >= (__s64)length;
 }
 
 /*
- * A child that may use little now has the thresholds of a scope of that rate: in a queue shorter
- * than a packet nothing fits.
+ * Returns the current terms. A child with a low share gets thresholds for that rate: no packet fits
+ * into a queue shorter than itself.
  */
 static __always_inline struct terms terms_of(const struct limit_config *config, const struct limit_fair_share *share)
 {
@@ -68,7 +71,7 @@ static __always_inline struct terms terms_of(const struct limit_config *config, 
 	return terms;
 }
 
-/* The parent of a scope, plus one; 0 for none. */
+/* Returns the parent of a scope plus one; 0 for none. */
 static __always_inline __u32 parent_of(__u32 scope)
 {
 	struct limit_node *node = bpf_map_lookup_elem(&limit_tree, &scope);
@@ -77,8 +80,8 @@ static __always_inline __u32 parent_of(__u32 scope)
 }
 
 /*
- * A factor, of 1024, of whose step part / all is taken, rounded to the nearest: cut off, it would
- * drift downwards.
+ * Scales the step of a factor (of 1024) by part / all, rounded to nearest: truncation would drift
+ * downwards.
  */
 static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
 {
@@ -86,11 +89,10 @@ static __always_inline __u64 softened(__u64 factor, __u64 part, __u64 all)
 }
 
 /*
- * The factor by which a parent moves. Its children follow within their own intervals, so it moves
- * by a step that is small against theirs: two loops of one speed would swing against each other.
- * But where its queue has run up it gives way at once. If it waited, marks and reductions would
- * take its place: congestion windows that have collapsed leave the parent unused on average, and F
- * would never find out that it is too high.
+ * Returns the factor of a parent. Children follow within their own intervals, so its steps are
+ * small compared with theirs: two loops of equal speed would oscillate. If its queue is long, the
+ * parent yields at once: otherwise marks and reductions act first, collapsed congestion windows
+ * leave the parent underused on average, and F stays too high.
  */
 static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct limit_fair_share *share)
 {
@@ -99,27 +101,27 @@ static __always_inline __u64 parent_factor(__u64 factor, __u64 elapsed, struct l
 	share->slowest_ns = slowest - (slowest >> tuned.slowest_decay_shift) - 1;
 	if (share->congested) {
 		share->congested = 0;
-		return at_most(factor, tuned.congested_most);
+		return at_most(factor, tuned.max_congested);
 	}
-	return softened(at_most(factor, tuned.rise_most), elapsed, elapsed + 2 * slowest + 1);
+	return softened(at_most(factor, tuned.max_rise), elapsed, elapsed + 2 * slowest + 1);
 }
 
-/* Moves F, bounded to rate / 2^20 .. rate. */
+/* Updates F, bounded to rate / 2^20 .. rate. */
 static __always_inline void move_unit(struct limit_fair_share *share, __u64 rate, __u64 factor)
 {
-	__u64 most = rate << LIMIT_UNIT_SHIFT, least = most >> 20;
+	__u64 upper = rate << LIMIT_UNIT_SHIFT, lower = upper >> 20;
 	__u64 unit = share->unit * factor >> 10;
 
-	if (unit < least)
-		unit = least;
-	share->unit = at_most(at_least(unit, tuned.unit_least), most);
+	if (unit < lower)
+		unit = lower;
+	share->unit = at_most(at_least(unit, tuned.min_unit), upper);
 }
 
 /*
- * What the parent leaves to a child, octet/s; all where it does not limit this direction, or only
- * in shadow.
+ * Returns the rate that the parent grants a child in byte/s: the full rate if the parent does not
+ * limit this direction, or is a shadow.
  */
-static __always_inline __u64 left_by_parent(__u32 index, const struct limit_config *config, __u64 now, __u64 interval)
+static __always_inline __u64 granted_by_parent(__u32 index, const struct limit_config *config, __u64 now, __u64 interval)
 {
 	__u32 parent = parent_of(index >> 1), above = (parent - 1) * 2 + (index & 1);
 
@@ -131,38 +133,35 @@ static __always_inline __u64 left_by_parent(__u32 index, const struct limit_conf
 
 	if (!limits || !share || !state || !(limits->flags & LIMIT_ENFORCED) || limits->flags & ~config->flags & LIMIT_SHADOW)
 		return config->rate;
-	interval = at_most(interval, tuned.follow_most_ns);
+	interval = at_most(interval, tuned.max_follow_ns);
 	if (interval > share->slowest_ns)
 		share->slowest_ns = interval;
-	/*
-	 * Children that drop everything leave the parent without a packet to find out that it is not
-	 * used.
-	 */
-	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->interval_least_ns, limits->mark_ns));
+	/* Children that drop all packets leave the parent without a packet to end its interval. */
+	__u64 start = state->interval_start_ns, longest = at_least(share->slowest_ns, at_least(state->min_interval_ns, limits->mark_ns));
 
-	if (over(now, start, tuned.silent_intervals * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
-		move_unit(share, terms_of(limits, share).rate, tuned.rise_most);
+	if (has_elapsed(now, start, tuned.silent_intervals * longest) && __sync_val_compare_and_swap(&state->interval_start_ns, start, now) == start)
+		move_unit(share, terms_of(limits, share).rate, tuned.max_rise);
 	return share->unit * config->weight >> LIMIT_UNIT_SHIFT;
 }
 
 /*
- * Renews what a child may use. Its fair rates follow in proportion at once, so that its own loop
- * need not find out; what it finds out is only how many flows share them.
+ * Updates the rate of a child. Its own fair rates scale at once, so that its loop has to find only
+ * the number of its flows.
  */
 static __always_inline void renew_allowed(__u32 index, const struct limit_config *config, struct limit_state *state,
 					struct limit_fair_share *share, __u64 before, __u64 now, __u64 interval)
 {
-	__u64 rate = left_by_parent(index, config, now, interval);
+	__u64 rate = granted_by_parent(index, config, now, interval);
 
-	rate = at_most(at_least(at_least(rate, config->min), tuned.allowed_least), config->rate);
+	rate = at_most(at_least(at_least(rate, config->min), tuned.min_allowed), config->rate);
 	if (rate == before || !before)
 		return;
-	__u64 ratio = at_most(((rate << 10) + before / 2) / before, (__u64)tuned.ratio_most << 10);
+	__u64 ratio = at_most(((rate << 10) + before / 2) / before, (__u64)tuned.max_ratio << 10);
 	__s64 finish = *(volatile __s64 *)&state->finish_ns;
 
 	/*
-	 * The queue holds the same octets at the new rate; where that is lower, they are forgiven, so
-	 * that it stays bounded.
+	 * The queue keeps its bytes at a higher rate; at a lower rate the excess is forgiven, so that
+	 * the queue stays bounded.
 	 */
 	if (rate > before && finish > (__s64)now)
 		__sync_val_compare_and_swap(&state->finish_ns, finish, (__s64)(now + (((__u64)finish - now) << 10) / ratio));
@@ -173,11 +172,10 @@ static __always_inline void renew_allowed(__u32 index, const struct limit_config
 }
 
 /*
- * Whether the packet belongs to what the scope is guaranteed: a second virtual queue at rate min.
- * covered says that a child has guaranteed it already; then it is charged here too, so that others
- * do not use it again.
+ * Reports whether the packet is within the guaranteed rate: a second virtual queue at rate min.
+ * covered means that a child has guaranteed it; the packet is charged here too.
  */
-static __always_inline __u32 guaranteed(struct limit_fair_share *share, const struct limit_config *config,
+static __always_inline __u32 charge_guaranteed(struct limit_fair_share *share, const struct limit_config *config,
 					const struct terms *terms, __s64 now, __s64 cost, __u32 covered)
 {
 	__s64 floor = now - terms->burst_ns;
@@ -186,7 +184,7 @@ static __always_inline __u32 guaranteed(struct limit_fair_share *share, const st
 
 	if (start > now + terms->mark_ns)
 		return covered;
-	/* The loser of the race is not covered, and errs by one packet on the safe side. */
+	/* A lost race leaves the packet uncovered, an error of one packet on the safe side. */
 	return __sync_val_compare_and_swap(&share->guaranteed_ns, old, start + cost) == old || covered;
 }
 

@@ -1,31 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fast path, which nearly every packet takes: scopes whose queues end before marks begin,
- * outside a tree. Nothing is done to it then but to charge and count it, and no scope refunds its
- * charge, so that all are charged at once.
+ * The fast path, which nearly every packet takes: all queues end below the mark threshold, and no
+ * scope has a parent. No scope drops or marks the packet, so all are charged at once, without
+ * refunds.
  */
 #ifndef WEIR_LIMIT_FAST_PATH_H
 #define WEIR_LIMIT_FAST_PATH_H
 
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fair.h"
+#include "maps.h"
+#include "packet.h"
+#include "queue.h"
+#include "scopes.h"
 #include "verdict.h"
 
-/* What charge_fast_path returns, beside a bit for each scope whose interval is over (fair.h). */
+/*
+ * Flag in the result of charge_fast_path(), which also has a bit per scope whose interval is over
+ * (fair.h).
+ */
 #define CHARGED (1 << LIMIT_SCOPES_PER_SOCKET)
 
-/* A scope that was found fit for the fast path. */
+/* A scope that qualifies for the fast path. */
 struct candidate {
-	struct limit_config *config; /* 0 where it does not limit the packet */
+	struct limit_config *config; /* 0 if it does not limit the packet */
 	struct limit_state *state;
 };
 
-/* What a scope charges for so many octets, ns. */
+/* Returns the charge for a number of bytes in ns. */
 static __always_inline __s64 cost_of(__u64 wire, const struct limit_config *config)
 {
 	return wire * config->cost >> LIMIT_COST_SHIFT;
 }
 
-/* Whether a scope is fit for it; nothing is changed. */
-static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, struct candidate *candidate)
+/* Reports whether a scope qualifies, without side effects. */
+static __always_inline __u32 fits_fast_path(struct __sk_buff *skb, const struct packet *p, __u32 index, struct candidate *candidate)
 {
 	struct limit_config *config = bpf_map_lookup_elem(&limit_configs, &index);
 	struct limit_state *state = bpf_map_lookup_elem(&limit_states, &index);
@@ -43,9 +55,8 @@ static __always_inline __u32 is_fast(struct __sk_buff *skb, const struct packet 
 }
 
 /*
- * Charges a scope that is fit, and counts the packet. Where another processor is quicker, its
- * charge comes on top, so that the queue may be longer by then than marks allow, by a packet of
- * each.
+ * Charges a qualified scope and counts the packet. After a lost race with another CPU the charge is
+ * added, so the queue may exceed the mark threshold by one packet per CPU.
  */
 static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct packet *p, __u32 index, const struct candidate *candidate,
 				    struct charge *charge)
@@ -73,14 +84,14 @@ static __always_inline __u32 charge_fast(struct __sk_buff *skb, const struct pac
 		charge->overhead = config->overhead;
 		charge->wire = wire;
 	}
-	/* Where children have it wait longer, end_interval() does nothing. */
-	return measure(state, at_least(state->interval_least_ns, config->mark_ns), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
+	/* end_interval() checks for longer intervals of children. */
+	return measure(state, at_least(state->min_interval_ns, config->mark_ns), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
 		       queue - cost);
 }
 
 /*
- * Charges a packet to the scopes of a list whose bit is set in which, the direction above them, if
- * each is fit; 0, and nothing is done, if one is not. Global like charge_scope().
+ * Charges a packet to the scopes with a bit in which (the direction is above these bits) if all
+ * qualify; returns 0 otherwise, without side effects. A global function, like charge_scope().
  */
 __attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list,
 					   __u32 which)
@@ -92,7 +103,7 @@ __attribute__((noinline)) int charge_fast_path(struct __sk_buff *skb, const stru
 		return 0;
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		candidate[i].config = 0;
-		if (i < count_of(list) && which & 1 << i && !is_fast(skb, p, scope_of(list, i) * 2 + direction, &candidate[i]))
+		if (i < count_of(list) && which & 1 << i && !fits_fast_path(skb, p, scope_of(list, i) * 2 + direction, &candidate[i]))
 			return 0;
 	}
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scopes of where a datagram socket sends.
+ * Cached scopes of the last remote of a datagram socket.
  *
- * Such a socket may send anywhere, connected or not, and several processors may use it at once.
- * What was found for its last packet is kept in one word, and the key that it was found by in three
- * more, each exclusive-ored with the first: words that were not written together do not fit a
- * packet, and nobody waits.
+ * Such a socket may send anywhere, connected or not, on several CPUs at once. The scopes of its
+ * last packet are kept in one word, and their key in three more, each XORed with the first: words
+ * of different writers do not match, without a lock.
  */
 #ifndef WEIR_LIMIT_FLOW_CACHE_H
 #define WEIR_LIMIT_FLOW_CACHE_H
 
+#include <linux/bpf.h>
+
+#include "../../../bpf/match_packet.h"
+#include "maps.h"
+#include "packet.h"
 #include "scopes.h"
 
-/* A generation of scopes, or the number of a look-up, and an interface. */
+/* Packs a generation or lookup number and an interface index. */
 static __always_inline __u64 cache_key(__u32 number, __u32 interface)
 {
 	return (__u64)number << 32 | interface;
 }
 
-/* What a packet's scopes depend on beside its socket. */
+/* Returns the key of a packet within its socket. */
 static __always_inline struct flow_cache flow_key(struct __sk_buff *skb, const struct packet *p, __u32 kinds, __u32 number)
 {
 	struct flow_cache key = {.where = cache_key(number, kinds & MATCH_INTERFACES ? skb->ifindex : 0)};
@@ -31,10 +35,10 @@ static __always_inline struct flow_cache flow_key(struct __sk_buff *skb, const s
 }
 
 /*
- * Finds all scopes of a packet that belongs to no stream. known is 0 where its socket has no
- * storage. Global like find_rest, to be verified once.
+ * Looks up all scopes of a packet that belongs to no stream. known is 0 if its socket has no
+ * storage. A global function, verified once.
  */
-__attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+__attribute__((noinline)) __u64 lookup_flow_scopes(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					 struct socket_state *known)
 {
 	if (!p || !settings)
@@ -53,7 +57,7 @@ __attribute__((noinline)) __u64 find_all(struct __sk_buff *skb, const struct pac
 	} else {
 		match_own(skb, settings->kinds, &found);
 	}
-	find_rest(skb, p, settings, &found);
+	lookup_path_scopes(skb, p, settings, &found);
 	__u64 list = pack(&found);
 
 	if (known) {

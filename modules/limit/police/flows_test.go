@@ -27,7 +27,7 @@ func endedIntervalOf(t *testing.T, l Limit, sharing limitLimitFairShare, state l
 		t.Fatal(err)
 	}
 	if state.IntervalStartNs == 0 {
-		state.IntervalStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.IntervalLeastNs)))
+		state.IntervalStartNs = uint64(clock(t) - max(int64(time.Second), int64(state.MinIntervalNs)))
 	}
 	if err := p.objects.LimitStates.Put(uint32(0), &state); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 // senders.
 func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
-		state := limitLimitState{IntervalLeastNs: uint64(ago)}
+		state := limitLimitState{MinIntervalNs: uint64(ago)}
 		if _, sharing := endedIntervalOf(t, Limit{Rate: 1_000_000}, limitLimitFairShare{Senders: 100}, state); sharing.Senders != want {
 			t.Errorf("after %s: %d senders, want %d", ago, sharing.Senders, want)
 		}
@@ -137,7 +137,7 @@ func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 		state := limitLimitState{FairRate: rate, IntervalBytes: 1_240_000, IntervalLargest: largest, IntervalQueueNs: int64(time.Millisecond)}
 		got, _ := endedInterval(t, 10_000_000, 0, state)
 		// The rate itself moves a little.
-		if interval := time.Duration(got.IntervalLeastNs); interval < want*9/10 || interval > want*11/10 {
+		if interval := time.Duration(got.MinIntervalNs); interval < want*9/10 || interval > want*11/10 {
 			t.Errorf("after a super-packet of %d octets the interval is %s, want %s", largest, interval, want)
 		}
 	}

@@ -14,21 +14,21 @@ import (
 )
 
 type limitLimitConfig struct {
-	_            structs.HostLayout
-	Cost         uint64
-	Rate         uint64
-	FairRateMost uint64
-	BurstNs      uint64
-	MarkNs       uint64
-	LargeNs      uint64
-	DropNs       uint64
-	CeilingNs    uint64
-	Flags        limitLimitFlags
-	Overhead     uint32
-	Min          uint64
-	MinCost      uint64
-	Weight       uint32
-	Quota        uint32
+	_           structs.HostLayout
+	Cost        uint64
+	Rate        uint64
+	MaxFairRate uint64
+	BurstNs     uint64
+	MarkNs      uint64
+	LargeNs     uint64
+	DropNs      uint64
+	CeilingNs   uint64
+	Flags       limitLimitFlags
+	Overhead    uint32
+	Min         uint64
+	MinCost     uint64
+	Weight      uint32
+	Quota       uint32
 }
 
 type limitLimitCounters struct {
@@ -115,7 +115,7 @@ type limitLimitState struct {
 	FlowCount       uint32
 	IntervalQueueNs int64
 	IntervalLargest uint64
-	IntervalLeastNs uint64
+	MinIntervalNs   uint64
 }
 
 type limitLimitTunables struct {
@@ -129,24 +129,24 @@ type limitLimitTunables struct {
 	TargetShare           uint32
 	HeadroomShift         uint32
 	IngressHeadroomShift  uint32
-	OfferedMost           uint32
-	DrainedMost           uint32
+	MaxOffered            uint32
+	MaxDrained            uint32
 	ToleratedShift        uint32
-	DoublingsMost         uint32
+	MaxDoublings          uint32
 	PromptFrames          uint32
 	FlowCountSuperPackets uint32
 	FlowCountRtts         uint32
-	IntervalMostNs        uint64
-	ElapsedMostNs         uint64
+	MaxIntervalNs         uint64
+	MaxElapsedNs          uint64
 	SilenceNs             uint64
 	OversizeNs            uint64
-	AllowedLeast          uint64
-	UnitLeast             uint64
-	FollowMostNs          uint64
-	CongestedMost         uint32
-	RiseMost              uint32
+	MinAllowed            uint64
+	MinUnit               uint64
+	MaxFollowNs           uint64
+	MaxCongested          uint32
+	MaxRise               uint32
 	SilentIntervals       uint32
-	RatioMost             uint32
+	MaxRatio              uint32
 	SlowestDecayShift     uint32
 	RttMeanShift          uint32
 	QuotaTicks            uint32

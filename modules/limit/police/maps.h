@@ -1,63 +1,66 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of the limit data plane. Sizes of 1 and 2 are set when they are loaded. */
+/* Maps of the policer. Those with max_entries 1 or 2 per scope are resized at load time. */
 #ifndef WEIR_LIMIT_MAPS_H
 #define WEIR_LIMIT_MAPS_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
 #include "../../../bpf/match.h"
 #include "limit.h"
+#include "pace.h"
 #include "receive_window.h"
 
 /* Set before the programs are loaded. */
 const volatile struct limit_tunables tuned = {};
 
-/* Used here, so that BTF has the types. */
+/* References that put the types into BTF. */
 const volatile enum limit_format limit_formats = LIMIT_COST_SHIFT;
 const volatile enum limit_direction limit_directions = LIMIT_EGRESS;
 
 /*
- * Octets that scopes were charged for and that a socket has not sent yet (quota.h). A packet takes
- * octets by compare-and-swap of the word, so that what it has read beside belongs to it; the number
- * is odd while the rest is renewed.
+ * Bytes that a socket has prepaid (quota.h). A packet spends bytes by compare-and-swap of word,
+ * which validates the fields it has read before. The count is odd during a renewal.
  */
 struct quota {
-	__u64 word;     /* how often it was renewed, twice, and octets left in the low half */
-	__u64 list;     /* the scopes, packed */
-	__u64 where;    /* generation of the scopes, and the index of the interface that the octets are good for */
-	__u32 paid;     /* octets charged; while it is renewed, how many may be next */
-	__u32 until;    /* the last tick at which they are good */
-	__u32 overhead; /* octets of link overhead per wire packet */
-	__u16 charged;  /* bit i: scope i was charged */
-	__u16 each;     /* bit i: it is charged for each packet */
+	__u64 word;     /* count of renewals times 2, and the remaining bytes in the low half */
+	__u64 list;     /* packed scopes */
+	__u64 where;    /* generation of the scopes, and the interface index for which it is valid */
+	__u32 paid;     /* prepaid bytes; during a renewal, the maximum of the next quota */
+	__u32 until;    /* last tick at which it is valid */
+	__u32 overhead; /* bytes of link overhead per wire packet */
+	__u16 charged;  /* bit i: scope i is prepaid */
+	__u16 each;     /* bit i: scope i is charged per packet */
 };
 
-/* The scopes of where a datagram socket has sent to or heard from last (flow_cache.h), packed. */
+/* Scopes of the last remote of a datagram socket (flow_cache.h), packed. */
 struct flow_cache {
 	__u64 list;
-	__u64 high, low; /* the other end's address; all but list is exclusive-ored with that */
-	__u64 where;     /* number of the socket's look-up, and the interface's index */
+	__u64 high, low; /* remote address; every field except list is XORed with list */
+	__u64 where;     /* number of the socket's lookup, and the interface index */
 };
 
-/* What is kept of a socket. */
+/* State of a socket. */
 struct socket_state {
-	struct match_scopes scopes; /* all of a stream, the socket's own of another */
-	__u32 generation;           /* of the scopes, as in limit_settings, its complement where marks have scopes; 0 before they were looked up */
-	__u32 number;               /* of look-ups, so that what followed from another is not taken for the last one's */
-	__u32 mark;                 /* SO_MARK when they were looked up */
-	__u32 stream;               /* its packets all go to one remote */
-	__u64 list;                 /* the scopes of a stream, packed */
+	struct match_scopes scopes; /* all scopes of a stream, or those of another socket itself */
+	__u32 generation;           /* as in limit_settings; its complement if marks have scopes; 0 before the first lookup */
+	__u32 number;               /* number of lookups; invalidates cached results of earlier ones */
+	__u32 mark;                 /* SO_MARK at the lookup */
+	__u32 stream;               /* all its packets have the same remote */
+	__u64 list;                 /* packed scopes of a stream */
 	struct flow_cache last;
 	struct paced paced;
-	struct held_window held;
-	__u32 dropped_end;          /* sequence number behind the last segment that was dropped at ingress */
-	__s64 dropped_ns;           /* when a segment was dropped, CLOCK_MONOTONIC; 0 for never */
-	__u8 crowded;               /* a segment that was sent again was dropped too */
-	__u8 loopback;              /* its last packet went over lo */
-	__u32 pace_version;         /* version() when its pace was last seen to, 0 while it is limited */
+	struct clamped_window held;
+	__u32 dropped_end;          /* sequence number after the last segment that was dropped at ingress */
+	__s64 dropped_ns;           /* time of the last drop, CLOCK_MONOTONIC; 0 for never */
+	__u8 crowded;               /* a retransmission was dropped too */
+	__u8 loopback;              /* its last packet used lo */
+	__u32 pace_version;         /* pace_version() at the last pacing; 0 while it is limited */
 	struct quota quota[2];      /* by direction */
-	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* the flow count of each scope that last met it, plus one */
+	__u32 counted[LIMIT_SCOPES_PER_SOCKET]; /* flow count of each scope that last counted it, plus one */
 };
 
-/* Which kinds of scope exist, so that the others cost nothing. */
+/* Settings, such as the kinds of scopes in use; others cost no lookup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -89,7 +92,7 @@ struct {
 	__type(value, struct limit_state);
 } limit_states SEC(".maps");
 
-/* What children may use of their parents: their fair shares. */
+/* Fair shares of children within their parents. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -105,7 +108,7 @@ struct {
 	__type(value, struct limit_node);
 } limit_tree SEC(".maps");
 
-/* What was done. */
+/* Counters. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2);
@@ -113,10 +116,7 @@ struct {
 	__type(value, struct limit_counters);
 } limit_counts SEC(".maps");
 
-/*
- * Round-trip times of the scopes' TCP connections, by scope: their paths are one in both
- * directions.
- */
+/* RTTs of the scopes' TCP connections, by scope: both directions share a path. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -124,7 +124,7 @@ struct {
 	__type(value, struct limit_rtt);
 } limit_rtts SEC(".maps");
 
-/* Every socket whose scopes were looked up. */
+/* State of each socket with a scope lookup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -132,7 +132,7 @@ struct {
 	__type(value, struct socket_state);
 } limit_sockets SEC(".maps");
 
-/* The state of a packet's socket, the sender's or the receiver's; 0 for none. */
+/* Returns the state of the packet's local socket; 0 for none. */
 static __always_inline struct socket_state *socket_state_of(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;

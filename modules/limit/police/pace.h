@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A rate for a TCP socket of this host: explicit-rate pacing, a congestion window that fits it, and
- * the way back. Both data planes of limits use it; fair.h and delay/flow.h say where rates
- * are from.
+ * Explicit-rate pacing of a local TCP socket, with a matching bound of its congestion window. The
+ * policer (fair.h) and the shaper (../shape/pacing.h) compute the rate.
  */
 #ifndef WEIR_LIMIT_PACE_H
 #define WEIR_LIMIT_PACE_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
@@ -14,32 +16,31 @@
 #define UNBOUND 0x7fffffffu
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
 
-#define PACE_CHANGE_SHIFT 6 /* 2^-n; a smaller change of the pace is not worth a system call's work */
-#define CWND_CHANGE_SHIFT 3 /* 2^-n; a smaller change of the congestion window's bound is not made */
-#define REREAD_CALLBACKS 16 /* after which a socket's option is read whatever it should be */
-#define CWND_LEAST 4        /* segments; two are acknowledged at once while two are on their way */
-#define CWND_SLOW 3         /* segments, of a slow flow; half of it, which TCP sends as one super-packet, is one */
+#define PACE_CHANGE_SHIFT 6 /* 2^-n; smaller changes of the pace are skipped */
+#define CWND_CHANGE_SHIFT 3 /* 2^-n; smaller changes of the cwnd bound are skipped */
+#define REREAD_CALLBACKS 16 /* callbacks after which an option is read in any case */
+#define CWND_MIN 4        /* segments; two are acknowledged while two are in flight */
+#define CWND_SLOW 3         /* segments of a slow flow; TCP sends half of them, one segment, as a super-packet */
 
-/* A socket's option is read once in some callbacks. */
+/* An option that is read in some callbacks only. */
 struct sampled_read {
-	__u32 value; /* what it should have been when it was last read; 0 before the first time */
-	__u32 since; /* callbacks since then */
+	__u32 value; /* expected value at the last read; 0 before the first */
+	__u32 since; /* callbacks since the last read */
 };
 
-/* What was set of a socket. */
+/* Pacing state of a socket. */
 struct paced {
-	__u32 rate;     /* octet/s last set; 0 before the first time */
-	__u32 own_rate; /* octet/s the application has set itself; UNLIMITED where it has not */
-	__u32 cwnd;     /* segments that its congestion window was last bounded to; 0 before the first time */
+	__u32 rate;     /* byte/s last set; 0 before the first time */
+	__u32 own_rate; /* byte/s set by the application; UNLIMITED for none */
+	__u32 cwnd;     /* segments of the last cwnd bound; 0 before the first time */
 	struct sampled_read read;
 };
 
 /*
- * Whether a socket's option is worth reading: what it should be has changed by 1.6 %, or it is
- * every 16th callback, so that what the application sets meanwhile is seen. Reading takes longer
- * than all else in a callback.
+ * Reports whether to read a socket option: its expected value has changed by 1.6 %, or 16 callbacks
+ * have passed, to see changes by the application. The read dominates the cost of a callback.
  */
-static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 value)
+static __always_inline __u32 needs_read(struct sampled_read *seen, __u64 value)
 {
 	__u32 before = seen->value, now = value < UNLIMITED ? value : UNLIMITED, shift = PACE_CHANGE_SHIFT;
 
@@ -50,12 +51,12 @@ static __always_inline __u32 worth_reading(struct sampled_read *seen, __u64 valu
 	return 1;
 }
 
-/* Paces the socket at the fair rate, or at the application's own rate where that is lower. */
+/* Paces the socket at the rate, or at the application's own rate if that is lower. */
 static __always_inline void pace(struct bpf_sock_ops *ops, struct paced *paced, __u64 rate)
 {
 	__u32 current = UNLIMITED, shift = PACE_CHANGE_SHIFT;
 
-	if (!worth_reading(&paced->read, rate))
+	if (!needs_read(&paced->read, rate))
 		return;
 	if (bpf_getsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)))
 		return;
@@ -72,18 +73,17 @@ static __always_inline void pace(struct bpf_sock_ops *ops, struct paced *paced, 
 }
 
 /*
- * Bounds the congestion window to two round trips and a mark threshold, ahead_ns, at the fair rate.
- * Pacing keeps the rate without it, but TCP sends up to half its cwnd as one super-packet, and on
- * short paths up to 64 KiB whatever the pace: 52 ms at 10 Mbit/s, beyond every threshold.
+ * Bounds the congestion window to two RTTs plus a mark threshold, ahead_ns, at the fair rate. TCP
+ * sends up to half its cwnd as one super-packet, on short paths up to 64 KiB regardless of the
+ * pace: 52 ms at 10 Mbit/s, above every threshold.
  *
- * The least cwnd is for delayed acknowledgements. A flow that may send less than a segment in a
- * mark threshold has one of three segments, which it sends one by one: there are so many such flows
- * that pairs, should they meet, fill the queue.
+ * The minimum cwnd allows for delayed acknowledgements. A flow with less than one segment per mark
+ * threshold gets three segments, which TCP sends one by one: so many flows share such a scope that
+ * coinciding pairs fill the queue.
  *
- * Setting the bound also sets the slow-start threshold, so it is touched only where it binds: a
- * cwnd that another bottleneck keeps below the bound grows as if there were none. A cwnd that is
- * twice the bound all the same, of a socket that was open before or whose reduction was undone,
- * takes the threshold when its next reduction ends.
+ * Setting the bound also sets the slow-start threshold, so it is set only where it binds: a cwnd
+ * that another bottleneck keeps lower grows as without a bound. A cwnd of twice the bound (a socket
+ * that was open before, or an undone reduction) gets the threshold when its next reduction ends.
  */
 static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct paced *paced, __u64 rate, __u64 rtt_us, __u64 ahead_ns)
 {
@@ -94,9 +94,9 @@ static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct paced *p
 	if (rate < UNLIMITED && mss) {
 		__u64 ahead_us = 2 * rtt_us + ahead_ns / 1000;
 		__u64 segments = rate * ahead_us / 1000000 / mss;
-		__u32 least = rate * (ahead_ns / 1000) < (__u64)mss * 1000000 ? CWND_SLOW : CWND_LEAST;
+		__u32 lower = rate * (ahead_ns / 1000) < (__u64)mss * 1000000 ? CWND_SLOW : CWND_MIN;
 
-		value = segments < least ? least : segments < UNBOUND ? segments : UNBOUND;
+		value = segments < lower ? lower : segments < UNBOUND ? segments : UNBOUND;
 	}
 	if (value + (value >> shift) >= bound && value <= bound + (bound >> shift) && ops->snd_cwnd <= 2 * value)
 		return;
@@ -105,16 +105,16 @@ static __always_inline void bound_cwnd(struct bpf_sock_ops *ops, struct paced *p
 	if (!bpf_setsockopt(ops, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &value, sizeof(value)))
 		paced->cwnd = value;
 	/*
-	 * Where no data was sent yet, the initial window keeps the bound too; elsewhere the kernel
-	 * rejects this.
+	 * Before the first data segment, the initial window must respect the bound too; later the
+	 * kernel rejects this option.
 	 */
 	if (ops->op != BPF_SOCK_OPS_RTT_CB && ops->snd_cwnd > value)
 		bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &value, sizeof(value));
 }
 
 /*
- * The iterator goes through one network namespace at a time. The declarations stand in for the
- * kernel's: the verifier knows the types of these pointers, and no field behind them is read.
+ * The iterator visits one network namespace at a time. The declarations replace those of the
+ * kernel: the verifier knows the pointer types, and no field is read.
  */
 struct bpf_iter__tcp {
 	void *meta;
@@ -122,35 +122,32 @@ struct bpf_iter__tcp {
 	__u64 uid;
 };
 
-/* The TCP socket that an iterator has come to; 0 where it is none. */
-static __always_inline struct tcp_sock *visited(struct bpf_iter__tcp *ctx)
+/* Returns the current TCP socket of an iterator; 0 for none. */
+static __always_inline struct tcp_sock *iterator_socket(struct bpf_iter__tcp *ctx)
 {
 	void *common = ctx->sk_common;
 
 	return common ? bpf_skc_to_tcp_sock(common) : 0;
 }
 
-/* Asks for callbacks of a socket that was open before. */
-static __always_inline void ask_callbacks(struct tcp_sock *tcp, int more)
+/* Requests callbacks for a socket that was open before. */
+static __always_inline void request_callbacks(struct tcp_sock *tcp, int more)
 {
 	int flags = 0;
 
-	/* Kernels before 6.12 do not report the flags, nor take them. */
+	/* Kernels before 6.12 neither return nor accept the flags. */
 	if (bpf_getsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 		return;
 	flags |= more;
 	bpf_setsockopt(tcp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 }
 
-/*
- * Gives a socket back the pacing rate that its application had set, and a congestion window without
- * a bound.
- */
+/* Restores the pacing rate of the application and removes the cwnd bound. */
 static __always_inline void unpace(struct tcp_sock *tcp, struct paced *paced)
 {
 	__u32 current = 0, rate = paced->own_rate, cwnd = UNBOUND;
 
-	/* What the application has set since is its own. */
+	/* A rate that the application has set since stays. */
 	if (paced->rate && !bpf_getsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &current, sizeof(current)) && current == paced->rate)
 		bpf_setsockopt(tcp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	if (paced->cwnd)

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the scopes of a TCP socket allow it. */
+/* Rate of a TCP socket. */
 #ifndef WEIR_LIMIT_PACING_H
 #define WEIR_LIMIT_PACING_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
 #include "fair_share.h"
+#include "maps.h"
 #include "pace.h"
 
-/* What a socket may use. */
+/* Rate and index of the scope with the minimum fair rate. */
 struct allowance {
-	__u64 rate;     /* octet/s, the smallest fair rate of its scopes; UNLIMITED without one */
-	__u64 ahead_ns; /* how much of it may be in flight beyond two round trips */
-	__u64 most;     /* octet/s, the rate of that scope */
-	__u32 index;    /* of the scope with that fair rate and the direction, in every map */
+	__u64 rate;     /* byte/s, minimum fair rate of its scopes; UNLIMITED without one */
+	__u64 ahead_ns; /* amount in flight in addition to two RTTs */
+	__u64 upper;     /* byte/s, rate of that scope */
+	__u32 index;    /* of that scope and the direction, in every map */
 };
 
-/* A moving mean, which begins with its first value. */
+/* Returns the moving mean, which starts with its first value. */
 static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 {
 	__u32 shift = tuned.rtt_mean_shift;
@@ -22,10 +26,7 @@ static __always_inline __u32 mean_rtt(__u32 mean, __u32 rtt_us)
 	return mean ? (((1 << shift) - 1) * (__u64)mean + rtt_us) >> shift : rtt_us;
 }
 
-/*
- * Counts a TCP sender, and how long its round trips are, once in a flow count of its scope; fair.h
- * uses them.
- */
+/* Counts a TCP sender and its RTT once per flow count of its scope, for fair.h. */
 static __always_inline void count_flow(__u32 *counted, __u32 index, const struct limit_state *state, __u32 rtt_us)
 {
 	__u32 flow_count = state->flow_count + 1;
@@ -43,12 +44,13 @@ static __always_inline void count_flow(__u32 *counted, __u32 index, const struct
 }
 
 /*
- * A parent's fair rate is that of a flow of its own. It does not hold for flows of its children,
- * whose weights differ: they get their fair share through what the child may use.
+ * Looks up the minimum fair rate of the scopes of a socket. Parents of another scope of the socket
+ * are skipped: their fair rate applies to their own flows only, and children get their share by
+ * weight.
  */
-static __always_inline struct allowance allowance_of(struct socket_state *known, __u32 direction, __u32 rtt_us)
+static __always_inline struct allowance lookup_allowance(struct socket_state *known, __u32 direction, __u32 rtt_us)
 {
-	struct allowance least = {.rate = UNLIMITED};
+	struct allowance lower = {.rate = UNLIMITED};
 	__u32 children_of[LIMIT_SCOPES_PER_SOCKET] = {}; /* scopes + 1, parents of scopes before */
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
@@ -70,14 +72,14 @@ static __always_inline struct allowance allowance_of(struct socket_state *known,
 			skip |= children_of[j] == known->scopes.scope[i] + 1;
 		if (config->weight)
 			children_of[i] = parent_of(known->scopes.scope[i]);
-		if (!skip && state->fair_rate < least.rate) {
-			least.rate = state->fair_rate;
-			least.ahead_ns = config->mark_ns;
-			least.most = config->rate;
-			least.index = index;
+		if (!skip && state->fair_rate < lower.rate) {
+			lower.rate = state->fair_rate;
+			lower.ahead_ns = config->mark_ns;
+			lower.upper = config->rate;
+			lower.index = index;
 		}
 	}
-	return least;
+	return lower;
 }
 
 #endif

@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the data plane reads from a packet. */
+/* Packet headers. */
 #ifndef WEIR_LIMIT_PACKET_H
 #define WEIR_LIMIT_PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 
 #include "../../../bpf/match.h"
 #include "../../../bpf/upper_layer.h"
 #include "limit.h"
 
-/* The packet as the data plane sees it. */
+/* Parsed packet. */
 struct packet {
 	__u32 segments;
-	__u32 headers; /* octets repeated in every segment: network and transport header */
+	__u32 headers; /* bytes repeated in every segment: network and transport header */
 	__u8 protocol;
 	__u8 ecn; /* the two ECN bits (RFC 3168) */
-	__u8 urgent; /* TCP: PSH, SYN, FIN or RST is set, so that no other segment need follow */
-	struct match_prefix remote; /* the other end's address, /128 */
+	__u8 urgent; /* TCP PSH, SYN, FIN or RST: the sender may send nothing after it */
+	struct match_prefix remote; /* remote address, /128 */
 	__u32 sequence; /* TCP */
 	__s64 now;  /* CLOCK_MONOTONIC */
 };
 
 enum packet_bounds {
-	ETHERNET_MTU = 1500,      /* what longer datagrams are taken to be cut for */
-	LEAST_MTU = 1280,         /* RFC 8200, section 5 */
-	FRAGMENT_HEADER = 8       /* octets of IPv6's fragment header, and what the length of a fragment is a multiple of */
+	ETHERNET_MTU = 1500,      /* fragment size of longer datagrams */
+	MIN_MTU = 1280,         /* RFC 8200, section 5 */
+	FRAGMENT_HEADER = 8       /* bytes of the IPv6 fragment header; fragment lengths are multiples of it */
 };
 
 /*
- * Reads what is behind IPv6's header: the protocol into p, which has none where only another
- * fragment tells it, and the octets up to it; returns those that are repeated in every fragment.
+ * Skips IPv6 extension headers. Sets p->protocol (none in a later fragment) and the offset of the
+ * upper layer. Returns the bytes repeated in every fragment.
  */
-static __always_inline __u32 behind_extensions(struct __sk_buff *skb, struct packet *p, __u32 *network)
+static __always_inline __u32 skip_extensions(struct __sk_buff *skb, struct packet *p, __u32 *network)
 {
 	struct upper_layer upper;
 
@@ -43,8 +52,8 @@ static __always_inline __u32 behind_extensions(struct __sk_buff *skb, struct pac
 	return upper.repeated;
 }
 
-/* TCP behind more headers than are surely in the linear part. */
-static __always_inline void far_tcp(struct __sk_buff *skb, struct packet *p, __u32 network)
+/* Loads a TCP header that may lie outside of the linear data. */
+static __always_inline void load_tcp(struct __sk_buff *skb, struct packet *p, __u32 network)
 {
 	struct tcphdr tcp;
 
@@ -56,13 +65,13 @@ static __always_inline void far_tcp(struct __sk_buff *skb, struct packet *p, __u
 }
 
 /*
- * What is longer than a device takes leaves in fragments, after it was charged. A sender with
- * extension headers has each fragment repeat them, and asks for the shortest ones if he wants to
- * send much by little: they are taken to be of the least MTU.
+ * Counts the fragments of an oversized packet, which is fragmented after it was charged. Each
+ * fragment repeats extension headers, and a sender could request small fragments to evade its
+ * charge, so packets with extension headers count with the minimum MTU.
  */
 static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 repeated, __u32 shim)
 {
-	__u32 mtu = repeated > sizeof(struct ipv6hdr) && shim ? LEAST_MTU : ETHERNET_MTU, room;
+	__u32 mtu = repeated > sizeof(struct ipv6hdr) && shim ? MIN_MTU : ETHERNET_MTU, room;
 
 	if (p->segments > 1 || len <= mtu || repeated + shim + 8 > mtu)
 		return;
@@ -72,9 +81,8 @@ static __always_inline void count_fragments(struct packet *p, __u32 len, __u32 r
 }
 
 /*
- * Reads the headers into a packet that has nothing but its segments, and returns its protocol.
- * Segments become fragments where the packet will be cut.
- * Global like find_rest, since it has two callers.
+ * Parses the headers into a packet that has only its segments, and returns its protocol. A global
+ * function, since it has two callers.
  */
 __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u32 direction)
 {
@@ -100,14 +108,14 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 		if ((void *)(ip + 1) > end)
 			return 0;
 		p->protocol = ip->nexthdr;
-		repeated = behind_extensions(skb, p, &network);
+		repeated = skip_extensions(skb, p, &network);
 		shim = FRAGMENT_HEADER;
 		p->ecn = ip->flow_lbl[0] >> 4 & 3;
 		__builtin_memcpy(p->remote.address, direction == LIMIT_EGRESS ? &ip->daddr : &ip->saddr, 16);
 	}
 	p->headers = network + 8;
 	if (p->protocol == IPPROTO_TCP && network > 60) {
-		far_tcp(skb, p, network);
+		load_tcp(skb, p, network);
 	} else if (p->protocol == IPPROTO_TCP) {
 		struct tcphdr *tcp = data + (network & 63);
 
@@ -122,13 +130,13 @@ __attribute__((noinline)) int parse(struct __sk_buff *skb, struct packet *p, __u
 	return p->protocol;
 }
 
-/* Octets on the wire: skb->len counts the headers of a super-packet once. */
+/* Returns the bytes on the wire: skb->len counts the headers of a super-packet once. */
 static __always_inline __u64 wire_bytes(const struct packet *p, __u32 len, __u32 overhead)
 {
 	return (__u64)len + (__u64)(p->segments - 1) * p->headers + (__u64)p->segments * overhead;
 }
 
-/* Counts a packet that was admitted. */
+/* Counts an admitted packet. */
 static __always_inline void count_admitted(struct limit_counters *count, const struct packet *p, __u32 wire)
 {
 	count->packets++;

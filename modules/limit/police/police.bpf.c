@@ -2,74 +2,69 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits the rate of scopes without building a queue.
+ * Limits the rate of scopes without a standing queue.
  *
- * Every scope has a virtual queue: the time by which all admitted octets would have left a link of
- * the scope's rate.
+ * Each scope has a virtual queue: the time until all admitted bytes would have left a link of the
+ * scope's rate.
  *
  *   now - burst        now            now + mark        now + drop - reserve   now + drop
  *        |--------------|----------------|-----------------------|-----------------|
  *         admit                           mark or reduce, with a  admit only small  drop
  *                                         rising probability      packets
  *
- * The queue is a number, advanced by compare-and-swap (GCRA), so packets never wait in it. TCP
- * senders are kept below the rate by explicit-rate pacing: every few milliseconds one packet
- * updates the rate that a single flow of the scope may use (RCP: up with the unused share of the
- * rate, down with the queue), and the RTT callback of each socket sets it as SO_MAX_PACING_RATE.
- * Marks, reductions and drops are the safety net behind it.
+ * The queue is a number, advanced by compare-and-swap (GCRA); packets never wait in it.
+ * Explicit-rate pacing keeps TCP senders below the rate: every few milliseconds one packet updates
+ * the rate that a single flow of the scope may use (RCP: up with the unused share of the rate, down
+ * with the queue), and the RTT callback of each socket sets it as SO_MAX_PACING_RATE. Marks,
+ * reductions and drops are the safety net.
  *
- * What has arrived cannot be paced: at ingress receive windows (receive_window.h) and marks slow
- * senders down, and a drop, which is a loss there, spares what would stall them (stall.h).
+ * Received packets cannot be paced: at ingress, receive windows (receive_window.h) and marks slow
+ * senders down, and packets whose loss would stall a sender are dropped last (stall.h).
  *
  * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass
  * and reduce the congestion window. Ingress: 1 pass, 0 drop.
  */
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/tcp.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-char limit_license[] SEC("license") = "Dual BSD/GPL";
-
+#include "fair.h"
+#include "fast_path.h"
+#include "flow_cache.h"
+#include "iterator.h"
 #include "maps.h"
 #include "packet.h"
 #include "queue.h"
-#include "scopes.h"
-#include "flow_cache.h"
-#include "fast_path.h"
-#include "sockops.h"
-#include "iterator.h"
 #include "quota.h"
+#include "scopes.h"
+#include "sockops.h"
+#include "stall.h"
+#include "verdict.h"
 
-/* The precedence of a packet in the scope at this place; children come before their parents. */
-static __always_inline __u8 precedence_of_children(const struct charge *charges, int place)
-{
-	__u8 most = OWN;
-
-	for (int i = 0; i < place; i++)
-		if (charges[i].parent == (charges[place].index >> 1) + 1 && charges[i].precedence > most)
-			most = charges[i].precedence;
-	return most;
-}
+char limit_license[] SEC("license") = "Dual BSD/GPL";
 
 /*
- * Whether no more than its octets need be known of a packet whose scopes are prepaid: it is one
- * segment of a stream.
+ * Returns the highest precedence that a child gave the packet; children come before their parents.
  */
+static __always_inline __u8 precedence_of_children(const struct charge *charges, int place)
+{
+	__u8 upper = OWN;
+
+	for (int i = 0; i < place; i++)
+		if (charges[i].parent == (charges[place].index >> 1) + 1 && charges[i].precedence > upper)
+			upper = charges[i].precedence;
+	return upper;
+}
+
+/* Reports whether a prepaid packet needs no header fields: it is one segment of a stream. */
 static __always_inline __u32 needs_no_headers(const struct packet *p, const struct socket_state *known)
 {
 	return known->stream && p->segments == 1;
 }
 
 /*
- * Charges a packet to the scopes whose bit is set in which, one after another; the first that drops
- * it is the last.
+ * Charges a packet to the scopes with a bit in which, in order, up to the first one that drops it.
  */
-static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list, __u32 which,
+static __always_inline __u32 charge_scopes(struct __sk_buff *skb, const struct packet *p, struct charges *charges, __u64 list, __u32 which,
 					 __u32 direction, __u32 parents, __u32 *dropped_before)
 {
 	__u32 dropped = 0;
@@ -92,22 +87,22 @@ static __always_inline __u32 charge_each(struct __sk_buff *skb, const struct pac
 }
 
 /*
- * Counts a packet in the scopes that were charged, or gives their charge back; returns the most
- * that one wants done to it.
+ * Counts a packet in the charged scopes, or refunds them if it was dropped. Returns the strongest
+ * action that a scope requests.
  */
-static __always_inline int settle_each(const struct packet *p, const struct charges *charges, __u32 dropped, __u32 dropped_before)
+static __always_inline int decide_actions(const struct packet *p, const struct charges *charges, __u32 dropped, __u32 dropped_before)
 {
 	int action = NOTHING;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		if (!charges->of[i].charged)
 			continue;
-		/* A drop in shadow undoes what it would have undone: the charges of scopes in shadow. */
+		/* A shadow drop refunds the charges that a real drop would: those of shadow scopes. */
 		if (dropped || (dropped_before && charges->of[i].shadow)) {
 			refund(&charges->of[i]);
 			continue;
 		}
-		int wanted = settle(p, &charges->of[i]);
+		int wanted = decide_action(p, &charges->of[i]);
 
 		if (wanted > action)
 			action = wanted;
@@ -123,7 +118,7 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	struct bpf_sock *sk = skb->sk;
 	struct socket_state *known = 0;
 	struct quota *quota = 0;
-	__u64 first = 0; /* a whole slot of the stack: the verifier would forget what the compiler keeps in the other half */
+	__u64 first = 0; /* 64 bits: the verifier does not track a second variable in the other half of the stack slot */
 	__u32 dropped = 0, dropped_before = 0, renewal = direction, parsed = 0;
 	int action = NOTHING;
 	struct limit_settings *settings = bpf_map_lookup_elem(&limit_current, &first);
@@ -138,11 +133,11 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 		parse(skb, &p, direction);
 		parsed = 1;
 		if (known && sk && known->generation != settings->generation && !is_current(skb, settings, known))
-			look_up(skb, &p, is_stream(sk, &p), settings, known);
+			lookup_scopes(skb, &p, is_stream(sk, &p), settings, known);
 	}
 	if (known && known->loopback != (skb->ifindex == LOOPBACK))
 		known->loopback = skb->ifindex == LOOPBACK;
-	list = known && known->stream ? known->list : find_all(skb, &p, settings, known);
+	list = known && known->stream ? known->list : lookup_flow_scopes(skb, &p, settings, known);
 	if (!count_of(list))
 		return 1;
 	count_overflow(list);
@@ -171,8 +166,8 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 			if (fast & 1 << i)
 				end_interval(scope_of(list, i) * 2 + direction, p.now);
 	} else {
-		dropped = charge_each(skb, &p, &charges, list, paid.each, direction, settings->parents, &dropped_before);
-		action = settle_each(&p, &charges, dropped, dropped_before);
+		dropped = charge_scopes(skb, &p, &charges, list, paid.each, direction, settings->parents, &dropped_before);
+		action = decide_actions(&p, &charges, dropped, dropped_before);
 	}
 	if (paid.charged && dropped)
 		refund_quota(quota, &paid);
@@ -181,7 +176,7 @@ static __always_inline int limit_packet(struct __sk_buff *skb, __u32 direction)
 	else if (quota)
 		renew_quota(&charges, quota, list, where, dropped | dropped_before ? renewal | DROPPED : renewal);
 	if (dropped && known && direction == LIMIT_INGRESS)
-		remember_refusal(skb, &p, known);
+		record_drop(skb, &p, known);
 	if (dropped)
 		return direction == LIMIT_EGRESS ? 2 : 0;
 	if (action == MARK)

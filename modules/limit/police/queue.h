@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The virtual queue of a scope. */
+/* Virtual queue of a scope. */
 #ifndef WEIR_LIMIT_QUEUE_H
 #define WEIR_LIMIT_QUEUE_H
+
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
 
 #include "limit.h"
 
@@ -9,17 +12,14 @@
 #define US_SHIFT 35
 #define US_RECIPROCAL 274877907 /* 2^US_SHIFT / 125, rounded up: us = ns / 8 / 125 */
 
-/*
- * When a queue that ended at old ends with cost ns more; a scope that was idle has run ahead by its
- * burst, to floor, at most.
- */
+/* Returns the end of a queue after cost ns more. An idle queue starts at floor, a burst ago. */
 static __always_inline __s64 ends_after(__s64 old, __s64 floor, __s64 cost)
 {
 	return (old < floor ? floor : old) + cost;
 }
 
 /*
- * Admits cost ns to the queue if it then ends before the limit; returns the queue's length in ns,
+ * Admits cost ns if the queue then ends before the limit. Returns the length of the queue in ns,
  * admitted or not.
  */
 static __always_inline __s64 admit(struct limit_state *state, __s64 burst_ns, __s64 now, __s64 cost,
@@ -42,7 +42,7 @@ static __always_inline __s64 admit(struct limit_state *state, __s64 burst_ns, __
 	return queue;
 }
 
-/* The histograms' bucket of so many us: the binary logarithm, 0 of none. */
+/* Returns the histogram bucket for a number of us: its binary logarithm, 0 for 0. */
 static __always_inline __u32 bucket_of(__u64 us)
 {
 	__u32 index = 0;
@@ -58,8 +58,8 @@ static __always_inline __u32 bucket(__s64 queue_ns)
 	if (queue_ns < 2000)
 		return 0;
 	/*
-	 * A division takes as long as a compare-and-swap. The product is exact up to 39 s, and within 1
-	 * us up to 4 minutes.
+	 * Multiplication replaces a division, which takes as long as a compare-and-swap. The product is
+	 * exact up to 39 s, and within 1 us up to 4 minutes.
 	 */
 	return bucket_of(((__u64)queue_ns >> 3) * US_RECIPROCAL >> US_SHIFT);
 }

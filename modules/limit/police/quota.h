@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Prepaid quota: octets that a socket has been charged for in advance.
+ * Prepaid quota: bytes that a socket has been charged for in advance.
  *
- * Charging a packet takes the clock and two locked operations a scope, for nothing where a scope is
- * not near its limit. There, ahead by half of its burst or more and with its fair rate at its
- * highest, a socket that keeps sending is charged for its next packets together with this one.
- * Until the end of the kernel's next tick they are passed and counted in the scopes that are far
- * from their limits; the others are charged for each. No packet passes a scope that was not charged
- * for it, and what is left in the end expires. Processors that prepay at once do not see each
- * other, so a scope's sockets hold half its burst and a sixteenth of it per processor at most.
+ * Charging a packet costs a clock read and two locked operations per scope, needlessly if the scope
+ * is far below its limit: ahead by at least half of its burst, with its fair rate at the maximum. A
+ * socket in such scopes prepays its next packets together with the current one. Until the end of
+ * the next kernel tick they pass and are counted in the prepaid scopes; other scopes charge each
+ * packet. No packet passes an uncharged scope, and the rest of a quota expires. CPUs that prepay at
+ * once do not see each other, so the sockets of a scope hold at most half its burst plus a
+ * sixteenth per CPU.
  */
 #ifndef WEIR_LIMIT_QUOTA_H
 #define WEIR_LIMIT_QUOTA_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
 #include "maps.h"
 #include "packet.h"
+#include "queue.h"
+#include "scopes.h"
 #include "verdict.h"
 
 #define ALL_SCOPES ((1 << LIMIT_SCOPES_PER_SOCKET) - 1)
-/* Flags of renew_quota, beside the direction. */
+/* Flags of renew_quota, in addition to the direction. */
 #define BEGUN 2   /* the renewal has begun */
 #define DROPPED 4 /* a scope has dropped the packet, or would have */
 
@@ -27,12 +32,12 @@ static __always_inline __u32 expired(const struct quota *quota, __u32 ticks)
 	return (__s32)(ticks - quota->until) > 0;
 }
 
-/* What a packet was paid for with. */
+/* Payment of a packet. */
 struct payment {
-	__u64 number;  /* of the quota */
+	__u64 number;  /* number of the quota */
 	__u32 wire;    /* octets */
-	__u16 charged; /* bit i: scope i was charged for them */
-	__u16 each;    /* bit i: it is charged for each packet */
+	__u16 charged; /* bit i: scope i is prepaid */
+	__u16 each;    /* bit i: scope i is charged per packet */
 };
 
 static __always_inline __u32 left(__u64 word)
@@ -46,8 +51,8 @@ static __always_inline __u64 number(__u64 word)
 }
 
 /*
- * Pays for a packet of the scopes in list by the socket's quota, but for those in paid->each. 0
- * where that does not suffice: then all are to be charged.
+ * Pays for a packet from the quota of the socket, except for the scopes in paid->each. Returns 0 if
+ * the quota does not suffice: all scopes must be charged.
  */
 static __always_inline int spend_quota(struct __sk_buff *skb, const struct packet *p, __u64 list, __u64 where, struct quota *quota,
 				 struct payment *paid)
@@ -74,7 +79,7 @@ static __always_inline int spend_quota(struct __sk_buff *skb, const struct packe
 	return 0;
 }
 
-/* Gives back the octets of a packet that was dropped, unless the quota was renewed since. */
+/* Refunds the bytes of a dropped packet, unless the quota was renewed since. */
 static __always_inline void refund_quota(struct quota *quota, const struct payment *paid)
 {
 	for (int i = 0; i < CAS_TRIES; i++) {
@@ -85,7 +90,7 @@ static __always_inline void refund_quota(struct quota *quota, const struct payme
 	}
 }
 
-/* Counts a packet in the scopes that were charged in advance. */
+/* Counts a packet in the prepaid scopes. */
 static __always_inline void count_prepaid(const struct packet *p, __u64 list, const struct payment *paid, __u32 direction)
 {
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
@@ -102,10 +107,9 @@ static __always_inline void count_prepaid(const struct packet *p, __u64 list, co
 }
 
 /*
- * Begins to renew_quota a quota, which nobody can spend then; 0 if another processor does. What was
- * spent is added to the rates that its scopes measure, and decides how much the next may be: as
- * much as was used of one that has expired, or twice what was paid for one that has not. Global
- * like charge_scope, to be verified once.
+ * Begins the renewal of a quota, which blocks spending; returns 0 if another CPU renews it. Adds
+ * the spent bytes to the measured rates of its scopes. The maximum of the next quota is the spent
+ * bytes of an expired one, or twice the prepaid bytes otherwise. A global function, verified once.
  */
 __attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generation, __u32 direction)
 {
@@ -133,14 +137,14 @@ __attribute__((noinline)) int begin_renewal(struct quota *quota, __u32 generatio
 	return 1;
 }
 
-/* Ends what begin_renewal has begun: from now on so many octets can be spent. */
+/* Ends the renewal with a number of spendable bytes. */
 static __always_inline void end_renewal(struct quota *quota, __u32 octets)
 {
 	quota->paid = octets;
 	__sync_fetch_and_add(&quota->word, (1ULL << 32) + octets);
 }
 
-/* Octets that a scope lets a socket pay for in advance. */
+/* Returns the maximum quota of a socket in the scope, in bytes. */
 static __always_inline __u32 quota_of(const struct charge *charge)
 {
 	__u32 index = charge->index;
@@ -159,16 +163,15 @@ static __always_inline void charge_prepaid(__u32 index, __u64 octets)
 }
 
 /*
- * Charges scopes that have just admitted a packet for the socket's next packets too, for as many
- * octets as follow from the last quota: those that are far from their limits and let a socket have
- * two packets or more, and in which a packet has as many octets as in the first of them. Where
- * others are charged for each packet, so are those in shadow, for what another drops in shadow they
- * do not count.
+ * Charges the scopes that have just admitted a packet for the next packets of the socket: scopes
+ * with slack, a maximum quota of two packets and the same overhead as the first one. If other
+ * scopes are charged per packet, shadow scopes are too, since they must not count packets that
+ * another scope drops in shadow.
  */
-static __always_inline void prepay(const struct charges *charges, struct quota *quota, __u64 list, __u64 where)
+static __always_inline void charge_quota(const struct charges *charges, struct quota *quota, __u64 list, __u64 where)
 {
 	__u32 ticks = bpf_jiffies64(), limits = 0, slack = 0, shadow = 0;
-	__u64 least = 0, octets = quota->paid;
+	__u64 lower = 0, octets = quota->paid;
 
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++) {
 		const struct charge *charge = &charges->of[i];
@@ -179,17 +182,17 @@ static __always_inline void prepay(const struct charges *charges, struct quota *
 			continue;
 		slack |= 1 << i;
 		quota->overhead = charge->overhead;
-		least = 2 * charge->wire;
+		lower = 2 * charge->wire;
 	}
 	if (slack != limits)
 		slack &= ~shadow;
 	if (!expired(quota, ticks))
-		octets += least;
+		octets += lower;
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET; i++)
 		if (slack & 1 << i && quota_of(&charges->of[i]) < octets)
 			octets = quota_of(&charges->of[i]);
-	if (octets < least || !slack)
-		octets = 0; /* not worth it */
+	if (octets < lower || !slack)
+		octets = 0; /* too few */
 	for (int i = 0; i < LIMIT_SCOPES_PER_SOCKET && octets; i++)
 		if (slack & 1 << i)
 			charge_prepaid(charges->of[i].index, octets);
@@ -202,9 +205,8 @@ static __always_inline void prepay(const struct charges *charges, struct quota *
 }
 
 /*
- * Renews the quota for packets of the scopes in list, which have charged or dropped this one; how
- * is the direction, BEGUN and DROPPED. Where no scope is far from its limit it is left alone.
- * Global too.
+ * Renews the quota for packets of the scopes in list; how is the direction, BEGUN and DROPPED.
+ * Without a scope with slack the quota stays. A global function, verified once.
  */
 __attribute__((noinline)) int renew_quota(const struct charges *charges, struct quota *quota, __u64 list, __u64 where, __u32 how)
 {
@@ -222,7 +224,7 @@ __attribute__((noinline)) int renew_quota(const struct charges *charges, struct 
 		return 0;
 	}
 	if (how & BEGUN || begin_renewal(quota, where >> 32, how & 1))
-		prepay(charges, quota, list, where);
+		charge_quota(charges, quota, list, where);
 	return 0;
 }
 

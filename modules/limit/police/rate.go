@@ -161,7 +161,7 @@ func (l Limit) config(of Direction) limitLimitConfig {
 	c := limitLimitConfig{
 		Cost:         Cost(l.Rate),
 		Rate:         octets(l.Rate),
-		FairRateMost: fairRateMost(octets(l.Rate), of),
+		MaxFairRate: maxFairRate(octets(l.Rate), of),
 		BurstNs:      uint64(l.Burst),
 		MarkNs:       uint64(l.Mark),
 		LargeNs:      uint64(l.Drop - l.Reserve),
@@ -197,8 +197,8 @@ func Cost(rate units.BitRate) uint64 {
 	return uint64(8e9 / float64(rate) * (1 << limitLimitFormatLIMIT_COST_SHIFT))
 }
 
-// fairRateMost is fair_rate_most in fair.h at a rate of octet/s.
-func fairRateMost(rate uint64, of Direction) uint64 {
+// maxFairRate is max_fair_rate in fair.h at a rate in byte/s.
+func maxFairRate(rate uint64, of Direction) uint64 {
 	target := rate*uint64(tunables.TargetShare)>>10 + 1
 	if of == Ingress {
 		return target << tunables.IngressHeadroomShift

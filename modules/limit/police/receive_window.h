@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The receive window of a TCP socket of this host: what a sender may have in flight is what its
- * receiver advertises, so a window of fair rate * round-trip time holds the sender to the rate
- * without a loss. Both data planes of limits use it; fair.h and delay/flow.h say where rates are
- * from. A window has two segments at least, so that acknowledgements are not delayed: where the
- * rate leaves less, on short paths, marks and drops do the rest.
+ * Receive window of a local TCP socket. A sender has at most the advertised window in flight, so a
+ * window of fair rate * RTT throttles it to the rate without loss. The policer (fair.h) and the
+ * shaper (../shape/pacing.h) compute the rate. A window has at least two segments, so that
+ * acknowledgements are not delayed: if the rate allows less, on short paths, marks and drops do the
+ * rest.
  */
 #ifndef WEIR_LIMIT_RECEIVE_WINDOW_H
 #define WEIR_LIMIT_RECEIVE_WINDOW_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 
 #include "pace.h"
 
 #define TCP_WINDOW_CLAMP 10
 
-#define RWND_MOST 0x3fffffff
-#define RWND_LEAST 2        /* segments */
-#define RWND_FLOOR 1152     /* octets: the kernel's own least bound */
-#define RWND_CHANGE_SHIFT 4 /* 2^-n; a smaller change is not made */
+#define RWND_MAX 0x3fffffff
+#define RWND_MIN 2        /* segments */
+#define RWND_FLOOR 1152     /* bytes: minimum of the kernel */
+#define RWND_CHANGE_SHIFT 4 /* 2^-n; smaller changes are skipped */
 
-/* What was set of a socket. */
-struct held_window {
-	__u32 octets; /* that its receive window was last clamped to; 0 while it is not */
-	__u32 own;    /* what it was, by the application or the kernel's tuning */
+/* Window state of a socket. */
+struct clamped_window {
+	__u32 octets; /* bytes of the last clamp; 0 without */
+	__u32 own;    /* clamp by the application or by autotuning */
 	struct sampled_read read;
 };
 
 /*
- * Sets the window at or below what the application or the kernel's own tuning has set, or gives
- * that back (RWND_MOST); returns whether it has another bound now. The tuning opens the window
- * whenever the application has read more than before, so every acknowledgement looks at it: before
- * a segment or an acknowledgement is written (BPF_SOCK_OPS_HDR_OPT_LEN_CB), which then has the new
- * window. The callback for incoming segments leaves out those that header prediction takes, which
- * are nearly all.
+ * Clamps the window, up to the clamp of the application or of autotuning; RWND_MAX restores that.
+ * Reports whether the clamp has changed. Autotuning opens the window after each larger read, so the
+ * clamp is checked before every segment or acknowledgement (BPF_SOCK_OPS_HDR_OPT_LEN_CB), which
+ * then carries the new window. The callback for incoming segments misses those handled by header
+ * prediction, which are nearly all.
  */
-static __always_inline int hold_window(struct bpf_sock_ops *ops, struct held_window *held, __u64 window)
+static __always_inline int clamp_window(struct bpf_sock_ops *ops, struct clamped_window *held, __u64 window)
 {
 	__u32 current = 0, value, shift = RWND_CHANGE_SHIFT;
-	__u64 least = RWND_LEAST * (__u64)ops->mss_cache;
+	__u64 lower = RWND_MIN * (__u64)ops->mss_cache;
 
-	if (window < least)
-		window = least;
+	if (window < lower)
+		window = lower;
 	if (window < RWND_FLOOR)
 		window = RWND_FLOOR;
-	/* Only a window that is wider than the socket's own need not be looked at each time. */
-	if (!worth_reading(&held->read, window) && !held->octets)
+	/* Without a clamp, sampled reads suffice. */
+	if (!needs_read(&held->read, window) && !held->octets)
 		return 0;
 	if (bpf_getsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &current, sizeof(current)) || !current)
 		return 0;
@@ -54,12 +56,12 @@ static __always_inline int hold_window(struct bpf_sock_ops *ops, struct held_win
 		return 0;
 	if (bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &value, sizeof(value)))
 		return 0;
-	held->octets = window < RWND_MOST ? value : 0;
+	held->octets = window < RWND_MAX ? value : 0;
 	return held->octets != 0;
 }
 
-/* Gives a socket its own window back; what the application has set since is its own. */
-static __always_inline void free_window(struct tcp_sock *tcp, struct held_window *held)
+/* Restores the window; a clamp that the application has set since stays. */
+static __always_inline void restore_window(struct tcp_sock *tcp, struct clamped_window *held)
 {
 	__u32 current = 0, own = held->own;
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Round-trip times of TCP, as its RTT callback reports them. */
+/* TCP round-trip times from the RTT callback. */
 #ifndef WEIR_LIMIT_RTT_H
 #define WEIR_LIMIT_RTT_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 
 #include "maps.h"
 #include "queue.h"

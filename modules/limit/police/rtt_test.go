@@ -31,7 +31,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		"longer queue, long": {trip, octets, trip / 4 * 3, 83, 95},
 	} {
 		sharing := limitLimitFairShare{Senders: 8, RttUs: uint32(c.trip / time.Microsecond)}
-		state := limitLimitState{FairRate: fair, IntervalLeastNs: uint64(trip), IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
+		state := limitLimitState{FairRate: fair, MinIntervalNs: uint64(trip), IntervalBytes: c.bytes, IntervalQueueNs: int64(c.queue)}
 		if c.queue > 0 {
 			state.FinishNs = clock(t) + int64(time.Hour)
 		}

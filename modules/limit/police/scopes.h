@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which scopes a packet is charged to. */
+/* Scopes of a packet. */
 #ifndef WEIR_LIMIT_SCOPES_H
 #define WEIR_LIMIT_SCOPES_H
 
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <bpf/bpf_helpers.h>
+
 #include "../../../bpf/match_packet.h"
+#include "fair_share.h"
 #include "maps.h"
 #include "packet.h"
-#include "fair_share.h"
 
 #define SOCK_RAW 3
 #define COUNT_BITS 3
-#define TOO_MANY (LIMIT_SCOPES_PER_SOCKET + 1) /* the count where there are more scopes */
+#define TOO_MANY (LIMIT_SCOPES_PER_SOCKET + 1) /* count of more scopes */
 #define SCOPE_MASK ((1 << LIMIT_SCOPE_BITS) - 1)
 
 static __always_inline __u32 depth_of(__u32 scope)
@@ -20,7 +24,7 @@ static __always_inline __u32 depth_of(__u32 scope)
 	return node ? node->depth : 0;
 }
 
-/* Adds the scopes above those found, each once, and puts children before their parents. */
+/* Adds the parents of the scopes found, each once, and sorts children before their parents. */
 static __always_inline void add_parents(struct match_scopes *found)
 {
 	__u32 depth[LIMIT_SCOPES_PER_SOCKET] = {};
@@ -50,10 +54,10 @@ static __always_inline void add_parents(struct match_scopes *found)
 }
 
 /*
- * Adds the scopes of where the packet goes or comes from, then the parents of all. Global, to be
- * verified once.
+ * Adds the scopes of the path of a packet, then the parents of all. A global function, verified
+ * once.
  */
-__attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
+__attribute__((noinline)) int lookup_path_scopes(struct __sk_buff *skb, const struct packet *p, const struct limit_settings *settings,
 					struct match_scopes *found)
 {
 	if (!p || !settings || !found)
@@ -66,7 +70,7 @@ __attribute__((noinline)) int find_rest(struct __sk_buff *skb, const struct pack
 	return 0;
 }
 
-/* The scopes of a packet in one word, and what is in it. */
+/* Packs the scopes of a packet into one word: the count and their numbers. */
 static __always_inline __u64 pack(const struct match_scopes *found)
 {
 	__u64 list = found->count;
@@ -81,7 +85,7 @@ static __always_inline int count_of(__u64 list)
 	return list & ((1 << COUNT_BITS) - 1);
 }
 
-/* Counts a packet of more scopes than it can be charged to. */
+/* Counts a packet of too many scopes. */
 static __always_inline void count_overflow(__u64 list)
 {
 	__u32 first = 0;
@@ -100,8 +104,8 @@ static __always_inline __u32 scope_of(__u64 list, int place)
 }
 
 /*
- * Whether a socket's packets, one of which this is, all go to one remote. A raw socket may send
- * TCP, a listener answers whoever asks.
+ * Reports whether all packets of a socket have the same remote. A raw socket may send TCP, and a
+ * listener has many remotes.
  */
 static __always_inline __u32 is_stream(struct bpf_sock *sk, const struct packet *p)
 {
@@ -110,28 +114,28 @@ static __always_inline __u32 is_stream(struct bpf_sock *sk, const struct packet 
 }
 
 /*
- * Looks up the scopes of a socket with its first packet: of a stream, all of them; of a datagram
- * socket, connected or not, its own.
+ * Looks up the scopes of a socket with its first packet: all scopes of a stream, or those of
+ * another socket itself.
  */
-static __always_inline void look_up(struct __sk_buff *skb, const struct packet *p, __u32 stream,
+static __always_inline void lookup_scopes(struct __sk_buff *skb, const struct packet *p, __u32 stream,
 				    const struct limit_settings *settings, struct socket_state *known)
 {
 	known->scopes.count = 0;
 	match_own(skb, settings->kinds, &known->scopes);
 	if (stream)
-		find_rest(skb, p, settings, &known->scopes);
+		lookup_path_scopes(skb, p, settings, &known->scopes);
 	known->list = pack(&known->scopes);
 	known->stream = stream;
 	known->pace_version = 0;
 	known->number++;
 	known->mark = match_mark(skb);
-	/* Where marks have scopes, no packet takes the fast path past is_current(). */
+	/* If marks have scopes, every packet must pass is_current(). */
 	known->generation = settings->kinds & MATCH_MARKS ? ~settings->generation : settings->generation;
 }
 
 /*
- * Whether the scopes of a socket that is not of this generation are still right: where marks have
- * scopes, if it has the same.
+ * Reports whether the scopes of a socket are current: with mark scopes, whether its mark is
+ * unchanged.
  */
 static __always_inline int is_current(struct __sk_buff *skb, const struct limit_settings *settings, const struct socket_state *known)
 {

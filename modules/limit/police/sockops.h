@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is done to TCP sockets beside their packets. */
+/* Pacing and receive windows of TCP sockets. */
 #ifndef WEIR_LIMIT_SOCKOPS_H
 #define WEIR_LIMIT_SOCKOPS_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.h"
+#include "pace.h"
 #include "pacing.h"
+#include "receive_window.h"
 #include "rtt.h"
 
 /*
- * The callbacks that sockets are asked for: that for headers, which comes with every segment, only
- * where a scope limits ingress. They are never cleared: nobody can tell whether another program has
- * asked for the same.
+ * Returns the callbacks to request. The header callback, one per segment, is needed only if a scope
+ * limits ingress. Flags are never cleared, since another program may have requested the same.
  */
-static __always_inline __u32 callbacks(const struct limit_settings *settings)
+static __always_inline __u32 needed_callbacks(const struct limit_settings *settings)
 {
 	return BPF_SOCK_OPS_RTT_CB_FLAG | (settings->ingress ? BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG : 0);
 }
 
 /*
- * A number that changes with what the pace of a socket that no scope limits follows from: with the
- * intervals that its scopes have ended (fair.h), and with the clock's tick, for its own cwnd
- * changes too. All of them only grow. Hundreds of samples may have the same one.
+ * Returns a number that changes with each input of the pace of an unlimited socket: with the
+ * intervals of its scopes (fair.h), and with the clock tick, since its cwnd changes too. All inputs
+ * only grow. Hundreds of samples may have the same number.
  */
-static __always_inline __u32 version(const struct socket_state *known)
+static __always_inline __u32 pace_version(const struct socket_state *known)
 {
 	__u32 sum = bpf_jiffies64();
 
@@ -38,20 +43,20 @@ static __always_inline __u32 version(const struct socket_state *known)
 }
 
 /*
- * Keeps the receive window. The round-trip time is TCP's smoothed one, for a socket that only
- * receives that of the handshake; the fair rate makes up for the difference.
+ * Sets the receive window, from the smoothed RTT. A socket that only receives has only the RTT of
+ * its handshake; the fair rate compensates for the difference.
  */
-static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_state *known)
+static __always_inline void update_window(struct bpf_sock_ops *ops, struct socket_state *known)
 {
-	struct allowance allowed = allowance_of(known, LIMIT_INGRESS, UNBOUND);
-	__u64 window = RWND_MOST;
+	struct allowance allowed = lookup_allowance(known, LIMIT_INGRESS, UNBOUND);
+	__u64 window = RWND_MAX;
 	struct limit_counters *count;
 
 	if (allowed.rate >= UNLIMITED && !known->held.octets)
 		return;
 	if (allowed.rate < UNLIMITED)
 		window = allowed.rate * (ops->srtt_us >> 3) / 1000000;
-	if (!hold_window(ops, &known->held, window))
+	if (!clamp_window(ops, &known->held, window))
 		return;
 	count = bpf_map_lookup_elem(&limit_counts, &allowed.index);
 	if (count)
@@ -59,8 +64,8 @@ static __always_inline void receive(struct bpf_sock_ops *ops, struct socket_stat
 }
 
 /*
- * Senders are paced with their RTT samples; receivers, which have none, are handled with their
- * acknowledgements.
+ * Sets the pace of senders with their RTT samples, and the window of receivers, which have no
+ * samples, with their acknowledgements.
  */
 SEC("sockops")
 int limit_sockops(struct bpf_sock_ops *ops)
@@ -72,33 +77,33 @@ int limit_sockops(struct bpf_sock_ops *ops)
 	if (!sk || !settings)
 		return 1;
 	if (op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | callbacks(settings));
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | needed_callbacks(settings));
 	else if (op != BPF_SOCK_OPS_TCP_CONNECT_CB && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		return 1;
 	struct socket_state *known = bpf_sk_storage_get(&limit_sockets, sk, 0, 0);
 
 	if (!known)
 		return 1;
-	/* A socket that was connected before, to a remote that may be of other scopes. */
+	/* A reconnected socket may have other scopes. */
 	if (op == BPF_SOCK_OPS_TCP_CONNECT_CB)
 		known->generation = 0;
 	if (!known->generation || !known->scopes.count)
 		return 1;
 	if (op == BPF_SOCK_OPS_HDR_OPT_LEN_CB) {
 		if (settings->ingress || known->held.octets)
-			receive(ops, known);
+			update_window(ops, known);
 		return 1;
 	}
-	__u32 now = version(known);
+	__u32 now = pace_version(known);
 
 	if (op == BPF_SOCK_OPS_RTT_CB) {
 		count_rtt(ops, known);
 		if (now == known->pace_version)
 			return 1;
 	}
-	struct allowance allowed = allowance_of(known, LIMIT_EGRESS, ops->rtt_min);
+	struct allowance allowed = lookup_allowance(known, LIMIT_EGRESS, ops->rtt_min);
 
-	known->pace_version = allowed.rate < allowed.most ? 0 : now;
+	known->pace_version = allowed.rate < allowed.upper ? 0 : now;
 	pace(ops, &known->paced, allowed.rate);
 	bound_cwnd(ops, &known->paced, allowed.rate, ops->srtt_us >> 3, allowed.ahead_ns);
 	return 1;

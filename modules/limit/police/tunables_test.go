@@ -21,10 +21,10 @@ func TestEveryTunableIsSet(t *testing.T) {
 func TestTheHighestFairRateIsTheDataPlanes(t *testing.T) {
 	const rate = 100_000_000
 	got, _ := endedInterval(t, rate, 0, limitLimitState{FairRate: rate / 8})
-	if want := (Limit{Rate: rate}).config(Egress).FairRateMost; got.FairRate != want {
+	if want := (Limit{Rate: rate}).config(Egress).MaxFairRate; got.FairRate != want {
 		t.Errorf("an idle scope's fair rate is %d octet/s, want %d", got.FairRate, want)
 	}
-	if in, out := (Limit{Rate: rate}).config(Ingress).FairRateMost, uint64(rate/8); in != (out*1016>>10+1)<<4 {
+	if in, out := (Limit{Rate: rate}).config(Ingress).MaxFairRate, uint64(rate/8); in != (out*1016>>10+1)<<4 {
 		t.Errorf("at ingress it is %d octet/s", in)
 	}
 }

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What one scope does to a packet. */
+/* Verdict of one scope. */
 #ifndef WEIR_LIMIT_VERDICT_H
 #define WEIR_LIMIT_VERDICT_H
 
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <bpf/bpf_helpers.h>
+
 #include "fair.h"
+#include "fair_share.h"
 #include "maps.h"
 #include "packet.h"
 #include "queue.h"
 #include "stall.h"
 
-#define CERTAIN 0xffff /* a chance of one */
-#define LOOPBACK 1       /* ifindex of lo in every namespace */
+#define CERTAIN 0xffff /* probability 1 */
+#define LOOPBACK 1       /* interface index of lo in every namespace */
 
 /* A packet's precedence in a scope. */
 enum precedence {
 	OWN,        /* traffic of the scope itself */
-	EXCESS,     /* of a child above its minimum: marks begin at the drop threshold, since the child's rate follows the scope's */
-	GUARANTEED, /* of a child below its minimum: dropped beyond the ceiling alone, so that others yield */
+	EXCESS,     /* of a child above its minimum: marks begin at the drop threshold, since the rate of the child follows the scope */
+	GUARANTEED, /* of a child below its minimum: dropped only above the ceiling, so that others yield */
 };
 
 /* A packet's charge to one scope. */
@@ -25,15 +30,15 @@ struct charge {
 	__u32 index;           /* of the scope and direction in every map */
 	__u32 parent;          /* scope + 1 above it; 0 for none */
 	__u32 wire;            /* octets */
-	__u16 chance;          /* that the packet is marked, of CERTAIN */
-	__u16 overhead;        /* octets of link overhead per wire packet */
-	__u8 charged;          /* it is in force */
-	__u8 slack;            /* the scope is far from its limit: a socket may prepay */
+	__u16 chance;          /* probability of a mark, of CERTAIN */
+	__u16 overhead;        /* bytes of link overhead per wire packet */
+	__u8 charged;          /* the scope was charged */
+	__u8 slack;            /* the scope is far below its limit: a socket may prepay */
 	__u8 shadow;           /* the scope only counts */
-	__u8 child_precedence; /* in: enum precedence that a child has given the packet */
-	__u8 precedence;       /* enum precedence that this scope gives it before its parent */
-	__u8 dropped_before;   /* in: a scope in shadow would have dropped the packet before */
-	__u8 would_drop;       /* would have been dropped, were it not for shadow */
+	__u8 child_precedence; /* in: enum precedence given by a child */
+	__u8 precedence;       /* enum precedence given by this scope, for its parent */
+	__u8 dropped_before;   /* in: a shadow scope would have dropped the packet */
+	__u8 would_drop;       /* this shadow scope would have dropped it */
 	__u8 interval_over;    /* the scope's interval is over (fair.h) */
 };
 
@@ -43,8 +48,8 @@ struct charges {
 };
 
 /*
- * Of CERTAIN, for a queue so far above where marks begin, of the span to where every packet is
- * marked; both ns.
+ * Returns the mark probability, of CERTAIN, for a queue of above ns over the threshold; span is the
+ * distance to certain marking.
  */
 static __always_inline __u16 chance(__s64 above, __s64 span)
 {
@@ -53,22 +58,22 @@ static __always_inline __u16 chance(__s64 above, __s64 span)
 	return above < span ? (__u64)above * CERTAIN / span : CERTAIN;
 }
 
-/* Whether a scope limits the packet at all. */
+/* Reports whether a scope limits the packet. */
 static __always_inline __u32 applies(const struct __sk_buff *skb, const struct limit_config *config)
 {
 	return config->flags & LIMIT_ENFORCED && (skb->ifindex != LOOPBACK || config->flags & LIMIT_LOOPBACK);
 }
 
 /*
- * Whether a scope is far from its limit behind a packet and lets a socket prepay this one and
+ * Reports whether a scope is so far below its limit that a socket may prepay this packet and
  * another.
  */
 static __always_inline __u32 has_slack(const struct limit_config *config, const struct limit_state *state, __u64 wire, __s64 queue)
 {
-	return config->quota >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns && state->fair_rate >= config->fair_rate_most;
+	return config->quota >= 2 * wire && 2 * queue <= -(__s64)config->burst_ns && state->fair_rate >= config->max_fair_rate;
 }
 
-/* The socket of a TCP sender whose packet leaves. */
+/* Returns the local TCP sender of an egress packet; 0 for none. */
 static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const struct packet *p, __u32 direction)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -77,8 +82,8 @@ static __always_inline struct bpf_sock *sender_of(struct __sk_buff *skb, const s
 }
 
 /*
- * Whether the packet's TCP sender has nothing else in flight. A connection request that is rejected
- * is sent again after half a second, without ECN, and given up after ten.
+ * Reports whether the TCP sender has nothing else in flight. TCP repeats a rejected SYN after half
+ * a second, without ECN, and gives up after ten.
  */
 static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p, __u32 direction)
 {
@@ -88,9 +93,7 @@ static __always_inline __u32 idle(struct __sk_buff *skb, const struct packet *p,
 	return tcp && (tcp->packets_out == 0 || sk->state == BPF_TCP_SYN_SENT);
 }
 
-/*
- * Whether the sender of a packet beyond the threshold would sit out a timer.
- */
+/* Reports whether dropping the packet would make its sender wait for a timer. */
 static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct packet *p, __u32 index,
 					 const struct limit_config *config)
 {
@@ -98,35 +101,34 @@ static __always_inline __u32 would_stall(struct __sk_buff *skb, const struct pac
 		return idle(skb, p, LIMIT_EGRESS);
 	if (config->flags & LIMIT_CLASSIC)
 		return 0;
-	return spared(skb, p);
+	return prevents_stall(skb, p);
 }
 
 /*
- * Where marks begin for a sender whose round trips are longer than the threshold: at one of them,
- * half-way to where every packet is marked at most. One that begins again after a pause has the
- * pace of before until its first acknowledgement, and a cwnd reduced for that takes many round
- * trips to come back.
+ * Returns the RTT-scaled mark threshold: one RTT if that is longer than the mark threshold, up to
+ * half-way to certain marking. After a pause a sender keeps its former pace until its first
+ * acknowledgement, and a cwnd reduced for that takes many RTTs to recover.
  */
 static __always_inline __s64 rtt_scaled_threshold(struct __sk_buff *skb, const struct packet *p, __u32 direction, __s64 mark, __s64 full)
 {
 	struct bpf_sock *sk = sender_of(skb, p, direction);
 	struct bpf_tcp_sock *tcp = sk ? bpf_tcp_sock(sk) : 0;
-	__s64 rtt = tcp ? (__s64)(tcp->srtt_us >> 3) * 1000 : 0, most = (mark + full) >> 1;
+	__s64 rtt = tcp ? (__s64)(tcp->srtt_us >> 3) * 1000 : 0, upper = (mark + full) >> 1;
 
 	if (rtt < mark)
 		return mark;
-	return rtt < most ? rtt : most;
+	return rtt < upper ? rtt : upper;
 }
 
-/* The virtual queue beyond which a packet is dropped. */
+/* Returns the virtual queue above which a packet is dropped. */
 static __always_inline __s64 threshold_of(const struct terms *terms, const struct charge *charge, __u32 large)
 {
 	return (large ? terms->large_ns : terms->drop_ns) + (charge->child_precedence == EXCESS ? terms->drop_ns : 0);
 }
 
 /*
- * Charges the packet to one scope. Returns 0 if the scope drops it. Global, like find_rest, so that
- * it is verified once and not for every path through the scopes before.
+ * Charges the packet to one scope. Returns 0 if the scope drops it. A global function, verified
+ * once and not per path through the scopes before.
  */
 __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct packet *p, struct charge *charge)
 {
@@ -150,13 +152,13 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 	__s64 ceiling = charge->child_precedence == GUARANTEED ? terms.ceiling_ns : limit;
 	__s64 queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
 
-	/* Its sender would sit out a timer, 200 ms; the ceiling bounds many such senders. */
+	/* A drop would make the sender wait 200 ms; the ceiling bounds many such senders. */
 	if (queue > ceiling && would_stall(skb, p, index, config)) {
 		ceiling = terms.ceiling_ns;
 		queue = admit(state, terms.burst_ns, p->now, cost, ceiling, count);
 	}
 
-	/* Two super-packets of other senders are no pressure yet. */
+	/* Two super-packets of other senders are not congestion. */
 	if (charge->child_precedence == EXCESS && queue - cost > (terms.drop_ns >> 1) + 2 * (__s64)(state->interval_largest * terms.cost >> LIMIT_COST_SHIFT))
 		share->congested = 1;
 	charge->interval_over = measure(state, interval_length(state, share, &terms), p->now, wire, p->protocol == IPPROTO_TCP ? wire : 0,
@@ -174,17 +176,17 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 
 		charge->parent = parent_of(index >> 1);
 		if (config->min)
-			covered = guaranteed(share, config, &terms, p->now, wire * config->min_cost >> LIMIT_COST_SHIFT, covered);
+			covered = charge_guaranteed(share, config, &terms, p->now, wire * config->min_cost >> LIMIT_COST_SHIFT, covered);
 		charge->precedence = covered ? GUARANTEED : EXCESS;
 	}
 	__s64 mark = charge->child_precedence == EXCESS ? terms.drop_ns : terms.mark_ns;
 
 	if (queue > mark)
 		mark = rtt_scaled_threshold(skb, p, index & 1, mark, full);
-	/* All that settle() needs, so that it does not look the scope up again. */
+	/* Everything that decide_action() needs, to avoid a second lookup. */
 	charge->chance = charge->child_precedence == GUARANTEED ? 0 : chance(queue - mark, full - mark);
 	charge->shadow = !!(config->flags & LIMIT_SHADOW);
-	/* What children use of a parent is measured packet by packet. */
+	/* The use of a parent is measured per packet. */
 	charge->slack = charge->child_precedence == OWN && has_slack(config, state, wire, queue);
 	charge->overhead = config->overhead;
 	charge->cost = cost;
@@ -196,10 +198,9 @@ __attribute__((noinline)) int charge_scope(struct __sk_buff *skb, const struct p
 enum action { NOTHING, MARK, REDUCE };
 
 /*
- * Counts an admitted packet and returns what the scope wants done to it: something more likely the
- * longer its queue.
+ * Counts an admitted packet and returns the action of the scope, drawn with the mark probability.
  */
-static __always_inline int settle(const struct packet *p, const struct charge *charge)
+static __always_inline int decide_action(const struct packet *p, const struct charge *charge)
 {
 	__u32 index = charge->index;
 	struct limit_counters *count = bpf_map_lookup_elem(&limit_counts, &index);
@@ -219,7 +220,7 @@ static __always_inline int settle(const struct packet *p, const struct charge *c
 	return charge->shadow ? NOTHING : REDUCE;
 }
 
-/* Gives back what was charged for a packet that another scope has dropped. */
+/* Refunds the charge of a packet that another scope has dropped. */
 static __always_inline void refund(const struct charge *charge)
 {
 	__u32 index = charge->index;
