@@ -95,6 +95,8 @@ func TestLimitMistakes(t *testing.T) {
 		{"router", "{name: x, host: gate, mechanism: police, rate: 1Mbit}", "limits[0].host: gate is a router"},
 		{"no rate", "{name: x, host: a, mechanism: police, rate: 0}", "limits[0].rate: 0"},
 		{"unknown mechanism", "{name: x, host: a, mechanism: plice, rate: 1Mbit}", `did you mean "police"?`},
+		{"former mechanism", "{name: x, host: a, mechanism: delay, rate: 1Mbit}", "limits[0].mechanism: renamed: write mechanism: shape"},
+		{"former police", "{name: x, host: a, mechanism: weir, rate: 1Mbit}", "limits[0].mechanism: renamed: write mechanism: police"},
 		{"no name", "{name: x y, host: a, mechanism: police, rate: 1Mbit}", `limits[0].name: "x y" is no name`},
 		{"queue of ingress", "{name: x, host: b, direction: ingress, mechanism: htb, rate: 1Mbit}", "limits[0].mechanism: htb queues what a device sends"},
 		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits all that passes a device"},

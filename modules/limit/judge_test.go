@@ -23,7 +23,7 @@ func TestJudgeLosses(t *testing.T) {
 	}
 	policedState := func(all []module.Sample) []module.Sample {
 		for i := range all {
-			all[i].Counters = map[string]uint64{"refused": 60}
+			all[i].Counters = map[string]uint64{"dropped": 60}
 		}
 		return all
 	}
@@ -37,14 +37,14 @@ func TestJudgeLosses(t *testing.T) {
 	}{
 		{"nothing lost", lossy(0, 1000, 0, 0), free, module.Holds, ""},
 		{"a hundredth sent again", lossy(10_000, 1000, 0, 0), free, module.Holds, ""},
-		{"more than that", lossy(11_000, 1000, 0, 0), free, module.Loses, "1.1 % of what TCP sent"},
+		{"more than that", lossy(11_000, 1000, 0, 0), free, module.Loses, "TCP retransmitted 1.1 %"},
 		{"small packets lost by accident", lossy(0, 1000, 3, 0), free, module.Holds, ""},
 		{"one of a few", lossy(0, 240, 1, 0), free, module.Holds, ""},
 		{"too many small packets lost", lossy(0, 1000, 4, 0), free, module.Loses, "4 of 1000 small packets"},
 		{"on busy processors", lossy(100_000, 1000, 0, 1), free, module.CannotSay, "busy"},
 		{"on busy processors, dropped by the scope", policedState(lossy(100_000, 1000, 0, 1)), free, module.Loses, "10.0 %"},
 		{"on a path that nobody knows", lossy(100_000, 1000, 0, 0), module.Circumstances{Unknown: "all belongs to host"}, module.CannotSay, "all belongs to host"},
-		{"on a path that loses itself", lossy(100_000, 1000, 0, 0), ofPath(module.Losses{Again: 0.05}), module.CannotSay, "without the limit 5.0 %"},
+		{"on a path that loses itself", lossy(100_000, 1000, 0, 0), ofPath(module.Losses{Again: 0.05}), module.CannotSay, "without the limit TCP retransmitted 5.0 %"},
 	} {
 		check := Module{}.Checks(limitedScope("a", "", Treatment{Ingress: &Limit{Rate: 100e6}}))[0]
 		if got, why := check.Judge(test.samples, test.c); got != test.want || !strings.Contains(why, test.why) {
@@ -81,7 +81,7 @@ func TestJudgeWhatDoesNotLast(t *testing.T) {
 		{"datagrams lost", lossy, quic, "", module.Loses, "3.0 % of the datagrams"},
 		{"busy processors", busy, quic, "", module.CannotSay, "busy"},
 		{"a path that nobody knows", mbit(60, 60), blind, "", module.CannotSay, "all belongs to host"},
-		{"beside siblings", mbit(60, 60), quic, "family", module.CannotSay, "family, which its siblings"},
+		{"beside siblings", mbit(60, 60), quic, "family", module.CannotSay, "family, shared with its siblings"},
 		{"short transfers behind their path", mbit(70, 70), short, "", module.Holds, ""},
 		{"short transfers that wait", mbit(60, 60), short, "", module.Under, "300 Mbit/s of such flows"},
 	} {

@@ -145,8 +145,8 @@ func forwarded(p *policy.Policy) (warnings []string) {
 	return warnings
 }
 
-// mixedModes warns of shaped scopes whose TCP senders are not paced, because a policed scope owns
-// the pace of all sockets.
+// mixedModes warns of shaped scopes with unpaced TCP senders: a policed scope owns the pace of all
+// sockets.
 func mixedModes(p *policy.Policy) (warnings []string) {
 	index := func(is func(policy.Scope) bool) int { return slices.IndexFunc(p.Scopes, is) }
 	for _, dir := range direction.Both {

@@ -26,10 +26,10 @@ scopes:
 		t.Fatal(err)
 	}
 	want := []string{
-		"p.yaml:4:33: scope inner: its egress of 20 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
-		"p.yaml:5:32: scope other: its egress of 20 Mbit/s is never reached, since scope all around it, at p.yaml:7:29, has 18 Mbit/s: lower the one or raise the other",
-		"p.yaml:6:36: scope deep: its egress of 15 Mbit/s is never reached, since scope outer around it, at p.yaml:3:31, has 10 Mbit/s: lower the one or raise the other",
-		"p.yaml:3:19: traffic may belong to 5 scopes at once (outer, inner, deep, all, rack), and a packet is charged to 4 at most, the outermost left out: leave one out, or see to it that none does ('weir status' counts what did)",
+		"p.yaml:4:33: scope inner: its egress of 20 Mbit/s is never reached, since the enclosing scope outer, at p.yaml:3:31, has 10 Mbit/s: lower the former or raise the latter",
+		"p.yaml:5:32: scope other: its egress of 20 Mbit/s is never reached, since the enclosing scope all, at p.yaml:7:29, has 18 Mbit/s: lower the former or raise the latter",
+		"p.yaml:6:36: scope deep: its egress of 15 Mbit/s is never reached, since the enclosing scope outer, at p.yaml:3:31, has 10 Mbit/s: lower the former or raise the latter",
+		"p.yaml:3:19: traffic may belong to 5 scopes at once (outer, inner, deep, all, rack), and a packet is charged to at most 4, without the outermost: leave one out, or check the overflow counter of 'weir status'",
 	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings differ (-want +got):\n%s", diff)
@@ -48,7 +48,7 @@ scopes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "too few for several flows to share it evenly or without delay: give 120 kbit/s or more"
+	const why = "too few for several flows to share evenly or without delay: write 120 kbit/s or more"
 	want := []string{
 		"p.yaml:3:47: scope enough: its ingress of 119 kbit/s is one full-sized packet each 101ms, " + why,
 		"p.yaml:4:18: scope slow: its egress of 64 kbit/s is one full-sized packet each 188ms, " + why,
@@ -106,8 +106,8 @@ scopes:
 		return 40e9, "the links of this host carry"
 	}
 	want := []string{
-		"p.yaml:3:34: scope nic: its egress of 20 Gbit/s is never reached, since eth0 carries 10 Gbit/s: give less, or leave it out",
-		"p.yaml:5:29: scope all: its egress of 41 Gbit/s is never reached, since the links of this host carry 40 Gbit/s: give less, or leave it out",
+		"p.yaml:3:34: scope nic: its egress of 20 Gbit/s is never reached, since eth0 carries 10 Gbit/s: write a lower rate, or leave it out",
+		"p.yaml:5:29: scope all: its egress of 41 Gbit/s is never reached, since the links of this host carry 40 Gbit/s: write a lower rate, or leave it out",
 	}
 	if diff := cmp.Diff(want, aboveSpeed(p, speed)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

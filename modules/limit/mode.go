@@ -9,7 +9,7 @@ import (
 	"weir/modules/limit/police"
 )
 
-// Kinds of selectors whose scopes are shaped at devices.
+// Kinds of selectors of scopes that are shaped at devices.
 const kindInterface, kindNetns = "interface", "netns"
 
 // checkModes reports scopes that cannot be shaped. It requires complete limits; see inherit.

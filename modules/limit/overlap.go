@@ -60,7 +60,7 @@ func list(scopes []policy.Scope, names map[string]bool) string {
 	return strings.Join(all, ", ")
 }
 
-// checkOverlaps reports scopes whose traffic always belongs to more scopes than a packet can be
+// checkOverlaps reports scopes with traffic that always belongs to more scopes than a packet can be
 // charged to.
 func checkOverlaps(d *policy.Draft, own []*Treatment) {
 	var scopes []policy.Scope

@@ -41,7 +41,7 @@ scopes:
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), "its traffic belongs to 5 scopes (a, b, c, d, e), and a packet is charged to 4 at most") {
+		} else if err == nil || !strings.Contains(err.Error(), "its traffic belongs to 5 scopes (a, b, c, d, e), and a packet is charged to at most 4") {
 			t.Errorf("%s more: %v", name, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestTrafficThatMayBeOfTooManyScopesIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"  a: {cgroup: /a, egress: 1Mbit}\n  b: {user: 1, egress: 1Mbit}\n  c: {mark: 1, egress: 1Mbit}\n  d: {prefix: 10.0.0.0/8, egress: 1Mbit}\n":                                                  "",
 		"  a: {cgroup: /a, egress: 1Mbit}\n  b: {user: 1, egress: 1Mbit}\n  c: {mark: 1, egress: 1Mbit}\n  d: {prefix: 10.0.0.0/8, parent: g}\n  e: {user: 2, egress: 1Mbit}\n  g: {egress: 2Mbit}\n": "p.yaml:3:15: traffic may belong to 5 scopes at once (a, b, c, d, g)",
-		"  a: {interface: eth0, egress: 1Mbit}\n": "p.yaml:3:18: scope a limits what sockets of this host send and receive over eth0: what it forwards or bridges there is not limited",
+		"  a: {interface: eth0, egress: 1Mbit}\n": "p.yaml:3:18: scope a polices local sockets that use eth0; forwarded and bridged packets are not limited: add mode: shape to limit them",
 	} {
 		got, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+text))
 		if err != nil {

@@ -54,7 +54,7 @@ func shaperOf(b module.Bound, d Direction, named map[string]module.Bound) (shape
 
 // shapedState returns the shaped directions of a state.
 func shapedState(s module.State) (w shape.Work) {
-	var matched module.State // scopes whose packets are classified at every device
+	var matched module.State // scopes of packets that are classified at every device
 	named := s.ByName()
 	for _, b := range s.Scopes {
 		for _, d := range direction.Both {
@@ -165,7 +165,7 @@ func replacedTrees(trees []string) []string {
 	return []string{"shaping replaces " + text + ", which weir release restores"}
 }
 
-// QdiscDevices lists the devices whose egress is shaped. Ingress is shaped at an ifb.
+// QdiscDevices lists the devices with a shaped egress. Ingress is shaped at an ifb.
 func (p *plane) QdiscDevices(s module.State) (devices []string) {
 	all, err := p.shape.AtDevices(shapedState(s))
 	if err != nil {
@@ -182,8 +182,8 @@ func (p *plane) QdiscDevices(s module.State) (devices []string) {
 // CanHost returns ErrNotShared: a shaper's tree has no classes.
 func (p *plane) CanHost() error { return module.ErrNotShared }
 
-// CanNest returns an error for a device with a scope of its own, whose shaper would delay all
-// classes of the owner's tree in one queue. Shapers of other scopes nest by departure time.
+// CanNest returns an error for a device with a scope of its own: its shaper would delay all classes
+// of the owner's tree in one queue. Shapers of other scopes nest by departure time.
 func (p *plane) CanNest(s module.State, dev string) error {
 	named := s.ByName()
 	for _, b := range s.Scopes {

@@ -101,7 +101,7 @@ func afterExchange(t *testing.T, process *child.Process, answers *bufio.Scanner)
 // A sender is paced at a quarter more than the rate at most, and at its own pace where that is
 // lower; and at its own pace again as its packets leave by another device, as another device is
 // limited in place of its own, and after the end.
-func TestDelayPacesSenders(t *testing.T) {
+func TestShapingPacesSenders(t *testing.T) {
 	d := newDelayed(t)
 	const most, own = 10_000_000/8*5/4 + 1, 500_000
 	d.apply("  a: {interface: eth0, egress: {rate: 10Mbit, mode: shape}}\n")
@@ -137,7 +137,7 @@ func TestDelayPacesSenders(t *testing.T) {
 
 // Who sends to sockets behind a limited interface is held by the window that they advertise; a
 // socket has its own again after the end.
-func TestDelayHoldsWhoSends(t *testing.T) {
+func TestShapingThrottlesSendersByWindow(t *testing.T) {
 	d := newDelayed(t)
 	_, err := shape.Available(Ingress)
 	testutil.Need(t, "delay", err)
@@ -167,7 +167,7 @@ func TestDelayHoldsWhoSends(t *testing.T) {
 }
 
 // A network namespace is limited from outside, by its group too, and who sends there is paced.
-func TestDelayOfANamespace(t *testing.T) {
+func TestShapingOfANamespace(t *testing.T) {
 	d := newDelayed(t)
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	d.at = d.server
@@ -187,7 +187,7 @@ func TestDelayOfANamespace(t *testing.T) {
 }
 
 // Senders are left to the programs of limits by refusal where there are both.
-func TestDelayPacesNobodyBesideRefusal(t *testing.T) {
+func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
 	d := newDelayed(t)
 	exchange := d.talk(0)
 	const device = "  a: {interface: eth0, egress: {rate: 10Mbit, mode: shape}}\n"

@@ -15,27 +15,30 @@ import (
 	"weir/modules/limit/shape"
 )
 
-func TestWhatCanBeDelayed(t *testing.T) {
+func TestScopesThatCanBeShaped(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shape}}":                                                     "",
 		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: police}}":                                                    "",
-		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shapes}}":                                                    `"delays" is not one of refusal, delay`,
-		"a: {user: 7, ingress: {rate: 5Mbit, mode: shape}}":                                                             "mode: shape is for scopes of interfaces and network namespaces",
+		"a: {interface: eth0, ingress: {rate: 5Mbit, mode: shapes}}":                                                    `"shapes" is not one of police, shape`,
+		"a: {user: 7, egress: {rate: 5Mbit, by: delay}}":                                                                "scopes.a.egress.by: renamed: write mode: shape",
+		"a: {user: 7, egress: {rate: 5Mbit, by: refusal}}":                                                              "scopes.a.egress.by: renamed: write mode: police",
+		"a: {user: 7, egress: {rate: 5Mbit, mode: delay}}":                                                              "scopes.a.egress.mode: renamed: write mode: shape",
+		"a: {user: 7, ingress: {rate: 5Mbit, mode: shape}}":                                                             "mode: shape requires a scope of an interface or a network namespace",
 		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":                                                              "",
 		"a: {netns: blue, egress: {rate: 5Mbit, mode: shape}, ingress: {rate: 5Mbit, mode: shape}}":                     "",
 		"a: {netns: blue, parent: b}\n  b: {egress: {rate: 9Mbit, mode: shape}, ingress: {rate: 9Mbit, mode: shape}}":   "",
-		"a: {netns: blue, parent: b}\n  b: {user: 7, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
-		"a: {user: 7, parent: b}\n  b: {netns: blue, egress: {rate: 9Mbit, mode: shape}}":                               "have a group be the parent of both",
-		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, mode: shape}}":                                              "packets over lo are not delayed",
-		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, mode: shape}}":                                       "packets over lo are not delayed",
+		"a: {netns: blue, parent: b}\n  b: {user: 7, egress: {rate: 9Mbit, mode: shape}}":                               "use a group as the parent of both",
+		"a: {user: 7, parent: b}\n  b: {netns: blue, egress: {rate: 9Mbit, mode: shape}}":                               "use a group as the parent of both",
+		"a: {user: 7, loopback: true, egress: {rate: 5Mbit, mode: shape}}":                                              "packets over lo cannot be shaped",
+		"a: {interface: lo, loopback: true, ingress: {rate: 5Mbit, mode: shape}}":                                       "packets over lo cannot be shaped",
 		"a: {interface: eth0, parent: b, egress: 5Mbit}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                     "",
 		"a: {interface: eth0, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                   "",
-		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                           "mode: shape is for scopes of interfaces and network namespaces",
-		"a: {user: 7, parent: b, egress: {rate: 5Mbit, mode: shape}}\n  b: {egress: 9Mbit}":                             "limited in different ways",
-		"a: {user: 7, parent: b, egress: {mode: police}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                    "limited in different ways",
+		"a: {user: 7, parent: b}\n  b: {ingress: {rate: 9Mbit, mode: shape}}":                                           "mode: shape requires a scope of an interface or a network namespace",
+		"a: {user: 7, parent: b, egress: {rate: 5Mbit, mode: shape}}\n  b: {egress: 9Mbit}":                             "different modes",
+		"a: {user: 7, parent: b, egress: {mode: police}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                    "different modes",
 		"a: {user: 7, parent: b}\n  b: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}":                           "",
-		"a: {interface: eth1, parent: b}\n  b: {parent: c}\n  c: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}": "charged as they leave each",
-		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                      "keeps no minimum",
+		"a: {interface: eth1, parent: b}\n  b: {parent: c}\n  c: {interface: eth0, egress: {rate: 9Mbit, mode: shape}}": "charged at each device",
+		"a: {user: 7, parent: b, egress: {min: 1Mbit}}\n  b: {egress: {rate: 9Mbit, mode: shape}}":                      "guarantees no minimum",
 	} {
 		_, err := parse("p.yaml", []byte("version: 1\nscopes:\n  "+text+"\n"))
 		if got := ""; want == "" {
@@ -53,7 +56,7 @@ func TestWhatCanBeDelayed(t *testing.T) {
 }
 
 // Each direction goes to one data plane alone, and in shadow to that which changes no device.
-func TestDelaysAndRefusalsAreApart(t *testing.T) {
+func TestShapedAndPolicedDirectionsAreSeparate(t *testing.T) {
 	p, err := parse("p.yaml", []byte(`version: 1
 scopes:
   both: {interface: eth0, egress: 5Mbit, ingress: {rate: 5Mbit, mode: shape}}
@@ -87,7 +90,7 @@ scopes:
 }
 
 // The parent of a line is the line that packets are charged to.
-func TestParentsAreKnownByTheirLines(t *testing.T) {
+func TestShapersReferToTheirParents(t *testing.T) {
 	p, err := parse("p.yaml", []byte(`version: 1
 scopes:
   link: {interface: eth0, egress: {rate: 5Mbit, mode: shape}}
@@ -113,9 +116,8 @@ scopes:
 	}
 }
 
-// Where a scope is limited by refusal, senders or receivers are left to that data plane, which plan
-// tells.
-func TestPlanTellsWhoIsNotPaced(t *testing.T) {
+// Policed scopes own the pace and window of all sockets, which plan warns of.
+func TestMixedModesAreWarnedOf(t *testing.T) {
 	for more, want := range map[string]map[Direction]int{
 		"":                                {},
 		"  b: {user: 7, egress: 5Mbit}\n": {Egress: 1, Ingress: 1},
@@ -136,7 +138,7 @@ func TestPlanTellsWhoIsNotPaced(t *testing.T) {
 }
 
 // A router has no socket of what its containers send.
-func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
+func TestTrafficRoutedPastAShaperIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: {cgroup: /x, egress: {rate: 5Mbit, mode: shape}}":         1,
 		"a: {user: 7, egress: {rate: 5Mbit, mode: shape}}":            1,
@@ -158,14 +160,14 @@ func TestWhatIsRoutedPastALimitIsToldOf(t *testing.T) {
 }
 
 // What an HTB class cannot do is told.
-func TestMechanismTellsWhatTakesFq(t *testing.T) {
+func TestMechanismReportsMissingFq(t *testing.T) {
 	by, _ := shape.Available(Egress)
 	if got := shapedBy(Egress); strings.Contains(got, "need fq") != (by == shape.HTB) {
 		t.Errorf("by %q: %s", by, got)
 	}
 }
 
-func TestHorizonOfADelay(t *testing.T) {
+func TestHorizonOfAShaper(t *testing.T) {
 	if got := (Limit{Rate: 50_000_000, Mode: police.ModeShape}).WithDefaults().Drop; got != 200*time.Millisecond {
 		t.Errorf("horizon %v", got)
 	}

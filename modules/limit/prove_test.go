@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		{"below, and nobody knows the path", mbit(80, 80, 80), module.Circumstances{Unknown: "all belongs to host"}, "", module.CannotSay, "belongs to host"},
 		{"below a scope around it", mbit(50, 50, 50), module.Circumstances{Capacity: 1e9, Around: []policy.Scope{wide, outer}}, "", module.CannotSay, "outer with 50 Mbit/s"},
 		{"below, around it other directions and rates", mbit(50, 50, 50), module.Circumstances{Capacity: 1e9, Around: []policy.Scope{inward, wide}}, "", module.Under, ""},
-		{"below beside siblings", mbit(50, 50, 50), free, "family", module.CannotSay, "family, which its siblings"},
+		{"below beside siblings", mbit(50, 50, 50), free, "family", module.CannotSay, "family, shared with its siblings"},
 		{"a scope with traffic of its own", foreigner, free, "", module.Holds, ""},
 		{"not charged", uncovered, free, "", module.Leaks, "90 %"},
 	} {

@@ -28,13 +28,14 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Task is what the part "load" sends from inside a cgroup.
+// Task is the work of a child process.
 type Task struct {
 	Namespace, Network, Address string
-	Messages, Size, Pace        int // Pace is what a Talker sets itself, octet/s; 0 for nothing
+	Messages, Size, Pace        int // Pace is the own pacing rate of a talker in byte/s; 0 for none
 }
 
-// load waits for its task, which comes once it has been moved into its cgroup, and sends it.
+// Load is a child process that sends the messages of its task, which arrives after the move into
+// its cgroup.
 func Load(in io.Reader, out io.Writer) error {
 	var work Task
 	if err := json.NewDecoder(in).Decode(&work); err != nil {
@@ -65,8 +66,8 @@ func Load(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// talk connects, and then for every line sends some data, waits for the answer and reports the
-// socket's pacing rate and the clamp of its receive window.
+// Talk is a child process that connects, and then for each line sends data, waits for the answer
+// and reports the pacing rate and the window clamp of its socket.
 func Talk(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
@@ -125,7 +126,7 @@ func Talk(in io.Reader, out io.Writer) error {
 	}
 }
 
-// Nested makes a cgroup inside a cgroup, and removes both at the end.
+// Nested creates a cgroup inside a cgroup, and removes both at the end.
 func Nested(t *testing.T) (outer, inner cgroup.Cgroup) {
 	t.Helper()
 	outer = testutil.Cgroup(t)
@@ -136,7 +137,7 @@ func Nested(t *testing.T) (outer, inner cgroup.Cgroup) {
 	return outer, inner
 }
 
-// Path is two namespaces joined by a veth pair whose frames are no larger than the MTU.
+// Path creates two namespaces joined by a veth pair, with frames up to the MTU.
 func Path(t *testing.T) (client, server *netns.Namespace, address netip.Addr) {
 	t.Helper()
 	client, server = testutil.Namespace(t, "client"), testutil.Namespace(t, "server")
@@ -161,7 +162,7 @@ func Path(t *testing.T) (client, server *netns.Namespace, address netip.Addr) {
 		if err := conn.SetUp(end.device); err != nil {
 			t.Fatal(err)
 		}
-		// Only the transfer's own packets are to cross the device.
+		// Only the packets of the transfer must cross the device.
 		if err := sysctl.Set(end.ns, "net.ipv6.conf.all.disable_ipv6", "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func Path(t *testing.T) (client, server *netns.Namespace, address netip.Addr) {
 	return client, server, netip.MustParseAddr("10.9.0.2")
 }
 
-// pin tells from the hardware address of to, so that no ARP is sent.
+// pin adds a static neighbor, so that no ARP is sent.
 func pin(t *testing.T, from, to *netns.Namespace, address string) {
 	t.Helper()
 	there, err := rtnl.Open(to)
@@ -210,7 +211,7 @@ func Listen(t *testing.T, ns *netns.Namespace, address netip.Addr) (listener net
 	return listener
 }
 
-// Serve hands each connection to a goroutine of its own, and returns the address and port.
+// Serve handles each connection in a goroutine, and returns the address and port.
 func Serve(t *testing.T, ns *netns.Namespace, address netip.Addr, each func(net.Conn)) string {
 	t.Helper()
 	listener := Listen(t, ns, address)
@@ -218,7 +219,7 @@ func Serve(t *testing.T, ns *netns.Namespace, address netip.Addr, each func(net.
 	return listener.Addr().String()
 }
 
-// Accept hands each connection to a goroutine of its own, until the listener is closed.
+// Accept handles each connection in a goroutine, until the listener is closed.
 func Accept(listener net.Listener, each func(net.Conn)) {
 	for {
 		conn, err := listener.Accept()
@@ -232,8 +233,8 @@ func Accept(listener net.Listener, each func(net.Conn)) {
 	}
 }
 
-// Talker starts the part "talk" in a cgroup, towards an echo; each of its lines says what its
-// socket has.
+// Talker starts the child process "talk" in a cgroup, towards an echo server. Each line of its
+// output reports the socket.
 func Talker(t *testing.T, group cgroup.Cgroup, client *netns.Namespace, address string) (*child.Process, *bufio.Scanner) {
 	t.Helper()
 	return StartTalker(t, group, Task{Namespace: client.Name, Address: address})
@@ -255,7 +256,7 @@ func StartTalker(t *testing.T, group cgroup.Cgroup, work Task) (*child.Process, 
 	return process, bufio.NewScanner(process.Out)
 }
 
-// Pins is a folder for pins, in a BPF file system for this test alone.
+// Pins returns a folder for pins, in a BPF file system of this test.
 func Pins(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(testutil.BPFFS(t), "limit")
@@ -276,7 +277,7 @@ func UDPSink(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	return sink.LocalAddr().String()
 }
 
-// Echo serves connections that return what they get.
+// Echo serves connections that return their data.
 func Echo(t *testing.T, ns *netns.Namespace, address netip.Addr) string {
 	t.Helper()
 	return Serve(t, ns, address, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })

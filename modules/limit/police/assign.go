@@ -11,13 +11,13 @@ import (
 	"weir/core/match"
 )
 
-// Active says whether scopes were ever assigned. A data plane that was loaded anew, and one whose
-// filling was cut off before the first Reassign has ended, lets every packet pass.
+// Active reports whether scopes were ever assigned. A new data plane passes all packets until the
+// first Reassign has ended.
 func (p *DataPlane) Active() bool { return p.settings.Generation != 0 }
 
-// Reassign ends the assignments that are gone, whatever their scopes, and makes those of now; what
-// is in neither stays. Sockets look their scopes up again once, after the last of them. An error
-// leaves some done and others not; it can be repeated.
+// Reassign removes the assignments in gone, of any scope, adds those in now, and keeps all others.
+// Sockets look up their scopes again once, at the end. After an error some changes are applied; the
+// call can be repeated.
 func (p *DataPlane) Reassign(gone, now match.Assignments) error {
 	for _, scope := range now {
 		if err := p.known(scope); err != nil {
@@ -32,7 +32,7 @@ func (p *DataPlane) Reassign(gone, now match.Assignments) error {
 	return p.renew()
 }
 
-// Assign makes the scope apply to what the key stands for.
+// Assign assigns the scope to the traffic of a key.
 func (p *DataPlane) Assign(key match.Key, scope int) error {
 	return p.Reassign(nil, match.Assignments{key: scope})
 }
@@ -54,12 +54,12 @@ func (p *DataPlane) AssignPrefix(prefix netip.Prefix, scope int) error {
 	return p.Assign(match.OfPrefix(prefix), scope)
 }
 
-// Unassign undoes an assignment; one that is not there is no error.
+// Unassign removes an assignment; a missing one is no error.
 func (p *DataPlane) Unassign(key match.Key) error {
 	return p.Reassign(match.Assignments{key: 0}, nil)
 }
 
-// renew makes every socket look its scopes up again.
+// renew makes all sockets look up their scopes again.
 func (p *DataPlane) renew() error {
 	p.settings.Generation++
 	if err := p.objects.LimitCurrent.Put(uint32(0), p.settings); err != nil {
@@ -68,8 +68,8 @@ func (p *DataPlane) renew() error {
 	return nil
 }
 
-// Overflow is the number of packets that had more than MaxDepth scopes; the outermost of those were
-// not charged.
+// Overflow returns the number of packets with more than MaxDepth scopes, which were not charged to
+// the outermost scopes.
 func (p *DataPlane) Overflow() (n uint64, err error) {
 	var each []uint64
 	if err := p.objects.LimitOverflow.Lookup(uint32(0), &each); err != nil {

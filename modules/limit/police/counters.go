@@ -13,30 +13,29 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Counters are one direction's totals of a scope since it was loaded: what struct limit_counters in
-// limit.h counts (Packets, Segments and Bytes admitted, Marked, Reduced, Refused, Forced, Retries,
-// Windows, and Queue, a histogram of packets by the virtual queue that they met: [2^i, 2^(i+1)) µs
-// in entry i, below 2 µs in entry 0), and round-trip times.
+// Counters are the totals of one direction of a scope since it was loaded: those of struct
+// limit_counters in limit.h (Queue counts packets by virtual queue: [2^i, 2^(i+1)) µs in entry i,
+// below 2 µs in entry 0), and round-trip times.
 type Counters struct {
 	limitLimitCounters
-	// RTT counts the round-trip times that the scope's TCP senders have measured, in the buckets of
-	// Queue. A connection's samples count in both directions; one that only receives has none after
-	// its handshake. RTTSum is their sum in µs.
+	// RTT counts the RTT samples of the scope's TCP senders in the buckets of Queue. The samples of
+	// a connection count in both directions; a connection that only receives has samples of its
+	// handshake only. RTTSum is their sum in µs.
 	RTT    [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64
 	RTTSum uint64
 }
 
-// totals are structures of 64-bit counters and nothing else.
+// totals are structures with 64-bit counters only.
 type totals interface {
 	limitLimitCounters | limitLimitRtt
 }
 
-// words are all counters in a structure.
+// words returns all counters of a structure.
 func words[T totals](of *T) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(of)), unsafe.Sizeof(*of)/8)
 }
 
-// sum adds the counters of all processors.
+// sum adds the counters of all CPUs.
 func sum[T totals](each []T) (all T) {
 	total := words(&all)
 	for i := range each {
@@ -47,7 +46,7 @@ func sum[T totals](each []T) (all T) {
 	return all
 }
 
-// Counters sums a scope's counters over all processors.
+// Counters sums the counters of a scope over all CPUs.
 func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 	if err := p.known(scope); err != nil {
 		return Counters{}, err
@@ -65,8 +64,7 @@ func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 	return Counters{sum(counts), rtt.Count, rtt.SumUs}, nil
 }
 
-// Forget makes a number that no scope has what it was before the first one: its counters are zero,
-// its queue is empty, and its fair rate begins anew.
+// Forget resets a scope number without a scope: counters, queue and fair rate.
 func (p *DataPlane) Forget(scope int) error {
 	if err := p.known(scope); err != nil {
 		return err
@@ -84,7 +82,7 @@ func (p *DataPlane) Forget(scope int) error {
 	return nil
 }
 
-// Since is what was counted after an earlier reading.
+// Since returns the difference to an earlier reading.
 func (c Counters) Since(before Counters) Counters {
 	subtract(words(&c.limitLimitCounters), words(&before.limitLimitCounters))
 	subtract(c.RTT[:], before.RTT[:])
@@ -110,8 +108,8 @@ func (c Counters) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Percentile is the upper bound of the bucket of Queue or RTT in which the share p (0 to 1) of the
-// counts is reached, in µs; 0 without counts. It is at most twice the true value.
+// Percentile returns the upper bound of the bucket that contains the quantile p (0 to 1) in µs, at
+// most twice the true value; 0 without counts.
 func Percentile(counts [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64, p float64) float64 {
 	total := uint64(0)
 	for _, n := range counts {
@@ -129,17 +127,17 @@ func Percentile(counts [limitLimitFormatLIMIT_QUEUE_BUCKETS]uint64, p float64) f
 	return float64(uint64(2) << (len(counts) - 1))
 }
 
-// CountsID is the id of the map of counters, for another process to read while this one lives.
+// CountsID returns the id of the map of counters. Another process can read it while this one lives.
 func (p *DataPlane) CountsID() (ebpf.MapID, error) {
 	info, err := p.objects.LimitCounts.Info()
 	if err != nil {
-		return 0, fmt.Errorf("look at counters: %w", err)
+		return 0, fmt.Errorf("query counters: %w", err)
 	}
 	id, _ := info.ID()
 	return id, nil
 }
 
-// ReadCounts reads the counters of another process's data plane, without round-trip times.
+// ReadCounts reads the counters of a data plane of another process, without round-trip times.
 func ReadCounts(id ebpf.MapID, scope int, direction Direction) (c Counters, err error) {
 	counts, err := ebpf.NewMapFromID(id)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestCountersKeepTheirNames(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range []string{"packets", "segments", "bytes", "marked", "reduced", "refused", "forced", "retries", "windows"} {
+	for i, name := range []string{"packets", "segments", "bytes", "marked", "reduced", "dropped", "forced", "retries", "windows"} {
 		if got[name] != float64(1+i) {
 			t.Errorf("%s is %v, want %d", name, got[name], 1+i)
 		}

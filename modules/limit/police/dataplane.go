@@ -15,7 +15,7 @@ import (
 	"weir/internal/fault"
 )
 
-// MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
+// MaxDepth is the maximum number of scopes that a packet is charged to.
 const MaxDepth = match.MaxScopes
 
 // DataPlane is the loaded programs and their maps. It is not safe for concurrent use. Close ends
@@ -24,22 +24,21 @@ type DataPlane struct {
 	objects limitObjects
 	links   []link.Link
 	scopes  int
-	path    string    // of the cgroup that the programs are attached to; empty before
-	dir     string    // of the pins; empty without
-	ingress bool      // a limit needs the program for ingress, which is attached if the others are
-	inward  link.Link // that attachment, if this process has made it
-	// settings is what the programs read; Reassign keeps it in step with the maps.
+	path    string    // of the cgroup with the programs; empty before Attach
+	dir     string    // directory of the pins; empty without
+	ingress bool      // the ingress program is needed, and attached with the others
+	inward  link.Link // attachment of the ingress program, if made by this process
+	// settings is the content of limit_current.
 	settings limitLimitSettings
 }
 
-// MaxScopes is the number of scopes that a data plane can have: limit.h packs their numbers into so
-// many bits.
+// MaxScopes is the maximum number of scopes: limit.h packs their numbers into LIMIT_SCOPE_BITS.
 const MaxScopes = 1 << limitLimitFormatLIMIT_SCOPE_BITS
 
-// Load loads the data plane for up to scopes scopes, MaxScopes at most, numbered from 0.
+// Load loads the data plane for scopes numbered from 0; their maximum number is MaxScopes.
 func Load(scopes int) (*DataPlane, error) { return loadWith(scopes, nil) }
 
-// loadWith has some maps, by name, in place of its own.
+// loadWith replaces some maps, by name.
 func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 	if scopes > MaxScopes {
 		return nil, fmt.Errorf("load limit programs: %d scopes are more than %d", scopes, MaxScopes)
@@ -58,7 +57,7 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 		return nil, fmt.Errorf("set tunables: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
+		return nil, permission(fmt.Errorf("raise memory lock limit: %w", err))
 	}
 	plane := &DataPlane{scopes: scopes}
 	if err := match.Prepare(spec, ebpf.CGroupSKB, scopes); err != nil {
@@ -68,7 +67,7 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 	if err := spec.LoadAndAssign(&plane.objects, options); err == nil {
 		return plane, nil
 	}
-	// The iterators are a comfort that older kernels lack; limits hold without them.
+	// Older kernels lack TCP iterators, which limits do not require.
 	var programs struct {
 		LimitEgress  *ebpf.Program `ebpf:"limit_egress"`
 		LimitIngress *ebpf.Program `ebpf:"limit_ingress"`
@@ -90,12 +89,12 @@ func permission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
 	}
-	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see what this kernel lacks: cgroup_skb and sockops programs are needed")
+	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to list missing kernel features: cgroup_skb and sockops programs are required")
 }
 
-// Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside
-// programs of others. The one for ingress comes with the first limit of that direction, and goes
-// with EndIngress: a program that does nothing costs every packet too.
+// Attach attaches the programs to the cgroup at path, for it and all cgroups below, in addition to
+// programs of others. The ingress program costs time per packet: it is attached with the first
+// ingress limit, and detached by EndIngress.
 func (p *DataPlane) Attach(path string) error {
 	p.path = path
 	for _, one := range []struct {
@@ -124,12 +123,12 @@ func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) (link.Li
 
 func (p *DataPlane) known(scope int) error {
 	if scope < 0 || scope >= p.scopes {
-		return fmt.Errorf("scope %d is not one of the %d that were loaded", scope, p.scopes)
+		return fmt.Errorf("scope %d is outside of the %d loaded scopes", scope, p.scopes)
 	}
 	return nil
 }
 
-// Clear takes the limit off one direction of a scope; its counters stay.
+// Clear removes the limit of one direction of a scope; its counters stay.
 func (p *DataPlane) Clear(scope int, direction Direction) error {
 	if err := p.known(scope); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (p *DataPlane) Clear(scope int, direction Direction) error {
 	return nil
 }
 
-// Set puts a limit on one direction of a scope, at once; the virtual queue keeps its state.
+// Set sets the limit of one direction of a scope at once; the virtual queue keeps its state.
 func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 	if err := p.known(scope); err != nil {
 		return err
@@ -163,8 +162,8 @@ func (p *DataPlane) Set(scope int, direction Direction, l Limit) error {
 	return nil
 }
 
-// prepare lets flows and children start from the whole rate, from where they are brought down
-// within some update intervals.
+// prepare sets the fair rates to the full rate, from which they converge within some update
+// intervals.
 func (p *DataPlane) prepare(index uint32, rate uint64) error {
 	var state limitLimitState
 	if err := p.objects.LimitStates.Lookup(index, &state); err != nil || state.FairRate != 0 {
@@ -175,7 +174,7 @@ func (p *DataPlane) prepare(index uint32, rate uint64) error {
 		p.objects.LimitShares.Put(index, &limitLimitFairShare{Unit: rate << limitLimitFormatLIMIT_UNIT_SHIFT}))
 }
 
-// Close detaches the programs and frees their maps, except where they are pinned.
+// Close detaches the programs and frees their maps, unless they are pinned.
 func (p *DataPlane) Close() error {
 	return errors.Join(p.closeLinks(), p.objects.Close())
 }

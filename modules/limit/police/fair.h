@@ -155,8 +155,8 @@ static __always_inline __u32 measure(struct limit_state *state, __u64 length, __
 
 /*
  * Updates the fair rate once per interval T. A flow applies a new rate with its next super-packet,
- * whose departure was fixed when the last one left, so T covers two of the largest super-packets of
- * the last interval at the lower of both rates, and at least a mark threshold. The CPU that wins
+ * which has a fixed departure since the last one left, so T covers two of the largest super-packets
+ * of the last interval at the lower of both rates, and at least a mark threshold. The CPU that wins
  * the compare-and-swap ends the interval. A global function, to keep its stack and verification
  * apart from charge_scope().
  */

@@ -19,8 +19,8 @@
 #include "verdict.h"
 
 /*
- * Flag in the result of charge_fast_path(), which also has a bit per scope whose interval is over
- * (fair.h).
+ * Flag in the result of charge_fast_path(), in addition to a bit per scope with a completed
+ * interval (fair.h).
  */
 #define CHARGED (1 << LIMIT_SCOPES_PER_SOCKET)
 

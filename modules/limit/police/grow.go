@@ -15,13 +15,13 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// growing is a pin that is there while a data plane takes the place of a smaller one. Where a crash
-// has left it nothing else is believed.
+// growing is a pin that exists while a larger data plane replaces this one. After a crash it marks
+// all other pins as inconsistent.
 const growing = "growing"
 
-// Grow puts a data plane with room for so many scopes into the place of this pinned one, with all
-// that it knows. Every packet meets one of the two, and both have the sockets' state; what is
-// counted while the maps are copied is lost.
+// Grow replaces the pinned data plane by one for more scopes, with the content of all maps. Each
+// packet meets one of the two, and both share the state of sockets; counts during the copy are
+// lost.
 func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
 	sockets, err := p.socketsMap()
 	if err != nil {
@@ -39,12 +39,12 @@ func (p *DataPlane) Grow(scopes int) (*DataPlane, error) {
 		err = next.replace()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make room for %d scopes: %w", scopes, err), next.Close())
+		return nil, errors.Join(fmt.Errorf("grow to %d scopes: %w", scopes, err), next.Close())
 	}
 	return next, nil
 }
 
-// socketsMap is the sockets' storage, which has no pin: it lives with the programs.
+// socketsMap opens the socket storage. It has no pin and lives as long as the programs.
 func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
 	info, err := p.objects.LimitIngress.Info()
 	if err != nil {
@@ -61,10 +61,10 @@ func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
 		}
 		_ = m.Close()
 	}
-	return nil, errors.New("limit programs have no storage of sockets")
+	return nil, errors.New("limit programs have no socket storage")
 }
 
-// copyFrom copies all but what is shared.
+// copyFrom copies all maps that are not shared.
 func (p *DataPlane) copyFrom(from *DataPlane) error {
 	before := from.maps()
 	for name, to := range p.maps() {
@@ -85,8 +85,7 @@ func (p *DataPlane) copyFrom(from *DataPlane) error {
 	return nil
 }
 
-// replace puts the pins of this data plane into the place of those that are there, and its programs
-// into that of the attached ones.
+// replace replaces the pins and the attached programs by those of this data plane.
 func (p *DataPlane) replace() error {
 	marker := filepath.Join(p.dir, growing)
 	if err := p.objects.LimitSockops.Pin(marker); err != nil {
@@ -116,8 +115,8 @@ func (p *DataPlane) replace() error {
 	return filePermission(os.Remove(marker))
 }
 
-func replacePin(what interface{ Pin(string) error }, path string) error {
-	if err := what.Pin(path + "-next"); err != nil {
+func replacePin(object interface{ Pin(string) error }, path string) error {
+	if err := object.Pin(path + "-next"); err != nil {
 		return filePermission(fmt.Errorf("pin %s: %w", filepath.Base(path), err))
 	}
 	if err := os.Rename(path+"-next", path); err != nil {
@@ -126,7 +125,8 @@ func replacePin(what interface{ Pin(string) error }, path string) error {
 	return nil
 }
 
-// replaceProgram has a pinned attachment run this data plane's program; none is no error.
+// replaceProgram updates a pinned attachment to the program of this data plane; a missing one is no
+// error.
 func (p *DataPlane) replaceProgram(pin string) error {
 	attached, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,9 +12,9 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// needIngress attaches the program for ingress where the others are attached and it is not.
+// needIngress attaches the ingress program if the others are attached.
 func (p *DataPlane) needIngress() error {
-	if err := p.askHeaders(1); err != nil {
+	if err := p.setHeaders(1); err != nil {
 		return err
 	}
 	if p.ingress || p.path == "" && p.dir == "" {
@@ -22,18 +22,18 @@ func (p *DataPlane) needIngress() error {
 		return nil
 	}
 	if p.path == "" {
-		return fmt.Errorf("attach %s: it is not known where the pinned limits are attached", ebpf.AttachCGroupInetIngress)
+		return fmt.Errorf("attach %s: the cgroup of the pinned limits is unknown", ebpf.AttachCGroupInetIngress)
 	}
 	return p.attachIngress()
 }
 
-// askHeaders says whether sockets are to be asked for the callback by which receive windows are
-// set; those that are open are only asked by Adopt.
-func (p *DataPlane) askHeaders(ask uint32) error {
-	if p.settings.Ingress == ask {
+// setHeaders sets whether new sockets request the header callback, which sets receive windows.
+// Adopt requests it for open sockets.
+func (p *DataPlane) setHeaders(on uint32) error {
+	if p.settings.Ingress == on {
 		return nil
 	}
-	p.settings.Ingress = ask
+	p.settings.Ingress = on
 	if err := p.objects.LimitCurrent.Put(uint32(0), p.settings); err != nil {
 		return fmt.Errorf("set receive windows: %w", err)
 	}
@@ -48,16 +48,15 @@ func (p *DataPlane) attachIngress() (err error) {
 	if p.dir == "" {
 		return nil
 	}
-	// A pin that is there is of an attachment that is not in place.
+	// An existing pin belongs to an attachment that has ended.
 	if err := unpin(p.dir, linkPin(ingressPin)); err != nil {
 		return err
 	}
 	return pinLink(p.inward, p.dir, ingressPin)
 }
 
-// EndIngress detaches the program for ingress where no limit of that direction is left. The others
-// are attached apart from it and stay as they are. Killed half-way it has detached it, or can be
-// called again.
+// EndIngress detaches the ingress program if no ingress limit is left. The other programs stay
+// attached. After a crash inside it the program is detached, or EndIngress can be repeated.
 func (p *DataPlane) EndIngress() error {
 	if !p.ingress {
 		return nil
@@ -65,16 +64,15 @@ func (p *DataPlane) EndIngress() error {
 	if limited, err := p.limitsIngress(); err != nil || limited {
 		return err
 	}
-	if err := p.askHeaders(0); err != nil {
+	if err := p.setHeaders(0); err != nil {
 		return err
 	}
 	attached, err := p.takeIngress()
 	if err != nil || attached == nil {
 		return err
 	}
-	// Not by its last reference alone, which the kernel would see to in its own time: a limit of
-	// ingress that comes at once would have two of them, and packets be charged twice. Linux before
-	// 5.10 knows no other way.
+	// An explicit detach takes effect at once; dropping the last reference does not, and a new
+	// attachment meanwhile would charge packets twice. Linux before 5.10 lacks it.
 	if err = attached.Detach(); errors.Is(err, link.ErrNotSupported) {
 		err = nil
 	}
@@ -84,8 +82,8 @@ func (p *DataPlane) EndIngress() error {
 	return nil
 }
 
-// takeIngress removes the pin of the attachment for ingress and returns the attachment, whose last
-// reference it now is; nil where there is none.
+// takeIngress removes the pin of the ingress attachment and returns its last reference; nil for
+// none.
 func (p *DataPlane) takeIngress() (attached link.Link, err error) {
 	attached, p.inward, p.ingress = p.inward, nil, false
 	if p.dir == "" {
@@ -106,7 +104,7 @@ func (p *DataPlane) takeIngress() (attached link.Link, err error) {
 	return attached, nil
 }
 
-// limitsIngress says whether a scope has a limit of ingress.
+// limitsIngress reports whether a scope has an ingress limit.
 func (p *DataPlane) limitsIngress() (bool, error) {
 	indices, configs := make([]uint32, 2*p.scopes), make([]limitLimitConfig, 2*p.scopes)
 	n, err := p.objects.LimitConfigs.BatchLookup(new(ebpf.MapBatchCursor), indices, configs, nil)

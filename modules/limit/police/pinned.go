@@ -20,8 +20,8 @@ import (
 	"weir/kernel/storage"
 )
 
-// Pin keeps the maps and attachments alive under dir, a folder of a bpf file system, after this
-// process has ended. It makes the folder. A pin that fails half-way leaves nothing.
+// Pin keeps the maps and attachments after the end of the process, under dir, a folder of a bpf
+// file system, which it creates. A failed Pin leaves nothing.
 func (p *DataPlane) Pin(dir string) error {
 	if err := CanPin(dir); err != nil {
 		return err
@@ -36,12 +36,11 @@ func (p *DataPlane) Pin(dir string) error {
 	return err
 }
 
-// ForFiles is the advice to one who may not open or make a file or a pin that limits outlive their
-// process by. They are the first user's, usually root's, which the rights to BPF do not open; a
-// time of change is set by the owner alone.
+// ForFiles is the advice after a permission error at a file or pin. Pins belong to the user who
+// created them, usually root, and capabilities for BPF do not open them.
 const ForFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
-// filePermission is permission for what is done to pins.
+// filePermission is permission for errors of pins.
 func filePermission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, ForFiles)
@@ -49,8 +48,8 @@ func filePermission(err error) error {
 	return permission(storage.Fault(err))
 }
 
-// CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is
-// mounted on /sys/fs/bpf, that is a folder of sysfs, in which not even root may make another.
+// CanPin returns an error if a folder, existing or not, is outside of a bpf file system. Without a
+// mount, /sys/fs/bpf is a folder of sysfs, where not even root can create folders.
 func CanPin(dir string) error {
 	for ; ; dir = filepath.Dir(dir) {
 		var found unix.Statfs_t
@@ -59,7 +58,7 @@ func CanPin(dir string) error {
 			continue
 		}
 		if err != nil {
-			return filePermission(fmt.Errorf("pin limit: look at %s: %w", dir, err))
+			return filePermission(fmt.Errorf("pin limit: stat %s: %w", dir, err))
 		}
 		if found.Type != unix.BPF_FS_MAGIC {
 			return fault.New(fault.Testbed, "mount one: mount -t bpf -o mode=700 bpf /sys/fs/bpf", "pin limit: no bpf file system is mounted at %s or above", dir)
@@ -91,8 +90,8 @@ func (p *DataPlane) pinAll(dir string) error {
 	return nil
 }
 
-// ingressPin is the number of the pinned attachment for ingress, which comes last, and comes and
-// goes by itself.
+// ingressPin is the number of the pinned ingress attachment. It is last, and attached
+// independently.
 const ingressPin = 2
 
 func linkPin(number int) string { return fmt.Sprintf("link-%d", number) }
@@ -104,29 +103,27 @@ func pinLink(attached link.Link, dir string, number int) error {
 	return nil
 }
 
-// maps are the maps that outlive the process, by name. The sockets' storage lives with the programs
-// and the sockets.
+// maps returns the maps with pins by name. The socket storage lives with the programs and the
+// sockets.
 func (p *DataPlane) maps() map[string]**ebpf.Map {
 	all := match.Fields(&p.objects.limitMaps)
 	delete(all, limitMapLimitSockets)
 	return all
 }
 
-// mapPin is the pin of a map: its name without whose it is.
+// mapPin returns the pin of a map: its name without the prefix.
 func mapPin(name string) string {
 	_, short, _ := strings.Cut(name, "_")
 	return short
 }
 
-// ErrOtherVersion says that the limits in force were pinned by a version of Weir whose maps are
-// laid out differently.
-var ErrOtherVersion = errors.New("the limits in force are those of another version of Weir")
+// ErrOtherVersion is returned for pins of a Weir version with another map layout.
+var ErrOtherVersion = errors.New("the active limits were applied by another version of Weir")
 
-// LoadPinned opens what Pin has left under dir. Close then leaves the limits in force. The error is
-// fs.ErrNotExist where nothing is pinned, or only a part, and ErrOtherVersion where this version
-// cannot read it.
+// LoadPinned opens the pins under dir. Close then keeps the limits active. The error is
+// fs.ErrNotExist if pins are missing, and ErrOtherVersion if this version cannot read them.
 //
-// Only with AttachedTo can it be given limits of a direction that no limit was set for before.
+// New ingress limits require AttachedTo.
 func LoadPinned(dir string) (*DataPlane, error) {
 	p := &DataPlane{dir: dir}
 	if err := p.openMaps(dir); err != nil {
@@ -140,7 +137,7 @@ func LoadPinned(dir string) (*DataPlane, error) {
 		return nil, err
 	}
 	p.ingress = hooks[ebpf.AttachCGroupInetIngress]
-	// While a larger data plane takes the place of this one, some pins are of either.
+	// While a larger data plane replaces this one, pins of both exist.
 	p.scopes = int(min(p.objects.LimitConfigs.MaxEntries()/2, p.objects.LimitStates.MaxEntries()/2, p.objects.LimitShares.MaxEntries()/2,
 		p.objects.LimitCounts.MaxEntries()/2, p.objects.LimitTree.MaxEntries(), p.objects.LimitRtts.MaxEntries()))
 	if err := p.objects.LimitCurrent.Lookup(uint32(0), &p.settings); err != nil {
@@ -150,10 +147,10 @@ func LoadPinned(dir string) (*DataPlane, error) {
 	return p, nil
 }
 
-// AttachedTo says to which cgroup the pinned programs are attached.
+// AttachedTo sets the cgroup of the pinned programs.
 func (p *DataPlane) AttachedTo(path string) { p.path = path }
 
-// layouts are those of the maps.
+// layouts returns the layouts of the maps.
 var layouts = bpffs.Layouts(loadLimit)
 
 func (p *DataPlane) openMaps(dir string) error {
@@ -161,13 +158,13 @@ func (p *DataPlane) openMaps(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read limit programs: %w", err)
 	}
-	other := fault.Wrap(fmt.Errorf("open %s: %w", dir, ErrOtherVersion), fault.Failed, "end them with 'weir release', then apply the policy again")
+	other := fault.Wrap(fmt.Errorf("open %s: %w", dir, ErrOtherVersion), fault.Failed, "release them with 'weir release', then apply the policy again")
 	for name, m := range p.maps() {
 		path := filepath.Join(dir, mapPin(name))
 		opened, err := ebpf.LoadPinnedMap(path, nil)
 		if errors.Is(err, fs.ErrNotExist) && AttachmentsPinned(dir) {
-			// Attachments are pinned last: where they are, every map of that version is, unless
-			// they came after the first look.
+			// Attachments are pinned last: with one, all maps of its version exist, unless it
+			// appeared after the first attempt.
 			if opened, err = ebpf.LoadPinnedMap(path, nil); errors.Is(err, fs.ErrNotExist) && AttachmentsPinned(dir) {
 				return other
 			}
@@ -189,8 +186,8 @@ func AttachmentsPinned(dir string) bool {
 	return len(pins) > 0
 }
 
-// LoadForRelease opens as much of what Pin has left under dir as Free needs, whichever version of
-// Weir has left it. The error is fs.ErrNotExist where nothing is pinned.
+// LoadForRelease opens the programs that Free needs from pins of any Weir version under dir. The
+// error is fs.ErrNotExist without pins.
 func LoadForRelease(dir string) (*DataPlane, error) {
 	pins, err := os.ReadDir(dir)
 	if err == nil && len(pins) == 0 {
@@ -204,9 +201,9 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 	return p, nil
 }
 
-// Attached says whether all attachments that the limits pinned under dir need are in place: a
-// cgroup that was removed takes them with it, and a process killed between two pins, or two
-// removals of pins, leaves some of them; and while one data plane takes another's place neither is.
+// Attached reports whether all attachments that the pinned limits need exist. Some are missing
+// after the removal of their cgroup or a crash between two pins; none counts while one data plane
+// replaces another.
 func Attached(dir string) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(dir, growing)); err == nil {
 		return false, nil
@@ -218,8 +215,8 @@ func Attached(dir string) (bool, error) {
 	return hooks[ebpf.AttachCGroupInetIngress] || !pinnedIngress(dir), nil
 }
 
-// pinnedHooks are those at which attachments pinned under dir are in place. Another process may
-// remove pins meanwhile: what has gone since the folder was read is not there.
+// pinnedHooks returns the hooks with a pinned attachment under dir. Pins removed by another process
+// meanwhile are skipped.
 func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	pins, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -241,8 +238,8 @@ func pinnedHooks(dir string) (map[ebpf.AttachType]bool, error) {
 	return hooks, nil
 }
 
-// pinnedHook is the hook of one pinned attachment, and whether it is in place: there, and not ended
-// by hand or with its cgroup.
+// pinnedHook returns the hook of a pinned attachment, and whether it is attached: a link ends with
+// its cgroup or a manual detach.
 func pinnedHook(pin string) (hook ebpf.AttachType, attached bool, err error) {
 	opened, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -263,8 +260,8 @@ func pinnedHook(pin string) (hook ebpf.AttachType, attached bool, err error) {
 	return ebpf.AttachType(group.AttachType), true, nil
 }
 
-// pinnedIngress says whether a limit pinned under dir is one of ingress; not where another version
-// has pinned them, which LoadPinned tells.
+// pinnedIngress reports whether a pinned limit is for ingress; false for pins of another version,
+// for which LoadPinned returns an error.
 func pinnedIngress(dir string) bool {
 	plane, err := LoadPinned(dir)
 	if err != nil {
@@ -275,11 +272,11 @@ func pinnedIngress(dir string) bool {
 	return err != nil || limited
 }
 
-// Detach ends the attachments that are pinned under dir, and with them all effect on packets; the
-// rest stays for Free.
+// Detach detaches the attachments under dir, and with them all effects on packets; other pins stay
+// for Free.
 //
-// They are detached one by one, not by their last reference alone, which the kernel would see to in
-// its own time: a socket that is set free meanwhile would be paced again, for good.
+// An explicit detach takes effect at once. Dropping the last reference does not, and a freed socket
+// could be paced again, permanently.
 func Detach(dir string) error {
 	pins, err := filepath.Glob(filepath.Join(dir, "link-*"))
 	if err != nil {
@@ -292,8 +289,8 @@ func Detach(dir string) error {
 	return errors.Join(append(all, unpin(dir, "link-*"))...)
 }
 
-// Unpin ends the limits that are pinned under dir: attachments first, so that no packet meets half
-// a data plane. A missing folder is no error.
+// Unpin removes all pins under dir, attachments first, so that no packet meets a partial data
+// plane. A missing folder is no error.
 func Unpin(dir string) error {
 	if err := errors.Join(Detach(dir), unpin(dir, "*")); err != nil {
 		return err

@@ -19,7 +19,7 @@
  * reductions and drops are the safety net.
  *
  * Received packets cannot be paced: at ingress, receive windows (receive_window.h) and marks slow
- * senders down, and packets whose loss would stall a sender are dropped last (stall.h).
+ * senders down, and packets are dropped last if their loss would stall a sender (stall.h).
  *
  * cgroup_skb/egress returns: 1 pass, 2 reject with congestion notification (NET_XMIT_CN), 3 pass
  * and reduce the congestion window. Ingress: 1 pass, 0 drop.

@@ -10,7 +10,7 @@ import (
 	"weir/internal/units"
 )
 
-// Direction of traffic, as the cgroup sees it.
+// Direction is the direction of traffic at the sockets of a scope.
 type Direction = direction.Direction
 
 const (
@@ -18,40 +18,40 @@ const (
 	Ingress = direction.Ingress
 )
 
-// Directions lists both.
+// Directions lists both directions.
 var Directions = direction.Both
 
 const (
-	// MinRate and MaxRate bound what a scope can be limited to.
+	// MinRate and MaxRate bound the rate of a scope.
 	MinRate units.BitRate = 64_000
 	MaxRate units.BitRate = 400_000_000_000
-	// EthernetHeader is the default overhead of a wire packet beyond its IP packet, in octets.
-	// Limits count what an interface counts: neither preamble nor FCS nor gap.
+	// EthernetHeader is the default overhead of a wire packet in addition to its IP packet, in
+	// bytes. Limits count the bytes that an interface counts: no preamble, FCS or gap.
 	EthernetHeader = 14
 	// FrameBytes is the size of a full-sized Ethernet frame.
 	FrameBytes = int(limitLimitFormatLIMIT_FRAME)
 )
 
-// Limit is what one direction of a scope may use. The zero value of every field but Rate is a
+// Limit is the limit of one direction of a scope. The zero value of each field except Rate is a
 // default that scales with the rate.
 type Limit struct {
 	Rate units.BitRate `json:"rate"` // bit/s
-	// Min and Weight are for a scope with a parent (DataPlane.SetParent), which has Weight 1 or
-	// more: it may use Min, and beyond that its part of the parent's rate by weight, Rate at most.
-	// Min of all siblings must fit into the parent's rate.
+	// Min and Weight are for a scope with a parent (DataPlane.SetParent), where Weight is 1 or
+	// more: its share of the parent's rate is Min, and the rest by weight, up to Rate. The minima
+	// of all siblings must fit into the parent's rate.
 	Min    units.BitRate `json:"min,omitempty"`
 	Weight int           `json:"weight,omitempty"`
-	// Burst is how far an idle scope may run ahead, Mark where ECN marks and reductions begin, Drop
-	// where packets are dropped; Reserve is the last part of the virtual queue, kept for packets of
-	// up to 128 octets.
+	// Burst is the transmission time that an idle scope may send at line rate. ECN marks and
+	// reductions begin at Mark, drops at Drop. Reserve is the end of the virtual queue for packets
+	// up to SmallBytes.
 	Burst    time.Duration `json:"burst,omitempty"`
 	Mark     time.Duration `json:"mark,omitempty"`
 	Drop     time.Duration `json:"drop,omitempty"`
 	Mode     string        `json:"mode,omitempty"` // ModeShape or ModePolice; "" is ModePolice
 	Reserve  time.Duration `json:"-"`
-	Overhead int           `json:"-"` // octets per wire packet beyond the IP packet; 0 is EthernetHeader
-	Shadow   bool          `json:"-"` // count what would be done, do nothing
-	Classic  bool          `json:"-"` // without explicit-rate pacing: the algorithm of the LPC 2018 talk
+	Overhead int           `json:"-"` // bytes per wire packet in addition to the IP packet; 0 is EthernetHeader
+	Shadow   bool          `json:"-"` // count only, change no packet
+	Classic  bool          `json:"-"` // no explicit-rate pacing: the algorithm of the LPC 2018 talk
 	Loopback bool          `json:"-"` // charge loopback traffic too
 }
 
@@ -83,13 +83,13 @@ func thresholds() []threshold {
 	}
 }
 
-// String prints the rate, the part in a parent and the thresholds that were given.
+// String returns the rate, the share of a parent and the given thresholds.
 func (l Limit) String() string {
 	text := l.Rate.String()
 	if l.Min != 0 {
 		text += fmt.Sprintf(" (min %s)", l.Min)
 	}
-	if l.Weight > 1 { // of 1 are all that say nothing
+	if l.Weight > 1 { // 1 is the default
 		text += fmt.Sprintf(" (weight %d)", l.Weight)
 	}
 	if l.Mode == ModeShape {
@@ -103,14 +103,13 @@ func (l Limit) String() string {
 	return text
 }
 
-// duration is the time that so many octets take at the rate.
-func (l Limit) duration(octets int) time.Duration {
-	return time.Duration(float64(octets) * 8e9 / float64(l.Rate))
+// duration returns the transmission time of a number of bytes.
+func (l Limit) duration(bytes int) time.Duration {
+	return time.Duration(float64(bytes) * 8e9 / float64(l.Rate))
 }
 
 // WithDefaults fills in the thresholds. At 1 Gbit/s they are 1.2, 2 and 10 ms; at low rates they
-// grow to what some packets of full size need, since a queue shorter than a packet would drop every
-// one.
+// grow with the time of full-sized packets, since a queue shorter than a packet drops all packets.
 func (l Limit) WithDefaults() Limit {
 	for _, t := range thresholds() {
 		if value := t.of(&l); *value == 0 {
@@ -130,7 +129,7 @@ func (l Limit) WithDefaults() Limit {
 // SmallBytes is the size up to which a packet counts as small; see limit.h.
 func SmallBytes() uint32 { return tunables.SmallOctets }
 
-// Check says what is wrong with the limit, defaults filled in.
+// Check returns an error for an invalid limit, with defaults filled in.
 func (l Limit) Check() error {
 	l = l.WithDefaults()
 	switch {
@@ -145,7 +144,7 @@ func (l Limit) Check() error {
 	case l.Burst < 0 || l.Mark < 0 || l.Reserve < 0 || l.Overhead < 0:
 		return fmt.Errorf("a threshold is negative")
 	case l.Burst > maxBurst:
-		return fmt.Errorf("burst %s is above a minute: an idle scope would send as long without a limit", l.Burst)
+		return fmt.Errorf("burst %s is above a minute, for which an idle scope would be unlimited", l.Burst)
 	case l.Drop > time.Minute:
 		return fmt.Errorf("drop threshold %s is above a minute", l.Drop)
 	case l.Mark >= l.Drop-l.Reserve:
@@ -154,25 +153,24 @@ func (l Limit) Check() error {
 	return nil
 }
 
-// config is the limit as the data plane reads it, with all that can be computed before a packet
-// comes.
+// config returns the settings of the data plane, with everything that can be computed in advance.
 func (l Limit) config(of Direction) limitLimitConfig {
 	l = l.WithDefaults()
 	c := limitLimitConfig{
-		Cost:         Cost(l.Rate),
-		Rate:         octets(l.Rate),
-		MaxFairRate: maxFairRate(octets(l.Rate), of),
-		BurstNs:      uint64(l.Burst),
-		MarkNs:       uint64(l.Mark),
-		LargeNs:      uint64(l.Drop - l.Reserve),
-		DropNs:       uint64(l.Drop),
-		CeilingNs:    uint64(tunables.CeilingDrops) * uint64(l.Drop),
-		Flags:        limitLimitFlagsLIMIT_ENFORCED,
-		Overhead:     uint32(l.Overhead),
-		Min:          octets(l.Min),
-		MinCost:      Cost(l.Min),
-		Weight:       uint32(l.Weight),
-		Quota:        l.quota(),
+		Cost:        Cost(l.Rate),
+		Rate:        bytesPerSecond(l.Rate),
+		MaxFairRate: maxFairRate(bytesPerSecond(l.Rate), of),
+		BurstNs:     uint64(l.Burst),
+		MarkNs:      uint64(l.Mark),
+		LargeNs:     uint64(l.Drop - l.Reserve),
+		DropNs:      uint64(l.Drop),
+		CeilingNs:   uint64(tunables.CeilingDrops) * uint64(l.Drop),
+		Flags:       limitLimitFlagsLIMIT_ENFORCED,
+		Overhead:    uint32(l.Overhead),
+		Min:         bytesPerSecond(l.Min),
+		MinCost:     Cost(l.Min),
+		Weight:      uint32(l.Weight),
+		Quota:       l.quota(),
 	}
 	if of == Ingress {
 		c.Cost += c.Cost >> ingressSlackShift
@@ -186,8 +184,8 @@ func (l Limit) config(of Direction) limitLimitConfig {
 	return c
 }
 
-// octets is the rate in octet/s.
-func octets(rate units.BitRate) uint64 { return uint64(rate) / 8 }
+// bytesPerSecond converts a rate to byte/s.
+func bytesPerSecond(rate units.BitRate) uint64 { return uint64(rate) / 8 }
 
 // Cost returns the ns that one byte takes at the rate, times 2^LIMIT_COST_SHIFT; 0 without a rate.
 func Cost(rate units.BitRate) uint64 {
@@ -206,8 +204,8 @@ func maxFairRate(rate uint64, of Direction) uint64 {
 	return target + target>>tunables.HeadroomShift
 }
 
-// quota is how many octets a socket may be charged for in advance. Scopes that share a parent,
-// whose rate moves, and those of the classic algorithm charge every packet.
+// quota returns the bytes that a socket may prepay. Scopes with siblings, since their rate varies,
+// and classic ones charge each packet.
 func (l Limit) quota() uint32 {
 	if l.Weight > 0 || l.Classic {
 		return 0
@@ -215,7 +213,7 @@ func (l Limit) quota() uint32 {
 	return uint32(min(float64(l.Rate)/8*l.Burst.Seconds()/quotaParts, maxQuota))
 }
 
-// The data plane numbers directions alike: a difference does not compile.
+// A compile error means that the numbers of directions differ from limit.h.
 const (
 	_ = -uint(Egress ^ Direction(limitLimitDirectionLIMIT_EGRESS))
 	_ = -uint(Ingress ^ Direction(limitLimitDirectionLIMIT_INGRESS))

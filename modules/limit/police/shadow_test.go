@@ -45,7 +45,7 @@ func TestShadowAgreesWithEnforcement(t *testing.T) {
 					real   uint64
 				}{
 					{"packets", s.Packets, e.Packets}, {"octets", s.Bytes, e.Bytes}, {"marked", s.Marked, e.Marked},
-					{"reduced", s.Reduced, e.Reduced}, {"refused", s.Dropped, e.Dropped},
+					{"reduced", s.Reduced, e.Reduced}, {"dropped", s.Dropped, e.Dropped},
 				} {
 					if !within(float64(count.shadow), float64(count.real), 0.05) && count.shadow+count.real > 0 {
 						t.Errorf("scope %d, %s: %d in shadow, %d in force", scope, count.what, count.shadow, count.real)

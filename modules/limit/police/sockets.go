@@ -12,30 +12,29 @@ import (
 	"weir/kernel/sockets"
 )
 
-// ErrNoIterator says that the kernel cannot iterate over sockets.
+// ErrNoIterator is returned by kernels without TCP iterators.
 var ErrNoIterator = sockets.ErrNoIterator
 
-// Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it
-// was attached. They are charged, marked and dropped without it.
+// Adopt paces the TCP sockets of a network namespace that were open before the attach. They are
+// charged, marked and dropped in any case.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
 	return permission(sockets.VisitTCP(ns, p.objects.LimitAdopt))
 }
 
-// Free gives the TCP sockets of a network namespace back the pacing rates that their applications
-// had set. It is for a data plane whose attachments have ended; otherwise the sockets are paced
-// again.
+// Free restores the pacing rates that applications had set on the TCP sockets of a network
+// namespace. Detach the programs first; they would pace the sockets again.
 func (p *DataPlane) Free(ns *netns.Namespace) error {
 	return permission(sockets.VisitTCP(ns, p.objects.LimitFree))
 }
 
-// Rescue is what another process must know to do as Free does, once this one has died. The error is
-// ErrNoIterator where sockets cannot be set free.
+// Rescue returns the means for another process to call Free after the end of this one. The error is
+// ErrNoIterator on kernels without iterators.
 func (p *DataPlane) Rescue() (sockets.Rescue, error) {
 	return sockets.NewRescue(p.path, p.objects.LimitFree, p.objects.LimitSockops)
 }
 
-// programs names the programs that are pinned, so that a later process can free sockets, and limit
-// ingress where nothing did before.
+// programs returns the programs with pins by name: a later process needs them to free sockets and
+// to attach ingress.
 func (p *DataPlane) programs() map[string]**ebpf.Program {
 	return map[string]**ebpf.Program{"adopt": &p.objects.LimitAdopt, "free": &p.objects.LimitFree, "ingress": &p.objects.LimitIngress}
 }
@@ -52,7 +51,7 @@ func (p *DataPlane) pinPrograms(dir string) error {
 	return nil
 }
 
-// openPrograms opens the pinned programs; a kernel without iterators has none of those.
+// openPrograms opens the pinned programs; without kernel support there are no iterators.
 func (p *DataPlane) openPrograms(dir string) {
 	for name, program := range p.programs() {
 		if opened, err := ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err == nil {

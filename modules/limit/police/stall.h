@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Segments whose loss would stall a TCP sender. A sender repairs a loss within milliseconds if
- * later segments arrive and are acknowledged selectively (RFC 2018, RFC 8985). Without later
- * segments, or if the retransmission is lost too, it waits for its retransmission timer, 200 ms. A
- * policer at the receiver does not see the packets in flight, only its own drops. Up to the ceiling
- * of four drop thresholds it passes
+ * Losses that would stall a TCP sender. A sender repairs a loss within milliseconds if later
+ * segments arrive and are acknowledged selectively (RFC 2018, RFC 8985). Without later segments, or
+ * if the retransmission is lost too, it waits for its retransmission timer, 200 ms. A policer at
+ * the receiver does not see the packets in flight, only its own drops. Up to the ceiling of four
+ * drop thresholds it passes
  *
  * - segments before the end of the last dropped segment, which are retransmissions, and the first
  *   segment after that end, which reveals the hole;
  * - the end of a message (PSH), which may be the last segment, and SYN, FIN and RST.
  *
  * If the queue reaches the ceiling, retransmissions do not slow the senders enough: at a low rate
- * two segments of each exceed its share. A sender whose retransmission was dropped there waits for
- * its timer. The retransmission by the timer passes again, or the timer would double each time; all
+ * two segments of each exceed its share. After the drop of a retransmission, a sender waits for its
+ * timer. The retransmission by the timer passes again, or the timer would double each time; all
  * pass again after some segments.
  */
 #ifndef WEIR_LIMIT_STALL_H

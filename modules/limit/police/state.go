@@ -12,16 +12,16 @@ import (
 	"weir/internal/units"
 )
 
-// State is where one direction of a scope stands now. Both values are those of its last packet's
-// time or later; a scope without traffic keeps its fair rate.
+// State is the current state of one direction of a scope, at its last packet or later; without
+// traffic the fair rate stays.
 type State struct {
-	FairRate units.BitRate `json:"fair_rate"` // bit/s that one TCP flow is paced at
-	Allowed  units.BitRate `json:"allowed"`   // bit/s that the scope may use; less than its limit where it shares a parent
-	Unit     units.BitRate `json:"unit"`      // bit/s that the scope leaves to a child per unit of weight
+	FairRate units.BitRate `json:"fair_rate"` // bit/s at which one TCP flow is paced
+	Allowed  units.BitRate `json:"allowed"`   // bit/s that the scope may use; below its limit while siblings share the parent
+	Unit     units.BitRate `json:"unit"`      // bit/s per unit of weight for children
 	Queue    time.Duration `json:"queue"`     // length of the virtual queue; 0 for an idle scope
 }
 
-// State reads where one direction of a scope stands.
+// State reads the state of one direction of a scope.
 func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 	if err := p.known(scope); err != nil {
 		return State{}, err
@@ -39,7 +39,7 @@ func (p *DataPlane) State(scope int, direction Direction) (State, error) {
 		allowed = min(allowed, share.Allowed)
 	}
 	var now unix.Timespec
-	// The clock of bpf_ktime_get_ns.
+	// bpf_ktime_get_ns uses the same clock.
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return State{}, fmt.Errorf("read monotonic clock: %w", err)
 	}

@@ -4,14 +4,13 @@ package police
 
 import "fmt"
 
-// MaxWeight bounds the weight of a scope against its siblings.
+// MaxWeight is the maximum weight of a scope.
 const MaxWeight = 10_000
 
-// SetParent puts a scope below another: what the child is charged for, the parent is charged for
-// too, and what the child may use is its part of the parent's rate, by Limit.Min and Limit.Weight,
-// where both limit a direction. Set the parent's own parent first. In a data plane that is not
-// Active yet it takes effect with the first assignment. A packet is charged to MaxDepth scopes at
-// most, its scopes' parents among them.
+// SetParent sets the parent of a scope. Packets of the child are charged to both, and where both
+// limit a direction, the child may use its share of the parent's rate by Limit.Min and
+// Limit.Weight. Set the parent of the parent first. Before the data plane is Active it takes effect
+// with the first assignment. A packet is charged to at most MaxDepth scopes, parents included.
 func (p *DataPlane) SetParent(child, parent int) error {
 	if err := p.known(child); err != nil {
 		return err
@@ -30,7 +29,7 @@ func (p *DataPlane) SetParent(child, parent int) error {
 	return p.place(child, limitLimitNode{Parent: uint32(parent) + 1, Depth: above.Depth + 1})
 }
 
-// ClearParent makes a scope stand on its own; one that does is no error.
+// ClearParent removes the parent of a scope; a missing one is no error.
 func (p *DataPlane) ClearParent(child int) error {
 	if err := p.known(child); err != nil {
 		return err
@@ -38,8 +37,8 @@ func (p *DataPlane) ClearParent(child int) error {
 	return p.place(child, limitLimitNode{})
 }
 
-// place writes a scope's place down and makes every socket look its scopes up again, if that is
-// news.
+// place writes the position of a scope, and makes all sockets look up their scopes again if it has
+// changed.
 func (p *DataPlane) place(scope int, node limitLimitNode) error {
 	var old limitLimitNode
 	if err := p.objects.LimitTree.Lookup(uint32(scope), &old); err != nil {
@@ -57,7 +56,7 @@ func (p *DataPlane) place(scope int, node limitLimitNode) error {
 	return p.renew()
 }
 
-// Parent says which scope a scope stands below.
+// Parent returns the parent of a scope.
 func (p *DataPlane) Parent(child int) (parent int, there bool, err error) {
 	if err := p.known(child); err != nil {
 		return 0, false, err
