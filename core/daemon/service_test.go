@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/core/engine"
+	"weir/core/module"
 
 	"golang.org/x/sys/unix"
 
@@ -28,10 +30,10 @@ import (
 const patience = time.Minute
 
 // service prepares one that looks by itself once an hour: what it follows, it follows by events.
-func service(t *testing.T, e *Engine, text string) *Service {
+func service(t *testing.T, e *engine.Engine, text string) *Service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	write(t, file, text)
+	testutil.Write(t, file, text)
 	return &Service{Engine: e, Policy: file, Look: time.Hour, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 }
 
@@ -59,32 +61,9 @@ func start(t *testing.T, s *Service) (stop func()) {
 	return stop
 }
 
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func mkdir(t *testing.T, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(parts...)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func remove(t *testing.T, path string) {
-	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // becomes waits until the scope's state begins so, and returns what it is bound to. Where the
 // kernel has bound it, it waits until that is noted.
-func becomes(t *testing.T, e *Engine, scope, state string) (number uint64) {
+func becomes(t *testing.T, e *engine.Engine, scope, state string) (number uint64) {
 	t.Helper()
 	testutil.Eventually(t, patience, "scope "+scope+" "+state, func() bool {
 		status, err := e.Status()
@@ -93,45 +72,47 @@ func becomes(t *testing.T, e *Engine, scope, state string) (number uint64) {
 		}
 		return !status.Interrupted && !status.Underway && strings.HasPrefix(states(t, e)[scope], state) && (state != "enforced" || noted(t, e, scope))
 	})
-	have, err := e.store().read(current)
+	return activeScope(t, e, scope).Binding.Number
+}
+
+// activeScope returns the stored state of a scope.
+func activeScope(t *testing.T, e *engine.Engine, scope string) module.Bound {
+	t.Helper()
+	_, states, err := e.Active()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range have.Scopes {
-		if h.Name == scope {
-			return h.Bound.Number
+	for _, state := range states {
+		if b, found := state.ByName()[scope]; found {
+			return b
 		}
 	}
 	t.Fatalf("no scope %s", scope)
-	return 0
+	return module.Bound{}
 }
 
 // noted says whether the stored state has the scope bound to what there is now: the kernel binds a
 // cgroup that was made again before the daemon has looked.
-func noted(t *testing.T, e *Engine, scope string) bool {
+func noted(t *testing.T, e *engine.Engine, scope string) bool {
 	t.Helper()
-	have, err := e.store().read(current)
+	h := activeScope(t, e, scope)
+	now, err := e.Lookup().Bind(h.Selector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := have.byName()[scope]
-	now, err := e.look().Bind(h.Selector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.Bound.Missing == "" && h.Bound.Key == now.Key
+	return h.Binding.Missing == "" && h.Binding.Key == now.Key
 }
 
 const oneScope = "version: 1\nscopes:\n  a: {cgroup: /a, egress: 1Mbit}\n"
 
 func TestACgroupThatComesBackIsLimitedUnderItsNewID(t *testing.T) {
 	e := setup(t)
-	path := mkdir(t, e.CgroupRoot, "a")
+	path := testutil.Mkdir(t, e.CgroupRoot, "a")
 	start(t, service(t, e, oneScope))
 	before := becomes(t, e, "a", "enforced")
-	remove(t, path)
+	testutil.Remove(t, path)
 	becomes(t, e, "a", "waiting: there is no cgroup")
-	mkdir(t, path)
+	testutil.Mkdir(t, path)
 	// The kernel may be ahead of whoever notes it.
 	testutil.Eventually(t, patience, "another id", func() bool { return becomes(t, e, "a", "enforced") != before })
 }
@@ -140,38 +121,38 @@ func TestACgroupIsFoundWhoseParentsComeLater(t *testing.T) {
 	e := setup(t)
 	start(t, service(t, e, "version: 1\nscopes:\n  deep: {cgroup: /x/y/z, egress: 1Mbit}\n"))
 	becomes(t, e, "deep", "waiting")
-	parent := mkdir(t, e.CgroupRoot, "x")
-	middle := mkdir(t, parent, "y")
-	leaf := mkdir(t, middle, "z")
+	parent := testutil.Mkdir(t, e.CgroupRoot, "x")
+	middle := testutil.Mkdir(t, parent, "y")
+	leaf := testutil.Mkdir(t, middle, "z")
 	becomes(t, e, "deep", "enforced")
-	remove(t, leaf)
-	remove(t, middle)
+	testutil.Remove(t, leaf)
+	testutil.Remove(t, middle)
 	becomes(t, e, "deep", "waiting")
-	mkdir(t, middle)
-	mkdir(t, leaf)
+	testutil.Mkdir(t, middle)
+	testutil.Mkdir(t, leaf)
 	becomes(t, e, "deep", "enforced")
-	remove(t, leaf)
-	remove(t, middle)
+	testutil.Remove(t, leaf)
+	testutil.Remove(t, middle)
 }
 
 func TestAUnitThatRestartsIsLimitedAgain(t *testing.T) {
 	e := setup(t)
 	start(t, service(t, e, "version: 1\nscopes:\n  job: {unit: job.service, egress: 1Mbit}\n"))
 	becomes(t, e, "job", "waiting: unit job.service has no cgroup")
-	slice := mkdir(t, e.CgroupRoot, "batch.slice")
-	unit := mkdir(t, slice, "job.service")
+	slice := testutil.Mkdir(t, e.CgroupRoot, "batch.slice")
+	unit := testutil.Mkdir(t, slice, "job.service")
 	before := becomes(t, e, "job", "enforced")
-	remove(t, unit)
+	testutil.Remove(t, unit)
 	becomes(t, e, "job", "waiting")
-	mkdir(t, unit)
+	testutil.Mkdir(t, unit)
 	if after := becomes(t, e, "job", "enforced"); after == before {
 		t.Errorf("the restarted unit has the old id %d", after)
 	}
-	remove(t, unit)
+	testutil.Remove(t, unit)
 }
 
 // egress is the rate in force of the scope a.
-func egress(t *testing.T, e *Engine) uint64 {
+func egress(t *testing.T, e *engine.Engine) uint64 {
 	t.Helper()
 	status, err := e.Status()
 	if err != nil {
@@ -187,9 +168,9 @@ func egress(t *testing.T, e *Engine) uint64 {
 	return 0
 }
 
-func trouble(t *testing.T, e *Engine) string {
+func trouble(t *testing.T, e *engine.Engine) string {
 	t.Helper()
-	c, err := readController(e.StateDir)
+	c, err := e.Controller()
 	if err != nil || c == nil {
 		t.Fatal(c, err)
 	}
@@ -198,21 +179,21 @@ func trouble(t *testing.T, e *Engine) string {
 
 func TestABadEditKeepsTheOldLimitsAndIsReported(t *testing.T) {
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	s := service(t, e, oneScope)
 	stop := start(t, s)
-	write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
+	testutil.Write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
 	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), `unknown key "egres"`) })
 	if rate := egress(t, e); rate != 1e6 || states(t, e)["a"] != "enforced" {
 		t.Errorf("after a bad edit: %d bit/s, %s", rate, states(t, e)["a"])
 	}
 	// An editor writes another file and puts it in place.
-	write(t, s.Policy+".new", strings.Replace(oneScope, "1Mbit", "3Mbit", 1))
+	testutil.Write(t, s.Policy+".new", strings.Replace(oneScope, "1Mbit", "3Mbit", 1))
 	if err := os.Rename(s.Policy+".new", s.Policy); err != nil {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, patience, "the new rate", func() bool { return egress(t, e) == 3e6 && trouble(t, e) == "" })
-	write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
+	testutil.Write(t, s.Policy, strings.Replace(oneScope, "egress", "egres", 1))
 	testutil.Eventually(t, patience, "the report", func() bool { return trouble(t, e) != "" })
 	stop()
 	if text := trouble(t, e); text != "" {
@@ -232,9 +213,9 @@ func TestAnEditWithoutEventIsFoundByLooking(t *testing.T) {
 	file := s.Policy
 	s.Policy = link
 	start(t, s)
-	write(t, file, strings.Replace(oneScope, "1Mbit", "4Mbit", 1))
+	testutil.Write(t, file, strings.Replace(oneScope, "1Mbit", "4Mbit", 1))
 	testutil.Eventually(t, patience, "the new rate", func() bool { return egress(t, e) == 4e6 })
-	remove(t, file)
+	testutil.Remove(t, file)
 	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "no such file") })
 	if rate := egress(t, e); rate != 4e6 {
 		t.Errorf("without its file the policy has %d bit/s, want what was in force", rate)
@@ -250,7 +231,7 @@ func TestWhatIsReleasedByHandStaysReleasedUntilTheFileChanges(t *testing.T) {
 	if released, err := e.Release(); err != nil || !released {
 		t.Fatalf("released: %t, %v", released, err)
 	}
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	if out, err := e.Rebind(); err != nil || out.Changed {
 		t.Errorf("bound anew after a release: %+v, %v", out, err)
 	}
@@ -269,7 +250,7 @@ func TestTwoControllersAreOneTooMany(t *testing.T) {
 	if fault.Of(err) != fault.Failed || fault.Advice(err) == "" {
 		t.Errorf("the second controller: %v", err)
 	}
-	if c, err := readController(e.StateDir); err != nil || !c.Running {
+	if c, err := e.Controller(); err != nil || !c.Running {
 		t.Errorf("the first controller after it: %+v, %v", c, err)
 	}
 }
@@ -284,7 +265,7 @@ func TestAWrongStartIsAnErrorAndChangesNothing(t *testing.T) {
 			t.Errorf("got %v, want a usage error", err)
 		}
 	}
-	if c, err := readController(e.StateDir); err != nil || c != nil {
+	if c, err := e.Controller(); err != nil || c != nil {
 		t.Errorf("a controller that never worked is remembered: %+v, %v", c, err)
 	}
 	if _, held := states(t, e)["old"]; !held {
@@ -306,7 +287,7 @@ func followPart(in io.Reader, _ io.Writer) error {
 
 func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	s := service(t, e, oneScope)
 	process, err := child.Start(context.Background(), "follow", t.Output())
 	if err != nil {
@@ -317,7 +298,7 @@ func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, patience, "the child's start", func() bool {
-		c, err := readController(e.StateDir)
+		c, err := e.Controller()
 		return err == nil && c != nil && c.Running && c.PID == process.PID() && states(t, e)["a"] == "enforced"
 	})
 	if err := unix.Kill(process.PID(), unix.SIGKILL); err != nil {
@@ -334,9 +315,9 @@ func TestAKilledControllerLeavesLimitsInForceAndSaysSinceWhen(t *testing.T) {
 	}
 	start(t, s)
 	// The new controller holds the lock before it has written down who it is.
-	var again *Controller
+	var again *engine.Controller
 	testutil.Eventually(t, patience, "the next controller's announcement", func() bool {
-		again, err = readController(e.StateDir)
+		again, err = e.Controller()
 		return err == nil && again.PID == os.Getpid()
 	})
 	if !again.Running || !again.Before.Equal(c.LastSeen) {
@@ -388,7 +369,7 @@ func TestAnEditDuringTheFirstApplyIsFollowed(t *testing.T) {
 	e.Sockets = func(func(*netns.Namespace) error) error {
 		if !edited {
 			edited = true
-			write(t, s.Policy, oneScope+"  b: {user: 4711, ingress: 2Mbit}\n")
+			testutil.Write(t, s.Policy, oneScope+"  b: {user: 4711, ingress: 2Mbit}\n")
 		}
 		return nil
 	}

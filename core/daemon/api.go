@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"weir/core/engine"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -61,11 +62,11 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 
 	s.registerStatus(api)
 	huma.Register(api, operation("plan", http.MethodPost, "What applying a policy would change; changes nothing"),
-		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
+		func(_ context.Context, in *policyRequest) (*response[engine.PolicyResult], error) {
 			return s.take(in, s.Engine.Plan)
 		})
 	huma.Register(api, operation("apply", http.MethodPost, "Put a policy in force, until the policy file changes or another apply"),
-		func(_ context.Context, in *policyRequest) (*response[PolicyResult], error) {
+		func(_ context.Context, in *policyRequest) (*response[engine.PolicyResult], error) {
 			return s.take(in, s.Engine.Apply)
 		})
 	huma.Register(api, operation("release", http.MethodPost, "End everything, until the policy file changes or the next apply"),
@@ -79,16 +80,16 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 // registerStatus adds the status, which is written as it is made.
 func (s *Service) registerStatus(api huma.API) {
 	status := operation("status", http.MethodGet, "What is in force and what it has done")
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Status](), true, "Status")
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[engine.Status](), true, "Status")
 	status.Responses = map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
 	huma.Register(api, status, func(context.Context, *struct{}) (*huma.StreamResponse, error) {
-		status, err := s.Engine.read()
+		status, err := s.Engine.ReadStatus()
 		if err != nil {
 			return nil, problem(err)
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			ctx.SetHeader("Content-Type", "application/json")
-			_ = status.write(ctx.BodyWriter()) // its reader has gone
+			_ = writeStatus(status, ctx.BodyWriter()) // its reader has gone
 		}}, nil
 	})
 }
@@ -110,7 +111,7 @@ func operation(name, method, summary string) huma.Operation {
 }
 
 // take reads the policy of a request and does something with it.
-func (s *Service) take(in *policyRequest, do func(*policy.Policy) (Outcome, error)) (*response[PolicyResult], error) {
+func (s *Service) take(in *policyRequest, do func(*policy.Policy) (engine.Outcome, error)) (*response[engine.PolicyResult], error) {
 	p, err := s.Engine.Language.Parse("policy", in.RawBody)
 	if err != nil {
 		return nil, problem(err)
@@ -124,7 +125,7 @@ func (s *Service) take(in *policyRequest, do func(*policy.Policy) (Outcome, erro
 	case s.nudged <- struct{}{}: // other cgroups may have to be watched now
 	default:
 	}
-	return &response[PolicyResult]{result}, nil
+	return &response[engine.PolicyResult]{result}, nil
 }
 
 // problem makes an error the answer (RFC 9457), with its way out.

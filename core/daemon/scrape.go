@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"compress/gzip"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weir/core/engine"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,7 +25,7 @@ const mostScrapes = 16
 // scraper gathers for all who ask at about the same time, those of the process too, which the text
 // file leaves to node_exporter's own. It keeps nothing for longer.
 type scraper struct {
-	engine  *Engine
+	engine  *engine.Engine
 	escapes escapes
 	process *prometheus.Registry
 
@@ -32,7 +33,7 @@ type scraper struct {
 	last *gathered
 }
 
-func newScraper(e *Engine) *scraper {
+func newScraper(e *engine.Engine) *scraper {
 	s := &scraper{engine: e, process: prometheus.NewRegistry()}
 	s.process.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
@@ -45,7 +46,7 @@ func (s *scraper) gather() (*gathered, error) {
 	if s.last != nil {
 		return s.last, nil
 	}
-	g, err := s.engine.gather(&s.escapes)
+	g, err := gather(s.engine, &s.escapes)
 	if err == nil {
 		g.process, err = s.process.Gather()
 	}

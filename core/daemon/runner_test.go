@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weir/core/engine"
 
 	"weir/core/module"
 	"weir/core/policy"
@@ -50,27 +51,19 @@ func (p busyPlane) Run(ctx context.Context, s module.State) error {
 // the policy.
 func TestModulesRunWhileActive(t *testing.T) {
 	begun, ended := &atomic.Int32{}, &atomic.Int32{}
-	e := &Engine{Modules: []module.Module{busyModule{begun, ended}}, StateDir: t.TempDir()}
+	e := &engine.Engine{Modules: []module.Module{busyModule{begun, ended}}, StateDir: t.TempDir()}
 	s := &Service{Engine: e, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-	work := s.keepers()
+	work := s.runners()
 	force := func(items ...policy.Item) {
 		t.Helper()
-		stored, err := e.openStore()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stored.close()
-		if err := stored.write(journal, &state{Format: formatState, Applied: time.Now().UTC(), Host: items}); err != nil {
-			t.Fatal(err)
-		}
-		if err := stored.commit(); err != nil {
+		if _, err := e.Apply(&policy.Policy{Host: items}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	comes := func(want int32, what string, n *atomic.Int32) {
 		t.Helper()
 		testutil.Eventually(t, patience, what, func() bool {
-			work.see(t.Context())
+			work.resync(t.Context())
 			return n.Load() == want
 		})
 	}

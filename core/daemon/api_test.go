@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"bytes"
@@ -109,7 +109,7 @@ func TestAPIPlansAppliesShowsAndReleases(t *testing.T) {
 			t.Errorf("%s %s does not answer as the OpenAPI description says: %v", step.method, step.path, err)
 		}
 	}
-	if in, err := s.Engine.inForce(); err != nil || in != nil {
+	if in, err := s.Engine.ActiveSelectors(); err != nil || in != nil {
 		t.Errorf("after the release %v is in force (%v)", in, err)
 	}
 }
@@ -208,7 +208,7 @@ func sample(t *testing.T, families map[string]*dto.MetricFamily, name string, la
 
 func TestScrapeSaysWhatWasDone(t *testing.T) {
 	s, client := served(t, "version: 1\nscopes:\n  a: {cgroup: /a, loopback: true, egress: 8Mbit, ingress: 80Mbit}\n  later: {cgroup: /later, egress: 1Mbit}\n")
-	path := mkdir(t, s.Engine.CgroupRoot, "a")
+	path := testutil.Mkdir(t, s.Engine.CgroupRoot, "a")
 	becomes(t, s.Engine, "a", "enforced")
 	const packets = 3
 	transmit(t, path, packets)
@@ -324,7 +324,7 @@ func TestASocketThatAKilledControllerLeftIsReplacedAndNothingElse(t *testing.T) 
 	}
 	_ = again.Close()
 	file := filepath.Join(dir, "file")
-	write(t, file, "precious")
+	testutil.Write(t, file, "precious")
 	if _, err := listen.Unix("unix", file); fault.Of(err) != fault.Usage {
 		t.Errorf("a file in the way: %v", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"weir/core/engine"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,7 +24,7 @@ import (
 // Service keeps a policy in force: it follows the file, and cgroups and devices as they come and
 // go. When it ends, the limits stay.
 type Service struct {
-	Engine *Engine
+	Engine *engine.Engine
 	Policy string           // file
 	Shadow bool             // all scopes in shadow
 	Reload <-chan os.Signal // reads the file again; may be nil
@@ -36,14 +37,14 @@ type Service struct {
 	// Look is the time between two looks at everything, should an event have been lost. 0 is 5 s.
 	Look time.Duration
 
-	presence *presence
-	health   health
-	nudged   chan struct{} // somebody else has changed what is in force
-	applied  []byte        // text of the file as last tried; nil if it is to be tried again
-	seen     []byte        // text of the file at the last look
-	trouble  string        // last problem said, so that it is said once
-	adopted  map[uint64]bool
-	warned   map[uint64]bool // by the texts' hashes: a policy may have many
+	lease   *engine.Lease
+	health  health
+	nudged  chan struct{} // somebody else has changed what is in force
+	applied []byte        // text of the file as last tried; nil if it is to be tried again
+	seen    []byte        // text of the file at the last look
+	trouble string        // last problem said, so that it is said once
+	adopted map[uint64]bool
+	warned  map[uint64]bool // by the texts' hashes: a policy may have many
 }
 
 // Times between signs of life, and between two searches for new network namespaces, in looks.
@@ -60,10 +61,10 @@ const (
 // Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that
 // cannot be applied at the start is an error; later ones change nothing and are reported.
 func (s *Service) Run(ctx context.Context) (err error) {
-	if s.presence, err = enter(s.Engine.StateDir, s.Policy); err != nil {
+	if s.lease, err = engine.AcquireLease(s.Engine.StateDir, s.Policy); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.presence.leave()) }()
+	defer func() { err = errors.Join(err, s.lease.Release()) }()
 	s.nudged, s.warned = make(chan struct{}, 1), map[uint64]bool{}
 	if s.Engine.LockWait == 0 {
 		shared := *s.Engine
@@ -81,7 +82,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if manager, is := s.Engine.Manager.(*systemd.Manager); is {
 		manager.Patience = serviceManagerWait
 	}
-	if err := s.presence.announce(); err != nil {
+	if err := s.lease.Announce(); err != nil {
 		return errors.Join(err, closeAll(listeners), files.close(), cgroups.close())
 	}
 	work, ctx := errgroup.WithContext(ctx)
@@ -142,7 +143,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 	defer look.Stop()
 	defer beat.Stop()
 	s.look(cgroups, true)
-	work := s.keepers()
+	work := s.runners()
 	defer work.stop()
 	s.health.seen(time.Now())
 	s.tell("READY=1")
@@ -152,7 +153,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 		dog.Stop()
 	}
 	for looks := 0; ; {
-		work.see(ctx)
+		work.resync(ctx)
 		select {
 		case <-ctx.Done():
 			s.tell("STOPPING=1")
@@ -247,10 +248,10 @@ func (s *Service) apply(text []byte) error {
 // look brings what is in force in step with the host's cgroups, devices and, if asked, network
 // namespaces.
 func (s *Service) look(cgroups *watcher, adopt bool) {
-	selectors, err := s.Engine.inForce()
+	selectors, err := s.Engine.ActiveSelectors()
 	if err == nil {
 		// Watch first: what comes after this is told of, what came before is found below.
-		err = cgroups.set(s.Engine.look().Watch(selectors))
+		err = cgroups.set(s.Engine.Lookup().Watch(selectors))
 	}
 	if err != nil {
 		s.say("cgroups that come and go are seen late", err)
@@ -265,14 +266,14 @@ func (s *Service) look(cgroups *watcher, adopt bool) {
 		s.report("scopes rebound", out)
 	}
 	if adopt {
-		if s.adopted, err = s.Engine.followNew(s.adopted); err != nil {
+		if s.adopted, err = s.Engine.FollowNamespaces(s.adopted); err != nil {
 			s.say("network namespaces that came later are treated in part", err)
 		}
 	}
 }
 
 // report logs what has changed.
-func (s *Service) report(what string, out Outcome) {
+func (s *Service) report(what string, out engine.Outcome) {
 	counts := map[policy.Action]int{}
 	for _, step := range out.Steps {
 		counts[step.Action]++
@@ -304,7 +305,7 @@ func (s *Service) problem(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text == s.presence.self.Problem {
+	if text == s.lease.Problem() {
 		return
 	}
 	if err != nil {
@@ -313,7 +314,7 @@ func (s *Service) problem(err error) {
 	} else {
 		s.tell("STATUS=the policy file is in force")
 	}
-	if err := s.presence.describe(text); err != nil {
+	if err := s.lease.Describe(text); err != nil {
 		s.say("describe controller", err)
 	}
 }
@@ -321,8 +322,8 @@ func (s *Service) problem(err error) {
 // alive is the sign of life.
 func (s *Service) alive() {
 	s.health.seen(time.Now())
-	if err := s.presence.beat(); err != nil {
-		s.say("sign of life", err)
+	if err := s.lease.Heartbeat(); err != nil {
+		s.say("heartbeat", err)
 	}
 	if s.Textfile != "" {
 		if err := s.writeMetrics(); err != nil {

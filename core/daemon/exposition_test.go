@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/core/engine"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
@@ -124,10 +125,10 @@ func parseMetrics(t *testing.T, text []byte) map[string]*dto.MetricFamily {
 }
 
 // metricsOf are the metrics that an engine writes.
-func metricsOf(t *testing.T, e *Engine) map[string]*dto.MetricFamily {
+func metricsOf(t *testing.T, e *engine.Engine) map[string]*dto.MetricFamily {
 	t.Helper()
 	var text bytes.Buffer
-	if err := e.WriteMetrics(&text); err != nil {
+	if err := WriteMetrics(e, &text); err != nil {
 		t.Fatal(err)
 	}
 	return parseMetrics(t, text.Bytes())
@@ -138,7 +139,7 @@ func metricsOf(t *testing.T, e *Engine) map[string]*dto.MetricFamily {
 func TestTheStreamIsWhatTheLibraryWrites(t *testing.T) {
 	testutil.Need(t, "jit", match.Cgroup.Needs(ebpf.SockOps))
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	p, err := language.Parse("policy", []byte(`version: 1
 scopes:
   all: {egress: 9Mbit}
@@ -149,7 +150,7 @@ scopes:
 		t.Fatal(err)
 	}
 	apply(t, e, p.Scopes...)
-	inForce, err := e.gather(&escapes{})
+	inForce, err := gather(e, &escapes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func lines(text string) []string { return slices.Sorted(strings.Lines(text)) }
 // awkward is a reading with what is hard to write: all rooms' columns, more samples than the buffer
 // holds, characters that are escaped, and numbers that are none.
 func awkward() *gathered {
-	g := &gathered{core: corePoints(Status{})}
+	g := &gathered{core: corePoints(engine.Status{})}
 	for i := range 400 {
 		name := fmt.Sprintf("scope-%d", i)
 		if i == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"weir/core/engine"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -87,8 +88,8 @@ type modulePoints struct {
 }
 
 // gather reads the host.
-func (e *Engine) gather(x *escapes) (*gathered, error) {
-	status, err := e.read()
+func gather(e *engine.Engine, x *escapes) (*gathered, error) {
+	status, err := e.ReadStatus()
 	if err != nil {
 		return nil, fmt.Errorf("read status: %w", err)
 	}
@@ -105,7 +106,7 @@ func (e *Engine) gather(x *escapes) (*gathered, error) {
 	for _, r := range e.Modules {
 		for _, s := range status.Modules {
 			if s.Module == r.Name() {
-				g.modules = append(g.modules, modulePoints{describeModule(r), s.Part, s.report})
+				g.modules = append(g.modules, modulePoints{describeModule(r), s.Part, s.Report})
 			}
 		}
 	}
@@ -120,7 +121,7 @@ var (
 )
 
 // spinePoints is what there is to tell of the policy and its controller.
-func corePoints(status Status) (all []point) {
+func corePoints(status engine.Status) (all []point) {
 	one := func(name, help string, value float64) {
 		all = append(all, point{metric: describe(name, help), value: value})
 	}
@@ -237,8 +238,8 @@ func (g *gathered) write(to io.Writer) error {
 }
 
 // WriteMetrics writes the metrics of what is in force, without those of the process.
-func (e *Engine) WriteMetrics(to io.Writer) error {
-	g, err := e.gather(&escapes{})
+func WriteMetrics(e *engine.Engine, to io.Writer) error {
+	g, err := gather(e, &escapes{})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"bufio"
@@ -8,22 +8,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"weir/core/engine"
 )
 
 // write writes a status as a JSON document whose scopes and rows are made one at a time: of ten
 // thousand scopes it has 12 MB, and would take four times as much in one piece.
-func (s Status) write(to io.Writer) error {
+func writeStatus(s engine.Status, to io.Writer) error {
 	scopes, modules := s.Scopes, s.Modules
-	s.Scopes, s.Modules = []ScopeStatus{}, []ModuleStatus{}
+	s.Scopes, s.Modules = []engine.ScopeStatus{}, []engine.ModuleStatus{}
 	w := newPieces(to)
 	w.object(s, list{"scopes", len(scopes), func(i int) { w.value(scopes[i]) }},
 		list{"modules", len(modules), func(i int) { w.module(modules[i]) }})
 	return w.close()
 }
 
-func (w *pieces) module(one ModuleStatus) {
-	one.Rows = []RowStatus{}
-	w.object(one, list{"rows", len(one.report.Rows), func(i int) { w.value(one.row(i)) }})
+func (w *pieces) module(one engine.ModuleStatus) {
+	one.Rows = []engine.RowStatus{}
+	w.object(one, list{"rows", len(one.Report.Rows), func(i int) { w.value(one.Row(i)) }})
 }
 
 // pieces writes JSON piece by piece. The first error ends it: later calls write nothing.

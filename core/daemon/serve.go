@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"weir/core/engine"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -55,7 +56,7 @@ func (s *Service) listen() (all []listener, err error) {
 	if s.Socket != "" {
 		opened, err := listen.Unix("unix", s.Socket)
 		if err != nil {
-			return nil, errors.Join(notPermitted(err), closeAll(all))
+			return nil, errors.Join(engine.NotPermitted(err), closeAll(all))
 		}
 		all = append(all, listener{opened, s.api(metrics())})
 		s.Log.Info("API", "socket", s.Socket)
@@ -161,7 +162,7 @@ func (s *Service) replaceTextfile() error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(s.Engine.WriteMetrics(file), file.Chmod(0o644), file.Close())
+	err = errors.Join(WriteMetrics(s.Engine, file), file.Chmod(0o644), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), s.Textfile)
 	}

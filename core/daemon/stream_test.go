@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package engine
+package daemon
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"testing"
 	"time"
+	"weir/core/engine"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,22 +21,22 @@ import (
 func TestAStatusIsWrittenAsAWhole(t *testing.T) {
 	const hostile = `"scopes":[],"modules":[],"rows":[]<&>` + "\u2028"
 	columns := []module.Column{{Name: "packets", Help: hostile, Kind: module.Counter}, {Name: "delay", Kind: module.Histogram}, {Name: "limit", Kind: module.Gauge}}
-	scope := ScopeStatus{Scope: policy.Scope{Name: hostile, Parent: "p", Selector: policy.Selector{Kind: "cgroup", Text: "/a"}}, State: "enforced", Escaped: []sockdiag.Escape{{PID: 1, Command: hostile}}}
+	scope := engine.ScopeStatus{Scope: policy.Scope{Name: hostile, Parent: "p", Selector: policy.Selector{Kind: "cgroup", Text: "/a"}}, State: "enforced", Escaped: []sockdiag.Escape{{PID: 1, Command: hostile}}}
 	row := module.Row{Scope: hostile, Part: "egress", Promise: "10 Mbit/s", Values: []module.Value{module.Counted(1 << 60), module.HistogramValue(module.Buckets{Sum: 1.5}), {}}}
-	for name, s := range map[string]Status{
-		"empty": {Format: formatStatus, Scopes: []ScopeStatus{}, Modules: []ModuleStatus{}},
-		"rooms without rows": {Format: formatStatus, Scopes: []ScopeStatus{scope}, Modules: []ModuleStatus{
-			{Module: "a", Rows: []RowStatus{}}, {Module: "b", Columns: columns, Rows: []RowStatus{}, Host: Values{"x": module.Measured(0.5)}, Notes: []string{hostile}}}},
-		"all": {Format: formatStatus, Enforced: true, Applied: time.Unix(1, 0), Scopes: []ScopeStatus{scope, scope}, Controller: &Controller{Problem: hostile},
-			Modules: []ModuleStatus{{Module: "a", Columns: columns, Part: "direction", Rows: []RowStatus{}, report: module.Report{Rows: []module.Row{row, row, {Scope: "unknown"}}}}}},
+	for name, s := range map[string]engine.Status{
+		"empty": {Format: "weir-status/3", Scopes: []engine.ScopeStatus{}, Modules: []engine.ModuleStatus{}},
+		"rooms without rows": {Format: "weir-status/3", Scopes: []engine.ScopeStatus{scope}, Modules: []engine.ModuleStatus{
+			{Module: "a", Rows: []engine.RowStatus{}}, {Module: "b", Columns: columns, Rows: []engine.RowStatus{}, Host: engine.Values{"x": module.Measured(0.5)}, Notes: []string{hostile}}}},
+		"all": {Format: "weir-status/3", Enforced: true, Applied: time.Unix(1, 0), Scopes: []engine.ScopeStatus{scope, scope}, Controller: &engine.Controller{Problem: hostile},
+			Modules: []engine.ModuleStatus{{Module: "a", Columns: columns, Part: "direction", Rows: []engine.RowStatus{}, Report: module.Report{Rows: []module.Row{row, row, {Scope: "unknown"}}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got, want bytes.Buffer
-			if err := s.write(&got); err != nil {
+			if err := writeStatus(s, &got); err != nil {
 				t.Fatal(err)
 			}
 			for i := range s.Modules {
-				s.Modules[i].tell()
+				s.Modules[i].FillRows()
 			}
 			encoder := json.NewEncoder(&want)
 			encoder.SetEscapeHTML(false)
@@ -47,7 +48,7 @@ func TestAStatusIsWrittenAsAWhole(t *testing.T) {
 			}
 		})
 	}
-	if err := (Status{}).write(full{}); err == nil {
+	if err := writeStatus(engine.Status{}, full{}); err == nil {
 		t.Error("a reader that has gone is no error")
 	}
 }
