@@ -27,8 +27,8 @@ type running struct {
 
 func (s *Service) runners() *runners { return &runners{service: s, running: map[string]*running{}} }
 
-// resync starts the work of modules that became active, and ends or restarts it if their state ended
-// or changed.
+// resync starts the work of modules that became active, and ends or restarts it if their state
+// ended or changed.
 func (k *runners) resync(ctx context.Context) {
 	if !k.due() {
 		return

@@ -29,7 +29,7 @@ func TestASelectorOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 	p := parse(t, "version: 1\nscopes:\n  file: {cgroup: /cgroup.procs, egress: 1Mbit}\n")
 	for name, do := range map[string]func(*policy.Policy) (Outcome, error){"plan": e.Plan, "apply": e.Apply} {
 		_, err := e.Take(p, do)
-		want := "p.yaml:3:18: scopes.file: cgroup: " + filepath.Join(e.CgroupRoot, "cgroup.procs") + " is a file, and no cgroup"
+		want := "p.yaml:3:18: scopes.file: cgroup: " + filepath.Join(e.CgroupRoot, "cgroup.procs") + " is a file, not a cgroup"
 		if fault.Of(err) != fault.Usage || err.Error() != want || fault.Advice(err) == "" {
 			t.Errorf("%s: %v, status %d, want the usage error %q", name, err, fault.Of(err), want)
 		}

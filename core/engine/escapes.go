@@ -9,9 +9,10 @@ import (
 	"weir/kernel/sockdiag"
 )
 
-// FindEscapes fills in the sockets that escape each scope of a cgroup or unit. It reads the open files
-// of the processes of those cgroups and queries each of their network namespaces once. If the kernel
-// does not report cgroups, the error is sockdiag.ErrNoCgroups and the status stays unchanged.
+// FindEscapes fills in the sockets that escape each scope of a cgroup or unit. It reads the open
+// files of the processes of those cgroups and queries each of their network namespaces once. If the
+// kernel does not report cgroups, the error is sockdiag.ErrNoCgroups and the status stays
+// unchanged.
 func (e *Engine) FindEscapes(status *Status) error {
 	have, err := e.store().read(current)
 	if err != nil {

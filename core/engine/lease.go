@@ -115,8 +115,8 @@ func (p *Lease) Heartbeat() error {
 	return nil
 }
 
-// Release gives up the lease and keeps the time of the last heartbeat. A lease without Announce leaves
-// no trace.
+// Release gives up the lease and keeps the time of the last heartbeat. A lease without Announce
+// leaves no trace.
 func (p *Lease) Release() (err error) {
 	if p.announced {
 		err = p.Heartbeat()
@@ -124,8 +124,8 @@ func (p *Lease) Release() (err error) {
 	return errors.Join(err, p.lock.Close())
 }
 
-// Controller returns the daemon that follows a policy on this host, or the last one; nil if there was
-// none.
+// Controller returns the daemon that follows a policy on this host, or the last one; nil if there
+// was none.
 func (e *Engine) Controller() (*Controller, error) { return readController(e.StateDir) }
 
 // readController returns nil if there was no controller.

@@ -42,9 +42,9 @@ func (e *Engine) FollowDevices(ns *netns.Namespace) error {
 	return errors.Join(all...)
 }
 
-// FollowNamespaces calls the active modules for each network namespace not in known, and returns the
-// known ones as of now. A namespace that was not visible when a data plane was attached may hold
-// sockets.
+// FollowNamespaces calls the active modules for each network namespace not in known, and returns
+// the known ones as of now. A namespace that was not visible when a data plane was attached may
+// hold sockets.
 func (e *Engine) FollowNamespaces(known map[uint64]bool) (map[uint64]bool, error) {
 	have, err := e.store().read(current)
 	if err != nil {

@@ -73,8 +73,8 @@ const MaxScopes = 10_240
 type State struct {
 	Scopes []Bound
 	Host   []policy.Item
-	// Shared are the devices at which this room, a QdiscOwner, has packets of another one wait in its
-	// trees, or its own wait in another's. It is the spine's to fill in, for Ready, InPlace,
+	// Shared are the devices at which this room, a QdiscOwner, has packets of another one wait in
+	// its trees, or its own wait in another's. It is the spine's to fill in, for Ready, InPlace,
 	// Apply, Foresee, Yield and FollowDevices.
 	Shared map[string]bool
 }
@@ -137,8 +137,8 @@ func (s State) Orders(host match.Key) match.Orders {
 	return all
 }
 
-// Matchable refuses scopes whose selectors this kernel cannot tell traffic by in programs of a type: a
-// *Refusal for each.
+// Matchable refuses scopes whose selectors this kernel cannot tell traffic by in programs of a
+// type: a *Refusal for each.
 func (s State) Matchable(program ebpf.ProgramType) error {
 	var all []error
 	kinds := map[match.Kind]error{}
@@ -192,8 +192,8 @@ type DeviceFollower interface {
 	FollowDevices(ns *netns.Namespace, have State) error
 }
 
-// QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the tree
-// of a device; the packets of a second one may wait in it.
+// QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the
+// tree of a device; the packets of a second one may wait in it.
 type QdiscOwner interface {
 	// QdiscDevices lists the devices whose trees the plane replaces in a state, by name.
 	QdiscDevices(State) []string
@@ -211,7 +211,8 @@ type QdiscOwner interface {
 // ErrNotShared is the answer of a QdiscOwner that never shares a tree in the role it was asked for.
 var ErrNotShared = errors.New("its qdisc tree cannot be shared")
 
-// PlanNoter is a Plane that can say, before anything changes, what a person should know of an apply.
+// PlanNoter is a Plane that can say, before anything changes, what a person should know of an
+// apply.
 type PlanNoter interface {
 	// Foresee tells it in words. What cannot be read here is left out: Ready tells why.
 	PlanNotes(want State) (notes []string)

@@ -157,8 +157,8 @@ func TestWatchedAreTheFoldersWhereThingsComeAndGo(t *testing.T) {
 func TestAFileIsNeitherACgroupNorANamespace(t *testing.T) {
 	h := &Host{CgroupRoot: testutil.Cgroup(t).Path}
 	for _, test := range []struct{ kind, text, want string }{
-		{"cgroup", "/cgroup.procs", "cgroup.procs is a file, and no cgroup"},
-		{"cgroup", "/cgroup.procs/x", "cgroup.procs/x is a file, and no cgroup"},
+		{"cgroup", "/cgroup.procs", "cgroup.procs is a file, not a cgroup"},
+		{"cgroup", "/cgroup.procs/x", "cgroup.procs/x is a file, not a cgroup"},
 		{"netns", "/etc/passwd", "/etc/passwd is no network namespace"},
 		{"netns", "/proc/self/ns/mnt", "/proc/self/ns/mnt is no network namespace"},
 	} {

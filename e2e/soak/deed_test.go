@@ -13,6 +13,7 @@ import (
 	"testing"
 	"weir/internal/dscp"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/child"
 	"weir/kernel/cgroup"
@@ -96,7 +97,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 		_, err = scoped.Run(context.Background(), scoped.Command{Args: []string{"bash", "-c", d.File}, Treatments: treatments,
 			Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}})
 	case "daemon":
-		err = (&engine.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
+		err = (&daemon.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
 	case "apply":
 		err = apply(e, d.File)
 	}

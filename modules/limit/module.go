@@ -79,12 +79,12 @@ func (Module) Capabilities() []module.Capability {
 		one("limit egress", "cgroup_skb programs that pace TCP through sock_ops", "cgroups/cgroup_skb egress", "bpf programs/sock_ops", "cgroups/sock_ops"),
 		one("limit ingress", "cgroup_skb programs that mark and drop", "cgroups/cgroup_skb ingress"),
 		adoption,
-		{Name: "limit by delay", Mechanisms: []module.Mechanism{
+		{Name: "shaping", Mechanisms: []module.Mechanism{
 			{Name: "departure times in fq", Features: append([]string{"qdiscs/fq"}, devices...)},
 			{Name: "an HTB class at the same rate; each flow's packets wait behind all others, and only interfaces can be limited: both need fq",
 				Features: append([]string{"qdiscs/htb"}, devices...)},
 		}},
-		{Name: "delay of what is received", Mechanisms: []module.Mechanism{
+		{Name: "ingress shaping", Mechanisms: []module.Mechanism{
 			{Name: "at an ifb, to which it is redirected", Features: append([]string{"hooks/ifb"}, devices...)},
 		}},
 		{Name: "limit new cgroups", Mechanisms: []module.Mechanism{

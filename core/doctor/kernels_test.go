@@ -22,17 +22,17 @@ func (r release) before(other release) bool {
 	return r[0] < other[0] || r[0] == other[0] && r[1] < other[1]
 }
 
-// leastKernels reads README.md's table: capability to release.
+// leastKernels reads docs/kernels.md's table: capability to release.
 func leastKernels(t *testing.T) map[string]release {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "kernels.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(text), "| capability | least |")
+	_, table, found := strings.Cut(string(text), "| capability | minimum |")
 	table, _, ended := strings.Cut(table, "\n\n")
 	if !found || !ended {
-		t.Fatal("README.md has no table of least kernels")
+		t.Fatal("docs/kernels.md has no table of minimum kernels")
 	}
 	least := map[string]release{}
 	name := regexp.MustCompile("`([^`]+)`")
@@ -52,9 +52,9 @@ func leastKernels(t *testing.T) map[string]release {
 	return least
 }
 
-// What README.md promises holds on the kernels that people have: from the least one on a capability
+// What docs/kernels.md promises holds on the kernels that people have: from the least one on a capability
 // is there as its best mechanism, and below it is not, or is by another.
-func TestLeastKernels(t *testing.T) {
+func TestMinimumKernels(t *testing.T) {
 	testutil.NeedRoot(t)
 	least := leastKernels(t)
 	text, err := probe.Release()
@@ -72,15 +72,15 @@ func TestLeastKernels(t *testing.T) {
 		switch {
 		case c.State == NotBuilt:
 		case !listed:
-			t.Errorf("README.md does not say what %s takes", c.Name)
+			t.Errorf("docs/kernels.md does not say what %s takes", c.Name)
 		case !stock: // others lack what they like
 		case here.before(from) && c.State == Available && len(c.Missing) == 0:
-			t.Errorf("%s is there on %s, and README.md says from %v on", c.Name, text, from)
+			t.Errorf("%s is there on %s, and docs/kernels.md says from %v on", c.Name, text, from)
 		case !here.before(from) && (c.State != Available || len(c.Missing) > 0):
-			t.Errorf("%s is %s on %s (%v are missing), and README.md says from %v on", c.Name, c.State, text, c.Missing, from)
+			t.Errorf("%s is %s on %s (%v are missing), and docs/kernels.md says from %v on", c.Name, c.State, text, c.Missing, from)
 		}
 	}
 	for name := range least {
-		t.Errorf("README.md speaks of %s, which doctor does not know", name)
+		t.Errorf("docs/kernels.md speaks of %s, which doctor does not know", name)
 	}
 }
