@@ -39,7 +39,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 	}
 	spec.Programs[assignProgAssignSockops].Name = name
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	if err := match.Prepare(spec, ebpf.SockOps, scopes); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 		assignMaps
 	}
 	if err := spec.LoadAndAssign(&programs, options); err != nil {
-		return nil, refused("load scope program", err)
+		return nil, programNeeds.Fault("load scope program", err)
 	}
 	a.objects.AssignSockops, a.objects.assignMaps = programs.AssignSockops, programs.assignMaps
 	return a, nil
@@ -65,7 +65,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 func (a *assigner) attach(path string) error {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
 	if err != nil {
-		return refused("attach to cgroup "+path, err)
+		return programNeeds.Fault("attach to cgroup "+path, err)
 	}
 	a.link = attached
 	return nil
@@ -88,7 +88,7 @@ func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
 		return nil
 	}
 	if _, err := a.objects.AssignScopes.BatchUpdate(indices, scopes, nil); err != nil {
-		return refused("set scopes' congestion controls", err)
+		return programNeeds.Fault("set scopes' congestion controls", err)
 	}
 	return nil
 }

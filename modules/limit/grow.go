@@ -54,7 +54,7 @@ func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
-			return nil, permission(fmt.Errorf("open maps: %w", err))
+			return nil, programNeeds.Fault("open maps", err)
 		}
 		if m.Type() == ebpf.SkStorage {
 			return m, nil
@@ -143,7 +143,7 @@ func (p *DataPlane) replaceProgram(pin string) error {
 	program := map[ebpf.AttachType]*ebpf.Program{ebpf.AttachCGroupInetEgress: p.objects.LimitEgress,
 		ebpf.AttachCGroupInetIngress: p.objects.LimitIngress, ebpf.AttachCGroupSockOps: p.objects.LimitSockops}[hook]
 	if err := attached.Update(program); err != nil {
-		return permission(fmt.Errorf("replace program at %s: %w", hook, err))
+		return programNeeds.Fault(fmt.Sprintf("replace program at %s", hook), err)
 	}
 	return nil
 }

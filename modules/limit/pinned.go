@@ -46,7 +46,7 @@ func filePermission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, ForFiles)
 	}
-	return permission(storage.Fault(err))
+	return programNeeds.Fault("", storage.Fault(err))
 }
 
 // CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is

@@ -87,13 +87,13 @@ type sender struct {
 func newSender(s stream, test uint64, index int, mac []byte, wire int) (*sender, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // receives nothing
 	if err != nil {
-		return nil, refused("open packet socket", err)
+		return nil, programNeeds.Fault("open packet socket", err)
 	}
 	out := &sender{stream: s, test: test, fd: fd, wire: wire, behind: behind, to: unix.SockaddrLinklayer{Protocol: network(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(mac))}}
 	copy(out.to.Addr[:], mac)
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer); err != nil {
 		_ = unix.Close(fd)
-		return nil, refused("give packet socket room", err)
+		return nil, programNeeds.Fault("give packet socket room", err)
 	}
 	return out, nil
 }

@@ -38,7 +38,7 @@ type left struct {
 func openTap(index int, test uint64, streams int) (*tap, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, refused("open packet socket", err)
+		return nil, programNeeds.Fault("open packet socket", err)
 	}
 	t := &tap{fd: fd, test: test, seen: make([]left, streams)}
 	for i := range t.seen {
@@ -46,7 +46,7 @@ func openTap(index int, test uint64, streams int) (*tap, error) {
 	}
 	if err := t.listen(index); err != nil {
 		_ = unix.Close(fd)
-		return nil, refused("tap the link", err)
+		return nil, programNeeds.Fault("tap the link", err)
 	}
 	return t, nil
 }

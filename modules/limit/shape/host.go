@@ -317,7 +317,7 @@ func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Progr
 	}
 	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: hook, Program: program})
 	if err != nil {
-		return permission(what, err)
+		return programNeeds.Fault(what, err)
 	}
 	defer func() { _ = l.Close() }()
 	return bpffs.Fault(l.Pin(pin))

@@ -80,7 +80,7 @@ func (h Host) Unpace() error {
 		return nil
 	}
 	if err := bpffs.Detach(pin); err != nil {
-		return permission("end the pace of senders", err)
+		return programNeeds.Fault("end the pace of senders", err)
 	}
 	if err := h.eachNamespace(freePin); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (h Host) eachNamespace(pin string) error {
 	}
 	defer func() { _ = program.Close() }()
 	return h.Namespaces(func(ns *netns.Namespace) error {
-		return permission("visit open connections", sockets.VisitTCP(ns, program))
+		return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, program))
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"weir/core/match"
 	"weir/core/module"
-	"weir/internal/fault"
 	"weir/internal/units"
+	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
 )
 
@@ -61,7 +61,7 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 		return nil, fmt.Errorf("read delay programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, permission("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	lines = module.Entries(lines)
 	for _, name := range perLine {
@@ -92,17 +92,13 @@ func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
 		delayMaps
 	}
 	if err := spec.LoadAndAssign(&some, options); err != nil {
-		return nil, permission("load delay programs", err)
+		return nil, programNeeds.Fault("load delay programs", err)
 	}
 	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.delayMaps}, nil
 }
 
-func permission(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}
 
 func (p *programs) pin(dir string) error {
 	err := bpffs.Make(dir)
