@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -167,6 +168,19 @@ func (a *assigner) pin(dir string) error {
 		return bpffs.Fault(fmt.Errorf("pin scope program: %w", err))
 	}
 	return nil
+}
+
+// pins are the objects that pin keeps, by their pins' names.
+func (a *assigner) pins() map[string]bpffs.Pinner {
+	all := map[string]bpffs.Pinner{linkPin: a.link}
+	for name, m := range a.maps() {
+		_, short, _ := strings.Cut(name, "_")
+		all[short] = *m
+	}
+	if free := a.objects.ReceiveFree; free != nil {
+		all[freePin] = free
+	}
+	return all
 }
 
 // layouts are those of the maps.

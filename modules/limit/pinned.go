@@ -207,7 +207,7 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 // cgroup that was removed takes them with it, and a process killed between two pins, or two
 // removals of pins, leaves some of them; and while one data plane takes another's place neither is.
 func Attached(dir string) (bool, error) {
-	if _, err := os.Lstat(filepath.Join(dir, growing)); err == nil {
+	if bpffs.Replacing(dir) {
 		return false, nil
 	}
 	hooks, err := pinnedHooks(dir)

@@ -352,7 +352,7 @@ func (h Host) Release() (released bool, err error) {
 	}
 	pins, err := filepath.Glob(filepath.Join(h.Pins, "*"))
 	if err == nil {
-		err = removeAll(h.Pins)
+		err = bpffs.RemoveAll(h.Pins)
 	}
 	if h.Devices != "" {
 		_ = os.Remove(h.Devices) // unless other rooms have pins in it
