@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The Internet checksum (RFC 1071): ones' complement sums of 16-bit words. Sums here are of words
- * in network order read as numbers, so a checksum is htons(~fold(sum)).
+ * The Internet checksum (RFC 1071): ones' complement sums of 16-bit words, read as numbers in
+ * network order. A checksum is htons(~fold(sum)).
  *
  * Include it after linux/types.h.
  */
 #ifndef WEIR_CHECKSUM_H
 #define WEIR_CHECKSUM_H
 
-/* checksum_fold - the sum in 16 bits. */
+/* checksum_fold - folds a sum to 16 bits. */
 static __always_inline __u32 checksum_fold(__u32 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
 }
 
-/* checksum_swap - what a folded sum counts for when its octets start at an odd place. */
+/* checksum_swap - converts the folded sum of bytes that start at an odd offset. */
 static __always_inline __u32 checksum_swap(__u32 sum)
 {
 	return (sum & 0xff) << 8 | (sum >> 8 & 0xff);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a limit by delay tells the qdisc of a packet whose departure time it has seen to, in
- * skb->tc_index: that it waits where departure times are kept, so that packets of one flow wait in
- * one queue whether their time is now or later. TCP's own packets have a time without it.
+ * The shaper sets skb->tc_index to DEPARTS on each packet that it has scheduled. A qdisc tree with
+ * classes then queues the packet in the fq that keeps departure times, so that all packets of a
+ * flow stay in one queue. Packets paced by TCP alone have a departure time without this value.
  */
 #ifndef WEIR_DEPARTS_H
 #define WEIR_DEPARTS_H

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * IPv6's extension headers: RFC 8200 section 4, RFC 4302, RFC 6564, and IANA's list of them.
+ * IPv6 extension headers: RFC 8200 section 4, RFC 4302, RFC 6564, and the IANA registry.
  *
- *   header                               octets                  behind it
- *   Hop-by-Hop, Routing, Destination     8 * (second octet + 1)  anything; each fragment repeats it
- *   Mobility, HIP, Shim6                 8 * (second octet + 1)  mostly nothing: the upper layer
- *   Authentication                       4 * (second octet + 2)  anything
- *   Fragment                             8                       payload, but in the first fragment
+ *   header                               octets                  followed by
+ *   Hop-by-Hop, Routing, Destination     8 * (second octet + 1)  any header; in every fragment
+ *   Mobility, HIP, Shim6                 8 * (second octet + 1)  usually nothing: an upper layer
+ *   Authentication                       4 * (second octet + 2)  any header
+ *   Fragment                             8                       headers in the first fragment only
  *
- * Encapsulating Security Payload (50) counts as an upper layer, since what is behind it is
- * encrypted, and so do 253 and 254, whose form nobody knows. What is behind them all is found by
- * upper_layer.h.
- *
- * Include it after linux/types.h and bpf/bpf_helpers.h.
+ * Encapsulating Security Payload (50) counts as an upper layer because its content is encrypted;
+ * 253 and 254 (experiments) do because their format is unknown. upper_layer.h walks the headers.
  */
 #ifndef WEIR_EXTENSION_H
 #define WEIR_EXTENSION_H
+
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
 
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43
@@ -36,13 +37,13 @@ static __always_inline int extension_in(__u32 next, __u64 set)
 	return next < 64 && set >> next & 1;
 }
 
-/* RFC 6275, 7401 and 5533: protocols in the form of an extension header. */
+/* Protocols in the format of an extension header: RFC 6275, 7401 and 5533. */
 static __always_inline int extension_signals(__u32 next)
 {
 	return next == NEXTHDR_MOBILITY || next == NEXTHDR_HIP || next == NEXTHDR_SHIM6;
 }
 
-/* Whether a next header is an extension header, or one of a set of others below 64. */
+/* Reports whether a next header is an extension header or in a set of others below 64. */
 static __always_inline int extension_or(__u32 next, __u64 others)
 {
 	return next < 64 ? (EXTENSION_LOW | others) >> next & 1 : extension_signals(next);
@@ -53,7 +54,7 @@ static __always_inline int extension_is(__u32 next)
 	return extension_or(next, 0);
 }
 
-/* Octets of an extension header whose second octet is this. */
+/* Length of an extension header in octets, from its second octet. */
 static __always_inline __u32 extension_length(__u32 type, __u8 second)
 {
 	if (type == NEXTHDR_FRAGMENT)
@@ -61,13 +62,13 @@ static __always_inline __u32 extension_length(__u32 type, __u8 second)
 	return type == NEXTHDR_AUTH ? (second + 2U) * 4 : (second + 1U) * 8;
 }
 
-/* Whether nothing follows a header that names next: it is itself the upper layer. */
+/* Reports whether a header is itself the upper layer, because its next header is none. */
 static __always_inline int extension_ends(__u32 type, __u32 next)
 {
 	return next == NEXTHDR_NONE && extension_signals(type);
 }
 
-/* Whether a Fragment header with these octets is of another fragment than the first. */
+/* Reports whether the offset in a Fragment header is above 0. */
 static __always_inline int extension_later(__u8 third, __u8 fourth)
 {
 	return third || fourth & 0xf8;

@@ -7,14 +7,13 @@
  *            64 .. 127    32 buckets of width 2
  *            128 .. 255   32 buckets of width 4   ... to 2^64
  *
- * so a value is known to within 1/32 of itself. A map with fewer than HIST_BUCKETS entries takes
- * all that lies above in its last one: hist_index() is given the number of entries. Useful sizes
- * for ns: HIST_BUCKETS_FOR(exponent) covers all values below 2^exponent, for example 30 for 1.07 s
- * (832 entries), 36 for 68 s (1024 entries).
+ * The relative error of a value is at most 1/32. hist_index() gets the number of entries; the last
+ * entry counts all values above it. HIST_BUCKETS_FOR(exponent) covers values below 2^exponent: for
+ * ns, 30 is 1.07 s (832 entries) and 36 is 68 s (1024 entries).
  *
- * Keep count, sum, minimum and maximum beside the array: hist.FromCounts() wants them exact.
+ * hist.FromCounts() needs exact count, sum, minimum and maximum: keep them beside the array.
  *
- * Include it after vmlinux.h or linux/types.h and bpf/bpf_helpers.h.
+ * Include it after vmlinux.h or linux/types.h, and bpf/bpf_helpers.h.
  */
 #ifndef WEIR_HISTOGRAM_H
 #define WEIR_HISTOGRAM_H
@@ -25,8 +24,8 @@
 #define HIST_BUCKETS HIST_BUCKETS_FOR(64)
 
 /*
- * hist_log2 - position of the highest set bit of v, which must not be 0. A binary search: BPF has
- * no such instruction.
+ * hist_log2 - position of the highest set bit of v, by binary search: BPF has no instruction for
+ * it. v must not be 0.
  */
 static __always_inline __u32 hist_log2(__u64 v)
 {
@@ -58,8 +57,8 @@ static __always_inline __u32 hist_log2(__u64 v)
 }
 
 /*
- * hist_index - bucket of v in an array of that many buckets; never more than buckets - 1, which the
- * verifier can see.
+ * hist_index - bucket of v in an array of that many buckets. The verifier sees that the result is
+ * below buckets.
  */
 static __always_inline __u32 hist_index(__u64 v, __u32 buckets)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a data plane can tell traffic by, and the scopes that apply to it. internal/match fills the
- * maps and sets scope_netns.
+ * The maps by which a data plane finds the scopes of a packet or socket. core/match fills them and
+ * sets scope_netns.
  *
  *   kind        map                a packet (cgroup_skb)                  a TCP socket (sockops)
  *   cgroup      scope_cgroups      of its socket, and all above           the same
@@ -9,25 +9,25 @@
  *   mark        scope_marks        SO_MARK of its socket                  SO_MARK
  *   netns       scope_netspaces    of its socket                          of the socket
  *   prefix      scope_prefixes     the other end's address                the other end's address
- *   interface   scope_interfaces   that it leaves or has come by          that its route leaves by, now
+ *   interface   scope_interfaces   its device of egress or ingress        the device of its current route
  *
- * A packet's socket is its sender's at egress and its receiver's at ingress. Marks, prefixes,
- * interfaces and the host, which is the cgroup at the root, are of network namespaces that belong
- * to the host's user namespace: in others whoever has made one chooses them. Sizes of 1 are set
- * when the maps are loaded.
+ * The socket of a packet is the sender's at egress and the receiver's at ingress. Marks, prefixes,
+ * interfaces and the host (the root cgroup) match only in network namespaces owned by the host's
+ * user namespace: in other ones an unprivileged user controls them. The loader sets the real sizes
+ * of maps declared with 1 entry.
  *
- * The look-ups are in match_packet.h and match_socket.h. Include one after linux/bpf.h,
+ * match_packet.h and match_socket.h do the lookups. Include one of them after linux/bpf.h,
  * bpf/bpf_helpers.h and bpf/bpf_endian.h.
  */
 #ifndef WEIR_MATCH_H
 #define WEIR_MATCH_H
 
 enum match_bounds {
-	MATCH_SCOPES = 4,         /* that a packet can have */
-	MATCH_CGROUP_LEVELS = 32, /* of cgroups that are told, the root's among them */
+	MATCH_SCOPES = 4,         /* scopes of one packet */
+	MATCH_CGROUP_LEVELS = 32, /* cgroup levels that match, including the root */
 };
 
-/* Kinds that have scopes, so that the others cost nothing. */
+/* Kinds with scopes. The programs skip the lookups of other kinds. */
 enum match_kind {
 	MATCH_CGROUPS = 1,
 	MATCH_USERS = 2,
@@ -43,19 +43,21 @@ struct match_prefix {
 	__u32 address[4]; /* network byte order; IPv4 as IPv4-mapped IPv6 */
 };
 
-/* The scopes that were found, innermost first. There may be more of them than their numbers. */
+/*
+ * The scopes found, innermost first. count may exceed MATCH_SCOPES; further scopes are not stored.
+ */
 struct match_scopes {
 	__u32 count;
 	__u32 scope[MATCH_SCOPES];
 };
 
 /*
- * Cookie of the network namespace that interfaces are of; 0 where these programs may not ask for a
- * packet's.
+ * Cookie of the network namespace of the interfaces in scope_interfaces; 0 if the program type
+ * cannot read the cookie of a packet.
  */
 const volatile __u64 scope_netns = 0;
 
-/* Whether these programs may read the kernel's memory, by bpf_probe_read_kernel(). */
+/* 1 if the programs may call bpf_probe_read_kernel(). */
 const volatile __u32 scope_reads = 0;
 
 /* Cgroup id to scope. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which of the scopes that were found decides, where one has to: the innermost. A child does before
- * its parents, what names more before the whole host, and otherwise the order of match.h counts. A
- * scope in shadow counts what it would decide, and leaves the decision to the next one.
+ * Selects the one scope that decides about a packet: the innermost. A child precedes its parents,
+ * any scope precedes the whole host, and otherwise the order of the table in match.h applies. A
+ * shadow scope counts its decision and leaves the effect to the next scope.
  *
- * internal/match fills scope_orders. Include it after match.h.
+ * core/match fills scope_orders.
  */
 #ifndef WEIR_MATCH_DECIDE_H
 #define WEIR_MATCH_DECIDE_H
@@ -14,24 +14,24 @@
 #define MATCH_NONE MATCH_SCOPES
 
 enum match_depth {
-	MATCH_MAX_DEPTH = 16, /* scopes above a scope that are told to be its parents */
+	MATCH_MAX_DEPTH = 16, /* levels of parents that are compared */
 };
 
 enum match_order_flags {
-	MATCH_ORDER_DECIDES = 1, /* it has something to decide */
-	MATCH_ORDER_SHADOW = 2,  /* it counts, and does nothing */
-	MATCH_ORDER_HOST = 4,    /* it is the whole host: every other scope decides before it */
+	MATCH_ORDER_DECIDES = 1, /* the scope has a treatment */
+	MATCH_ORDER_SHADOW = 2,  /* count only */
+	MATCH_ORDER_HOST = 4,    /* the whole host: every other scope precedes it */
 };
 
 struct match_order {
-	__u32 parent; /* number of a scope and 1; 0 for none */
+	__u32 parent; /* number of the parent scope + 1; 0 for none */
 	enum match_order_flags flags;
 };
 
-/* Used here, so that BTF has the type. */
+/* This use puts the type into BTF. */
 const volatile enum match_depth scope_depth = MATCH_MAX_DEPTH;
 
-/* Scope to its place among others. */
+/* Scope to its parent and flags. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -44,7 +44,7 @@ static __always_inline struct match_order *match_order_of(const struct match_sco
 	return bpf_map_lookup_elem(&scope_orders, &found->scope[at & (MATCH_SCOPES - 1)]);
 }
 
-/* Whether a scope decides before another that was found before it. Global: verified once. */
+/* Reports whether scope one precedes other, which was found first. Global: verified once. */
 __attribute__((noinline)) int match_before(__u32 one, __u32 other)
 {
 	struct match_order *order = bpf_map_lookup_elem(&scope_orders, &other);
@@ -62,7 +62,7 @@ __attribute__((noinline)) int match_before(__u32 one, __u32 other)
 	return 0;
 }
 
-/* Which of the scopes decides, with or without those in shadow; MATCH_NONE if none does. */
+/* Index of the scope that decides, with or without shadow scopes; MATCH_NONE if there is none. */
 static __always_inline __u32 match_decides(const struct match_scopes *found, int shadow)
 {
 	__u32 best = MATCH_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scopes of a packet, for cgroup_skb programs. Global functions are verified once, not with
- * every path that leads to them.
+ * The scopes of a packet, for cgroup_skb programs. Global functions are verified once instead of
+ * once per calling path.
  */
 #ifndef WEIR_MATCH_PACKET_H
 #define WEIR_MATCH_PACKET_H
@@ -14,7 +14,7 @@
 #define MATCH_TCP 6
 #define MATCH_STREAM 1
 
-/* The level of the cgroup of a packet's socket, by bisection: beyond it there are no ids. */
+/* Level of the packet's cgroup, by bisection: deeper levels have no id. */
 __attribute__((noinline)) int match_level(struct __sk_buff *skb)
 {
 	__u32 level = 0;
@@ -74,8 +74,8 @@ struct mptcp_subflow_context___packet {
 #pragma clang attribute pop
 
 /*
- * The socket whose user a TCP socket has: a later subflow of multipath TCP is the kernel's own
- * until it is connected, and carries what its connection sends.
+ * The socket that carries the user of a TCP socket. For an MPTCP subflow it is the connection's
+ * socket: the kernel owns a further subflow until it is connected.
  */
 static __always_inline struct sock___packet *match_owner(void *sk)
 {
@@ -97,8 +97,8 @@ static __always_inline struct sock___packet *match_owner(void *sk)
 }
 
 /*
- * The kernel's own structure of a socket; programs at cgroups may not look into it: its address is
- * read from here as a number.
+ * Address of the kernel's struct sock, read from the stack as a number: cgroup programs may not
+ * dereference it.
  */
 static __always_inline struct sock___packet *match_address(struct bpf_sock *sk)
 {
@@ -110,9 +110,9 @@ static __always_inline struct sock___packet *match_address(struct bpf_sock *sk)
 }
 
 /*
- * Whether a packet's socket is in a network namespace of another user namespace than the host's:
- * whoever has made it sets marks, addresses and indices of devices there as he likes, and what he
- * sends need not leave it. Not where programs may not read memory. Global, to be verified once.
+ * Reports whether the network namespace of the packet's socket belongs to another user namespace
+ * than the host's. Its creator controls marks, addresses and device indices there. Always 0 if
+ * programs may not read kernel memory. Global: verified once.
  */
 __attribute__((noinline)) int match_foreign(struct __sk_buff *skb)
 {
@@ -130,7 +130,7 @@ __attribute__((noinline)) int match_foreign(struct __sk_buff *skb)
 	return level;
 }
 
-/* Adds a scope that does not apply in foreign network namespaces. */
+/* Adds a scope unless the packet is in a foreign network namespace. */
 static __always_inline void match_add_here(struct __sk_buff *skb, struct match_scopes *found, const __u32 *scope)
 {
 	if (scope && !match_foreign(skb))
@@ -138,9 +138,9 @@ static __always_inline void match_add_here(struct __sk_buff *skb, struct match_s
 }
 
 /*
- * The user of a packet's socket as the host numbers it; ~0 for none, which is nobody's. Kernels
- * whose memory programs may not read have it by bpf_get_socket_uid() alone: as the owner of the
- * network namespace does, who may number his users as he likes.
+ * User of the packet's socket in the numbering of the host; ~0 for none. If programs may not read
+ * kernel memory, bpf_get_socket_uid() returns it in the numbering of the network namespace, which
+ * an unprivileged user controls.
  */
 static __always_inline __u32 match_user(struct __sk_buff *skb)
 {
@@ -160,7 +160,7 @@ static __always_inline __u32 match_user(struct __sk_buff *skb)
 	return user;
 }
 
-/* Adds the scopes of a packet's socket, which change with SO_MARK alone. */
+/* Adds the scopes of the packet's socket. They change only with SO_MARK. */
 __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, struct match_scopes *found)
 {
 	if (!found)
@@ -196,7 +196,7 @@ __attribute__((noinline)) int match_own(struct __sk_buff *skb, __u32 kinds, stru
 	return 0;
 }
 
-/* Adds the scopes of where a packet goes or comes from. */
+/* Adds the scopes of the packet's remote prefix and device. */
 static __always_inline void match_path(struct __sk_buff *skb, const struct match_prefix *remote, __u32 kinds, struct match_scopes *found)
 {
 	if (kinds & MATCH_PREFIXES) {

@@ -2,10 +2,10 @@
 /*
  * The scopes of a TCP socket, for sockops programs.
  *
- * These run in softirq too, where the current process is anybody, and have no helper for the
- * cgroup, the user and the interface of their socket. The kernel's own structures tell them: needed
- * are bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a license that is compatible with the GPL,
- * and a JIT: the interpreter of a kernel without tracing reads zeros.
+ * They run in softirq too, where the current process is arbitrary, and no helper returns the
+ * cgroup, user and interface of the socket. The programs read the kernel's structures instead. That
+ * needs bpf_skc_to_tcp_sock in sockops (Linux 5.11), BTF, a GPL-compatible license, and the JIT:
+ * the interpreter of a kernel without tracing reads zeros.
  */
 #ifndef WEIR_MATCH_SOCKET_H
 #define WEIR_MATCH_SOCKET_H
@@ -86,7 +86,7 @@ struct mptcp_subflow_context___match {
 };
 #pragma clang attribute pop
 
-/* What match_foreign() tells of a packet. */
+/* match_foreign() for a socket. */
 static __always_inline int match_socket_foreign(const struct sock___match *sk)
 {
 	if (!bpf_core_field_exists(sk->__sk_common.skc_net.net))
@@ -95,8 +95,8 @@ static __always_inline int match_socket_foreign(const struct sock___match *sk)
 }
 
 /*
- * The user of a socket; of a subflow of multipath TCP, which is the kernel's own at first, that of
- * its connection.
+ * User of a socket; for an MPTCP subflow, which the kernel owns at first, the user of its
+ * connection.
  */
 static __always_inline __u32 match_socket_user(const struct sock___match *sk)
 {
@@ -109,7 +109,7 @@ static __always_inline __u32 match_socket_user(const struct sock___match *sk)
 
 	if (!scope_reads || !bpf_core_field_exists(tcp->is_mptcp) || !bpf_core_field_exists(subflow->conn))
 		return user;
-	/* Some callers have a socket of which no more is known than that it is one. */
+	/* Some callers pass a socket of unknown type. */
 	bpf_probe_read_kernel(&is, sizeof(is), &tcp->is_mptcp);
 	if (!is)
 		return user;
@@ -122,8 +122,8 @@ static __always_inline __u32 match_socket_user(const struct sock___match *sk)
 }
 
 /*
- * Adds the scopes of the cgroup and of those above it, as many levels below the socket's own as are
- * told of a packet.
+ * Adds the scopes of the socket's cgroup and its ancestors, for as many levels as the packet lookup
+ * compares.
  */
 static __always_inline void match_socket_cgroups(const struct sock___match *sk, int foreign, struct match_scopes *found)
 {
@@ -140,8 +140,8 @@ static __always_inline void match_socket_cgroups(const struct sock___match *sk, 
 }
 
 /*
- * volatile, or the compiler makes one access of two fields, at an offset that the verifier does not
- * know.
+ * volatile keeps the compiler from merging two field accesses into one at an offset that the
+ * verifier rejects.
  */
 static __always_inline void match_socket_prefix(const volatile struct bpf_sock_ops *ops, struct match_scopes *found)
 {
@@ -159,7 +159,7 @@ static __always_inline void match_socket_prefix(const volatile struct bpf_sock_o
 }
 
 /*
- * Adds the scopes that a socket and its other end have wherever it sends, in the order of
+ * Adds the scopes of a socket and its peer that do not depend on the route, in the order of
  * match_own() and match_path().
  */
 static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const struct sock___match *sk, __u32 kinds, struct match_scopes *found)
@@ -188,8 +188,8 @@ static __always_inline void match_socket_own(struct bpf_sock_ops *ops, const str
 }
 
 /*
- * Adds the scopes of a socket. A connection that is not complete has none where the kernel has no
- * socket for it yet. Global, to be verified once.
+ * Adds the scopes of a socket. A connection in handshake has none if the kernel has no full socket
+ * yet. Global: verified once.
  */
 __attribute__((noinline)) int match_socket(struct bpf_sock_ops *ops, __u32 kinds, struct match_scopes *found)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the UDP datagram of an Ethernet frame lies. Up to two VLAN tags, IPv4 with options, IPv6
- * without extension headers; fragments are not datagrams. Only lengths that the headers state are
- * used: padding and trailers lie outside.
+ * Finds the UDP datagram of an Ethernet frame with up to two VLAN tags, IPv4 with options or IPv6
+ * without extension headers. Fragments do not match. Lengths come from the headers, so padding and
+ * trailers are excluded.
  *
  * Include it after linux/bpf.h, linux/types.h, bpf/bpf_helpers.h and bpf/bpf_endian.h.
  */
@@ -20,7 +20,7 @@
 #define PACKET_TYPE_QINQ 0x88a8
 #define PACKET_PROTOCOL_UDP 17
 
-/* All offsets are octets from the start of the frame. */
+/* Offsets are octets from the start of the frame. */
 struct datagram {
 	__u32 ip;     /* IP header */
 	__u32 udp;    /* UDP header */
@@ -34,8 +34,8 @@ static __always_inline __u32 packet_be16(const __u8 *at)
 }
 
 /*
- * packet_datagram - fills in d; 0 if the frame's linear part does not start with the headers of one
- * whole UDP datagram.
+ * packet_datagram - fills in d; returns 0 unless the linear part of the frame starts with the
+ * headers of one whole UDP datagram.
  */
 static __always_inline int packet_datagram(struct datagram *d, const __u8 *data, const __u8 *end)
 {

@@ -21,12 +21,12 @@ struct stamp {
 	__u64 sequence; /* 48 bits */
 	__u64 time;     /* ns, TAI */
 	__u32 stream;
-	__u32 valid; /* the time is one: ns below a second, s in 32 bits */
+	__u32 valid; /* 1 if ns < 10^9 and s fits in 32 bits */
 };
 
 /*
- * stamp_write - puts a stamp at the 18 octets at p and returns their ones' complement sum (RFC
- * 1071), not folded.
+ * stamp_write - writes a stamp to the 18 octets at p and returns their unfolded ones' complement
+ * sum (RFC 1071).
  */
 static __always_inline __u32 stamp_write(__u8 *p, __u32 stream, __u64 sequence, __u64 time)
 {
@@ -44,8 +44,8 @@ static __always_inline __u32 stamp_write(__u8 *p, __u32 stream, __u64 sequence, 
 }
 
 /*
- * stamp_decode - the stamp in its parts, which are as they lie in the frame: number, upper and
- * lower s, ns.
+ * stamp_decode - decodes a stamp from its parts in network byte order: number, upper and lower s,
+ * ns.
  */
 static __always_inline void stamp_decode(struct stamp *s, __u64 number, __u16 upper, __u32 lower, __u32 ns)
 {
@@ -58,13 +58,16 @@ static __always_inline void stamp_decode(struct stamp *s, __u64 number, __u16 up
 	s->valid = upper == 0 && ns < STAMP_SECOND;
 }
 
-/* stamp_read - the stamp in the 18 octets of packet at p. */
+/* stamp_read - decodes the stamp in the 18 octets at p. */
 static __always_inline void stamp_read(struct stamp *s, const __u8 *p)
 {
 	stamp_decode(s, *(const __u64 *)p, *(const __u16 *)(p + 8), *(const __u32 *)(p + 10), *(const __u32 *)(p + 14));
 }
 
-/* stamp_load - the same from offset of a frame in several buffers; 0 if there is none. */
+/*
+ * stamp_load - decodes the stamp at offset in a frame of several buffers; returns 0 if it is cut
+ * off.
+ */
 static __always_inline int stamp_load(struct stamp *s, struct xdp_md *ctx, __u32 offset)
 {
 	struct {

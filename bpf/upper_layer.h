@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a packet of IPv6 carries behind its extension headers: protocol, place, and whether it is in
- * a fragment but the first.
+ * The upper layer of an IPv6 packet: protocol, offset, and whether it is in a fragment other than
+ * the first.
  *
  *   IPv6 | Hop-by-Hop | Destination | Fragment | Destination | UDP
  *   0    40                         repeated                 at
  *
- * Whoever asks extension_is() first walks only where there is something to walk. The walk believes
- * what headers say, in any order: who has to check them has a walk of its own (ioam/walk.h).
- *
- * Include it after linux/bpf.h and bpf/bpf_helpers.h.
+ * Callers check extension_is() first and skip the walk for most packets. The walk trusts the
+ * headers and accepts any order; modules/ioam/node/walk.h validates them.
  */
 #ifndef WEIR_UPPER_LAYER_H
 #define WEIR_UPPER_LAYER_H
 
+#include <linux/bpf.h>
+
 #include "extension.h"
 
 #define UPPER_IP6 40      /* octets of the IPv6 header */
-#define UPPER_MOST 8      /* extension headers that are walked; the kernel's own senders have fewer */
-#define UPPER_NETWORK ~0U /* instead of an octet: where the kernel has the network header */
+#define UPPER_MAX 8       /* extension headers that the walk passes; Linux sends fewer */
+#define UPPER_NETWORK ~0U /* instead of an offset: the kernel's network header */
 
-/* The upper layer of a packet, or the last extension header that could be read. */
+/* The upper layer of a packet, or the last readable extension header. */
 struct upper_layer {
-	__u32 at;       /* octets from the IPv6 header's first to its own */
-	__u32 repeated; /* octets from there that are in every fragment, as Linux cuts packets */
-	__u8 protocol;  /* an extension header's where it is cut off, or one too many */
-	__u8 later;     /* in a fragment but the first: its own header is in another packet */
+	__u32 at;       /* octets from the start of the IPv6 header */
+	__u32 repeated; /* octets from there that Linux repeats in every fragment */
+	__u8 protocol;  /* an extension header's number if the packet is cut off or has too many */
+	__u8 later;     /* 1 in a fragment other than the first: another packet has the header */
 	__u8 unused[2];
 };
 
-/* One that follows the IPv6 header, or is an extension header that does. */
+/* Start of a walk: the header directly behind the IPv6 header. */
 static __always_inline struct upper_layer upper_layer_of(__u8 next)
 {
 	return (struct upper_layer){.at = UPPER_IP6, .repeated = UPPER_IP6, .protocol = next};
 }
 
 /*
- * Walks from the header that u begins with to the upper layer. Octets count from the IPv6 header,
- * which begins at an octet of the packet, in whatever part of it, or at UPPER_NETWORK, and then
- * only the linear part is seen. Global: verified once.
+ * Walks from the header at u to the upper layer. ip is the offset of the IPv6 header in the packet,
+ * or UPPER_NETWORK; then only the linear part is read. Global: verified once.
  */
 __attribute__((noinline)) int upper_layer_walk(struct __sk_buff *skb, struct upper_layer *u, __u32 ip)
 {
@@ -48,7 +47,7 @@ __attribute__((noinline)) int upper_layer_walk(struct __sk_buff *skb, struct upp
 	if (!u)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < UPPER_MOST; i++) {
+	for (int i = 0; i < UPPER_MAX; i++) {
 		__u32 type = u->protocol, at = u->at;
 		long cut;
 

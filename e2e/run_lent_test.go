@@ -197,10 +197,10 @@ func TestRightsAreLentToWhoMayHaveThem(t *testing.T) {
 		arguments    []string
 		want         string
 	}{
-		{stranger, 4, []string{"--class", "lbe", "--", "true"}, "not lent to this user"},
+		{stranger, 4, []string{"--class", "lbe", "--", "true"}, "may not connect to the lender"},
 		{friend, 4, []string{"--class", "ef", "--", "true"}, "only less than best effort"},
-		{friend, 4, []string{"--limit", "1Mbit", "--user", "root", "--", "true"}, "take root"},
-		{friend, 4, []string{"--limit", "1Mbit", "--pid", "1"}, "take root"},
+		{friend, 4, []string{"--limit", "1Mbit", "--user", "root", "--", "true"}, "require root"},
+		{friend, 4, []string{"--limit", "1Mbit", "--pid", "1"}, "require root"},
 		{friend, 2, []string{"--limit", "1Mbit", "--", "weir-no-such-command"}, "find command"},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -261,7 +261,7 @@ func TestWhatIsLentEndsWithEitherEnd(t *testing.T) {
 		_ = w.input.Close()
 		err := w.Wait()
 		said, failed := os.ReadFile(w.said.Name())
-		if w.ProcessState.ExitCode() != 5 || !strings.Contains(string(said), "whoever lends the rights has ended") {
+		if w.ProcessState.ExitCode() != 5 || !strings.Contains(string(said), "the lender has ended") {
 			t.Errorf("%v, %v\n%s", err, failed, said)
 		}
 		l.stop(syscall.SIGTERM)

@@ -49,15 +49,15 @@ weir.`,
 			if lender.Group, err = lendTo(group, everyone); err != nil {
 				return err
 			}
-			if lender.PerUser < 1 || lender.Most < lender.PerUser || lender.Most > mostLent {
-				return fault.New(fault.Usage, "as in --per-user 4 --most 32", "--per-user %d and --most %d are not 1 to %d, the first at most the second", lender.PerUser, lender.Most, mostLent)
+			if lender.PerUser < 1 || lender.Max < lender.PerUser || lender.Max > mostLent {
+				return fault.New(fault.Usage, "as in --per-user 4 --most 32", "--per-user %d and --most %d are not 1 to %d, the first at most the second", lender.PerUser, lender.Max, mostLent)
 			}
 			level := slog.LevelInfo
 			if a.quiet {
 				level = slog.LevelWarn
 			}
 			lender.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-			lent, err := openLent(lender.Most)
+			lent, err := openLent(lender.Max)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ weir.`,
 	flags.BoolVar(&everyone, "everyone", false, "all users of this host may ask")
 	flags.StringVar(&lender.Socket, "socket", scoped.Socket(), "unix socket, in a folder that is there; weir run asks at the default one")
 	flags.IntVar(&lender.PerUser, "per-user", lentPerUser, "most commands of a user at a time")
-	flags.IntVar(&lender.Most, "most", lentAtMost, "most commands of all users at a time")
+	flags.IntVar(&lender.Max, "most", lentAtMost, "most commands of all users at a time")
 	return command
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/core/policy"
 	"weir/internal/fault"
@@ -235,7 +236,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
 			}
 			if a.format == "json" {
-				err = a.json(engine.Released{Format: engine.FormatRelease, Released: released})
+				err = a.json(daemon.Released{Format: daemon.FormatRelease, Released: released})
 			} else if !released {
 				a.say("nothing was in force")
 			}

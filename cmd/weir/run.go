@@ -142,7 +142,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 			return err
 		}
 	}
-	work := scoped.Command{Args: args, PID: options.pid, Limits: limits, Treatments: treatments, Say: func(what string) { a.say("%s", what) }}
+	work := scoped.Command{Args: args, PID: options.pid, Limits: limits, Treatments: treatments, Notify: func(message string) { a.say("%s", message) }}
 	if given != nil {
 		work.Class = given.Class
 	}

@@ -60,7 +60,7 @@ const maxHints = 20
 
 // misspelt warns of scopes that wait for something whose name is close to one that is there.
 func (e *Engine) misspelt(p *policy.Policy, out Outcome) (warnings []string) {
-	look := e.look()
+	look := e.Lookup()
 	missing := 0
 	for _, h := range out.held {
 		if h.Bound.Missing == "" {

@@ -57,10 +57,10 @@ func (e *Engine) host(r module.Module) module.Host {
 // DevicePins is the folder of what rooms attach to devices.
 func (e *Engine) DevicePins() string { return filepath.Join(e.PinDir, "devices") }
 
-func (e *Engine) plane(r module.Module) module.Plane { return r.Plane(e.host(r)) }
+func (e *Engine) Plane(r module.Module) module.Plane { return r.Plane(e.host(r)) }
 
-// look sees this host for one resync.
-func (e *Engine) look() *selector.Host {
+// Lookup returns a view of this host for one resync.
+func (e *Engine) Lookup() *selector.Host {
 	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
 }
 
@@ -104,7 +104,7 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	}
 	free := 0
 	next := &state{Format: formatState, Applied: time.Now().UTC(), Host: host}
-	look := e.look()
+	look := e.Lookup()
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
 		if err != nil {
@@ -207,7 +207,7 @@ func (e *Engine) ready(next *state) error {
 	all := []error{twice}
 	for _, r := range e.Modules {
 		if part := taken.of(next, r); !part.Empty() {
-			all = append(all, e.plane(r).Ready(part))
+			all = append(all, e.Plane(r).Ready(part))
 		}
 	}
 	return errors.Join(all...)
@@ -217,7 +217,7 @@ func (e *Engine) ready(next *state) error {
 func (e *Engine) foresee(next *state) (notes []string) {
 	taken, _ := e.takes(next)
 	for _, r := range e.Modules {
-		if foreseer, can := e.plane(r).(module.PlanNoter); can {
+		if foreseer, can := e.Plane(r).(module.PlanNoter); can {
 			notes = append(notes, foreseer.PlanNotes(taken.of(next, r))...)
 		}
 	}
@@ -232,7 +232,7 @@ func (e *Engine) inPlace(have *state) (bool, error) {
 		if part.Empty() {
 			continue
 		}
-		if in, err := e.plane(r).InPlace(part); err != nil || !in {
+		if in, err := e.Plane(r).InPlace(part); err != nil || !in {
 			return false, err
 		}
 	}
@@ -317,7 +317,7 @@ func (e *Engine) undo(s step, led map[string]bool, err *error) (undone bool) {
 
 // enforceRoom leads one room; one that has nothing to do any more leaves no trace.
 func (e *Engine) enforceModule(r module.Module, have, next module.State) (notes []string, err error) {
-	switch plane := e.plane(r); {
+	switch plane := e.Plane(r); {
 	case !next.Empty():
 		return plane.Apply(have, next)
 	case !have.Empty():
@@ -361,7 +361,7 @@ func (e *Engine) end(s *store) (released bool, err error) {
 // endRooms ends what all rooms have in force. What others have beside it is told afterwards.
 func (e *Engine) endModules() (released bool, err error) {
 	for _, r := range slices.Backward(e.Modules) {
-		ended, failed := e.plane(r).Release()
+		ended, failed := e.Plane(r).Release()
 		if failed != nil && !errors.Is(failed, module.ErrForeign) {
 			return false, failed
 		}

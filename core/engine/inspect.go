@@ -43,7 +43,7 @@ func (e *Engine) inspectors(do func(name string, i module.Inspector, have module
 	}
 	for _, r := range e.Modules {
 		part := have.of(r)
-		i, inspects := e.plane(r).(module.Inspector)
+		i, inspects := e.Plane(r).(module.Inspector)
 		if !inspects || part.Empty() {
 			continue
 		}

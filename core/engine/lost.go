@@ -24,7 +24,7 @@ func (e *Engine) lost(have *state) (bool, error) {
 		if pins, err := os.ReadDir(e.host(r).Pins); err != nil || len(pins) == 0 {
 			continue
 		}
-		in, err := e.plane(r).InPlace(module.State{})
+		in, err := e.Plane(r).InPlace(module.State{})
 		if err != nil && !errors.Is(err, os.ErrPermission) {
 			return false, err
 		}

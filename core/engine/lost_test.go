@@ -20,7 +20,7 @@ import (
 // inForceAt applies a limit to the cgroup /a.
 func inForceAt(t *testing.T, e *Engine) {
 	t.Helper()
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	apply(t, e, limited("a", 1e6))
 }
 
@@ -96,7 +96,7 @@ func TestReleaseEndsLimitsWhateverBecameOfItsState(t *testing.T) {
 func TestWhatIsInForceWithoutItsStateIsTold(t *testing.T) {
 	e := setup(t)
 	inForceAt(t, e)
-	mkdir(t, e.CgroupRoot, "b")
+	testutil.Mkdir(t, e.CgroupRoot, "b")
 	if err := os.RemoveAll(e.StateDir); err != nil {
 		t.Fatal(err)
 	}

@@ -35,24 +35,24 @@ func (e *Engine) FollowDevices(ns *netns.Namespace) error {
 	var all []error
 	for _, r := range e.Modules {
 		part := taken.of(have, r)
-		if follower, follows := e.plane(r).(module.DeviceFollower); follows && !part.Empty() {
+		if follower, follows := e.Plane(r).(module.DeviceFollower); follows && !part.Empty() {
 			all = append(all, follower.FollowDevices(ns, part))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// followNew has the rooms in force see to the network namespaces that are not among those known,
-// and returns the known ones as of now. One that was in nobody's sight when a data plane was
-// attached may hold sockets.
-func (e *Engine) followNew(known map[uint64]bool) (map[uint64]bool, error) {
+// FollowNamespaces calls the active modules for each network namespace not in known, and returns the
+// known ones as of now. A namespace that was not visible when a data plane was attached may hold
+// sockets.
+func (e *Engine) FollowNamespaces(known map[uint64]bool) (map[uint64]bool, error) {
 	have, err := e.store().read(current)
 	if err != nil {
 		return known, err
 	}
 	var followers []module.Follower
 	for _, r := range e.Modules {
-		if follower, follows := e.plane(r).(module.Follower); follows && !have.of(r).Empty() {
+		if follower, follows := e.Plane(r).(module.Follower); follows && !have.of(r).Empty() {
 			followers = append(followers, follower)
 		}
 	}

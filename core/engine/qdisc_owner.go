@@ -15,7 +15,7 @@ import (
 func (e *Engine) takers() map[string]module.QdiscOwner {
 	all := map[string]module.QdiscOwner{}
 	for _, r := range e.Modules {
-		if t, is := e.plane(r).(module.QdiscOwner); is {
+		if t, is := e.Plane(r).(module.QdiscOwner); is {
 			all[r.Name()] = t
 		}
 	}

@@ -46,7 +46,7 @@ type ModuleStatus struct {
 	Rows     []RowStatus     `json:"rows"`
 	Host     Values          `json:"host,omitempty" doc:"Values of the host."`
 	Notes    []string        `json:"notes,omitempty"`
-	report   module.Report
+	Report   module.Report   `json:"-"`
 }
 
 // RowStatus is one scope, or a part of it.
@@ -64,15 +64,15 @@ const formatStatus = "weir-status/3"
 
 // Status reads what is in force. It changes nothing.
 func (e *Engine) Status() (Status, error) {
-	status, err := e.read()
+	status, err := e.ReadStatus()
 	for i := range status.Modules {
-		status.Modules[i].tell()
+		status.Modules[i].FillRows()
 	}
 	return status, err
 }
 
-// read reads what is in force, with the rooms' reports as they are.
-func (e *Engine) read() (Status, error) {
+// ReadStatus returns the status with the modules' reports in Report, not in Rows.
+func (e *Engine) ReadStatus() (Status, error) {
 	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}, Modules: []ModuleStatus{}}
 	s := e.store()
 	begun, err := s.find(journal)
@@ -114,29 +114,29 @@ func (e *Engine) read() (Status, error) {
 }
 
 func (e *Engine) moduleStatus(r module.Module, part module.State) (ModuleStatus, error) {
-	plane, columns := e.plane(r), r.Columns()
+	plane, columns := e.Plane(r), r.Columns()
 	one := ModuleStatus{Module: r.Name(), Columns: columns.Rows, Part: columns.Part, Heading: columns.Promise, Rows: []RowStatus{}}
 	var err error
 	if one.Enforced, err = plane.InPlace(part); err != nil {
 		return one, err
 	}
-	if one.report, err = plane.Report(part); err != nil {
+	if one.Report, err = plane.Report(part); err != nil {
 		return one, err
 	}
-	one.Notes = one.report.Note
-	one.Host = valuesOf(columns.Host, one.report.Host)
+	one.Notes = one.Report.Note
+	one.Host = valuesOf(columns.Host, one.Report.Host)
 	return one, nil
 }
 
-// tell names the values of the rows.
-func (one *ModuleStatus) tell() {
-	for i := range one.report.Rows {
-		one.Rows = append(one.Rows, one.row(i))
+// FillRows fills Rows from Report.
+func (one *ModuleStatus) FillRows() {
+	for i := range one.Report.Rows {
+		one.Rows = append(one.Rows, one.Row(i))
 	}
 }
 
-func (one *ModuleStatus) row(i int) RowStatus {
-	row := one.report.Rows[i]
+func (one *ModuleStatus) Row(i int) RowStatus {
+	row := one.Report.Rows[i]
 	return RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)}
 }
 
@@ -155,7 +155,7 @@ func valuesOf(columns []module.Column, values []module.Value) Values {
 
 // scopeStatus adds the state of each scope. A scope is attached if all rooms that treat it are.
 func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bool) error {
-	look := e.look()
+	look := e.Lookup()
 	for _, h := range have.Scopes {
 		now, err := look.Bind(h.Selector)
 		if err != nil {
@@ -186,7 +186,7 @@ func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
 		if _, treats := h.of(r); !treats {
 			continue
 		}
-		plane, rebinds := e.plane(r).(module.Rebinder)
+		plane, rebinds := e.Plane(r).(module.Rebinder)
 		if !rebinds {
 			return false, nil
 		}

@@ -77,8 +77,8 @@ func (s *state) byName() map[string]held {
 	return all
 }
 
-// inForce are the selectors of the scopes that are in force, for looking at alone.
-func (e *Engine) inForce() (all []policy.Selector, err error) {
+// ActiveSelectors returns the selectors of the active scopes, for reading only.
+func (e *Engine) ActiveSelectors() (all []policy.Selector, err error) {
 	have, err := e.store().read(current)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (e *Engine) store() *store { return &store{dir: e.StateDir, engine: e} }
 // openStore makes the folder, and waits for the lock.
 func (e *Engine) openStore() (*store, error) {
 	if err := os.MkdirAll(e.StateDir, 0o755); err != nil {
-		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("open policy state: %w", err))
 	}
 	s, err := e.lockStore(os.O_CREATE | os.O_RDWR)
 	if err != nil {
@@ -131,7 +131,7 @@ func (e *Engine) openToEnd() (*store, error) {
 func (e *Engine) lockStore(flags int) (*store, error) {
 	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), flags, 0o600)
 	if err != nil {
-		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("open policy state: %w", err))
 	}
 	if err := e.waitFor(lock); err != nil {
 		_ = lock.Close()
@@ -187,7 +187,7 @@ func (s *store) tidy() error {
 		}
 		for _, path := range begun {
 			if err := os.Remove(path); err != nil {
-				return notPermitted(fmt.Errorf("open policy state: %w", err))
+				return NotPermitted(fmt.Errorf("open policy state: %w", err))
 			}
 		}
 	}
@@ -197,9 +197,9 @@ func (s *store) tidy() error {
 // forFiles is the advice to one who may not open or make a file or a pin of another user.
 const forFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
-// notPermitted says what opens files of another user, usually root's from an earlier command. The
+// NotPermitted says what opens files of another user, usually root's from an earlier command. The
 // rights to BPF do not.
-func notPermitted(err error) error {
+func NotPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, forFiles)
 	}
@@ -229,7 +229,7 @@ func (s *store) find(name string) (*state, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, notPermitted(fmt.Errorf("read policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("read policy state: %w", err))
 	}
 	var doc document
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -258,7 +258,7 @@ func (s *store) write(name string, want *state) error {
 	}
 	file, err := os.CreateTemp(s.dir, name+".*")
 	if err != nil {
-		return notPermitted(fmt.Errorf("write policy state: %w", err))
+		return NotPermitted(fmt.Errorf("write policy state: %w", err))
 	}
 	_, err = file.Write(append(text, '\n'))
 	err = errors.Join(err, file.Sync(), file.Close())
@@ -267,7 +267,7 @@ func (s *store) write(name string, want *state) error {
 	}
 	if err != nil {
 		_ = os.Remove(file.Name())
-		return notPermitted(fmt.Errorf("write policy state: %w", err))
+		return NotPermitted(fmt.Errorf("write policy state: %w", err))
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (s *store) write(name string, want *state) error {
 // commit makes what the journal announces the current state, in one step.
 func (s *store) commit() error {
 	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
-		return notPermitted(fmt.Errorf("commit policy state: %w", err))
+		return NotPermitted(fmt.Errorf("commit policy state: %w", err))
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (s *store) commit() error {
 // remove removes a stored document; a missing one is no error.
 func (s *store) remove(name string) error {
 	if err := os.Remove(s.path(name)); err != nil && !none(err) {
-		return notPermitted(fmt.Errorf("remove policy state: %w", err))
+		return NotPermitted(fmt.Errorf("remove policy state: %w", err))
 	}
 	return nil
 }

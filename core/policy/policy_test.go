@@ -57,9 +57,9 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
 		{"no limit", scope("cgroup: /a"), "asks for nothing: give egress"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
-		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" counts octets`},
+		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" is in bytes`},
 		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
-		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "no unit"},
+		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "unknown unit"},
 		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
 		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
 		{"the root cgroup", scope("cgroup: /\n    egress: 1Mbit"), "host: true"},
@@ -68,8 +68,8 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 		{"a budget beyond all tables", "version: 1\noffload: {from: [eth0], budget: 99999999999999}", "p.yaml:2:33: offload.budget: 99999999999999 is not a number of prefixes from 1 to 16777216"},
 		{"no budget", "version: 1\noffload: {from: [eth0], budget: 0}", "offload.budget: 0 is not a number of prefixes"},
 		{"a number that is a text", "version: \"1\"\nscopes: {a: {host: true, egress: 1Mbit}}", `p.yaml:1:10: version: "1" is a text`},
-		{"a rate in bytes", scope("cgroup: /a\n    egress: 1.5Mbyte"), `rate "1.5Mbyte" counts octets, and rates are in bits: write 12Mbit`},
-		{"a rate in megabytes", scope("cgroup: /a\n    egress: 10MB"), `rate "10MB" counts octets, and rates are in bits: write 80Mbit`},
+		{"a rate in bytes", scope("cgroup: /a\n    egress: 1.5Mbyte"), `rate "1.5Mbyte" is in bytes; rates are in bits: write 12Mbit`},
+		{"a rate in megabytes", scope("cgroup: /a\n    egress: 10MB"), `rate "10MB" is in bytes; rates are in bits: write 80Mbit`},
 		{"not a unit", scope("unit: backup\n    egress: 1Mbit"), `"backup" is no systemd unit`},
 		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is no user id"},
 		{"thresholds in the wrong order", scope("host: true\n    egress: {rate: 1Mbit, mark: 5ms, drop: 5ms}"), "mark 5ms is not below drop 5ms"},
@@ -123,8 +123,8 @@ p.yaml:6:13: scopes.d.user: root is a name, and a user id is meant: write 0, whi
 p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
 p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)
 p.yaml:10:15: scopes.h: "/../h" leads up again: write the path from the mount point down, without ".."
-p.yaml:10:30: scopes.h.egress: rate "10MB" counts octets, and rates are in bits: write 80Mbit
-p.yaml:10:45: scopes.h.ingress: rate "7" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"
+p.yaml:10:30: scopes.h.egress: rate "10MB" is in bytes; rates are in bits: write 80Mbit
+p.yaml:10:45: scopes.h.ingress: rate "7" has an unknown unit: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"
 p.yaml:10:60: scopes.h: "A!" is no congestion control: give one of dctcp, ledbat, scavenger, or one of the kernel's by its name, as cubic`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -34,7 +34,7 @@ func Main(parts Parts) {
 	if name == "" {
 		return
 	}
-	// What the part itself starts is no part.
+	// Grandchildren do not inherit the part.
 	_ = os.Unsetenv(variable)
 	part, known := parts[name]
 	if !known {
@@ -48,7 +48,7 @@ func Main(parts Parts) {
 	os.Exit(0)
 }
 
-// Environment is what makes this executable the named part where it is started otherwise.
+// Environment returns the variables that make this executable run the named part.
 func Environment(name string) []string { return []string{variable + "=" + name} }
 
 // Process is a running child. In and Out are its standard input and output; its standard error goes
@@ -57,7 +57,7 @@ type Process struct {
 	In  io.WriteCloser
 	Out io.ReadCloser
 	cmd *exec.Cmd
-	// done is closed once the child was waited for; err is set before.
+	// done is closed after the child was waited for; err is set before that.
 	done chan struct{}
 	err  error
 }
@@ -68,9 +68,9 @@ func Start(ctx context.Context, name string, stderr io.Writer) (*Process, error)
 	return StartIn(ctx, name, stderr, nil)
 }
 
-// StartIn is Start with a say in where the child runs. Enter, if not nil, is called on the thread
-// that starts the child and is used for nothing else afterwards: a namespace that it enters is the
-// child's, and it may complete the attributes, with a cgroup's descriptor for one.
+// StartIn is Start with control over namespaces and attributes of the child. It calls enter, if not
+// nil, on the thread that starts the child. That thread is not reused, so a namespace that enter
+// enters becomes the child's. enter may also set attributes such as the cgroup.
 func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*syscall.SysProcAttr) error) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,9 +79,8 @@ func StartIn(ctx context.Context, name string, stderr io.Writer, enter func(*sys
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), Environment(name)...)
 	cmd.Stderr = stderr
-	// A session of its own: the terminal's Ctrl-C reaches the parent alone, and the scheduler's
-	// autogroups share the processors between sessions, so that a child need not share one part
-	// with its parent's work.
+	// A separate session keeps the terminal's Ctrl-C from the child and gives it a CPU share of its
+	// own where the scheduler groups tasks by session (autogroup).
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -138,8 +137,7 @@ func (p *Process) Wait() error {
 // Kill ends the child at once, as kill -9 does.
 func (p *Process) Kill() error { return p.cmd.Process.Kill() }
 
-// Stop closes the child's input, which tells it to end, and kills it if it has not done so within
-// the grace time.
+// Stop closes the child's input, which ends it, and kills it after the grace time.
 func (p *Process) Stop(grace time.Duration) error {
 	_ = p.In.Close()
 	select {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package direction names the two directions of traffic, as the host sees them.
+// Package direction names the two directions of traffic from the host's point of view.
 package direction
 
 import "fmt"
 
-// Direction is one of them.
+// Direction is egress or ingress.
 type Direction uint32
 
 const (
-	Egress  Direction = 0 // what the host sends
-	Ingress Direction = 1 // what it receives
+	Egress  Direction = 0 // sent by the host
+	Ingress Direction = 1 // received by the host
 )
 
-// Both lists them in the order in which people are told of them.
+// Both lists the directions in display order.
 var Both = [...]Direction{Egress, Ingress}
 
 func (d Direction) String() string {
@@ -37,5 +37,5 @@ func (d *Direction) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no direction", text)
 }
 
-// Opposite is the other one.
+// Opposite returns the other direction.
 func (d Direction) Opposite() Direction { return 1 - d }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault carries what a person needs when something does not work: what happened, what to
-// do, and the exit status.
+// Package fault adds advice and an exit status to errors.
 //
 // An error without a fault in its chain ends a command with [Failed].
 package fault
@@ -22,7 +21,7 @@ const (
 	Permission Status = 4 // not permitted
 )
 
-// Statuses are the exit statuses that a command can end with, in words.
+// Statuses describes each exit status of a command.
 func Statuses() map[Status]string {
 	return map[Status]string{
 		OK: "done, and every verdict holds", Failed: "failed, or a verdict does not hold", Usage: "wrong usage or bad input",
@@ -30,25 +29,25 @@ func Statuses() map[Status]string {
 	}
 }
 
-// Error is an error with an exit status and a way out. The zero value is not useful; make one with
-// [New] or [Wrap].
+// Error is an error with an exit status and advice. The zero value is not useful; use [New] or
+// [Wrap].
 type Error struct {
 	Status Status
 	Err    error
-	Try    string // one sentence in the imperative; empty where there is no advice
+	Try    string // one sentence in the imperative; empty if there is no advice
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error with a status and advice; format and args are those of fmt.Errorf, %w
-// included.
+// New returns an error with a status and advice. format and args are those of fmt.Errorf, including
+// %w.
 func New(status Status, try, format string, args ...any) error {
 	return &Error{Status: status, Err: fmt.Errorf(format, args...), Try: try}
 }
 
-// Wrap gives err a status and advice. It returns nil for nil and leaves an existing fault in charge
-// of both.
+// Wrap adds a status and advice to err. It returns nil for nil and keeps those of a fault in err's
+// chain.
 func Wrap(err error, status Status, try string) error {
 	var have *Error
 	if err == nil || errors.As(err, &have) {
@@ -69,7 +68,7 @@ func Of(err error) Status {
 	return Failed
 }
 
-// Advice returns the way out that err carries, or "".
+// Advice returns the advice in err's chain, or "".
 func Advice(err error) string {
 	var have *Error
 	if errors.As(err, &have) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package infile reads files that a person named, and takes no harm from what the name turns out to
-// be.
+// Package infile reads files named by a user, safely for any type of file.
 //
-// The file is opened without waiting and looked at afterwards, so nobody can put a FIFO in its
-// place between two steps; what is no regular file is refused; and no more is read than is allowed,
-// whatever length the file claims.
+// It opens a file without blocking and checks the open descriptor, so a FIFO cannot replace the
+// file between check and open. It rejects files that are not regular and reads at most a given
+// number of bytes, regardless of the size that the file reports.
 package infile
 
 import (
@@ -21,12 +20,12 @@ import (
 	"weir/internal/fault"
 )
 
-// Kind is a sort of file.
+// Kind describes files with one purpose: their name in messages, maximum size and advice.
 type Kind struct {
 	What   string // "policy", in messages
-	Most   int64  // octets
-	Name   string // advice where the name leads to no such file
-	Larger string // advice where the file is too large
+	Most   int64  // bytes
+	Name   string // advice if the file does not exist or is not readable
+	Larger string // advice if the file is too large
 }
 
 // Read returns the content of the file at path. Errors are faults; one for a file that is not there
@@ -40,15 +39,16 @@ func (k Kind) Read(path string) ([]byte, error) {
 	return k.read(file, path)
 }
 
-// Open opens the file at path for what is too large to be read at once; whoever reads it keeps to
-// bounds of his own. Its errors are those of [Kind.Read].
+// Open opens the file at path for streaming; the caller limits how much it reads. Errors are those
+// of [Kind.Read].
 func (k Kind) Open(path string) (*os.File, error) {
-	// A terminal would become ours, a FIFO or a device might wait for ever.
+	// O_NOCTTY: a terminal must not become the controlling one. O_NONBLOCK: FIFOs and devices must
+	// not block.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fault.New(fault.Permission, "make the file readable, or run as its owner", "read %s: %w", k.What, err)
-	case errors.Is(err, unix.ENXIO): // a socket, or a device with nothing behind it
+	case errors.Is(err, unix.ENXIO): // a socket, or a device without hardware
 		return nil, k.notRegular(path, "")
 	case err != nil:
 		return nil, fault.New(fault.Usage, k.Name, "read %s: %w", k.What, err)
@@ -61,12 +61,12 @@ func (k Kind) Open(path string) (*os.File, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	// Some files of /proc have no content until something happens. Others know no deadline.
+	// Some files of /proc block until an event. Files without deadlines return an error here.
 	_ = file.SetReadDeadline(time.Now().Add(patience))
 	return file, nil
 }
 
-// patience is how long a file may keep its reader waiting.
+// patience limits the wait for content.
 const patience = time.Second
 
 func (k Kind) read(file *os.File, path string) ([]byte, error) {
@@ -80,7 +80,7 @@ func (k Kind) read(file *os.File, path string) ([]byte, error) {
 	return k.ReadOpen(file, path)
 }
 
-// ReadOpen reads what is open already, and has a name in messages.
+// ReadOpen reads an open file; path names it in messages.
 func (k Kind) ReadOpen(from io.Reader, path string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, k.Most+1))
 	switch {

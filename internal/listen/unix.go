@@ -19,14 +19,14 @@ import (
 	"weir/internal/fault"
 )
 
-// Unix listens on a socket, unix or unixpacket, that its owner alone may use, in a folder that is
-// there. One that a killed process has left is replaced.
+// Unix listens on a socket (unix or unixpacket) with mode 0600 in an existing folder. It replaces
+// the socket of a killed process.
 func Unix(network, path string) (net.Listener, error) {
 	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, fault.New(fault.Usage, "make it, or name another path with --socket", "the folder of --socket %s is missing", path)
 	}
 	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
-		return nil, fault.New(fault.Usage, "name a shorter path with --socket", "--socket %s has %d octets, and the path of a socket has %d at most", path, len(path), most)
+		return nil, fault.New(fault.Usage, "name a shorter path with --socket", "--socket %s has %d bytes; the path of a socket has at most %d", path, len(path), most)
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode().Type() != fs.ModeSocket {
@@ -34,14 +34,14 @@ func Unix(network, path string) (net.Listener, error) {
 		}
 		if conn, err := net.Dial(network, path); err == nil {
 			_ = conn.Close()
-			return nil, fault.New(fault.Failed, "stop the process that does, or name another path with --socket", "another process listens on %s", path)
+			return nil, fault.New(fault.Failed, "stop that process, or name another path with --socket", "another process listens on %s", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	// The mode that the socket has before it is bound is the file's, so that nobody gets in between
-	// (unix(7)).
+	// The file gets the mode that the socket has before bind (unix(7)), so no other user can
+	// connect in between.
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error
 		if err := raw.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) }); err != nil {

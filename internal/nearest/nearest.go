@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nearest finds the word a person probably meant.
+// Package nearest finds the candidate that a mistyped word probably means.
 //
 // It compares by edits (insert, delete, replace, swap two neighbours: the optimal string alignment
 // distance), without regard to case. A word that is too far from every candidate gets no
@@ -12,14 +12,13 @@ import (
 	"strings"
 )
 
-// longest is the length in octets above which words are not compared: nobody mistypes a key of that
-// size.
-const longest = 64
+// maxLength is the length in bytes above which words are not compared.
+const maxLength = 64
 
-// Of returns the candidate nearest to word, or "" where none is near. Equal distances: the first
-// candidate.
+// Of returns the candidate nearest to word, or "" if none is near. Of equal distances the first
+// candidate wins.
 func Of(word string, candidates []string) string {
-	if len(word) > longest {
+	if len(word) > maxLength {
 		return ""
 	}
 	best, bestDistance := "", len(word)/2+1
@@ -28,7 +27,7 @@ func Of(word string, candidates []string) string {
 	}
 	lower := strings.ToLower(word)
 	for _, c := range candidates {
-		if len(c) > longest {
+		if len(c) > maxLength {
 			continue
 		}
 		d := distance(lower, strings.ToLower(c))
@@ -39,7 +38,7 @@ func Of(word string, candidates []string) string {
 	return best
 }
 
-// Hint returns ` (did you mean "x"?)` for the nearest candidate, or "" where none is near.
+// Hint returns ` (did you mean "x"?)` for the nearest candidate, or "" if none is near.
 func Hint(word string, candidates []string) string {
 	if near := Of(word, candidates); near != "" {
 		return fmt.Sprintf(" (did you mean %q?)", near)
@@ -47,7 +46,7 @@ func Hint(word string, candidates []string) string {
 	return ""
 }
 
-// distance is the optimal string alignment distance of two words, in octets.
+// distance is the optimal string alignment distance of two words, in bytes.
 func distance(a, b string) int {
 	before, previous, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range previous {

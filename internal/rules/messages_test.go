@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// fillers are words that stand where a noun of the field belongs. scripts/prose checks documents and
-// comments for the same words.
+// fillers are words that stand where a noun of the field belongs. scripts/prose checks documents
+// and comments for the same words.
 var fillers = regexp.MustCompile(`(?i)\b(what|who|whose|whom|whoever|whatever|told|tells?|of which|of those|by delay|refusals?|in force|foresees?|sent again|spines?)\b`)
 
 // Messages, help texts and documentation tags are prose: string literals of three words or more.

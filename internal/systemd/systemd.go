@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package systemd asks the service manager of the host over D-Bus where it has put a unit.
+// Package systemd queries the cgroup of a unit from systemd over D-Bus.
 package systemd
 
 import (
@@ -20,28 +20,28 @@ import (
 const (
 	destination = "org.freedesktop.systemd1"
 	manager     = "/org/freedesktop/systemd1"
-	// patience is how long an answer may take: as long as systemctl waits.
+	// patience limits the wait for an answer; systemctl waits as long.
 	patience = 25 * time.Second
 )
 
-// ErrNobody says that nobody listens who could be asked.
+// ErrNobody is returned if no systemd answers.
 var ErrNobody = errors.New("no service manager listens")
 
-// addresses are where systemd listens: its own socket, for root, which needs no bus, and the
-// system's bus. The environment, which may be another user's, has no say in it.
+// addresses lists systemd's private socket (root only, no bus needed) and the system bus. The
+// environment is ignored because another user may control it.
 var addresses = []string{"unix:path=/run/systemd/private", "unix:path=/run/dbus/system_bus_socket"}
 
-// Manager asks systemd. It connects when it is first asked, and again after an error. It is safe
-// for concurrent use.
+// Manager queries systemd. It connects at the first query, and again after an error. It is safe for
+// concurrent use.
 type Manager struct {
-	// Patience is how long an answer may take; 0 is 25 s. systemd answers nobody while it reloads.
+	// Patience limits the wait for an answer; 0 is 25 s. systemd does not answer during a reload.
 	Patience  time.Duration
 	addresses []string
 	mu        sync.Mutex // guards conn
-	conn      *dbus.Conn // nil before the first question, and after an error
+	conn      *dbus.Conn // nil before the first query and after an error
 }
 
-// Booted is this host's systemd; nil where the host is not run by one (sd_booted(3)).
+// Booted returns the manager of this host, or nil if systemd did not boot it (sd_booted(3)).
 func Booted() *Manager {
 	if info, err := os.Stat("/run/systemd/system"); err != nil || !info.IsDir() {
 		return nil
@@ -49,23 +49,23 @@ func Booted() *Manager {
 	return &Manager{addresses: addresses}
 }
 
-// interfaces are those that have the property ControlGroup, by the ends of units' names.
+// interfaces maps a unit's suffix to the D-Bus interface with the property ControlGroup.
 var interfaces = map[string]string{
 	".service": "Service", ".slice": "Slice", ".scope": "Scope", ".socket": "Socket", ".mount": "Mount", ".swap": "Swap",
 }
 
-// Kind says whether a name ends as those of units that have a cgroup do.
+// Kind reports whether units with the suffix of the name have a cgroup.
 func Kind(unit string) bool { return interfaces[path.Ext(unit)] != "" }
 
-// ControlGroup is the cgroup of a unit, as a path below the root of the hierarchy; "" while it has
-// none, because it does not run or there is no such unit. Another name of a unit is as good. The
-// error wraps ErrNobody where there is no connection.
+// ControlGroup returns the cgroup of a unit as a path below the root of the hierarchy, or "" if the
+// unit does not run or does not exist. Aliases work. The error wraps ErrNobody if no connection is
+// possible.
 func (m *Manager) ControlGroup(unit string) (group string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.conn == nil {
 		if m.conn, err = m.connect(); err != nil {
-			return "", fmt.Errorf("ask systemd for unit %s: %w", unit, err)
+			return "", fmt.Errorf("query systemd for unit %s: %w", unit, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), m.patience())
@@ -109,12 +109,12 @@ func controlGroup(ctx context.Context, conn *dbus.Conn, unit string) (group stri
 const (
 	propertyGet = "org.freedesktop.DBus.Properties.Get"
 	ping        = "org.freedesktop.DBus.Peer.Ping"
-	// pingEvery is the time between two pings while an answer is awaited.
+	// pingEvery is the interval of pings during the wait for an answer.
 	pingEvery = 100 * time.Millisecond
 )
 
-// ask calls a method and stores its answer. It pings until that has come: systemd does not look at
-// a message that it has read together with the end of the introduction before another one comes.
+// ask calls a method and stores its answer. It sends pings meanwhile: systemd leaves a message that
+// it read together with the end of the authentication unprocessed until the next message arrives.
 func ask(ctx context.Context, conn *dbus.Conn, object dbus.ObjectPath, method string, answer any, arguments ...any) error {
 	if method != propertyGet {
 		method = destination + "." + method
@@ -134,7 +134,7 @@ func ask(ctx context.Context, conn *dbus.Conn, object dbus.ObjectPath, method st
 	}
 }
 
-// connect takes the first address at which somebody listens.
+// connect connects to the first address that accepts.
 func (m *Manager) connect() (*dbus.Conn, error) {
 	all := []error{ErrNobody}
 	for i, address := range m.addresses {
@@ -152,7 +152,7 @@ func (m *Manager) connect() (*dbus.Conn, error) {
 	return nil, errors.Join(all...)
 }
 
-// introduce says who asks; a bus gives him a name.
+// introduce authenticates, and registers with a bus.
 func (m *Manager) introduce(conn *dbus.Conn, bus bool) error {
 	late := time.AfterFunc(m.patience(), func() { _ = conn.Close() })
 	defer late.Stop()

@@ -10,12 +10,12 @@ import (
 
 const (
 	gap = 2 // columns between two cells
-	// least is what a column of words keeps where a table is made to fit.
-	least = 12
+	// minWidth is the minimum width of a column of words in a narrowed table.
+	minWidth = 12
 )
 
-// fit makes columns of words narrower, the widest first, until the table is no wider than limit, or
-// all have the least width.
+// fit narrows the columns of words, the widest first, until the table fits into limit or all have
+// minWidth.
 func fit(widths []int, right []bool, limit int) {
 	total := gap * (len(widths) - 1)
 	for _, width := range widths {
@@ -24,7 +24,7 @@ func fit(widths []int, right []bool, limit int) {
 	for ; total > limit; total-- {
 		widest := -1
 		for i, width := range widths {
-			if !right[i] && width > least && (widest < 0 || width > widths[widest]) {
+			if !right[i] && width > minWidth && (widest < 0 || width > widths[widest]) {
 				widest = i
 			}
 		}
@@ -35,7 +35,7 @@ func fit(widths []int, right []bool, limit int) {
 	}
 }
 
-// wrap breaks a cell into lines of a width, between words where it can.
+// wrap breaks a cell into lines of a width, between words if possible.
 func wrap(cell string, width int) (lines []string) {
 	for runewidth.StringWidth(cell) > width {
 		head := runewidth.Truncate(cell, width, "")
@@ -53,7 +53,7 @@ func wrap(cell string, width int) (lines []string) {
 	return append(lines, cell)
 }
 
-// Colours of cells that are one of these, or begin so: fine, to be looked at, wrong (ECMA-48, SGR).
+// Colours (ECMA-48, SGR) of cells that equal or start with a known word: good, attention, bad.
 const (
 	plain  = ""
 	bold   = "\033[1m"
@@ -70,7 +70,7 @@ var words = []struct{ begins, colour string }{
 	{"not attached", red}, {"does not hold", red}, {"leaks", red}, {"failed", red},
 }
 
-// colourOf is the colour of a cell by its word.
+// colourOf returns the colour of a cell by its first word.
 func colourOf(cell string) string {
 	for _, w := range words {
 		rest, begins := strings.CutPrefix(cell, w.begins)

@@ -32,7 +32,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 				t.Errorf("a line of the table for %d ends with spaces: %q", width, line)
 			}
 		}
-		if narrowest := least + gap + len("200 Mbit/s") + gap + least; widest > max(width, narrowest) {
+		if narrowest := minWidth + gap + len("200 Mbit/s") + gap + minWidth; widest > max(width, narrowest) {
 			t.Errorf("%d columns wide, want %d:\n%s", widest, width, out.String())
 		}
 		for _, whole := range []string{"200 Mbit/s", "1 Gbit/s", "enforced"} {

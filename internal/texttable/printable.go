@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Printable has a replacement character for each that a terminal obeys, or that changes the order
-// in which a reader sees others: names of processes and files are chosen by whoever owns them.
+// Printable replaces control characters and those that change the reading order: other users choose
+// the names of processes and files.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
@@ -18,7 +18,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// PrintableLines is Printable of a text of several lines.
+// PrintableLines is Printable for a text of several lines.
 func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(printables(lines), "\n")

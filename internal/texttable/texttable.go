@@ -16,7 +16,7 @@ import (
 // numeric matches a cell that reads as a figure: a number first, or a dash for "none".
 var numeric = regexp.MustCompile(`^([-−+±<>≤≥~]?\s?\d.*|[-–])$`)
 
-// Style is what a terminal is like. The zero value is a file: as wide as need be, without colour.
+// Style describes the output. The zero value is a file: unlimited width, no colour.
 type Style struct {
 	Width  int // columns; 0 for no bound
 	Colour bool
@@ -28,7 +28,7 @@ func Write(w io.Writer, title, note string, columns []string, rows [][]string) e
 	return Style{}.Write(w, title, note, columns, rows)
 }
 
-// Write is Write in a style.
+// Write is the function Write with a style.
 func (s Style) Write(w io.Writer, title, note string, columns []string, rows [][]string) error {
 	shown := make([][]string, len(rows))
 	for i, row := range rows {
@@ -59,7 +59,7 @@ func (s Style) Write(w io.Writer, title, note string, columns []string, rows [][
 	return err
 }
 
-// measure returns each column's width and whether it holds figures alone.
+// measure returns the width of each column and whether it holds only figures.
 func measure(columns []string, rows [][]string) (widths []int, right []bool) {
 	widths, right = make([]int, len(columns)), make([]bool, len(columns))
 	for i, column := range columns {
@@ -76,7 +76,7 @@ func measure(columns []string, rows [][]string) (widths []int, right []bool) {
 	return widths, right
 }
 
-// row prints a row in as many lines as its longest cell takes.
+// row prints a row in as many lines as its tallest cell needs.
 func (s Style) row(out *strings.Builder, cells []string, widths []int, right []bool, colour func(string) string) {
 	wrapped, colours, height := make([][]string, len(widths)), make([]string, len(widths)), 1
 	for i, width := range widths {

@@ -22,7 +22,7 @@ import (
 // BitRate is a rate in bit/s. Zero means "not limited" wherever a limit is optional.
 type BitRate uint64
 
-// ByteSize is a size in octets.
+// ByteSize is a size in bytes.
 type ByteSize uint64
 
 // Probability is a share between 0 and 1, written as "1%", "0.01" or "0.5 %".
@@ -33,7 +33,7 @@ type Duration time.Duration
 
 var rateUnits = map[string]float64{
 	"bit": 1, "bps": 1, "kbit": 1e3, "kbps": 1e3, "mbit": 1e6, "mbps": 1e6, "gbit": 1e9, "gbps": 1e9, "tbit": 1e12, "tbps": 1e12,
-	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, // as iperf3 has them
+	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, // as in iperf3
 }
 
 var sizeUnits = map[string]float64{
@@ -70,7 +70,7 @@ func ParseBitRate(s string) (BitRate, error) {
 	case octets(unit) != 0:
 		return 0, inBits(s, number*octets(unit)*8)
 	case !known:
-		return 0, fmt.Errorf("rate %q has no unit that is known%s: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s, meant(s, unit))
+		return 0, fmt.Errorf("rate %q has an unknown unit%s: write bit, kbit, Mbit, Gbit or Tbit, as in \"200Mbit\"", s, meant(s, unit))
 	case number < 0:
 		return 0, fmt.Errorf("rate %q is negative", s)
 	case number*factor > 1e15:
@@ -81,8 +81,8 @@ func ParseBitRate(s string) (BitRate, error) {
 	return BitRate(math.Round(number * factor)), nil
 }
 
-// octets is how many octets a unit of rates in octets stands for; 0 for other units. Mb is no such
-// unit, mB neither: who writes them may mean either.
+// octets returns the bytes per second of a byte-rate unit, and 0 for other units. It rejects the
+// ambiguous Mb and mB.
 func octets(unit string) float64 {
 	unit = strings.TrimSuffix(strings.TrimSuffix(unit, "ps"), "/s")
 	if before, long := strings.CutSuffix(strings.TrimSuffix(strings.ToLower(unit), "s"), "byte"); long {
@@ -94,16 +94,16 @@ func octets(unit string) float64 {
 	return 0
 }
 
-// inBits is the error of a rate in octets.
+// inBits returns the error for a rate in bytes, with the rate in bits as advice.
 func inBits(s string, bits float64) error {
 	write := "eight times as many bit, kbit, Mbit or Gbit"
 	if 1 <= bits && bits <= 1e15 {
 		write = strings.ReplaceAll(strings.TrimSuffix(BitRate(math.Round(bits)).String(), "/s"), " ", "")
 	}
-	return fault.New(fault.Usage, "write "+write, "rate %q counts octets, and rates are in bits: write %s", s, write)
+	return fault.New(fault.Usage, "write "+write, "rate %q is in bytes; rates are in bits: write %s", s, write)
 }
 
-// meant suggests the rate with the unit nearest to the one that is written, or "".
+// meant suggests the rate with the nearest known unit, or "".
 func meant(s, unit string) string {
 	near := nearest.Of(strings.TrimSuffix(unit, "/s"), []string{"bit", "kbit", "Mbit", "Gbit", "Tbit", "kbps", "Mbps", "Gbps", "Tbps"})
 	if near == "" || strings.ContainsAny(unit, "0123456789") {
@@ -121,7 +121,7 @@ func ParseByteSize(s string) (ByteSize, error) {
 	factor, known := sizeUnits[strings.ToLower(unit)]
 	switch {
 	case !known:
-		return 0, fmt.Errorf("size %q has no unit that is known: write B, kB, MB, GB, KiB, MiB or GiB, as in \"64KiB\"", s)
+		return 0, fmt.Errorf("size %q has an unknown unit: write B, kB, MB, GB, KiB, MiB or GiB, as in \"64KiB\"", s)
 	case number < 0:
 		return 0, fmt.Errorf("size %q is negative", s)
 	case number*factor > 1e18:
@@ -156,7 +156,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	compact := strings.ReplaceAll(strings.TrimSpace(s), " ", "")
 	d, err := time.ParseDuration(compact)
 	if err != nil {
-		return 0, fmt.Errorf("duration %q is not understood: write a number and ns, us, ms, s, m or h, as in \"5ms\"", s)
+		return 0, fmt.Errorf("duration %q is not valid: write a number and ns, us, ms, s, m or h, as in \"5ms\"", s)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("duration %q is negative", s)
@@ -192,8 +192,7 @@ func (p Probability) String() string {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// The errors of the UnmarshalText methods carry advice (fault.Advice): the range of what may be
-// written.
+// The errors of the UnmarshalText methods carry the valid range as advice (fault.Advice).
 
 func (r *BitRate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseBitRate(string(text))
@@ -204,7 +203,7 @@ func (b *ByteSize) UnmarshalText(text []byte) (err error) {
 	return fault.Wrap(err, fault.Usage, "write a size from 0 to 1000000TB, such as 64KiB")
 }
 
-// ShortForm says in a schema how a share is written.
+// ShortForm describes the text form of a share in schemas.
 func (Probability) ShortForm() string { return `a percentage such as "1%", or a number from 0 to 1` }
 
 func (p *Probability) UnmarshalText(text []byte) (err error) {
@@ -218,8 +217,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Short prints a rate with three digits or so: for figures that change while they are watched, and
-// whose width should not.
+// Short prints a rate with about three digits, for live displays with columns of fixed width.
 func (r BitRate) Short() string {
 	value, unit := float64(r), 0
 	names := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}

@@ -33,10 +33,10 @@ func check[T comparable](t *testing.T, parse func(string) (T, error), cases []re
 
 func TestParseBitRate(t *testing.T) {
 	unit := func(s string) string {
-		return `rate "` + s + `" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`
+		return `rate "` + s + `" has an unknown unit: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`
 	}
 	octets := func(s, write string) string {
-		return fmt.Sprintf("rate %q counts octets, and rates are in bits: write %s", s, write)
+		return fmt.Sprintf("rate %q is in bytes; rates are in bits: write %s", s, write)
 	}
 	check(t, ParseBitRate, []reading[BitRate]{
 		{"200Mbit", 200e6, ""},
@@ -52,8 +52,8 @@ func TestParseBitRate(t *testing.T) {
 		{"0.4bit", 0, `rate "0.4bit" is below 1 bit/s`},
 		{"10", 0, unit("10")},
 		{"1e6bit", 0, unit("1e6bit")},
-		{"1.5 Gbti/s", 0, `rate "1.5 Gbti/s" has no unit that is known (did you mean "1.5Gbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
-		{"64kbits", 0, `rate "64kbits" has no unit that is known (did you mean "64kbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
+		{"1.5 Gbti/s", 0, `rate "1.5 Gbti/s" has an unknown unit (did you mean "1.5Gbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
+		{"64kbits", 0, `rate "64kbits" has an unknown unit (did you mean "64kbit"?): write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
 		{"100MBps", 0, octets("100MBps", "800Mbit")}, {"100 MB/s", 0, octets("100 MB/s", "800Mbit")}, {"10 MB", 0, octets("10 MB", "80Mbit")},
 		{"1Mbyte", 0, octets("1Mbyte", "8Mbit")}, {"2 kbytes/s", 0, octets("2 kbytes/s", "16kbit")}, {"5B", 0, octets("5B", "40bit")},
 		{"1MiB", 0, octets("1MiB", "8.389Mbit")}, {"999999 GB", 0, octets("999999 GB", "eight times as many bit, kbit, Mbit or Gbit")},
@@ -80,7 +80,7 @@ func TestParseByteSize(t *testing.T) {
 		{"0.1B", 0, `size "0.1B" is below 1 B`},
 		{"-1", 0, `size "-1" is negative`},
 		{"2000000TB", 0, `size "2000000TB" is above 1 EB`},
-		{"5 apples", 0, `size "5 apples" has no unit that is known: write B, kB, MB, GB, KiB, MiB or GiB, as in "64KiB"`},
+		{"5 apples", 0, `size "5 apples" has an unknown unit: write B, kB, MB, GB, KiB, MiB or GiB, as in "64KiB"`},
 		{"KiB", 0, `size: "KiB" does not start with a number`},
 	})
 }
@@ -105,7 +105,7 @@ func TestParseProbability(t *testing.T) {
 
 func TestParseDuration(t *testing.T) {
 	unknown := func(s string) string {
-		return `duration "` + s + `" is not understood: write a number and ns, us, ms, s, m or h, as in "5ms"`
+		return `duration "` + s + `" is not valid: write a number and ns, us, ms, s, m or h, as in "5ms"`
 	}
 	check(t, ParseDuration, []reading[time.Duration]{
 		{"5ms", 5 * time.Millisecond, ""},

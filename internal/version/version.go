@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version says which Weir this is.
+// Package version reports the release, commit and Go version of this build.
 package version
 
 import (
@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// Number is the release; builds between releases add the commit. A package's build sets both with
-// the linker's -X, since a source archive has no repository to read them from.
+// Number is the release; builds between releases add the commit. The package build sets both by the
+// linker's -X because a source archive has no repository.
 var (
 	Number = "0.1.0"
 	commit = ""
@@ -18,13 +18,13 @@ var (
 // Info describes a build.
 type Info struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"` // whole; absent where the build recorded none
+	Commit   string `json:"commit,omitempty"` // full hash; absent if the build recorded none
 	Modified bool   `json:"modified"`         // built from files that differ from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // as in linux/amd64
 }
 
-// Read returns what is known of this build.
+// Read returns the description of this build.
 func Read() Info {
 	i := Info{Version: Number, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
@@ -42,7 +42,7 @@ func Read() Info {
 	return i
 }
 
-// String returns the release and, where the build recorded it, the commit.
+// String returns the release and, if recorded, the commit.
 func (i Info) String() string {
 	text := i.Version
 	if len(i.Commit) >= 12 {
@@ -54,5 +54,5 @@ func (i Info) String() string {
 	return text
 }
 
-// String returns the release and, where the build recorded it, the commit.
+// String returns the release and, if recorded, the commit.
 func String() string { return Read().String() }

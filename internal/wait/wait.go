@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wait waits for a time that the caller may cut short.
+// Package wait waits for a duration or the end of a context.
 package wait
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// For waits for d, or until ctx ends, whose error it then returns.
+// For waits for d. If ctx ends first, it returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

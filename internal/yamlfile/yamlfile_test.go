@@ -140,7 +140,7 @@ func TestMistakes(t *testing.T) {
 		{"octal, unsigned", "octet: 010", `f.yaml:1:8: octet: "010" begins with 0, which YAML 1.1 reads as octal: write it without`},
 		{"too large", "octet: 256", `f.yaml:1:8: octet: "256" is not a whole number from 0 to 255`},
 		{"not a bool", "links: [{keep: yes}]", `f.yaml:1:16: links[0].keep: "yes" is neither true nor false`},
-		{"unit", "links: [{rate: 10}]", `f.yaml:1:16: links[0].rate: rate "10" has no unit that is known: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
+		{"unit", "links: [{rate: 10}]", `f.yaml:1:16: links[0].rate: rate "10" has an unknown unit: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"`},
 		{"list for a word", "title: [a]", "f.yaml:1:8: title: expected a single value, found a list"},
 		{"word for a list", "links: a", "f.yaml:1:8: links: expected a list, found a single value"},
 		{"mapping for a list", "links: {name: a}", "f.yaml:1:9: links: expected a list, found a mapping (key: value)"},

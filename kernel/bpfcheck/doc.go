@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bpfcheck holds one test: every BPF object of the tree is loaded through the verifier and
-// attached, on whatever kernel runs the test. It has no code of its own. A program whose type the
-// kernel lacks is skipped, by a probe of that type.
+// Package bpfcheck holds one test and no code: it loads every BPF object of the tree through the
+// verifier of the running kernel and attaches it. It skips a program if a probe finds that the
+// kernel lacks its type.
 package bpfcheck

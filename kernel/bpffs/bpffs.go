@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bpffs keeps maps in a BPF file system, where they outlive the process that made them, and
-// opens them again.
+// Package bpffs pins maps in a BPF file system, so that they outlive their process, and opens them
+// again.
 package bpffs
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const mount = "mount -t bpf -o mode=700 bpf /sys/fs/bpf"
 
-// Fault adds the way out to an error about a pin.
+// Fault adds advice to an error about a pin.
 func Fault(err error) error {
 	switch {
 	case err == nil:
@@ -34,7 +34,8 @@ func Fault(err error) error {
 	return fault.Wrap(err, fault.Failed, "mount a BPF file system: "+mount)
 }
 
-// CanPin refuses a folder that has no BPF file system at or above it; the folder need not exist.
+// CanPin returns an error unless a BPF file system is mounted at or above dir, which need not
+// exist.
 func CanPin(dir string) error {
 	var found unix.Statfs_t
 	err := unix.Statfs(dir, &found)
@@ -51,7 +52,7 @@ func CanPin(dir string) error {
 	return Writable(dir, found)
 }
 
-// Writable refuses a file system that is mounted for reading alone.
+// Writable returns an error if the file system is mounted read-only.
 func Writable(dir string, found unix.Statfs_t) error {
 	if found.Flags&unix.ST_RDONLY == 0 {
 		return nil
@@ -60,7 +61,7 @@ func Writable(dir string, found unix.Statfs_t) error {
 		"the BPF file system at %s is mounted read-only", dir)
 }
 
-// Make makes a folder for pins, for its owner alone.
+// Make creates a folder for pins with mode 0700.
 func Make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Fault(fmt.Errorf("pin: %w", err))
@@ -68,8 +69,8 @@ func Make(dir string) error {
 	return nil
 }
 
-// Maps are maps by their names in C, which begin with the data plane's own and an underscore: pins
-// have the rest.
+// Maps maps names in C to maps. A name starts with the data plane's name and an underscore; the pin
+// has the rest.
 type Maps map[string]**ebpf.Map
 
 func (m Maps) pin(dir, name string) string {
@@ -77,7 +78,7 @@ func (m Maps) pin(dir, name string) string {
 	return filepath.Join(dir, short)
 }
 
-// Pin keeps them under dir.
+// Pin pins the maps below dir.
 func (m Maps) Pin(dir string) error {
 	for name, one := range m {
 		if err := (*one).Pin(m.pin(dir, name)); err != nil {
@@ -87,8 +88,8 @@ func (m Maps) Pin(dir string) error {
 	return nil
 }
 
-// Open opens what Pin has kept. The error is fs.ErrNotExist where one is not there, or is laid out
-// otherwise than it is to be.
+// Open opens the maps pinned by Pin. The error is fs.ErrNotExist if a pin is missing or has another
+// layout.
 func (m Maps) Open(dir string, layouts map[string]Layout) (err error) {
 	for name, one := range m {
 		if *one, err = ebpf.LoadPinnedMap(m.pin(dir, name), nil); err != nil {
@@ -101,7 +102,7 @@ func (m Maps) Open(dir string, layouts map[string]Layout) (err error) {
 	return nil
 }
 
-// Opening is the error of a pin that could not be opened: what is not there stays fs.ErrNotExist.
+// Opening returns the error for a pin that could not be opened. A missing pin stays fs.ErrNotExist.
 func Opening(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return Fault(fmt.Errorf("open pin: %w", err))
@@ -109,7 +110,7 @@ func Opening(err error) error {
 	return err
 }
 
-// Remove removes pins; that one is not there is no error.
+// Remove removes pins. A missing pin is no error.
 func Remove(paths ...string) error {
 	for _, path := range paths {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

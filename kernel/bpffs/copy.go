@@ -4,10 +4,10 @@ package bpffs
 
 import "github.com/cilium/ebpf"
 
-// Copy copies a map into one that has room for as much at least.
+// Copy copies a map into one with at least the same capacity.
 func Copy(from, to *ebpf.Map) error { return copyEntries[[]byte](from, to) }
 
-// CopyEach does so with one that has a value for each processor.
+// CopyEach is Copy for per-CPU maps.
 func CopyEach[T any](from, to *ebpf.Map) error { return copyEntries[[]T](from, to) }
 
 func copyEntries[V any](from, to *ebpf.Map) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Detach ends a pinned attachment at once; the pin stays. What has gone meanwhile has ended; Linux
-// before 5.10 knows no other way than its last reference, which the kernel sees to in its own time.
+// Detach detaches a pinned link at once and keeps the pin. A link that is gone counts as detached.
+// Linux before 5.10 detaches only with the last reference, some time later.
 func Detach(pin string) error {
 	attached, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {

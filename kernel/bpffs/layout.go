@@ -8,14 +8,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Layout is how large a map's keys and values are, in octets.
+// Layout holds the sizes of a map's keys and values, in bytes.
 type Layout struct{ Key, Value uint32 }
 
-// Of says whether a map is laid out so.
+// Of reports whether a map has the layout.
 func (l Layout) Of(m *ebpf.Map) bool { return l.Key == m.KeySize() && l.Value == m.ValueSize() }
 
-// Layouts reads how the maps of a compiled object are laid out, by name, at the first call alone:
-// it takes milliseconds, and a daemon opens pinned maps for every answer.
+// Layouts returns the layouts of a compiled object's maps by name. It reads them once: reading
+// takes milliseconds, and the daemon opens pinned maps for each request.
 func Layouts(load func() (*ebpf.CollectionSpec, error)) func() (map[string]Layout, error) {
 	return sync.OnceValues(func() (map[string]Layout, error) {
 		spec, err := load()

@@ -13,9 +13,9 @@ import (
 	"weir/internal/fault"
 )
 
-// Safe refuses a folder for pins, which need not exist, that somebody else can move away or fill:
-// what is in force by them would no longer be found. Whoever makes the folder first in a BPF file
-// system that all may write owns it.
+// Safe returns an error if another user can move or fill a folder for pins: its pins would be lost.
+// The folder need not exist. In a BPF file system that all users may write, the first user to
+// create the folder owns it.
 func Safe(dir string) error {
 	for path := dir; ; path = filepath.Dir(path) {
 		info, err := os.Lstat(path)
@@ -26,12 +26,12 @@ func Safe(dir string) error {
 			return Fault(fmt.Errorf("look at %s: %w", path, err))
 		}
 		if !info.IsDir() || foreign(info) || open(info) && info.Mode()&os.ModeSticky == 0 {
-			// What he has put into a folder of pins is his as well, whoever gets the folder.
+			// A new owner of the folder does not own the pins in it.
 			advice := fmt.Sprintf("look at what it holds, then remove it: rm -r %s; a BPF file system that root alone may write (mode 0700) leaves nobody the place", path)
 			if path != dir {
 				advice = fmt.Sprintf("make it root's alone: chown root %s && chmod 700 %s", path, path)
 			}
-			return fault.New(fault.Failed, advice, "%s belongs to user %d, mode %v: who may write it can move pins in it away", path, owner(info), info.Mode())
+			return fault.New(fault.Failed, advice, "%s belongs to user %d, mode %v: a user with write access can move pins away", path, owner(info), info.Mode())
 		}
 		if path == filepath.Dir(path) {
 			return nil
@@ -39,8 +39,8 @@ func Safe(dir string) error {
 	}
 }
 
-// Clean removes from a folder that is Safe, at any depth, what belongs to somebody else: folders of
-// pins are then made anew. Folders of one's own are closed to others. A missing one is no error.
+// Clean removes the entries of other users from a folder that is Safe, at any depth, and sets mode
+// 0700 on the rest. A missing folder is no error.
 func Clean(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -68,8 +68,8 @@ func Clean(dir string) error {
 
 func owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// foreign says whether somebody else than this user, or root, owns it.
+// foreign reports whether neither this user nor root owns the file.
 func foreign(info fs.FileInfo) bool { return owner(info) != 0 && owner(info) != os.Geteuid() }
 
-// open says whether others may write it.
+// open reports whether other users may write the file.
 func open(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }

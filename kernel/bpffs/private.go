@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Private is a BPF file system that is mounted nowhere: what is pinned below [Place] ends with the
-// file, and so with the process, however that ends. It takes Linux 5.2.
+// Private is a BPF file system that is mounted nowhere. Pins below [Place] end with the file, and
+// so with the process, even after kill -9. It needs Linux 5.2.
 func Private() (*os.File, error) {
 	system, err := unix.Fsopen("bpf", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -27,5 +27,5 @@ func Private() (*os.File, error) {
 	return os.NewFile(uintptr(mount), "BPF file system"), nil
 }
 
-// Place is the path of a private file system, for this process alone.
+// Place returns the path of a private file system, valid in this process only.
 func Place(private *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", private.Fd()) }

@@ -17,18 +17,18 @@ import (
 	"weir/kernel/probe"
 )
 
-// ErrElsewhere says that programs are in force whose pins are somewhere else.
+// ErrForeign is returned if attached programs are pinned elsewhere.
 var ErrForeign = errors.New("pinned elsewhere")
 
 const (
-	// strayTime is for the kernel, which ends the attachments of a process that was killed in its
-	// own time, and strayLook the time between two looks, for it does not tell.
+	// strayTime gives the kernel time to detach the programs of a killed process; strayLook is the
+	// polling interval, because there is no event.
 	strayTime = 2 * time.Second
 	strayLook = 10 * time.Millisecond
 )
 
-// NoStrays says that programs of these names are attached to a cgroup, for a caller that has no pin
-// of them: somebody has moved their pins away, or another Weir has them. They do what they did.
+// NoStrays returns an error if programs with these names are attached to a cgroup. The caller has
+// no pin of them: their pins were moved, or another Weir owns them. They remain active.
 func NoStrays(root, what string, hooks []ebpf.AttachType, names ...string) error {
 	for deadline := time.Now().Add(strayTime); ; time.Sleep(strayLook) {
 		found, err := strays(root, hooks, names)
@@ -36,15 +36,15 @@ func NoStrays(root, what string, hooks []ebpf.AttachType, names ...string) error
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fault.New(fault.Failed, "end them with the Weir that has pinned them ('weir release' where it runs), or by hand, with bpftool (Debian: apt install bpftool): "+
+			return fault.New(fault.Failed, "end them with the Weir that pinned them ('weir release' where it runs), or by hand, with bpftool (Debian: apt install bpftool): "+
 				"'bpftool link show' names them, and 'bpftool link detach id ID' ends one",
 				"programs of %s that are %w are attached to %s, and still in force: %s", what, ErrForeign, root, strings.Join(found, ", "))
 		}
 	}
 }
 
-// strays names the programs that are attached to a cgroup. One without the right to see programs
-// sees none.
+// strays returns the names of the programs attached to a cgroup, and none without the right to
+// query programs.
 func strays(root string, hooks []ebpf.AttachType, names []string) (found []string, err error) {
 	group, err := os.Open(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -56,7 +56,7 @@ func strays(root string, hooks []ebpf.AttachType, names []string) (found []strin
 	defer func() { _ = group.Close() }()
 	for _, hook := range hooks {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: hook})
-		// Who lacks the right is told that queries are not supported, whether they are or not.
+		// Without the right the kernel answers that queries are not supported.
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) && !probe.Capabilities()["CAP_NET_ADMIN"] {
 			return nil, nil
 		}
@@ -72,8 +72,8 @@ func strays(root string, hooks []ebpf.AttachType, names []string) (found []strin
 	return found, nil
 }
 
-// linkOf names the attachment of a program to a cgroup, as in " (link 7)"; a query tells it to
-// programs that are attached to devices alone.
+// linkOf describes the link of a program to a cgroup, as in " (link 7)". Queries return link ids
+// for devices only.
 func linkOf(program ebpf.ProgramID) string {
 	all := new(link.Iterator)
 	defer all.Close()
@@ -85,8 +85,8 @@ func linkOf(program ebpf.ProgramID) string {
 	return fmt.Sprintf(" (program %d)", program)
 }
 
-// ProgramName is the name of a program; "" for one that has ended meanwhile, or where this process
-// may not know.
+// ProgramName returns the name of a program, or "" if it has ended or this process may not query
+// it.
 func ProgramName(id ebpf.ProgramID) string {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {

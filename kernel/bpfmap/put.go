@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bpfmap knows what BPF maps ask of those who fill them.
+// Package bpfmap writes entries of BPF maps.
 package bpfmap
 
 import (
@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Put stores an entry. Maps of prefixes take memory from a small stock that the kernel fills up in
-// the background: that one finds it empty (ENOMEM) says nothing of the machine's memory, and is
-// tried again for a second.
+// Put stores an entry. LPM tries allocate from a small cache that the kernel refills in the
+// background: ENOMEM may mean an empty cache, so Put retries for one second.
 func Put(m *ebpf.Map, key, value any) error {
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
 		if err := m.Put(key, value); !errors.Is(err, unix.ENOMEM) || time.Now().After(deadline) {

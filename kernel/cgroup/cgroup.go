@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cgroup makes and removes cgroups of the v2 hierarchy, wherever it is mounted.
+// Package cgroup creates and removes cgroups of the v2 hierarchy.
 package cgroup
 
 import (
@@ -17,7 +17,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// Root returns where the v2 hierarchy is mounted: /sys/fs/cgroup, or /sys/fs/cgroup/unified in
+// Root returns the mount point of the v2 hierarchy: /sys/fs/cgroup, or /sys/fs/cgroup/unified in
 // hybrid mode.
 func Root() (string, error) {
 	_, v2, err := Mounts()
@@ -31,9 +31,9 @@ func Root() (string, error) {
 		"the cgroup v2 hierarchy is not mounted; cgroup v1 alone has no hooks for BPF")
 }
 
-// wayToMount is the advice for a process that sees no hierarchy. 'ip netns exec' puts a /sys of its
-// own over the one that has it, and nothing can be mounted below that; names is the folder of the
-// network namespaces that it enters.
+// wayToMount returns the advice for a process without a visible hierarchy. 'ip netns exec' mounts a
+// new /sys over the one with the hierarchy, and nothing can be mounted below it. names is the
+// folder of its network namespaces.
 func wayToMount(names string) string {
 	own, err := os.Stat("/proc/thread-self/ns/net")
 	if err == nil {
@@ -50,7 +50,7 @@ func wayToMount(names string) string {
 // Cgroup is one cgroup of the v2 hierarchy.
 type Cgroup struct{ Path string }
 
-// Create makes a cgroup below parent, or below the root if parent is "". An existing name is an
+// Create creates a cgroup below parent, or below the root if parent is "". An existing name is an
 // error.
 func Create(parent, name string) (Cgroup, error) {
 	if parent == "" {
@@ -74,12 +74,12 @@ func status(err error) fault.Status {
 	return fault.Failed
 }
 
-// ID is the cgroup's id, which BPF programs see: the inode number of its directory.
+// ID returns the id of the cgroup in BPF programs: the inode number of its directory.
 func (c Cgroup) ID() (uint64, error) {
 	var info unix.Stat_t
 	err := unix.Stat(c.Path, &info)
 	if errors.Is(err, unix.ENOTDIR) || err == nil && info.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return 0, fault.New(fault.Usage, "name the folder of the cgroup, as in "+filepath.Dir(c.Path), "%s is a file, and no cgroup", c.Path)
+		return 0, fault.New(fault.Usage, "name the folder of the cgroup, as in "+filepath.Dir(c.Path), "%s is a file, not a cgroup", c.Path)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("stat cgroup %s: %w", c.Path, err)
@@ -87,7 +87,7 @@ func (c Cgroup) ID() (uint64, error) {
 	return info.Ino, nil
 }
 
-// Add moves a process into the cgroup. Sockets that it has open stay charged to its former cgroup.
+// Add moves a process into the cgroup. Its open sockets stay charged to the former cgroup.
 func (c Cgroup) Add(pid int) error {
 	if err := os.WriteFile(filepath.Join(c.Path, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 		return fmt.Errorf("move process %d into cgroup %s: %w", pid, c.Path, err)
@@ -112,7 +112,8 @@ func (c Cgroup) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Remove removes the cgroup, which must hold no process and no cgroup. A missing one is no error.
+// Remove removes the cgroup, which must contain no process and no cgroup. A missing one is no
+// error.
 func (c Cgroup) Remove() error {
 	if err := os.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove cgroup: %w", err)

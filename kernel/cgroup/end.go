@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTime is how long processes of a cgroup may take to die, and endLook the time between two
-// looks.
+// endTime limits the wait for killed processes; endLook is the polling interval.
 const endTime, endLook = 5 * time.Second, 5 * time.Millisecond
 
-// End kills the cgroup's processes, frozen ones too and this one excepted, until it can be removed,
-// and removes it.
+// End kills the processes of the cgroup, including frozen ones and excluding this one, and removes
+// the cgroup.
 func (c Cgroup) End() error {
 	for deadline := time.Now().Add(endTime); ; time.Sleep(endLook) {
 		err := c.Remove()
@@ -33,8 +32,8 @@ func (c Cgroup) End() error {
 	}
 }
 
-// Frozen says whether the cgroup's processes, or those that come, stand still, by its own
-// cgroup.freeze or that of a cgroup above. Before Linux 5.2 none is.
+// Frozen reports whether cgroup.freeze of the cgroup or of an ancestor stops its processes. Linux
+// before 5.2 has no freezer.
 func (c Cgroup) Frozen() bool {
 	text, err := os.ReadFile(filepath.Join(c.Path, "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "frozen 1")

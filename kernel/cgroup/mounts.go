@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Mounts are the places where this process sees hierarchies of control groups, of v1 and of v2.
-// Those over which something else was mounted are left out.
+// Mounts holds the visible mount points of the cgroup hierarchies v1 and v2. It omits mount points
+// covered by another mount.
 func Mounts() (v1, v2 []string, err error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -52,8 +52,8 @@ func mounts(info io.Reader) (v1, v2 []string) {
 	return v1, v2
 }
 
-// hidden says whether another mount lies over one, or over one that it is mounted on. The order of
-// the lines says nothing: a root that was moved to its place comes late.
+// hidden reports whether another mount covers a mount or one of its parents. The order of the lines
+// is no indication: a moved root is listed late.
 func hidden(m mount, all []mount, byID map[string]mount) bool {
 	for depth, on, above := 0, m, m; depth < len(all); depth++ {
 		for _, other := range all {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Own returns the folder of the v2 cgroup that this process is in.
+// Own returns the folder of this process's v2 cgroup.
 func Own() (string, error) {
 	c, err := of("self")
 	return c.Path, err
 }
 
-// Of is the v2 cgroup that a process is in.
+// Of returns the v2 cgroup of a process.
 func Of(pid int) (Cgroup, error) { return of(strconv.Itoa(pid)) }
 
 func of(process string) (c Cgroup, err error) {

@@ -22,36 +22,35 @@ import (
 // SocketsPart is the name under which main and TestMain register [ServeSockets] with child.Main.
 const SocketsPart = "cgroup-sockets"
 
-// Sockets makes sockets that are charged to a cgroup in which this process is not. A socket belongs
-// to the cgroup of the process that makes it, and what a listening socket accepts belongs to the
-// listener's; so a child process lives in the cgroup, makes the sockets there and hands them over
-// (pidfd_getfd, Linux 5.6). It is safe for concurrent use until Close. The child dies with this
-// process.
+// Sockets creates sockets charged to another cgroup than that of this process. A socket belongs to
+// the cgroup of its creator, and an accepted socket to that of its listener. A child process in the
+// cgroup therefore creates the sockets, and this process takes them (pidfd_getfd, Linux 5.6).
+// Sockets is safe for concurrent use until Close. The child dies with this process.
 type Sockets struct {
 	process *child.Process
 	pidfd   int
 
-	mu      sync.Mutex // guards the conversation with the child
+	mu      sync.Mutex // guards the pipe to the child
 	ask     *json.Encoder
 	answers *json.Decoder
 }
 
-// order is what the child is asked to do: make a socket, after it has closed the last one, which
-// was handed over.
+// order requests a socket from the child. The child first closes the previous one, which this
+// process has taken.
 type order struct {
 	Namespace              string // path of a network namespace; "" is the child's own
 	Family, Kind, Protocol int
 }
 
-// answer is the child's descriptor, or what went wrong.
+// answer holds the descriptor in the child, or an error.
 type answer struct {
 	FD    int
 	Errno unix.Errno
 	Error string
 }
 
-// OpenSockets starts the child. The processes that the cgroup lists then include it. ctx ends it,
-// as Close does.
+// OpenSockets starts the child, which appears among the processes of the cgroup. ctx or Close ends
+// it.
 func (c Cgroup) OpenSockets(ctx context.Context) (*Sockets, error) {
 	process, err := child.Start(ctx, SocketsPart, os.Stderr)
 	if err != nil {
@@ -74,12 +73,12 @@ func needKernel(err error) error {
 	return err
 }
 
-// Socket makes a socket in the namespace as socket(2) does; nil is the namespace of this process.
+// Socket creates a socket in a namespace as socket(2) does; nil is the namespace of this process.
 func (s *Sockets) Socket(ns *netns.Namespace, family, kind int) (int, error) {
 	return s.SocketOf(ns, family, kind, 0)
 }
 
-// SocketOf is Socket for one protocol of several.
+// SocketOf is Socket with a protocol.
 func (s *Sockets) SocketOf(ns *netns.Namespace, family, kind, protocol int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +106,7 @@ func (s *Sockets) SocketOf(ns *netns.Namespace, family, kind, protocol int) (int
 	return fd, nil
 }
 
-// Close ends the child and waits until it has gone, so that the cgroup can be removed. Sockets live
-// on.
+// Close ends the child and waits for it, so that the cgroup can be removed. Sockets stay open.
 func (s *Sockets) Close() error {
 	err := s.process.Stop(time.Second)
 	if s.pidfd >= 0 {
@@ -117,14 +115,14 @@ func (s *Sockets) Close() error {
 	return err
 }
 
-// ServeSockets is the child's work.
+// ServeSockets runs in the child.
 func ServeSockets(in io.Reader, out io.Writer) error {
 	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
 	last := -1
 	for {
 		var o order
 		if err := orders.Decode(&o); err != nil {
-			return nil // the parent is done, or gone
+			return nil // the parent has finished or died
 		}
 		if last >= 0 {
 			_ = unix.Close(last)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree lists the cgroup and all below it, outer ones first. What goes away meanwhile is left out.
+// Tree lists the cgroup and its descendants, outer ones first. It omits those that disappear
+// meanwhile.
 func (c Cgroup) Tree() (all []Cgroup, err error) {
 	err = filepath.WalkDir(c.Path, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +31,7 @@ func (c Cgroup) Tree() (all []Cgroup, err error) {
 	return all, nil
 }
 
-// AllProcesses lists the processes in the cgroup and in all below it.
+// AllProcesses lists the processes in the cgroup and its descendants.
 func (c Cgroup) AllProcesses() (pids []int, err error) {
 	tree, err := c.Tree()
 	for _, one := range tree {
@@ -39,13 +40,13 @@ func (c Cgroup) AllProcesses() (pids []int, err error) {
 		case err == nil:
 			pids = append(pids, more...)
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EOPNOTSUPP):
-			return nil, err // else it has gone, or its processes are listed where its threads' domain begins
+			return nil, err // gone, or a threaded cgroup: its domain root lists the processes
 		}
 	}
 	return pids, err
 }
 
-// RemoveAll removes the cgroup and all below it, none of which may hold a process. A missing one is
+// RemoveAll removes the cgroup and its descendants, which must contain no process. A missing one is
 // no error.
 func (c Cgroup) RemoveAll() error {
 	tree, err := c.Tree()
@@ -58,8 +59,8 @@ func (c Cgroup) RemoveAll() error {
 // rootID is the id of the root of the v2 hierarchy.
 const rootID = 1
 
-// Below is a path, which need not exist, as the kernel knows it: below the root of the hierarchy.
-// It is "" where that is not to be seen, as in a cgroup namespace.
+// Below returns a path relative to the root of the hierarchy. The path need not exist. The result
+// is "" if the root is not visible, as in a cgroup namespace.
 func Below(path string) string {
 	for top := filepath.Dir(path); ; top = filepath.Dir(top) {
 		var found unix.Statfs_t

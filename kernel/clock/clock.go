@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock reads CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns, without a system call: x/sys
-// makes one for each reading, the runtime goes through the vDSO (vdso(7)).
+// Package clock reads CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns, without a system call. The Go
+// runtime reads it through the vDSO (vdso(7)); x/sys makes a system call for each reading.
 package clock
 
 import (
@@ -11,17 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is how often the two readings of a start are compared: the closest pair counts.
+// attempts is the number of paired readings at the start; the closest pair counts.
 const attempts = 32
 
-// Monotonic is CLOCK_MONOTONIC. Make one with [New]; it may be copied and used from any goroutine.
+// Monotonic reads CLOCK_MONOTONIC. Create one with [New]. It may be copied and is safe for
+// concurrent use.
 type Monotonic struct {
 	base time.Time
 	at   int64 // CLOCK_MONOTONIC of base, ns
 }
 
-// New sets a clock by CLOCK_MONOTONIC, to within half of the time that a reading takes. The
-// runtime's clock and it run at the same rate, so that they never part again.
+// New returns a clock with an error of at most half the duration of a reading. The runtime's clock
+// runs at the same rate, so the error stays constant.
 func New() (Monotonic, error) {
 	var best Monotonic
 	closest := time.Duration(1 << 62)
@@ -39,5 +40,5 @@ func New() (Monotonic, error) {
 	return best, nil
 }
 
-// Now is the time in ns.
+// Now returns the time in ns.
 func (m Monotonic) Now() int64 { return m.at + int64(time.Since(m.base)) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cputime reads how much of the processors' time is used.
+// Package cputime reads the CPU time used on the host.
 package cputime
 
 import (
@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Spent is the time that all processors of the host have spent since it started, in ticks
-// (proc(5), /proc/stat).
+// Spent is the CPU time of all CPUs since boot, in ticks (/proc/stat, proc(5)).
 type Spent struct{ total, idle uint64 }
 
-// Read reads it now.
+// Read returns the current value.
 func Read() (Spent, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -29,21 +28,21 @@ func parse(text string) (p Spent, err error) {
 	if len(fields) < 6 || fields[0] != "cpu" {
 		return p, fmt.Errorf("read processor time: %q is not what /proc/stat begins with", line)
 	}
-	// Guest time, the ninth figure and the one after, is part of user time.
+	// Guest time, the ninth and tenth figure, is part of user time.
 	for i, field := range fields[1:min(len(fields), 9)] {
 		n, err := strconv.ParseUint(field, 10, 64)
 		if err != nil {
 			return p, fmt.Errorf("read processor time: %w", err)
 		}
 		p.total += n
-		if i == 3 || i == 4 { // idle, and waiting for a disk
+		if i == 3 || i == 4 { // idle and iowait
 			p.idle += n
 		}
 	}
 	return p, nil
 }
 
-// BusySince is the share of the time since before that was used; 0 where the clock has not ticked.
+// BusySince returns the busy share of the time since before, or 0 if no tick has passed.
 func (p Spent) BusySince(before Spent) float64 {
 	if p.total <= before.total {
 		return 0

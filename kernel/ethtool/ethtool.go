@@ -3,10 +3,9 @@
 // Package ethtool reads and sets a network device's offload features and reads its driver's
 // counters.
 //
-// Features have the short names that ethtool(8) -K takes ("tso", "tx"), each of which may stand for
-// several features of the kernel, or the kernel's own names ("tx-udp-segmentation"). Every call
-// opens its socket inside the namespace it is given; a nil namespace means the calling thread's
-// own.
+// Features have the short names of ethtool(8) -K ("tso", "tx"), which may each stand for several
+// kernel features, or the kernel's names ("tx-udp-segmentation"). Every call opens its socket
+// inside the given namespace; nil is the namespace of the calling thread.
 package ethtool
 
 import (
@@ -35,10 +34,9 @@ var groups = map[string]string{
 	"txvlan": "tx-vlan-hw-insert",
 }
 
-// SetFeatures switches features of dev on and off. A feature that cannot be changed and is not in
-// the wanted state is an error, as is one that the kernel does not know. Where a name stands for
-// several features, the changeable ones are set. The kernel switches off what depends on a feature:
-// without "tx" there is no "tso".
+// SetFeatures switches features of dev on and off. It returns an error for an unknown feature and
+// for a fixed feature in the wrong state. A name for several features sets the changeable ones. The
+// kernel also switches off dependent features: without "tx" there is no "tso".
 func SetFeatures(ns *netns.Namespace, dev string, want map[string]bool) error {
 	err := asking(ns, func(a asker) error { return set(a, dev, want) })
 	if err != nil {
@@ -78,8 +76,8 @@ func set(a asker, dev string, want map[string]bool) error {
 	return verify(a, dev, change)
 }
 
-// verify reads back: the kernel accepts a request and may still leave a feature as it was because
-// of another one.
+// verify reads the features back: the kernel may accept a request and keep a feature unchanged
+// because of another one.
 func verify(a asker, dev string, change map[string]bool) error {
 	states, err := a.features(dev)
 	if err != nil {
@@ -115,8 +113,8 @@ func Features(ns *netns.Namespace, dev string) (map[string]bool, error) {
 	return features, nil
 }
 
-// Kernel returns the state of every feature of devices in the calling thread's namespace, by the
-// kernel's own names alone. Devices that have gone, or tell none, are left out.
+// Kernel returns the state of every feature of devices in the calling thread's namespace by the
+// kernel's names. It omits devices that are gone or have no features.
 func Kernel(devs []string) (map[string]map[string]bool, error) {
 	all := make(map[string]map[string]bool, len(devs))
 	err := asking(nil, func(a asker) error {
@@ -138,7 +136,7 @@ func Kernel(devs []string) (map[string]map[string]bool, error) {
 	return all, err
 }
 
-// Stats returns the driver's counters of dev, named as the driver names them.
+// Stats returns the driver's counters of dev under the driver's names.
 func Stats(ns *netns.Namespace, dev string) (map[string]uint64, error) {
 	all, err := StatsOf(ns, []string{dev})
 	if err != nil {
@@ -147,7 +145,7 @@ func Stats(ns *netns.Namespace, dev string) (map[string]uint64, error) {
 	return all[0], nil
 }
 
-// StatsOf is [Stats] of several devices of a namespace, in their order.
+// StatsOf is [Stats] for several devices of a namespace, in the same order.
 func StatsOf(ns *netns.Namespace, devs []string) (all []map[string]uint64, err error) {
 	err = with(ns, func(tool *ethtool.Ethtool) error {
 		for _, dev := range devs {

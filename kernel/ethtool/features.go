@@ -12,28 +12,28 @@ import (
 	"weir/kernel/netns"
 )
 
-// Commands of linux/ethtool.h. The package safchain/ethtool asks for the features' names with each
-// of them, into a megabyte; labs have hundreds of devices.
+// Commands of linux/ethtool.h. The library safchain/ethtool reads all feature names into a megabyte
+// for each command; labs have hundreds of devices.
 const (
 	getSetInfo  = 0x37 // ETHTOOL_GSSET_INFO
 	getStrings  = 0x1b // ETHTOOL_GSTRINGS
 	getFeatures = 0x3a // ETHTOOL_GFEATURES
 	setFeatures = 0x3b // ETHTOOL_SFEATURES
 
-	featureSet   = 4   // ETH_SS_FEATURES
-	nameLength   = 32  // ETH_GSTRING_LEN
-	mostFeatures = 256 // Linux 7.2 has 68
+	featureSet  = 4   // ETH_SS_FEATURES
+	nameLength  = 32  // ETH_GSTRING_LEN
+	maxFeatures = 256 // Linux 7.2 has 68
 )
 
-// featureState is what the kernel says of a feature.
+// featureState is the state of a feature in the kernel.
 type featureState struct {
 	Available, Requested, Active, NeverChanged bool
 }
 
-// asker asks the devices of the namespace in which it was opened.
+// asker queries devices of the namespace in which it was opened.
 type asker struct{ fd int }
 
-// asking calls f with an asker of the namespace.
+// asking calls f with an asker for the namespace.
 func asking(ns *netns.Namespace, f func(asker) error) error {
 	var a asker
 	err := ns.Do(func() (err error) {
@@ -47,7 +47,7 @@ func asking(ns *netns.Namespace, f func(asker) error) error {
 	return f(a)
 }
 
-// do has the kernel work on a structure that begins with the command.
+// do passes a structure that begins with the command to the kernel.
 func (a asker) do(dev string, data unsafe.Pointer) error {
 	if len(dev) >= unix.IFNAMSIZ {
 		return unix.ENODEV
@@ -72,7 +72,7 @@ func (a asker) features(dev string) (map[string]featureState, error) {
 	}
 	var answer struct {
 		command, size uint32
-		blocks        [mostFeatures / 32]struct{ available, requested, active, never uint32 }
+		blocks        [maxFeatures / 32]struct{ available, requested, active, never uint32 }
 	}
 	answer.command, answer.size = getFeatures, blocks(names)
 	if err := a.do(dev, unsafe.Pointer(&answer)); err != nil {
@@ -89,7 +89,7 @@ func (a asker) features(dev string) (map[string]featureState, error) {
 	return states, nil
 }
 
-// change asks for features to be on or off.
+// change switches features on or off.
 func (a asker) change(dev string, want map[string]bool) error {
 	names, err := a.names(dev)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a asker) change(dev string, want map[string]bool) error {
 	}
 	var order struct {
 		command, size uint32
-		blocks        [mostFeatures / 32]struct{ valid, requested uint32 }
+		blocks        [maxFeatures / 32]struct{ valid, requested uint32 }
 	}
 	order.command, order.size = setFeatures, blocks(names)
 	for i, name := range names {
@@ -112,16 +112,16 @@ func (a asker) change(dev string, want map[string]bool) error {
 	return a.do(dev, unsafe.Pointer(&order))
 }
 
-// blocks is how many words of 32 features there are.
+// blocks returns the number of 32-bit words for all features.
 func blocks(names []string) uint32 { return uint32(len(names)+31) / 32 }
 
-// featureNames are the kernel's, which are the same for all devices; empty until somebody asks.
+// featureNames caches the kernel's names, which are the same for all devices.
 var featureNames struct {
 	sync.Mutex // guards known
 	known      []string
 }
 
-// names are the names of features, by number; there are gaps.
+// names returns the names of features by number, with gaps.
 func (a asker) names(dev string) ([]string, error) {
 	featureNames.Lock()
 	defer featureNames.Unlock()
@@ -136,12 +136,12 @@ func (a asker) names(dev string) ([]string, error) {
 	if err := a.do(dev, unsafe.Pointer(&info)); err != nil {
 		return nil, err
 	}
-	if info.count > mostFeatures {
-		return nil, fmt.Errorf("the kernel has %d features, more than the %d that are known to exist", info.count, mostFeatures)
+	if info.count > maxFeatures {
+		return nil, fmt.Errorf("the kernel has %d features, more than the %d that are known to exist", info.count, maxFeatures)
 	}
 	answer := struct {
 		command, set, count uint32
-		names               [mostFeatures][nameLength]byte
+		names               [maxFeatures][nameLength]byte
 	}{command: getStrings, set: featureSet, count: info.count}
 	if err := a.do(dev, unsafe.Pointer(&answer)); err != nil {
 		return nil, err

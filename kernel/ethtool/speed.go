@@ -16,8 +16,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Speed returns the rate of a device's link, or 0 where it has none or does not know: down, or
-// virtual. That of a veth is the driver's fiction and counts as none.
+// Speed returns the rate of a device's link, or 0 if it is unknown: down or virtual. The rate that
+// a veth reports is a constant of the driver and counts as unknown.
 func Speed(ns *netns.Namespace, dev string) (rate units.BitRate, err error) {
 	err = with(ns, func(tool *ethtool.Ethtool) error {
 		if driver, err := tool.DriverName(dev); err == nil && driver == "veth" {
@@ -37,8 +37,8 @@ func Speed(ns *netns.Namespace, dev string) (rate units.BitRate, err error) {
 	return rate, nil
 }
 
-// Hardware lists the devices of the calling thread's namespace that have hardware, or a
-// hypervisor's, behind them.
+// Hardware lists the devices of the calling thread's namespace that are backed by hardware or by a
+// hypervisor.
 func Hardware() ([]string, error) {
 	paths, err := filepath.Glob("/sys/class/net/*/device")
 	if err != nil {

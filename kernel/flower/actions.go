@@ -2,14 +2,14 @@
 
 package flower
 
-// generic is struct tc_gen: what an action does when it is done.
+// generic is struct tc_gen, which carries the verdict of an action.
 func generic(action uint32) []byte {
 	b := make([]byte, 20)
 	native.PutUint32(b[8:], action)
 	return b
 }
 
-// action appends the n-th.
+// action appends the n-th action.
 func action(b []byte, n uint16, kind string, options func([]byte) []byte) []byte {
 	return nested(b, n, func(b []byte) []byte {
 		b = attribute(b, actKind, append([]byte(kind), 0))
@@ -17,14 +17,14 @@ func action(b []byte, n uint16, kind string, options func([]byte) []byte) []byte
 	})
 }
 
-// uncounted appends that an action has one set of counters, not one for each processor: no packet
-// of software's is counted there.
+// uncounted appends the flag for one set of counters instead of per-CPU counters. Software packets
+// are not counted there.
 func uncounted(b []byte) []byte {
 	const flags, noPerCPU = 7, 1 // TCA_ACT_FLAGS, as value and selector
 	return attribute(b, flags, append(word(noPerCPU), word(noPerCPU)...))
 }
 
-// actions are what a rule does.
+// actions appends the actions of a rule.
 func (r *Rule) actions(b []byte, mode uint32) []byte {
 	if r.Forward == nil {
 		what := uint32(actOK)
@@ -66,7 +66,7 @@ func (r *Rule) actions(b []byte, mode uint32) []byte {
 	return b
 }
 
-// guard is the action bpf.
+// guard appends the action bpf.
 func (r *Rule) guard(b []byte) []byte {
 	const parms, descriptor, name = 2, 5, 6
 	b = attribute(b, parms, generic(actPipe))
@@ -74,7 +74,7 @@ func (r *Rule) guard(b []byte) []byte {
 	return attribute(b, name, []byte("weir_lease\x00"))
 }
 
-// tag is the action vlan. The priority becomes 0, as of packets that the kernel forwards.
+// tag appends the action vlan. The priority becomes 0, as in the kernel's forwarding.
 func (f *Forward) tag(b []byte) []byte {
 	const pop, push, modify = 1, 2, 3
 	const parms, id, protocol, priority = 2, 3, 4, 6
@@ -94,8 +94,8 @@ func (f *Forward) tag(b []byte) []byte {
 	return b
 }
 
-// edit is the action pedit: both link-layer addresses are set, and 255 is added to the TTL, which
-// counts it down.
+// edit appends the action pedit: it sets both link-layer addresses and adds 255 to the TTL, which
+// decrements it.
 func (f *Forward) edit(b []byte, ipv6 bool) []byte {
 	const parmsEx, keysEx, keyEx, htype, command = 4, 5, 6, 1, 2
 	const ethernet, ip4, ip6, set, add = 1, 2, 3, 0, 1

@@ -11,23 +11,23 @@ import (
 	"weir/kernel/netns"
 )
 
-// Conn writes filters of one device. Not for concurrent use.
+// Conn writes filters of one device. It is not safe for concurrent use.
 type Conn struct {
 	fd       int
 	device   int
 	mode     uint32
 	sequence uint32
 	batch    []byte
-	last     int // where its last message begins
+	last     int // offset of the last message
 	buffer   []byte
 }
 
-// batchSize is how many octets go to the kernel at a time; what they are answered with has to fit
-// the socket's buffer.
+// batchSize is the maximum number of bytes of one send. The answers must fit into the socket's
+// buffer.
 const batchSize = 48 << 10
 
-// Open prepares to write filters of a device, of a mode: [SkipHardware] or [SkipSoftware], or 0 for
-// both. The device needs clsact.
+// Open opens a connection that writes filters of a device with a mode: [SkipHardware],
+// [SkipSoftware], or 0 for both. The device needs clsact.
 func Open(ns *netns.Namespace, device int, mode uint32) (*Conn, error) {
 	c := &Conn{device: device, mode: mode, buffer: make([]byte, 1<<18)}
 	err := ns.Do(func() (err error) {
@@ -39,7 +39,7 @@ func Open(ns *netns.Namespace, device int, mode uint32) (*Conn, error) {
 				return err
 			}
 		}
-		// Errors come with the reason in words, and without the request.
+		// Errors carry the kernel's message and omit the request.
 		_ = unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK, 1)
 		_ = unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1)
 		return unix.Bind(c.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
@@ -50,19 +50,19 @@ func Open(ns *netns.Namespace, device int, mode uint32) (*Conn, error) {
 	return c, nil
 }
 
-// Close ends it; what was not flushed is not written.
+// Close closes the connection and discards unflushed filters.
 func (c *Conn) Close() { _ = unix.Close(c.fd) }
 
-// Mode is what filters are written with.
+// Mode returns the mode of the filters.
 func (c *Conn) Mode() uint32 { return c.mode }
 
-// Add writes a filter that is not there yet.
+// Add writes a new filter.
 func (c *Conn) Add(r Rule) error {
 	return c.put(r, unix.RTM_NEWTFILTER, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 }
 
-// Share writes a filter that is not there yet, and returns the number of its action, by which
-// others may have the same one. The action stays as long as one of them does.
+// Share writes a new filter and returns the index of its action, which further filters can use. The
+// action lives as long as one of them.
 func (c *Conn) Share(r Rule) (action uint32, err error) {
 	if err := c.Flush(); err != nil {
 		return 0, err
@@ -77,13 +77,13 @@ func (c *Conn) Share(r Rule) (action uint32, err error) {
 	return action, err
 }
 
-// Replace writes a filter over the one of its chain, priority and handle: no packet finds neither.
+// Replace atomically replaces the filter with the same chain, priority and handle.
 func (c *Conn) Replace(r Rule) error { return c.put(r, unix.RTM_NEWTFILTER, unix.NLM_F_CREATE) }
 
-// Remove takes a filter away.
+// Remove removes a filter.
 func (c *Conn) Remove(r Rule) error { return c.put(r, unix.RTM_DELTFILTER, 0) }
 
-// Clear takes all filters of a chain away; one that does not exist is no error.
+// Clear removes all filters of a chain. A missing chain is no error.
 func (c *Conn) Clear(chain uint32) error {
 	b := make([]byte, unix.SizeofNlMsghdr+20)
 	native.PutUint32(b[unix.SizeofNlMsghdr+4:], uint32(c.device))
@@ -108,7 +108,7 @@ func (c *Conn) number() {
 	native.PutUint32(c.batch[c.last+8:], c.sequence)
 }
 
-// queued numbers the last message, and sends all if they are many.
+// queued numbers the last message and flushes a full batch.
 func (c *Conn) queued() error {
 	c.number()
 	if len(c.batch) >= batchSize {
@@ -117,16 +117,16 @@ func (c *Conn) queued() error {
 	return nil
 }
 
-// Flush sends what was written, and returns the errors.
+// Flush sends the queued filters and returns the errors.
 func (c *Conn) Flush() error { return c.exchange(func(Filter) {}) }
 
-// exchange sends what was written and reads the answers; echo gets the filters among them.
+// exchange sends the queue and reads the answers; echo receives the filters among them.
 func (c *Conn) exchange(echo func(Filter)) error {
 	if len(c.batch) == 0 {
 		return nil
 	}
 	flags := native.Uint16(c.batch[c.last+6:])
-	native.PutUint16(c.batch[c.last+6:], flags|unix.NLM_F_ACK) // the answer to the last says that all are done
+	native.PutUint16(c.batch[c.last+6:], flags|unix.NLM_F_ACK) // acknowledges the whole batch
 	err := unix.Sendto(c.fd, c.batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	c.batch = c.batch[:0]
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Conn) exchange(echo func(Filter)) error {
 	return errors.Join(all...)
 }
 
-// reason is what the kernel says of an error, in words.
+// reason returns the kernel's message for an error.
 func reason(b []byte) string {
 	const behind, message = unix.SizeofNlMsghdr + 4 + unix.SizeofNlMsghdr, 1 // NLMSGERR_ATTR_MSG
 	text := ""

@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter is one as the kernel tells it.
+// Filter is a filter as dumped by the kernel.
 type Filter struct {
 	Kind      string // "flower", or another's
 	Chain     uint32
 	Priority  uint16
-	EtherType uint16 // of frames that it is asked about; 0x8100 for those with a tag
+	EtherType uint16 // of matching frames; 0x8100 for tagged ones
 	Handle    uint32
-	Dst       netip.Prefix // the zero value where it does not ask for the destination
+	Dst       netip.Prefix // the zero value if the destination does not matter
 	Mode      uint32       // [SkipHardware], [SkipSoftware] or 0
-	InHW      bool         // the device does it
-	Goto      uint32       // chain that its last action leads to; 0 for none
-	Forward   *Forward     // where its actions forward
-	Action    uint32       // number of its last action, if that is a gact
-	Shared    bool         // others have that action as well, which counts the packets of all
+	InHW      bool         // in hardware
+	Goto      uint32       // chain of its last action; 0 for none
+	Forward   *Forward     // target of its actions
+	Action    uint32       // index of its last action, if that is a gact
+	Shared    bool         // other filters share the action and its counter
 	Packets   uint64       // of its last action
 	Octets    uint64
 }
 
-// filter decodes one; ok is false for what is no filter, as a chain's head.
+// filter decodes a filter; ok is false for other objects such as the head of a chain.
 func filter(b []byte) (f Filter, ok bool) {
 	if len(b) < 20 {
 		return f, false
@@ -56,7 +56,7 @@ func filter(b []byte) (f Filter, ok bool) {
 	return f, true
 }
 
-// read decodes what is flower's own.
+// read decodes the attributes of kind flower.
 func (f *Filter) read(options []byte) {
 	const inHW = 4
 	var address, mask []byte
@@ -84,7 +84,7 @@ func (f *Filter) read(options []byte) {
 	}
 }
 
-// action takes up one, the last of which counts.
+// action decodes an action; the last one counts the packets.
 func (f *Filter) action(b []byte) {
 	const actStats, basic, packets64 = 4, 1, 8
 	name, options := "", []byte(nil)
@@ -108,7 +108,7 @@ func (f *Filter) action(b []byte) {
 	each(options, func(kind uint16, value []byte) { f.option(name, kind, value) })
 }
 
-// option takes up what an action is to do.
+// option decodes the parameters of an action.
 func (f *Filter) option(action string, kind uint16, value []byte) {
 	const parms, vlanID, peditParms, genericSize = 2, 3, 4, 20
 	out := func() *Forward {
@@ -130,7 +130,7 @@ func (f *Filter) option(action string, kind uint16, value []byte) {
 	case action == "pedit" && kind == peditParms:
 		const keysAt, keySize = genericSize + 4, 24
 		addresses := [12]byte{}
-		for i := range 3 { // which are the link-layer addresses: see edit
+		for i := range 3 { // the link-layer addresses: see edit
 			if at := keysAt + i*keySize + 4; at+4 <= len(value) {
 				copy(addresses[4*i:], value[at:at+4])
 			}

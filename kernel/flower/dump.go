@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filters reads all filters at the device's ingress, of whatever kind; of others than flower no
-// more than kind, chain and priority is told.
+// Filters returns all filters at the device's ingress. Filters of other kinds than flower have only
+// kind, chain and priority.
 func (c *Conn) Filters() (all []Filter, err error) {
 	request := make([]byte, unix.SizeofNlMsghdr+20)
 	c.sequence++

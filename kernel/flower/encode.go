@@ -35,7 +35,7 @@ const (
 	chainMask                 = 0x0fffffff
 )
 
-// attribute appends one.
+// attribute appends an attribute.
 func attribute(b []byte, kind uint16, value []byte) []byte {
 	b = native.AppendUint16(native.AppendUint16(b, uint16(4+len(value))), kind)
 	b = append(b, value...)
@@ -45,12 +45,12 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 	return b
 }
 
-// attribute32 appends one of a word of the host's order.
+// attribute32 appends an attribute with a word in host byte order.
 func attribute32(b []byte, kind uint16, x uint32) []byte {
 	return native.AppendUint32(native.AppendUint16(native.AppendUint16(b, 8), kind), x)
 }
 
-// nested appends one whose value f appends.
+// nested appends an attribute; f appends its value.
 func nested(b []byte, kind uint16, f func([]byte) []byte) []byte {
 	at := len(b)
 	b = f(native.AppendUint16(native.AppendUint16(b, 0), kind|unix.NLA_F_NESTED))
@@ -61,7 +61,7 @@ func nested(b []byte, kind uint16, f func([]byte) []byte) []byte {
 func word(x uint32) []byte  { return native.AppendUint32(nil, x) }
 func short(x uint16) []byte { return network.AppendUint16(nil, x) }
 
-// etherType is that of what a rule's packets are.
+// etherType returns the EtherType of a rule's packets.
 func (r *Rule) etherType() uint16 {
 	if r.IPv6 {
 		return typeIPv6
@@ -69,7 +69,7 @@ func (r *Rule) etherType() uint16 {
 	return typeIPv4
 }
 
-// encode appends the request for one filter.
+// encode appends the request for a filter.
 func (r *Rule) encode(b []byte, device int, kind, flags uint16, mode uint32) []byte {
 	at := len(b)
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
@@ -114,7 +114,7 @@ func (r *Rule) options(b []byte, outer uint16, mode uint32) []byte {
 	return nested(b, flowerAct, func(b []byte) []byte { return r.actions(b, mode) })
 }
 
-// address matches a prefix; the mask's attribute follows the address's.
+// address appends the match of a prefix; the attribute of the mask follows that of the address.
 func address(b []byte, p netip.Prefix, four, six uint16) []byte {
 	if p.Bits() <= 0 {
 		return b

@@ -1,55 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flower writes filters of kind flower with what forwarding takes: prefixes, tags, TTL, and
-// actions that rewrite the link layer, count the TTL down and redirect. They go to the kernel many
-// at a time.
+// Package flower writes tc filters of kind flower for forwarding: matches on prefixes, tags and
+// TTL, and actions that rewrite the link layer, decrement the TTL and redirect. It writes filters
+// in batches.
 //
-// What bites:
-//   - Within one priority there is no longest match: filters of different masks are asked in the
-//     order in which the first of each mask came.
-//   - The action trap takes packets away in software: there, Pass leaves them to the stack.
-//   - An action of a rule's own has counters for each processor, which take the kernel longer to
-//     make than the rest of the rule. Rules that share one are counted together.
-//   - The header checksum is computed anew (csum), so that a wrong one becomes right.
+// Pitfalls:
+//   - One priority has no longest match: filters of different masks match in the order in which the
+//     first filter of each mask was added.
+//   - The action trap drops packets in software. There, Pass leaves them to the stack.
+//   - An unshared action has per-CPU counters. Their allocation takes longer than the rest of the
+//     rule. Rules that share an action share its counter.
+//   - The action csum recomputes the header checksum, so a wrong checksum becomes correct.
 package flower
 
 import (
 	"net/netip"
 )
 
-// Forward is what becomes of a packet that is forwarded.
+// Forward describes the forwarding of a packet.
 type Forward struct {
-	Device   int // that it leaves by
+	Device   int // of egress
 	Src, Dst [6]byte
-	// Pop takes the tag away, Push puts one before the packet, Modify changes it; VLAN is the tag's
-	// number.
+	// Pop removes the tag, Push adds one, Modify changes it; VLAN is the VLAN id.
 	Pop, Push, Modify bool
 	VLAN              uint16
 }
 
-// Rule is one filter at a device's ingress.
+// Rule is a filter at a device's ingress.
 type Rule struct {
 	Chain    uint32
 	Priority uint16
 	Handle   uint32
 	IPv6     bool
-	// Tagged rules match frames with a tag, of the number VLAN or, where that is 0, any.
+	// Tagged rules match frames with the VLAN id VLAN, or with any tag if VLAN is 0.
 	Tagged bool
 	VLAN   uint16
-	To     [6]byte      // destination of the frame; zero for any
-	Dst    netip.Prefix // the zero value, and length 0, match all
+	To     [6]byte      // destination address of the frame; zero for any
+	Dst    netip.Prefix // the zero value and length 0 match all
 	Src    netip.Prefix
 	// Expiring matches a TTL or hop limit of 0 and 1.
 	Expiring bool
-	Protocol int // of IP, -1 for any
-	// One of these is done; none leaves the packet to the stack.
+	Protocol int // IP protocol; -1 for any
+	// The rule has at most one of these actions; without one the stack gets the packet.
 	Goto    uint32
 	Forward *Forward
-	// Guard is asked before Goto where it is not 0: the descriptor of a program of kind sched_act
-	// that returns TC_ACT_PIPE to go on, and TC_ACT_OK to leave the packet to the stack.
+	// Guard, if not 0, runs before Goto: the descriptor of a sched_act program that returns
+	// TC_ACT_PIPE to continue and TC_ACT_OK to leave the packet to the stack.
 	Guard int
-	// Action is the number of the action that other rules have as well; 0 is one of its own. It has
-	// to do the same: see [Conn.Share].
+	// Action is the index of a shared action, which must do the same; 0 is an unshared action. See
+	// [Conn.Share].
 	Action uint32
 }
 

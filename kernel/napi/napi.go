@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package napi finds and schedules the kernel threads that take a device's received frames, one for
-// each of its NAPI instances, and reads how much processor time they have had.
+// Package napi finds and schedules the kernel threads of a device's NAPI instances, and reads their
+// CPU time.
 //
-// A device has such threads once its attribute "threaded" is 1 (Linux 5.12; see [Thread]). Which
-// thread is whose is asked of the kernel (the netdev family of generic netlink, Linux 6.8) and not
-// read from the threads' names, which devices of other namespaces share. The veth driver has a NAPI
-// instance only while GRO is on or an XDP program is attached.
+// A device has such threads while its attribute "threaded" is 1 (Linux 5.12; see [Thread]). The
+// netdev family of generic netlink (Linux 6.8) maps threads to devices; thread names are ambiguous
+// across namespaces. A veth device has a NAPI instance only with GRO or an XDP program.
 package napi
 
 import (
@@ -35,9 +34,8 @@ const (
 	attributePID = 4  // NETDEV_A_NAPI_PID
 )
 
-// Thread has the device's frames taken by kernel threads of their own and returns the threads'
-// identifiers. It is an error where the device has no NAPI instance, or the kernel does not say
-// which threads are its own.
+// Thread switches a device to threaded NAPI and returns the thread ids. It returns an error if the
+// device has no NAPI instance or the kernel does not report the threads.
 func Thread(ns *netns.Namespace, device string) (threads []int, err error) {
 	if err := sysfs.Set(ns, sysfs.Attribute{Device: device, Name: "threaded", Value: "1"}); err != nil {
 		return nil, err
@@ -46,13 +44,12 @@ func Thread(ns *netns.Namespace, device string) (threads []int, err error) {
 		return nil, err
 	}
 	if len(threads) == 0 {
-		return nil, fault.New(fault.Testbed, "switch GRO on, without which a veth device has none", "device %s has no thread that receives", device)
+		return nil, fault.New(fault.Testbed, "switch GRO on: a veth device has a receiving thread only with GRO", "device %s has no thread that receives", device)
 	}
 	return threads, nil
 }
 
-// Threads are the identifiers of the threads that take the device's frames; none where it is not
-// threaded.
+// Threads returns the ids of the device's NAPI threads, and none if it is not threaded.
 func Threads(ns *netns.Namespace, device string) (threads []int, err error) {
 	conn, err := rtnl.Open(ns)
 	if err != nil {
@@ -79,7 +76,7 @@ func threadsOf(index uint32) (threads []int, err error) {
 		return nil, err
 	}
 	request := nl.NewNetlinkRequest(int(found.ID), unix.NLM_F_DUMP)
-	// Not as nl.Genlmsg, which leaves two octets undefined where the family wants zeros.
+	// nl.Genlmsg leaves two bytes undefined that the family requires to be zero.
 	request.AddRawData([]byte{commandGet, 1, 0, 0})
 	request.AddRawData(nl.NewRtAttr(attributeIf, nl.Uint32Attr(index)).Serialize())
 	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
@@ -103,8 +100,7 @@ func threadsOf(index uint32) (threads []int, err error) {
 	return threads, nil
 }
 
-// Schedule keeps a thread on one processor, before all that does not run in real time (SCHED_FIFO
-// with a priority of 1 to 99).
+// Schedule pins a thread to one CPU with SCHED_FIFO and a priority of 1 to 99.
 func Schedule(thread, cpu int, priority uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -118,14 +114,13 @@ func Schedule(thread, cpu int, priority uint32) error {
 	return nil
 }
 
-// Times is how long a thread has run, and how long it was ready to run while its processor did
-// something else (/proc/PID/schedstat). What a hypervisor takes away is in neither.
+// Times holds the run time of a thread and its wait time on the run queue (/proc/PID/schedstat).
+// Time stolen by a hypervisor is in neither.
 type Times struct {
 	Ran, Waited time.Duration
 }
 
-// TimesOf reads a thread's times. A kernel without CONFIG_SCHED_INFO gives an error that is
-// os.ErrNotExist.
+// TimesOf returns the times of a thread. Without CONFIG_SCHED_INFO the error is os.ErrNotExist.
 func TimesOf(thread int) (Times, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(thread) + "/schedstat")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Each calls f once for every network namespace that has a process or a name, and returns its first
-// error.
+// Each calls f once for every network namespace with a process or a name. It returns the first
+// error of f.
 func Each(f func(*Namespace) error) error {
 	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
 	if err != nil {
@@ -24,7 +24,7 @@ func Each(f func(*Namespace) error) error {
 	for _, path := range append(processes, named...) {
 		ns, err := OpenPath(path)
 		if err != nil {
-			continue // a process that has ended, or a leftover name
+			continue // an ended process or a stale name
 		}
 		inode, err := ns.Inode()
 		if err == nil && !seen[inode] {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeFolder makes [Dir] and a mount point of it that shares what is mounted in it, as ip-netns(8)
-// does for its first namespace. Done later by others, that would cover the namespaces that are
-// pinned already, which nobody could unpin any more.
+// makeFolder creates [Dir] as a shared mount point, as ip-netns(8) does for its first namespace. If
+// ip-netns did so later, its mount would cover existing namespaces, and they could not be unpinned.
 func makeFolder() error {
 	if err := os.MkdirAll(Dir, 0o755); err != nil {
 		return err

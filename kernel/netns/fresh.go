@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fresh runs f in a new network namespace without a name, on a thread of its own, and returns f's
-// error. Only a loopback device exists in there, and it is down. The namespace ends with f, unless
-// a socket that f opened there stays open.
+// Fresh runs f in a new unnamed network namespace on a separate thread and returns the error of f.
+// The namespace has only a loopback device, which is down. It ends with f unless a socket of f
+// stays open.
 func Fresh(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// etcHosts is where the C library and Go look names up.
+// etcHosts is the hosts file of the C library and Go.
 const etcHosts = "/etc/hosts"
 
-// ReplaceHosts gives the calling thread mounts of its own, in which /etc/hosts is the file at path;
-// what it starts sees the same. Everything else stays where it is, what is mounted later included.
-// It is for a thread that starts a process, or becomes one, and ends with it.
+// ReplaceHosts moves the calling thread into a new mount namespace with the file at path as
+// /etc/hosts. Its child processes inherit it. Other mounts, including later ones, stay visible.
+// Call it on a thread that starts a process and ends with it.
 func ReplaceHosts(path string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("replace %s: unshare mounts: %w", etcHosts, err)
 	}
-	// Without this the mount below would show in every process of the machine.
+	// Without this the mount below would appear in every process.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("replace %s: keep mounts private: %w", etcHosts, err)
 	}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns makes, enters and removes network namespaces.
+// Package netns creates, enters and removes network namespaces.
 //
-// A namespace is pinned under /run/netns, as ip-netns(8) does it, so that people can look inside
-// with their own tools. [Namespace.Do] moves the calling goroutine's thread into the namespace for
-// the time of one function; sockets and netlink handles that the function opens stay in that
-// namespace for good. Goroutines that the function starts do not follow it.
+// Namespaces are pinned under /run/netns, as by ip-netns(8), so that other tools can enter them.
+// [Namespace.Do] runs a function with the calling goroutine's thread inside the namespace. Sockets
+// and netlink handles opened by the function stay in the namespace; goroutines started by it do not
+// enter it.
 package netns
 
 import (
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is where namespaces are pinned.
+// Dir is the folder of pinned namespaces.
 const Dir = "/run/netns"
 
 // Namespace is a handle to a pinned network namespace. It is safe for concurrent use until Close.
@@ -28,10 +28,10 @@ type Namespace struct {
 	file *os.File
 }
 
-// Path is where the namespace named name is pinned.
+// Path returns the path of the namespace with a name.
 func Path(name string) string { return filepath.Join(Dir, name) }
 
-// Path leads to it.
+// Path returns the path of the namespace.
 func (n *Namespace) Path() string {
 	if filepath.IsAbs(n.Name) {
 		return n.Name
@@ -39,7 +39,7 @@ func (n *Namespace) Path() string {
 	return Path(n.Name)
 }
 
-// Create makes a network namespace, pins it under name and brings its loopback device up. An
+// Create creates a network namespace, pins it under name and brings its loopback device up. An
 // existing name is an error.
 func Create(name string) (*Namespace, error) {
 	if name == "" || strings.ContainsAny(name, "/ ") {
@@ -70,7 +70,7 @@ func Create(name string) (*Namespace, error) {
 	return ns, nil
 }
 
-// pinNew binds a new namespace to path. It uses a thread of its own that ends afterwards, since it
+// pinNew binds a new namespace to path. It uses a separate thread, which ends afterwards because it
 // has left its namespace.
 func pinNew(path string) error {
 	done := make(chan error)
@@ -116,22 +116,22 @@ func Open(name string) (*Namespace, error) {
 	return &Namespace{Name: name, file: file}, nil
 }
 
-// OpenPath returns a handle to the namespace that path leads to, such as /proc/1/ns/net; its Name
-// is the path. A person may have named it: a FIFO there is an error and no wait.
+// OpenPath returns a handle to the namespace at path, such as /proc/1/ns/net; its Name is the path.
+// It does not block on a FIFO, because path may come from a user.
 func OpenPath(path string) (*Namespace, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err == nil {
 		err = isNamespace(file)
 	}
 	if err != nil {
-		_ = file.Close() // nil is closed already
+		_ = file.Close() // nil if already closed
 		return nil, fmt.Errorf("open namespace %s: %w", path, err)
 	}
 	return &Namespace{Name: path, file: file}, nil
 }
 
-// ErrNotNamespace says that a path leads to something else: what a crash has left in Dir is an
-// empty file.
+// ErrNotNamespace is returned for a path to another kind of file. A crash leaves an empty file in
+// Dir.
 var ErrNotNamespace = errors.New("it is no namespace")
 
 func isNamespace(file *os.File) error {
@@ -172,8 +172,8 @@ func List(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Remove unpins the namespace. Its devices go when the last process and handle in it has gone. A
-// missing name is no error.
+// Remove unpins the namespace. Its devices disappear with its last process and handle. A missing
+// name is no error.
 func Remove(name string) error {
 	path := Path(name)
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -185,13 +185,13 @@ func Remove(name string) error {
 	return nil
 }
 
-// FD is the handle's descriptor, valid until Close.
+// FD returns the handle's descriptor, valid until Close.
 func (n *Namespace) FD() int { return int(n.file.Fd()) }
 
 // Close releases the handle; the namespace stays pinned.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// Inode identifies the namespace on this machine: two handles to one namespace have the same.
+// Inode identifies the namespace on this machine.
 func (n *Namespace) Inode() (uint64, error) {
 	var status unix.Stat_t
 	if err := unix.Fstat(n.FD(), &status); err != nil {
@@ -200,8 +200,8 @@ func (n *Namespace) Inode() (uint64, error) {
 	return status.Ino, nil
 }
 
-// Enter moves the calling thread into the namespace for good. It is for a thread that starts a
-// process and ends with it: lock the goroutine to it, and do not unlock.
+// Enter moves the calling thread into the namespace permanently. Lock the goroutine to the thread
+// and do not unlock it, so that the thread ends with the goroutine.
 func (n *Namespace) Enter() error {
 	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
@@ -209,8 +209,8 @@ func (n *Namespace) Enter() error {
 	return nil
 }
 
-// Do runs f with the calling thread inside the namespace and returns its error. The thread is
-// locked for the time of f. A nil namespace is the one that the thread is in.
+// Do runs f with the calling thread inside the namespace and returns the error of f. The goroutine
+// is locked to the thread meanwhile. A nil namespace is the thread's current one.
 func (n *Namespace) Do(f func() error) error {
 	if n == nil {
 		return f()

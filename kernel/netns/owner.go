@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Foreign says whether the network namespace belongs to another user namespace than this process's
-// (ioctl_ns(2)): then any user may have made it, with as many devices as he likes.
+// Foreign reports whether the network namespace belongs to another user namespace than this
+// process's (ioctl_ns(2)): any user may have created it, with any number of devices.
 func (n *Namespace) Foreign() (bool, error) {
 	owner, err := unix.IoctlRetInt(n.FD(), unix.NS_GET_USERNS)
-	if errors.Is(err, unix.EPERM) { // one above this process's, or a kernel without user namespaces
+	if errors.Is(err, unix.EPERM) { // a parent of this process's, or a kernel without user namespaces
 		_, err := os.Stat("/proc/self/ns/user")
 		return err == nil, nil
 	}
@@ -29,11 +29,11 @@ func (n *Namespace) Foreign() (bool, error) {
 	return its.Dev != own.Dev || its.Ino != own.Ino, nil
 }
 
-// Few keeps visits of network namespaces from taking as long as any user likes: of Foreign ones it
-// admits the first Most, and counts the others in Left. The zero value admits none of them.
+// Few bounds how many user-created namespaces are visited (denial of service): it admits the first
+// Most [Foreign] ones and counts the others in Left. The zero value admits none.
 type Few struct{ Most, Left int }
 
-// Of is a visit of those that are admitted. nil is the namespace that this process is in.
+// Of returns a visitor of the admitted namespaces. nil is the namespace of this process.
 func (f *Few) Of(visit func(*Namespace) error) func(*Namespace) error {
 	return func(ns *Namespace) error {
 		if ns == nil {

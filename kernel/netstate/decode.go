@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// object is one thing that the kernel has told: a name for people and its fields.
+// object is a decoded kernel message: a display name and fields.
 type object struct {
 	name   string // "device eth0", "route to 10.0.0.4/30"
-	short  string // of a device: its own name
+	short  string // the device's own name
 	fields map[string]string
 }
 
-// into writes the fields under the object's name.
+// into adds the fields under the object's name.
 func (o object) into(s State) {
 	for field, value := range o.fields {
 		s[o.name+": "+field] = value
@@ -30,7 +30,7 @@ func (o object) into(s State) {
 	}
 }
 
-// attribute is one route attribute.
+// attribute is a netlink attribute.
 type attribute struct {
 	kind  uint16
 	value []byte
@@ -51,14 +51,13 @@ func attributes(b []byte) (all []attribute, err error) {
 	return all, nil
 }
 
-// how says what an attribute is called and how its value is written; a name of "-" leaves it out.
+// how defines the name and format of an attribute; the name "-" omits it.
 type how struct {
 	name string
 	text func([]byte) string
 }
 
-// describe makes fields of attributes. What is not in known is kept in hexadecimal under its
-// number.
+// describe converts attributes to fields. It keeps unknown ones in hexadecimal under their number.
 func describe(all []attribute, known map[uint16]how) map[string]string {
 	fields := map[string]string{}
 	for _, a := range all {
@@ -108,7 +107,7 @@ func address(b []byte) string {
 
 var deviceFields = map[uint16]how{
 	unix.IFLA_IFNAME: left, unix.IFLA_STATS: left, unix.IFLA_STATS64: left,
-	unix.IFLA_AF_SPEC:     left, // settings again, and counters
+	unix.IFLA_AF_SPEC:     left, // settings (read elsewhere) and counters
 	unix.IFLA_PROMISCUITY: left, ifla_allmulti: left, unix.IFLA_EVENT: left,
 	unix.IFLA_ADDRESS: {"address", mac}, unix.IFLA_BROADCAST: {"broadcast address", mac}, unix.IFLA_MTU: {"MTU", number},
 	unix.IFLA_QDISC: {"qdisc", word}, unix.IFLA_TXQLEN: {"queue length", number}, unix.IFLA_OPERSTATE: {"state", number},
@@ -124,7 +123,7 @@ var deviceFields = map[uint16]how{
 
 const ifla_allmulti = 61
 
-// program writes IFLA_XDP: the mode and the program's number.
+// program formats IFLA_XDP: mode and program id.
 func program(b []byte) string {
 	all, err := attributes(b)
 	if err != nil {
@@ -166,7 +165,7 @@ func decodeDevice(message []byte) (o object, index int, err error) {
 	return o, index, nil
 }
 
-// flags writes what is set of a device, but for promiscuous mode.
+// flags formats the flags of a device except promiscuous mode.
 func flags(value uint32) string {
 	up := "down"
 	if value&unix.IFF_UP != 0 {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileWatch is told of every write to a setting of the namespace in which it was made (inotify(7)).
+// fileWatch reports writes to settings of the namespace in which it was created (inotify(7)).
 type fileWatch struct {
 	fd      int
 	folders map[int32]string // by watch descriptor
 }
 
-// watchSettings watches folders of the thread's namespace below /proc/sys/net. What has gone
-// meanwhile was a device's, which is reported.
+// watchSettings watches folders of the thread's namespace below /proc/sys/net. A missing folder
+// belonged to a removed device, which is reported elsewhere.
 func watchSettings(folders []string) (*fileWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *fileWatch) close() {
 	}
 }
 
-// changes reads what was written to.
+// changes returns the settings written to.
 func (w *fileWatch) changes() (all []Change, err error) {
 	buffer := make([]byte, 1<<14)
 	for {

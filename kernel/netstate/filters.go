@@ -40,11 +40,11 @@ func (r *reader) filters() error {
 	for _, family := range []struct {
 		file          string
 		socket, level int
-		entry         int // size of an entry's fixed part; its counters are the last 16 octets
+		entry         int // size of an entry's fixed part; its counters are the last 16 bytes
 	}{{"/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.IPPROTO_IP, 112}, {"/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.IPPROTO_IPV6, 168}} {
 		names, err := os.ReadFile(family.file)
 		if err != nil {
-			continue // the kernel has none
+			continue // not in this kernel
 		}
 		for _, name := range strings.Fields(string(names)) {
 			rules, err := oldRules(name, family.socket, family.level, family.entry)
@@ -59,7 +59,7 @@ func (r *reader) filters() error {
 	return nil
 }
 
-// nftGeneration is "" where the kernel has no nftables.
+// nftGeneration returns "" if the kernel has no nftables.
 func nftGeneration() (string, error) {
 	request := nl.NewNetlinkRequest(nftGetGeneration, 0)
 	request.AddData(raw{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0})
@@ -82,8 +82,8 @@ func nftGeneration() (string, error) {
 	return "", nil
 }
 
-// oldRules describes one table of iptables; "" where it holds no more than the rules that each
-// table begins with.
+// oldRules describes a table of legacy iptables, and returns "" for a table with only its initial
+// rules.
 func oldRules(table string, family, level, fixed int) (string, error) {
 	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {

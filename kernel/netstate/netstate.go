@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netstate says how a network namespace is configured, and whether that changed in between.
+// Package netstate reads the configuration of a network namespace and detects changes of it.
 //
 // [Take] reads devices with their offloads and queues, addresses, routes, rules, neighbours,
 // traffic control, packet filters, BPF programs on devices and the settings below /proc/sys/net.
-// Messages of the kernel are taken whole, without what counts or ages: an attribute that this
-// package has no name for is compared too. A [Watch] is told by the kernel what changes while it is
-// open, so that a change that is undone is seen as well.
+// It compares whole kernel messages except counters and ages, so unknown attributes count too. A
+// [Watch] subscribes to changes while it is open and so detects a change that is undone.
 //
-// What bites:
-//   - Promiscuous mode is left out: somebody who captures frames changes no configuration.
-//   - Neighbours count where they are permanent, or known by resolution; those of multicast
-//     addresses come and go.
+// Pitfalls:
+//   - Promiscuous mode is ignored: a capture does not change the configuration.
+//   - Neighbours count if they are permanent or resolved; those of multicast addresses are ignored.
 //   - Programs attached to devices by TCX, attributes of queues below /sys, and rules of the old
-//     iptables make no event. Of TCX the kernel counts the changes; the other two are compared
-//     before and after only.
+//     iptables cause no event. TCX has a change counter; the other two are compared only before
+//     and after.
 package netstate
 
 import (
@@ -32,16 +30,15 @@ import (
 	"weir/kernel/netns"
 )
 
-// State is a namespace's configuration: what is set ("device eth0: MTU", "setting
+// State is a namespace's configuration: a map from keys ("device eth0: MTU", "setting
 // net.ipv4.tcp_sack") to its value.
 type State map[string]string
 
 // Take reads the configuration of ns; nil is the calling thread's own namespace.
 func Take(ns *netns.Namespace) (State, error) { return take(ns, nil, State{}) }
 
-// Again reads the configuration of a namespace that was watched since it was in the state before.
-// What is reported on each change, and was not reported, is not read again: settings and offloads,
-// which are most of it.
+// Again reads the configuration of a namespace that was watched since the state before. It does not
+// read settings and offloads again unless the watch reported a change: they are the largest part.
 func Again(ns *netns.Namespace, before State, reports []Change) (State, error) {
 	state, skip := State{}, map[string]bool{settingPrefix: true, offloadPrefix: before[reportsOffloads] != ""}
 	for _, c := range reports {
@@ -64,14 +61,14 @@ func Again(ns *netns.Namespace, before State, reports []Change) (State, error) {
 	return take(ns, skip, state)
 }
 
-// Beginnings of keys, and the key that says that the kernel reports changes of offloads.
+// Prefixes of keys, and the key that records whether the kernel reports changes of offloads.
 const (
 	settingPrefix   = "setting "
 	offloadPrefix   = "offload "
 	reportsOffloads = "reports of offloads"
 )
 
-// take reads what is not to be skipped into the state.
+// take reads the configuration into the state, except skipped parts.
 func take(ns *netns.Namespace, skip map[string]bool, state State) (State, error) {
 	err := ns.Do(func() error {
 		r, err := newReader(state)
@@ -122,14 +119,13 @@ func (s State) Digest() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Change is one thing that is not as it was. Before or After is empty where there was or is
-// nothing.
+// Change is a difference of one key. Before or After is empty if the key is missing there.
 type Change struct {
 	What          string // a key of State
 	Before, After string
 }
 
-// String says the change in words.
+// String describes the change.
 func (c Change) String() string {
 	switch {
 	case c.Before == "" && c.After == "":
@@ -142,7 +138,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s was %s and is %s", c.What, c.Before, c.After)
 }
 
-// Changes lists what differs between two states, in order.
+// Changes lists the differences of two states by key.
 func Changes(before, after State) (all []Change) {
 	for key, old := range before {
 		if now, there := after[key]; !there || now != old {

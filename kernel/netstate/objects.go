@@ -17,7 +17,7 @@ const (
 	clsactEgress  = 0xfffffff3
 )
 
-// decoder reads objects that name devices by their index.
+// decoder decodes objects and resolves device indices.
 type decoder struct{ names map[int]string }
 
 func (d decoder) device(index int) string {
@@ -38,7 +38,7 @@ func find(all []attribute, kind uint16) []byte {
 	return nil
 }
 
-// body splits a message behind its header.
+// body returns the attributes after a message's header.
 func body(message []byte, header int) ([]attribute, error) {
 	if len(message) < header {
 		return nil, errShort
@@ -68,7 +68,7 @@ func (d decoder) route(message []byte) (o object, counts bool, err error) {
 		return o, false, err
 	}
 	if binary.NativeEndian.Uint32(message[8:])&unix.RTM_F_CLONED != 0 {
-		return o, false, nil // learnt for one destination
+		return o, false, nil // cached for one destination
 	}
 	table := int(message[4])
 	if t := find(all, unix.RTA_TABLE); len(t) == 4 {
@@ -144,7 +144,7 @@ func (d decoder) neighbor(message []byte) (o object, counts bool, err error) {
 	return o, true, nil
 }
 
-// handle writes a qdisc's or class's number as tc does.
+// handle formats the handle of a qdisc or class as tc does.
 func handle(h uint32) string {
 	switch h {
 	case 0:
@@ -184,7 +184,7 @@ func (d decoder) class(message []byte) (object, bool, error) {
 	return o, counts && !flows[o.fields["kind"]], err
 }
 
-// flows are the kinds whose classes are flows that wait: traffic makes them, nobody's change.
+// flows lists the kinds with one class per queued flow: traffic creates them.
 var flows = map[string]bool{"cake": true, "fq_codel": true, "sfq": true}
 
 func (d decoder) filter(message []byte) (object, bool, error) {
@@ -199,5 +199,6 @@ func (d decoder) filter(message []byte) (object, bool, error) {
 	return o, counts, err
 }
 
-// ruled is a filter's options without counters: those of actions age. Their length and kind stay.
+// ruled returns a filter's options without the counters and ages of actions, but with their length
+// and kind.
 func ruled(message []byte) string { return strconv.Itoa(len(message)) + " octets" }

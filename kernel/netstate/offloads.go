@@ -34,8 +34,8 @@ func (r *reader) offloads() error {
 	return nil
 }
 
-// Files below /sys/class/net/DEVICE that decide how its frames are processed: the device's own, and
-// those of its queues by the beginning of the queues' names.
+// Files below /sys/class/net/DEVICE that affect the processing of frames: those of the device, and
+// those of its queues by prefix.
 var (
 	deviceAttributes = []string{"threaded", "gro_flush_timeout", "napi_defer_hard_irqs"}
 	queueAttributes  = map[string][]string{"rx-": {"rps_cpus", "rps_flow_cnt"}, "tx-": {"xps_cpus", "tx_maxrate"}}
@@ -56,7 +56,8 @@ func readAttributes(ns *netns.Namespace, state State) error {
 	})
 }
 
-// attributesOf reads those of a device. Some have none of a file, and say so with an error.
+// attributesOf reads the attributes of a device. A device without one returns an error for the
+// file.
 func attributesOf(root, device string, state State, buffer []byte) {
 	read := func(name string) {
 		if n, err := readSetting(unix.AT_FDCWD, filepath.Join(root, device, name), buffer); err == nil {

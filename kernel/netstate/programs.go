@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs reads the BPF programs that are attached to devices by TCX, and to the namespace.
+// programs reads the BPF programs attached to devices by TCX and to the namespace.
 func (r *reader) programs() error {
 	for index, name := range r.names {
 		for where, attach := range map[string]ebpf.AttachType{"ingress": ebpf.AttachTCXIngress, "egress": ebpf.AttachTCXEgress} {
@@ -38,7 +38,7 @@ func (r *reader) query(what string, options link.QueryOptions) error {
 	found, err := link.QueryPrograms(options)
 	switch {
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
-		return nil // the kernel has no such hook, or nothing was ever there
+		return nil // no such hook, or never used
 	case err != nil:
 		return fmt.Errorf("list %s: %w", what, err)
 	}

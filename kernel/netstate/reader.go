@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reader fills a state from the namespace of the thread that made it.
+// reader fills a state from the namespace of the thread that created it.
 type reader struct {
 	state  State
 	socket *nl.SocketHandle
@@ -28,7 +28,7 @@ func newReader(state State) (*reader, error) {
 
 func (r *reader) close() { r.socket.Close() }
 
-// dump asks for all objects of a kind and calls f with each message.
+// dump requests all objects of a kind and calls f with each message.
 func (r *reader) dump(get int, header nl.NetlinkRequestData, f func(message []byte) error) error {
 	for attempt := 1; ; attempt++ {
 		request := nl.NewNetlinkRequest(get, unix.NLM_F_DUMP)
@@ -39,7 +39,7 @@ func (r *reader) dump(get int, header nl.NetlinkRequestData, f func(message []by
 		case errors.Is(err, netlink.ErrDumpInterrupted) && attempt < 10:
 			continue
 		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPROTONOSUPPORT):
-			return nil // the kernel has none of these
+			return nil // not in this kernel
 		case err != nil:
 			return err
 		}
@@ -52,7 +52,7 @@ func (r *reader) dump(get int, header nl.NetlinkRequestData, f func(message []by
 	}
 }
 
-// raw is a request's header as octets.
+// raw is the encoded header of a request.
 type raw []byte
 
 func (b raw) Len() int          { return len(b) }
@@ -128,7 +128,7 @@ func (r *reader) traffic() error {
 		return err
 	}
 	for _, at := range parents {
-		if at.Handle == 0 || plainKinds[at.kind] { // they have neither
+		if at.Handle == 0 || plainKinds[at.kind] { // no classes or filters
 			continue
 		}
 		if err := r.each(unix.RTM_GETTCLASS, (&nl.TcMsg{Ifindex: at.Ifindex}).Serialize(), r.decoder().class)(); err != nil {

@@ -46,7 +46,7 @@ func (w *Watch) judged(o object, counts bool, err error) func(removed bool) (Cha
 	return func(removed bool) (Change, bool) { return w.judge(o, counts && err == nil, removed) }
 }
 
-// judge compares what a message says of an object with what it was before.
+// judge compares the object in a message with its previous state.
 func (w *Watch) judge(o object, counts, removed bool) (Change, bool) {
 	if !counts {
 		return Change{}, false
@@ -65,7 +65,7 @@ func (w *Watch) judge(o object, counts, removed bool) (Change, bool) {
 		return Change{What: o.name, After: "new"}, true
 	}
 	for field, now := range o.fields {
-		// What a report adds to a listing is no change: not all messages have all attributes.
+		// A field missing before is no change: not all messages have all attributes.
 		if was, listed := w.before[o.name+": "+field]; listed && was != now {
 			return Change{o.name + ": " + field, was, now}, true
 		}
@@ -73,8 +73,8 @@ func (w *Watch) judge(o object, counts, removed bool) (Change, bool) {
 	return Change{}, false
 }
 
-// netconf reads a report of a setting of a device's IP (linux/netconf.h): family, then attributes,
-// the first of which is the device's index. The setting itself is among the files that are watched.
+// netconf decodes a notification about an IP setting of a device (linux/netconf.h): family, then
+// attributes starting with the device index. The watched files contain the setting itself.
 func (w *Watch) netconf(data []byte) (Change, bool) {
 	const index = 1
 	all, err := body(data, 4)
@@ -96,12 +96,12 @@ func filterMessage(_ *Watch, _ unix.NlMsghdr, _ []byte) (Change, bool) {
 	return Change{What: "nftables rules"}, true
 }
 
-// What ethtool reports (linux/ethtool_netlink.h), by command.
+// Notifications of ethtool (linux/ethtool_netlink.h), by command.
 var deviceReports = map[byte]string{3: "link settings", 5: "link mode", 10: "wake-on-LAN", 13: "offloads", 15: "private flags",
 	17: "rings", 19: "channels", 21: "interrupt coalescing", 23: "pause frames", 25: "energy saving"}
 
-// deviceMessage judges one message of ethtool: command, version, then attributes, the first of
-// which names the device.
+// deviceMessage judges one message of ethtool: command, version, then attributes
+// starting with the device.
 func (w *Watch) deviceMessage(_ unix.NlMsghdr, data []byte) (Change, bool) {
 	const header, headerName = 1, 2
 	all, err := body(data, 4)

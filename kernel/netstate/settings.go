@@ -15,27 +15,26 @@ import (
 
 const settingsRoot = "/proc/sys/net"
 
-// moving are settings that are no settings: what they say changes by itself or belongs to the whole
-// machine.
+// moving lists files that are no settings: their value changes by itself or belongs to the machine.
 var moving = map[string]bool{
 	"netfilter/nf_conntrack_count": true, "nf_conntrack_count": true,
 	"ipv4/tcp_available_congestion_control": true, "ipv4/tcp_allowed_congestion_control": true, "ipv4/tcp_available_ulp": true,
 }
 
-// settings reads every setting of the namespace that the thread is in.
+// settings reads every setting of the thread's namespace.
 func (r *reader) settings() error {
 	return r.folder("", make([]byte, longestSetting))
 }
 
-// The kernel clears as much memory as a reader has room for, with each of thousands of settings, so
-// there is little room at first.
+// The kernel clears a buffer of the reader's size for each of thousands of settings, so the first
+// buffer is small.
 const (
 	usualSetting   = 256
 	longestSetting = 1 << 14
 )
 
-// folder reads the files of a folder below the settings' root, and its folders. What has gone
-// meanwhile is a device's.
+// folder reads a folder below the settings' root recursively. A missing one belonged to a removed
+// device.
 func (r *reader) folder(name string, buffer []byte) error {
 	folder, err := os.Open(filepath.Join(settingsRoot, name))
 	if err != nil {
@@ -54,15 +53,15 @@ func (r *reader) folder(name string, buffer []byte) error {
 		if moving[below] {
 			continue
 		}
-		if n, err := readSetting(int(folder.Fd()), entry.Name(), buffer); err == nil { // the others can only be written, or have no value
+		if n, err := readSetting(int(folder.Fd()), entry.Name(), buffer); err == nil { // others are write-only or have no value
 			r.state[settingPrefix+"net/"+below] = strings.TrimSpace(string(buffer[:n]))
 		}
 	}
 	return nil
 }
 
-// readSetting reads a file of an open folder with no more system calls than it takes: there are
-// thousands. What fills the usual room is read again with all of it.
+// readSetting reads a file of an open folder with few system calls, because there are thousands. If
+// the value fills the small buffer, it reads again with the whole one.
 func readSetting(folder int, name string, into []byte) (n int, err error) {
 	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -76,7 +75,7 @@ func readSetting(folder int, name string, into []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// settingFolders are the folders in which the settings of a state are, below the settings' root.
+// settingFolders returns the folders of a state's settings, below the settings' root.
 func settingFolders(s State) []string {
 	folders := map[string]bool{}
 	for key := range s {

@@ -15,9 +15,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Watch collects what the kernel reports about one namespace's configuration. Nothing runs
-// meanwhile: the reports wait in sockets until Changes reads them. It is not safe for concurrent
-// use.
+// Watch collects notifications about one namespace's configuration. They wait in sockets until
+// Changes reads them; no goroutine runs. It is not safe for concurrent use.
 type Watch struct {
 	before  State
 	names   map[int]string
@@ -25,15 +24,15 @@ type Watch struct {
 	files   *fileWatch
 }
 
-// subscription is a netlink socket and what its messages mean.
+// subscription is a netlink socket and the decoder of its messages.
 type subscription struct {
 	fd   int
 	read func(w *Watch, message unix.NlMsghdr, data []byte) (Change, bool)
 }
 
-const reportBuffer = 1 << 20 // octets
+const reportBuffer = 1 << 20 // bytes
 
-// Open subscribes to the changes of ns, which was found in the state before.
+// Open subscribes to the changes of ns since the state before.
 func Open(ns *netns.Namespace, before State) (*Watch, error) {
 	w := &Watch{before: before, names: map[int]string{}}
 	err := ns.Do(func() error {
@@ -58,7 +57,7 @@ func Open(ns *netns.Namespace, before State) (*Watch, error) {
 	return w, nil
 }
 
-// Groups of rtnetlink whose messages say that something was configured.
+// rtnetlink groups with messages about configuration.
 var groups = []int{
 	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV4_RULE,
 	unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF,
@@ -80,7 +79,7 @@ func (w *Watch) subscribe() error {
 	defer handle.Close()
 	family, err := handle.GenlFamilyGet("ethtool")
 	if err != nil {
-		return nil // a kernel without CONFIG_ETHTOOL_NETLINK: compared before and after alone
+		return nil // a kernel without CONFIG_ETHTOOL_NETLINK: compared only before and after
 	}
 	for _, group := range family.Groups {
 		if group.Name == "monitor" {
@@ -90,7 +89,7 @@ func (w *Watch) subscribe() error {
 	return nil
 }
 
-// join opens a socket of the protocol that receives the groups' messages.
+// join opens a netlink socket of the protocol and joins the groups.
 func (w *Watch) join(protocol int, read func(*Watch, unix.NlMsghdr, []byte) (Change, bool), groups ...int) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {
@@ -111,8 +110,8 @@ func (w *Watch) join(protocol int, read func(*Watch, unix.NlMsghdr, []byte) (Cha
 	return nil
 }
 
-// Changes returns what was reported since Open or the last call, each change once. Reports of what
-// is as it was before are left out.
+// Changes returns the changes reported since Open or the last call, each once, without reports of
+// an unchanged value.
 func (w *Watch) Changes() ([]Change, error) {
 	var all []Change
 	buffer := make([]byte, 1<<16)

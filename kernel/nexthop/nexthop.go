@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nexthop finds out how a frame for an address must be addressed: the device's own
-// addresses, and the link-layer address of the neighbour that the route leads to.
+// Package nexthop returns the addresses of a frame to a destination: those of the device, and the
+// link-layer address of the next hop.
 //
-// A neighbour that is not known yet is asked for by a UDP datagram without payload to the discard
-// port, bound to the device.
+// It resolves an unknown neighbour by an empty UDP datagram to the discard port, bound to the
+// device.
 package nexthop
 
 import (
@@ -21,10 +21,10 @@ import (
 	"weir/kernel/netns"
 )
 
-// ErrNone says that the namespace has no route to the address over the device.
+// ErrNone is returned if the namespace has no route to the address over the device.
 var ErrNone = errors.New("no route")
 
-// ErrSilent says that the next hop does not answer ARP or neighbour discovery.
+// ErrSilent is returned if the next hop does not answer ARP or neighbour discovery.
 var ErrSilent = errors.New("the next hop does not answer")
 
 // inside runs f with a netlink handle in ns; nil is the calling thread's namespace.
@@ -39,8 +39,7 @@ func inside(ns *netns.Namespace, f func(*netlink.Handle) error) error {
 	})
 }
 
-// Address returns the device's first global address of the family (4 or 6); the zero address where
-// it has none.
+// Address returns the device's first global address of the family (4 or 6), or the zero address.
 func Address(ns *netns.Namespace, device string, family int) (netip.Addr, error) {
 	var found netip.Addr
 	err := inside(ns, func(handle *netlink.Handle) error {
@@ -71,9 +70,8 @@ func Address(ns *netns.Namespace, device string, family int) (netip.Addr, error)
 	return found, nil
 }
 
-// Resolve returns the link-layer address that a frame for to must carry when it leaves through the
-// device. Errors wrap [ErrNone] or [ErrSilent]. It waits for an answer for as long as ctx allows,
-// at most two seconds.
+// Resolve returns the destination link-layer address of a frame to an address through the device.
+// Errors wrap [ErrNone] or [ErrSilent]. It waits for an answer until ctx ends, at most two seconds.
 func Resolve(ctx context.Context, ns *netns.Namespace, device string, to netip.Addr) (net.HardwareAddr, error) {
 	var mac net.HardwareAddr
 	err := inside(ns, func(handle *netlink.Handle) error {
@@ -112,7 +110,7 @@ func Resolve(ctx context.Context, ns *netns.Namespace, device string, to netip.A
 	return mac, nil
 }
 
-// gateway is the next address on the way to to: a router's, or to itself on the link.
+// gateway returns the next hop to an address: a router, or the address itself on the link.
 func gateway(handle *netlink.Handle, index int, device string, to netip.Addr) (netip.Addr, error) {
 	routes, err := handle.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{Oif: device})
 	if err != nil || len(routes) == 0 {
@@ -125,8 +123,8 @@ func gateway(handle *netlink.Handle, index int, device string, to netip.Addr) (n
 	if hop, ok := netip.AddrFromSlice(route.Gw); ok {
 		return hop.Unmap(), nil
 	}
-	// Asked for a device, the kernel invents a direct route where the table has none: believe it
-	// only if a route covers to.
+	// For a lookup with a device the kernel assumes a direct route if the table has none: require a
+	// route that covers to.
 	covered, err := handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: index}, netlink.RT_FILTER_OIF)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return netip.Addr{}, err
@@ -139,7 +137,7 @@ func gateway(handle *netlink.Handle, index int, device string, to netip.Addr) (n
 	return netip.Addr{}, ErrNone
 }
 
-// known is the neighbour's link-layer address if the kernel has one it trusts.
+// known returns the neighbour's link-layer address if the kernel has a valid one.
 func known(handle *netlink.Handle, index int, hop netip.Addr) net.HardwareAddr {
 	family := netlink.FAMILY_V4
 	if hop.Is6() {
@@ -158,8 +156,7 @@ func known(handle *netlink.Handle, index int, hop netip.Addr) net.HardwareAddr {
 	return nil
 }
 
-// provoke makes the kernel resolve hop: a datagram that waits for the answer. Run inside the
-// namespace.
+// provoke makes the kernel resolve hop by a datagram. Run it inside the namespace.
 func provoke(device string, hop netip.Addr, index int) error {
 	domain, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: 9, Addr: as4(hop)})
 	if hop.Is6() {

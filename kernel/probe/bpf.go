@@ -18,7 +18,7 @@ import (
 	"weir/internal/fault"
 )
 
-// BPF probes the bpf system call itself, by loading the smallest of programs.
+// BPF probes the bpf system call by loading a minimal program.
 func BPF() error {
 	program, err := load(ebpf.XDP, 2)
 	if err == nil {
@@ -32,7 +32,7 @@ func load(kind ebpf.ProgramType, result int32) (*ebpf.Program, error) {
 	return assemble(kind, asm.Instructions{asm.Mov.Imm(asm.R0, result), asm.Return()})
 }
 
-// assemble loads a program of these instructions.
+// assemble loads a program of the instructions.
 func assemble(kind ebpf.ProgramType, instructions asm.Instructions) (*ebpf.Program, error) {
 	if err := rlimit.RemoveMemlock(); err != nil { // Linux before 5.11 counts maps against it
 		return nil, err
@@ -44,7 +44,7 @@ func assemble(kind ebpf.ProgramType, instructions asm.Instructions) (*ebpf.Progr
 	}, ebpf.ProgramOptions{LogDisabled: true})
 }
 
-// programs are the program types that Weir's data planes use, and what brings them.
+// programs lists the program types of Weir's data planes and the kernel option of each.
 var programs = []struct {
 	name   string
 	kind   ebpf.ProgramType
@@ -72,7 +72,7 @@ func ProgramType(kind ebpf.ProgramType) error {
 	return need{bpfCapabilities, option}.explain("BPF program type "+kind.String(), features.HaveProgramType(kind))
 }
 
-// maps are the less common map types that Weir's data planes use.
+// maps lists the less common map types of Weir's data planes.
 var maps = []struct {
 	name   string
 	kind   ebpf.MapType
@@ -87,7 +87,7 @@ var maps = []struct {
 	{"cgrp_storage", ebpf.CgroupStorage, "CONFIG_CGROUP_BPF (Linux 6.2)"},
 }
 
-// MapType probes whether the kernel makes BPF maps of a type.
+// MapType probes BPF maps of a type.
 func MapType(kind ebpf.MapType) error {
 	option := "BPF maps of type " + kind.String()
 	for _, m := range maps {
@@ -98,13 +98,13 @@ func MapType(kind ebpf.MapType) error {
 	return need{bpfCapabilities, option}.explain("BPF map type "+kind.String(), features.HaveMapType(kind))
 }
 
-// BTF probes the kernel's own type information, which programs that read kernel structures need.
+// BTF probes the kernel's type information, which programs need to read kernel structures.
 func BTF() error {
 	_, err := btf.LoadKernelSpec()
 	return need{nil, "CONFIG_DEBUG_INFO_BTF"}.explain("BTF of the kernel", err)
 }
 
-// schBPF looks for the kernel's structure that BPF qdiscs fill in.
+// schBPF looks for the kernel's struct_ops type of BPF qdiscs.
 func schBPF() error {
 	return need{bpfCapabilities, "CONFIG_NET_SCH_BPF (Linux 6.16)"}.explain("qdisc in BPF", func() error {
 		kernel, err := btf.LoadKernelSpec()
@@ -123,13 +123,13 @@ func JIT() error {
 	if err == nil && strings.TrimSpace(string(content)) == "0" {
 		return fault.New(fault.Testbed, "sysctl -w net.core.bpf_jit_enable=1", "BPF JIT: switched off")
 	}
-	if errors.Is(err, fs.ErrNotExist) { // as in every network namespace but the first
+	if errors.Is(err, fs.ErrNotExist) { // as in all network namespaces except the initial one
 		err = compiled()
 	}
 	return need{[]string{"CAP_SYS_ADMIN"}, "CONFIG_BPF_JIT"}.explain("BPF JIT", err)
 }
 
-// compiled loads a program and looks whether the kernel has machine code of it.
+// compiled loads a program and checks for its machine code.
 func compiled() error {
 	program, err := load(ebpf.XDP, 2)
 	if err != nil {

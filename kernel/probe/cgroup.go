@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askHooks is what asking for a hook's programs takes.
+// askHooks is the need of a query for a hook's programs.
 var askHooks = []string{"CAP_NET_ADMIN"}
 
-// CgroupHook probes a hook of the v2 tree by asking what is attached to it, which changes nothing.
+// CgroupHook probes a hook of the v2 tree by a query, which changes nothing.
 func CgroupHook(kind ebpf.AttachType) error {
 	name := kind.String()
 	if kind == ebpf.AttachCGroupInetIngress {
-		name = "CGroupInetIngress" // its number is that of none
+		name = "CGroupInetIngress" // its number is 0, as that of no type
 	}
 	return need{askHooks, "CONFIG_CGROUP_BPF, and a mounted cgroup v2 tree"}.explain("cgroup hook "+name, func() error {
 		groups, err := CgroupMounts()
@@ -39,7 +39,7 @@ func CgroupHook(kind ebpf.AttachType) error {
 		defer func() { _ = root.Close() }()
 		_, err = link.QueryPrograms(link.QueryOptions{Target: int(root.Fd()), Attach: kind})
 		if errors.Is(err, ebpf.ErrNotSupported) && (len(lacking(askHooks)) > 0 || inUserNamespace()) {
-			return fmt.Errorf("%w: %w", unix.EPERM, err) // whether it is supported is not told either
+			return fmt.Errorf("%w: %w", unix.EPERM, err) // the answer hides whether it is supported
 		}
 		if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("%w: %w", unix.EOPNOTSUPP, err)
@@ -48,7 +48,7 @@ func CgroupHook(kind ebpf.AttachType) error {
 	}())
 }
 
-// TCPIterator probes programs that visit every TCP socket.
+// TCPIterator probes BPF iterators over TCP sockets.
 func TCPIterator() error {
 	return need{bpfCapabilities, "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 5.9)"}.explain("iter/tcp", func() error {
 		if err := rlimit.RemoveMemlock(); err != nil {
@@ -65,7 +65,7 @@ func TCPIterator() error {
 	}())
 }
 
-// CgroupMade probes programs that run when a cgroup is made.
+// CgroupMade probes programs that run at the creation of a cgroup.
 func CgroupMade() error {
 	return need{bpfCapabilities, "CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF (Linux 5.5)"}.explain("tp_btf/cgroup_mkdir", func() error {
 		if err := rlimit.RemoveMemlock(); err != nil {
@@ -87,8 +87,8 @@ func CgroupMade() error {
 	}())
 }
 
-// CongestionOps probes congestion controls in BPF that end with their link: it makes the map that
-// describes one, and registers nothing.
+// CongestionOps probes BPF congestion controls with links: it creates the struct_ops map and
+// registers nothing.
 func CongestionOps() error {
 	return need{bpfCapabilities, "CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF (Linux 6.4)"}.explain("congestion control in BPF", func() error {
 		if err := rlimit.RemoveMemlock(); err != nil {

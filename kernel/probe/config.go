@@ -24,8 +24,8 @@ func Release() (string, error) {
 }
 
 // Config returns the options that the running kernel was built with ("CONFIG_NET_SCH_NETEM": "m"),
-// from where kernels and distributions put them. It needs no privilege, so that it can say what may
-// be expected where nothing can be tried.
+// from the places that kernels and distributions use. It needs no privilege, and so works if probes
+// cannot run.
 func Config() (map[string]string, error) {
 	release, err := Release()
 	if err != nil {

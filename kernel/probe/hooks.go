@@ -17,14 +17,13 @@ const (
 	tcxNext = -1
 )
 
-// XDPNative probes XDP programs in a veth driver, where they see single frames before any
-// super-packet is made of them.
+// XDPNative probes native XDP in the veth driver, where programs see frames before GRO.
 func XDPNative() error {
 	return need{bpfCapabilities, "CONFIG_BPF_SYSCALL and CONFIG_VETH (Linux 4.19)"}.explain("native XDP on veth",
 		onVeth(func(index int) error { return attachXDP(index, link.XDPDriverMode) }))
 }
 
-// XDPGeneric probes XDP programs above any driver.
+// XDPGeneric probes generic XDP.
 func XDPGeneric() error {
 	return need{bpfCapabilities, "CONFIG_BPF_SYSCALL (Linux 4.12)"}.explain("generic XDP",
 		onVeth(func(index int) error { return attachXDP(index, link.XDPGenericMode) }))
@@ -59,7 +58,7 @@ func TCX() error {
 	}))
 }
 
-// DeviceHook probes what kernel/device attaches programs by: TCX, or filters of clsact.
+// DeviceHook probes the hooks of kernel/device: TCX or clsact filters.
 func DeviceHook() error {
 	err := TCX()
 	if err == nil || Qdisc("clsact") == nil && Classifier("bpf") == nil {
@@ -68,8 +67,7 @@ func DeviceHook() error {
 	return err
 }
 
-// LiveFrames probes BPF_F_TEST_XDP_LIVE_FRAMES, by which an XDP program makes frames from nothing:
-// the fast generator.
+// LiveFrames probes BPF_F_TEST_XDP_LIVE_FRAMES, by which the fast generator creates frames.
 func LiveFrames() error {
 	return need{bpfCapabilities, "BPF_F_TEST_XDP_LIVE_FRAMES (CONFIG_PAGE_POOL, Linux 5.18)"}.explain("XDP live frames", onVeth(runLive))
 }

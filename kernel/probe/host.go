@@ -17,7 +17,7 @@ import (
 )
 
 // CongestionControls returns the TCP congestion controls that the kernel has loaded, sorted. Others
-// may exist as modules: [CongestionControl] asks for one by name.
+// may exist as modules: see [CongestionControl].
 func CongestionControls() ([]string, error) {
 	content, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
 	if err != nil {
@@ -48,7 +48,7 @@ func congestionOption(name string) string {
 	return "CONFIG_TCP_CONG_" + strings.ToUpper(name)
 }
 
-// IPv6 probes whether a new namespace has IPv6 that is not switched off.
+// IPv6 probes whether IPv6 is enabled in a new namespace.
 func IPv6() error {
 	_, err := os.Stat("/proc/net/if_inet6")
 	if err == nil {
@@ -63,20 +63,19 @@ func IPv6() error {
 	return need{namespaceCapabilities, "CONFIG_IPV6"}.explain("IPv6", err)
 }
 
-// IOAM6 probes whether the kernel's IPv6 stack fills in in-band telemetry (RFC 9486) as a node on
-// the way.
+// IOAM6 probes the kernel's own IOAM transit node (RFC 9486).
 func IOAM6() error {
 	_, err := os.Stat("/proc/sys/net/ipv6/ioam6_id")
 	return need{nil, "CONFIG_IPV6 (Linux 5.15)"}.explain("IOAM node", err)
 }
 
-// Cgroup is how control groups are mounted.
+// Cgroup describes the mounts of the cgroup hierarchies.
 type Cgroup struct {
 	Mode string // "v2", "hybrid" (v1 controllers beside a v2 tree), "v1" or "none"
 	Path string // of the v2 tree; empty without one
 }
 
-// CgroupMounts finds out how control groups are mounted, from this process's mounts.
+// CgroupMounts returns the mode and path of the cgroup mounts of this process.
 func CgroupMounts() (Cgroup, error) {
 	v1, v2, err := cgroup.Mounts()
 	if err != nil {
@@ -105,10 +104,10 @@ func CgroupV2() error {
 	return err
 }
 
-// Clock is what the machine's time comes from.
+// Clock describes the machine's clock.
 type Clock struct {
 	Source string // "tsc", "kvm-clock", "hpet"
-	TAI    int    // seconds that TAI is ahead of UTC; 0 where nobody has told the kernel (37 since 2017)
+	TAI    int    // seconds that TAI is ahead of UTC; 0 if it is not set (37 since 2017)
 }
 
 // Clocks returns the clock source and the TAI offset.

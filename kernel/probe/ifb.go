@@ -15,8 +15,8 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// IFB probes intermediate functional blocks, by a frame that a program redirects to one: Debian's
-// 6.1 has them drop it, since bpf_redirect does not mark it as redirected there.
+// IFB probes intermediate functional blocks with a redirected frame. Debian's 6.1 drops such
+// frames, because bpf_redirect does not mark them as redirected.
 func IFB() error {
 	return need{namespaceCapabilities, "CONFIG_IFB, to which BPF programs can redirect (Debian's 6.12 has it, its 6.1 not)"}.
 		explain("ifb", inNamespace(redirects))
@@ -46,7 +46,7 @@ func redirects(conn *rtnl.Conn) error {
 	if err := sendFrame(conn, "b"); err != nil {
 		return err
 	}
-	for range 1000 { // a busy machine takes its time
+	for range 1000 { // a busy machine is slow
 		switch t, err := conn.Traffic("i"); {
 		case err != nil:
 			return err
@@ -60,7 +60,7 @@ func redirects(conn *rtnl.Conn) error {
 	return errors.New("what is redirected to it does not arrive")
 }
 
-// sendFrame sends a frame of an experimental protocol by a device.
+// sendFrame sends a frame with an experimental EtherType through a device.
 func sendFrame(conn *rtnl.Conn, dev string) error {
 	d, err := conn.Device(dev)
 	if err != nil {

@@ -6,16 +6,15 @@ import "github.com/cilium/ebpf"
 
 // Feature is a probe with its name.
 type Feature struct {
-	Group string // "namespaces", "bpf", "hooks", "qdiscs" and so on: how the list is headed
+	Group string // heading of the list: "namespaces", "bpf", "hooks", "qdiscs" and so on
 	Name  string
-	// Option is what brings the feature: kernel options, and the version where it matters
+	// Option names the kernel options of the feature, and the version if it matters
 	// ("CONFIG_X (Linux 5.6)").
 	Option string
 	Probe  func() error
 }
 
-// Features lists all probes, in the order in which people read them. Group and Name together are
-// unique.
+// Features lists all probes in display order. Group and Name together are unique.
 func Features() []Feature {
 	list := []Feature{
 		{"namespaces", "network namespaces", "CONFIG_NET_NS", Namespaces},

@@ -20,19 +20,19 @@ const (
 	encapIOAM6 = 9
 )
 
-// IOAM6Tunnel probes routes that put in-band telemetry into the packets that they carry.
+// IOAM6Tunnel probes routes that insert IOAM options.
 func IOAM6Tunnel() error {
 	return tunnel("IOAM encapsulation", encapIOAM6, "CONFIG_IPV6_IOAM6_LWTUNNEL (Linux 5.15)")
 }
 
-// Seg6Tunnel probes routes that put segment routing headers into the packets that they carry.
+// Seg6Tunnel probes routes that insert segment routing headers.
 func Seg6Tunnel() error { return tunnel("SRv6 encapsulation", encapSeg6, "CONFIG_IPV6_SEG6_LWTUNNEL") }
 
-// BPFTunnel probes routes that run a BPF program on the packets that they carry.
+// BPFTunnel probes routes that run a BPF program.
 func BPFTunnel() error { return tunnel("BPF encapsulation", encapBPF, "CONFIG_LWTUNNEL_BPF") }
 
-// tunnel asks for a route with an encapsulation but without its options. The kernel looks for the
-// type first: EOPNOTSUPP means that it has none, any other answer that it has.
+// tunnel requests a route with an encapsulation but without its options. The kernel checks the type
+// first: EOPNOTSUPP means that it is missing, any other answer that it exists.
 func tunnel(name string, encap uint16, option string) error {
 	return need{namespaceCapabilities, option}.explain(name, inNamespace(func(conn *rtnl.Conn) error {
 		if err := conn.SetUp("lo"); err != nil {

@@ -17,11 +17,11 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// callbackFlags is TCP_BPF_SOCK_OPS_CB_FLAGS: which callbacks a socket has.
+// callbackFlags is TCP_BPF_SOCK_OPS_CB_FLAGS: the callbacks of a socket.
 const callbackFlags = 1008
 
-// OpenSockets probes whether a program that visits open TCP sockets can ask for their callbacks: it
-// tries to read those of a socket of its own.
+// OpenSockets probes whether an iterator over open TCP sockets can request their callbacks: it
+// reads those of a socket of this process.
 func OpenSockets() error {
 	return need{bpfCapabilities, "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT (Linux 6.12)"}.explain("callbacks of open sockets", func() error {
 		if err := rlimit.RemoveMemlock(); err != nil {
@@ -56,7 +56,7 @@ func OpenSockets() error {
 	}())
 }
 
-// readsCallbacks is a program that leaves what the kernel says to the question, plus 1, in a map.
+// readsCallbacks returns a program that stores the kernel's answer plus 1 in a map.
 func readsCallbacks(result int) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R1, 8, asm.DWord), // struct bpf_iter__tcp: sk_common

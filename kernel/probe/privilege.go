@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// capabilities that Weir's mechanisms ask for, by their bit (linux/capability.h).
+// capabilities of Weir's mechanisms, by bit (linux/capability.h).
 var capabilityBits = map[string]uint{
 	"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_IPC_LOCK": 14, "CAP_SYS_ADMIN": 21, "CAP_SYS_NICE": 23,
 	"CAP_SYS_RESOURCE": 24, "CAP_PERFMON": 38, "CAP_BPF": 39,
 }
 
-// Capabilities returns which of the capabilities that Weir uses this process has in effect, by
+// Capabilities returns the effective capabilities of this process among those that Weir uses, by
 // name.
 func Capabilities() map[string]bool {
 	set, _ := strconv.ParseUint(status("CapEff"), 16, 64)
@@ -26,8 +26,8 @@ func Capabilities() map[string]bool {
 	return held
 }
 
-// lacking returns the capabilities of want that this process does not have, sorted. CAP_SYS_ADMIN
-// includes CAP_BPF, which Linux split from it in 5.8.
+// lacking returns the capabilities of want that this process lacks, sorted. CAP_SYS_ADMIN includes
+// CAP_BPF, which Linux 5.8 split from it.
 func lacking(want []string) []string {
 	held := Capabilities()
 	var missing []string
@@ -40,13 +40,13 @@ func lacking(want []string) []string {
 	return missing
 }
 
-// SeccompFilter says whether a seccomp filter is on this process, as container runtimes set one.
+// SeccompFilter reports whether this process has a seccomp filter, as set by container runtimes.
 func SeccompFilter() bool {
 	mode, err := strconv.Atoi(status("Seccomp"))
 	return err == nil && mode > 0
 }
 
-// status is a field of /proc/self/status.
+// status returns a field of /proc/self/status.
 func status(field string) string {
 	content, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe finds out what the running kernel can do, by really trying.
+// Package probe tests features of the running kernel by using them.
 //
-// Each probe returns nil where the feature is available. Its error is a fault: with status Testbed
-// where the kernel lacks the feature, and then the advice names the kernel option or version that
-// has it; with status Permission where this process may not try, which says nothing about the
-// kernel. Probes work in network namespaces of their own that end with the probe, take a few
-// milliseconds and leave nothing behind, but for modules that the kernel loads when a feature is
-// asked for.
+// A probe returns nil if the feature is available. Otherwise its error is a fault: with status
+// Testbed if the kernel lacks the feature, and then the advice names the kernel option or version;
+// with status Permission if this process may not try. Probes run in their own network namespaces,
+// take a few milliseconds and leave nothing behind except modules that the kernel loads on demand.
 package probe
 
 import (
@@ -24,14 +22,13 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// need says what it takes to have a feature: the capabilities to try and to use it, and the kernel
-// that has it.
+// need holds the requirements of a feature: capabilities, and the kernel option.
 type need struct {
 	capabilities []string
-	option       string // "CONFIG_X", with the version it came with: "CONFIG_X (Linux 6.6)"
+	option       string // "CONFIG_X", with its first version: "CONFIG_X (Linux 6.6)"
 }
 
-// explain turns a probe's error into what is missing.
+// explain converts a probe's error into the missing requirement.
 func (n need) explain(feature string, err error) error {
 	if err == nil {
 		return nil
@@ -41,7 +38,7 @@ func (n need) explain(feature string, err error) error {
 			fault.Permission, "run as root, or grant "+strings.Join(missing, " and "))
 	}
 	if refused(err) && SeccompFilter() {
-		return fault.Wrap(fmt.Errorf("%s: refused by a seccomp filter, as container runtimes set it: %w", feature, err),
+		return fault.Wrap(fmt.Errorf("%s: rejected by a seccomp filter, as set by container runtimes: %w", feature, err),
 			fault.Permission, "allow the system call in the container's seccomp profile, or run outside the container")
 	}
 	if errors.Is(err, unix.ENOSYS) && SeccompFilter() {
@@ -53,14 +50,14 @@ func (n need) explain(feature string, err error) error {
 			fault.Permission, "run it as the host's root, outside the user namespace")
 	}
 	if refused(err) {
-		return fault.Wrap(fmt.Errorf("%s: the kernel refuses it to a process with every capability it needs: %w", feature, err),
+		return fault.Wrap(fmt.Errorf("%s: rejected by the kernel although the process has every required capability: %w", feature, err),
 			fault.Testbed, "look for a security module or kernel lockdown, and for "+n.option)
 	}
 	return fault.Wrap(fmt.Errorf("%s: needs %s: %w", feature, n.option, err), fault.Testbed, "use a kernel with "+n.option)
 }
 
-// inUserNamespace says whether the process is in another user namespace than the host's, whose map
-// is the identity of all ids (user_namespaces(7)).
+// inUserNamespace reports whether the process is outside the initial user namespace, which maps all
+// ids to themselves (user_namespaces(7)).
 func inUserNamespace() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
@@ -80,8 +77,8 @@ func inNamespace(f func(*rtnl.Conn) error) error {
 	})
 }
 
-// onVeth runs a probe in a fresh namespace with the veth pair a-b, both ends up, and gives it a's
-// index.
+// onVeth runs a probe in a fresh namespace with the veth pair a-b, both ends up, and passes the
+// index of a.
 func onVeth(f func(index int) error) error {
 	return inNamespace(func(conn *rtnl.Conn) error {
 		if err := conn.AddVeth("a", nil, "b", 0); err != nil {

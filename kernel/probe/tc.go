@@ -12,19 +12,19 @@ import (
 	"weir/kernel/tc"
 )
 
-// qdiscs are the queueing disciplines that Weir's mechanisms choose from.
+// qdiscs lists the qdiscs that Weir uses.
 var qdiscs = []string{
 	"netem", "fq", "codel", "fq_codel", "pie", "cake", "ets", "prio", "drr", "red", "htb", "tbf", "pfifo", "clsact", "dualpi2", "bpf",
 }
 
-// classifiers are those of them that traffic can be sorted by.
+// classifiers lists the tc classifiers that Weir uses.
 var classifiers = []string{"flower", "bpf", "u32", "matchall"}
 
 // Netem probes the kernel's network emulator.
 func Netem() error { return Qdisc("netem") }
 
-// Qdisc probes a queueing discipline, by asking for one without options in a fresh namespace. "bpf"
-// stands for qdiscs written in BPF, which are struct_ops.
+// Qdisc probes a qdisc by requesting one without options in a fresh namespace. "bpf" stands for
+// qdiscs in BPF (struct_ops).
 func Qdisc(kind string) error {
 	if kind == "bpf" {
 		return schBPF()
@@ -60,8 +60,8 @@ func Classifier(kind string) error {
 
 func classifierOption(kind string) string { return "CONFIG_NET_CLS_" + strings.ToUpper(kind) }
 
-// dryTC makes a request that carries no options. The kernel looks for the kind first, so that any
-// answer but ENOENT means that it has the kind: EINVAL, where the kind insists on options.
+// dryTC sends a request without options. The kernel checks the kind first: any answer except ENOENT
+// means that it exists, for instance EINVAL if the kind requires options.
 func dryTC(request func(*tc.Conn) error) error {
 	return netns.Fresh(func() error {
 		conn, err := tc.Open(nil)

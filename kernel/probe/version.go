@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Since says whether the running kernel calls itself that version or a later one. It is for what
-// cannot be tried: a feature that was brought to an older kernel is not seen.
+// Since reports whether the running kernel has at least a version. Use it only for features that
+// cannot be tried: it misses backports.
 func Since(major, minor int) (bool, error) {
 	release, err := Release()
 	if err != nil {

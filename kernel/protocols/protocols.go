@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package protocols reads what the protocols of a network namespace have counted: IP, TCP, UDP and
-// ICMP (proc_pid_net(5)).
+// Package protocols reads the counters of IP, TCP, UDP and ICMP of a network namespace
+// (proc_pid_net(5)).
 package protocols
 
 import (
@@ -15,8 +15,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Counters are totals since the namespace was made, by the kernel's names: "Ip.OutRequests",
-// "TcpExt.TCPBacklogDrop", "Ip6.InReceives". A name that the kernel does not have reads as 0.
+// Counters holds totals since the creation of the namespace by the kernel's names:
+// "Ip.OutRequests", "TcpExt.TCPBacklogDrop", "Ip6.InReceives". An unknown name reads as 0.
 type Counters map[string]uint64
 
 // Read reads all counters of ns; nil is the calling thread's own namespace.
@@ -47,7 +47,7 @@ func Read(ns *netns.Namespace) (Counters, error) {
 	return counters, nil
 }
 
-// parsePairs reads lines in pairs, names then values, both behind the protocol's name and a colon.
+// parsePairs parses pairs of lines, names then values, both after the protocol's name and a colon.
 func (c Counters) parsePairs(text []byte) error {
 	var names []string
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
@@ -79,7 +79,7 @@ func (c Counters) parsePairs(text []byte) error {
 	return nil
 }
 
-// parseSix reads lines "Ip6InReceives 7" and names them as the others.
+// parseSix parses lines such as "Ip6InReceives 7" and names them like the others.
 func (c Counters) parseSix(text []byte) error {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
@@ -98,7 +98,7 @@ func (c Counters) parseSix(text []byte) error {
 	return nil
 }
 
-// Minus is what was counted since before.
+// Minus returns the difference to earlier counters.
 func (c Counters) Minus(before Counters) Counters {
 	since := make(Counters, len(c))
 	for name, value := range c {

@@ -12,7 +12,7 @@ import (
 
 var native, network = binary.NativeEndian, binary.BigEndian
 
-// attributes calls f for each of a message; what is cut short ends them.
+// attributes calls f for each attribute of a message, up to a truncated one.
 func attributes(b []byte, f func(kind uint16, value []byte)) {
 	for len(b) >= unix.SizeofRtAttr {
 		length := int(native.Uint16(b))
@@ -50,7 +50,7 @@ func mac(b []byte) (m [6]byte) {
 	return m
 }
 
-// decode makes an event of a message; ok is false for what forwarding does not depend on.
+// decode converts a message to an event; ok is false if forwarding does not depend on it.
 func (d *decoder) decode(kind uint16, flags uint16, b []byte) (e *Event, ok bool) {
 	e = &d.event
 	*e = Event{}
@@ -81,7 +81,7 @@ func (d *decoder) decode(kind uint16, flags uint16, b []byte) (e *Event, ok bool
 	return e, false
 }
 
-// decoder holds what is used again from one message to the next.
+// decoder holds buffers reused between messages.
 type decoder struct {
 	event Event
 	hops  []Hop
@@ -89,7 +89,7 @@ type decoder struct {
 
 func (d *decoder) link(b []byte) bool {
 	if len(b) < unix.SizeofIfInfomsg || b[0] != unix.AF_UNSPEC {
-		return false // a bridge's port, told as a family of its own
+		return false // a bridge port, in AF_BRIDGE
 	}
 	l := &d.event.Link
 	flags := native.Uint32(b[8:])
@@ -122,7 +122,7 @@ func (d *decoder) link(b []byte) bool {
 	return l.Index > 0 && l.Name != ""
 }
 
-// kind reads IFLA_LINKINFO: the kind comes before its data.
+// kind decodes IFLA_LINKINFO: the kind precedes its data.
 func (l *Link) kind(kind uint16, value []byte) {
 	switch {
 	case kind == unix.IFLA_INFO_KIND:
@@ -139,7 +139,7 @@ func (l *Link) kind(kind uint16, value []byte) {
 	}
 }
 
-// Places in the kernel's arrays of settings (linux/ip.h, which counts from 1, and linux/ipv6.h).
+// Indices in the kernel's arrays of settings (linux/ip.h, which starts at 1, and linux/ipv6.h).
 const (
 	forwarding4 = 0
 	rpFilter4   = 7

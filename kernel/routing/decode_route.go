@@ -91,7 +91,7 @@ func (d *decoder) multipath(b []byte) {
 	}
 }
 
-// Attributes of rules that the kernel always tells, and that match nothing.
+// Attributes of all rules that do not match packets.
 var harmless = map[uint16]bool{unix.FRA_PAD: true, unix.FRA_PROTOCOL: true, unix.FRA_SUPPRESS_IFGROUP: true}
 
 func (d *decoder) rule(b []byte) bool {
@@ -130,7 +130,7 @@ func (d *decoder) rule(b []byte) bool {
 	return true
 }
 
-// criterion names what a rule matches on.
+// criterion names a match of a rule.
 func criterion(kind uint16) string {
 	names := map[uint16]string{unix.FRA_FWMARK: "fwmark", unix.FRA_FWMASK: "fwmark", unix.FRA_UID_RANGE: "uidrange", unix.FRA_IP_PROTO: "ipproto",
 		unix.FRA_SPORT_RANGE: "sport", unix.FRA_DPORT_RANGE: "dport", unix.FRA_TUN_ID: "tun_id", unix.FRA_L3MDEV: "l3mdev", unix.FRA_GOTO: "goto",

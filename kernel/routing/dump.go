@@ -19,7 +19,7 @@ type socket struct {
 	decoder  decoder
 }
 
-// Sizes of the sockets' receive buffers: a dump is paced by the reader, events are not.
+// Sizes of receive buffers: the reader paces a dump, but not events.
 const (
 	dumpBuffer  = 4 << 20
 	eventBuffer = 32 << 20
@@ -32,9 +32,9 @@ func openSocket(ns *netns.Namespace, receive int, flags int) (*socket, error) {
 			return err
 		}
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receive); err != nil {
-			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive) // as much as it may be
+			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive) // up to the system's limit
 		}
-		// The kernel then filters routes by table itself, and refuses what it does not understand.
+		// The kernel then filters routes by table and rejects unknown attributes.
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 		return unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	})
@@ -46,7 +46,7 @@ func openSocket(ns *netns.Namespace, receive int, flags int) (*socket, error) {
 
 func (s *socket) close() { _ = unix.Close(s.fd) }
 
-// What can be dumped.
+// Kinds of objects that can be dumped.
 const (
 	Links = 1 << iota
 	Addresses
@@ -81,12 +81,12 @@ func requests() []request {
 	return all
 }
 
-// Most times that an interrupted dump is begun again: a table that changes without end is never
-// read in one piece.
+// Maximum number of restarts of an interrupted dump: a table that changes all the time never
+// completes.
 const attempts = 20
 
-// Dump hands over all objects of the kinds in what. A dump that was interrupted is begun again: f
-// is told [Restart], and forgets what it was handed.
+// Dump passes all objects of the given kinds to f. It restarts an interrupted dump: f gets
+// [Restart] and must discard the earlier objects.
 func Dump(ns *netns.Namespace, what int, f func(*Event)) error {
 	s, err := openSocket(ns, dumpBuffer, 0)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *socket) dump(r request, f func(*Event)) (interrupted bool, err error) {
 		}
 		done, err = s.messages(s.buffer[:n], s.sequence, &interrupted, f)
 		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
-			return interrupted, nil // a kernel without rules, or without IPv6
+			return interrupted, nil // a kernel without rules or without IPv6
 		}
 		if err != nil {
 			return false, err
@@ -149,7 +149,7 @@ func (s *socket) dump(r request, f func(*Event)) (interrupted bool, err error) {
 	return interrupted, nil
 }
 
-// messages takes apart what one read has returned; sequence 0 takes all.
+// messages splits the result of a read into messages; sequence 0 accepts all.
 func (s *socket) messages(b []byte, sequence uint32, interrupted *bool, f func(*Event)) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		length, kind, flags := int(native.Uint32(b)), native.Uint16(b[4:]), native.Uint16(b[6:])

@@ -13,7 +13,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// Follower is told what changes. Not for concurrent use.
+// Follower receives changes. It is not safe for concurrent use.
 type Follower struct{ socket *socket }
 
 var groups = []int{
@@ -21,8 +21,7 @@ var groups = []int{
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
 }
 
-// Follow subscribes to the changes of a namespace. What happens from now on is told: dump after
-// this, and nothing is missed.
+// Follow subscribes to the changes of a namespace. A dump after it misses nothing.
 func Follow(ns *netns.Namespace) (*Follower, error) {
 	s, err := openSocket(ns, eventBuffer, unix.SOCK_NONBLOCK)
 	if err != nil {
@@ -37,13 +36,13 @@ func Follow(ns *netns.Namespace) (*Follower, error) {
 	return &Follower{s}, nil
 }
 
-// Close ends it.
+// Close ends the subscription.
 func (w *Follower) Close() { w.socket.close() }
 
-// Wait returns as soon as there are events, after the time, or with ctx; ready says whether there
-// are.
+// Wait returns at the first event, after the given time, or when ctx ends; ready reports whether
+// events are available.
 func (w *Follower) Wait(ctx context.Context, most time.Duration) (ready bool, err error) {
-	const step = 100 * time.Millisecond // how late the end of ctx may be seen
+	const step = 100 * time.Millisecond // maximum delay of noticing the end of ctx
 	for end := time.Now().Add(most); ; {
 		left := min(step, time.Until(end))
 		if left <= 0 || ctx.Err() != nil {
@@ -60,7 +59,7 @@ func (w *Follower) Wait(ctx context.Context, most time.Duration) (ready bool, er
 	}
 }
 
-// Drain hands over what has happened, up to about most events.
+// Drain passes pending events to f, up to about most of them.
 func (w *Follower) Drain(most int, f func(*Event)) error {
 	ignored, count := false, 0
 	for count < most {

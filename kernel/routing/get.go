@@ -12,20 +12,20 @@ import (
 	"weir/kernel/netns"
 )
 
-// Asker asks the kernel itself how it would route. Not for concurrent use.
+// Asker queries the kernel's route lookup. It is not safe for concurrent use.
 type Asker struct{ socket *socket }
 
-// Ask opens one.
+// Ask opens an Asker.
 func Ask(ns *netns.Namespace) (*Asker, error) {
 	s, err := openSocket(ns, 1<<18, 0)
 	return &Asker{s}, err
 }
 
-// Close ends it.
+// Close closes its socket.
 func (a *Asker) Close() { a.socket.close() }
 
-// Hop is the way that the kernel chooses for a packet of its own to an address; ok is false where
-// it does not send it.
+// Hop returns the next hop of a local packet to an address; ok is false if the kernel does not send
+// it.
 func (a *Asker) Hop(to netip.Addr) (hop Hop, ok bool, err error) {
 	s := a.socket
 	s.sequence++

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routing reads what a namespace's kernel forwards by - links, addresses, neighbours,
-// routes and rules - and follows what changes of it.
+// Package routing reads and follows the forwarding state of a namespace: links, addresses,
+// neighbours, routes and rules.
 //
-// Everything is handed over message by message and decoded from the kernel's octets without
-// reflection: a full table is read in about a second.
+// It decodes one message at a time without reflection and reads a full table in about a second.
 //
-// What bites:
-//   - A dump that was interrupted by a change may lack objects: [Dump] begins again, and hands over
-//     [Restart] first.
-//   - A follower that is told [Lost] has missed something (ENOBUFS comes even to an active reader):
-//     dump again, and compare.
-//   - The kernel takes IPv4 routes away without a word when their device goes down or an address
-//     goes: read routes again after such a change.
+// Pitfalls:
+//   - A dump interrupted by a change may lack objects: [Dump] restarts and passes [Restart] first.
+//   - A follower that receives [Lost] has missed events (ENOBUFS, even with an active reader): dump
+//     again and compare.
+//   - The kernel removes IPv4 routes without an event if their device goes down or an address is
+//     removed: read routes again after such a change.
 package routing
 
 import (
 	"net/netip"
 )
 
-// Link is a network device as far as forwarding goes.
+// Link holds the properties of a network device that affect forwarding.
 type Link struct {
 	Index  int
 	Name   string
@@ -31,7 +29,7 @@ type Link struct {
 	Lower  bool   // has a carrier
 	Master int    // index of its bond, bridge or VRF; 0 for none
 	Parent int    // index of the device below; 0 for none
-	// Elsewhere says that Parent is the index of a device of another namespace.
+	// Elsewhere reports that Parent is a device index in another namespace.
 	Elsewhere bool
 	VLAN      uint16 // of kind vlan
 	Protocol  uint16 // EtherType of a vlan's tag
@@ -48,7 +46,7 @@ type Address struct {
 	Local netip.Addr
 }
 
-// Neighbor is what is known of an address on a link.
+// Neighbor is an entry of the neighbour table.
 type Neighbor struct {
 	Link  int
 	At    netip.Addr
@@ -56,22 +54,22 @@ type Neighbor struct {
 	State uint16 // NUD_*
 }
 
-// Valid says whether the kernel sends to it without asking first.
+// Valid reports whether the kernel sends to the neighbour without resolving it first.
 func (n Neighbor) Valid() bool {
 	const valid = 0x80 | 0x40 | 0x02 | 0x10 | 0x04 | 0x08 // permanent, noarp, reachable, probe, stale, delay
 	return n.State&valid != 0 && n.MAC != [6]byte{}
 }
 
-// Stale says whether the kernel would ask whether it is still there when it sends to it.
+// Stale reports whether the kernel would verify the neighbour at the next packet.
 func (n Neighbor) Stale() bool { return n.State&0x04 != 0 }
 
-// Hop is one way of a route.
+// Hop is a next hop of a route.
 type Hop struct {
 	Link   int
-	Via    netip.Addr // the zero value where the destination is on the link
+	Via    netip.Addr // the zero value if the destination is on the link
 	Weight int        // 1 to 256
 	Dead   bool       // the kernel does not use it now
-	// Encap says that packets are encapsulated or changed on the way.
+	// Encap reports that packets are encapsulated or changed.
 	Encap bool
 }
 
@@ -82,14 +80,14 @@ type Route struct {
 	Metric uint32
 	TOS    uint8
 	Type   uint8 // RTN_*
-	// Protocol is who has made it (RTPROT_*).
+	// Protocol is the origin of the route (RTPROT_*).
 	Protocol uint8
 	MTU      uint32 // of the route; 0 for none
 	Locked   bool   // ip route's "mtu lock"
-	Cloned   bool   // an exception that the kernel keeps beside the table
-	// ObjectID is the nexthop object that it goes by; 0 for none.
+	Cloned   bool   // a cached exception beside the table
+	// ObjectID is the id of its nexthop object; 0 for none.
 	ObjectID uint32
-	Hops     []Hop // may be used again by the next message: copy what is kept
+	Hops     []Hop // reused by the next message: copy it to keep it
 }
 
 // Rule is one step of policy routing.
@@ -100,14 +98,14 @@ type Rule struct {
 	Table    uint32
 	From, To netip.Prefix // the zero value matches all
 	In, Out  string       // names of devices; "" for all
-	// SuppressLength is the length up to which a match does not count; -1 for none.
+	// SuppressLength is the prefix length up to which matches are ignored; -1 for none.
 	SuppressLength int
 	Inverted       bool
-	// Other names what else the rule matches on; "" for nothing.
+	// Other names further matches of the rule; "" for none.
 	Other string
 }
 
-// Kind says what an event is about.
+// Kind is the kind of object of an event.
 type Kind uint8
 
 const (
@@ -116,18 +114,18 @@ const (
 	NeighborEvent
 	RouteEvent
 	RuleEvent
-	SettingEvent // a setting of a device, as rp_filter, that is not told
-	ObjectEvent  // a nexthop object: routes that use it change without a word
-	Restart      // of a dump: forget what it has handed over
+	SettingEvent // a setting of a device, such as rp_filter, without its value
+	ObjectEvent  // a nexthop object: its routes change without events of their own
+	Restart      // of a dump: discard earlier objects
 	Lost         // of a follower: events are missing
 )
 
-// Event is one object that is there, or has gone.
+// Event reports an object that exists or was removed.
 type Event struct {
 	Kind    Kind
 	Gone    bool
-	Replace bool // of a route: it takes the place of the first one of the same prefix and metric
-	Append  bool // of a route: it joins those of the same prefix and metric
+	Replace bool // of a route: it replaces the first one with the same prefix and metric
+	Append  bool // of a route: added to those with the same prefix and metric
 	Link    Link
 	Address Address
 	Neighbor

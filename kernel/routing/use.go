@@ -12,8 +12,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Use tells the kernel that neighbours are in use, which it does not see of packets that pass it
-// by: it asks those that it has not heard of for some time whether they are still there.
+// Use marks neighbours as used, because the kernel does not see packets of the fast path. The
+// kernel then verifies stale neighbours.
 func Use(ns *netns.Namespace, neighbors iter.Seq2[int, netip.Addr]) error {
 	s, err := openSocket(ns, 1<<16, 0)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"weir/kernel/netns"
 )
 
-// End is a veth device here whose other end is in another network namespace.
+// End is a veth device with its peer in another network namespace.
 type End struct {
 	Device
-	Other int // the other end's namespace, as this one numbers it
+	Other int // id of the peer's namespace in this one
 }
 
-// Ends are all of them.
+// Ends returns all such devices.
 func (c *Conn) Ends() (ends []End, err error) {
 	links, err := dump(c.handle.LinkList)
 	if err != nil {
@@ -28,7 +28,8 @@ func (c *Conn) Ends() (ends []End, err error) {
 	return ends, nil
 }
 
-// Number is how this network namespace numbers another one; negative where no device leads there.
+// Number returns the id of another network namespace in this one, negative if no device leads
+// there.
 func (c *Conn) Number(other *netns.Namespace) (int, error) {
 	number, err := c.handle.GetNetNsIdByFd(other.FD())
 	if err != nil {

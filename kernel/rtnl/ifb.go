@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddIFB makes an intermediate functional block, whose egress sees what is redirected to it and
-// hands it back to where it came from. One of this name that is there already stays; another kind
-// of device is refused.
+// AddIFB makes an intermediate functional block, whose egress gets redirected packets and returns
+// them to their origin. It keeps an existing one, and rejects an existing device of another kind.
 func (c *Conn) AddIFB(name string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
@@ -30,7 +29,7 @@ func (c *Conn) AddIFB(name string) error {
 	return nil
 }
 
-// IFBs lists those whose names begin so.
+// IFBs lists the IFB devices with a name prefix.
 func (c *Conn) IFBs(prefix string) (names []string, err error) {
 	links, err := dump(c.handle.LinkList)
 	if err != nil {

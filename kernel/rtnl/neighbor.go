@@ -19,8 +19,8 @@ type Neighbor struct {
 	MAC     net.HardwareAddr
 }
 
-// AddNeighbor tells the link-layer address of a neighbour for good, so that no ARP or neighbour
-// discovery is needed. An entry for the same address is replaced.
+// AddNeighbor adds a permanent neighbour entry, which needs no ARP or neighbour discovery. It
+// replaces an entry for the same address.
 func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		return c.handle.NeighSet(&netlink.Neigh{
@@ -33,7 +33,7 @@ func (c *Conn) AddNeighbor(dev string, a netip.Addr, mac net.HardwareAddr) error
 	return nil
 }
 
-// Neighbors returns those that were told for good, of both families.
+// Neighbors returns the permanent entries of both families.
 func (c *Conn) Neighbors() ([]Neighbor, error) {
 	name, err := c.names()
 	if err != nil {
@@ -54,8 +54,7 @@ func (c *Conn) Neighbors() ([]Neighbor, error) {
 	return all, nil
 }
 
-// RemoveNeighbor forgets a neighbour; one that is not there is no error, and neither is a device
-// that has gone.
+// RemoveNeighbor removes an entry. A missing entry or device is no error.
 func (c *Conn) RemoveNeighbor(dev string, a netip.Addr) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		return c.handle.NeighDel(&netlink.Neigh{LinkIndex: link.Attrs().Index, IP: a.AsSlice()})

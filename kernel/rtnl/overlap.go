@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Overlap says in words which address or route of the namespace overlaps with a prefix: of all
-// tables, default routes left out. It returns "" where there is none.
+// Overlap describes an address or route of the namespace that overlaps with a prefix, in any table
+// except default routes. It returns "" if there is none.
 func (c *Conn) Overlap(p netip.Prefix) (string, error) {
 	family := netlink.FAMILY_V4
 	if p.Addr().Is6() {

@@ -16,17 +16,17 @@ import (
 type Route struct {
 	To         netip.Prefix // the zero prefix means the default route of Via's family
 	Via        netip.Addr   // the zero address means that To is on the link
-	Device     string       // empty where Via decides it
-	Source     netip.Addr   // what the kernel sends from where a socket has chosen nothing; the zero address leaves it to the kernel
-	Protocol   uint8        // who made the route (rtm_protocol in rtnetlink(7)); 0 leaves it to the kernel
-	Metric     uint32       // of several routes to a prefix the least counts; 0 leaves it to the kernel
-	ECN        bool         // TCP connections on this route ask for ECN ("features ecn")
+	Device     string       // empty if Via determines it
+	Source     netip.Addr   // preferred source address; the zero address leaves it to the kernel
+	Protocol   uint8        // origin of the route (rtm_protocol in rtnetlink(7)); 0 leaves it to the kernel
+	Metric     uint32       // the route with the lowest metric wins; 0 leaves it to the kernel
+	ECN        bool         // TCP connections on this route request ECN ("features ecn")
 	Congestion string       // congestion control of TCP connections on this route; empty for the namespace's default
 	InitCwnd   uint32       // initial congestion window in segments; 0 for the kernel's default
 }
 
-// AddAddress gives a device an address and the route to its prefix. IPv6 addresses are usable at
-// once: duplicate address detection, which would hold them back for a second or two, is left out.
+// AddAddress adds an address and the route to its prefix to a device. It skips duplicate address
+// detection, which would delay the use of an IPv6 address by 1 to 2 s.
 func (c *Conn) AddAddress(dev string, p netip.Prefix) error {
 	err := c.change("find", dev, func(link netlink.Link) error {
 		address := &netlink.Addr{IPNet: ipnet(p)}
@@ -41,7 +41,7 @@ func (c *Conn) AddAddress(dev string, p netip.Prefix) error {
 	return nil
 }
 
-// AddRoute adds a route. One to the same prefix in place already is an error.
+// AddRoute adds a route. An existing route to the same prefix is an error.
 func (c *Conn) AddRoute(r Route) error {
 	if err := c.addRoute(r); err != nil {
 		return fmt.Errorf("add route to %s: %w", r.To, err)
@@ -80,8 +80,8 @@ func (c *Conn) addRoute(r Route) error {
 	return c.handle.RouteAdd(route)
 }
 
-// RoutesOf returns the routes of a protocol over one device each, of all tables and both families:
-// To, Device, Source, Protocol and Metric of them.
+// RoutesOf returns the single-device routes of a protocol in all tables and both families, with To,
+// Device, Source, Protocol and Metric.
 func (c *Conn) RoutesOf(protocol uint8) ([]Route, error) {
 	names, err := c.names()
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Conn) RoutesOf(protocol uint8) ([]Route, error) {
 	return routes, nil
 }
 
-// names are the namespace's devices by index.
+// names maps indices to the namespace's devices.
 func (c *Conn) names() (map[int]string, error) {
 	devices, err := c.Devices()
 	if err != nil {
@@ -119,11 +119,10 @@ func (c *Conn) names() (map[int]string, error) {
 	return names, nil
 }
 
-// RemoveRoute removes the route to a prefix over a device; one that is not there is no error, and
-// neither is a device that has gone.
+// RemoveRoute removes the route to a prefix over a device. A missing route or device is no error.
 func (c *Conn) RemoveRoute(r Route) error {
 	err := c.change("find", r.Device, func(link netlink.Link) error {
-		// That scope stands for any.
+		// This scope matches any.
 		return c.handle.RouteDel(&netlink.Route{Dst: ipnet(r.To.Masked()), LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_NOWHERE})
 	})
 	if err != nil && !gone(err) {
@@ -132,7 +131,7 @@ func (c *Conn) RemoveRoute(r Route) error {
 	return nil
 }
 
-// DeviceTo returns the device that the routes lead to an address over; lo for the namespace's own.
+// DeviceTo returns the device of the route to an address; lo for local addresses.
 func (c *Conn) DeviceTo(a netip.Addr) (string, error) {
 	routes, err := c.handle.RouteGet(a.AsSlice())
 	if err == nil && len(routes) == 0 {
@@ -148,8 +147,8 @@ func (c *Conn) DeviceTo(a netip.Addr) (string, error) {
 	return link.Attrs().Name, nil
 }
 
-// DefaultRouteDevices returns the names of the devices that a default route of either family leaves
-// through, sorted.
+// DefaultRouteDevices returns the names of the devices with a default route of either family,
+// sorted.
 func (c *Conn) DefaultRouteDevices() ([]string, error) {
 	filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
 	routes, err := dump(func() ([]netlink.Route, error) {

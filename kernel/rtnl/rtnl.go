@@ -3,9 +3,8 @@
 // Package rtnl changes the devices, addresses, routes and neighbours of one network namespace
 // through rtnetlink.
 //
-// A [Conn]'s socket is opened inside its namespace and stays there, so a Conn works from any
-// goroutine and any thread. Nothing is undone: whoever removes the namespace removes what was
-// added.
+// The socket of a [Conn] stays in its namespace, so a Conn works from any goroutine and thread.
+// Changes last until the namespace is removed.
 package rtnl
 
 import (
@@ -19,8 +18,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Make one with
-// [Open].
+// Conn is an rtnetlink socket in one namespace, safe for concurrent use until Close. Create one
+// with [Open].
 type Conn struct {
 	handle *netlink.Handle
 }
@@ -28,16 +27,16 @@ type Conn struct {
 // Device is a network device as the kernel reports it.
 type Device struct {
 	Name    string
-	Kind    string // as ip link has it, such as veth or ifb; "device" where the kernel tells none
+	Kind    string // as in ip link, such as veth or ifb; "device" if the kernel reports none
 	Index   int
 	MAC     net.HardwareAddr // empty for devices without a link layer
-	MTU     int              // octets of network-layer packet
-	Master  int              // index of the bridge, bond or VRF that it is a part of; 0 for none
+	MTU     int              // bytes of the network-layer packet
+	Master  int              // index of its bridge, bond or VRF; 0 for none
 	Up      bool             // administratively up
 	Running bool             // up, and with a carrier
 	XDP     uint32           // id of the XDP program attached; 0 for none
-	Queues  int              // receive queues; 0 where the kernel does not say (without CONFIG_RPS)
-	Header  int              // octets of the link layer's header: 14 with Ethernet's, as loopback has too, else 0
+	Queues  int              // receive queues; 0 if unknown (without CONFIG_RPS)
+	Header  int              // bytes of the link-layer header: 14 for Ethernet and loopback, else 0
 }
 
 // Open returns a Conn to ns; nil means the calling thread's own namespace.
@@ -56,8 +55,8 @@ func Open(ns *netns.Namespace) (*Conn, error) {
 // Close releases the socket.
 func (c *Conn) Close() { c.handle.Close() }
 
-// AddVeth makes a pair of connected virtual Ethernet devices, name here and peerName in peer (nil:
-// here too), both down. An MTU of 0 means 1500.
+// AddVeth creates a veth pair, name here and peerName in peer (nil: here too), both down. An MTU of
+// 0 means 1500.
 func (c *Conn) AddVeth(name string, peer *netns.Namespace, peerName string, mtu int) error {
 	if mtu == 0 {
 		mtu = 1500
@@ -85,12 +84,12 @@ func (c *Conn) SetDown(dev string) error {
 	return c.change("set down", dev, func(link netlink.Link) error { return c.handle.LinkSetDown(link) })
 }
 
-// Delete removes a device; one end of a veth pair takes the other with it.
+// Delete removes a device, and the peer of a veth device.
 func (c *Conn) Delete(dev string) error {
 	return c.change("delete", dev, func(link netlink.Link) error { return c.handle.LinkDel(link) })
 }
 
-// SetMTU sets a device's MTU in octets.
+// SetMTU sets a device's MTU in bytes.
 func (c *Conn) SetMTU(dev string, mtu int) error {
 	return c.change("set MTU of", dev, func(link netlink.Link) error { return c.handle.LinkSetMTU(link, mtu) })
 }
@@ -115,7 +114,7 @@ func (c *Conn) Device(dev string) (Device, error) {
 	return describe(link), nil
 }
 
-// Devices returns all devices of the namespace in the order of their index.
+// Devices returns all devices of the namespace by index.
 func (c *Conn) Devices() ([]Device, error) {
 	links, err := dump(c.handle.LinkList)
 	if err != nil {
@@ -145,7 +144,7 @@ func describe(link netlink.Link) Device {
 	return device
 }
 
-// dump repeats a listing that the kernel marks as inconsistent because something changed meanwhile.
+// dump repeats a listing that the kernel marks as inconsistent because of a concurrent change.
 func dump[T any](list func() ([]T, error)) ([]T, error) {
 	for attempt := 1; ; attempt++ {
 		items, err := list()

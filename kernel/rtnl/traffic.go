@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Traffic is what a device has counted. Whether octets include the link layer's header is the
-// driver's choice: of a veth's those include it that it received past NAPI, and frames of XDP.
+// Traffic holds the counters of a device. The driver decides whether bytes include the link-layer
+// header: for veth, only frames received without NAPI and XDP frames do.
 type Traffic struct {
 	SentPackets, SentOctets, ReceivedPackets, ReceivedOctets uint64
 	SentDropped, ReceivedDropped                             uint64 // packets

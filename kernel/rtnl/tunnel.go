@@ -20,11 +20,11 @@ const (
 	IPIP  Tunnel = "ipip"  // IPv4 in IPv4 (RFC 2003)
 )
 
-// ErrNoTunnel says that the kernel has no tunnels of this kind.
+// ErrNoTunnel is returned if the kernel lacks a kind of tunnel.
 var ErrNoTunnel = errors.New("the kernel has no tunnels of this kind")
 
-// AddTunnel makes a tunnel device between two addresses, down: IPv4 ones, or for VXLAN either. Its
-// error is ErrNoTunnel where the kernel has none.
+// AddTunnel creates a tunnel device, down, between two IPv4 addresses, or IPv6 ones for VXLAN. The
+// error is ErrNoTunnel if the kernel lacks the kind.
 func (c *Conn) AddTunnel(kind Tunnel, name string, local, remote netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name

@@ -18,18 +18,17 @@ import (
 	"weir/kernel/netns"
 )
 
-// Escape is a socket that a process of a cgroup uses and that belongs to another: limits of the
-// cgroup do not reach it.
+// Escape is a socket used by a process of a cgroup but charged to another cgroup, and so outside
+// the limits of the first.
 type Escape struct {
-	PID     int    `json:"pid"`     // of one process that holds it
+	PID     int    `json:"pid"`     // of one process with the socket
 	Command string `json:"command"` // the process's name (comm)
-	Inode   uint64 `json:"inode"`   // of the socket, as /proc/PID/fd shows it
-	Cgroup  uint64 `json:"cgroup"`  // the id of the cgroup that it belongs to
+	Inode   uint64 `json:"inode"`   // of the socket, as in /proc/PID/fd
+	Cgroup  uint64 `json:"cgroup"`  // id of the cgroup of the socket
 }
 
-// Snapshot looks at the sockets of the host's processes at one time. It asks each network namespace
-// once, when a process of it is first met, whatever the number of processes and cgroups. It is not
-// safe for concurrent use.
+// Snapshot caches the sockets of the host's processes. It queries each network namespace once,
+// regardless of the number of processes and cgroups. It is not safe for concurrent use.
 type Snapshot struct {
 	root  string
 	paths map[uint64]string            // of cgroups, by id
@@ -47,7 +46,7 @@ func TakeSnapshot() (*Snapshot, error) {
 	return s, err
 }
 
-// below maps the ids of the cgroup at path and of all below to their paths.
+// below maps the ids of the cgroup at path and its descendants to their paths.
 func below(path string) (map[uint64]string, error) {
 	paths := map[uint64]string{}
 	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
@@ -58,7 +57,7 @@ func below(path string) (map[uint64]string, error) {
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it has gone away meanwhile
+			return nil // removed meanwhile
 		}
 		return err
 	})
@@ -68,11 +67,10 @@ func below(path string) (map[uint64]string, error) {
 	return paths, nil
 }
 
-// Escaped lists the TCP and UDP sockets that processes of the cgroup with this id, or of one below
-// it, use and that belong to a cgroup outside, ordered by inode: sockets that were open before
-// their process moved, that a process outside has passed on, or that such a listening socket has
-// accepted. The way out is to restart the process inside the cgroup. A cgroup that does not exist
-// has none. The error is ErrNoCgroups where the kernel does not tell.
+// Escaped lists, by inode, the TCP and UDP sockets used by processes of a cgroup or its descendants
+// but charged to a cgroup outside: sockets opened before the process moved, passed by a process
+// outside, or accepted from such a listening socket. Restarting the process inside the cgroup fixes
+// them. A missing cgroup has none. The error is ErrNoCgroups if the kernel does not report cgroups.
 func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
 	path, exists := s.paths[id]
 	if !exists || path == s.root {
@@ -86,7 +84,7 @@ func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
 	for _, path := range inside {
 		pids, err := (cgroup.Cgroup{Path: path}).Processes()
 		if err != nil {
-			continue // it has gone away meanwhile, or its processes are listed where its threads' domain begins
+			continue // removed meanwhile, or a threaded cgroup: its domain root lists the processes
 		}
 		for _, pid := range pids {
 			if err := s.look(pid, inside, found); err != nil {
@@ -97,8 +95,7 @@ func (s *Snapshot) Escaped(id uint64) ([]Escape, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b Escape) int { return int(a.Inode) - int(b.Inode) }), nil
 }
 
-// look adds the process's sockets that belong to none of the cgroups. A process that ends meanwhile
-// has none.
+// look adds the process's sockets outside the cgroups. A process that ends meanwhile has none.
 func (s *Snapshot) look(pid int, inside map[uint64]string, found map[uint64]Escape) error {
 	inodes := socketsOf(pid)
 	if len(inodes) == 0 {
@@ -117,7 +114,7 @@ func (s *Snapshot) look(pid int, inside map[uint64]string, found map[uint64]Esca
 	return nil
 }
 
-// socketsOf lists the inodes of the sockets that the process has open.
+// socketsOf lists the inodes of the process's open sockets.
 func socketsOf(pid int) (inodes []uint64) {
 	folder := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(folder)
@@ -140,8 +137,8 @@ func socketsOf(pid int) (inodes []uint64) {
 	return inodes
 }
 
-// namespaceOf returns the sockets of the process's network namespace. Sockets that it has open in
-// others are not seen.
+// namespaceOf returns the sockets of the process's network namespace, without its sockets in other
+// namespaces.
 func (s *Snapshot) namespaceOf(pid int) (map[uint64]uint64, error) {
 	ns, err := netns.OpenPath(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockdiag reads what the kernel says of open sockets (sock_diag(7)): which cgroup each
-// belongs to.
+// Package sockdiag reads the cgroups of open sockets (sock_diag(7)).
 //
-// A socket keeps the cgroup of the process that opened it, wherever that process moves afterwards,
-// and so do the sockets that it accepts. [Snapshot] finds those that a cgroup's processes use and
-// that belong elsewhere.
+// A socket keeps the cgroup of its creator even if the process moves, and accepted sockets inherit
+// it. [Snapshot] finds sockets used in one cgroup and charged to another.
 package sockdiag
 
 import (
@@ -21,7 +19,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// ErrNoCgroups says that the kernel does not tell the cgroup of a socket.
+// ErrNoCgroups is returned if the kernel does not report cgroups of sockets.
 var ErrNoCgroups = errors.New("this kernel does not tell the cgroups of sockets (INET_DIAG_CGROUP_ID needs Linux 5.9 with CONFIG_INET_DIAG and CONFIG_SOCK_CGROUP_DATA)")
 
 // Layout of linux/inet_diag.h.
@@ -33,8 +31,7 @@ const (
 	cgroupID      = 21 // INET_DIAG_CGROUP_ID
 )
 
-// States of linux/tcp_states.h. A socket that listens has its backlog's length where others have
-// what they have to send.
+// States of linux/tcp_states.h. For a listening socket the send-queue field holds the backlog.
 const (
 	synSent  = 2
 	finWait1 = 4
@@ -44,8 +41,7 @@ const (
 	listening = 10
 )
 
-// states are all but SYN-RECEIVED and TIME-WAIT (linux/tcp_states.h), which the kernel keeps
-// without a socket of a process.
+// states is all states except SYN-RECEIVED and TIME-WAIT, in which no process has the socket.
 const states = (1<<12 - 1) &^ (1 << 3) &^ (1 << 6)
 
 // request is struct inet_diag_req_v2 for all sockets of a family and protocol.
@@ -60,15 +56,15 @@ func (r request) Serialize() []byte {
 	return out
 }
 
-// socket is what one message tells.
+// socket holds the fields of one message.
 type socket struct {
-	inode  uint64 // 0 where no process holds it
-	cgroup uint64 // id; 0 where the kernel does not tell
-	unsent uint32 // octets that were written and not acknowledged
+	inode  uint64 // 0 if no process has it open
+	cgroup uint64 // id; 0 if not reported
+	unsent uint32 // unacknowledged bytes
 }
 
-// Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of the cgroup
-// that it belongs to. The error is ErrNoCgroups where the kernel does not tell.
+// Cgroups maps the inode of every TCP and UDP socket of a network namespace to the id of its
+// cgroup. The error is ErrNoCgroups if the kernel does not report cgroups.
 func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 	sockets := map[uint64]uint64{}
 	err := dumpAll(ns, []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP}, func(s socket) {
@@ -79,9 +75,9 @@ func Cgroups(ns *netns.Namespace) (map[uint64]uint64, error) {
 	return sockets, err
 }
 
-// Unsent counts the TCP sockets of a network namespace that belong to a cgroup of one of these ids
-// and have data to send still, whether a process holds them or not: an end that is not acknowledged
-// yet is none. The error is ErrNoCgroups where the kernel does not tell.
+// Unsent counts the TCP sockets in cgroups of the given ids with unacknowledged data, whether a
+// process has them open or not. An unacknowledged FIN does not count. The error is ErrNoCgroups if
+// the kernel does not report cgroups.
 func Unsent(ns *netns.Namespace, cgroups map[uint64]bool) (n int, err error) {
 	err = dumpAll(ns, []uint8{unix.IPPROTO_TCP}, func(s socket) {
 		if s.unsent > 0 && cgroups[s.cgroup] {
@@ -113,7 +109,7 @@ func dump(r request, found func(socket)) error {
 		return fault.Wrap(fmt.Errorf("list sockets: %w", err), fault.Permission, "run it as root, or with CAP_NET_ADMIN")
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL):
 		return ErrNoCgroups
-	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted): // sockets come and go meanwhile
+	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted): // sockets change during the dump
 		return fmt.Errorf("list sockets: %w", err)
 	}
 	for _, message := range messages {
@@ -126,7 +122,7 @@ func dump(r request, found func(socket)) error {
 	return nil
 }
 
-// unsent are the octets in a queue in which a SYN or a FIN counts as one.
+// unsent returns the bytes in a queue in which a SYN or FIN counts as one.
 func unsent(state uint8, queued uint32) uint32 {
 	switch state {
 	case listening:
@@ -137,7 +133,7 @@ func unsent(state uint8, queued uint32) uint32 {
 	return queued
 }
 
-// parse reads one struct inet_diag_msg and the attributes behind it.
+// parse decodes a struct inet_diag_msg and its attributes.
 func parse(message []byte) (s socket, err error) {
 	if len(message) < messageLength {
 		return s, fmt.Errorf("list sockets: a message of %d octets is too short", len(message))
@@ -157,7 +153,7 @@ func parse(message []byte) (s socket, err error) {
 		rest = rest[min(len(rest), (length+align)&^align):]
 	}
 	if s.inode == 0 {
-		return s, nil // such as one of the kernel's own
+		return s, nil // for instance a kernel socket
 	}
 	return s, ErrNoCgroups
 }

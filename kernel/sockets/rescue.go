@@ -12,16 +12,16 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Rescue is what another process must know to set the sockets of a cgroup free once the process
-// that has the programs has died.
+// Rescue lets another process how to reset the sockets of a cgroup after the owner of the programs
+// has died.
 type Rescue struct {
-	Free   ebpf.ProgramID `json:"free"`     // an iterator that sets sockets free
-	Steers ebpf.ProgramID `json:"steers"`   // the sockops program that does not, while it is attached
-	Cgroup string         `json:"attached"` // path of where it is
+	Free   ebpf.ProgramID `json:"free"`     // an iterator that resets sockets
+	Steers ebpf.ProgramID `json:"steers"`   // the steering sockops program
+	Cgroup string         `json:"attached"` // path of its cgroup
 }
 
-// NewRescue is the rescue of sockets that a sockops program, attached to the cgroup at path,
-// steers. The error is ErrNoIterator where free is nil, since the kernel has not loaded it.
+// NewRescue returns the rescue for a sockops program attached to the cgroup at path. The error is
+// ErrNoIterator if free is nil because the kernel could not load it.
 func NewRescue(path string, free, steers *ebpf.Program) (r Rescue, err error) {
 	if free == nil {
 		return r, ErrNoIterator
@@ -37,7 +37,7 @@ func NewRescue(path string, free, steers *ebpf.Program) (r Rescue, err error) {
 	return r, nil
 }
 
-// Open opens the iterator, which then outlives the process that has loaded it.
+// Open opens the iterator, which then outlives its loader.
 func (r Rescue) Open() (*ebpf.Program, error) {
 	program, err := ebpf.NewProgramFromID(r.Free)
 	if err != nil {
@@ -46,8 +46,8 @@ func (r Rescue) Open() (*ebpf.Program, error) {
 	return program, nil
 }
 
-// Ended says whether sockets are steered no more: the kernel ends attachments of a process in its
-// own time, and those of a cgroup with it.
+// Ended reports whether steering has ended. The kernel detaches the programs of a dead process some
+// time later, and those of a cgroup at its removal.
 func (r Rescue) Ended() (bool, error) {
 	group, err := os.Open(r.Cgroup)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,7 +59,7 @@ func (r Rescue) Ended() (bool, error) {
 	defer func() { _ = group.Close() }()
 	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: ebpf.AttachCGroupSockOps})
 	if errors.Is(err, os.ErrNotExist) {
-		return true, nil // it was removed meanwhile
+		return true, nil // removed meanwhile
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for programs at %s: %w", r.Cgroup, err)

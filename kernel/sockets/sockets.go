@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockets has programs visit the open sockets of network namespaces.
+// Package sockets runs BPF iterators over the open sockets of network namespaces.
 package sockets
 
 import (
@@ -14,12 +14,12 @@ import (
 	"weir/kernel/netns"
 )
 
-// ErrNoIterator says that the kernel cannot iterate over sockets (iter/tcp needs Linux 5.9 with
-// BTF).
+// ErrNoIterator is returned if the kernel cannot iterate over sockets (iter/tcp needs Linux 5.9
+// with BTF).
 var ErrNoIterator = errors.New("this kernel cannot iterate over open sockets with BPF (iter/tcp)")
 
-// VisitTCP runs an iterator over every TCP socket of a namespace. The error is ErrNoIterator where
-// program is nil, since the kernel has not loaded it.
+// VisitTCP runs an iterator over every TCP socket of a namespace. The error is ErrNoIterator if
+// program is nil because the kernel could not load it.
 func VisitTCP(ns *netns.Namespace, program *ebpf.Program) error {
 	if program == nil {
 		return ErrNoIterator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage knows why a file system takes no files, and what a person can do about it.
+// Package storage adds advice to errors of writing files.
 package storage
 
 import (
@@ -12,8 +12,8 @@ import (
 	"weir/internal/fault"
 )
 
-// Fault gives err the way out where a file could not be written since its file system is full,
-// read-only, or with a file where a folder is to be. Other errors stay as they are.
+// Fault adds advice to err if a file could not be written because its file system is full or
+// read-only, or because a file is in place of a folder. Other errors stay unchanged.
 func Fault(err error) error {
 	at, folder := "the file", "."
 	var path *fs.PathError
@@ -26,12 +26,12 @@ func Fault(err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return fault.Wrap(err, fault.Failed, `make its file system writable: mount -o remount,rw "$(findmnt -no TARGET --target `+folder+`)"`)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(err, fault.Failed, "remove or rename what is a file where a folder is to be, on the way to "+at)
+		return fault.Wrap(err, fault.Failed, "remove or rename the file in place of a folder, on the path to "+at)
 	}
 	return err
 }
 
-// Unwritable says whether err is one that Fault knows.
+// Unwritable reports whether Fault has advice for err.
 func Unwritable(err error) bool {
 	for _, one := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.ENOTDIR} {
 		if errors.Is(err, one) {

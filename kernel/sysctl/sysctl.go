@@ -2,10 +2,10 @@
 
 // Package sysctl reads and writes the network settings (/proc/sys/net) of one namespace.
 //
-// Many keys under net. are not per namespace but the whole machine's, net.core.netdev_budget for
-// one. Such a key is refused: inside a namespace the kernel hides it or makes it read-only, and for
-// the machine's first namespace, where all keys can be written, this package asks a fresh namespace
-// first.
+// Many keys under net., such as net.core.netdev_budget, belong to the machine and not to a
+// namespace. The package rejects them: the kernel hides them in a namespace or makes them
+// read-only, and for the initial namespace, where all keys are writable, the package checks a fresh
+// namespace first.
 package sysctl
 
 import (
@@ -21,11 +21,11 @@ import (
 
 const root = "/proc/sys/"
 
-// machineOnly is a key that exists in the machine's first namespace alone.
+// machineOnly is the error for a key that exists only in the initial namespace.
 const machineOnly = root + "net/core/netdev_budget"
 
-// Set writes value to key inside ns; nil means the calling thread's own namespace. A key is written
-// with dots, or with slashes where a device's name contains a dot.
+// Set writes value to key inside ns; nil means the calling thread's own namespace. A key has dots,
+// or slashes if a device name contains a dot.
 func Set(ns *netns.Namespace, key, value string) error {
 	err := within(ns, key, func(file string) error {
 		if err := perNamespace(file); err != nil {
@@ -39,7 +39,7 @@ func Set(ns *netns.Namespace, key, value string) error {
 	return nil
 }
 
-// Get reads key inside ns, without the newline at its end.
+// Get reads key inside ns, without the trailing newline.
 func Get(ns *netns.Namespace, key string) (string, error) {
 	var content []byte
 	err := within(ns, key, func(file string) (err error) {
@@ -52,8 +52,7 @@ func Get(ns *netns.Namespace, key string) (string, error) {
 	return strings.TrimRight(string(content), "\n"), nil
 }
 
-// within calls f with key's file, which stands for ns while f runs: the kernel looks at the thread
-// that opens it.
+// within calls f with key's file inside ns: the kernel resolves it by the thread that opens it.
 func within(ns *netns.Namespace, key string, f func(file string) error) error {
 	file, err := fileOf(key)
 	if err != nil {
@@ -73,7 +72,8 @@ func fileOf(key string) (string, error) {
 	return root + relative, nil
 }
 
-// perNamespace says whether the file is a setting of the current namespace and not of the machine.
+// perNamespace reports whether the file is a setting of the current namespace and not of the
+// machine.
 func perNamespace(file string) error {
 	if _, err := os.Stat(machineOnly); err == nil {
 		return netns.Fresh(func() error { return writable(general(file)) })
@@ -92,7 +92,7 @@ func writable(file string) error {
 	return err
 }
 
-// general replaces the device in a per-device key, since a fresh namespace has other devices.
+// general replaces the device in a per-device key, because a fresh namespace has other devices.
 func general(file string) string {
 	part := strings.Split(file, "/")
 	if len(part) == 8 && (part[5] == "conf" || part[5] == "neigh") {

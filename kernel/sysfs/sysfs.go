@@ -14,13 +14,12 @@ import (
 	"weir/kernel/netns"
 )
 
-// Attribute is one file below /sys/class/net/DEVICE and the text to write into it.
+// Attribute is a file below /sys/class/net/DEVICE and its new content.
 type Attribute struct {
 	Device, Name, Value string
 }
 
-// Set writes the attributes in the namespace. A kernel without an attribute gives an error that is
-// os.ErrNotExist.
+// Set writes the attributes in the namespace. If the kernel lacks one, the error is os.ErrNotExist.
 func Set(ns *netns.Namespace, attributes ...Attribute) error {
 	err := Within(ns, func(devices string) error {
 		for _, a := range attributes {
@@ -36,11 +35,10 @@ func Set(ns *netns.Namespace, attributes ...Attribute) error {
 	return nil
 }
 
-// Within calls do with the folder that has one of each device of the namespace; without a
-// namespace, of the caller's. The folder is gone when do has returned. A mount of sysfs shows the
-// devices of the network namespace in which it was made, so each call makes its own, which is
-// attached nowhere: nobody sees it, and the machine's mounts, of which a lab has one for each of
-// its namespaces, need not be copied.
+// Within calls do with /sys/class/net of the namespace; nil is the caller's. The folder is valid
+// until do returns. A sysfs mount shows the devices of the network namespace in which it was
+// created, so each call creates a detached mount: it is invisible, and avoids a copy of the mount
+// table, in which a lab has an entry for each namespace.
 func Within(ns *netns.Namespace, do func(devices string) error) error {
 	mount, err := mountIn(ns)
 	if err != nil {
@@ -50,8 +48,8 @@ func Within(ns *netns.Namespace, do func(devices string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d/class/net", mount))
 }
 
-// mountIn makes a mount of sysfs in the namespace. It is never read-only: all mounts of one network
-// namespace share that, those of others too.
+// mountIn creates a sysfs mount in the namespace. It is never read-only, because all sysfs mounts
+// of a network namespace share that flag.
 func mountIn(ns *netns.Namespace) (mount int, err error) {
 	err = ns.Do(func() error {
 		system, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)

@@ -9,16 +9,16 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Redirect is the XDP program on a device that brings its frames to sockets. It holds the device
-// for itself.
+// Redirect is the XDP program of a device that redirects its frames to sockets. It excludes other
+// XDP programs.
 type Redirect struct {
 	objects redirectObjects
 	link    link.Link
 }
 
 // Attach loads the program and attaches it, in native mode, to a device of the calling thread's
-// namespace. Frames of queues without a socket are dropped from then on. multiBuffer accepts frames
-// that span several buffers.
+// namespace. The program drops frames of queues without a socket. multiBuffer accepts frames of
+// several buffers.
 func Attach(ifindex int, multiBuffer bool) (*Redirect, error) {
 	r := &Redirect{}
 	if err := loadRedirectObjects(&r.objects, nil); err != nil {
@@ -37,7 +37,7 @@ func Attach(ifindex int, multiBuffer bool) (*Redirect, error) {
 	return r, nil
 }
 
-// Bring hands the frames of a queue to a socket, which must be open on that very queue.
+// Bring redirects the frames of a queue to a socket opened on that queue.
 func (r *Redirect) Bring(queue int, s *Socket) error {
 	if err := r.objects.Sockets.Update(uint32(queue), uint32(s.FD()), ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("bring queue %d to its AF_XDP socket: %w", queue, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // ring is one of a socket's four rings, shared with the kernel: one side produces, the other
-// consumes, each publishing its own index. own is this side's index, ahead of what is published.
+// consumes, and each publishes its index. own is this side's index, ahead of the published one.
 type ring struct {
 	producer, consumer, flags *uint32
 	entries                   unsafe.Pointer
@@ -52,10 +52,10 @@ func (r *ring) addr(i uint32) *uint64 {
 	return (*uint64)(unsafe.Add(r.entries, uintptr(i&(r.size-1))*8))
 }
 
-// room is how many entries this side may still produce.
+// room returns the number of entries that this side may produce.
 func (r *ring) room() uint32 { return r.size - (r.own - atomic.LoadUint32(r.consumer)) }
 
-// ready is how many entries this side may still consume.
+// ready returns the number of entries that this side may consume.
 func (r *ring) ready() uint32 { return atomic.LoadUint32(r.producer) - r.own }
 
 func (r *ring) publishProduced() { atomic.StoreUint32(r.producer, r.own) }

@@ -13,29 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What [Socket.Kick] says when not all is well. They are values, so that the data path allocates
-// nothing.
+// Errors of [Socket.Kick]. They are fixed values so that the data path does not allocate.
 var (
-	ErrAgain   = errors.New("transmit: the device or the budget is full, kick again")      // EAGAIN, ENOBUFS
-	ErrDropped = errors.New("transmit: the device dropped a frame, kick again")            // EBUSY
-	ErrDown    = errors.New("transmit: the device is down or gone")                        // ENETDOWN, ENXIO
-	ErrInvalid = errors.New("transmit: the kernel refused a descriptor or the frame size") // anything else
+	ErrAgain   = errors.New("transmit: the device or the budget is full, kick again")       // EAGAIN, ENOBUFS
+	ErrDropped = errors.New("transmit: the device dropped a frame, kick again")             // EBUSY
+	ErrDown    = errors.New("transmit: the device is down or gone")                         // ENETDOWN, ENXIO
+	ErrInvalid = errors.New("transmit: the kernel rejected a descriptor or the frame size") // anything else
 )
 
 const (
 	maxTxBudget      = 9       // XDP_MAX_TX_SKB_BUDGET, Linux 6.18
-	txBudget         = 256     // frames per kick; 32 where the kernel has no such option
-	defaultSendLimit = 1 << 30 // octets; SO_SNDBUFFORCE
+	txBudget         = 256     // frames per kick; 32 on kernels without the option
+	defaultSendLimit = 1 << 30 // bytes; SO_SNDBUFFORCE
 )
 
-// Options of a socket. Rings hold powers of two of entries.
+// Options of a socket. The size of a ring is a power of two.
 type Options struct {
-	Receive  int // entries of the receive and fill rings; 0 makes a socket that only sends
-	Transmit int // entries of the transmit and completion rings; 0 makes a socket that only receives
-	// MultiBuffer lets a frame span several buffers (XDP_USE_SG, Linux 6.6). The first socket of a
+	Receive  int // entries of the receive and fill rings; 0 for a socket that only sends
+	Transmit int // entries of the transmit and completion rings; 0 for a socket that only receives
+	// MultiBuffer allows frames of several buffers (XDP_USE_SG, Linux 6.6). The first socket of a
 	// Umem decides for all.
 	MultiBuffer bool
-	ZeroCopy    bool // ask for zero-copy mode, which veth does not have; otherwise copy mode, which every device has
+	ZeroCopy    bool // request zero-copy mode, which veth lacks; every device has copy mode
 }
 
 // Socket is an AF_XDP socket on one queue of one device. One thread owns it, together with its
@@ -44,11 +43,11 @@ type Socket struct {
 	umem                               *Umem
 	fd                                 int
 	receive, fill, transmit, completed ring
-	outstanding                        uint32 // produced into transmit, not yet back from completed
+	outstanding                        uint32 // transmitted and not yet completed
 }
 
-// Open makes a socket on a device's queue in the calling thread's namespace. EBUSY, after two
-// seconds, means that the queue has one already.
+// Open opens a socket on a device's queue in the calling thread's namespace. EBUSY, after 2 s,
+// means that the queue has another socket.
 func Open(umem *Umem, ifindex, queue int, options Options) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -80,13 +79,13 @@ func (s *Socket) setup(ifindex, queue int, options Options) error {
 	if err := s.makeRings(options); err != nil {
 		return err
 	}
-	// Both are improvements only: an old kernel, or one that refuses, sends in smaller steps.
+	// Both are optional: without them the kernel sends in smaller batches.
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, defaultSendLimit)
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_XDP, maxTxBudget, txBudget)
 	address := unix.SockaddrXDP{Ifindex: uint32(ifindex), QueueID: uint32(queue), Flags: unix.XDP_USE_NEED_WAKEUP}
 	address.Flags |= pick(options.ZeroCopy, unix.XDP_ZEROCOPY, unix.XDP_COPY)
 	address.Flags |= pick(options.MultiBuffer, unix.XDP_USE_SG, 0)
-	if shared >= 0 { // the first socket's flags hold for all; giving any is an error
+	if shared >= 0 { // the first socket's flags apply to all; flags here are an error
 		address.Flags, address.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(shared)
 	}
 	if err := s.bind(&address); err != nil {
@@ -95,8 +94,7 @@ func (s *Socket) setup(ifindex, queue int, options Options) error {
 	return nil
 }
 
-// bind waits for a queue that is still being released: the kernel lets go of it some time after its
-// socket was closed.
+// bind waits for a queue: the kernel releases it some time after its socket was closed.
 func (s *Socket) bind(address *unix.SockaddrXDP) error {
 	const patience, pause = 2 * time.Second, 5 * time.Millisecond
 	for begin := time.Now(); ; time.Sleep(pause) {
@@ -114,8 +112,8 @@ func pick(condition bool, yes, no uint16) uint16 {
 	return no
 }
 
-// makeRings sizes and maps the rings. The kernel wants a fill and a completion ring even where they
-// are not used.
+// makeRings sizes and maps the rings. The kernel requires a fill and a completion ring even if
+// unused.
 func (s *Socket) makeRings(options Options) error {
 	var offsets unix.XDPMmapOffsets
 	rings := []struct {
@@ -165,10 +163,10 @@ func (s *Socket) getOption(option int, value unsafe.Pointer, length *uint32) err
 	return nil
 }
 
-// FD is the descriptor, for poll: readable when frames have arrived.
+// FD returns the descriptor for poll: readable if frames have arrived.
 func (s *Socket) FD() int { return s.fd }
 
-// Close closes the socket and its rings. Buffers that the kernel held stay out of the Umem's list.
+// Close closes the socket and its rings. Buffers still in the kernel are lost to the Umem.
 func (s *Socket) Close() error {
 	for _, r := range []*ring{&s.receive, &s.fill, &s.transmit, &s.completed} {
 		r.unmap()
@@ -184,8 +182,7 @@ func (s *Socket) Close() error {
 	return nil
 }
 
-// Fill gives the kernel unused buffers to receive into, as many as fit the ring, and returns how
-// many it has now.
+// Fill gives unused receive buffers to the kernel until the ring is full, and returns their number.
 func (s *Socket) Fill() int {
 	room := s.fill.room()
 	for ; room > 0; room-- {
@@ -200,11 +197,11 @@ func (s *Socket) Fill() int {
 	return int(s.fill.size - room)
 }
 
-// Filled is how many buffers the kernel has left to receive into.
+// Filled returns the number of receive buffers left in the kernel.
 func (s *Socket) Filled() int { return int(s.fill.size - s.fill.room()) }
 
-// Receive moves descriptors of arrived frames into into and returns how many. Their buffers now
-// belong to the caller, who gives each back to the Umem or transmits it.
+// Receive stores descriptors of received frames into into and returns their number. The caller owns
+// their buffers and must give each back to the Umem or transmit it.
 func (s *Socket) Receive(into []Desc) int {
 	n := min(s.receive.ready(), uint32(len(into)))
 	if n == 0 {
@@ -230,18 +227,19 @@ func (s *Socket) Transmit(d Desc) bool {
 	return true
 }
 
-// Room is how many descriptors Transmit will accept.
+// Room returns the number of descriptors that Transmit will accept.
 func (s *Socket) Room() int { return int(min(s.completed.size-s.outstanding, s.transmit.room())) }
 
-// Unsent is how many descriptors the kernel has not yet taken: when it is not zero, Kick again.
+// Unsent returns the number of descriptors that the kernel has not taken. If it is above 0, Kick
+// again.
 func (s *Socket) Unsent() int { return int(s.transmit.own - atomic.LoadUint32(s.transmit.consumer)) }
 
-// Outstanding is how many transmitted buffers have not come back yet.
+// Outstanding returns the number of transmitted buffers not yet returned.
 func (s *Socket) Outstanding() int { return int(s.outstanding) }
 
-// Kick publishes what Transmit queued and has the kernel send it now. It returns nil, ErrAgain,
-// ErrDropped, ErrDown or ErrInvalid. It is a plain, non-blocking system call: the calling thread
-// keeps its processor.
+// Kick publishes the queue of Transmit and makes the kernel send it now. It returns nil, ErrAgain,
+// ErrDropped, ErrDown or ErrInvalid. It is a non-blocking system call: the calling thread
+// keeps its CPU.
 func (s *Socket) Kick() error {
 	s.transmit.publishProduced()
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
@@ -258,7 +256,7 @@ func (s *Socket) Kick() error {
 	return ErrInvalid
 }
 
-// Reap returns the buffers of sent frames to the Umem and says how many there were.
+// Reap returns the buffers of sent frames to the Umem, and their number.
 func (s *Socket) Reap() int {
 	n := s.completed.ready()
 	if n == 0 {
@@ -273,7 +271,7 @@ func (s *Socket) Reap() int {
 	return int(n)
 }
 
-// Statistics are the kernel's counts of what went wrong on a socket (XDP_STATISTICS), in frames or
+// Statistics holds the kernel's error counters of a socket (XDP_STATISTICS), in frames or
 // descriptors.
 type Statistics struct {
 	RxDropped, RxInvalid, TxInvalid uint64
@@ -282,7 +280,7 @@ type Statistics struct {
 	TxEmpty                         uint64
 }
 
-// Statistics reads the kernel's counts since the socket was opened.
+// Statistics returns the counters since the socket was opened.
 func (s *Socket) Statistics() (Statistics, error) {
 	var raw unix.XDPStatistics
 	length := uint32(unsafe.Sizeof(raw))

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Headroom is what the kernel leaves free in front of a received frame (XDP_PACKET_HEADROOM).
+// Headroom is the free space in front of a received frame (XDP_PACKET_HEADROOM).
 const Headroom = 256
 
-// Desc names a piece of a Umem: a frame, or a part of one that goes on in the next descriptor.
+// Desc describes a piece of a Umem: a frame, or a fragment that continues in the next descriptor.
 type Desc struct {
 	Addr  uint64 // offset in the Umem
 	Len   uint32
 	Flags uint32
 }
 
-// Continues is the flag of a descriptor whose frame goes on in the next one (XDP_PKT_CONTD).
+// Continues flags a descriptor with a frame that continues in the next one (XDP_PKT_CONTD).
 const Continues = 1
 
-// Umem is memory divided into buffers of equal size, and the list of those that nobody uses. One
-// thread owns it.
+// Umem is memory divided into buffers of equal size, with a list of the free ones. One thread owns
+// it.
 type Umem struct {
 	mem   []byte
 	size  uint64
@@ -32,9 +32,9 @@ type Umem struct {
 	owner int // descriptor of the socket that registered it; -1 before the first
 }
 
-// NewUmem makes a Umem of count buffers of size octets each; size is 2048 or 4096. A frame of up to
-// size - Headroom octets fits one buffer. The memory is touched at once, so that no page fault
-// disturbs later work.
+// NewUmem creates a Umem of count buffers of size bytes each; size is 2048 or 4096. A frame of up
+// to size - Headroom bytes fits into one buffer. NewUmem touches the memory, so that no page fault
+// occurs later.
 func NewUmem(count, size int) (*Umem, error) {
 	if size != 2048 && size != 4096 {
 		return nil, fmt.Errorf("make frame memory: buffers of %d octets; 2048 and 4096 are possible", size)
@@ -54,14 +54,14 @@ func NewUmem(count, size int) (*Umem, error) {
 	return u, nil
 }
 
-// BufferSize is the size of one buffer in octets.
+// BufferSize returns the size of a buffer in bytes.
 func (u *Umem) BufferSize() int { return int(u.size) }
 
-// Count is the number of buffers; Available is how many of them nobody uses.
+// Count returns the number of buffers; Available returns the number of free ones.
 func (u *Umem) Count() int     { return u.count }
 func (u *Umem) Available() int { return len(u.free) }
 
-// Take returns the start of an unused buffer.
+// Take returns the offset of a free buffer.
 func (u *Umem) Take() (addr uint64, ok bool) {
 	last := len(u.free) - 1
 	if last < 0 {
@@ -72,15 +72,15 @@ func (u *Umem) Take() (addr uint64, ok bool) {
 	return addr, true
 }
 
-// Give takes back the buffer that addr lies in.
+// Give frees the buffer around addr.
 func (u *Umem) Give(addr uint64) { u.free = append(u.free, addr&^(u.size-1)) }
 
-// Bytes are the octets that a descriptor names. They are valid until its buffer is given back.
+// Bytes returns the bytes of a descriptor. They are valid until its buffer is freed.
 func (u *Umem) Bytes(d Desc) []byte {
 	return u.mem[d.Addr : d.Addr+uint64(d.Len) : d.Addr+uint64(d.Len)]
 }
 
-// Stamp is the CLOCK_MONOTONIC time in ns at which [Redirect]'s program saw the received frame.
+// Stamp returns the CLOCK_MONOTONIC time in ns at which the program of [Redirect] got the frame.
 func (u *Umem) Stamp(d Desc) int64 { return *(*int64)(unsafe.Pointer(&u.mem[d.Addr-8])) }
 
 // Close frees the memory. Every socket on it must have been closed.
@@ -92,7 +92,7 @@ func (u *Umem) Close() error {
 	return nil
 }
 
-// register hands the memory to the kernel through the first socket.
+// register registers the memory with the kernel through the first socket.
 func (u *Umem) register(fd int) error {
 	request := unix.XDPUmemReg{Addr: uint64(uintptr(unsafe.Pointer(&u.mem[0]))), Len: uint64(len(u.mem)), Size: uint32(u.size)}
 	_, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, unix.XDP_UMEM_REG,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keeper has sockets set free once nothing steers them any more, kill -9 of the process
-// that does included: they would keep for as long as they are open what was set last, as a pace or
-// a bound of their receive window.
+// Package keeper resets sockets after the process that steers them has ended, even by kill -9.
+// Without it open sockets would keep their last pacing rate or receive-window bound.
 package keeper
 
 import (
@@ -32,19 +31,19 @@ import (
 const Part = "sockets-keeper"
 
 const (
-	// keepTime is how long the process may take once it is to do its work.
+	// keepTime limits the duration of the reset.
 	keepTime = 10 * time.Second
-	// keepLook is the time between two looks whether steering has ended, of which nobody tells.
+	// keepLook is the polling interval for the end of steering, which has no event.
 	keepLook = 10 * time.Millisecond
 )
 
-// Keeper is a process that waits for the end of what steers sockets.
+// Keeper is a process that waits for the end of steering.
 type Keeper struct{ process *child.Process }
 
-// Start starts one for all of the rescues. It outlives this process, and ctx.
+// Start starts a keeper for all rescues. It outlives this process and ctx.
 func Start(ctx context.Context, rescues ...sockets.Rescue) (*Keeper, error) {
 	process, err := child.StartIn(context.WithoutCancel(ctx), Part, os.Stderr, func(attr *syscall.SysProcAttr) error {
-		attr.Pdeathsig = 0 // it is there for what comes after its parent's death
+		attr.Pdeathsig = 0 // it must survive its parent
 		return nil
 	})
 	if err != nil {
@@ -61,21 +60,21 @@ func Start(ctx context.Context, rescues ...sockets.Rescue) (*Keeper, error) {
 	return k, nil
 }
 
-// Stop has it set the sockets free now, and waits for that: nothing may steer them any more.
+// Stop makes the keeper reset the sockets now and waits for it. The caller must have ended
+// steering.
 func (k *Keeper) Stop() error { return k.process.Stop(2 * keepTime) }
 
-// Keep reads what it is about, answers once it can do its work, waits for the end of its input and
-// of what steers the sockets, and sets those of this network namespace and of those of the cgroups'
-// processes free.
+// Keep reads the rescues, answers when it is ready, waits for the end of its input and of steering,
+// and resets the sockets of this network namespace and of those of the cgroups' processes.
 func Keep(in io.Reader, out io.Writer) error {
-	// There is one for each command, which does next to nothing.
+	// Each command has one keeper, which is idle meanwhile.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(-1)
-	// A service's manager ends all its processes when one was killed.
+	// A service manager kills all processes of a service with one of them.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	var rescues []sockets.Rescue
 	if err := json.NewDecoder(in).Decode(&rescues); err != nil {
-		return nil // nothing steers yet
+		return nil // no steering yet
 	}
 	programs := make([]*ebpf.Program, len(rescues))
 	for i, r := range rescues {
@@ -88,17 +87,17 @@ func Keep(in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out); err != nil {
 		return nil
 	}
-	_, _ = io.Copy(io.Discard, in) // until whoever holds the other end closes it, or dies
+	_, _ = io.Copy(io.Discard, in) // until the parent closes it or dies
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	var all []error
 	for i, r := range rescues {
-		all = append(all, await(ctx, r), free(programs[i], r.Cgroup)) // what was in vain does no harm
+		all = append(all, await(ctx, r), free(programs[i], r.Cgroup)) // a repeated reset is harmless
 	}
 	return errors.Join(all...)
 }
 
-// await waits for the end of what steers sockets.
+// await waits for the end of steering.
 func await(ctx context.Context, r sockets.Rescue) error {
 	for {
 		if ended, err := r.Ended(); ended || err != nil {
@@ -124,7 +123,7 @@ func free(program *ebpf.Program, group string) error {
 	for _, path := range paths {
 		ns, err := netns.OpenPath(path)
 		if err != nil {
-			continue // a process that has ended
+			continue // an ended process
 		}
 		if inode, err := ns.Inode(); err == nil && !seen[inode] {
 			seen[inode] = true

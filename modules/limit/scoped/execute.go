@@ -17,17 +17,17 @@ import (
 	"weir/kernel/cgroup"
 )
 
-// runner does the command's work in a cgroup, and returns its exit status once the cgroup is empty.
+// runner runs the command in a cgroup, and returns its exit status once the cgroup is empty.
 type runner func(ctx context.Context, group cgroup.Cgroup) (status int, err error)
 
-// runner finds out how, before anything changes.
+// runner prepares a runner and changes nothing.
 func (c Command) runner() (runner, error) {
 	if c.PID != 0 {
-		return c.adopter()
+		return c.processRunner()
 	}
 	path, err := exec.LookPath(c.Args[0])
 	if err != nil {
-		return nil, fault.New(fault.Usage, "check its name, or write its whole path", "find command: %w", err)
+		return nil, fault.New(fault.Usage, "check its name, or give its full path", "find command: %w", err)
 	}
 	cmd := exec.Command(path, c.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -41,7 +41,7 @@ func (c Command) runner() (runner, error) {
 	return func(ctx context.Context, group cgroup.Cgroup) (int, error) { return c.execute(ctx, cmd, group) }, nil
 }
 
-// credential is that of a user, with all groups.
+// credential returns the credential of a user with all groups.
 func credential(u *user.User) (*syscall.Credential, error) {
 	groups, err := u.GroupIds()
 	if err != nil {
@@ -58,8 +58,8 @@ func credential(u *user.User) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: numbers[0], Gid: numbers[1], Groups: numbers[2:]}, nil
 }
 
-// environment is that of another user's command: root's has more than strangers are to read, so
-// that it is left but for what tells of the terminal, the language and where programs are.
+// environment returns the environment of another user's command: of root's variables only terminal,
+// language, time zone and PATH, since others may be confidential.
 func environment(own []string, u *user.User) (all []string) {
 	for _, variable := range own {
 		switch name, _, _ := strings.Cut(variable, "="); name {
@@ -74,7 +74,7 @@ func environment(own []string, u *user.User) (all []string) {
 	return append(all, "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
 }
 
-// execute starts the command inside the cgroup and waits until nothing is left to limit.
+// execute starts the command in the cgroup and waits until no process or connection remains.
 func (c Command) execute(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup) (int, error) {
 	directory, err := os.Open(group.Path)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c Command) execute(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup
 	return c.await(ctx, cmd, group, cmd.Start)
 }
 
-// await has a command begin in its cgroup and waits until nothing is left to limit.
+// await calls begin to start the command and waits until no process or connection remains.
 func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, begin func() error) (int, error) {
 	if err := begin(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
@@ -97,7 +97,7 @@ func (c Command) await(ctx context.Context, cmd *exec.Cmd, group cgroup.Cgroup, 
 	if err != nil && !errors.As(err, &exit) {
 		return 0, fmt.Errorf("wait for %s: %w", c.Args[0], err)
 	}
-	if err := c.drain(ctx, group); err != nil {
+	if err := c.awaitCompletion(ctx, group); err != nil {
 		return 0, err
 	}
 	state := cmd.ProcessState.Sys().(syscall.WaitStatus)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Another user's command reads nothing of root's.
+// Another user's command gets none of root's variables.
 func TestAnotherUsersEnvironmentIsHisOwn(t *testing.T) {
 	own := []string{"PATH=/bin", "TERM=xterm", "LC_ALL=C", "HOME=/root", "USER=root", "TOKEN=secret", "LD_PRELOAD=x", "SUDO_USER=a", "LCX=1"}
 	want := []string{"PATH=/bin", "TERM=xterm", "LC_ALL=C", "HOME=/home/backup", "USER=backup", "LOGNAME=backup"}

@@ -47,7 +47,7 @@ func runScript(in io.Reader, _ io.Writer) error {
 	return err
 }
 
-// link is two namespaces on one link, 10.9.0.1 and 10.9.0.2.
+// link joins two namespaces, 10.9.0.1 and 10.9.0.2.
 func link(t *testing.T) (here, there *netns.Namespace) {
 	t.Helper()
 	here, there = testutil.Namespace(t, "here"), testutil.Namespace(t, "there")
@@ -90,8 +90,8 @@ func joined(t *testing.T) (here *netns.Namespace, echo netip.AddrPort) {
 	return here, netip.MustParseAddrPort(listener.Addr().String())
 }
 
-// A connection that goes on after kill -9 of whoever has limited it is no longer paced.
-func TestSocketsAreSetFreeAfterKill(t *testing.T) {
+// A connection that outlives the limiting process after kill -9 is no longer paced.
+func TestSocketsAreRestoredAfterKill(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Command(t, "bash")
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
@@ -124,7 +124,7 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ask("hello\n"); got != "hello" {
-		t.Fatalf("the echo says %q", got)
+		t.Fatalf("the echo returned %q", got)
 	}
 	command, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -146,10 +146,10 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 	if paced() == 1<<32-1 {
 		testutil.Need(t, "sk_storage-updates", errors.New("the connection is not paced"))
 	}
-	// Whoever manages a service asks what is left of it to end.
+	// A service manager sends SIGTERM to the remaining processes.
 	pids, err := service.Processes()
 	if err != nil || len(pids) < 2 {
-		t.Fatalf("nobody is there to set sockets free: %v, %v", pids, err)
+		t.Fatalf("no keeper is left to restore sockets: %v, %v", pids, err)
 	}
 	for _, pid := range pids {
 		if pid != process.PID() {
@@ -169,12 +169,12 @@ func TestSocketsAreSetFreeAfterKill(t *testing.T) {
 	if at < 0 {
 		t.Fatal("the command has ended with the limit")
 	}
-	// Where the command is alone there is nobody left to remove its cgroup but the next command.
+	// Only the next command removes the cgroup of a command that is left alone.
 	_ = process.In.Close()
 	testutil.Eventually(t, 30*time.Second, "the command's end", func() bool { return os.Remove(groups[at]) == nil })
 }
 
-// besidesKeeping leaves out what is said where the kernel lets nobody set sockets free.
+// besidesKeeping omits the message of kernels that cannot restore sockets.
 func besidesKeeping(say func(string)) func(string) {
 	return func(what string) {
 		if !strings.Contains(what, "kill -9") {
@@ -183,17 +183,17 @@ func besidesKeeping(say func(string)) func(string) {
 	}
 }
 
-// steers is a treatment of a kernel on which nobody can set sockets free.
+// steers is a treatment on a kernel that cannot restore sockets.
 type steers struct{}
 
 func (steers) Close() error                    { return nil }
 func (steers) Rescue() (sockets.Rescue, error) { return sockets.Rescue{}, sockets.ErrNoIterator }
 
-func TestItIsSaidWhereNobodySetsSocketsFree(t *testing.T) {
+func TestAKernelThatCannotRestoreSocketsIsReported(t *testing.T) {
 	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())
 	var said []string
-	c := Command{Args: []string{"true"}, Say: func(what string) { said = append(said, what) },
+	c := Command{Args: []string{"true"}, Notify: func(what string) { said = append(said, what) },
 		Treatments: []Treatment{func(string) (io.Closer, error) { return steers{}, nil }}}
 	out, err := Run(t.Context(), c)
 	if err != nil || out.Status != 0 || len(said) != 1 || !strings.Contains(said[0], "kill -9") || !strings.Contains(said[0], "iter/tcp") {

@@ -24,19 +24,18 @@ import (
 	"weir/modules/limit"
 )
 
-// prefix begins the names of the cgroups, which lie below the root of the hierarchy, or below the
-// cgroup of a user to whom rights are lent.
+// prefix begins the names of the cgroups, which lie below the root of the hierarchy, or with a
+// lender below the user's cgroup.
 const prefix = "weir-run-"
 
 // Running is a command under limits, in a class of service, or both.
 //
-// Its file is there before its cgroup is, and locked by the process that limits it for as long as
-// that lives. Root alone can read it: who can read a file can lock it, and the arguments of a
-// command are nobody's business.
+// Its file is created before its cgroup and locked by the limiting process for its lifetime. Only
+// root can read it: a reader could lock it, and arguments are confidential.
 type Running struct {
 	ID      string                              `json:"id"`
-	PID     int                                 `json:"pid" doc:"Of the process that asked for it."`
-	User    *uint32                             `json:"uid,omitempty" doc:"Of the user to whom the rights are lent."`
+	PID     int                                 `json:"pid" doc:"Process that requested it."`
+	User    *uint32                             `json:"uid,omitempty" doc:"Requesting user, with a lender."`
 	Command []string                            `json:"command"`
 	Started time.Time                           `json:"started"`
 	Cgroup  string                              `json:"cgroup"`
@@ -45,10 +44,10 @@ type Running struct {
 	Limits  map[limit.Direction]units.BitRate   `json:"limits,omitempty"`
 	Counts  ebpf.MapID                          `json:"counters_map,omitempty"`
 	Counted map[limit.Direction]*limit.Counters `json:"counted,omitempty"`
-	Holds   ebpf.MapID                          `json:"downloads_map,omitempty" doc:"Of what was done with its downloads."`
+	Holds   ebpf.MapID                          `json:"downloads_map,omitempty" doc:"Map with the counters of its downloads."`
 }
 
-// registry is the folder of the files: run below WEIR_RUN_DIR, or below /run/weir.
+// registry returns the folder of the files: run below WEIR_RUN_DIR, or below /run/weir.
 func registry() string {
 	if dir := os.Getenv("WEIR_RUN_DIR"); dir != "" {
 		return filepath.Join(dir, "run")
@@ -56,14 +55,14 @@ func registry() string {
 	return "/run/weir/run"
 }
 
-// register announces a run, under a name that nobody can have taken. Closing the file ends it.
-func register(c Command, parent cgroup.Cgroup, by Asker) (*Running, *os.File, error) {
+// register creates the file of a run under an unused name. Closing the file ends the registration.
+func register(c Command, parent cgroup.Cgroup, by Requester) (*Running, *os.File, error) {
 	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Limits: map[limit.Direction]units.BitRate{}}
 	for d, l := range c.Limits {
 		r.Limits[d], r.Shadow = l.Rate, l.Shadow
 	}
 	if err := os.MkdirAll(registry(), 0o755); err != nil {
-		return nil, nil, notPermitted(fmt.Errorf("announce run: %w", err))
+		return nil, nil, notPermitted(fmt.Errorf("register run: %w", err))
 	}
 	for {
 		var random [8]byte
@@ -71,51 +70,51 @@ func register(c Command, parent cgroup.Cgroup, by Asker) (*Running, *os.File, er
 		r.ID = hex.EncodeToString(random[:])
 		file, err := os.OpenFile(r.path(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err != nil {
-			return nil, nil, notPermitted(fmt.Errorf("announce run: %w", err))
+			return nil, nil, notPermitted(fmt.Errorf("register run: %w", err))
 		}
 		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("announce run: %w", err), file.Close())
+			return nil, nil, errors.Join(fmt.Errorf("register run: %w", err), file.Close())
 		}
 		if _, err := os.Stat(r.path()); err == nil {
-			r.Cgroup = filepath.Join(parent.Path, prefix+r.ID) // written down before it is made
+			r.Cgroup = filepath.Join(parent.Path, prefix+r.ID) // recorded before it is created
 			if err := r.describe(file); err != nil {
 				return nil, nil, errors.Join(err, os.Remove(r.path()), file.Close())
 			}
 			return r, file, nil
 		}
-		_ = file.Close() // somebody has taken it for a leftover before it was locked
+		_ = file.Close() // RemoveStale removed it before it was locked
 	}
 }
 
 func notPermitted(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, whoLends)
+		return fault.Wrap(err, fault.Permission, lenderAdvice)
 	}
 	return err
 }
 
 func (r *Running) path() string { return filepath.Join(registry(), r.ID+".json") }
 
-// describe writes down what there is now.
+// describe writes the current state to the file.
 func (r *Running) describe(file *os.File) error {
 	text, err := json.Marshal(r)
 	if err == nil {
 		_, err = file.WriteAt(text, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("describe run: %w", err)
+		return fmt.Errorf("update registry entry: %w", err)
 	}
 	return nil
 }
 
-// List lists the commands under limits or in a class, with what limits have counted so far. One
-// without the right to see them sees none.
+// List returns the commands under limits or in a class, with their counters. Without the privilege
+// to read the registry the list is empty.
 func List() (all []Running, err error) {
-	err = each(func(path string, held bool) error {
+	err = each(func(path string, active bool) error {
 		var r Running
 		text, err := os.ReadFile(path)
-		if err != nil || !held || json.Unmarshal(text, &r) != nil || r.Started.IsZero() {
-			return nil // it has ended, or has not begun
+		if err != nil || !active || json.Unmarshal(text, &r) != nil || r.Started.IsZero() {
+			return nil // ended or not started
 		}
 		r.Counted = map[limit.Direction]*limit.Counters{}
 		for d := range r.Limits {
@@ -129,8 +128,8 @@ func List() (all []Running, err error) {
 	return all, err
 }
 
-// each calls f for every file, and says whether who has made it lives.
-func each(f func(path string, held bool) error) error {
+// each calls f for every file; active reports whether its process holds the lock.
+func each(f func(path string, active bool) error) error {
 	paths, err := filepath.Glob(filepath.Join(registry(), "*.json"))
 	if err != nil {
 		return fmt.Errorf("list runs: %w", err)
@@ -143,8 +142,8 @@ func each(f func(path string, held bool) error) error {
 		if err != nil {
 			return fmt.Errorf("list runs: %w", err)
 		}
-		held := errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-		err = errors.Join(f(path, held), file.Close())
+		active := errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+		err = errors.Join(f(path, active), file.Close())
 		if err != nil {
 			return err
 		}
@@ -152,7 +151,7 @@ func each(f func(path string, held bool) error) error {
 	return nil
 }
 
-// RemoveStale removes what runs that were killed have left, once their cgroups are empty.
+// RemoveStale removes the cgroups and files of killed runs, once the cgroups are empty.
 func RemoveStale() error {
 	root, err := cgroup.Root()
 	if err != nil {
@@ -160,13 +159,13 @@ func RemoveStale() error {
 	}
 	groups, err := filepath.Glob(filepath.Join(root, prefix+"*"))
 	if err != nil {
-		return fmt.Errorf("look for stale cgroups: %w", err)
+		return fmt.Errorf("find stale cgroups: %w", err)
 	}
 	known := map[string]bool{}
-	err = each(func(path string, held bool) error {
+	err = each(func(path string, active bool) error {
 		id := strings.TrimSuffix(filepath.Base(path), ".json")
 		known[id] = true
-		if held {
+		if active {
 			return nil
 		}
 		var r Running
@@ -180,17 +179,17 @@ func RemoveStale() error {
 	})
 	for _, path := range groups {
 		id := strings.TrimPrefix(filepath.Base(path), prefix)
-		pid, notNumber := strconv.Atoi(id) // earlier versions named them so
+		pid, notNumber := strconv.Atoi(id) // earlier versions used the PID
 		dead := notNumber == nil && unix.Kill(pid, 0) == unix.ESRCH || notNumber != nil && old(path)
 		if !known[id] && dead {
-			_ = cgroup.Cgroup{Path: path}.RemoveAll() // one that still holds processes stays until they have ended
+			_ = cgroup.Cgroup{Path: path}.RemoveAll() // fails while it contains processes
 		}
 	}
 	return err
 }
 
-// remove removes the cgroup of a run, and those that its command has made in it. A user can make
-// none in what is lent to him: what he may have put in its place is not walked through.
+// remove removes the cgroup of a run with its children. A user cannot create children in a lent
+// cgroup, and a cgroup that replaced it is not traversed.
 func (r *Running) remove() error {
 	group := cgroup.Cgroup{Path: r.Cgroup}
 	if r.User != nil {
@@ -199,8 +198,8 @@ func (r *Running) remove() error {
 	return group.RemoveAll()
 }
 
-// orphanAge is how old a cgroup is that nobody knows of: one that is younger may be of somebody who
-// keeps his files elsewhere, and has just made it.
+// orphanAge is the minimum age of an unregistered cgroup before removal: a younger one may belong
+// to a process with another WEIR_RUN_DIR.
 const orphanAge = time.Minute
 
 func old(path string) bool {

@@ -18,7 +18,7 @@ import (
 	"weir/modules/limit"
 )
 
-// Who asks sees a command while it is limited, with what it has used, and nobody but root can.
+// A command is listed with its counters while it is limited, for root only.
 func TestRunsAreListed(t *testing.T) {
 	testutil.NeedRoot(t)
 	dir := t.TempDir()
@@ -66,8 +66,7 @@ func TestACommandOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A process that runs already comes under the limit with its children, and has its cgroup back in
-// the end.
+// A running process is limited with its children, and returns to its own cgroup in the end.
 func TestAProcessThatRunsAlready(t *testing.T) {
 	testutil.NeedRoot(t)
 	t.Setenv("WEIR_RUN_DIR", t.TempDir())

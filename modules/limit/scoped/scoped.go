@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scoped runs one command, and all it starts, under a limit.
+// Package scoped runs one command and all its descendants under a limit.
 //
-// The limit lives as long as the caller, who waits for all processes that the command has started,
-// whichever cgroups they have made, and for what they have written to be sent. When the caller is
-// killed the command goes on without a limit, its connections with the pace and the receive windows
-// that they would have had ([Steers]), and the cgroup that it leaves is removed by the next call.
+// The limit lasts as long as the caller, which waits until all processes of the command have ended,
+// in whichever cgroups, and until their sockets have sent their data. If the caller is killed, the
+// command continues without a limit, its connections get their own pace and receive windows back
+// ([Rescuer]), and the next call removes the cgroup.
 package scoped
 
 import (
@@ -21,42 +21,42 @@ import (
 	"weir/modules/limit"
 )
 
-// Treatment does something else than a limit to what a cgroup sends, until it is closed.
+// Treatment applies a treatment other than a limit to the traffic of a cgroup, until it is closed.
 type Treatment func(cgroup string) (io.Closer, error)
 
-// Command is what to run and how much of the network it may use. A direction without a limit is
-// left alone.
+// Command is a command and its limits. A direction without a limit is unlimited.
 type Command struct {
 	Args   []string
 	Limits map[limit.Direction]*limit.Limit
-	// Treatments are put on its cgroup before it starts. With them there need be no limits.
+	// Treatments are applied to the cgroup before the command starts; with them, Limits may be
+	// empty.
 	Treatments []Treatment
-	Class      string     // what they give it, in words; "" without a class of service
-	User       *user.User // who runs it; nil is the caller
-	// PID is a process that runs already, in place of Args: it and what descends from it come under
-	// the limit until they end, or ctx does.
+	Class      string     // name of the class of service that Treatments apply; "" for none
+	User       *user.User // runs the command; nil means the caller
+	// PID is a running process, in place of Args: it and its descendants are limited until they end
+	// or ctx ends.
 	PID int
-	// Say is called with what the caller may want to know while it waits.
-	Say func(what string)
+	// Notify receives progress messages while the caller waits; nil for none.
+	Notify func(message string)
 
-	lent bool // a lender holds its cgroup
+	lent bool // the cgroup belongs to a lender
 }
 
-func (c Command) say(format string, args ...any) {
-	if c.Say != nil {
-		c.Say(fmt.Sprintf(format, args...))
+func (c Command) notify(format string, args ...any) {
+	if c.Notify != nil {
+		c.Notify(fmt.Sprintf(format, args...))
 	}
 }
 
-// Outcome is how the command ended and what it used.
+// Outcome is the exit status of a command and its counters.
 type Outcome struct {
 	Status  int // the command's exit status; 128 + signal if a signal ended it
 	Elapsed time.Duration
-	Counted map[limit.Direction]limit.Counters // of the directions that were limited
+	Counted map[limit.Direction]limit.Counters // per limited direction
 }
 
-// Run runs the command to its end and to the end of every process that it started. When ctx ends
-// they are terminated.
+// Run runs the command until it and all its descendants have ended. When ctx ends, they are
+// terminated.
 func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	if err := RemoveStale(); err != nil {
 		return Outcome{}, err
@@ -69,17 +69,17 @@ func Run(ctx context.Context, c Command) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	held, err := Hold(ctx, cgroup.Cgroup{Path: root}, c, Asker{PID: os.Getpid()})
+	scope, err := NewScope(ctx, cgroup.Cgroup{Path: root}, c, Requester{PID: os.Getpid()})
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
+	defer func() { err = errors.Join(err, scope.Close()) }()
 	started := time.Now()
-	status, err := runner(ctx, held.Group)
+	status, err := runner(ctx, scope.Group)
 	if err != nil {
 		return Outcome{}, err
 	}
 	out = Outcome{Status: status, Elapsed: time.Since(started)}
-	out.Counted, err = held.Counted()
+	out.Counted, err = scope.Counted()
 	return out, err
 }

@@ -18,7 +18,7 @@ import (
 	"weir/modules/limit"
 )
 
-// capped is a limit on what is sent.
+// capped is an egress limit.
 func capped() map[limit.Direction]*limit.Limit {
 	return map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1e6}}
 }
@@ -66,20 +66,20 @@ func TestRunReturnsTheCommandsStatusAndRemovesItsCgroup(t *testing.T) {
 	}
 }
 
-// The limit must not end before what it limits.
-func TestRunWaitsForWhatTheCommandHasStarted(t *testing.T) {
+// The limit lasts until all limited processes have ended.
+func TestRunWaitsForDescendants(t *testing.T) {
 	testutil.NeedRoot(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	var said []string
 	_, err := Run(context.Background(), Command{
 		Args:   []string{"sh", "-c", "(sleep 0.3; echo done > " + mark + ") & exit 0"},
 		Limits: capped(),
-		Say:    besidesKeeping(func(what string) { said = append(said, what) }),
+		Notify: besidesKeeping(func(what string) { said = append(said, what) }),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], " that it started ha") {
+	if _, err := os.Stat(mark); err != nil || len(said) != 1 || !strings.Contains(said[0], " descendant") {
 		t.Errorf("returned before the background process ended (%v), said %q", err, said)
 	}
 }
@@ -104,7 +104,7 @@ func TestRunNamesACommandThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// A cgroup that the command has made is a part of it, its processes too.
+// Cgroups created by the command, and their processes, belong to the command.
 func TestRunWaitsForCgroupsThatTheCommandHasMade(t *testing.T) {
 	testutil.NeedRoot(t)
 	mark := filepath.Join(t.TempDir(), "mark")

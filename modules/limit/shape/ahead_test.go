@@ -13,11 +13,11 @@ import (
 	"weir/kernel/testutil"
 )
 
-// children are scopes of these weights, by prefixes of IPv6, below a group whose queue is long:
-// they depart within their parts, each at its own times.
+// children are scopes (IPv6 prefixes) with weights, below a group with a long queue. They depart
+// within their fair shares, each by its own clock.
 type children struct {
 	*bench
-	line    Line
+	shaper  Line
 	weights []int
 	begun   int64 // CLOCK_MONOTONIC
 }
@@ -30,8 +30,8 @@ const (
 
 func newChildren(t *testing.T, b *bench, weights ...int) *children {
 	t.Helper()
-	c := &children{bench: b, line: long(1, 0), weights: weights}
-	c.line.Rate, c.line.Cost, c.line.Mark, c.line.Horizon = 640, uint64(slowest)<<24, time.Hour, 2*time.Hour
+	c := &children{bench: b, shaper: long(1, 0), weights: weights}
+	c.shaper.Rate, c.shaper.Cost, c.shaper.Mark, c.shaper.Horizon = 640, uint64(slowest)<<24, time.Hour, 2*time.Hour
 	all := match.Assignments{}
 	for i := range weights {
 		all[match.OfPrefix(netip.PrefixFrom(c.address(i), 128))] = group + 1 + i
@@ -44,7 +44,7 @@ func newChildren(t *testing.T, b *bench, weights ...int) *children {
 		c.state(group+1+i, 0, 0, 0)
 		flows += weight
 	}
-	c.set(group, c.line)
+	c.set(group, c.shaper)
 	c.begun = monotonic(t)
 	c.state(group, standing, 0, uint32(flows))
 	return c
@@ -54,7 +54,7 @@ func (c *children) address(i int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 15: byte(i + 1)})
 }
 
-func (c *children) slot() time.Duration { return 1 << c.line.slotShift() }
+func (c *children) slot() time.Duration { return 1 << c.shaper.slotShift() }
 
 // sends is when a packet of a child departs, of so many octets on the wire, from the beginning on.
 func (c *children) sends(i, octets int) time.Duration {
@@ -67,8 +67,9 @@ func (c *children) sends(i, octets int) time.Duration {
 	return time.Duration(monotonic(c.t)-c.begun) + after
 }
 
-// A child's burst within its part leaves its siblings their times: it does not depart at once.
-func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
+// A child's burst within its share does not depart at once, so its siblings keep their departure
+// times.
+func TestABurstDoesNotDelaySiblings(t *testing.T) {
 	c := newChildren(t, newBench(t), 1, 1)
 	for range 90 {
 		c.sends(0, 1400)
@@ -81,18 +82,18 @@ func TestABurstLeavesSiblingsTheirTimes(t *testing.T) {
 	}
 }
 
-// Where bursts have taken the next slots of their kind, a small packet that comes alone goes by
-// those of the other one, and takes its time from both.
-func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
+// If bursts have filled the next slots of one kind, an isolated small packet uses a slot of the
+// other kind, and is charged to both.
+func TestSmallPacketsUseTheFirstFreeSlot(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 	b.set(3, long(1, 0))
 	const taken, queue = time.Hour, 3 * time.Hour
 	for _, test := range []struct {
 		name          string
-		others, paced time.Duration // until when slots are taken
+		others, paced time.Duration // end of the occupied slots
 		octets        int
-		waits         time.Duration // what the flow sent before
+		waits         time.Duration // departure of the flow's last packet
 		want          time.Duration
 	}{
 		{"a large one", taken, 0, 1000, 0, taken},
@@ -101,9 +102,9 @@ func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
 		{"a small one behind others of its flow", taken, 0, 100, time.Minute, taken},
 		{"a small one, and others' slots are full", queue, 0, 100, 0, queue},
 	} {
-		b.flows(delayDelayFlow{DepartsNs: moment(t, test.waits)})
+		b.flows(shapeShaperFlow{DepartureNs: moment(t, test.waits)})
 		b.state(3, queue, test.others, 2)
-		b.change(3, func(s *delayDelayState) {
+		b.change(3, func(s *shapeShaperState) {
 			for i := range s.AheadNs[1] {
 				s.AheadNs[1][i] += int64(test.paced - test.others)
 			}
@@ -114,8 +115,7 @@ func TestSmallPacketsTakeTheFirstRoom(t *testing.T) {
 	}
 }
 
-// However many flows send small packets one by one, ahead of the queue depart no more than the rate
-// allows.
+// Small packets of many flows depart ahead of the queue at the rate at most.
 func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 	const octets, each = 100, 100 * slowest
 	b, l := newBench(t), long(1, 0)
@@ -134,15 +134,15 @@ func TestSmallPacketsAheadKeepTheRate(t *testing.T) {
 			ahead++
 		}
 	}
-	if most := int((standing + 2*slot) / each); ahead > most || ahead < most/2 {
-		t.Errorf("%d depart ahead, at most %d have room", ahead, most)
+	if maximum := int((standing + 2*slot) / each); ahead > maximum || ahead < maximum/2 {
+		t.Errorf("%d packets depart ahead, want at most %d", ahead, maximum)
 	}
 }
 
-// change changes what is known of a scope's line.
-func (b *bench) change(scope int, how func(*delayDelayState)) {
+// change modifies the state of a scope's shaper.
+func (b *bench) change(scope int, how func(*shapeShaperState)) {
 	b.t.Helper()
-	var s delayDelayState
+	var s shapeShaperState
 	key := keyOf(scope, direction.Egress)
 	if err := b.p.maps.DelayStates.Lookup(key, &s); err != nil {
 		b.t.Fatal(err)
@@ -153,9 +153,8 @@ func (b *bench) change(scope int, how func(*delayDelayState)) {
 	}
 }
 
-// Whatever children send: each packet departs no later than a slot behind its own time, by a clock
-// of the child's part, or first in, first out, whichever is earlier; and no slot has more than the
-// rate ahead of the queue.
+// Each packet departs at most one slot after the earlier of two times: its child's own clock, or
+// the end of the FIFO. No slot holds more than its link time.
 func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 	b, random := newBench(t), testutil.Rand(t)
 	for round := range 20 {
@@ -168,7 +167,7 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 		c := newChildren(t, b, weights...)
 		largest := 1400
 		if round%4 == 0 {
-			largest = 40_000 // more than a slot has room for
+			largest = 40_000 // exceeds a slot
 		}
 		own, queue := make([]time.Duration, len(weights)), time.Duration(standing)
 		taken := map[int64]time.Duration{}
@@ -191,9 +190,9 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 					t.Fatalf("weights %v, child %d: departs after %v, its own time is %v, the queue's end %v", weights, i, got, own[i], queue)
 				}
 				if got < queue-time.Minute {
-					for at, rest := got, cost; rest > 0; { // on the line from its departure on
-						n := (int64(at) + c.begun) >> c.line.slotShift()
-						end := time.Duration((n+1)<<c.line.slotShift() - c.begun)
+					for at, rest := got, cost; rest > 0; { // link time from its departure on
+						n := (int64(at) + c.begun) >> c.shaper.slotShift()
+						end := time.Duration((n+1)<<c.shaper.slotShift() - c.begun)
 						part := min(rest, end-at)
 						taken[n] += part
 						at, rest = end, rest-part
@@ -212,8 +211,8 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 		}
 		slices.Sort(all)
 		for _, n := range all {
-			if most := c.slot() + longest + time.Minute; taken[n] > most {
-				t.Errorf("weights %v: a slot has %v, %v at most", weights, taken[n], most)
+			if maximum := c.slot() + longest + time.Minute; taken[n] > maximum {
+				t.Errorf("weights %v: a slot has %v, %v at most", weights, taken[n], maximum)
 			}
 		}
 	}

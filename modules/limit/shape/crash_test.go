@@ -17,8 +17,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// applier is what the test's binary does where this variable has a place: all lines come into
-// force and end until it is killed.
+// applier names the variable that makes the test binary install and remove all shapers until it is
+// killed.
 const applier = "WEIR_TEST_DELAY"
 
 func TestMain(m *testing.M) {
@@ -52,11 +52,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// everything is both directions of a device, and a scope where the kernel can delay those.
+// everything returns shapers of both directions of a device and, with kernel support, of a scope.
 func everything(index int) (w Work) {
 	for _, d := range direction.Both {
 		s := stage{index: index}
-		w.Lines = append(w.Lines, s.line(d, time.Second))
+		w.Lines = append(w.Lines, s.shaper(d, time.Second))
 	}
 	if by, err := Available(direction.Egress); err == nil && by == Fq {
 		l := w.Lines[0]
@@ -78,8 +78,8 @@ func more(index int) Work {
 	return w
 }
 
-// Wherever a process is killed, the next one completes what it did or takes it back, and the
-// device has again what was there before it: here a qdisc of somebody's.
+// After a kill at any point, the next process completes or reverts the change, and the device gets
+// its former qdisc back.
 func TestKilledAnywhere(t *testing.T) {
 	s := newStage(t)
 	tool := testutil.Command(t, "tc")
@@ -111,7 +111,7 @@ func TestKilledAnywhere(t *testing.T) {
 			s.do(func() error {
 				in, err := s.host.InPlace(more(s.index))
 				if !in {
-					t.Error("the lines are not in place")
+					t.Error("the shapers are not in place")
 				}
 				return err
 			})

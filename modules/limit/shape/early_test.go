@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standingLine is a device's line of what is received, since a test run's packets have a socket:
-// queues stand from two and a half minutes on, and from five on all is dropped by chance.
-func standingLine(t *testing.T, by Mechanism) *bench {
+// standingShaper returns a bench with an ingress shaper, since packets of a test run have a socket.
+// Queues stand from 2.5 minutes of delay on; early drops begin at five.
+func standingShaper(t *testing.T, by Mechanism) *bench {
 	t.Helper()
 	b, l := newBench(t), long(1, 0)
 	l.Mark, l.Horizon = time.Minute, 1000*time.Hour
-	line := l.config(by)
-	line.Flags |= delayDelayFlagsDELAY_RECEIVED
-	if err := b.p.set(loopback, line); err != nil {
+	config := l.config(by)
+	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
+	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// Of what is forwarded TCP alone is dropped for a queue that stands, and not for a burst.
+// A standing queue causes early drops of forwarded TCP only; a burst causes none.
 func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
-	const many = 400 // of which 1 in 27 is dropped at four minutes
+	const many = 400 // packets; 1 in 27 is dropped at four minutes
 	const long, short = 4 * time.Minute, 2 * time.Minute
-	const lasts, begins = -10 * time.Second, time.Minute // since when a queue stands: the latter's burst does not end meanwhile
+	const lasts, begins = -10 * time.Second, time.Minute // ages of a standing queue; a burst does not end within the test
 	for _, test := range []struct {
 		name     string
 		protocol byte
@@ -45,9 +45,9 @@ func TestStandingQueuesOfTCPAreShortened(t *testing.T) {
 		{"TCP, held by its receiver", unix.IPPROTO_TCP, 1000, long, lasts, math.MaxUint32, false},
 		{"UDP", unix.IPPROTO_UDP, 1000, long, lasts, 0, false},
 	} {
-		b := standingLine(t, Fq)
+		b := standingShaper(t, Fq)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartsNs: moment(t, test.queue), StandsNs: moment(t, test.since)})
+		b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), UsedNs: test.used, DepartureNs: moment(t, test.queue), StandingSinceNs: moment(t, test.since)})
 		dropped := 0
 		for range many {
 			if _, passes := b.charge(segment(test.protocol, test.octets)); !passes {
@@ -78,13 +78,13 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 		{"long, behind others', and stood before", Fq, long, -time.Second, true, false},
 		{"short", Fq, short, short, false, false},
 		{"short, and stood before", Fq, short, short, true, false},
-		{"without parts of flows", HTB, long, long, false, false},
+		{"without fair queueing", HTB, long, long, false, false},
 	} {
-		b := standingLine(t, test.by)
+		b := standingShaper(t, test.by)
 		b.stateOf(loopback, test.queue, test.queue, 1)
-		flow := delayDelayFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartsNs: moment(t, test.before)}
+		flow := shapeShaperFlow{FinishNs: monotonic(t) + int64(100*time.Hour), DepartureNs: moment(t, test.before)}
 		if test.stood {
-			flow.StandsNs = moment(t, time.Minute) // not long enough to be dropped for
+			flow.StandingSinceNs = moment(t, time.Minute) // not long enough to be dropped for
 		}
 		b.flows(flow)
 		if _, passes := b.charge(segment(unix.IPPROTO_TCP, 1000)); !passes {
@@ -92,15 +92,15 @@ func TestAQueueStandsBehindItsOwnPackets(t *testing.T) {
 		}
 		changed := 0
 		for i := range b.p.maps.DelayFlows.MaxEntries() {
-			var got delayDelayFlow
+			var got shapeShaperFlow
 			if err := b.p.maps.DelayFlows.Lookup(i, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.DepartsNs == flow.DepartsNs {
+			if got.DepartureNs == flow.DepartureNs {
 				continue
 			}
-			if changed++; (got.StandsNs != 0) != test.stands {
-				t.Errorf("%s: stands since %d", test.name, got.StandsNs)
+			if changed++; (got.StandingSinceNs != 0) != test.stands {
+				t.Errorf("%s: stands since %d", test.name, got.StandingSinceNs)
 			}
 		}
 		if changed != 1 {

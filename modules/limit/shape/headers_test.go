@@ -14,14 +14,14 @@ import (
 	"weir/kernel/testutil/headers"
 )
 
-// A sender of TCP whose packets wait beyond the mark threshold is to be notified, and no other one,
-// whatever extension headers it sends.
+// Only TCP senders with packets delayed beyond the mark threshold are notified, also behind
+// extension headers.
 func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	const child, ethernet = 3, 14
 	b, l := newBench(t), long(1, 0)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("2001:db8::2/128")): child})
 	b.set(child, l)
-	b.flows(delayDelayFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
+	b.flows(shapeShaperFlow{FinishNs: monotonic(t) + int64(1000*time.Hour)}) // none departs ahead of the queue
 	b.state(child, l.Mark+10*time.Hour, 0, 2)
 	for _, c := range append(headers.Chains(), headers.Chain{Name: "no extension header"}) {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
@@ -42,11 +42,11 @@ func TestTCPIsKnownBehindExtensionHeaders(t *testing.T) {
 	}
 }
 
-// notices counts the notices that are kept, and forgets them.
+// notices counts and clears the stored notices.
 func (b *bench) notices() (n int) {
 	b.t.Helper()
-	const flows = delayDelayFormatDELAY_FLOWS
-	all, none := make([]delayDelayNotice, flows), make([]delayDelayNotice, flows)
+	const flows = shapeShaperFormatSHAPER_FLOWS
+	all, none := make([]shapeShaperNotice, flows), make([]shapeShaperNotice, flows)
 	var at ebpf.MapBatchCursor
 	if got, err := b.p.maps.DelayNotices.BatchLookup(&at, make([]uint32, flows), all, nil); got != int(flows) {
 		b.t.Fatal(got, err)
@@ -62,9 +62,9 @@ func (b *bench) notices() (n int) {
 	return n
 }
 
-// allFlows are the keys of maps of flows.
+// allFlows returns all keys of the per-flow maps.
 func allFlows() []uint32 {
-	keys := make([]uint32, delayDelayFormatDELAY_FLOWS)
+	keys := make([]uint32, shapeShaperFormatSHAPER_FLOWS)
 	for i := range keys {
 		keys[i] = uint32(i)
 	}

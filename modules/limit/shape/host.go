@@ -20,18 +20,18 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// Host is where the lines are. It holds nothing but names; every call finds what earlier ones, of
-// other processes too, have left.
+// Host locates the state of the shapers. It has no state itself: every call finds the state of
+// earlier calls, also by other processes.
 type Host struct {
-	Pins       string // folder of a BPF file system for the programs alone
-	Devices    string // one for what all rooms attach to devices
-	Files      string // folder of what was on devices before
-	CgroupRoot string // whose sockets are notified, and paced
-	// Namespaces calls a function for every network namespace, whose open sockets are paced too,
-	// and set free at the end; nil for none.
+	Pins       string // bpffs folder of the shaping programs
+	Devices    string // bpffs folder of the device attachments of all modules
+	Files      string // folder of the records with former qdisc trees
+	CgroupRoot string // its sockets are notified and paced
+	// Namespaces calls a function for every network namespace, to pace and release open sockets;
+	// nil for none.
 	Namespaces func(func(*netns.Namespace) error) error
-	// Foreign are those of other user namespaces that are visited to have sockets paced; nil for
-	// none. To set them free all are: who is paced there would be for good.
+	// Foreign bounds the namespaces of other user namespaces that pacing iterates over; nil for the
+	// default. Release iterates over all of them, so that no socket stays paced.
 	Foreign *netns.Few
 }
 
@@ -39,19 +39,18 @@ const (
 	owner     = "limit"
 	ifbPrefix = "weir-in"
 	notifyPin = "link-notify"
-	// What is received is redirected behind all other programs, since those do not see it again; at
-	// egress a packet is charged behind Weir's other programs and before those of others, which may
-	// end the list.
+	// Redirection at ingress comes last, since later programs would not run. At egress packets are
+	// charged after the other modules' programs and before foreign ones, which may end the chain.
 	receiveOrder device.Order = device.MaxOrder
 	chargeOrder  device.Order = 1
 )
 
 func ifbOf(index int) string { return fmt.Sprintf("%s%d", ifbPrefix, index) }
 
-// Check refuses lines that this host cannot have, before anything changes.
+// Check returns an error for a shaper that this host cannot have. It changes nothing.
 func (h Host) Check(l Line) error {
 	if h.Files == "" {
-		return errors.New("there is no folder to keep what was on the device before")
+		return errors.New("no folder is set for the former qdisc trees of devices")
 	}
 	if _, err := Available(l.Direction); err != nil {
 		return err
@@ -69,30 +68,29 @@ func (h Host) Check(l Line) error {
 		return err
 	}
 	if have, err := h.find(l.Index, l.Direction); err != nil || have != nil || l.Nested {
-		return err // it has it already
+		return err // already installed
 	}
 	return device.CanTake(nil, l.Device)
 }
 
-// Apply puts work into force in the place of other work, whose assignments end, and ends all other
-// lines. It can be repeated, from whatever state a crash has left. What is in force already and
-// stays has no packet dropped.
+// Apply activates work and removes all other shapers; had are the assignments to remove. It is
+// idempotent, also after a crash. Shapers that stay drop no packet.
 func (h Host) Apply(had match.Assignments, work Work) error {
-	leads, err := h.leading(work.Lines)
+	ends, err := h.namespaceEnds(work.Lines)
 	if err != nil {
 		return err
 	}
 	p, err := open(h.loaded())
 	if missing(err) {
-		if _, err := h.Release(); err != nil { // what a crash or another version has left
+		if _, err := h.Release(); err != nil { // left by a crash or another version
 			return err
 		}
 		if len(work.Lines) == 0 {
 			return nil
 		}
-		p, err = load(h.loaded(), len(work.Lines)+len(leads))
+		p, err = load(h.loaded(), len(work.Lines)+len(ends))
 	} else if err == nil {
-		p, err = h.withRoom(p, slices.Concat(work.Lines, leads))
+		p, err = h.ensureCapacity(p, slices.Concat(work.Lines, ends))
 	}
 	if err != nil {
 		return err
@@ -102,8 +100,8 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err != nil {
 		return err
 	}
-	want = work.nest(withThose(want, leads)) // of which a release has forgotten some
-	if err := h.endOthers(p, want); err != nil {
+	want = work.markNested(union(want, ends)) // Release above may have removed records of ends
+	if err := h.removeOthers(p, want); err != nil {
 		return err
 	}
 	if len(work.Lines) == 0 {
@@ -122,19 +120,19 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	}
 	sends := false
 	for _, l := range want {
-		if err := h.beginWhereItIs(p, l); err != nil {
+		if err := h.installOrClean(p, l); err != nil {
 			return fmt.Errorf("limit %s of %s: %w", l.Direction, l.Device, err)
 		}
-		sends = sends || l.Direction == direction.Egress || l.Rate == 0 // a namespace sends what is received at its end
+		sends = sends || l.Direction == direction.Egress || l.Rate == 0 // ingress of an end is egress of its namespace
 	}
 	if err := h.notify(p, sends); err != nil {
 		return err
 	}
-	return h.pace(p, sends && !work.Unpaced, work.holds())
+	return h.pace(p, sends && !work.Unpaced, work.throttles())
 }
 
-// withThose adds lines of devices to others that are not of the same.
-func withThose(all, more []Line) []Line {
+// union appends the shapers of more without a counterpart (device and direction) in all.
+func union(all, more []Line) []Line {
 	for _, l := range more {
 		if !slices.ContainsFunc(all, func(have Line) bool { return have.Index == l.Index && have.Direction == l.Direction }) {
 			all = append(all, l)
@@ -143,8 +141,8 @@ func withThose(all, more []Line) []Line {
 	return all
 }
 
-// Yield ends the lines that are not wanted, and gives the trees of those back that are to be
-// nested, so that others can have their devices.
+// Yield removes all other shapers and restores the trees of nested ones, so that other qdisc owners
+// can use the devices.
 func (h Host) Yield(want []Line) error {
 	p, err := open(h.loaded())
 	switch {
@@ -155,14 +153,14 @@ func (h Host) Yield(want []Line) error {
 	default:
 		defer func() { _ = p.close() }()
 	}
-	if err := h.endOthers(p, want); err != nil {
+	if err := h.removeOthers(p, want); err != nil {
 		return err
 	}
-	return h.giveBackNested(want)
+	return h.restoreNested(want)
 }
 
-// endOthers ends the lines that are not wanted.
-func (h Host) endOthers(p *programs, want []Line) error {
+// removeOthers removes the shapers that are not in want.
+func (h Host) removeOthers(p *programs, want []Line) error {
 	all, err := h.records()
 	if err != nil {
 		return err
@@ -173,7 +171,7 @@ func (h Host) endOthers(p *programs, want []Line) error {
 	}
 	for _, r := range all {
 		if !stays[recordName(r.Index, r.Direction)] {
-			if err := h.end(p, r); err != nil {
+			if err := h.remove(p, r); err != nil {
 				return err
 			}
 		}
@@ -181,9 +179,9 @@ func (h Host) endOthers(p *programs, want []Line) error {
 	return nil
 }
 
-// begin puts one line into force: last of all what leads packets to it.
-func (h Host) begin(p *programs, l Line) error {
-	by, err := Available(l.Direction)
+// install activates one shaper; packets are redirected to it last.
+func (h Host) install(p *programs, l Line) error {
+	mechanism, err := Available(l.Direction)
 	if err != nil {
 		return err
 	}
@@ -203,19 +201,19 @@ func (h Host) begin(p *programs, l Line) error {
 	if err != nil {
 		return err
 	}
-	r, err := h.take(l, at, there.Index)
+	r, err := h.acquire(l, at, there.Index)
 	if err != nil {
 		return err
 	}
 	if !l.Nested {
-		if err := r.Taken.Replace(nil, l.tree(by)); err != nil {
+		if err := r.Taken.Replace(nil, l.tree(mechanism)); err != nil {
 			return err
 		}
 	}
 	if l.Rate > 0 || l.Parent > 0 {
-		err = p.set(uint32(there.Index), l.config(by))
+		err = p.set(uint32(there.Index), l.config(mechanism))
 	} else {
-		err = p.clear(uint32(there.Index)) // it carries scopes alone
+		err = p.clear(uint32(there.Index)) // for scopes only
 	}
 	if err != nil {
 		return err
@@ -237,7 +235,7 @@ func (h Host) attach(dev string, hook device.Hook, order device.Order, program *
 	return a.Close()
 }
 
-// detach takes Weir's program for limits from a hook of a device, which may be gone.
+// detach removes the shaping program from a hook of a device that may have disappeared.
 func (h Host) detach(dev string, hook device.Hook) error {
 	found, err := device.Attached(nil, dev, owner, h.Devices)
 	if errors.Is(err, device.ErrGone) {
@@ -253,16 +251,16 @@ func (h Host) detach(dev string, hook device.Hook) error {
 	return err
 }
 
-// end ends one line: first of all what leads packets to it. p is nil where no program is left.
-func (h Host) end(p *programs, r *record) error {
-	if err := h.stop(p, r); err != nil {
-		return fmt.Errorf("end limit %s of %s: %w", r.Direction, r.Device, err)
+// remove removes one shaper; its redirection is removed first. p is nil if no programs are left.
+func (h Host) remove(p *programs, r *record) error {
+	if err := h.uninstall(p, r); err != nil {
+		return fmt.Errorf("remove shaper (%s of %s): %w", r.Direction, r.Device, err)
 	}
-	return h.forget(r)
+	return h.deleteRecord(r)
 }
 
-func (h Host) stop(p *programs, r *record) error {
-	named, err := names() // a device may have another one now
+func (h Host) uninstall(p *programs, r *record) error {
+	named, err := deviceNames() // devices may have been renamed
 	if err != nil {
 		return err
 	}
@@ -273,7 +271,7 @@ func (h Host) stop(p *programs, r *record) error {
 	}
 	if p != nil && r.Direction == direction.Ingress {
 		if err := p.maps.DelayReceivers.Delete(uint32(r.Index)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("end the redirection: %w", err)
+			return fmt.Errorf("remove redirection: %w", err)
 		}
 	}
 	if name, there := named[r.Taken.Index]; there {
@@ -281,7 +279,7 @@ func (h Host) stop(p *programs, r *record) error {
 			return err
 		}
 	}
-	if err := r.giveBack(); err != nil {
+	if err := r.restore(); err != nil {
 		return err
 	}
 	if name, there := named[r.Taken.Index]; there && r.Direction == direction.Ingress && name == ifbOf(r.Index) {
@@ -295,7 +293,7 @@ func (h Host) stop(p *programs, r *record) error {
 	return p.clear(uint32(r.Taken.Index))
 }
 
-// notify has TCP senders of this host told, as long as a line of egress is in force.
+// notify notifies local TCP senders while an egress shaper is active.
 func (h Host) notify(p *programs, sends bool) error {
 	pin := filepath.Join(h.Pins, notifyPin)
 	if !sends {
@@ -304,13 +302,12 @@ func (h Host) notify(p *programs, sends bool) error {
 	return h.attachCgroup(pin, ebpf.AttachCGroupInetEgress, p.notify, "notify senders")
 }
 
-// attachCgroup attaches a program to the sockets' cgroup and pins that, or has it take the place of
-// the one that is.
+// attachCgroup attaches and pins a program at the sockets' cgroup, or updates the existing link.
 func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Program, what string) error {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if err == nil {
 		defer func() { _ = l.Close() }()
-		return bpffs.Fault(l.Update(program)) // the programs may be others
+		return bpffs.Fault(l.Update(program)) // the programs may have been reloaded
 	}
 	if !missing(err) {
 		return bpffs.Opening(err)
@@ -323,8 +320,8 @@ func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Progr
 	return bpffs.Fault(l.Pin(pin))
 }
 
-// Release ends all lines and removes every trace, whatever state a crash has left; released says
-// whether there was any.
+// Release removes all shapers and all state, also after a crash; released reports whether there was
+// any.
 func (h Host) Release() (released bool, err error) {
 	p, err := open(h.loaded())
 	if err != nil && !missing(err) {
@@ -343,7 +340,7 @@ func (h Host) Release() (released bool, err error) {
 		return false, err
 	}
 	for _, r := range all {
-		if err := h.end(p, r); err != nil {
+		if err := h.remove(p, r); err != nil {
 			return true, err
 		}
 	}
@@ -355,13 +352,13 @@ func (h Host) Release() (released bool, err error) {
 		err = bpffs.RemoveAll(h.Pins)
 	}
 	if h.Devices != "" {
-		_ = os.Remove(h.Devices) // unless other rooms have pins in it
+		_ = os.Remove(h.Devices) // fails while other modules have pins in it
 	}
 	return len(all) > 0 || len(pins) > 0, err
 }
 
-// sweep removes ifbs that were made and not entered. Without programs of this host's there is none:
-// another one's stay.
+// sweep removes ifbs without a record. Without loaded programs it removes none: they may belong to
+// another host configuration.
 func (h Host) sweep(loaded bool) error {
 	if !loaded {
 		return nil

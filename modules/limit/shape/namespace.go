@@ -14,19 +14,19 @@ import (
 )
 
 /*
- * Another network namespace is limited at the ends of its veth pairs that are here, whoever is root
- * there and whatever has no socket here:
+ * Another network namespace is shaped at the local ends of its veth pairs, where neither its root
+ * nor its packets without a socket can bypass the shaper:
  *
- *   namespace: eth0 -> here, ingress of veth1 -> ifb, delayed -> bridge or router
- *   namespace: eth0 <- here, egress of veth1, delayed         <- bridge or router
+ *   namespace: eth0 -> here, ingress of veth1 -> ifb, shaped -> bridge or router
+ *   namespace: eth0 <- here, egress of veth1, shaped         <- bridge or router
  *
- * Devices lead there to the scope's line, so that it has one rate over several pairs. One that has
- * led from the namespace does so as long as it carries our program and its other end is anywhere
- * but here: who is root there can move that to a namespace of his own.
+ * All ends charge the scope's shaper, so one rate covers several pairs. An end stays shaped while
+ * it has our program and its peer is in any other namespace, since the namespace's root can move
+ * the peer.
  */
 
-// leadAt is what leads to a namespace's line at an end.
-func (l Line) leadAt(d rtnl.Device) Line {
+// endAt returns the shaper of one local end, which charges the namespace's shaper.
+func (l Line) endAt(d rtnl.Device) Line {
 	here := direction.Ingress
 	if l.Direction == direction.Ingress {
 		here = direction.Egress
@@ -34,9 +34,9 @@ func (l Line) leadAt(d rtnl.Device) Line {
 	return Line{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key(), From: l.Namespace}
 }
 
-// leading are the lines at the ends of all namespaces. An end that is limited by itself, or by two
-// scopes, is refused: its packets wait once.
-func (h Host) leading(lines []Line) (all []Line, err error) {
+// namespaceEnds returns the shapers of the local ends of all namespaces. It rejects an end that has
+// a limit of its own or belongs to two scopes, since a packet waits only once.
+func (h Host) namespaceEnds(lines []Line) (all []Line, err error) {
 	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
 		return nil, nil
 	}
@@ -56,32 +56,32 @@ func (h Host) leading(lines []Line) (all []Line, err error) {
 		}
 	}
 	for _, l := range lines {
-		leads, err := l.leads(links, ends)
+		own, err := l.ends(links, ends)
 		if err != nil {
 			return nil, err
 		}
-		for _, end := range leads {
+		for _, end := range own {
 			name := recordName(end.Index, end.Direction)
 			if have[name] {
-				return nil, fault.New(fault.Usage, "limit the one or the other", "limit %s of the network namespace %s: %s, which leads there, is limited by another scope too",
+				return nil, fault.New(fault.Usage, "remove one of the two limits", "limit %s of the network namespace %s: its veth end %s already has another limit",
 					l.Direction, l.Namespace, end.Device)
 			}
 			have[name] = true
 			all = append(all, end)
 		}
 	}
-	still, err := h.stillLeading(lines, ends, have)
-	return append(all, still...), err
+	recorded, err := h.recordedEnds(lines, ends, have)
+	return append(all, recorded...), err
 }
 
-// leads are where a namespace's line is charged: one line without a rate for each end.
-func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
+// ends returns one shaper without a rate for each local end of a namespace.
+func (l Line) ends(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
 	if l.Namespace == "" {
 		return nil, nil
 	}
 	ns, err := netns.OpenPath(l.Namespace)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNamespace) {
-		return nil, nil // it is yet to come
+		return nil, nil // it does not exist yet
 	}
 	if err != nil {
 		return nil, err
@@ -93,17 +93,17 @@ func (l Line) leads(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
 	}
 	for _, e := range ends {
 		if e.Other == number {
-			all = append(all, l.leadAt(e.Device))
+			all = append(all, l.endAt(e.Device))
 		}
 	}
 	return all, nil
 }
 
-// Unled are the network namespaces, by their paths, of lines to which no device leads.
+// Unled returns the paths of the network namespaces without a veth end on this host.
 func (h Host) Unled(w Work) (paths []string) {
 	ends, err := h.AtDevices(w)
 	if err != nil {
-		return nil // Ready and Apply fail too
+		return nil // Ready and Apply return the same error
 	}
 	for _, l := range w.Lines {
 		led := slices.ContainsFunc(ends, func(e Line) bool { return e.From == l.Namespace })
@@ -114,8 +114,8 @@ func (h Host) Unled(w Work) (paths []string) {
 	return paths
 }
 
-// stillLeading are the other ends that have led from a namespace of the lines.
-func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
+// recordedEnds returns the other recorded ends of the namespaces.
+func (h Host) recordedEnds(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
 	records, err := h.records()
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) 
 		if r.From == "" || !there || have[recordName(r.Index, r.Direction)] || !r.Taken.Here() {
 			continue
 		}
-		// A device that has come since with the number of a former one carries nothing of ours.
+		// A later device with the same index has no program of ours.
 		if ours, err := h.attached(place{d.Name, hookOf(r.Direction)}); err != nil || !ours {
 			if err != nil {
 				return nil, err
@@ -137,7 +137,7 @@ func (h Host) stillLeading(lines []Line, ends []rtnl.End, have map[string]bool) 
 			continue
 		}
 		for _, l := range lines {
-			if lead := l.leadAt(d); l.Namespace == r.From && lead.Direction == r.Direction {
+			if lead := l.endAt(d); l.Namespace == r.From && lead.Direction == r.Direction {
 				all = append(all, lead)
 			}
 		}

@@ -14,15 +14,15 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A network namespace has one rate over its veth pairs, those that come later too, by the ends that
-// are here; and everything is as before when it ends.
+// A network namespace has one rate over its veth pairs, later ones included, at their local ends.
+// Everything is restored in the end.
 func TestANamespaceIsLimitedAtItsEnds(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	for _, d := range direction.Both {
 		t.Run(d.String(), func(t *testing.T) {
 			s := newStage(t)
 			before := s.state()
-			scope := s.line(d, 10*time.Second)
+			scope := s.shaper(d, 10*time.Second)
 			scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
 			work := Work{Lines: []Line{scope}}
 			in := func(want bool) {
@@ -75,11 +75,11 @@ func TestANamespaceIsLimitedAtItsEnds(t *testing.T) {
 	}
 }
 
-// A namespace to which no pair leads is named.
-func TestANamespaceThatNothingLeadsFromIsNamed(t *testing.T) {
+// A namespace without a veth pair is reported.
+func TestANamespaceWithoutVethIsReported(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
-	led, alone := s.line(direction.Egress, time.Second), s.line(direction.Egress, time.Second)
+	led, alone := s.shaper(direction.Egress, time.Second), s.shaper(direction.Egress, time.Second)
 	apart := testutil.Namespace(t, "apart")
 	led.Device, led.Index, led.Namespace = "", 5, s.there.Path()
 	alone.Device, alone.Index, alone.Namespace = "", 6, apart.Path()
@@ -91,14 +91,14 @@ func TestANamespaceThatNothingLeadsFromIsNamed(t *testing.T) {
 	})
 }
 
-// Who is root in a limited namespace moves his end of the pair into a namespace of his own below
-// it, and the host's end gets another name: it stays limited, and all is as before when it ends.
-func TestANamespaceStaysLimitedWhereItsEndGoes(t *testing.T) {
+// Root in a limited namespace moves its end of the pair into a nested namespace, and the local end
+// is renamed. It stays limited, and everything is restored in the end.
+func TestANamespaceStaysLimitedWhenItsEndMoves(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	before := s.state()
 	below := testutil.Namespace(t, "below")
-	scope := s.line(direction.Egress, 10*time.Second)
+	scope := s.shaper(direction.Egress, 10*time.Second)
 	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
 	work := Work{Lines: []Line{scope}}
 	apply := func() {
@@ -150,22 +150,21 @@ func (s *stage) ip(words ...string) {
 	}
 }
 
-// An end that is limited by itself is refused.
+// An end with a limit of its own is rejected.
 func TestAnEndIsLimitedOnce(t *testing.T) {
 	s := newStage(t)
-	scope := s.line(direction.Ingress, time.Second)
+	scope := s.shaper(direction.Ingress, time.Second)
 	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
 	s.do(func() error {
-		if _, err := s.host.AtDevices(Work{Lines: []Line{scope, s.line(direction.Egress, time.Second)}}); err == nil {
+		if _, err := s.host.AtDevices(Work{Lines: []Line{scope, s.shaper(direction.Egress, time.Second)}}); err == nil {
 			t.Error("accepted")
 		}
 		return nil
 	})
 }
 
-// What a device receives is charged there, or where it leads, and to no scope: these are of what is
-// sent.
-func TestScopesAreOfWhatIsSent(t *testing.T) {
+// Received packets are charged to the device or the namespace of the end, never to a scope.
+func TestScopesShapeEgressOnly(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3})
 	b.set(3, long(1, 0))

@@ -15,12 +15,11 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A TCP sender of this host that heeds no marks, and is not paced, which would keep it from
-// waiting, is notified, and that is counted.
+// A local TCP sender without ECN and pacing is notified, and the notification is counted.
 func TestNotificationsAreCounted(t *testing.T) {
 	s := newStage(t)
-	line := s.line(direction.Egress, 200*time.Millisecond)
-	s.do(func() error { return s.host.Apply(nil, Work{Lines: []Line{line}, Unpaced: true}) })
+	shaper := s.shaper(direction.Egress, 200*time.Millisecond)
+	s.do(func() error { return s.host.Apply(nil, Work{Lines: []Line{shaper}, Unpaced: true}) })
 	bash := testutil.Command(t, "bash")
 	var listener net.Listener
 	if err := s.there.Do(func() (err error) {
@@ -40,5 +39,5 @@ func TestNotificationsAreCounted(t *testing.T) {
 	s.do(sender.Start)
 	defer func() { _ = sender.Wait() }()
 	defer func() { _ = sender.Process.Kill() }()
-	testutil.Eventually(t, time.Minute, "a notification", func() bool { return s.counters(line).Notified > 0 })
+	testutil.Eventually(t, time.Minute, "a notification", func() bool { return s.counters(shaper).Notified > 0 })
 }

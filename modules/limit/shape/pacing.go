@@ -19,37 +19,37 @@ const (
 	arrivePin = "link-arrive"
 	adoptPin  = "program-adopt"
 	freePin   = "program-free"
-	// Folders that say that open sockets were asked for their callbacks: of senders, of receivers.
-	askedPace, askedHold = "asked-pace", "asked-hold"
+	// Marker folders: the callbacks of open sockets are enabled, for senders or for receivers.
+	callbacksPace, callbacksWindow = "asked-pace", "asked-hold"
 )
 
-// pace has TCP senders of this host paced, and who sends to its sockets held, those whose
-// connections are open too where the kernel can ask for their callbacks, or ends that.
-func (h Host) pace(p *programs, paces, holds bool) error {
-	if !paces && !holds {
+// pace starts pacing of local TCP senders and window control of local receivers, or stops both.
+// Open connections are included if the kernel has a socket iterator.
+func (h Host) pace(p *programs, paces, throttles bool) error {
+	if !paces && !throttles {
 		return h.Unpace()
 	}
-	asked, arrive := filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, arrivePin)
+	marker, arrive := filepath.Join(h.Pins, callbacksPace), filepath.Join(h.Pins, arrivePin)
 	var err error
-	if holds {
-		asked = filepath.Join(h.Pins, askedHold)
-		err = h.attachCgroup(arrive, ebpf.AttachCGroupInetIngress, p.arrive, "hold senders")
+	if throttles {
+		marker = filepath.Join(h.Pins, callbacksWindow)
+		err = h.attachCgroup(arrive, ebpf.AttachCGroupInetIngress, p.arrive, "throttle senders")
 	} else {
-		err = bpffs.Remove(arrive, filepath.Join(h.Pins, askedHold))
+		err = bpffs.Remove(arrive, filepath.Join(h.Pins, callbacksWindow))
 	}
 	if err == nil {
 		err = h.attachCgroup(filepath.Join(h.Pins, pacePin), ebpf.AttachCGroupSockOps, p.pace, "pace senders")
 	}
-	if _, done := os.Stat(asked); err != nil || done == nil || probe.OpenSockets() != nil {
+	if _, done := os.Stat(marker); err != nil || done == nil || probe.OpenSockets() != nil {
 		return err
 	}
-	if err := h.adopt(); err != nil {
+	if err := h.enableCallbacks(); err != nil {
 		return err
 	}
-	return bpffs.Make(asked)
+	return bpffs.Make(marker)
 }
 
-// Cede gives sockets back what other programs of this host are to set: their pace, or windows.
+// Cede restores the pace and windows of sockets if work leaves them to other programs.
 func (h Host) Cede(w Work) error {
 	if _, err := os.Stat(filepath.Join(h.Pins, arrivePin)); !w.Unpaced && (!w.Unheld || err != nil) {
 		return nil
@@ -57,8 +57,8 @@ func (h Host) Cede(w Work) error {
 	return h.Unpace()
 }
 
-// adopt has the sockets paced that are open.
-func (h Host) adopt() error {
+// enableCallbacks enables the callbacks of open sockets.
+func (h Host) enableCallbacks() error {
 	if all := h.Namespaces; all != nil {
 		few := h.Foreign
 		if few == nil {
@@ -66,31 +66,31 @@ func (h Host) adopt() error {
 		}
 		h.Namespaces = func(visit func(*netns.Namespace) error) error { return all(few.Of(visit)) }
 	}
-	return h.eachNamespace(adoptPin)
+	return h.runIterator(adoptPin)
 }
 
-// Unpace gives sockets the pace that their applications have set: whoever has left what is pinned,
-// and once nothing paces them any more.
+// Unpace stops pacing and restores the sockets' own pace and windows. It also handles pins of an
+// earlier process.
 func (h Host) Unpace() error {
 	pin := filepath.Join(h.Pins, pacePin)
-	if err := bpffs.Remove(filepath.Join(h.Pins, arrivePin), filepath.Join(h.Pins, askedPace), filepath.Join(h.Pins, askedHold)); err != nil {
+	if err := bpffs.Remove(filepath.Join(h.Pins, arrivePin), filepath.Join(h.Pins, callbacksPace), filepath.Join(h.Pins, callbacksWindow)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(pin); err != nil {
 		return nil
 	}
 	if err := bpffs.Detach(pin); err != nil {
-		return programNeeds.Fault("end the pace of senders", err)
+		return programNeeds.Fault("stop pacing senders", err)
 	}
-	if err := h.eachNamespace(freePin); err != nil {
+	if err := h.runIterator(freePin); err != nil {
 		return err
 	}
 	return bpffs.Remove(pin)
 }
 
-// eachNamespace has a pinned program visit the sockets of every network namespace, if the kernel
-// has taken it.
-func (h Host) eachNamespace(pin string) error {
+// runIterator runs a pinned socket iterator in every network namespace, if the kernel could load
+// it.
+func (h Host) runIterator(pin string) error {
 	program, err := ebpf.LoadPinnedProgram(filepath.Join(h.loaded(), pin), nil)
 	if missing(err) || h.Namespaces == nil {
 		return nil
@@ -100,16 +100,16 @@ func (h Host) eachNamespace(pin string) error {
 	}
 	defer func() { _ = program.Close() }()
 	return h.Namespaces(func(ns *netns.Namespace) error {
-		return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, program))
+		return programNeeds.Fault("iterate over open connections", sockets.VisitTCP(ns, program))
 	})
 }
 
-// Follow has the open sockets of a network namespace paced that was in nobody's sight when pacing
-// began.
+// Follow enables the callbacks of open sockets in a network namespace that was not reachable when
+// pacing began.
 func (h Host) Follow(ns *netns.Namespace) error {
 	if _, err := os.Stat(filepath.Join(h.Pins, pacePin)); err != nil || probe.OpenSockets() != nil {
 		return nil
 	}
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(ns) }
-	return h.adopt()
+	return h.enableCallbacks()
 }

@@ -14,10 +14,10 @@ import (
 	"weir/internal/direction"
 )
 
-// The count of paced flows, here of four, goes half of the way to that at which they would use the
-// rate, the slower the longer they wait, and is at least the number of those that have sent while
-// they wait. The pace is a part of the rate less a sixteenth.
-func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
+// The count of four paced flows moves half of the way to the count that fills the rate, more slowly
+// with longer waits. While packets wait, it is at least the number of senders. The pace is the fair
+// share less a sixteenth.
+func TestPacedFlowsAreCountedByTheirUsage(t *testing.T) {
 	const before, spare = 4, 1 + 1.0/256
 	for _, test := range []struct {
 		name       string
@@ -40,7 +40,7 @@ func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
 			b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 3})
 			b.set(3, l)
 			whole := uint32(l.Rate / 8 * 15 / 16)
-			state := delayDelayState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), PartNs: uint64(time.Hour) / before, PacedNs: uint64(test.used),
+			state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), ShareNs: uint64(time.Hour) / before, PacedNs: uint64(test.used),
 				FairRate: whole / before, WaitUs: uint32(test.wait >> 10), Senders: test.senders}
 			key := keyOf(3, direction.Egress)
 			if err := b.p.maps.DelayStates.Put(key, &state); err != nil {
@@ -52,29 +52,29 @@ func TestPacedFlowsAreCountedByWhatTheyUse(t *testing.T) {
 			if err := b.p.maps.DelayStates.Lookup(key, &state); err != nil {
 				t.Fatal(err)
 			}
-			flows := float64(state.Flows) / (1 << delayDelayFormatDELAY_FLOWS_SHIFT)
+			flows := float64(state.Flows) / (1 << shapeShaperFormatSHAPER_FLOWS_SHIFT)
 			if math.Abs(flows-test.want) > test.want/100 {
 				t.Errorf("counted %.3f flows, want %.3f", flows, test.want)
 			}
 			if pace := float64(whole) / test.want; math.Abs(float64(state.FairRate)-pace) > pace/50 {
-				t.Errorf("paced at %d octet/s, want %.0f", state.FairRate, pace)
+				t.Errorf("paced at %d bytes/s, want %.0f", state.FairRate, pace)
 			}
 		})
 	}
 }
 
-// Packets of a flow that has come to a socket here are counted as those of a held one, until two
-// intervals have passed in which none has.
-func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
+// A flow with a local TCP receiver counts as paced until two intervals have passed without a
+// packet.
+func TestThrottledFlowsAreCountedByTheirUsage(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
-	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
 	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	used := func() (paced, others bool) {
 		t.Helper()
-		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)), PartNs: uint64(time.Hour)}
+		state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)), ShareNs: uint64(time.Hour)}
 		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 	if paced, others := used(); paced || !others {
 		t.Errorf("before it came: paced %t, others %t", paced, others)
 	}
-	b.flows(delayDelayFlow{UsedNs: math.MaxUint32})
+	b.flows(shapeShaperFlow{UsedNs: math.MaxUint32})
 	for i, want := range []bool{true, true, false} {
 		if paced, others := used(); paced != want || others == want {
 			t.Errorf("%d intervals behind: paced %t, others %t", i, paced, others)
@@ -97,18 +97,17 @@ func TestHeldFlowsAreCountedByWhatTheyUse(t *testing.T) {
 	}
 }
 
-// A flow that is held from the middle of an interval on, so that none was when it began, is held to
-// a fourth of the rate at least.
-func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
+// A flow throttled since the middle of an interval gets at least a quarter of the rate.
+func TestASingleThrottledFlowGetsAtLeastAQuarter(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
-	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
 	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	whole := uint32(l.Rate / 8 * 15 / 16)
 	for _, waited := range []time.Duration{0, time.Hour} {
-		state := delayDelayState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), PartNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
+		state := shapeShaperState{IntervalStartNs: uint64(monotonic(t)) - uint64(time.Hour), ShareNs: uint64(time.Hour), PacedNs: uint64(2 * time.Hour),
 			FairRate: whole, WaitUs: uint32(waited >> 10)}
 		if err := b.p.maps.DelayStates.Put(uint32(loopback), &state); err != nil {
 			t.Fatal(err)
@@ -120,22 +119,22 @@ func TestALoneHeldFlowHasMuchOfTheLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if state.FairRate < whole/4 || state.FairRate > whole {
-			t.Errorf("behind a wait of %s a flow is held to %d octet/s of %d", waited, state.FairRate, whole)
+			t.Errorf("after a wait of %s the fair rate is %d of %d bytes/s", waited, state.FairRate, whole)
 		}
 	}
 }
 
-// A flow that is held from some packet on overtakes none of its own that wait, though the slots of
-// held flows are empty.
-func TestAFlowThatIsHeldKeepsItsOrder(t *testing.T) {
+// A flow stays in order when its receiver becomes local, although the slots of paced flows are
+// empty.
+func TestAThrottledFlowKeepsItsOrder(t *testing.T) {
 	b, l := newBench(t), long(1, 0)
 	config := l.config(Fq)
-	config.Flags |= delayDelayFlagsDELAY_RECEIVED
+	config.Flags |= shapeShaperFlagsSHAPER_RECEIVED
 	if err := b.p.set(loopback, config); err != nil {
 		t.Fatal(err)
 	}
 	const taken = 20 * time.Minute
-	state := delayDelayState{FinishNs: monotonic(t) + int64(time.Hour), IntervalStartNs: uint64(monotonic(t)) + 1e15, PartNs: 1 << 60, Flows: 2 << delayDelayFormatDELAY_FLOWS_SHIFT}
+	state := shapeShaperState{FinishNs: monotonic(t) + int64(time.Hour), IntervalStartNs: uint64(monotonic(t)) + 1e15, ShareNs: 1 << 60, Flows: 2 << shapeShaperFormatSHAPER_FLOWS_SHIFT}
 	for i := range state.AheadNs[0] {
 		state.AheadNs[0][i] = monotonic(t) + int64(taken)
 	}
@@ -148,7 +147,7 @@ func TestAFlowThatIsHeldKeepsItsOrder(t *testing.T) {
 	}
 	at := monotonic(t) + int64(first)
 	for i := range b.p.maps.DelayFlows.MaxEntries() {
-		var flow delayDelayFlow
+		var flow shapeShaperFlow
 		if err := b.p.maps.DelayFlows.Lookup(i, &flow); err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,9 @@ import (
 	"weir/internal/direction"
 )
 
-// BenchmarkPacket is what delay_charge takes for a datagram of a scope: without a queue, behind one
-// and ahead of it; and with a parent, without its queue and ahead of it. Where the clock counts
-// instructions a nanosecond is one. Measure with -benchtime 1x: queues grow.
+// BenchmarkPacket measures delay_charge on a datagram of a scope: without a queue, after it and
+// ahead of it; with a parent, without its queue and ahead of it. On an instruction-counting clock a
+// nanosecond is one instruction. Measure with -benchtime 1x: queues grow.
 func BenchmarkPacket(b *testing.B) {
 	const child, group, repeat, idle = 3, 5, 10_000, -time.Hour
 	for _, test := range []struct {
@@ -38,7 +38,7 @@ func BenchmarkPacket(b *testing.B) {
 			}
 			x.set(child, l)
 			x.state(child, test.queue, 0, 2)
-			x.flows(delayDelayFlow{FinishNs: monotonic(b) + int64(test.own)})
+			x.flows(shapeShaperFlow{FinishNs: monotonic(b) + int64(test.own)})
 			f := datagram(one4, to4, 100)
 			for b.Loop() {
 				_, each, err := x.p.charge.Benchmark(f, repeat, nil)

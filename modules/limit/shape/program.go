@@ -20,11 +20,11 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// programs are those of delay.bpf.c with their maps, loaded or opened.
+// programs are the loaded or opened programs and maps of shape.bpf.c.
 type programs struct {
 	charge, receive, notify, arrive, pace *ebpf.Program
-	adopt, free                           *ebpf.Program // nil where the kernel does not take them
-	maps                                  delayMaps
+	adopt, free                           *ebpf.Program // nil without kernel support
+	maps                                  shapeMaps
 }
 
 func (p *programs) pinned() map[string]**ebpf.Program {
@@ -42,9 +42,9 @@ func (p *programs) close() error {
 	return err
 }
 
-// load loads and pins them, with room for so many lines.
-func load(dir string, lines int) (*programs, error) {
-	p, err := loadWith(lines, nil)
+// load loads and pins the programs, for the given number of shapers.
+func load(dir string, shapers int) (*programs, error) {
+	p, err := loadWith(shapers, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -54,47 +54,47 @@ func load(dir string, lines int) (*programs, error) {
 	return p, nil
 }
 
-// loadWith shares maps of others, by their names.
-func loadWith(lines int, shared map[string]*ebpf.Map) (*programs, error) {
-	spec, err := loadDelay()
+// loadWith loads the programs, with the shared maps in place of new ones.
+func loadWith(shapers int, shared map[string]*ebpf.Map) (*programs, error) {
+	spec, err := loadShape()
 	if err != nil {
-		return nil, fmt.Errorf("read delay programs: %w", err)
+		return nil, fmt.Errorf("read shaping programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
-	lines = module.Entries(lines)
-	for _, name := range perLine {
-		spec.Maps[name].MaxEntries = uint32(lines)
+	shapers = module.Entries(shapers)
+	for _, name := range perShaper {
+		spec.Maps[name].MaxEntries = uint32(shapers)
 	}
-	if err := match.Prepare(spec, ebpf.SchedCLS, lines); err != nil {
+	if err := match.Prepare(spec, ebpf.SchedCLS, shapers); err != nil {
 		return nil, err
 	}
 	here, err := match.ThisNetns()
 	if err == nil {
-		err = spec.Variables[delayVarDelayNetns].Set(here)
+		err = spec.Variables[shapeVarShaperNetns].Set(here)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("prepare delay programs: %w", err)
+		return nil, fmt.Errorf("prepare shaping programs: %w", err)
 	}
 	options := &ebpf.CollectionOptions{MapReplacements: shared}
-	var all delayObjects
+	var all shapeObjects
 	if spec.LoadAndAssign(&all, options) == nil {
-		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayArrive, all.DelayPace, all.DelayAdopt, all.DelayFree, all.delayMaps}, nil
+		return &programs{all.DelayCharge, all.DelayReceive, all.DelayNotify, all.DelayArrive, all.DelayPace, all.DelayAdopt, all.DelayFree, all.shapeMaps}, nil
 	}
-	// Those that visit open sockets are a comfort that older kernels lack.
+	// Older kernels lack the socket iterators, which are optional.
 	var some struct {
 		Charge  *ebpf.Program `ebpf:"delay_charge"`
 		Receive *ebpf.Program `ebpf:"delay_receive"`
 		Notify  *ebpf.Program `ebpf:"delay_notify"`
 		Arrive  *ebpf.Program `ebpf:"delay_arrive"`
 		Pace    *ebpf.Program `ebpf:"delay_pace"`
-		delayMaps
+		shapeMaps
 	}
 	if err := spec.LoadAndAssign(&some, options); err != nil {
-		return nil, programNeeds.Fault("load delay programs", err)
+		return nil, programNeeds.Fault("load shaping programs", err)
 	}
-	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.delayMaps}, nil
+	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.shapeMaps}, nil
 }
 
 // programNeeds lists the requirements of the programs.
@@ -113,15 +113,15 @@ func (p *programs) pin(dir string) error {
 	return err
 }
 
-// layouts are those of the maps.
-var layouts = bpffs.Layouts(loadDelay)
+// layouts are the key and value sizes of the maps.
+var layouts = bpffs.Layouts(loadShape)
 
-// open opens what load has pinned. The error is fs.ErrNotExist where it is not there as this
-// version needs it.
+// open opens the pins of load. The error is fs.ErrNotExist if a pin is missing or has another
+// version's layout.
 func open(dir string) (*programs, error) {
 	layouts, err := layouts()
 	if err != nil {
-		return nil, fmt.Errorf("read delay programs: %w", err)
+		return nil, fmt.Errorf("read shaping programs: %w", err)
 	}
 	p := &programs{}
 	for name, one := range p.pinned() {
@@ -138,54 +138,54 @@ func open(dir string) (*programs, error) {
 
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// set puts a line into force, and keeps what it has counted.
-func (p *programs) set(key uint32, c delayDelayConfig) error {
+// set activates a shaper and keeps its counters.
+func (p *programs) set(key uint32, c shapeShaperConfig) error {
 	fresh := func(m *ebpf.Map, value any) error {
 		if err := m.Update(key, value, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 			return err
 		}
 		return nil
 	}
-	err := fresh(p.maps.DelayStates, &delayDelayState{})
+	err := fresh(p.maps.DelayStates, &shapeShaperState{})
 	if err == nil {
-		err = fresh(p.maps.DelayCounts, make([]delayDelayCounters, ebpf.MustPossibleCPU()))
+		err = fresh(p.maps.DelayCounts, make([]shapeShaperCounters, ebpf.MustPossibleCPU()))
 	}
 	if err == nil {
 		err = p.maps.DelayConfigs.Put(key, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("set limit %#x: %w", key, err)
+		return fmt.Errorf("set shaper %#x: %w", key, err)
 	}
 	return nil
 }
 
-// clear ends a line.
+// clear removes a shaper.
 func (p *programs) clear(key uint32) error {
 	for _, m := range []*ebpf.Map{p.maps.DelayConfigs, p.maps.DelayStates, p.maps.DelayCounts} {
 		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("clear limit %#x: %w", key, err)
+			return fmt.Errorf("remove shaper %#x: %w", key, err)
 		}
 	}
 	return nil
 }
 
-// Counters are what was done to the packets of a line.
+// Counters are the counters of one shaper.
 type Counters struct {
-	Packets, Segments, Octets uint64 // admitted: as the stack hands them over, and as the wire carries them
-	Delayed, Marked, Notified uint64 // that had to wait; marked CE; whose sender was told
-	Early, Dropped            uint64 // dropped by chance; beyond the horizon
-	Ahead                     uint64 // that departed ahead of the queue, within their flow's part
-	Windows                   uint64 // receive windows set, of what comes in
-	Retries                   uint64
-	Delays                    [32]uint64    // packets by delay: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
-	Delay                     time.Duration // of the next packet
-	FairRate                  units.BitRate // that a TCP flow is paced at, or held to; 0 before the first packet
+	Packets, Segments, Octets uint64        // admitted: Packets as sent by the stack (GSO), Segments and Octets on the wire
+	Delayed, Marked, Notified uint64        // packets delayed; marked CE; notifications to local senders
+	Early, Dropped            uint64        // dropped at random before the horizon; dropped beyond it
+	Ahead                     uint64        // packets that departed ahead of the queue, within their flow's fair share
+	Windows                   uint64        // receive windows set
+	Retries                   uint64        // of compare-and-swap
+	Delays                    [32]uint64    // histogram of delays: [2^i, 2^(i+1)) µs in entry i, below 2 µs in entry 0
+	Delay                     time.Duration // of a packet that arrives now
+	FairRate                  units.BitRate // pace or window rate of one TCP flow; 0 before the first packet
 }
 
 func (p *programs) counters(key uint32) (c Counters, err error) {
-	each, state := []delayDelayCounters{}, delayDelayState{}
+	each, state := []shapeShaperCounters{}, shapeShaperState{}
 	if err := errors.Join(p.maps.DelayCounts.Lookup(key, &each), p.maps.DelayStates.Lookup(key, &state)); err != nil {
-		return c, fmt.Errorf("read counters of limit %#x: %w", key, err)
+		return c, fmt.Errorf("read counters of shaper %#x: %w", key, err)
 	}
 	for _, one := range each {
 		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes

@@ -16,15 +16,15 @@ import (
 	"weir/kernel/storage"
 )
 
-// record is a line whose device was taken. It is written before anything changes there, and removed
-// after everything is as it was.
+// record describes an installed shaper. It is written before the device changes and deleted after
+// the device is restored.
 type record struct {
-	Device    string              `json:"device"` // that is limited
+	Device    string              `json:"device"` // the shaped device
 	Index     int                 `json:"index"`
 	Direction direction.Direction `json:"direction"`
-	From      string              `json:"from,omitempty"`   // path of the network namespace that it leads from
-	Taken     device.Record       `json:"taken"`            // of the device whose qdiscs delay: the same, or the ifb
-	Nested    bool                `json:"nested,omitempty"` // its tree is another room's: nothing was taken but the name
+	From      string              `json:"from,omitempty"`   // path of the network namespace at its other end
+	Taken     device.Record       `json:"taken"`            // former tree of the device with the qdisc: the same device, or the ifb
+	Nested    bool                `json:"nested,omitempty"` // the tree has another qdisc owner and is not recorded
 }
 
 const recordSuffix = ".json"
@@ -37,9 +37,9 @@ func (h Host) path(index int, d direction.Direction) string {
 	return filepath.Join(h.Files, recordName(index, d))
 }
 
-// take finds the record of a line, or takes the device at whose egress it delays. One of another
-// device that had the number is worthless.
-func (h Host) take(l Line, at string, index int) (*record, error) {
+// acquire finds the record of a shaper, or records and takes over the device at. A record of a
+// former device with the same index is ignored.
+func (h Host) acquire(l Line, at string, index int) (*record, error) {
 	have, err := h.find(l.Index, l.Direction)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ours { // it has another name now
+		if ours { // the device was renamed
 			have.Device, have.Taken.Device, have.From = l.Device, at, l.From
 			return have, h.write(have)
 		}
@@ -60,7 +60,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	r := &record{Device: l.Device, Index: l.Index, Direction: l.Direction, From: l.From, Nested: l.Nested}
 	if !l.Nested {
 		r.Taken, err = device.Take(nil, at, owner, filepath.Join(h.Pins, "kept"))
-	} else if err = have.giveBack(); err == nil {
+	} else if err = have.restore(); err == nil {
 		r.Taken, err = device.Name(nil, at, owner)
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func (h Host) take(l Line, at string, index int) (*record, error) {
 	return r, h.write(r)
 }
 
-// find is the record of a line; nil where there is none.
+// find returns the record of a shaper, or nil.
 func (h Host) find(index int, d direction.Direction) (*record, error) { return read(h.path(index, d)) }
 
 func read(path string) (*record, error) {
@@ -82,19 +82,19 @@ func read(path string) (*record, error) {
 		err = json.Unmarshal(text, r)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fmt.Errorf("read what was on a device: %w", err), fault.Failed, "remove the file, and the qdiscs yourself: tc qdisc del dev DEVICE root")
+		return nil, fault.Wrap(fmt.Errorf("read record of a former qdisc tree: %w", err), fault.Failed, "remove the file and the qdiscs: tc qdisc del dev DEVICE root")
 	}
 	return r, nil
 }
 
-// records are all of them.
+// records returns all records.
 func (h Host) records() (all []*record, err error) {
 	if h.Files == "" {
 		return nil, nil
 	}
 	paths, err := filepath.Glob(filepath.Join(h.Files, "delay-*"+recordSuffix))
 	if err != nil {
-		return nil, fmt.Errorf("look for what was on devices: %w", err)
+		return nil, fmt.Errorf("find records of former qdisc trees: %w", err)
 	}
 	for _, path := range paths {
 		r, err := read(path)
@@ -108,11 +108,11 @@ func (h Host) records() (all []*record, err error) {
 	return all, nil
 }
 
-// write replaces a record as a whole: after a crash it is there or not.
+// write replaces a record atomically.
 func (h Host) write(r *record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("keep what was on %s: %w", r.Taken.Device, err)
+		return fmt.Errorf("record qdisc tree of %s: %w", r.Taken.Device, err)
 	}
 	path := h.path(r.Index, r.Direction)
 	if err = os.MkdirAll(h.Files, 0o700); err == nil {
@@ -121,16 +121,16 @@ func (h Host) write(r *record) error {
 		}
 	}
 	if err != nil {
-		return storage.Fault(fmt.Errorf("keep what was on %s: %w", r.Taken.Device, err))
+		return storage.Fault(fmt.Errorf("record qdisc tree of %s: %w", r.Taken.Device, err))
 	}
 	return nil
 }
 
-func (h Host) forget(r *record) error {
+func (h Host) deleteRecord(r *record) error {
 	err := os.Remove(h.path(r.Index, r.Direction))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget what was on %s: %w", r.Taken.Device, err)
+		return fmt.Errorf("delete record of %s: %w", r.Taken.Device, err)
 	}
-	_ = os.Remove(h.Files) // if it was the last one
+	_ = os.Remove(h.Files) // fails unless it is empty
 	return nil
 }

@@ -15,22 +15,23 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// Work is what a host is to do.
+// Work is the desired state of a host.
 type Work struct {
 	Lines []Line
-	// Assignments are the traffic of the lines of scopes; Places where their cgroups are, or come.
+	// Assignments map traffic to the shapers of scopes. Places are the current or future locations
+	// of their cgroups.
 	Assignments match.Assignments
 	Places      map[string]match.Place
-	Unpaced     bool // TCP senders keep their own pace
-	Unheld      bool // receivers keep their own windows
-	// Shared are devices whose tree another room has, and keeps departure times in.
+	Unpaced     bool // local TCP senders keep their own pace
+	Unheld      bool // local receivers keep their own windows
+	// Shared are devices with another qdisc owner that keeps departure times.
 	Shared map[string]bool
 }
 
-// everywhere says whether packets are charged at every device, since scopes are told there.
-func (w Work) everywhere() bool { return len(w.Assignments) > 0 || len(w.Places) > 0 }
+// scoped reports whether scopes are in use, so that every egress device charges packets.
+func (w Work) scoped() bool { return len(w.Assignments) > 0 || len(w.Places) > 0 }
 
-// devices are the lines of devices alone.
+// devices returns the shapers of devices.
 func (w Work) devices() (all []Line) {
 	for _, l := range w.Lines {
 		if l.Device != "" {
@@ -40,14 +41,13 @@ func (w Work) devices() (all []Line) {
 	return all
 }
 
-// passages are kinds of devices whose packets leave by another device behind them, or that have no
-// queue that Weir might take.
-var passages = []string{"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf", "ifb", "vxlan", "geneve", "gre", "gretap", "erspan",
+// upperKinds are kinds of devices that send through a lower device, or have no queue to replace.
+var upperKinds = []string{"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf", "ifb", "vxlan", "geneve", "gre", "gretap", "erspan",
 	"ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm", "wireguard", "nlmon", "vcan", "can"}
 
-// exits are the devices by which packets leave this network namespace, each once: all but loopback
-// and those whose packets leave by another one.
-func exits() (all []rtnl.Device, err error) {
+// egressDevices returns the devices that send packets out of this network namespace, except
+// loopback and upper devices.
+func egressDevices() (all []rtnl.Device, err error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
 		return nil, err
@@ -55,68 +55,68 @@ func exits() (all []rtnl.Device, err error) {
 	defer links.Close()
 	devices, err := links.Devices()
 	for _, d := range devices {
-		if d.Name != "lo" && !slices.Contains(passages, d.Kind) {
+		if d.Name != "lo" && !slices.Contains(upperKinds, d.Kind) {
 			all = append(all, d)
 		}
 	}
 	return all, err
 }
 
-func carrier(d rtnl.Device) Line {
+func unratedAt(d rtnl.Device) Line {
 	return Line{Device: d.Name, Index: d.Index, Direction: direction.Egress}
 }
 
-// carriers are lines without a rate: at the ends of network namespaces, and for the exits that have
-// no other line, where scopes are told.
-func (h Host) carriers(w Work) (all []Line, err error) {
-	all, err = h.leading(w.Lines)
-	if err != nil || !w.everywhere() {
+// unrated returns shapers without a rate: for the ends of network namespaces and, with scopes, for
+// the remaining egress devices.
+func (h Host) unrated(w Work) (all []Line, err error) {
+	all, err = h.namespaceEnds(w.Lines)
+	if err != nil || !w.scoped() {
 		return all, err
 	}
 	have := map[int]bool{}
 	for _, l := range append(w.devices(), all...) {
 		have[l.Index] = have[l.Index] || l.Direction == direction.Egress
 	}
-	devices, err := exits()
+	devices, err := egressDevices()
 	for _, d := range devices {
 		if !have[d.Index] {
-			all = append(all, carrier(d))
+			all = append(all, unratedAt(d))
 		}
 	}
 	return all, err
 }
 
-// AtDevices are the lines of devices, and one without a rate for each where scopes alone are
-// charged.
+// AtDevices returns the shapers of all devices, including those without a rate, which charge scopes
+// only.
 func (h Host) AtDevices(w Work) ([]Line, error) {
-	passing, err := h.carriers(w)
-	return w.nest(append(w.devices(), passing...)), err
+	unrated, err := h.unrated(w)
+	return w.markNested(append(w.devices(), unrated...)), err
 }
 
-// Ready refuses scopes that this host cannot delay, before anything changes.
+// Ready returns an error if this host cannot shape the scopes of w. It changes nothing.
 func (h Host) Ready(w Work) error {
 	if len(w.Lines) > MaxLines {
-		return fault.New(fault.Usage, "limit some of them by refusal", "%d limits by delay are more than %d", len(w.Lines), MaxLines)
+		return fault.New(fault.Usage, "use mode: police for some of them", "%d limits with mode: shape exceed the maximum of %d", len(w.Lines), MaxLines)
 	}
 	namespaces := slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Namespace != "" })
-	if !w.everywhere() && !namespaces {
+	if !w.scoped() && !namespaces {
 		return nil
 	}
-	by, err := Available(direction.Egress)
-	if err == nil && by != Fq {
-		err = fault.New(fault.Testbed, "use a kernel with fq (CONFIG_NET_SCH_FQ), by: refusal, or a scope of an interface", "delay packets of scopes: the kernel has no fq, and a class of HTB has one rate")
+	mechanism, err := Available(direction.Egress)
+	if err == nil && mechanism != Fq {
+		err = fault.New(fault.Testbed, "use a kernel with fq (CONFIG_NET_SCH_FQ), mode: police, or a scope of an interface", "shape packets of scopes: the kernel has no fq, and an HTB class has a single rate")
 	}
 	if err != nil {
 		return err
 	}
-	all, err := h.carriers(w)
-	for _, l := range w.nest(all) {
+	all, err := h.unrated(w)
+	for _, l := range w.markNested(all) {
 		err = errors.Join(err, h.Check(l))
 	}
 	return err
 }
 
-// setScopes puts the lines of scopes into force and ends all others.
+// setScopes activates the shapers of w's scopes and removes those of other scopes.
 func (p *programs) setScopes(had match.Assignments, w Work) error {
 	stays := map[uint32]bool{}
 	for _, l := range w.Lines {
@@ -134,35 +134,35 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 		return err
 	}
 	if len(w.Places) > 0 {
-		kinds |= match.Cgroups // some may come
+		kinds |= match.Cgroups // cgroups may appear later
 	}
-	settings := delayDelaySettings{Kinds: kinds}
-	if w.holds() {
+	settings := shapeShaperSettings{Kinds: kinds}
+	if w.throttles() {
 		settings.Receives = 1
 	}
 	if err := p.maps.DelayCurrent.Put(uint32(0), settings); err != nil {
-		return fmt.Errorf("set limits of scopes: %w", err)
+		return fmt.Errorf("set shapers of scopes: %w", err)
 	}
 	return p.clearScopes(stays)
 }
 
-// holds says whether senders are to be held by the windows of their receivers here.
-func (w Work) holds() bool {
+// throttles reports whether local receivers throttle remote senders by their windows.
+func (w Work) throttles() bool {
 	received := func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }
 	return !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, received)
 }
 
-// clearScopes ends the lines of all scopes but some.
+// clearScopes removes the shapers of all scopes except stays.
 func (p *programs) clearScopes(stays map[uint32]bool) error {
-	var gone []uint32
+	var removed []uint32
 	var key uint32
-	var c delayDelayConfig
+	var c shapeShaperConfig
 	for each := p.maps.DelayConfigs.Iterate(); each.Next(&key, &c); {
-		if key >= scopeKey && !stays[key] {
-			gone = append(gone, key)
+		if key >= firstScopeKey && !stays[key] {
+			removed = append(removed, key)
 		}
 	}
-	for _, key := range gone {
+	for _, key := range removed {
 		if err := p.clear(key); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (p *programs) clearScopes(stays map[uint32]bool) error {
 	return nil
 }
 
-// Holds says whether traffic of a key is a scope's, whoever has bound it.
+// Holds reports whether traffic of a key is bound to a scope.
 func (h Host) Holds(scope int, key match.Key) (bool, error) {
 	p, err := open(h.loaded())
 	if missing(err) {
@@ -183,9 +183,8 @@ func (h Host) Holds(scope int, key match.Key) (bool, error) {
 	return match.Holds(p.maps.ScopeCgroups, key, scope)
 }
 
-// FollowDevices has packets wait at the devices that have come to this thread's network namespace,
-// where scopes are told at every device, and forgets those that have gone. Of shared ones another
-// room has the tree.
+// FollowDevices installs shapers for scopes on new egress devices of this thread's network
+// namespace, and removes those of deleted devices. Devices in shared have another qdisc owner.
 func (h Host) FollowDevices(shared map[string]bool) error {
 	p, err := open(h.loaded())
 	if missing(err) {
@@ -195,26 +194,26 @@ func (h Host) FollowDevices(shared map[string]bool) error {
 		return err
 	}
 	defer func() { _ = p.close() }()
-	var settings delayDelaySettings
+	var settings shapeShaperSettings
 	if err := p.maps.DelayCurrent.Lookup(uint32(0), &settings); err != nil || settings.Kinds == 0 {
 		return err
 	}
-	if err := h.endGone(p); err != nil {
+	if err := h.removeOrphans(p); err != nil {
 		return err
 	}
-	devices, err := exits()
+	devices, err := egressDevices()
 	for _, d := range devices {
-		have, more := h.find(d.Index, direction.Egress)
-		if more != nil {
-			return more
+		have, unread := h.find(d.Index, direction.Egress)
+		if unread != nil {
+			return unread
 		}
 		if have != nil {
 			continue
 		}
-		l := carrier(d)
+		l := unratedAt(d)
 		l.Nested = shared[d.Name]
-		if err := h.beginWhereItIs(p, l); err != nil {
-			return fmt.Errorf("delay at %s: %w", d.Name, err)
+		if err := h.installOrClean(p, l); err != nil {
+			return fmt.Errorf("shape at %s: %w", d.Name, err)
 		}
 	}
 	return err

@@ -16,13 +16,12 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A scope has one rate over all devices, those that come later too, and everything is as before
-// when it ends.
+// A scope has one rate over all devices, later ones included. Everything is restored in the end.
 func TestOneRateOverDevices(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	s := newStage(t)
 	before := s.state()
-	scope := s.line(direction.Egress, 10*time.Second)
+	scope := s.shaper(direction.Egress, 10*time.Second)
 	scope.Device, scope.Index = "", 5
 	work := Work{Lines: []Line{scope}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 5}}
 	s.do(func() error { return s.host.Ready(work) })
@@ -51,8 +50,8 @@ func TestOneRateOverDevices(t *testing.T) {
 			t.Errorf("%d of %d datagrams arrived over device %d", got, n, i)
 		}
 	}
-	if least := 2*(n-2)*wire*time.Microsecond - scope.classBurst(); took < least {
-		t.Errorf("took %v, want %v at least", took, least)
+	if minimum := 2*(n-2)*wire*time.Microsecond - scope.classBurst(); took < minimum {
+		t.Errorf("took %v, want %v at minimum", took, minimum)
 	}
 	if c := s.counters(scope); c.Packets < 2*n || c.Dropped+c.Early != 0 || c.Octets < 2*n*wire {
 		t.Errorf("counted %+v", c)
@@ -66,12 +65,13 @@ func TestOneRateOverDevices(t *testing.T) {
 	}
 }
 
-// A device that goes before its line begins stops no other, and leaves nothing.
+// A device that disappears before its shaper is installed affects no other device and leaves no
+// state.
 func TestADeviceThatHasGone(t *testing.T) {
 	s := newStage(t)
 	before := s.state()
 	s.add("eth1", 1)
-	line, gone := s.line(direction.Egress, 10*time.Second), s.line(direction.Egress, 10*time.Second)
+	shaper, gone := s.shaper(direction.Egress, 10*time.Second), s.shaper(direction.Egress, 10*time.Second)
 	gone.Device = "eth1"
 	s.do(func() error {
 		conn, err := rtnl.Open(nil)
@@ -83,14 +83,14 @@ func TestADeviceThatHasGone(t *testing.T) {
 		gone.Index = d.Index
 		return err
 	})
-	s.apply(gone) // what it has taken is on record
+	s.apply(gone) // writes its record
 	s.remove("eth1")
-	s.apply(gone, line)
+	s.apply(gone, shaper)
 	const n, wire = 20, 1000
 	if got, _ := s.transfer(s.here, s.there, s.address(1), n, wire); got != n {
 		t.Errorf("%d of %d datagrams arrived", got, n)
 	}
-	if c := s.counters(line); c.Packets < n {
+	if c := s.counters(shaper); c.Packets < n {
 		t.Errorf("counted %+v", c)
 	}
 	s.do(func() error {
@@ -106,8 +106,8 @@ func TestADeviceThatHasGone(t *testing.T) {
 	}
 }
 
-// What is redirected to an ifb goes on by another device.
-func TestExits(t *testing.T) {
+// Packets redirected to an ifb leave by another device.
+func TestEgressDevices(t *testing.T) {
 	testutil.Need(t, "ifb", probe.IFB())
 	s := newStage(t)
 	s.do(func() error {
@@ -119,7 +119,7 @@ func TestExits(t *testing.T) {
 		if err := conn.AddIFB("ifb7"); err != nil {
 			return err
 		}
-		all, err := exits()
+		all, err := egressDevices()
 		if len(all) != 1 || all[0].Name != "eth0" {
 			t.Errorf("exits %+v", all)
 		}

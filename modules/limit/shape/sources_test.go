@@ -17,12 +17,11 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whatever a device's packets come from, they are charged once: by the device's line, and by a
-// scope of where they go, which is charged at every device that packets leave by.
-func TestPacketsAreChargedOnceWhateverTheyComeFrom(t *testing.T) {
+// Packets from any source are charged once: to the device's shaper and to the matching prefix.
+func TestPacketsAreChargedOnceFromAnySource(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	const n, wire = 50, 1000
-	// send has n packets of wire octets leave here by eth0, and says how many arrived.
+	// send sends n packets of wire bytes out of eth0, and returns how many arrived.
 	for _, test := range []struct {
 		name string
 		send func(s *stage) int
@@ -74,24 +73,24 @@ func TestPacketsAreChargedOnceWhateverTheyComeFrom(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStage(t)
-			line, prefix := s.line(direction.Egress, 10*time.Second), s.line(direction.Egress, 10*time.Second)
+			shaper, prefix := s.shaper(direction.Egress, 10*time.Second), s.shaper(direction.Egress, 10*time.Second)
 			prefix.Device, prefix.Index = "", 6
-			work := Work{Lines: []Line{line, prefix}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.0.0.0/8")): 6}}
+			work := Work{Lines: []Line{shaper, prefix}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.0.0.0/8")): 6}}
 			s.do(func() error { return s.host.Apply(nil, work) })
 			if got := test.send(s); got != n {
 				t.Errorf("%d of %d packets arrived", got, n)
 			}
-			for by, l := range map[string]Line{"device": line, "prefix": prefix} {
+			for by, l := range map[string]Line{"device": shaper, "prefix": prefix} {
 				const others = 5000 // octets of neighbour discovery and of multicast reports
 				if c := s.counters(l); c.Octets < n*wire || c.Octets > n*(wire+4)+others || c.Early+c.Dropped != 0 {
-					t.Errorf("by %s: charged for %d octets, want those of %d packets of %d octets: %+v", by, c.Octets, n, wire, c)
+					t.Errorf("by %s: charged %d bytes, want %d packets of %d bytes: %+v", by, c.Octets, n, wire, c)
 				}
 			}
 		})
 	}
 }
 
-// frames sends frames of a packet socket, and says how many arrived at the other end.
+// frames sends frames by a packet socket, and returns how many arrived at the other end.
 func (s *stage) frames(n, wire int) int {
 	s.t.Helper()
 	conn, err := rtnl.Open(s.there)

@@ -12,7 +12,8 @@ import (
 	"weir/kernel/device"
 )
 
-// InPlace says whether all lines have all that they need. Contents of maps are believed.
+// InPlace reports whether everything that work needs exists. It does not compare the contents of
+// maps.
 func (h Host) InPlace(work Work) (bool, error) {
 	want, err := h.AtDevices(work)
 	if err != nil {
@@ -55,7 +56,7 @@ func (h Host) inPlace(l Line) (bool, error) {
 		}
 	}
 	if r.Nested {
-		return true, nil // the tree is another room's to look at
+		return true, nil // the tree has another qdisc owner
 	}
 	tree, err := device.Snapshot(nil, r.Taken.Device)
 	if errors.Is(err, device.ErrGone) {
@@ -69,7 +70,7 @@ type place struct {
 	hook   device.Hook
 }
 
-// hookOf is where a line's program is at its device.
+// hookOf returns the hook of a shaper's program at its device.
 func hookOf(d direction.Direction) device.Hook {
 	if d == direction.Ingress {
 		return device.Ingress
@@ -85,7 +86,7 @@ func (h Host) attached(at place) (there bool, err error) {
 	return hooks[at.hook], err
 }
 
-// Counters reads what was done to the packets of a line; false where it is not in force.
+// Counters returns the counters of a shaper; there is false if it is not active.
 func (h Host) Counters(l Line) (c Counters, there bool, err error) {
 	key := keyOf(l.Index, l.Direction)
 	if l.Device != "" {
@@ -110,7 +111,7 @@ func (h Host) Counters(l Line) (c Counters, there bool, err error) {
 	return c, err == nil, err
 }
 
-// Any says whether there is anything of Weir's.
+// Any reports whether records or pins exist.
 func (h Host) Any() (bool, error) {
 	all, err := h.records()
 	if err != nil || len(all) > 0 {

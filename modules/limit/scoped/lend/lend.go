@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lend lends users the rights to run a command under a limit or in less than best effort,
-// without being root themselves.
+// Package lend lets unprivileged users run a command under a limit or in less than best effort.
 //
-// A user asks on a unix socket, whose file says who may. The lender makes a cgroup below the one
-// that the user's process is in, limits and marks it, and moves that process there. What it lends
-// only takes away: limits, a class below everybody's, and a cgroup below his own, where whatever
-// holds above goes on holding. It lasts as long as the connection.
+// A user connects to a unix socket; its file mode and group control access. The lender creates a
+// cgroup below the cgroup of the user's process, applies limits and marks, and moves the process
+// there. Lent rights only restrict: a limit, a class below best effort, and a cgroup below the
+// user's own, where all limits above still apply. They last as long as the connection.
 //
-// What bites:
-//   - Who the process is must not change between look and move, and the kernel moves processes by
-//     number: it is made to stand still meanwhile (still.go).
-//   - A process that somebody with the right to it moves to another cgroup in that moment is moved
-//     back.
-//   - Nobody is killed. What a user leaves in a cgroup goes on there without limit and class, and
-//     counts against his number until it has ended.
+// Pitfalls:
+//   - The kernel moves processes by PID, so the process must not be replaced between check and
+//     move: it is stopped meanwhile (ptrace.go).
+//   - If another process moves it to a third cgroup between check and move, the lender's move
+//     overrides that.
+//   - No process is killed. Processes left in a cgroup continue without limit and class, and count
+//     against the user's quota until they end.
 package lend
 
 import (
@@ -35,42 +34,42 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// Lender lends.
+// Lender serves requests of unprivileged users.
 type Lender struct {
 	Socket string // path
-	Group  int    // whose members may ask; Everyone for all users
-	// PerUser and Most are how many commands a user, and all users, have at a time.
-	PerUser, Most int
-	Class         func(name string) (*Class, error) // a class that may be lent
-	Log           *slog.Logger
+	Group  int    // its members may connect; Everyone for all users
+	// PerUser and Max are the maximum numbers of concurrent commands of one user and of all users.
+	PerUser, Max int
+	Class        func(name string) (*Class, error) // returns a class that users may request
+	Log          *slog.Logger
 
-	places places
+	quotas quotas
 }
 
-// Everyone is a Group that all users are in.
+// Everyone is the Group of all users.
 const Everyone = -1
 
-// Class is what is done for a class of one command.
+// Class is the treatment of one command by a class.
 type Class struct {
 	Treatments []scoped.Treatment
-	Notes      []string   // what could not be done
-	Done       func() any // what was done in the end
+	Notes      []string   // unavailable features
+	Done       func() any // returns the final counters
 }
 
-// Run lends until ctx ends, and with it everything that was lent.
+// Run serves requests until ctx ends, and ends all sessions with it.
 func (l *Lender) Run(ctx context.Context) (err error) {
 	listener, err := l.listen()
 	if err != nil {
 		return err
 	}
-	// What a lender that was killed has made is nobody's.
+	// Cgroups of a killed lender are orphaned.
 	if err := scoped.RemoveStale(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	l.places = places{perUser: l.PerUser, most: l.Most, taken: map[uint32]*place{}}
+	l.quotas = quotas{perUser: l.PerUser, max: l.Max, users: map[uint32]*quota{}}
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
-	l.Log.Info("lends rights", "socket", l.Socket)
+	l.Log.Info("lender listening", "socket", l.Socket)
 	var sessions sync.WaitGroup
 	defer func() { l.settle(&sessions) }()
 	for {
@@ -78,7 +77,7 @@ func (l *Lender) Run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // descriptors that others have used up, perhaps
+		if err != nil { // for example EMFILE
 			l.Log.Warn("accept", "reason", err)
 			_ = wait.For(ctx, acceptPause)
 			continue
@@ -87,8 +86,8 @@ func (l *Lender) Run(ctx context.Context) (err error) {
 	}
 }
 
-// endTime is how long the end of what was lent is waited for: a user's descriptor, of a file system
-// of his own, may keep whoever closes it. What is left ends with the process.
+// endTime bounds the wait for the end of the sessions: closing a user's descriptor can block in a
+// user-controlled file system. The rest ends with the process.
 const endTime = 10 * time.Second
 
 func (l *Lender) settle(sessions *sync.WaitGroup) {
@@ -100,14 +99,14 @@ func (l *Lender) settle(sessions *sync.WaitGroup) {
 	select {
 	case <-ended:
 	case <-time.After(endTime):
-		l.Log.Warn("some of what was lent ends with this process")
+		l.Log.Warn("some sessions did not end in time; they end with this process")
 	}
 }
 
-// acceptPause keeps an error that lasts from taking a processor.
+// acceptPause avoids a busy loop on a persistent accept error.
 const acceptPause = 100 * time.Millisecond
 
-// listen opens the socket for root before others.
+// listen opens the socket, first for root only.
 func (l *Lender) listen() (*net.UnixListener, error) {
 	opened, err := listen.Unix("unixpacket", l.Socket)
 	if err != nil {
@@ -123,7 +122,7 @@ func (l *Lender) listen() (*net.UnixListener, error) {
 		err = os.Chmod(l.Socket, mode)
 	}
 	if err != nil {
-		return nil, errors.Join(notPermitted(fmt.Errorf("open socket to users: %w", err)), opened.Close())
+		return nil, errors.Join(notPermitted(fmt.Errorf("set access to socket: %w", err)), opened.Close())
 	}
 	return opened.(*net.UnixListener), nil
 }

@@ -29,7 +29,7 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// treated counts the cgroups that are marked now.
+// treated counts the currently marked cgroups.
 var treated atomic.Int32
 
 type mark struct{}
@@ -57,7 +57,7 @@ func newStandFor(t *testing.T, perUser, most int) *stand {
 	}
 	t.Setenv("WEIR_RUN_DIR", dir)
 	s := &stand{T: t, home: testutil.Cgroup(t)}
-	s.lender = &Lender{Socket: scoped.Socket(), Group: Everyone, PerUser: perUser, Most: most, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Class: func(name string) (*Class, error) {
+	s.lender = &Lender{Socket: scoped.Socket(), Group: Everyone, PerUser: perUser, Max: most, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Class: func(name string) (*Class, error) {
 		if name != "lbe" {
 			return nil, fault.New(fault.Permission, "", "not lent")
 		}
@@ -93,7 +93,7 @@ func (s *stand) lent() []string {
 	return all
 }
 
-// gone waits until nothing is lent, nor written down.
+// gone waits until no cgroup and no registry entry is left.
 func (s *stand) gone() {
 	s.Helper()
 	var left string
@@ -110,7 +110,7 @@ func (s *stand) gone() {
 	})
 }
 
-// kill ends a process of a user's.
+// kill ends a process of a user.
 func (s *stand) kill(pid int) {
 	s.Helper()
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
@@ -121,12 +121,12 @@ func (s *stand) kill(pid int) {
 func TestAProcessIsMovedBelowItsOwnCgroup(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
-	got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe", Command: []string{"rsync", "\x1b[31mred"}}})
-	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path || treated.Load() != 1 {
-		t.Fatalf("%+v, in %s, %d treated", got.Answer.Refusal, got.Group, treated.Load())
+	got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe", Command: []string{"rsync", "\x1b[31mred"}}})
+	if got.Answer.Rejection != nil || filepath.Dir(got.Group) != s.home.Path || treated.Load() != 1 {
+		t.Fatalf("%+v, in %s, %d treated", got.Answer.Rejection, got.Group, treated.Load())
 	}
 	if info, err := os.Stat(filepath.Join(got.Group, "cgroup.procs")); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Errorf("who may move processes there: %v, %v", info, err)
+		t.Errorf("permission to move processes there: %v, %v", info, err)
 	}
 	all, err := scoped.List()
 	if err != nil || len(all) != 1 || *all[0].User != alice || all[0].Command[1] != "\ufffd[31mred" || all[0].PID != u.process.PID() {
@@ -139,8 +139,8 @@ func TestAProcessIsMovedBelowItsOwnCgroup(t *testing.T) {
 	s.gone()
 }
 
-// What is not the user's own to move is left where it is, and so is what might change before it is
-// moved.
+// Processes of other users are not moved, and neither are processes that could change before the
+// move.
 func TestOthersProcessesAreNotMoved(t *testing.T) {
 	s := newStand(t)
 	u, other := newUser(t, alice, s.home, s.lender.Socket), newUser(t, bob, s.home, s.lender.Socket)
@@ -150,25 +150,25 @@ func TestOthersProcessesAreNotMoved(t *testing.T) {
 		pid  int
 		want string
 	}{
-		{"process", theirs.PID, "another user's"},
-		{"process", 1, "another user's"},
-		{"folder", theirs.PID, "ended, or is in a namespace"},
+		{"process", theirs.PID, "another user"},
+		{"process", 1, "another user"},
+		{"folder", theirs.PID, "ended, or is in a PID namespace"},
 		{"file", 0, "has ended"},
-		{"none", 0, "no descriptor"},
-		{"several", 0, "with several"},
+		{"none", 0, "no process descriptor"},
+		{"several", 0, "or several"},
 		{"itself", 0, "several threads"},
 		{"ended", 0, "has ended"},
 		{"zombie", 0, "has ended"},
-		{"traced", 0, "stand still"},
-		{"namespace", 0, "another network namespace"},
+		{"traced", 0, "stop process"},
+		{"namespace", 0, "different network namespaces"},
 	} {
 		t.Run(test.of, func(t *testing.T) {
-			got := u.do(deed{Of: test.of, PID: test.pid, Ask: scoped.Ask{Class: "lbe"}})
+			got := u.do(deed{Of: test.of, PID: test.pid, Ask: scoped.Request{Class: "lbe"}})
 			if test.of == "namespace" && strings.Contains(got.Error, "EOF") {
 				testutil.Need(t, "namespaces of users", errors.New(got.Error))
 			}
-			if got.Error != "" || got.Answer.Refusal == nil || !strings.Contains(got.Answer.Refusal.Error, test.want) {
-				t.Errorf("%q, %+v, want %q", got.Error, got.Answer.Refusal, test.want)
+			if got.Error != "" || got.Answer.Rejection == nil || !strings.Contains(got.Answer.Rejection.Error, test.want) {
+				t.Errorf("%q, %+v, want %q", got.Error, got.Answer.Rejection, test.want)
 			}
 			if test.pid == 0 && got.Group != "" && got.Group != s.home.Path {
 				t.Errorf("the process is in %s", got.Group)
@@ -187,31 +187,31 @@ func TestOthersProcessesAreNotMoved(t *testing.T) {
 	s.gone()
 }
 
-func TestWhatIsAskedForIsChecked(t *testing.T) {
+func TestRequestsAreValidated(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
 	limits := func(r units.BitRate) map[limit.Direction]units.BitRate {
 		return map[limit.Direction]units.BitRate{limit.Egress: r}
 	}
-	for name, ask := range map[string]scoped.Ask{
+	for name, ask := range map[string]scoped.Request{
 		"another class": {Class: "ef"}, "nothing": {}, "no rate": {Limits: limits(1)}, "another format": {Format: "weir-lend/2", Class: "lbe"},
 		"too long": {Class: "lbe", Command: []string{strings.Repeat("x", scoped.MaxMessage)}},
 	} {
-		if got := u.do(deed{Of: "own", Ask: ask}); got.Error != "" || got.Answer.Refusal == nil || got.Group != s.home.Path {
-			t.Errorf("%s: %+v, %s, in %s", name, got.Answer.Refusal, got.Error, got.Group)
+		if got := u.do(deed{Of: "own", Ask: ask}); got.Error != "" || got.Answer.Rejection == nil || got.Group != s.home.Path {
+			t.Errorf("%s: %+v, %s, in %s", name, got.Answer.Rejection, got.Error, got.Group)
 		}
 		u.do(deed{Close: true})
 	}
 	s.gone()
 }
 
-// A process whose job is stopped stays so, and is moved.
+// A process with a stopped job is moved and stays stopped.
 func TestAStoppedProcessStaysStopped(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
-	got := u.do(deed{Of: "stopped", Ask: scoped.Ask{Class: "lbe"}})
-	if got.Answer.Refusal != nil || filepath.Dir(got.Group) != s.home.Path {
-		t.Fatalf("%+v, in %s", got.Answer.Refusal, got.Group)
+	got := u.do(deed{Of: "stopped", Ask: scoped.Request{Class: "lbe"}})
+	if got.Answer.Rejection != nil || filepath.Dir(got.Group) != s.home.Path {
+		t.Fatalf("%+v, in %s", got.Answer.Rejection, got.Group)
 	}
 	testutil.Eventually(t, 10*time.Second, "it is stopped, and traced by nobody", func() bool {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", got.PID))
@@ -222,31 +222,31 @@ func TestAStoppedProcessStaysStopped(t *testing.T) {
 	s.gone()
 }
 
-// A user has so many and no more, whatever he does, and takes no other's.
-func TestAUserHasSoManyAndNoMore(t *testing.T) {
+// A user cannot exceed the quota, nor use up the quota of others.
+func TestQuotaOfAUser(t *testing.T) {
 	s := newStand(t)
 	u, other := newUser(t, alice, s.home, s.lender.Socket), newUser(t, bob, s.home, s.lender.Socket)
-	var all []told
+	var all []result
 	for range s.lender.PerUser {
 		all = append(all, u.borrows())
 	}
-	more := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-	if more.Answer.Refusal == nil || !strings.Contains(more.Answer.Refusal.Error, "3 commands of this user") {
-		t.Errorf("one more: %+v, %s", more.Answer.Refusal, more.Error)
+	more := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+	if more.Answer.Rejection == nil || !strings.Contains(more.Answer.Rejection.Error, "3 commands of this user") {
+		t.Errorf("one more: %+v, %s", more.Answer.Rejection, more.Error)
 	}
 	u.do(deed{Close: true})
 	if got := u.do(deed{Silent: 500}); got.Ended != 500 {
 		t.Errorf("%d silent connections were ended, %s", got.Ended, got.Error)
 	}
 	theirs := other.borrows()
-	// What outlives its connection goes on without class, and takes a place until it ends.
+	// A process that outlives its connection continues without class, and counts until it ends.
 	u.do(deed{Close: true})
 	testutil.Eventually(t, 10*time.Second, "its class has ended", func() bool { return treated.Load() == 3 })
 	last := all[len(all)-1]
 	if now, err := cgroup.Of(last.PID); err != nil || now.Path != last.Group {
 		t.Errorf("it is in %s, %v", now.Path, err)
 	}
-	if got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}}); got.Answer.Refusal == nil {
+	if got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}}); got.Answer.Rejection == nil {
 		t.Error("a command that was left takes no place")
 	}
 	u.do(deed{Close: true})
@@ -266,20 +266,20 @@ func TestAUserHasSoManyAndNoMore(t *testing.T) {
 	s.gone()
 }
 
-// borrowsSoon asks until a place is free.
-func (u *user) borrowsSoon() (got told) {
+// borrowsSoon retries until the quota allows the request.
+func (u *user) borrowsSoon() (got result) {
 	u.Helper()
 	testutil.Eventually(u.T, 30*time.Second, "a place is free", func() bool {
-		got = u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-		if got.Answer.Refusal != nil {
+		got = u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+		if got.Answer.Rejection != nil {
 			u.do(deed{Close: true})
 		}
-		return got.Error == "" && got.Answer.Refusal == nil
+		return got.Error == "" && got.Answer.Rejection == nil
 	})
 	return got
 }
 
-// Who says nothing loses his connection, and all places are free again.
+// A connection without a request is closed, and its quota is released.
 func TestSilentConnectionsEnd(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
@@ -291,9 +291,9 @@ func TestSilentConnectionsEnd(t *testing.T) {
 	s.gone()
 }
 
-// A process that ends while it is moved keeps its number until then, so that nobody else's is moved
+// A process that ends during the move keeps its PID until then, so that no other process is moved
 // in its place.
-func TestAProcessThatEndsKeepsItsNumberUntilItIsMoved(t *testing.T) {
+func TestAnEndingProcessKeepsItsPIDUntilItIsMoved(t *testing.T) {
 	testutil.NeedRoot(t)
 	parent := exec.Command("sh", "-c", "sleep 600 & echo $!; wait; echo reaped") // another one than the tracer
 	out, err := parent.StdoutPipe()
@@ -319,7 +319,7 @@ func TestAProcessThatEndsKeepsItsNumberUntilItIsMoved(t *testing.T) {
 	}
 	one := process{os.NewFile(uintptr(fds[0]), "process")}
 	defer func() { _ = one.Close() }()
-	err = one.still(func(number int) error {
+	err = one.whileStopped(func(number int) error {
 		if number != pid {
 			t.Errorf("number %d, want %d", number, pid)
 		}
@@ -344,7 +344,7 @@ func TestAProcessThatEndsKeepsItsNumberUntilItIsMoved(t *testing.T) {
 	}
 }
 
-// A signal on which the process stands still is not lost.
+// A signal that arrives during the stop is delivered.
 func TestASignalMeanwhileIsDelivered(t *testing.T) {
 	testutil.NeedRoot(t)
 	fds, pid, err := started("trap 'exit 7' USR1; echo; while :; do read x; done")
@@ -353,7 +353,7 @@ func TestASignalMeanwhileIsDelivered(t *testing.T) {
 	}
 	one := process{os.NewFile(uintptr(fds[0]), "process")}
 	defer func() { _ = one.Close() }()
-	if err := one.still(func(int) error { return unix.Kill(pid, unix.SIGUSR1) }); err != nil {
+	if err := one.whileStopped(func(int) error { return unix.Kill(pid, unix.SIGUSR1) }); err != nil {
 		t.Fatal(err)
 	}
 	var status unix.WaitStatus
@@ -362,7 +362,7 @@ func TestASignalMeanwhileIsDelivered(t *testing.T) {
 	}
 }
 
-func TestACgroupTooDeepIsRefused(t *testing.T) {
+func TestACgroupTooDeepIsRejected(t *testing.T) {
 	for levels, want := range map[int]bool{0: false, 30: false, 31: true} {
 		if got := tooDeep("/sys/fs/cgroup"+strings.Repeat("/a", levels), "/sys/fs/cgroup"); got != want {
 			t.Errorf("%d levels below the root: %t", levels, got)

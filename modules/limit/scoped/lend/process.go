@@ -21,21 +21,20 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// process is a user's descriptor of a process, which stands for that one alone however numbers are
-// given anew.
+// process is a pidfd, which identifies one process even if its PID is reused.
 type process struct{ *os.File }
 
-const tryAgain = "start the command anew"
+const tryAgain = "start the command again"
 
-// ended says that there is no process any more, or never was.
-func ended(why error) error {
-	if why == nil {
+// ended returns the error for a process that no longer exists.
+func ended(cause error) error {
+	if cause == nil {
 		return fault.New(fault.Usage, tryAgain, "the process has ended")
 	}
-	return fault.New(fault.Usage, tryAgain, "the process has ended: %w", why)
+	return fault.New(fault.Usage, tryAgain, "the process has ended: %w", cause)
 }
 
-// credentials are those of who has connected.
+// credentials returns the credentials of the peer.
 func credentials(conn *net.UnixConn) (user *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -47,23 +46,22 @@ func credentials(conn *net.UnixConn) (user *unix.Ucred, err error) {
 	return user, err
 }
 
-// receive reads what is asked for, and of which process. Of several descriptors the kernel keeps
-// all but the first.
-func (s *session) receive() (a scoped.Ask, p process, err error) {
-	_ = s.conn.SetReadDeadline(time.Now().Add(askTime))
+// receive reads the request and its pidfd. With several descriptors the kernel sets MSG_CTRUNC.
+func (s *session) receive() (a scoped.Request, p process, err error) {
+	_ = s.conn.SetReadDeadline(time.Now().Add(messageTimeout))
 	text, control := make([]byte, scoped.MaxMessage), make([]byte, unix.CmsgSpace(4))
 	n, controlled, flags, _, err := s.conn.ReadMsgUnix(text, control)
 	if err != nil {
-		return a, p, fmt.Errorf("read what is asked for: %w", err)
+		return a, p, fmt.Errorf("read request: %w", err)
 	}
 	p = descriptor(control[:controlled])
 	switch {
 	case p.File == nil || flags&unix.MSG_CTRUNC != 0:
-		err = fault.New(fault.Usage, "send one", "what is asked for comes with no descriptor of a process, or with several")
+		err = fault.New(fault.Usage, "send exactly one pidfd", "the request has no process descriptor, or several")
 	case flags&unix.MSG_TRUNC != 0:
-		err = fault.New(fault.Usage, "ask for less", "what is asked for is longer than %d octets", scoped.MaxMessage)
+		err = fault.New(fault.Usage, "shorten the request", "the request exceeds %d bytes", scoped.MaxMessage)
 	case json.Unmarshal(text[:n], &a) != nil || a.Format != scoped.FormatLend:
-		err = fault.New(fault.Usage, "use the version of weir that lends", "what is asked for is not in the format "+scoped.FormatLend)
+		err = fault.New(fault.Usage, "use the lender's version of weir", "the request is not in the format "+scoped.FormatLend)
 	}
 	if err != nil && p.File != nil {
 		_ = p.Close()
@@ -71,7 +69,7 @@ func (s *session) receive() (a scoped.Ask, p process, err error) {
 	return a, p, err
 }
 
-// descriptor is the first one of a control message.
+// descriptor returns the first descriptor of a control message.
 func descriptor(control []byte) (p process) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil || len(messages) == 0 {
@@ -88,7 +86,7 @@ func descriptor(control []byte) (p process) {
 	return process{os.NewFile(uintptr(fds[0]), "process")}
 }
 
-// number is the process's, for as long as it lives.
+// number returns the PID while the process exists.
 func (p process) number() (int, error) {
 	fd := int(p.Fd())
 	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
@@ -100,12 +98,12 @@ func (p process) number() (int, error) {
 	}
 	pid, err := strconv.Atoi(field(text, "Pid"))
 	if err != nil || pid <= 0 {
-		return 0, fault.New(fault.Usage, tryAgain, "the process has ended, or is in a namespace that is not to be seen from here")
+		return 0, fault.New(fault.Usage, tryAgain, "the process has ended, or is in a PID namespace that is not visible to the lender")
 	}
 	return pid, nil
 }
 
-// field is one of a file of lines as "Name:	value".
+// field returns a value of a file with lines of the form "Name:   value".
 func field(text []byte, name string) string {
 	for line := range bytes.Lines(text) {
 		if key, value, _ := bytes.Cut(line, []byte{':'}); string(key) == name {
@@ -115,7 +113,7 @@ func field(text []byte, name string) string {
 	return ""
 }
 
-// cgroup is the one that the process is in.
+// cgroup returns the cgroup of the process.
 func (p process) cgroup() (group cgroup.Cgroup, err error) {
 	pid, err := p.number()
 	if err != nil {
@@ -124,19 +122,19 @@ func (p process) cgroup() (group cgroup.Cgroup, err error) {
 	if group, err = cgroup.Of(pid); err != nil {
 		return group, err
 	}
-	if still, err := p.number(); err != nil || still != pid {
+	if now, err := p.number(); err != nil || now != pid {
 		return group, ended(err)
 	}
 	root, err := cgroup.Root()
 	if err == nil && tooDeep(group.Path, root) {
-		err = fault.New(fault.Usage, "start it in a cgroup nearer to the root", "data planes do not tell cgroups below %s, which is too deep", group.Path)
+		err = fault.New(fault.Usage, "start it in a cgroup closer to the root", "cgroups below %s are too deep to be matched", group.Path)
 	}
 	return group, err
 }
 
-// move moves the process from one cgroup to another below, if it is the user's.
+// move moves the user's process from one cgroup into another one below it.
 func (p process) move(user uint32, from, to cgroup.Cgroup) error {
-	// Nobody else's is to stand still either: what is found now is looked at again then.
+	// Checked before the stop too, so that no other user's process is stopped.
 	pid, err := p.number()
 	if err == nil {
 		err = belongs(pid, user)
@@ -144,7 +142,7 @@ func (p process) move(user uint32, from, to cgroup.Cgroup) error {
 	if err != nil {
 		return err
 	}
-	return p.still(func(pid int) error {
+	return p.whileStopped(func(pid int) error {
 		if err := belongs(pid, user); err != nil {
 			return err
 		}
@@ -162,8 +160,8 @@ func (p process) move(user uint32, from, to cgroup.Cgroup) error {
 	})
 }
 
-// belongs says why a process is none that may be moved: it is another user's, by any of its ids,
-// has several threads, or sends by devices at which nothing is marked here.
+// belongs returns an error for a process that may not be moved: another user's by any of its ids,
+// with several threads, or in another network namespace.
 func belongs(pid int, user uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -172,21 +170,21 @@ func belongs(pid int, user uint32) error {
 	ids := strings.Fields(field(text, "Uid"))
 	other := func(id string) bool { return id != strconv.FormatUint(uint64(user), 10) }
 	if len(ids) == 0 || slices.ContainsFunc(ids, other) {
-		return fault.New(fault.Permission, "ask for a process of one's own", "the process is another user's")
+		return fault.New(fault.Permission, "request a process of your own", "the process belongs to another user")
 	}
 	if field(text, "Threads") != "1" {
-		return fault.New(fault.Usage, "ask before it makes threads", "the process has several threads")
+		return fault.New(fault.Usage, "send the request before it starts threads", "the process has several threads")
 	}
 	own, err := os.Stat("/proc/self/ns/net")
 	if err != nil {
-		return fmt.Errorf("look at own network namespace: %w", err)
+		return fmt.Errorf("read own network namespace: %w", err)
 	}
 	its, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
 		return ended(err)
 	}
 	if !os.SameFile(own, its) {
-		return fault.New(fault.Usage, "run it as root there", "the process is in another network namespace than the lender")
+		return fault.New(fault.Usage, "run it as root there", "the process and the lender are in different network namespaces")
 	}
 	return nil
 }

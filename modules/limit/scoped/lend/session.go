@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// askTime is how long a user may take to ask, and to take an answer.
-	askTime = 5 * time.Second
-	// leftLook is the time between two looks whether what a command has left has ended.
-	leftLook = time.Second
+	// messageTimeout bounds the time for a user's request and for writing a response.
+	messageTimeout = 5 * time.Second
+	// emptyInterval is the poll interval for the end of remaining processes.
+	emptyInterval = time.Second
 )
 
 // session is one connection.
 type session struct {
 	*Lender
 	conn *net.UnixConn
-	user *unix.Ucred // who has connected
+	user *unix.Ucred // the peer's credentials
 }
 
-// serve answers one connection to its end.
+// serve handles one connection to its end.
 func (l *Lender) serve(ctx context.Context, conn *net.UnixConn) {
 	defer func() { _ = conn.Close() }()
 	s := &session{l, conn, nil}
@@ -42,61 +42,61 @@ func (l *Lender) serve(ctx context.Context, conn *net.UnixConn) {
 	if s.user, err = credentials(conn); err != nil {
 		return
 	}
-	mine, err := l.places.enter(s.user.Uid)
+	mine, err := l.quotas.acquire(s.user.Uid)
 	if err != nil {
-		s.refuse(err)
+		s.reject(err)
 		return
 	}
-	defer l.places.leave(s.user.Uid)
+	defer l.quotas.release(s.user.Uid)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	a, process, err := s.receive()
 	if err != nil {
-		s.refuse(err)
+		s.reject(err)
 		return
 	}
 	mine.setup.Lock()
-	held, class, err := s.lend(ctx, a, process)
+	scope, class, err := s.lend(ctx, a, process)
 	mine.setup.Unlock()
 	_ = process.Close()
 	if err != nil {
-		s.refuse(err)
+		s.reject(err)
 		return
 	}
-	l.Log.Info("lent", "user", s.user.Uid, "process", s.user.Pid, "class", a.Class, "limits", a.Limits, "cgroup", held.Group.Path)
-	if s.answer(scoped.Answer{Notes: class.Notes}) == nil {
-		s.follow(held, class)
+	l.Log.Info("session started", "user", s.user.Uid, "process", s.user.Pid, "class", a.Class, "limits", a.Limits, "cgroup", scope.Group.Path)
+	if s.respond(scoped.Response{Notes: class.Notes}) == nil {
+		s.awaitClose(scope, class)
 	}
-	if err := held.Close(); err != nil {
-		l.Log.Warn("end what was lent", "cgroup", held.Group.Path, "reason", err)
+	if err := scope.Close(); err != nil {
+		l.Log.Warn("end session", "cgroup", scope.Group.Path, "reason", err)
 	}
 	_ = conn.Close()
-	remain(ctx, held)
+	awaitEmpty(ctx, scope)
 }
 
-// refuse says why not.
-func (s *session) refuse(err error) {
-	s.Log.Debug("refused", "user", s.user.Uid, "process", s.user.Pid, "reason", err)
-	_ = s.answer(scoped.Answer{Refusal: &scoped.Refusal{Status: fault.Of(err), Error: err.Error(), Try: fault.Advice(err)}})
+// reject sends an error to the user.
+func (s *session) reject(err error) {
+	s.Log.Debug("rejected", "user", s.user.Uid, "process", s.user.Pid, "reason", err)
+	_ = s.respond(scoped.Response{Rejection: &scoped.Rejection{Status: fault.Of(err), Error: err.Error(), Try: fault.Advice(err)}})
 }
 
-func (s *session) answer(a scoped.Answer) error {
+func (s *session) respond(a scoped.Response) error {
 	text, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(askTime))
+	_ = s.conn.SetWriteDeadline(time.Now().Add(messageTimeout))
 	_, err = s.conn.Write(text)
 	return err
 }
 
-// lend does what is asked for, and moves the process.
-func (s *session) lend(ctx context.Context, a scoped.Ask, of process) (*scoped.Held, *Class, error) {
+// lend applies the requested limits and class, and moves the process.
+func (s *session) lend(ctx context.Context, a scoped.Request, of process) (*scoped.Scope, *Class, error) {
 	command := scoped.Command{Args: printable(a.Command), Class: a.Class, Limits: map[limit.Direction]*limit.Limit{}}
 	for direction, rate := range a.Limits {
 		one := limit.Limit{Rate: rate, Shadow: a.Shadow}
 		if err := one.Check(); err != nil {
-			return nil, nil, fault.New(fault.Usage, "write a rate such as 100Mbit", "limit %s: %w", direction, err)
+			return nil, nil, fault.New(fault.Usage, "give a rate such as 100Mbit", "limit %s: %w", direction, err)
 		}
 		command.Limits[direction] = &one
 	}
@@ -109,55 +109,55 @@ func (s *session) lend(ctx context.Context, a scoped.Ask, of process) (*scoped.H
 		command.Treatments = class.Treatments
 	}
 	if len(command.Limits) == 0 && len(command.Treatments) == 0 {
-		return nil, nil, fault.New(fault.Usage, "ask for a limit or a class", "neither a limit nor a class is asked for")
+		return nil, nil, fault.New(fault.Usage, "request a limit or a class", "the request has neither a limit nor a class")
 	}
-	command.Say = func(what string) { class.Notes = append(class.Notes, what) }
+	command.Notify = func(message string) { class.Notes = append(class.Notes, message) }
 	parent, err := of.cgroup()
 	if err != nil {
 		return nil, nil, err
 	}
-	held, err := scoped.Hold(ctx, parent, command, scoped.Asker{PID: int(s.user.Pid), User: &s.user.Uid})
+	scope, err := scoped.NewScope(ctx, parent, command, scoped.Requester{PID: int(s.user.Pid), User: &s.user.Uid})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := of.move(s.user.Uid, parent, held.Group); err != nil {
-		_ = held.Close()
+	if err := of.move(s.user.Uid, parent, scope.Group); err != nil {
+		_ = scope.Close()
 		return nil, nil, err
 	}
-	return held, class, nil
+	return scope, class, nil
 }
 
-// follow waits for the end of the connection, and tells what was counted when it is asked.
-func (s *session) follow(held *scoped.Held, class *Class) {
+// awaitClose waits for the end of the connection, and sends the counters on request.
+func (s *session) awaitClose(scope *scoped.Scope, class *Class) {
 	_ = s.conn.SetReadDeadline(time.Time{})
 	if n, err := s.conn.Read(make([]byte, scoped.MaxMessage)); err != nil || n == 0 {
 		return
 	}
-	last := scoped.Answer{Counted: map[limit.Direction]*limit.Counters{}}
+	last := scoped.Response{Counted: map[limit.Direction]*limit.Counters{}}
 	if class.Done != nil {
 		last.Class, _ = json.Marshal(class.Done())
 	}
-	counted, err := held.Counted()
+	counted, err := scope.Counted()
 	if err != nil {
 		s.Log.Warn("count", "reason", err)
 	}
 	for direction, c := range counted {
 		last.Counted[direction] = &c
 	}
-	_ = s.answer(last)
+	_ = s.respond(last)
 }
 
-// remain waits until a cgroup that was left with processes in it has gone.
-func remain(ctx context.Context, held *scoped.Held) {
-	for !held.Gone() {
-		if wait.For(ctx, leftLook) != nil {
+// awaitEmpty waits until the remaining processes have ended and the cgroup is removed.
+func awaitEmpty(ctx context.Context, scope *scoped.Scope) {
+	for !scope.Gone() {
+		if wait.For(ctx, emptyInterval) != nil {
 			return
 		}
 	}
-	_ = scoped.RemoveStale() // what was noted of it
+	_ = scoped.RemoveStale() // its registry entry
 }
 
-// printable are words that can be shown on an administrator's terminal.
+// printable replaces unprintable characters, since administrators see the words on a terminal.
 func printable(words []string) []string {
 	for i, word := range words {
 		words[i] = strings.Map(func(r rune) rune {
@@ -170,7 +170,7 @@ func printable(words []string) []string {
 	return words
 }
 
-// tooDeep says that data planes do not tell a cgroup below another one.
+// tooDeep reports whether the data planes cannot match cgroups below parent.
 func tooDeep(parent, root string) bool {
 	below := strings.Trim(strings.TrimPrefix(parent, root), "/")
 	return below != "" && strings.Count(below, "/")+3 > match.MaxCgroupLevels

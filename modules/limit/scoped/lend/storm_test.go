@@ -20,8 +20,8 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// storm asks so often of processes that end, execute, fork or are moved meanwhile, on connections
-// that end meanwhile.
+// storm sends many requests for processes that concurrently end, execute, fork or move, on
+// connections that close concurrently.
 func (a *asker) storm(rounds int, home string) error {
 	var children []int
 	for round := range rounds {
@@ -38,12 +38,12 @@ func (a *asker) storm(rounds int, home string) error {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		})
 		at := len(a.last)
-		_, _ = a.askFor(deed{Ask: scoped.Ask{Format: scoped.FormatLend, Class: "lbe"}}, fds)
+		_, _ = a.askFor(deed{Ask: scoped.Request{Format: scoped.FormatLend, Class: "lbe"}}, fds)
 		for _, conn := range a.last[at:] {
 			_ = conn.Close()
 		}
 		a.last = a.last[:at]
-		if round%4 == 0 { // what he finds below his own, he tries to take away and to put his own there
+		if round%4 == 0 { // tries to replace the cgroups below its own
 			lent, _ := filepath.Glob(filepath.Join(home, "weir-run-*"))
 			for _, group := range lent {
 				if os.Remove(group) == nil {
@@ -63,7 +63,7 @@ func (a *asker) storm(rounds int, home string) error {
 	return nil
 }
 
-// strangers are the processes in what was lent that are not a user's.
+// strangers returns the processes of other users in lent cgroups.
 func (s *stand) strangers(user int) (all []string) {
 	s.Helper()
 	pids, err := s.home.AllProcesses()
@@ -82,9 +82,9 @@ func (s *stand) strangers(user int) (all []string) {
 	return all
 }
 
-// Whatever one user does, in a tree that he owns too, nobody else's process comes into his cgroups,
-// others are served, and nothing is left.
-func TestAStormMovesNobodyElse(t *testing.T) {
+// The owner of a cgroup tree cannot bring other users' processes into it. Other users are
+// served, and no state is left.
+func TestAStormMovesNoOtherUsersProcess(t *testing.T) {
 	for _, owned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("owned=%t", owned), func(t *testing.T) {
 			s := newStandFor(t, 200, 250)
@@ -103,7 +103,7 @@ func TestAStormMovesNobodyElse(t *testing.T) {
 			evil := []*user{newUser(t, alice, s.home, s.lender.Socket), newUser(t, alice, s.home, s.lender.Socket)}
 			victim := newUser(t, bob, elsewhere, s.lender.Socket)
 			testutil.Eventually(t, 30*time.Second, "the attackers are users", func() bool { return len(s.strangers(alice)) == 0 })
-			ended := make(chan told)
+			ended := make(chan result)
 			for _, u := range evil {
 				go func() { ended <- u.do(deed{Storm: 150, Home: s.home.Path}) }()
 			}

@@ -27,24 +27,24 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Users without rights, and what theirs is.
+// Unprivileged users.
 const alice, bob = 61701, 61702
 
-// deed is what a user is to do: ask on a new connection, which stays open, of a kind of process.
+// deed is an instruction to a user process: a request on a new connection, which stays open.
 type deed struct {
-	Of     string     // see kinds
-	PID    int        // for kinds that need one
-	Ask    scoped.Ask // "" for no format is the right one
-	Done   bool       // ask the last connection for what was counted, and close it
-	Close  bool       // close the last connection
-	Silent int        // open so many connections, and say nothing
-	Storm  int        // ask so often of what ends or moves meanwhile
-	Home   string     // for a storm: the cgroup that the user is in
+	Of     string         // see kinds
+	PID    int            // for kinds that need one
+	Ask    scoped.Request // an empty Format means FormatLend
+	Done   bool           // request the counters on the last connection, and close it
+	Close  bool           // close the last connection
+	Silent int            // number of connections to open without a request
+	Storm  int            // number of requests for ending or moving processes
+	Home   string         // for a storm: the cgroup that the user is in
 }
 
-// told is what came of it.
-type told struct {
-	Answer scoped.Answer
+// result is the result of a deed.
+type result struct {
+	Answer scoped.Response
 	Error  string
 	PID    int    // of the process asked for
 	Group  string // that it is in afterwards
@@ -76,7 +76,7 @@ func newUser(t *testing.T, uid int, group cgroup.Cgroup, socket string) *user {
 	return u
 }
 
-func (u *user) do(d deed) (got told) {
+func (u *user) do(d deed) (got result) {
 	u.Helper()
 	if d.Ask.Format == "" {
 		d.Ask.Format = scoped.FormatLend
@@ -90,12 +90,12 @@ func (u *user) do(d deed) (got told) {
 	return got
 }
 
-// borrows asks for a process of the user's own, which has to be granted.
-func (u *user) borrows() told {
+// borrows requests the class lbe for a process of the user, which must be granted.
+func (u *user) borrows() result {
 	u.Helper()
-	got := u.do(deed{Of: "own", Ask: scoped.Ask{Class: "lbe"}})
-	if got.Error != "" || got.Answer.Refusal != nil {
-		u.Fatalf("refused: %s, %+v", got.Error, got.Answer.Refusal)
+	got := u.do(deed{Of: "own", Ask: scoped.Request{Class: "lbe"}})
+	if got.Error != "" || got.Answer.Rejection != nil {
+		u.Fatalf("rejected: %s, %+v", got.Error, got.Answer.Rejection)
 	}
 	return got
 }
@@ -106,7 +106,7 @@ type asker struct {
 	last   []*net.UnixConn
 }
 
-// userPart gives up all rights, and does what it is told.
+// userPart drops all privileges and executes deeds.
 func userPart(in io.Reader, out io.Writer) error {
 	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
 	var who struct {
@@ -137,7 +137,7 @@ func userPart(in io.Reader, out io.Writer) error {
 	}
 }
 
-func (a *asker) do(d deed) (got told, err error) {
+func (a *asker) do(d deed) (got result, err error) {
 	switch {
 	case d.Done, d.Close:
 		conn := a.last[len(a.last)-1]
@@ -151,7 +151,7 @@ func (a *asker) do(d deed) (got told, err error) {
 	case d.Silent > 0:
 		return a.silent(d.Silent)
 	case d.Storm > 0:
-		return told{}, a.storm(d.Storm, d.Home)
+		return result{}, a.storm(d.Storm, d.Home)
 	}
 	fds, pid, err := kinds[d.Of](d.PID)
 	if err != nil {
@@ -165,8 +165,8 @@ func (a *asker) do(d deed) (got told, err error) {
 	return got, err
 }
 
-// askFor asks on a new connection, with descriptors, which it closes.
-func (a *asker) askFor(d deed, fds []int) (got told, err error) {
+// askFor sends a request on a new connection with descriptors, and closes them.
+func (a *asker) askFor(d deed, fds []int) (got result, err error) {
 	defer func() {
 		for _, fd := range fds {
 			_ = unix.Close(fd)
@@ -192,7 +192,7 @@ func (a *asker) askFor(d deed, fds []int) (got told, err error) {
 	return got, err
 }
 
-func read(conn *net.UnixConn, into *scoped.Answer) error {
+func read(conn *net.UnixConn, into *scoped.Response) error {
 	text := make([]byte, scoped.MaxMessage)
 	n, err := conn.Read(text)
 	if errors.Is(err, unix.ECONNRESET) {
@@ -204,8 +204,8 @@ func read(conn *net.UnixConn, into *scoped.Answer) error {
 	return json.Unmarshal(text[:n], into)
 }
 
-// silent opens connections that say nothing, and waits until all have been ended.
-func (a *asker) silent(n int) (got told, err error) {
+// silent opens connections without a request, and waits until the lender has closed all.
+func (a *asker) silent(n int) (got result, err error) {
 	var all []*net.UnixConn
 	for range n {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: a.socket, Net: "unixpacket"})
@@ -215,14 +215,14 @@ func (a *asker) silent(n int) (got told, err error) {
 		all = append(all, conn)
 	}
 	for _, conn := range all {
-		_, _ = io.Copy(io.Discard, conn) // the refusal, and the end
+		_, _ = io.Copy(io.Discard, conn) // the rejection, then EOF
 		_ = conn.Close()
 		got.Ended++
 	}
 	return got, nil
 }
 
-// kinds are of what a user may have a lender move: descriptors, and the process that they mean.
+// kinds are the descriptors of a request, and the processes that they refer to.
 var kinds = map[string]func(pid int) (fds []int, of int, err error){
 	"own":  func(int) ([]int, int, error) { return started("read x") },
 	"none": func(int) ([]int, int, error) { return nil, 0, nil },
