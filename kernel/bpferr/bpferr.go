@@ -3,9 +3,9 @@
 // Package bpferr turns an error of the bpf system call into a fault: its cause selects the exit
 // status and the advice.
 //
-// Pitfalls: the verifier returns EACCES for a program it rejects, so EACCES alone does not mean that
-// a capability is missing; a non-empty verifier log tells the two apart. E2BIG and ENOSPC come from
-// a full map as well as from one that is too large to create.
+// Pitfalls: the verifier returns EACCES for a program it rejects, so EACCES alone does not mean
+// that a capability is missing; a non-empty verifier log tells the two apart. E2BIG and ENOSPC come
+// from a full map as well as from one that is too large to create.
 package bpferr
 
 import (
@@ -32,8 +32,9 @@ const Standard = "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
 // errNotSupported is ENOTSUPP, an error number internal to the kernel that BPF leaks.
 const errNotSupported = unix.Errno(524)
 
-// Fault wraps err as "op: err" (as err alone if op is empty) with the exit status and the advice for its cause. It returns nil for
-// nil, leaves an existing fault unchanged, and adds no status to a cause it does not recognise.
+// Fault wraps err as "op: err" (as err alone if op is empty) with the exit status and the advice
+// for its cause. It returns nil for nil, leaves an existing fault unchanged, and adds no status to
+// a cause it does not recognise.
 func (n Needs) Fault(op string, err error) error {
 	if err == nil {
 		return nil
@@ -66,8 +67,8 @@ func Rejected(err error) bool {
 	return errors.As(err, &verifier) && len(verifier.Log) > 0
 }
 
-// Unsupported reports whether the kernel lacks a feature. EINVAL counts: older kernels return it for
-// flags, program types and helpers they do not have.
+// Unsupported reports whether the kernel lacks a feature. EINVAL counts: older kernels return it
+// for flags, program types and helpers they do not have.
 func Unsupported(err error) bool {
 	for _, cause := range []error{ebpf.ErrNotSupported, unix.EOPNOTSUPP, unix.EINVAL, errNotSupported} {
 		if errors.Is(err, cause) {

@@ -24,9 +24,9 @@ const Replaced = "replaced"
 type Pinner interface{ Pin(path string) error }
 
 // Replace pins objects under dir in place of the pins of the same names, which are among others. It
-// stages all pins, creates the folder [Replaced], and renames each pin; then runs before that folder
-// is removed. After a crash [Complete] discards a partial set and finishes a complete one. An object
-// that is pinned already must be cloned first, because its pin would move.
+// stages all pins, creates the folder [Replaced], and renames each pin; then runs before that
+// folder is removed. After a crash [Complete] discards a partial set and finishes a complete one.
+// An object that is pinned already must be cloned first, because its pin would move.
 func Replace(dir string, pins map[string]Pinner, then func() error) error {
 	if err := Complete(dir); err != nil {
 		return err

@@ -317,8 +317,8 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	testutil.Eventually(t, 10*time.Second, "one program is attached", func() bool { return testutil.CountPrograms(t, s.group.Path)[2] == 1 })
 }
 
-// A process killed while a larger program takes the place of the pinned one leaves connections their
-// control, and the next apply leaves one program.
+// A process killed while a larger program takes the place of the pinned one leaves connections
+// their control, and the next apply leaves one program.
 func TestACrashWhileTheDataPlaneGrows(t *testing.T) {
 	for _, staged := range []struct {
 		name string
