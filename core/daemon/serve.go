@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 	"weir/internal/listen"
 )
@@ -142,7 +144,7 @@ func canReplace(path string) error {
 // writeMetrics replaces the text file as a whole. Its error names no temporary file, so that it is
 // the same one for as long as it lasts.
 func (s *Service) writeMetrics() error {
-	err := s.replaceTextfile()
+	err := atomicfile.Write(s.Textfile, 0o644, func(w io.Writer) error { return WriteMetrics(s.Engine, w) })
 	var path *fs.PathError
 	var renamed *os.LinkError
 	switch {
@@ -155,19 +157,4 @@ func (s *Service) writeMetrics() error {
 		return fmt.Errorf("%s: %w", s.Textfile, err)
 	}
 	return nil
-}
-
-func (s *Service) replaceTextfile() error {
-	file, err := os.CreateTemp(filepath.Dir(s.Textfile), filepath.Base(s.Textfile)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(WriteMetrics(s.Engine, file), file.Chmod(0o644), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), s.Textfile)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 )
 
@@ -94,11 +95,8 @@ func (p *Lease) Describe(problem string) error {
 		return fmt.Errorf("describe controller: %w", err)
 	}
 	path := filepath.Join(p.dir, leaseFile)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+	if err := atomicfile.WriteBytes(path, 0o644, append(text, '\n')); err != nil {
 		return NotPermitted(fmt.Errorf("describe controller: %w", err))
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("describe controller: %w", err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 	"weir/kernel/storage"
 )
@@ -256,17 +257,7 @@ func (s *store) write(name string, want *state) error {
 	if err != nil {
 		return fmt.Errorf("write policy state: %w", err)
 	}
-	file, err := os.CreateTemp(s.dir, name+".*")
-	if err != nil {
-		return NotPermitted(fmt.Errorf("write policy state: %w", err))
-	}
-	_, err = file.Write(append(text, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), s.path(name))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
+	if err := atomicfile.WriteBytes(s.path(name), 0o600, append(text, '\n')); err != nil {
 		return NotPermitted(fmt.Errorf("write policy state: %w", err))
 	}
 	return nil
@@ -274,7 +265,7 @@ func (s *store) write(name string, want *state) error {
 
 // commit makes what the journal announces the current state, in one step.
 func (s *store) commit() error {
-	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
+	if err := atomicfile.Rename(s.path(journal), s.path(current)); err != nil {
 		return NotPermitted(fmt.Errorf("commit policy state: %w", err))
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 )
 
 // MaxDepth is how many scopes may be above one that decides something.
@@ -36,7 +36,7 @@ func (m Maps) SetOrders(gone, now Orders) error {
 	}
 	for _, scope := range slices.Sorted(maps.Keys(all)) {
 		if err := entries.Put(uint32(scope), all[scope]); err != nil {
-			return fault.Wrap(fmt.Errorf("set order of scope %d: %w", scope, err), fault.Permission, "run it as root, or with CAP_BPF")
+			return bpferr.Needs{Capabilities: "CAP_BPF"}.Fault(fmt.Sprintf("set order of scope %d", scope), err)
 		}
 	}
 	return nil

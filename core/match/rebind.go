@@ -4,7 +4,6 @@ package match
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/cgroup"
 )
 
@@ -154,13 +153,10 @@ func CanRebind() error {
 	return attached.Close()
 }
 
+// rebindFault returns nil for nil.
 func rebindFault(err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("bind cgroups when they are made: %w", err)
-	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF and CAP_PERFMON")
-	}
-	return err
+	return programNeeds.Fault("bind cgroups when they are made", err)
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: "CAP_BPF and CAP_PERFMON", Kernel: "Linux 6.1 or later with CONFIG_DEBUG_INFO_BTF"}

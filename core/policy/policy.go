@@ -10,6 +10,8 @@
 package policy
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -123,4 +125,16 @@ func (s Scope) Summary() string {
 		parts = append(parts, "shadow")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// DecodeTreatment reads a module's treatment from JSON; subject names it in the error.
+func DecodeTreatment[T any, P interface {
+	*T
+	Treatment
+}](subject string, text []byte) (Treatment, error) {
+	t := P(new(T))
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	return t, nil
 }

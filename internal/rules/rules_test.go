@@ -97,7 +97,7 @@ func module(beside ...string) []string {
 // helpers may be imported by every part and import only each other.
 var helpers = []string{
 	"internal/units", "internal/fault", "internal/child", "internal/version", "internal/texttable", "internal/yamlfile",
-	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction", "internal/dscp", "internal/listen", "internal/systemd",
+	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction", "internal/dscp", "internal/listen", "internal/systemd", "internal/atomicfile",
 }
 
 func TestDependenciesPointDown(t *testing.T) {

@@ -29,4 +29,3 @@ func Become(user int, rights []int) error {
 	}
 	return nil
 }
-

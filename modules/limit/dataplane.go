@@ -5,14 +5,13 @@ package limit
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/core/match"
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 )
 
 // MaxDepth is the number of scopes that one socket is charged to: its cgroup's and those above it.
@@ -58,7 +57,7 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 		return nil, fmt.Errorf("set tunables: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, permission(fmt.Errorf("lift memory lock limit: %w", err))
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	plane := &DataPlane{scopes: scopes}
 	if err := match.Prepare(spec, ebpf.CGroupSKB, scopes); err != nil {
@@ -76,22 +75,15 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 		limitMaps
 	}
 	if err := spec.LoadAndAssign(&programs, options); err != nil {
-		return nil, permission(fmt.Errorf("load limit programs: %w", err))
+		return nil, programNeeds.Fault("load limit programs", err)
 	}
 	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress
 	plane.objects.LimitSockops, plane.objects.limitMaps = programs.LimitSockops, programs.limitMaps
 	return plane, nil
 }
 
-func permission(err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-	}
-	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to see what this kernel lacks: cgroup_skb and sockops programs are needed")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with cgroup v2 and CONFIG_CGROUP_BPF"}
 
 // Attach puts the programs on the cgroup at path; they cover it and every cgroup below, beside
 // programs of others. The one for ingress comes with the first limit of that direction, and goes
@@ -117,7 +109,7 @@ func (p *DataPlane) Attach(path string) error {
 func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) (link.Link, error) {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: p.path, Attach: hook, Program: program})
 	if err != nil {
-		return nil, permission(fmt.Errorf("attach %s to %s: %w", hook, p.path, err))
+		return nil, programNeeds.Fault(fmt.Sprintf("attach %s to %s", hook, p.path), err)
 	}
 	return attached, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/core/module"
+	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
@@ -103,7 +104,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		t.Errorf("in place: %t, %v", in, err)
 	}
 	// As a crash leaves it.
-	if err := errors.Join(large.objects.LimitIngress.Pin(filepath.Join(h.Pins, growing)), os.Rename(filepath.Join(h.Pins, "rtts"), filepath.Join(h.Pins, "rtts-next"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(h.Pins, bpffs.Replaced), 0o700), os.Rename(filepath.Join(h.Pins, "rtts"), filepath.Join(h.Pins, "rtts"+bpffs.NextSuffix))); err != nil {
 		t.Fatal(err)
 	}
 	if in, err := plane.InPlace(have); err != nil || in {

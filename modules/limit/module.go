@@ -3,7 +3,6 @@
 package limit
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -25,13 +24,9 @@ func (Module) Name() string { return moduleName }
 // Grammar is the keys of a scope.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
-// Decode reads a Treatment.
+// Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read limits: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("limits", text)
 }
 
 // Mechanism says by what a scope is held to its limits.

@@ -46,7 +46,7 @@ func filePermission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, ForFiles)
 	}
-	return permission(storage.Fault(err))
+	return programNeeds.Fault("", storage.Fault(err))
 }
 
 // CanPin refuses a folder, which need not exist, that is not in a bpf file system. Where none is
@@ -207,7 +207,7 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 // cgroup that was removed takes them with it, and a process killed between two pins, or two
 // removals of pins, leaves some of them; and while one data plane takes another's place neither is.
 func Attached(dir string) (bool, error) {
-	if _, err := os.Lstat(filepath.Join(dir, growing)); err == nil {
+	if bpffs.Replacing(dir) {
 		return false, nil
 	}
 	hooks, err := pinnedHooks(dir)

@@ -18,14 +18,14 @@ var ErrNoIterator = sockets.ErrNoIterator
 // Adopt makes the data plane pace the TCP sockets of a network namespace that were open before it
 // was attached. They are charged, marked and dropped without it.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
-	return permission(sockets.VisitTCP(ns, p.objects.LimitAdopt))
+	return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, p.objects.LimitAdopt))
 }
 
 // Free gives the TCP sockets of a network namespace back the pacing rates that their applications
 // had set. It is for a data plane whose attachments have ended; otherwise the sockets are paced
 // again.
 func (p *DataPlane) Free(ns *netns.Namespace) error {
-	return permission(sockets.VisitTCP(ns, p.objects.LimitFree))
+	return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, p.objects.LimitFree))
 }
 
 // Rescue is what another process must know to do as Free does, once this one has died. The error is
