@@ -85,7 +85,8 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out.Notes = append(append(out.Notes, obstacles(refused)...), e.foresee(next)...)
+	out.Rejected = obstacles(refused)
+	out.Notes = append(out.Notes, e.foresee(next)...)
 	lost, err := e.lost(have)
 	if lost {
 		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
@@ -126,12 +127,23 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 }
 
 // Apply makes the wanted policy the one in force. After an error the former one is in force again.
-func (e *Engine) Apply(want *policy.Policy) (Outcome, error) {
+func (e *Engine) Apply(want *policy.Policy) (out Outcome, err error) {
 	s, err := e.openStore()
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer s.close()
+	if len(want.Scopes)+len(want.Host) > 0 {
+		mounted, err := bpffs.Mount(e.PinDir)
+		if err != nil {
+			return Outcome{}, err
+		}
+		defer func() {
+			if mounted {
+				out.Notes = append(out.Notes, "mounted a BPF file system at /sys/fs/bpf with mode 700")
+			}
+		}()
+	}
 	have, recovered, err := e.recover(s)
 	if err != nil {
 		return Outcome{}, err
@@ -276,13 +288,15 @@ func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err er
 	}
 	led, err := e.yield(s)
 	if err != nil {
-		return nil, e.undo(s, led, &err), err
+		undone, err = e.rollBack(s, led, err)
+		return nil, undone, err
 	}
 	for _, r := range e.Modules {
 		led[r.Name()] = true
 		more, err := e.enforceModule(r, s.before.of(have, r), s.after.of(next, r))
 		if err != nil {
-			return nil, e.undo(s, led, &err), err
+			undone, err = e.rollBack(s, led, err)
+			return nil, undone, err
 		}
 		notes = append(notes, more...)
 	}
@@ -297,22 +311,22 @@ type step struct {
 
 func (s step) back() step { return step{s.next, s.have, s.after, s.before} }
 
-// undo leads back the rooms that were led from one state to another, and says whether all are as
-// they were.
-func (e *Engine) undo(s step, led map[string]bool, err *error) (undone bool) {
-	undone = true
+// rollBack applies the former state of the modules in led after the error cause. undone reports
+// whether all succeeded; the error is cause joined with those of the roll-back.
+func (e *Engine) rollBack(s step, led map[string]bool, cause error) (undone bool, err error) {
+	undone, err = true, cause
 	if _, failed := e.yield(s.back()); failed != nil {
-		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
+		undone, err = false, errors.Join(err, fmt.Errorf("roll back: %w", failed))
 	}
 	for _, r := range slices.Backward(e.Modules) {
 		if !led[r.Name()] {
 			continue
 		}
 		if _, undo := e.enforceModule(r, s.after.of(s.next, r), s.before.of(s.have, r)); undo != nil {
-			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
+			undone, err = false, errors.Join(err, fmt.Errorf("roll back %s: %w", r.Name(), undo))
 		}
 	}
-	return undone
+	return undone, err
 }
 
 // enforceRoom leads one room; one that has nothing to do any more leaves no trace.

@@ -46,9 +46,9 @@ func (e *Engine) endLost(have *state) (was bool, err error) {
 	return true, err
 }
 
-// obstacles are why an apply would be refused before it begins, in words, each with its own way
-// out. What takes rights alone is another's to do, and is not told; beside something else it comes
-// first, since who lacks rights may be told wrong reasons.
+// obstacles describes why an apply would be rejected before it starts, each with advice. Missing
+// rights alone are no obstacle, because another user may apply the policy. Beside other reasons they
+// come first, because they may be the cause.
 func obstacles(refused error) (all []string) {
 	rights := false
 	for _, err := range parts(refused) {
@@ -56,7 +56,7 @@ func obstacles(refused error) (all []string) {
 			rights = true
 			continue
 		}
-		text := "an apply would be refused here: " + err.Error()
+		text := "an apply would be rejected: " + err.Error()
 		if try := fault.Advice(err); try != "" {
 			text += "; " + try
 		}
@@ -65,7 +65,7 @@ func obstacles(refused error) (all []string) {
 		}
 	}
 	if rights && len(all) > 0 {
-		all = append([]string{"an apply takes rights that this process does not have: run it as root"}, all...)
+		all = append([]string{"an apply needs rights that this process lacks: run it as root"}, all...)
 	}
 	return all
 }

@@ -141,8 +141,8 @@ func TestASecondWeirIsRefusedBeforeAnythingBegins(t *testing.T) {
 	second := engineAt(t.TempDir(), filepath.Join(testutil.BPFFS(t), "weir"), first.CgroupRoot)
 	want := of(limited("a", 2e6))
 	out, err := second.Plan(want)
-	if err != nil || !strings.Contains(strings.Join(out.Notes, "\n"), "an apply would be refused here: ") {
-		t.Errorf("plan: %q, %v", out.Notes, err)
+	if err != nil || !strings.Contains(strings.Join(out.Rejected, "\n"), "an apply would be rejected: ") {
+		t.Errorf("plan: %q, %v", out.Rejected, err)
 	}
 	_, err = second.Apply(want)
 	if err == nil || strings.Count(err.Error(), "pinned elsewhere") != 1 || fault.Advice(err) == "" {
@@ -171,8 +171,8 @@ func TestAReadOnlyFileSystemOfPinsIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := e.Plan(of(limited("a", 1e6)))
-	if err != nil || !strings.Contains(strings.Join(out.Notes, "\n"), "mounted read-only; mount it for writing") {
-		t.Errorf("plan: %q, %v", out.Notes, err)
+	if err != nil || !strings.Contains(strings.Join(out.Rejected, "\n"), "mounted read-only; mount it for writing") {
+		t.Errorf("plan: %q, %v", out.Rejected, err)
 	}
 	_, err = e.Apply(of(limited("a", 1e6)))
 	if fault.Of(err) != fault.Failed || !strings.Contains(fault.Advice(err), "remount,rw") {
@@ -192,11 +192,11 @@ func TestObstaclesAreToldApart(t *testing.T) {
 	}{
 		{"nothing", nil, nil},
 		{"rights alone", errors.Join(refused, load), nil},
-		{"one", mount, []string{"an apply would be refused here: no file system; mount one"}},
+		{"one", mount, []string{"an apply would be rejected: no file system; mount one"}},
 		{"words around several", fmt.Errorf("open: %w, %w", mount, errors.New("and more")), []string{
-			"an apply would be refused here: open: no file system, and more; mount one"}},
+			"an apply would be rejected: open: no file system, and more; mount one"}},
 		{"rights and another", errors.Join(mount, errors.Join(load, mount)), []string{
-			"an apply takes rights that this process does not have: run it as root", "an apply would be refused here: no file system; mount one"}},
+			"an apply needs rights that this process lacks: run it as root", "an apply would be rejected: no file system; mount one"}},
 	} {
 		if got := obstacles(test.err); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.description, got, test.want)

@@ -20,6 +20,7 @@ type Outcome struct {
 	Waiting   []Waiting  `json:"waiting,omitempty"`
 	Recovered bool       `json:"recovered,omitempty"` // an interrupted apply was completed first
 	Restored  bool       `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
+	Rejected  []string   `json:"rejected,omitempty"`  // of a plan: why an apply would be rejected
 	Notes     []string   `json:"notes,omitempty"`     // what a person should know though it is no error
 	held      []held     // what is in force, or would be
 }
