@@ -52,8 +52,8 @@ func leastKernels(t *testing.T) map[string]release {
 	return least
 }
 
-// What docs/kernels.md promises holds on the kernels that people have: from the least one on a capability
-// is there as its best mechanism, and below it is not, or is by another.
+// What docs/kernels.md promises holds on the kernels that people have: from the least one on a
+// capability is there as its best mechanism, and below it is not, or is by another.
 func TestMinimumKernels(t *testing.T) {
 	testutil.NeedRoot(t)
 	least := leastKernels(t)

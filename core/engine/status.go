@@ -86,16 +86,16 @@ func (e *Engine) ReadStatus() (Status, error) {
 	}
 	have, err := s.read(current)
 	if err == nil && begun == nil {
-		status.Lost, err = e.lost(have)
+		status.Lost, err = e.orphaned(have)
 	}
 	if err != nil || have.Applied.IsZero() {
 		return status, err
 	}
 	status.Applied = have.Applied
 	attached := map[string]bool{}
-	taken, _ := e.takes(have)
+	qdiscOwners, _ := e.ownersOf(have)
 	for _, r := range e.Modules {
-		part := taken.of(have, r)
+		part := qdiscOwners.of(have, r)
 		if part.Empty() {
 			continue
 		}

@@ -11,12 +11,12 @@ import (
 	"weir/internal/fault"
 )
 
-// noteLost tells of what is in force and was written down nowhere.
-const noteLost = "what is pinned below %s is in force, and the state that says what it is has gone from %s: it is ended before anything else"
+// noteLost is the note about orphaned programs.
+const noteLost = "programs pinned below %s are active without a state in %s: they are removed first"
 
-// lost says whether something of ours is in force of which there is no state: somebody has moved
-// the folder away that holds it. Who may not look sees nothing.
-func (e *Engine) lost(have *state) (bool, error) {
+// orphaned reports whether pins exist without a state file, for instance because the state folder
+// was moved. Without the right to read pins it returns false.
+func (e *Engine) orphaned(have *state) (bool, error) {
 	if !have.Applied.IsZero() {
 		return false, nil
 	}
@@ -35,9 +35,9 @@ func (e *Engine) lost(have *state) (bool, error) {
 	return false, nil
 }
 
-// endLost ends it, since nobody knows which scopes it holds.
-func (e *Engine) endLost(have *state) (was bool, err error) {
-	if was, err = e.lost(have); err != nil || !was {
+// endOrphaned removes orphaned programs, because their scopes are unknown.
+func (e *Engine) endOrphaned(have *state) (was bool, err error) {
+	if was, err = e.orphaned(have); err != nil || !was {
 		return false, err
 	}
 	if _, err = e.endModules(); errors.Is(err, module.ErrForeign) {
@@ -47,8 +47,8 @@ func (e *Engine) endLost(have *state) (was bool, err error) {
 }
 
 // obstacles describes why an apply would be rejected before it starts, each with advice. Missing
-// rights alone are no obstacle, because another user may apply the policy. Beside other reasons they
-// come first, because they may be the cause.
+// rights alone are no obstacle, because another user may apply the policy. Beside other reasons
+// they come first, because they may be the cause.
 func obstacles(refused error) (all []string) {
 	rights := false
 	for _, err := range parts(refused) {
@@ -60,7 +60,7 @@ func obstacles(refused error) (all []string) {
 		if try := fault.Advice(err); try != "" {
 			text += "; " + try
 		}
-		if !slices.Contains(all, text) { // several rooms say the same
+		if !slices.Contains(all, text) { // several modules may return the same
 			all = append(all, text)
 		}
 	}
@@ -70,10 +70,10 @@ func obstacles(refused error) (all []string) {
 	return all
 }
 
-// parts are the errors that were joined.
+// parts splits a joined error.
 func parts(err error) []error {
 	joined, is := err.(interface{ Unwrap() []error })
-	if is && errors.Join(joined.Unwrap()...).Error() == err.Error() { // else words of its own are around them
+	if is && errors.Join(joined.Unwrap()...).Error() == err.Error() { // otherwise the error adds its own text
 		var all []error
 		for _, one := range joined.Unwrap() {
 			all = append(all, parts(one)...)

@@ -11,18 +11,18 @@ import (
 	"weir/core/selector"
 )
 
-// doubts names what of a policy is probably not meant on this host.
-func (e *Engine) doubts(p *policy.Policy, out Outcome) []string {
+// lint returns warnings of probable mistakes in a policy on this host.
+func (e *Engine) lint(p *policy.Policy, out Outcome) []string {
 	warnings := shared(p, out.held)
 	for _, r := range e.Modules {
-		if doubter, doubts := r.(module.Linter); doubts {
+		if doubter, lint := r.(module.Linter); lint {
 			warnings = append(warnings, doubter.Lint(p)...)
 		}
 	}
 	return append(warnings, e.misspelt(p, out)...)
 }
 
-// refusals are those that an error holds, however deep.
+// unsupported returns the *Unsupported in a tree of errors.
 func unsupported(err error) (all []*module.Unsupported) {
 	var refusal *module.Unsupported
 	if several, is := err.(interface{ Unwrap() []error }); is {
@@ -37,8 +37,7 @@ func unsupported(err error) (all []*module.Unsupported) {
 	return nil
 }
 
-// shared warns of scopes that stand for the same traffic on this host, such as a unit and its
-// cgroup.
+// shared warns of scopes with the same traffic on this host, such as a unit and its cgroup.
 func shared(p *policy.Policy, all []held) (warnings []string) {
 	first := map[selector.Binding]policy.Scope{}
 	for _, h := range all {
@@ -46,7 +45,7 @@ func shared(p *policy.Policy, all []held) (warnings []string) {
 			continue
 		}
 		if other, twice := first[h.Bound]; twice {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s is what scope %s, at %s, stands for too, and only the later one counts: keep one of the two",
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s matches the same traffic as scope %s, at %s; only the later one counts: keep one of the two",
 				p.At(h.Name, h.Selector.Kind), h.Name, h.Selector, other.Name, p.At(other.Name, other.Selector.Kind)))
 		}
 		first[h.Bound] = h.Scope
@@ -54,11 +53,10 @@ func shared(p *policy.Policy, all []held) (warnings []string) {
 	return warnings
 }
 
-// maxHints bounds the search for names that were probably meant: a policy may wait for thousands of
-// cgroups.
+// maxHints bounds the search for similar names: a policy may wait for thousands of cgroups.
 const maxHints = 20
 
-// misspelt warns of scopes that wait for something whose name is close to one that is there.
+// misspelt warns of waiting scopes with a name similar to an existing one.
 func (e *Engine) misspelt(p *policy.Policy, out Outcome) (warnings []string) {
 	look := e.Lookup()
 	missing := 0
@@ -70,7 +68,7 @@ func (e *Engine) misspelt(p *policy.Policy, out Outcome) (warnings []string) {
 			break
 		}
 		if near := look.Near(h.Selector); near != "" {
-			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s (did you mean %q?): it waits until there is one",
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s (did you mean %q?); the scope waits until it exists",
 				p.At(h.Name, h.Selector.Kind), h.Name, h.Bound.Missing, near))
 		}
 	}

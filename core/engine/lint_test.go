@@ -60,10 +60,10 @@ scopes:
 	}
 	want := []string{
 		"p.yaml:8:23: scope device limits what sockets of this host send and receive over llo: what it forwards or bridges there is not limited",
-		"p.yaml:4:16: scope unit: unit backup.service is what scope path, at p.yaml:3:18, stands for too, and only the later one counts: keep one of the two",
-		`p.yaml:5:16: scope typo: unit bakcup.service has no cgroup: it does not run (did you mean "backup.service"?): it waits until there is one`,
-		"p.yaml:6:19: scope below: there is no cgroup " + e.CgroupRoot + `/backup.servic/child (did you mean "/backup.service/child"?): it waits until there is one`,
-		`p.yaml:8:23: scope device: there is no interface llo (did you mean "lo"?): it waits until there is one`,
+		"p.yaml:4:16: scope unit: unit backup.service matches the same traffic as scope path, at p.yaml:3:18; only the later one counts: keep one of the two",
+		`p.yaml:5:16: scope typo: unit bakcup.service has no cgroup: it does not run (did you mean "backup.service"?); the scope waits until it exists`,
+		"p.yaml:6:19: scope below: there is no cgroup " + e.CgroupRoot + `/backup.servic/child (did you mean "/backup.service/child"?); the scope waits until it exists`,
+		`p.yaml:8:23: scope device: there is no interface llo (did you mean "lo"?); the scope waits until it exists`,
 	}
 	if diff := cmp.Diff(want, result.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -103,7 +103,7 @@ func TestWhatIsInForceWithoutItsStateIsTold(t *testing.T) {
 	want := of(limited("b", 1e6))
 	told := func(what string, notes []string) {
 		t.Helper()
-		if !strings.Contains(strings.Join(notes, "\n"), "the state that says what it is has gone from "+e.StateDir) {
+		if !strings.Contains(strings.Join(notes, "\n"), "are active without a state in "+e.StateDir) {
 			t.Errorf("%s: %q", what, notes)
 		}
 	}
