@@ -20,32 +20,32 @@ import (
 	"weir/internal/version"
 )
 
-// policyRequest carries a policy as people write it.
+// policyRequest carries the text of a policy.
 type policyRequest struct {
-	Shadow  bool   `query:"shadow" doc:"Put all scopes in shadow: count what would be done, do nothing."`
+	Shadow  bool   `query:"shadow" doc:"Put all scopes in shadow: count only."`
 	RawBody []byte `contentType:"application/yaml" required:"true"`
 }
 
 // FormatRelease is the format of [Released].
 const FormatRelease = "weir-release/1"
 
-// Released says what a release has done.
+// Released is the result of a release.
 type Released struct {
 	Format   string `json:"format"`
-	Released bool   `json:"released" doc:"Whether a policy was in force."`
+	Released bool   `json:"released" doc:"Whether a policy was active."`
 }
 
 type response[T any] struct{ Body T }
 
-// api is the HTTP API; its description, /openapi.json, comes from the types of this file.
+// api returns the HTTP API. Its description, /openapi.json, is generated from this file's types.
 func (s *Service) api(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Weir", version.String())
-	config.Info.Description = "The policy of this host. Served on a unix socket whose file permissions decide who may use it."
-	config.DocsPath, config.SchemasPath = "", "" // a page that loads scripts from elsewhere has no place here
-	config.CreateHooks = nil                     // and answers have no link to their schema
-	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[units.BitRate](), reflect.TypeFor[uint64]())
-	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[module.Value](), reflect.TypeFor[any]()) // a number, or counts by size
+	config.Info.Description = "The policy of this host. Served on a unix socket; its file permissions control access."
+	config.DocsPath, config.SchemasPath = "", ""                                                             // no page with foreign scripts
+	config.CreateHooks = nil                                                                                 // no link to the schema in answers
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[units.BitRate](), reflect.TypeFor[uint64]()) // a number, or a histogram
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[module.Value](), reflect.TypeFor[any]())     // a number, or counts by size
 	config.FieldsOptionalByDefault = false
 	api := humago.New(mux, config)
 	plain := func(path, summary, kind string, handler http.Handler, statuses ...string) {
@@ -54,18 +54,18 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 		}
 		describePlain(api, path, summary, kind, statuses...)
 	}
-	plain("/healthz", "Whether the policy is being kept in force", "text/plain", &s.health, "200", "503")
+	plain("/healthz", "Whether the policy is kept active", "text/plain", &s.health, "200", "503")
 	plain("/metrics", "The metrics, for Prometheus", "text/plain", metrics, "200", "503")
 	plain("/v1/metrics", "The metrics, for Prometheus", "text/plain", metrics, "200", "503")
 	plain("/openapi.json", "This description", "application/openapi+json", nil, "200")
 	plain("/openapi.yaml", "This description as YAML", "application/openapi+yaml", nil, "200")
 
 	s.registerStatus(api)
-	huma.Register(api, operation("plan", http.MethodPost, "What applying a policy would change; changes nothing"),
+	huma.Register(api, operation("plan", http.MethodPost, "Show the effect of applying a policy, without any change"),
 		func(_ context.Context, in *policyRequest) (*response[engine.PolicyResult], error) {
 			return s.take(in, s.Engine.Plan)
 		})
-	huma.Register(api, operation("apply", http.MethodPost, "Put a policy in force, until the policy file changes or another apply"),
+	huma.Register(api, operation("apply", http.MethodPost, "Apply a policy, until the policy file changes or another apply"),
 		func(_ context.Context, in *policyRequest) (*response[engine.PolicyResult], error) {
 			return s.take(in, s.Engine.Apply)
 		})
@@ -77,9 +77,9 @@ func (s *Service) api(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// registerStatus adds the status, which is written as it is made.
+// registerStatus adds the status, which is streamed.
 func (s *Service) registerStatus(api huma.API) {
-	status := operation("status", http.MethodGet, "What is in force and what it has done")
+	status := operation("status", http.MethodGet, "The active policy and its counters")
 	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[engine.Status](), true, "Status")
 	status.Responses = map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
 	huma.Register(api, status, func(context.Context, *struct{}) (*huma.StreamResponse, error) {
@@ -89,12 +89,12 @@ func (s *Service) registerStatus(api huma.API) {
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			ctx.SetHeader("Content-Type", "application/json")
-			_ = writeStatus(status, ctx.BodyWriter()) // its reader has gone
+			_ = writeStatus(status, ctx.BodyWriter()) // the client has closed
 		}}, nil
 	})
 }
 
-// describePlain describes a GET that answers with text.
+// describePlain describes a GET with a text answer.
 func describePlain(api huma.API, path, summary, kind string, statuses ...string) {
 	answers := map[string]*huma.Response{}
 	for _, status := range statuses {
@@ -110,7 +110,7 @@ func operation(name, method, summary string) huma.Operation {
 		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError}}
 }
 
-// take reads the policy of a request and does something with it.
+// take parses the policy of a request and runs do.
 func (s *Service) take(in *policyRequest, do func(*policy.Policy) (engine.Outcome, error)) (*response[engine.PolicyResult], error) {
 	p, err := s.Engine.Language.Parse("policy", in.RawBody)
 	if err != nil {
@@ -122,13 +122,13 @@ func (s *Service) take(in *policyRequest, do func(*policy.Policy) (engine.Outcom
 		return nil, problem(err)
 	}
 	select {
-	case s.nudged <- struct{}{}: // other cgroups may have to be watched now
+	case s.nudged <- struct{}{}: // other cgroups may need watches now
 	default:
 	}
 	return &response[engine.PolicyResult]{result}, nil
 }
 
-// problem makes an error the answer (RFC 9457), with its way out.
+// problem converts an error to a problem document (RFC 9457) with advice.
 func problem(err error) error {
 	if err == nil {
 		return nil

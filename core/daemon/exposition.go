@@ -12,19 +12,19 @@ import (
 	"weir/core/module"
 )
 
-// exposition writes metrics in Prometheus' text format 0.0.4, one family after the other, holding
-// no more than a buffer of them. The first error ends it: later calls write nothing.
+// exposition writes metrics in Prometheus' text format 0.0.4, one family after the other, with a
+// bounded buffer. After the first error it writes nothing.
 type exposition struct {
 	to     io.Writer
 	buffer []byte
 	err    error
-	// family is the one that the next samples are of; it has no header before its first sample.
+	// family is the current family; its header is written with its first sample.
 	family metric
 	begun  bool
-	labels []byte // of the next samples: `a="x",b="y"`
+	labels []byte // of the next sample: `a="x",b="y"`
 }
 
-// expositionBuffer is how many octets are written at once.
+// expositionBuffer is the size of a write in bytes.
 const expositionBuffer = 32 << 10
 
 const expositionType = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -33,10 +33,10 @@ func newExposition(to io.Writer) *exposition {
 	return &exposition{to: to, buffer: make([]byte, 0, expositionBuffer+4<<10)}
 }
 
-// begin has the next samples be of a metric.
+// begin starts the samples of a metric.
 func (x *exposition) begin(m metric) { x.family, x.begun = m, false }
 
-// header writes what stands before the samples of a family, once.
+// header writes the header of a family once.
 func (x *exposition) header() {
 	if x.begun {
 		return
@@ -50,7 +50,7 @@ var (
 	labelText = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 )
 
-// label adds a label to those of the next samples; clear takes all away.
+// label adds a label to the next samples; clear removes all labels.
 func (x *exposition) label(name, value string) {
 	if len(x.labels) > 0 {
 		x.labels = append(x.labels, ',')
@@ -64,10 +64,10 @@ func (x *exposition) label(name, value string) {
 
 func (x *exposition) clear() { x.labels = x.labels[:0] }
 
-// sample writes one value of the family.
+// sample writes a value of the family.
 func (x *exposition) sample(value float64) { x.line("", "", value) }
 
-// line writes one line; le is a bucket's bound, as a label.
+// line writes a line; le is a bucket's bound, as a label.
 func (x *exposition) line(suffix, le string, value float64) {
 	x.header()
 	x.text(x.family.name, suffix)
@@ -84,7 +84,7 @@ func (x *exposition) line(suffix, le string, value float64) {
 	}
 }
 
-// value writes a value of a room's, none where it is not known.
+// value writes a module's value, or nothing if it is unknown.
 func (x *exposition) value(v module.Value) {
 	switch {
 	case !v.Known:
@@ -95,11 +95,10 @@ func (x *exposition) value(v module.Value) {
 	}
 }
 
-// lastBucket is the last one with a bound of its own: 2^24 µs, 16.8 s, beyond every default
-// threshold.
+// lastBucket is the last bucket with a bound: 2^24 µs, 16.8 s, beyond every default threshold.
 const lastBucket = 23
 
-// bounds are the buckets' labels.
+// bounds holds the labels of the buckets.
 var bounds = func() (all [lastBucket + 1]string) {
 	for i := range all {
 		all[i] = `le="` + strconv.FormatFloat(math.Ldexp(1e-6, i+1), 'g', -1, 64) + `"`
@@ -107,8 +106,8 @@ var bounds = func() (all [lastBucket + 1]string) {
 	return all
 }()
 
-// histogram writes a cumulative one, in seconds, of counts by powers of two of a microsecond. Where
-// no sum is known it takes every packet for the middle of its bucket.
+// histogram writes a cumulative histogram in seconds from counts by powers of two of a microsecond.
+// Without a known sum it uses the middle of each bucket.
 func (x *exposition) histogram(b *module.Buckets) {
 	total, sum := uint64(0), 0.0
 	for i, n := range b.Counts {
@@ -136,7 +135,7 @@ func (x *exposition) text(all ...string) {
 	}
 }
 
-// flush writes out what is held.
+// flush writes the buffer.
 func (x *exposition) flush() {
 	if x.err == nil {
 		_, x.err = x.to.Write(x.buffer)
@@ -144,13 +143,13 @@ func (x *exposition) flush() {
 	x.buffer = x.buffer[:0]
 }
 
-// close ends the text.
+// close completes the text.
 func (x *exposition) close() error {
 	x.flush()
 	return x.err
 }
 
-// appendValue writes a number as the format has it.
+// appendValue formats a number for the exposition.
 func appendValue(to []byte, v float64) []byte {
 	switch {
 	case math.IsInf(v, 1):

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// health is when the loop that keeps the policy in force was last at work, and what of that fails
-// since when. The zero value is a loop that has not begun.
+// health records when the main loop was last active, and which of its duties have failed since
+// when. The zero value is a loop that has not started.
 type health struct {
-	last    atomic.Int64 // nanoseconds since 1970
+	last    atomic.Int64 // ns since 1970
 	mu      sync.Mutex
 	failing map[duty]failure
 }
 
-// duty is what the loop does again and again.
+// duty is a repeated task of the main loop.
 type duty string
 
 const (
-	applying duty = "the policy file is not in force"
+	applying duty = "the policy file is not active"
 	binding  duty = "scopes are not bound"
 )
 
@@ -31,12 +31,12 @@ type failure struct {
 	reason error
 }
 
-// unhealthy is how long the loop may be at one thing, or fail at it.
+// unhealthy is the maximum duration of one task, and of repeated failure.
 const unhealthy = 30 * time.Second
 
 func (h *health) seen(now time.Time) { h.last.Store(now.UnixNano()) }
 
-// tried notes how a duty went. It fails since the first error that no success has followed.
+// tried records the result of a duty. A duty fails since its first error without a later success.
 func (h *health) tried(what duty, err error, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,12 +55,12 @@ func (h *health) tried(what duty, err error, now time.Time) {
 	h.failing[what] = f
 }
 
-// problem says why the loop is not at work, or what it fails at, "" if all is well. A policy file
-// with a mistake is none: what was in force stays.
+// problem returns why the loop is stuck or failing, or "". A mistake in the policy file is no
+// problem: the active policy stays.
 func (h *health) problem(now time.Time) string {
 	last := h.last.Load()
 	if last == 0 {
-		return "the policy is not in force yet"
+		return "the policy is not active yet"
 	}
 	if away := now.Sub(time.Unix(0, last)); away > unhealthy {
 		return fmt.Sprintf("nothing was done for %s", away.Round(time.Second))

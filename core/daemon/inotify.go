@@ -19,19 +19,19 @@ const (
 	policyEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 )
 
-// watcher tells that something has happened in the folders it watches. What it was, the receiver
-// finds out by looking: events can be lost, and one look serves many of them.
+// watcher reports that something changed in its folders. The receiver resyncs to find the change:
+// events can be lost, and one resync handles many.
 type watcher struct {
 	file    *os.File
 	fd      int
 	mask    uint32
-	matters func(name string) bool // of the entry; nil: all do
+	matters func(name string) bool // of the entry; nil: all
 	folders map[string]uint32
-	// changed has room for one: more than that says nothing new.
+	// changed has capacity 1: further events need no entry.
 	changed chan struct{}
 }
 
-// watch makes a watcher that watches nothing yet.
+// watch returns a watcher without folders.
 func watch(mask uint32, matters func(name string) bool) (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -41,8 +41,7 @@ func watch(mask uint32, matters func(name string) bool) (*watcher, error) {
 		folders: map[string]uint32{}, changed: make(chan struct{}, 1)}, nil
 }
 
-// set makes these the watched folders; one that does not exist is left out. A folder that was
-// replaced is watched anew.
+// set replaces the watched folders. It skips missing ones and watches a replaced folder again.
 func (w *watcher) set(folders []string) error {
 	wanted := map[string]bool{}
 	for _, path := range folders {
@@ -52,7 +51,7 @@ func (w *watcher) set(folders []string) error {
 		wanted[path] = true
 		wd, err := unix.InotifyAddWatch(w.fd, path, w.mask)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-			delete(w.folders, path) // the kernel has ended the watch
+			delete(w.folders, path) // the kernel has removed the watch
 			continue
 		}
 		if err != nil {
@@ -62,7 +61,7 @@ func (w *watcher) set(folders []string) error {
 	}
 	for path, wd := range w.folders {
 		if !wanted[path] {
-			_, _ = unix.InotifyRmWatch(w.fd, wd) // the folder may be gone, and its watch with it
+			_, _ = unix.InotifyRmWatch(w.fd, wd) // the folder and its watch may be gone
 			delete(w.folders, path)
 		}
 	}
@@ -89,7 +88,7 @@ func (w *watcher) run() error {
 	}
 }
 
-// any says whether one of the events matters. An event is 16 octets and a name padded with zeros
+// any reports whether one of the events matters. An event is 16 bytes and a name padded with zeros
 // (inotify(7)).
 func (w *watcher) any(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {

@@ -8,31 +8,31 @@ import (
 	"sync"
 )
 
-// crowdListener has so many connections open at a time: another one ends the oldest. So who holds
-// connections and asks nothing keeps nobody out, where a queue would.
-type crowdListener struct {
+// limitedListener limits the number of open connections: a new one beyond the limit closes the
+// oldest. So idle connections cannot block others, as they would in a queue.
+type limitedListener struct {
 	net.Listener
 	most int
 
 	mu   sync.Mutex
-	open []*crowdConn // in the order in which they came
+	open []*limitedConn // in order of arrival
 }
 
-type crowdConn struct {
+type limitedConn struct {
 	net.Conn
-	of *crowdListener
+	of *limitedListener
 }
 
 // Accept waits for the next connection.
-func (l *crowdListener) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &crowdConn{conn, l}
+	c := &limitedConn{conn, l}
 	l.mu.Lock()
 	l.open = append(l.open, c)
-	var oldest *crowdConn
+	var oldest *limitedConn
 	if len(l.open) > l.most {
 		oldest = l.open[0]
 	}
@@ -43,8 +43,8 @@ func (l *crowdListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close gives its place to another one.
-func (c *crowdConn) Close() error {
+// Close frees the place of the connection.
+func (c *limitedConn) Close() error {
 	c.of.mu.Lock()
 	if i := slices.Index(c.of.open, c); i >= 0 {
 		c.of.open = slices.Delete(c.of.open, i, i+1)

@@ -17,7 +17,7 @@ func TestWhoHoldsConnectionsKeepsNobodyOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crowd := &crowdListener{Listener: inner, most: 8}
+	crowd := &limitedListener{Listener: inner, most: 8}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }),
 		ReadHeaderTimeout: time.Hour}
 	go func() { _ = server.Serve(crowd) }()

@@ -18,17 +18,17 @@ import (
 	"weir/internal/version"
 )
 
-// metric is a family as Prometheus takes it; docs/formats/metrics.md describes all of them.
+// metric is a Prometheus metric family; docs/formats/metrics.md lists all of them.
 type metric struct {
 	name, help, kind string
-	scale            float64 // of a room's values
+	scale            float64 // of a module's values
 }
 
 func describe(name, help string) metric {
 	return metric{name: "weir_" + name, help: help, kind: "gauge", scale: 1}
 }
 
-// roomMetrics are a room's columns, described once.
+// moduleMetrics holds the metrics of a module's columns.
 type moduleMetrics struct{ rows, host []metric }
 
 func describeModule(r module.Module) *moduleMetrics {
@@ -44,7 +44,7 @@ func describeModule(r module.Module) *moduleMetrics {
 	return all
 }
 
-// describeColumn follows Prometheus' habits: base units, octets rather than bits, _total behind
+// describeColumn follows Prometheus' conventions: base units, bytes instead of bits, _total for
 // counters.
 func describeColumn(prefix string, c module.Column) metric {
 	suffix := map[module.Unit]string{module.Packets: "_packets", module.BitPerSecond: "_bytes_per_second", module.Seconds: "_seconds", module.Sockets: "_sockets"}[c.Unit]
@@ -59,8 +59,8 @@ func describeColumn(prefix string, c module.Column) metric {
 	return m
 }
 
-// gathered is what one reading of the host gives for metrics. It is not changed any more, so that
-// several can write it at a time.
+// gathered is one reading of the host for metrics. It is immutable, so several scrapes can write it
+// at a time.
 type gathered struct {
 	core    []point
 	scopes  []scopePoint
@@ -68,17 +68,17 @@ type gathered struct {
 	process []*dto.MetricFamily // sorted by name
 }
 
-// point is the one sample of a metric.
+// point is a metric with one sample.
 type point struct {
 	metric
 	labels [][2]string
 	value  float64
 }
 
-// scopePoint is what the spine tells of a scope.
+// scopePoint is core's data of a scope.
 type scopePoint struct {
 	name, state, parent string
-	escaped             int // -1: not known
+	escaped             int // -1 if unknown
 }
 
 type modulePoints struct {
@@ -114,42 +114,42 @@ func gather(e *engine.Engine, x *escapes) (*gathered, error) {
 }
 
 var (
-	scopeState   = describe("scope_state", "1 for the state that the scope is in; not_attached and not_bound end with the next apply.")
-	scopeParent  = describe("scope_parent", "1 for the scope that a scope stands below.")
+	scopeState   = describe("scope_state", "1 for the current state of the scope; the next apply ends not_attached and not_bound.")
+	scopeParent  = describe("scope_parent", "1 for the parent of the scope.")
 	buildInfo    = describe("build_info", "1 for the build of this Weir.")
-	scopeEscaped = describe("limit_escaped_sockets", "Sockets that the scope's processes use and that belong to a cgroup outside it.")
+	scopeEscaped = describe("limit_escaped_sockets", "Sockets used by the scope's processes and charged to a cgroup outside it.")
 )
 
-// spinePoints is what there is to tell of the policy and its controller.
+// corePoints returns the metrics of the policy and its controller.
 func corePoints(status engine.Status) (all []point) {
 	one := func(name, help string, value float64) {
 		all = append(all, point{metric: describe(name, help), value: value})
 	}
 	build := version.Read()
 	all = append(all, point{buildInfo, [][2]string{{"commit", build.Commit}, {"goversion", build.Go}, {"version", build.Version}}, 1})
-	one("enforced", "Whether what is in force is attached.", truth(status.Enforced))
-	one("apply_interrupted", "Whether an apply or a release was cut off and waits to be completed.", truth(status.Interrupted))
+	one("enforced", "1 if the active policy is attached.", truth(status.Enforced))
+	one("apply_interrupted", "1 if an apply or release was interrupted and awaits completion.", truth(status.Interrupted))
 	if !status.Applied.IsZero() {
-		one("policy_applied_timestamp_seconds", "When what is in force was applied.", seconds(status.Applied))
+		one("policy_applied_timestamp_seconds", "Time of the last apply.", seconds(status.Applied))
 	}
 	if d := status.Controller; d != nil {
-		one("policy_file_in_force", "Whether the policy file could be applied as it is now.", truth(d.Problem == ""))
-		one("controller_start_timestamp_seconds", "When the controller has started.", seconds(d.Started))
-		one("controller_last_seen_timestamp_seconds", "When the controller was last at work; it has been away since then.", seconds(d.LastSeen))
+		one("policy_file_in_force", "1 if the current policy file could be applied.", truth(d.Problem == ""))
+		one("controller_start_timestamp_seconds", "Start time of the controller.", seconds(d.Started))
+		one("controller_last_seen_timestamp_seconds", "Last heartbeat of the controller.", seconds(d.LastSeen))
 		if !d.Before.IsZero() {
-			one("controller_before_last_seen_timestamp_seconds", "When the controller before this one was last at work.", seconds(d.Before))
+			one("controller_before_last_seen_timestamp_seconds", "Last heartbeat of the previous controller.", seconds(d.Before))
 		}
 	}
 	return all
 }
 
-// family is one metric, and what writes its samples.
+// family is a metric and the function that writes its samples.
 type family struct {
 	metric
 	write func(*exposition)
 }
 
-// families are all there are, by name.
+// families returns all families by name.
 func (g *gathered) families() (all []family) {
 	for _, p := range g.core {
 		all = append(all, family{p.metric, func(x *exposition) {
@@ -174,7 +174,7 @@ func (g *gathered) families() (all []family) {
 	return all
 }
 
-// ofScopes is a family with one sample a scope at most, and another label beside it.
+// ofScopes is a family with at most one sample per scope and a second label.
 func (g *gathered) ofScopes(m metric, of func(scopePoint) (label, value string, v float64, known bool)) family {
 	return family{m, func(x *exposition) {
 		for _, s := range g.scopes {
@@ -189,7 +189,7 @@ func (g *gathered) ofScopes(m metric, of func(scopePoint) (label, value string, 
 	}}
 }
 
-// rowLabels sets a scope's label and perhaps another, by name.
+// rowLabels sets a scope's label, and perhaps another one, by name.
 func (x *exposition) rowLabels(scope, label, value string) {
 	if label != "" && label < "scope" {
 		x.label(label, value)
@@ -200,7 +200,7 @@ func (x *exposition) rowLabels(scope, label, value string) {
 	}
 }
 
-// families go through the rows once for each column: the format wants a family's samples together.
+// families iterates the rows once per column: the format keeps the samples of a family together.
 func (r modulePoints) families() (all []family) {
 	for i, v := range r.report.Host {
 		all = append(all, family{r.host[i], func(x *exposition) { x.value(v) }})
@@ -220,9 +220,9 @@ func (r modulePoints) families() (all []family) {
 	return all
 }
 
-// write writes all of it.
+// write writes all families.
 func (g *gathered) write(to io.Writer) error {
-	for _, f := range g.process { // their names come before ours
+	for _, f := range g.process { // their names precede ours
 		if _, err := expfmt.MetricFamilyToText(to, f); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (g *gathered) write(to io.Writer) error {
 	return x.close()
 }
 
-// WriteMetrics writes the metrics of what is in force, without those of the process.
+// WriteMetrics writes the metrics of the active policy, without those of the process.
 func WriteMetrics(e *engine.Engine, to io.Writer) error {
 	g, err := gather(e, &escapes{})
 	if err != nil {

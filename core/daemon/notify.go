@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// notify tells the service manager how the service is (sd_notify(3)); without one it does nothing.
+// notify reports the state of the service to the service manager (sd_notify(3)), if there is one.
 func notify(message string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
 	}
-	// "@" stands for the zero octet of an abstract address, which package net knows.
+	// Package net converts "@" to the zero byte of an abstract address.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("notify service manager: %w", err)
@@ -28,8 +28,7 @@ func notify(message string) error {
 	return nil
 }
 
-// watchdog is how often the service manager wants a sign of life: half of what it waits for; 0 if
-// it wants none.
+// watchdog returns half of the watchdog interval of the service manager; 0 without a watchdog.
 func watchdog() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0

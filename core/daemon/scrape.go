@@ -16,14 +16,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// gatherAge is how long scrapes share what was gathered.
+// gatherAge limits how long scrapes share a reading.
 const gatherAge = 500 * time.Millisecond
 
-// mostScrapes is how many are answered at a time on one listener.
-const mostScrapes = 16
+// maxScrapes is the maximum number of concurrent scrapes of a listener.
+const maxScrapes = 16
 
-// scraper gathers for all who ask at about the same time, those of the process too, which the text
-// file leaves to node_exporter's own. It keeps nothing for longer.
+// scraper shares one reading among concurrent scrapes, including the metrics of the process. The
+// text file omits those, because node_exporter has its own.
 type scraper struct {
 	engine  *engine.Engine
 	escapes escapes
@@ -39,7 +39,7 @@ func newScraper(e *engine.Engine) *scraper {
 	return s
 }
 
-// gather returns what was gathered less than gatherAge ago.
+// gather returns a reading of at most gatherAge.
 func (s *scraper) gather() (*gathered, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,15 +62,15 @@ func (s *scraper) gather() (*gathered, error) {
 	return g, nil
 }
 
-// handler answers scrapes of one listener, in the text format alone, which every scraper takes.
+// handler answers scrapes of one listener in the text format, which every scraper accepts.
 func (s *scraper) handler() http.Handler {
-	places := make(chan struct{}, mostScrapes)
+	places := make(chan struct{}, maxScrapes)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		default:
-			http.Error(w, "as many scrapes as are answered at a time are under way; try again later", http.StatusServiceUnavailable)
+			http.Error(w, "too many concurrent scrapes; try again later", http.StatusServiceUnavailable)
 			return
 		}
 		g, err := s.gather()
@@ -80,7 +80,7 @@ func (s *scraper) handler() http.Handler {
 		}
 		w.Header().Set("Content-Type", expositionType)
 		if !takesGzip(request.Header) {
-			_ = g.write(w) // its reader has gone
+			_ = g.write(w) // the client has closed
 			return
 		}
 		w.Header().Set("Content-Encoding", "gzip")
@@ -89,7 +89,7 @@ func (s *scraper) handler() http.Handler {
 }
 
 var compressors = sync.Pool{New: func() any {
-	// The text is repetitive: the best speed leaves a twentieth of it.
+	// The text is repetitive: the fastest level compresses it to a twentieth.
 	c, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	return c
 }}
@@ -104,7 +104,7 @@ func compressed(to io.Writer, g *gathered) error {
 	return c.Close()
 }
 
-// takesGzip says whether a client takes gzip (RFC 9110, section 12.5.3).
+// takesGzip reports whether a client accepts gzip (RFC 9110, section 12.5.3).
 func takesGzip(header http.Header) bool {
 	any := false
 	for _, coding := range strings.Split(strings.Join(header.Values("Accept-Encoding"), ","), ",") {

@@ -25,17 +25,16 @@ import (
 	"weir/internal/listen"
 )
 
-// listener is one that has been opened, and what is to be served on it.
+// listener is an open listener and its handler.
 type listener struct {
 	net.Listener
 	handler http.Handler
 }
 
-// listen opens what is to be served: before the policy is applied, so that a wrong address changes
-// nothing.
+// listen opens the listeners before the policy is applied, so that a wrong address changes nothing.
 func (s *Service) listen() (all []listener, err error) {
-	// A scrape of ten thousand scopes is some work, which is done once for all who ask at a time.
-	// Who reads slowly takes places of the own listener alone, and not for long.
+	// A reading of 10,000 scopes is expensive, so concurrent scrapes share it. A slow reader
+	// occupies a place of its own listener only, and for a limited time.
 	metrics := newScraper(s.Engine).handler
 	if s.Textfile != "" {
 		if err := canReplace(s.Textfile); err != nil {
@@ -47,8 +46,8 @@ func (s *Service) listen() (all []listener, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// Any user may connect; he must not use up the descriptors of what follows the host.
-		opened = &crowdListener{Listener: opened, most: mostConnections}
+		// Any user may connect: the limit keeps descriptors for the rest of the daemon.
+		opened = &limitedListener{Listener: opened, most: maxConnections}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics())
 		mux.Handle("GET /healthz", &s.health)
@@ -66,10 +65,10 @@ func (s *Service) listen() (all []listener, err error) {
 	return all, nil
 }
 
-// mostConnections is how many connections the metrics' address has at a time.
-const mostConnections = 64
+// maxConnections is the maximum number of connections to the metrics' address.
+const maxConnections = 64
 
-// answerTime is how long a client may take to read an answer.
+// answerTime limits the time of a client to read an answer.
 const answerTime = 30 * time.Second
 
 func closeAll(all []listener) error {
@@ -80,7 +79,7 @@ func closeAll(all []listener) error {
 	return errors.Join(problems...)
 }
 
-// answer serves requests, and lets those that have begun come to their end.
+// answer serves requests, and completes running ones at the end.
 func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) {
 	server := &http.Server{Handler: l.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: answerTime,
 		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
@@ -101,8 +100,8 @@ func (s *Service) answer(ctx context.Context, work *errgroup.Group, l listener) 
 	})
 }
 
-// listenLoopback listens on an address of the loopback device, and refuses every other: there is no
-// TLS here yet, and no authentication.
+// listenLoopback listens on a loopback address and rejects others: metrics have neither TLS nor
+// authentication.
 func listenLoopback(address string) (net.Listener, error) {
 	const try = "write --listen 127.0.0.1:9464 or [::1]:9464, and put a proxy with TLS and authentication before it"
 	host, port, err := net.SplitHostPort(address)
@@ -129,7 +128,7 @@ func listenLoopback(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// canReplace says why a file cannot be replaced by one that is written beside it.
+// canReplace returns why a file cannot be replaced by a new file in its folder.
 func canReplace(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file", path)
@@ -141,8 +140,8 @@ func canReplace(path string) error {
 	return errors.Join(beside.Close(), os.Remove(beside.Name()))
 }
 
-// writeMetrics replaces the text file as a whole. Its error names no temporary file, so that it is
-// the same one for as long as it lasts.
+// writeMetrics replaces the text file atomically. Its error omits the temporary name, so that
+// repeated errors are equal.
 func (s *Service) writeMetrics() error {
 	err := atomicfile.Write(s.Textfile, 0o644, func(w io.Writer) error { return WriteMetrics(s.Engine, w) })
 	var path *fs.PathError

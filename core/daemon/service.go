@@ -21,45 +21,44 @@ import (
 	"weir/internal/systemd"
 )
 
-// Service keeps a policy in force: it follows the file, and cgroups and devices as they come and
-// go. When it ends, the limits stay.
+// Service keeps a policy active: it follows the file, cgroups and devices. The limits outlive it.
 type Service struct {
 	Engine *engine.Engine
 	Policy string           // file
 	Shadow bool             // all scopes in shadow
-	Reload <-chan os.Signal // reads the file again; may be nil
+	Reload <-chan os.Signal // rereads the file; may be nil
 	Log    *slog.Logger
 
-	Socket   string // path of the API's unix socket; "" for none
+	Socket   string // path of the API socket; "" for none
 	Metrics  string // loopback address of the metrics; "" for none
-	Textfile string // file that holds the metrics too, for node_exporter; "" for none
+	Textfile string // file with the metrics for node_exporter; "" for none
 
-	// Look is the time between two looks at everything, should an event have been lost. 0 is 5 s.
+	// Look is the resync interval, in case an event was lost. 0 is 5 s.
 	Look time.Duration
 
 	lease   *engine.Lease
 	health  health
-	nudged  chan struct{} // somebody else has changed what is in force
-	applied []byte        // text of the file as last tried; nil if it is to be tried again
-	seen    []byte        // text of the file at the last look
-	trouble string        // last problem said, so that it is said once
+	nudged  chan struct{} // another command has changed the active policy
+	applied []byte        // last tried text of the file; nil to try again
+	seen    []byte        // text of the file at the last resync
+	trouble string        // last logged problem
 	adopted map[uint64]bool
-	warned  map[uint64]bool // by the texts' hashes: a policy may have many
+	warned  map[uint64]bool // by hash of the text: a policy may have many warnings
 }
 
-// Times between signs of life, and between two searches for new network namespaces, in looks.
+// Intervals of heartbeats, of resyncs, and of the search for new network namespaces (in resyncs).
 const (
 	beatEvery  = time.Second
 	lookEvery  = 5 * time.Second
 	adoptEvery = 6
-	// serviceLockWait and serviceManagerWait are less than any watchdog's patience. Without an
-	// answer what is in force stays, and the next look asks again.
+	// serviceLockWait and serviceManagerWait are shorter than any watchdog. Without an answer the
+	// active policy stays, and the next resync tries again.
 	serviceLockWait    = 2 * time.Second
 	serviceManagerWait = 4 * time.Second
 )
 
-// Run applies the policy, says that it is ready, and follows it until ctx ends. A policy that
-// cannot be applied at the start is an error; later ones change nothing and are reported.
+// Run applies the policy, reports readiness, and follows the policy until ctx ends. A policy that
+// cannot be applied at the start is an error; a later one changes nothing and is reported.
 func (s *Service) Run(ctx context.Context) (err error) {
 	if s.lease, err = engine.AcquireLease(s.Engine.StateDir, s.Policy); err != nil {
 		return err
@@ -96,18 +95,18 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return errors.Join(err, files.close(), cgroups.close())
 	})
 	err = work.Wait()
-	s.Log.Info("stopped; the limits stay in force", "end_them_with", "weir release")
+	s.Log.Info("stopped; the limits stay active", "end_them_with", "weir release")
 	return err
 }
 
-// begin applies the policy for the first time, and begins to watch.
+// begin applies the policy for the first time and starts the watches.
 func (s *Service) begin() (files, cgroups *watcher, err error) {
-	// Watch first: an edit during the apply, which may take seconds, is told of afterwards.
+	// Watch first, so that an edit during the apply causes an event.
 	if files, err = watch(policyEvents, s.isPolicy); err != nil {
 		return nil, nil, err
 	}
 	if err := files.set([]string{filepath.Dir(s.Policy)}); err != nil {
-		s.say("changes of the policy file are seen late", err)
+		s.say("changes of the policy file are noticed late", err)
 	}
 	if err := s.first(); err != nil {
 		return nil, nil, errors.Join(err, files.close())
@@ -128,13 +127,13 @@ func (s *Service) first() error {
 	return s.apply(text)
 }
 
-// isPolicy says whether a folder's entry may stand for the policy file; "..data" is how Kubernetes
-// replaces mounted files.
+// isPolicy reports whether an entry of the folder may be the policy file. Kubernetes replaces
+// mounted files through "..data".
 func (s *Service) isPolicy(name string) bool {
 	return name == filepath.Base(s.Policy) || name == "..data"
 }
 
-// follow does all work on the policy, one thing after the other.
+// follow handles all events in sequence.
 func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 	if s.Look <= 0 {
 		s.Look = lookEvery
@@ -175,7 +174,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 			s.settled()
 			s.look(cgroups, looks%adoptEvery == 0)
 			if err := files.set([]string{filepath.Dir(s.Policy)}); err != nil {
-				s.say("changes of the policy file are seen late", err)
+				s.say("changes of the policy file are noticed late", err)
 			}
 		case <-beat.C:
 			s.alive()
@@ -185,7 +184,7 @@ func (s *Service) follow(ctx context.Context, files, cgroups *watcher) error {
 	}
 }
 
-// reread applies the file if its text is another than the last that was tried, or always.
+// reread applies the file if its text has changed since the last try, or always.
 func (s *Service) reread(always bool) {
 	text, err := policy.ReadFile(s.Policy)
 	if err != nil {
@@ -201,15 +200,15 @@ func (s *Service) reread(always bool) {
 	err = s.apply(text)
 	s.problem(err)
 	if fault.Of(err) == fault.Usage {
-		err = nil // it is the file's
+		err = nil // the file's mistake
 	} else if err != nil {
-		s.applied = nil // what stood in the way may pass
+		s.applied = nil // the obstacle may be temporary
 	}
 	s.health.tried(applying, err, time.Now())
 }
 
-// settled rereads the file if an event was lost: its text has changed since it was tried, and not
-// since the last look. A text that somebody is in the middle of writing is left alone.
+// settled rereads the file if an event was lost: its text has changed since the last try, but not
+// since the last resync. A file that is still being written changes again.
 func (s *Service) settled() {
 	text, err := policy.ReadFile(s.Policy)
 	last := s.seen
@@ -227,7 +226,7 @@ func (s *Service) settled() {
 	}
 }
 
-// apply makes the text the policy in force.
+// apply applies the text of a policy.
 func (s *Service) apply(text []byte) error {
 	p, err := s.Engine.Language.Parse(s.Policy, text)
 	if err != nil {
@@ -245,16 +244,16 @@ func (s *Service) apply(text []byte) error {
 	return nil
 }
 
-// look brings what is in force in step with the host's cgroups, devices and, if asked, network
-// namespaces.
+// look resyncs the active policy with cgroups, devices and, if adopt, network namespaces of the
+// host.
 func (s *Service) look(cgroups *watcher, adopt bool) {
 	selectors, err := s.Engine.ActiveSelectors()
 	if err == nil {
-		// Watch first: what comes after this is told of, what came before is found below.
+		// Watch first: later changes cause events, earlier ones are found below.
 		err = cgroups.set(s.Engine.Lookup().Watch(selectors))
 	}
 	if err != nil {
-		s.say("cgroups that come and go are seen late", err)
+		s.say("changes of cgroups are noticed late", err)
 	}
 	out, err := s.Engine.Rebind()
 	s.health.tried(binding, err, time.Now())
@@ -267,12 +266,12 @@ func (s *Service) look(cgroups *watcher, adopt bool) {
 	}
 	if adopt {
 		if s.adopted, err = s.Engine.FollowNamespaces(s.adopted); err != nil {
-			s.say("network namespaces that came later are treated in part", err)
+			s.say("new network namespaces are followed in part", err)
 		}
 	}
 }
 
-// report logs what has changed.
+// report logs the changes.
 func (s *Service) report(what string, out engine.Outcome) {
 	counts := map[policy.Action]int{}
 	for _, step := range out.Steps {
@@ -290,7 +289,7 @@ func (s *Service) report(what string, out engine.Outcome) {
 
 var warnings = maphash.MakeSeed()
 
-// warn logs what a policy probably does not mean, once for each text of it.
+// warn logs a warning once per text.
 func (s *Service) warn(warning string) {
 	if hash := maphash.String(warnings, warning); !s.warned[hash] {
 		s.warned[hash] = true
@@ -298,8 +297,7 @@ func (s *Service) warn(warning string) {
 	}
 }
 
-// problem notes why the policy file is not in force, or with nil that it is, where everybody can
-// see it.
+// problem publishes why the policy file is not active, or with nil that it is.
 func (s *Service) problem(err error) {
 	text := ""
 	if err != nil {
@@ -309,17 +307,17 @@ func (s *Service) problem(err error) {
 		return
 	}
 	if err != nil {
-		s.Log.Error("the policy file changes nothing; what was in force stays", "reason", err)
-		s.tell("STATUS=the policy file changes nothing: " + text)
+		s.Log.Error("the policy file cannot be applied; the active policy stays", "reason", err)
+		s.tell("STATUS=the policy file cannot be applied: " + text)
 	} else {
-		s.tell("STATUS=the policy file is in force")
+		s.tell("STATUS=the policy file is active")
 	}
 	if err := s.lease.Describe(text); err != nil {
 		s.say("describe controller", err)
 	}
 }
 
-// alive is the sign of life.
+// alive sends the heartbeat.
 func (s *Service) alive() {
 	s.health.seen(time.Now())
 	if err := s.lease.Heartbeat(); err != nil {
@@ -340,7 +338,7 @@ func (s *Service) say(what string, err error) {
 	}
 }
 
-// tell tells the service manager.
+// tell reports to the service manager.
 func (s *Service) tell(message string) {
 	if err := notify(message); err != nil {
 		s.say("notify", err)

@@ -11,8 +11,8 @@ import (
 	"weir/core/engine"
 )
 
-// write writes a status as a JSON document whose scopes and rows are made one at a time: of ten
-// thousand scopes it has 12 MB, and would take four times as much in one piece.
+// writeStatus streams a status as JSON, one scope and row at a time: 10,000 scopes have 12 MB, and
+// encoding them at once takes four times as much.
 func writeStatus(s engine.Status, to io.Writer) error {
 	scopes, modules := s.Scopes, s.Modules
 	s.Scopes, s.Modules = []engine.ScopeStatus{}, []engine.ModuleStatus{}
@@ -27,7 +27,7 @@ func (w *pieces) module(one engine.ModuleStatus) {
 	w.object(one, list{"rows", len(one.Report.Rows), func(i int) { w.value(one.Row(i)) }})
 }
 
-// pieces writes JSON piece by piece. The first error ends it: later calls write nothing.
+// pieces writes JSON piece by piece. After the first error it writes nothing.
 type pieces struct {
 	to     *bufio.Writer
 	piece  bytes.Buffer
@@ -42,15 +42,15 @@ func newPieces(to io.Writer) *pieces {
 	return w
 }
 
-// list is an array that an object has empty, and what writes its elements.
+// list is an array that is empty in the encoded object, and the function that writes its elements.
 type list struct {
 	key     string
 	length  int
 	element func(int)
 }
 
-// object writes a value with the lists filled, which are in the order of its keys. No text in it is
-// taken for a key: quotation marks of texts are escaped.
+// object writes a value and fills its empty lists, in the order of its keys. Text cannot be
+// mistaken for a key, because quotation marks in it are escaped.
 func (w *pieces) object(value any, lists ...list) {
 	text := bytes.Clone(w.marshal(value))
 	for _, l := range lists {
@@ -74,7 +74,7 @@ func (w *pieces) object(value any, lists ...list) {
 
 func (w *pieces) value(v any) { w.put(w.marshal(v)) }
 
-// marshal returns a value as JSON, until the next call.
+// marshal returns a value as JSON, valid until the next call.
 func (w *pieces) marshal(v any) []byte {
 	w.piece.Reset()
 	if w.err == nil {

@@ -16,8 +16,8 @@ type Inspector interface {
 type Inspection struct {
 	Check    string   `json:"check"`
 	Promise  string   `json:"promise"`
-	Looked   string   `json:"looked_at"` // at what, in words with numbers
+	Looked   string   `json:"looked_at"` // the examined state or packets, with numbers
 	Verdict  Verdict  `json:"verdict"`   // Holds, Fails, CannotSay or InShadow
 	Reason   string   `json:"reason,omitempty"`
-	Examples []string `json:"examples,omitempty"` // of what differs
+	Examples []string `json:"examples,omitempty"` // of differences
 }

@@ -168,7 +168,7 @@ type Plane interface {
 	Apply(have, want State) (notes []string, err error)
 	// Report returns the values of the columns. It changes nothing.
 	Report(have State) (Report, error)
-	// Release removes everything of the plane, whatever a crash left. released reports whether
+	// Release removes everything of the plane, in any state after a crash. released reports whether
 	// there was anything.
 	Release() (released bool, err error)
 }

@@ -43,8 +43,8 @@ type Column struct {
 	Title    string `json:"title,omitempty"`
 	NoStatus bool   `json:"-"`
 	NoTop    bool   `json:"-"`
-	// Of names the gauge of which top shows this counter's rate as a share. Rows are sorted by that
-	// share.
+	// Of names the gauge to which top relates the rate of this counter. Rows are sorted by that
+	// ratio.
 	Of string `json:"share_of,omitempty"`
 	// Alarm makes top highlight values above 0.
 	Alarm bool `json:"-"`
@@ -80,7 +80,7 @@ type Report struct {
 type Row struct {
 	Scope string
 	Part  string
-	// Promise is what a person reads of what the row promises: "10 Mbit/s".
+	// Promise describes the promise of the row: "10 Mbit/s".
 	Promise string
 	// Values has one value for each column of the module; nil if unknown.
 	Values []Value
@@ -113,11 +113,11 @@ func HistogramValue(b Buckets) Value {
 	if b == empty {
 		return Value{Known: true, Histogram: &empty}
 	}
-	counted := b // so that only these are on the heap
+	counted := b // allocated only if needed
 	return Value{Known: true, Histogram: &counted}
 }
 
-// MarshalJSON writes the number alone, null where it is not known.
+// MarshalJSON writes the number, or null if it is unknown.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch {
 	case !v.Known:
@@ -130,15 +130,15 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v.Number)
 }
 
-// Buckets count values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs
+// Buckets counts values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs
 // in entry 0.
 type Buckets struct {
 	Counts [32]uint64 `json:"counts"`
-	// Sum of the values in seconds; 0 where only the counts are known.
+	// Sum of the values in seconds; 0 if only the counts are known.
 	Sum float64 `json:"sum_s,omitempty"`
 }
 
-// Since is what was counted after an earlier reading; the sum is lost.
+// Since returns the counts since an earlier reading, without a sum.
 func (b Buckets) Since(before Buckets) (since Buckets) {
 	for i, n := range b.Counts {
 		since.Counts[i] = n - min(before.Counts[i], n)
@@ -146,8 +146,8 @@ func (b Buckets) Since(before Buckets) (since Buckets) {
 	return since
 }
 
-// Percentile is the upper bound, in seconds, of the bucket in which the share p (0 to 1) of the
-// counts is reached; 0 without counts. It is at most twice the true value.
+// Percentile returns the upper bound, in seconds, of the bucket that reaches the share p (0 to 1)
+// of the counts; 0 without counts. It is at most twice the true value.
 func (b Buckets) Percentile(p float64) float64 {
 	total, reached := uint64(0), uint64(0)
 	for _, n := range b.Counts {
@@ -161,14 +161,14 @@ func (b Buckets) Percentile(p float64) float64 {
 	return 0
 }
 
-// Field is a column and where its value comes from: a room declares each value once, by a table of
-// fields.
+// Field is a column with the source of its value, so that a module declares each value once in a
+// table of fields.
 type Field[T any] struct {
 	Column
 	Value func(T) Value
 }
 
-// ColumnsOf are the columns of fields.
+// ColumnsOf returns the columns of fields.
 func ColumnsOf[T any](fields []Field[T]) (all []Column) {
 	for _, f := range fields {
 		all = append(all, f.Column)
@@ -176,7 +176,7 @@ func ColumnsOf[T any](fields []Field[T]) (all []Column) {
 	return all
 }
 
-// ValuesOf reads all fields of one thing.
+// ValuesOf returns the values of all fields.
 func ValuesOf[T any](fields []Field[T], of T) []Value {
 	all := make([]Value, len(fields))
 	for i, f := range fields {
@@ -185,8 +185,8 @@ func ValuesOf[T any](fields []Field[T], of T) []Value {
 	return all
 }
 
-// Sums are what was counted of each scope, by name, where one scope alone counts what applies to
-// several: a group's is the sum of its members' that are treated the same.
+// Sums returns the counters of each scope by name, for data planes in which only one of several
+// matching scopes counts: a group sums its members with the same treatment.
 func Sums[T any](have State, count func(index int) (T, error), add func(*T, T), same func(a, b Bound) bool) (map[string]T, error) {
 	sums, named := make(map[string]T, len(have.Scopes)), have.ByName()
 	for _, b := range have.Scopes {
@@ -196,7 +196,7 @@ func Sums[T any](have State, count func(index int) (T, error), add func(*T, T), 
 		}
 		for at, is := b, true; is && same(at, b); at, is = named[at.Parent] {
 			if at.Name != b.Name && at.Selector.Kind != policy.Group {
-				break // it has counts of its own
+				break // it counts itself
 			}
 			sum := sums[at.Name]
 			add(&sum, own)
