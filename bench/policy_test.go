@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/core/policy"
 	"weir/kernel/netns"
@@ -81,7 +82,7 @@ func BenchmarkPolicy(b *testing.B) {
 		must(b, err)
 		step("edit", func() error { return apply(other, true) })
 		step("status", func() error { _, err := engine.Status(); return err })
-		step("metrics", func() error { return engine.WriteMetrics(io.Discard) })
+		step("metrics", func() error { return daemon.WriteMetrics(engine, io.Discard) })
 		memory = mapMemory(b, filepath.Join(engine.PinDir, "limit"))
 		step("release", func() error { _, err := engine.Release(); return err })
 	}

@@ -14,12 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/fault"
 )
 
 func newDaemonCommand(a *app) *cobra.Command {
-	service := &engine.Service{}
+	service := &daemon.Service{}
 	command := &cobra.Command{
 		Use:   "daemon [POLICY]",
 		Short: "Keep a policy in force, follow its file and its cgroups, serve metrics and an API",

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sys/unix"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/child"
 	"weir/internal/fault"
@@ -170,7 +171,7 @@ func (g ground) metrics(t *testing.T, name string, want float64) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := e.WriteMetrics(&text); err != nil {
+	if err := daemon.WriteMetrics(e, &text); err != nil {
 		t.Fatal(err)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/core/policy"
 	"weir/internal/fault"
@@ -39,8 +40,9 @@ func newPlanCommand(a *app) *cobra.Command {
 		Short: "Show what apply would change, and change nothing",
 		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
 which mechanism it is held to its limits here, and what a scope waits for. Warnings
-name what the policy allows and probably does not mean. Without POLICY the file is
-/etc/weir/policy.yaml, and "-" is standard input.`,
+name what the policy allows and probably does not mean. The exit status is 1 if
+this host would reject an apply. Without POLICY the file is /etc/weir/policy.yaml,
+and "-" is standard input.`,
 		Example: `  weir plan policy.yaml
   weir plan - < policy.yaml
   weir plan --format json policy.yaml | jq '.steps[] | select(.action != "keep")'`,
@@ -160,13 +162,19 @@ func (a *app) outcome(out engine.PolicyResult, title string) error {
 		a.say("an apply or a release that was interrupted has been completed first")
 	}
 	a.warn(out.Notes)
-	if a.format == "json" {
-		return a.json(out)
-	}
 	if title == applied && !out.Changed {
-		title = "In force already"
+		title = "Active already"
 	}
-	return a.table(outcomeTable(out, title))
+	err := error(nil)
+	if a.format == "json" {
+		err = a.json(out)
+	} else {
+		err = a.table(outcomeTable(out, title))
+	}
+	if err == nil && len(out.Rejected) > 0 {
+		err = fault.New(fault.Failed, "", "%s", strings.Join(out.Rejected, "\n"))
+	}
+	return err
 }
 
 func outcomeTable(out engine.PolicyResult, title string) record.Table {
@@ -235,7 +243,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
 			}
 			if a.format == "json" {
-				err = a.json(engine.Released{Format: engine.FormatRelease, Released: released})
+				err = a.json(daemon.Released{Format: daemon.FormatRelease, Released: released})
 			} else if !released {
 				a.say("nothing was in force")
 			}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestAnApplyThatChangesNothingSaysThatItIsInForce(t *testing.T) {
 	if err := a.outcome(engine.PolicyResult{}, applied); err != nil {
 		t.Fatal(err)
 	}
-	if text := stdout.String(); !strings.HasPrefix(text, "In force already\n") || !strings.Contains(text, "Nothing changes.") {
+	if text := stdout.String(); !strings.HasPrefix(text, "Active already\n") || !strings.Contains(text, "Nothing changes.") {
 		t.Error(text)
 	}
 }
@@ -126,6 +127,17 @@ func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
 	for _, want := range []string{"run 'weir apply' or 'weir daemon', or end it with 'weir release'", "all of it is put in place again"} {
 		if strings.Count(stdout.String(), want) != 1 {
 			t.Errorf("%q is not said once:\n%s", want, stdout.String())
+		}
+	}
+}
+
+func TestPlanFailsIfAnApplyWouldBeRejected(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var stdout strings.Builder
+		a := &app{stdout: &stdout, stderr: io.Discard, format: format}
+		err := a.outcome(engine.PolicyResult{Outcome: engine.Outcome{Rejected: []string{"an apply would be rejected: eth0: the qdisc sfq cannot be restored"}}}, "Plan")
+		if fault.Of(err) != fault.Failed || !strings.Contains(err.Error(), "sfq") || stdout.Len() == 0 {
+			t.Errorf("%s: status %d, %v, printed %q", format, fault.Of(err), err, stdout.String())
 		}
 	}
 }

@@ -116,13 +116,16 @@ func Examine(modules []module.Module) Report {
 	return report
 }
 
-// pinNotes say why policies have no place for what they pin, which is no matter of the kernel's.
+// pinNotes returns a note if policies cannot be pinned, or need a mount first.
 func pinNotes(dir string) []string {
+	if bpffs.Mountable(dir) {
+		return []string{"no BPF file system is mounted at " + dir + ": the first 'weir apply' or 'weir daemon' mounts one with mode 700"}
+	}
 	err := bpffs.CanPin(dir)
 	if err == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("no policy can be put in force, downloads and limits of scopes among them: %v: %s; weir run does without", err, fault.Advice(err))}
+	return []string{fmt.Sprintf("no policy can be applied: %v: %s; 'weir run' works without", err, fault.Advice(err))}
 }
 
 func capabilitiesOf(modules []module.Module) (all []module.Capability) {

@@ -176,7 +176,7 @@ func TestTextSaysWhatTheReportSays(t *testing.T) {
 
 func TestAMissingMountIsSaid(t *testing.T) {
 	got := pinNotes(t.TempDir())
-	if len(got) != 1 || !strings.Contains(got[0], "downloads") || !strings.Contains(got[0], "mount -t bpf") {
+	if len(got) != 1 || !strings.Contains(got[0], "no policy can be applied") || !strings.Contains(got[0], "mount -t bpf") {
 		t.Errorf("said %q", got)
 	}
 }

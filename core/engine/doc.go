@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine makes the host do what a policy says: desired state, difference, apply, release.
+// Package engine applies policies to the host: it computes the difference to the active state,
+// applies it, reports status, and releases it.
 //
-// The data plane is pinned, so limits outlive every process. Apply writes a journal before it
-// changes anything; whoever comes next after a crash completes what the journal says, since every
-// step can be repeated. One lock file serializes all of it.
+// The data planes are pinned, so limits outlive every process. Apply writes a journal before any
+// change. After a crash the next command completes the journal, because every step is repeatable.
+// One lock file serializes all changes.
 package engine

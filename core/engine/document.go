@@ -13,8 +13,7 @@ import (
 	"weir/core/selector"
 )
 
-// document is how a state is written: the spine's part of each scope, and one document for each
-// room.
+// document is the stored form of a state: core's part of each scope, and one document per module.
 type document struct {
 	Format  string                     `json:"format"`
 	Applied time.Time                  `json:"applied"`
@@ -32,7 +31,7 @@ type documentScope struct {
 	Bound    selector.Binding `json:"bound"`
 }
 
-// documentRoom is what one room does, by the names of scopes and of items of the host.
+// documentModule is a module's part of a state, by names of scopes and items.
 type documentModule struct {
 	Scopes map[string]json.RawMessage `json:"scopes,omitempty"`
 	Host   []documentItem             `json:"host,omitempty"`
@@ -71,7 +70,7 @@ func documentOf(s *state) (*document, error) {
 	return doc, nil
 }
 
-// state reads what a document says, with the rooms that it speaks of.
+// state decodes a document with the treatments of its modules.
 func (d *document) state(modules []module.Module) (*state, error) {
 	s := &state{Format: d.Format, Applied: d.Applied, Release: d.Release}
 	at := map[string]int{}
@@ -106,7 +105,7 @@ func (d *document) state(modules []module.Module) (*state, error) {
 	}
 	for name := range d.Modules {
 		if !slices.ContainsFunc(modules, func(r module.Module) bool { return r.Name() == name }) {
-			return nil, fmt.Errorf("it holds what the room %s does, which this build does not have", name)
+			return nil, fmt.Errorf("it contains the module %s, which this build lacks", name)
 		}
 	}
 	return s, nil

@@ -21,22 +21,21 @@ import (
 	"weir/kernel/storage"
 )
 
-// Engine applies policies on this host. Its folders can be others in tests.
+// Engine applies policies to this host. Tests use other folders.
 type Engine struct {
 	Modules    []module.Module
-	Language   *policy.Language // of the same rooms
+	Language   *policy.Language // of the same modules
 	StateDir   string           // state, journal, lock
-	PinDir     string           // in a bpf file system; each room has a folder of its own there
-	CgroupRoot string           // where programs are attached
-	LockWait   time.Duration    // for others that change what is in force; 0 is 30 s
-	// Sockets calls a function for every network namespace whose open sockets are to be adopted and
-	// set free.
+	PinDir     string           // in a BPF file system; one folder per module
+	CgroupRoot string           // programs are attached here
+	LockWait   time.Duration    // for the lock of other commands; 0 is 30 s
+	// Sockets calls a function for every network namespace with open sockets to adopt and to reset.
 	Sockets func(func(*netns.Namespace) error) error
-	// Manager says where units are; nil where no service manager runs the host.
+	// Manager resolves units; nil without a service manager.
 	Manager selector.Manager
 }
 
-// New returns the engine of this host, for some rooms and their language.
+// New returns the engine of this host with modules and their language.
 func New(modules []module.Module, language *policy.Language) (*Engine, error) {
 	root, err := cgroup.Root()
 	if err != nil {
@@ -49,22 +48,23 @@ func New(modules []module.Module, language *policy.Language) (*Engine, error) {
 	return e, nil
 }
 
-// host is where a room's data plane lives.
+// host returns the place of a module's data plane.
 func (e *Engine) host(r module.Module) module.Host {
 	return module.Host{Pins: filepath.Join(e.PinDir, r.Name()), Devices: e.DevicePins(), Files: filepath.Join(e.StateDir, r.Name()), CgroupRoot: e.CgroupRoot, Namespaces: e.Sockets}
 }
 
-// DevicePins is the folder of what rooms attach to devices.
+// DevicePins returns the folder of the pins at devices.
 func (e *Engine) DevicePins() string { return filepath.Join(e.PinDir, "devices") }
 
-func (e *Engine) plane(r module.Module) module.Plane { return r.Plane(e.host(r)) }
+func (e *Engine) Plane(r module.Module) module.Plane { return r.Plane(e.host(r)) }
 
-// look sees this host for one resync.
-func (e *Engine) look() *selector.Host {
+// Lookup returns a view of this host for one resync.
+func (e *Engine) Lookup() *selector.Host {
 	return &selector.Host{CgroupRoot: e.CgroupRoot, Manager: e.Manager}
 }
 
-// Plan says what Apply would do. It changes nothing and does not complete an interrupted apply.
+// Plan returns the outcome of a future Apply. It changes nothing and does not complete an
+// interrupted apply.
 func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	have, err := e.store().read(current)
 	if err != nil {
@@ -74,9 +74,8 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// What this host cannot do is a mistake already; what an apply lacks beside that may be there
-	// when it comes.
-	_, twice := e.takes(next)
+	// Unsupported scopes are errors now. Other obstacles may be gone at the time of the apply.
+	_, twice := e.ownersOf(next)
 	refused := e.ready(next)
 	if twice != nil || len(unsupported(refused)) > 0 {
 		return Outcome{}, refused
@@ -85,18 +84,19 @@ func (e *Engine) Plan(want *policy.Policy) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out.Notes = append(append(out.Notes, obstacles(refused)...), e.foresee(next)...)
-	lost, err := e.lost(have)
-	if lost {
+	out.Rejected = obstacles(refused)
+	out.Notes = append(out.Notes, e.planNotes(next)...)
+	orphaned, err := e.orphaned(have)
+	if orphaned {
 		out.Notes = append(out.Notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
 	}
 	return out, err
 }
 
-// next numbers and binds the wanted scopes; a scope that stays keeps its number.
+// next numbers and binds the wanted scopes. A scope that stays keeps its number.
 func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*state, error) {
 	if len(scopes) > module.MaxScopes {
-		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes, and there is room for %d", len(scopes), module.MaxScopes)
+		return nil, fault.New(fault.Usage, "merge scopes", "the policy has %d scopes; the maximum is %d", len(scopes), module.MaxScopes)
 	}
 	numbers, used, before := map[string]int{}, map[int]bool{}, have.byName()
 	for _, h := range have.Scopes {
@@ -104,14 +104,14 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	}
 	free := 0
 	next := &state{Format: formatState, Applied: time.Now().UTC(), Host: host}
-	look := e.look()
+	look := e.Lookup()
 	for _, scope := range scopes {
 		bound, err := look.Bind(scope.Selector)
 		if err != nil {
 			return nil, &module.Unsupported{Scope: scope.Name, Key: scope.Selector.Kind, Err: err}
 		}
 		if was := before[scope.Name]; bound.Path == "" && was.Selector == scope.Selector {
-			bound.Path = was.Bound.Path // a unit that does not run comes back where it was
+			bound.Path = was.Bound.Path // a stopped unit restarts in the same cgroup
 		}
 		index, known := numbers[scope.Name]
 		if !known {
@@ -125,13 +125,24 @@ func (e *Engine) next(have *state, scopes []policy.Scope, host []policy.Item) (*
 	return next, nil
 }
 
-// Apply makes the wanted policy the one in force. After an error the former one is in force again.
-func (e *Engine) Apply(want *policy.Policy) (Outcome, error) {
+// Apply makes the wanted policy active. After an error the former policy is active again.
+func (e *Engine) Apply(want *policy.Policy) (out Outcome, err error) {
 	s, err := e.openStore()
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer s.close()
+	if len(want.Scopes)+len(want.Host) > 0 {
+		mounted, err := bpffs.Mount(e.PinDir)
+		if err != nil {
+			return Outcome{}, err
+		}
+		defer func() {
+			if mounted {
+				out.Notes = append(out.Notes, "mounted a BPF file system at /sys/fs/bpf with mode 700")
+			}
+		}()
+	}
 	have, recovered, err := e.recover(s)
 	if err != nil {
 		return Outcome{}, err
@@ -143,8 +154,8 @@ func (e *Engine) Apply(want *policy.Policy) (Outcome, error) {
 	return e.lead(s, have, next, recovered)
 }
 
-// Rebind makes the scopes in force apply to what their selectors stand for now: a cgroup that came
-// back has another id. It changes no treatment, and does nothing where none is in force.
+// Rebind binds the active scopes to their current cgroups and devices: a cgroup that was created
+// again has another id. It changes no treatment, and does nothing without an active policy.
 func (e *Engine) Rebind() (Outcome, error) {
 	s, err := e.openStore()
 	if err != nil {
@@ -163,7 +174,7 @@ func (e *Engine) Rebind() (Outcome, error) {
 	return e.lead(s, have, next, recovered)
 }
 
-// lead leads from one state to the next through the journal, unless they are the same and in force.
+// lead applies the next state through the journal, unless it is active already.
 func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, error) {
 	out, err := e.outcome(have, next)
 	if err != nil {
@@ -175,12 +186,12 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 	}
 	out.Changed = true
 	if err := e.ready(next); err != nil {
-		return Outcome{}, err // with nothing begun
+		return Outcome{}, err // nothing has changed
 	}
 	if err := s.write(journal, next); err != nil {
 		return Outcome{}, err
 	}
-	lost, err := e.endLost(have)
+	orphaned, err := e.endOrphaned(have)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -191,57 +202,57 @@ func (e *Engine) lead(s *store, have, next *state, recovered bool) (Outcome, err
 		}
 		return Outcome{}, err
 	}
-	if lost {
+	if orphaned {
 		notes = append(notes, fmt.Sprintf(noteLost, e.PinDir, e.StateDir))
 	}
 	out.Notes = notes
 	return out, s.commit()
 }
 
-// ready refuses what this host cannot do before anything changes.
+// ready returns the reasons why this host cannot apply a state.
 func (e *Engine) ready(next *state) error {
 	if err := bpffs.Safe(e.PinDir); err != nil {
 		return err
 	}
-	taken, twice := e.takes(next)
+	qdiscOwners, twice := e.ownersOf(next)
 	all := []error{twice}
 	for _, r := range e.Modules {
-		if part := taken.of(next, r); !part.Empty() {
-			all = append(all, e.plane(r).Ready(part))
+		if part := qdiscOwners.of(next, r); !part.Empty() {
+			all = append(all, e.Plane(r).Ready(part))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// foresee tells what a person should know before it is applied.
-func (e *Engine) foresee(next *state) (notes []string) {
-	taken, _ := e.takes(next)
+// planNotes returns notes for the user about a future apply.
+func (e *Engine) planNotes(next *state) (notes []string) {
+	qdiscOwners, _ := e.ownersOf(next)
 	for _, r := range e.Modules {
-		if foreseer, can := e.plane(r).(module.PlanNoter); can {
-			notes = append(notes, foreseer.PlanNotes(taken.of(next, r))...)
+		if foreseer, can := e.Plane(r).(module.PlanNoter); can {
+			notes = append(notes, foreseer.PlanNotes(qdiscOwners.of(next, r))...)
 		}
 	}
 	return notes
 }
 
-// inPlace says whether the data planes of all rooms that do something are complete.
+// inPlace reports whether the data planes of all active modules are complete.
 func (e *Engine) inPlace(have *state) (bool, error) {
-	taken, _ := e.takes(have)
+	qdiscOwners, _ := e.ownersOf(have)
 	for _, r := range e.Modules {
-		part := taken.of(have, r)
+		part := qdiscOwners.of(have, r)
 		if part.Empty() {
 			continue
 		}
-		if in, err := e.plane(r).InPlace(part); err != nil || !in {
+		if in, err := e.Plane(r).InPlace(part); err != nil || !in {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// recover completes an apply or a release that was interrupted and returns the state in force.
+// recover completes an interrupted apply or release and returns the active state.
 func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
-	if bpffs.Safe(e.PinDir) == nil { // else nothing is pinned there
+	if bpffs.Safe(e.PinDir) == nil { // otherwise nothing is pinned there
 		if err := bpffs.Clean(e.PinDir); err != nil {
 			return nil, false, err
 		}
@@ -265,72 +276,73 @@ func (e *Engine) recover(s *store) (have *state, recovered bool, err error) {
 	return begun, true, s.commit()
 }
 
-// enforce leads every room from one state to another, in their order. Every step can be repeated.
-// If a room fails, all that were led are led back in the reverse order, so that each is as it was;
-// undone says that this was done.
+// enforce applies the next state of every module in order. Every step is repeatable. If a module
+// fails, enforce rolls back in reverse order; undone reports whether that succeeded.
 func (e *Engine) enforce(have, next *state) (notes []string, undone bool, err error) {
 	s := step{have: have, next: next}
-	s.before, _ = e.takes(have)
-	if s.after, err = e.takes(next); err != nil {
+	s.before, _ = e.ownersOf(have)
+	if s.after, err = e.ownersOf(next); err != nil {
 		return nil, true, err
 	}
 	led, err := e.yield(s)
 	if err != nil {
-		return nil, e.undo(s, led, &err), err
+		undone, err = e.rollBack(s, led, err)
+		return nil, undone, err
 	}
 	for _, r := range e.Modules {
 		led[r.Name()] = true
 		more, err := e.enforceModule(r, s.before.of(have, r), s.after.of(next, r))
 		if err != nil {
-			return nil, e.undo(s, led, &err), err
+			undone, err = e.rollBack(s, led, err)
+			return nil, undone, err
 		}
 		notes = append(notes, more...)
 	}
 	return notes, false, nil
 }
 
-// step leads from one state to another; before and after are who has the devices' trees in each.
+// step is a transition between states; before and after are the qdisc owners of each.
 type step struct {
 	have, next    *state
-	before, after taken
+	before, after qdiscOwners
 }
 
 func (s step) back() step { return step{s.next, s.have, s.after, s.before} }
 
-// undo leads back the rooms that were led from one state to another, and says whether all are as
-// they were.
-func (e *Engine) undo(s step, led map[string]bool, err *error) (undone bool) {
-	undone = true
+// rollBack applies the former state of the modules in led after the error cause. undone reports
+// whether all succeeded; the error is cause joined with those of the roll-back.
+func (e *Engine) rollBack(s step, led map[string]bool, cause error) (undone bool, err error) {
+	undone, err = true, cause
 	if _, failed := e.yield(s.back()); failed != nil {
-		undone, *err = false, errors.Join(*err, fmt.Errorf("take back: %w", failed))
+		undone, err = false, errors.Join(err, fmt.Errorf("roll back: %w", failed))
 	}
 	for _, r := range slices.Backward(e.Modules) {
 		if !led[r.Name()] {
 			continue
 		}
 		if _, undo := e.enforceModule(r, s.after.of(s.next, r), s.before.of(s.have, r)); undo != nil {
-			undone, *err = false, errors.Join(*err, fmt.Errorf("take back what %s has done: %w", r.Name(), undo))
+			undone, err = false, errors.Join(err, fmt.Errorf("roll back %s: %w", r.Name(), undo))
 		}
 	}
-	return undone
+	return undone, err
 }
 
-// enforceRoom leads one room; one that has nothing to do any more leaves no trace.
+// enforceModule applies the next state of one module; an empty state releases it.
 func (e *Engine) enforceModule(r module.Module, have, next module.State) (notes []string, err error) {
-	switch plane := e.plane(r); {
+	switch plane := e.Plane(r); {
 	case !next.Empty():
 		return plane.Apply(have, next)
 	case !have.Empty():
 		if _, err = plane.Release(); errors.Is(err, module.ErrForeign) {
-			err = nil // it is in nobody's way who leads
+			err = nil // foreign programs do not conflict with the next state
 		}
 	}
 	return nil, err
 }
 
-// Release ends everything that is in force and removes every trace: attachments, pins, state. It
-// says whether there was any. Killed half-way, whoever comes next completes it, unless no journal
-// could be written: then it is for a second release.
+// Release ends all treatment and removes attachments, pins and state. released reports whether
+// there was any. After a crash the next command completes it, unless no journal could be written:
+// then a second release does.
 func (e *Engine) Release() (released bool, err error) {
 	s, err := e.openToEnd()
 	if err != nil {
@@ -343,25 +355,25 @@ func (e *Engine) Release() (released bool, err error) {
 	return e.end(s)
 }
 
-// end releases all rooms, the last first, and forgets the state. An error with released is of the
-// state alone, or of what is somebody else's.
+// end releases all modules in reverse order and removes the state. An error with released concerns
+// only the state, or programs of another owner.
 func (e *Engine) end(s *store) (released bool, err error) {
 	released, err = e.endModules()
 	if err != nil && !errors.Is(err, module.ErrForeign) {
 		return false, err
 	}
 	if forgotten := errors.Join(s.remove(current), s.remove(journal), forgetController(e.StateDir)); forgotten != nil {
-		return released, fault.Wrap(fmt.Errorf("nothing is in force any more, but what is written of it stays: %w", forgotten), fault.Of(forgotten), fault.Advice(forgotten))
+		return released, fault.Wrap(fmt.Errorf("the treatment has ended, but its state could not be removed: %w", forgotten), fault.Of(forgotten), fault.Advice(forgotten))
 	}
-	// The parent folder goes too if nobody else has pins in it.
+	// Remove fails if other pins are in the folder.
 	_ = os.Remove(e.PinDir)
 	return released, err
 }
 
-// endRooms ends what all rooms have in force. What others have beside it is told afterwards.
+// endModules releases all modules. Programs of other owners are reported afterwards.
 func (e *Engine) endModules() (released bool, err error) {
 	for _, r := range slices.Backward(e.Modules) {
-		ended, failed := e.plane(r).Release()
+		ended, failed := e.Plane(r).Release()
 		if failed != nil && !errors.Is(failed, module.ErrForeign) {
 			return false, failed
 		}

@@ -31,7 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(child.Parts{"apply": applyPart, "follow": followPart, "send": sendPart, "lesser": lesserPart})
+	child.Main(child.Parts{"apply": applyPart, "lesser": lesserPart})
 	os.Exit(m.Run())
 }
 
@@ -242,7 +242,7 @@ func TestOfTwoScopesForOneCgroupTheOtherStays(t *testing.T) {
 // attached throughout.
 func TestIngressIsAttachedWhileAPolicyNeedsIt(t *testing.T) {
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	both, shadow, other := limitedBoth("a", 1e6, 2e6), limitedBoth("a", 1e6, 2e6), limitedBoth("b", 1e6, 3e6)
 	shadow.Shadow = true
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}

@@ -4,16 +4,15 @@ package engine
 
 import (
 	"fmt"
-	"sync"
-	"time"
 
 	"weir/core/match"
 	"weir/kernel/sockdiag"
 )
 
-// FindEscapes fills in which sockets escape each scope that stands for a cgroup or a unit. It reads
-// what every process of those cgroups has open, and asks each of their network namespaces once.
-// Where the kernel cannot tell, the error is sockdiag.ErrNoCgroups and the status stays as it was.
+// FindEscapes fills in the sockets that escape each scope of a cgroup or unit. It reads the open
+// files of the processes of those cgroups and queries each of their network namespaces once. If the
+// kernel does not report cgroups, the error is sockdiag.ErrNoCgroups and the status stays
+// unchanged.
 func (e *Engine) FindEscapes(status *Status) error {
 	have, err := e.store().read(current)
 	if err != nil {
@@ -44,34 +43,4 @@ func (e *Engine) FindEscapes(status *Status) error {
 		}
 	}
 	return nil
-}
-
-// escapeAge is how long a scrape may reuse what an earlier one has found: reading every process's
-// open files costs more than reading counters.
-const escapeAge = 15 * time.Second
-
-// escapes remembers how many sockets have escaped each scope, for scrapes that come often.
-type escapes struct {
-	mu     sync.Mutex // guards the rest
-	at     time.Time
-	counts map[string]int
-}
-
-// of returns the counts for the scopes of a status; nil where they cannot be had.
-func (x *escapes) of(e *Engine, status Status) map[string]int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if now := time.Now(); now.Sub(x.at) > escapeAge {
-		x.at, x.counts = now, nil
-		status.Scopes = append([]ScopeStatus(nil), status.Scopes...) // the caller's stays as it is
-		if e.FindEscapes(&status) == nil {
-			x.counts = map[string]int{}
-			for _, s := range status.Scopes {
-				if s.Escaped != nil {
-					x.counts[s.Name] = len(s.Escaped)
-				}
-			}
-		}
-	}
-	return x.counts
 }

@@ -8,13 +8,13 @@ import (
 	"weir/core/module"
 )
 
-// Inspected is what a room found when it looked at what it has in force.
+// Inspected is the result of a module that inspected its own effect.
 type Inspected struct {
 	Module string `json:"module"`
 	module.Inspection
 }
 
-// Inspectors names the rooms in force that can be asked by [Engine.Inspect].
+// Inspectors returns the names of the active modules that [Engine.Inspect] can query.
 func (e *Engine) Inspectors() (names []string, err error) {
 	err = e.inspectors(func(name string, _ module.Inspector, _ module.State) error {
 		names = append(names, name)
@@ -23,8 +23,8 @@ func (e *Engine) Inspectors() (names []string, err error) {
 	return names, err
 }
 
-// Inspect asks the rooms in force whether what they do to the host is what was promised. seed is of
-// what they choose at random.
+// Inspect makes the active modules compare their effect on the host with their promises. seed seeds
+// random choices.
 func (e *Engine) Inspect(ctx context.Context, seed uint64) (all []Inspected, err error) {
 	err = e.inspectors(func(name string, i module.Inspector, have module.State) error {
 		found, err := i.Inspect(ctx, have, seed)
@@ -43,7 +43,7 @@ func (e *Engine) inspectors(do func(name string, i module.Inspector, have module
 	}
 	for _, r := range e.Modules {
 		part := have.of(r)
-		i, inspects := e.plane(r).(module.Inspector)
+		i, inspects := e.Plane(r).(module.Inspector)
 		if !inspects || part.Empty() {
 			continue
 		}

@@ -11,11 +11,11 @@ import (
 	"weir/kernel/netns"
 )
 
-// forNamespaces is the advice to one who may not enter other network namespaces.
+// forNamespaces is the advice for missing rights to enter other network namespaces.
 const forNamespaces = "run it as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE too: connections of other network namespaces take them"
 
-// everywhere calls f once for every network namespace that has a process or a name, and returns its
-// first error.
+// everywhere calls f once for every network namespace with a process or a name. It returns the
+// first error of f.
 func everywhere(f func(*netns.Namespace) error) error {
 	err := netns.Each(f)
 	if errors.Is(err, os.ErrPermission) {
@@ -24,35 +24,35 @@ func everywhere(f func(*netns.Namespace) error) error {
 	return err
 }
 
-// FollowDevices has the rooms in force see to the devices that have come to a network namespace, or
-// gone from it; nil is the calling thread's.
+// FollowDevices makes the active modules handle devices that appeared in or disappeared from a
+// network namespace; nil is the namespace of the calling thread.
 func (e *Engine) FollowDevices(ns *netns.Namespace) error {
 	have, err := e.store().read(current)
 	if err != nil {
 		return err
 	}
-	taken, _ := e.takes(have)
+	qdiscOwners, _ := e.ownersOf(have)
 	var all []error
 	for _, r := range e.Modules {
-		part := taken.of(have, r)
-		if follower, follows := e.plane(r).(module.DeviceFollower); follows && !part.Empty() {
+		part := qdiscOwners.of(have, r)
+		if follower, follows := e.Plane(r).(module.DeviceFollower); follows && !part.Empty() {
 			all = append(all, follower.FollowDevices(ns, part))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// followNew has the rooms in force see to the network namespaces that are not among those known,
-// and returns the known ones as of now. One that was in nobody's sight when a data plane was
-// attached may hold sockets.
-func (e *Engine) followNew(known map[uint64]bool) (map[uint64]bool, error) {
+// FollowNamespaces calls the active modules for each network namespace not in known, and returns
+// the known ones as of now. A namespace that was not visible when a data plane was attached may
+// hold sockets.
+func (e *Engine) FollowNamespaces(known map[uint64]bool) (map[uint64]bool, error) {
 	have, err := e.store().read(current)
 	if err != nil {
 		return known, err
 	}
 	var followers []module.Follower
 	for _, r := range e.Modules {
-		if follower, follows := e.plane(r).(module.Follower); follows && !have.of(r).Empty() {
+		if follower, follows := e.Plane(r).(module.Follower); follows && !have.of(r).Empty() {
 			followers = append(followers, follower)
 		}
 	}

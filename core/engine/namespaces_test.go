@@ -33,7 +33,7 @@ func TestNewNamespacesAreAdoptedAndOldOnesForgotten(t *testing.T) {
 		return nil
 	}
 	there = []*netns.Namespace{first}
-	known, err := e.followNew(nil)
+	known, err := e.FollowNamespaces(nil)
 	if err != nil || known != nil {
 		t.Fatalf("without a data plane: %v, %v", known, err)
 	}
@@ -47,7 +47,7 @@ func TestNewNamespacesAreAdoptedAndOldOnesForgotten(t *testing.T) {
 		{[]*netns.Namespace{second}, map[uint64]bool{inode(second): true}},
 	} {
 		there = step.there
-		known, err = e.followNew(known)
+		known, err = e.FollowNamespaces(known)
 		testutil.Need(t, "tracing", err)
 		if diff := cmp.Diff(step.want, known); diff != "" {
 			t.Errorf("known namespaces differ (-want +got):\n%s", diff)

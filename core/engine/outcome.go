@@ -11,33 +11,34 @@ import (
 	"weir/internal/fault"
 )
 
-// Outcome is what an apply has done, or what a plan would do.
+// Outcome is the result of an apply or the forecast of a plan.
 type Outcome struct {
 	Format    string     `json:"format"`
 	Steps     []Step     `json:"steps"`
-	Host      []ItemStep `json:"host,omitempty"` // what becomes of what is declared of the host
+	Host      []ItemStep `json:"host,omitempty"` // items of the host
 	Changed   bool       `json:"changed"`
 	Waiting   []Waiting  `json:"waiting,omitempty"`
 	Recovered bool       `json:"recovered,omitempty"` // an interrupted apply was completed first
-	Restored  bool       `json:"restored,omitempty"`  // what was in force was not in place, or only a part of it
-	Notes     []string   `json:"notes,omitempty"`     // what a person should know though it is no error
-	held      []held     // what is in force, or would be
+	Restored  bool       `json:"restored,omitempty"`  // the active state was incomplete on the host
+	Rejected  []string   `json:"rejected,omitempty"`  // of a plan: reasons why an apply would be rejected
+	Notes     []string   `json:"notes,omitempty"`     // for the user; no errors
+	held      []held     // the active scopes, or the planned ones
 }
 
-// Step is what becomes of one scope, and by what it is done.
+// Step is the change of one scope, and its mechanism.
 type Step struct {
 	policy.Step
-	Mechanism string `json:"mechanism,omitempty"` // "" for a scope that waits or goes
-	Rebound   bool   `json:"rebound,omitempty"`   // it stands for something else than before
+	Mechanism string `json:"mechanism,omitempty"` // "" for a waiting or removed scope
+	Rebound   bool   `json:"rebound,omitempty"`   // its selector resolves to another object than before
 }
 
-// ItemStep is what becomes of one thing declared of the host, and by what it is done.
+// ItemStep is the change of one item of the host, and its mechanism.
 type ItemStep struct {
 	policy.ItemStep
 	Mechanism string `json:"mechanism,omitempty"` // "" for what goes
 }
 
-// Waiting is a scope whose traffic does not exist yet.
+// Waiting is a scope without existing traffic.
 type Waiting struct {
 	Scope string `json:"scope"`
 	For   string `json:"for"`
@@ -90,7 +91,7 @@ func (e *Engine) itemSteps(have, want []policy.Item) (all []ItemStep) {
 	return all
 }
 
-// mechanism says by what each room treats a scope; "" for one that waits or is gone.
+// mechanism describes how the modules treat a scope; "" for a waiting or removed one.
 func (e *Engine) mechanism(h held) string {
 	if h.Bound.Missing != "" {
 		return ""
@@ -104,21 +105,21 @@ func (e *Engine) mechanism(h held) string {
 	if len(all) == 0 {
 		return ""
 	}
-	told := h.Bound.Key.String()
+	key := h.Bound.Key.String()
 	if h.Selector.Kind == policy.Group {
-		told = "the scopes below it"
+		key = "its member scopes"
 	}
-	return strings.Join(append(all, "by "+told), "; ")
+	return strings.Join(append(all, "by "+key), "; ")
 }
 
-// PolicyResult is what a plan would do, or an apply has done.
+// PolicyResult is the outcome of a plan or an apply, with warnings.
 type PolicyResult struct {
 	Outcome
-	Warnings []string `json:"warnings,omitempty" doc:"What the policy allows and probably does not mean, with its place and a way out."`
+	Warnings []string `json:"warnings,omitempty" doc:"Probable mistakes in the policy, each with its place and advice."`
 }
 
-// Take gives a policy to Plan or Apply, and says what of it is probably not meant on this host. The
-// warnings of the file itself are there with an error too.
+// Take runs Plan or Apply on a policy and adds the warnings of the host. The warnings of the file
+// are returned with an error too.
 func (e *Engine) Take(p *policy.Policy, do func(*policy.Policy) (Outcome, error)) (PolicyResult, error) {
 	result := PolicyResult{Warnings: p.Warnings}
 	out, err := do(p)
@@ -133,11 +134,11 @@ func (e *Engine) Take(p *policy.Policy, do func(*policy.Policy) (Outcome, error)
 		out.Waiting[i].Place = p.At(w.Scope, selectors[w.Scope].Kind)
 	}
 	result.Outcome = out
-	result.Warnings = append(result.Warnings, e.doubts(p, out)...)
+	result.Warnings = append(result.Warnings, e.lint(p, out)...)
 	return result, nil
 }
 
-// placed names the places of what the rooms refuse.
+// placed adds the places in the file to unsupported scopes.
 func placed(p *policy.Policy, err error) error {
 	places := unsupported(err)
 	if len(places) == 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/link"
 
@@ -19,7 +20,7 @@ import (
 // attaches waits for the kernel, which ends attachments that nothing refers to in its own time.
 func attaches(t *testing.T, e *Engine, want [3]int) {
 	t.Helper()
-	testutil.Eventually(t, patience, "the attachments", func() bool { return testutil.CountPrograms(t, e.CgroupRoot) == want })
+	testutil.Eventually(t, time.Minute, "the attachments", func() bool { return testutil.CountPrograms(t, e.CgroupRoot) == want })
 }
 
 // detachPin ends an attachment and leaves its pin, as bpftool can.
@@ -48,10 +49,10 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 		{"link-2", both, [3]int{1, 1, 1}},
 		{"link-1", limited("a", 1e6), [3]int{1, 0, 1}},
 	} {
-		for how, end := range map[string]func(*testing.T, string){"unpinned": remove, "detached": detachPin} {
+		for how, end := range map[string]func(*testing.T, string){"unpinned": func(t *testing.T, path string) { testutil.Remove(t, path) }, "detached": detachPin} {
 			t.Run(test.missing+" "+how, func(t *testing.T) {
 				e := setup(t)
-				mkdir(t, e.CgroupRoot, "a")
+				testutil.Mkdir(t, e.CgroupRoot, "a")
 				apply(t, e, test.scope)
 				attaches(t, e, test.all)
 				for _, name := range strings.Fields(test.missing) {
@@ -93,7 +94,7 @@ func TestWhatIsAttachedInPartIsCompleted(t *testing.T) {
 // one completes it.
 func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	apply(t, e, limited("a", 1e6))
 	for _, kept := range []string{"current", "free", "link-0"} {
 		pins, err := os.ReadDir(limitPins(e))
@@ -104,7 +105,7 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 		// was made.
 		for _, pin := range pins {
 			if name := pin.Name(); name != kept && (kept != "link-0" || strings.HasPrefix(name, "link-")) {
-				remove(t, filepath.Join(limitPins(e), name))
+				testutil.Remove(t, filepath.Join(limitPins(e), name))
 			}
 		}
 		if err := os.Rename(filepath.Join(e.StateDir, current), filepath.Join(e.StateDir, journal)); err != nil {
@@ -124,7 +125,7 @@ func TestAFirstApplyKilledBetweenTwoPinsIsCompleted(t *testing.T) {
 // journal left.
 func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
+	testutil.Mkdir(t, e.CgroupRoot, "a")
 	both, after := limitedBoth("a", 1e6, 2e6), limited("a", 1e6)
 	apply(t, e, both)
 	s := e.store()
@@ -153,15 +154,4 @@ func TestAnApplyKilledAtTheEndOfIngressIsCompleted(t *testing.T) {
 		}
 		apply(t, e, both)
 	}
-}
-
-// The daemon finds by itself that something is missing.
-func TestTheDaemonCompletesWhatIsAttachedInPart(t *testing.T) {
-	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
-	start(t, service(t, e, oneScope))
-	remove(t, filepath.Join(limitPins(e), "link-1"))
-	mkdir(t, e.CgroupRoot, "other") // makes it look
-	becomes(t, e, "a", "enforced")
-	attaches(t, e, [3]int{1, 0, 1})
 }

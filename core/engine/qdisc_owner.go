@@ -11,30 +11,30 @@ import (
 	"weir/internal/fault"
 )
 
-// takers are the planes of the rooms that replace devices' trees in one of some states.
-func (e *Engine) takers() map[string]module.QdiscOwner {
+// owners returns the planes of the modules that replace qdisc trees, by module.
+func (e *Engine) owners() map[string]module.QdiscOwner {
 	all := map[string]module.QdiscOwner{}
 	for _, r := range e.Modules {
-		if t, is := e.plane(r).(module.QdiscOwner); is {
+		if t, is := e.Plane(r).(module.QdiscOwner); is {
 			all[r.Name()] = t
 		}
 	}
 	return all
 }
 
-// taken is who has the devices' trees in a state.
-type taken struct {
-	by     map[string]string          // the room that replaces the tree of each device
-	shared map[string]map[string]bool // by room, the devices at which one waits in the tree of the other
+// qdiscOwners maps each device to the module that owns its qdisc tree.
+type qdiscOwners struct {
+	by     map[string]string          // owner by device
+	shared map[string]map[string]bool // by module, the devices with a shared tree
 }
 
-// takes is which room replaces the tree of each device in a state. Two that would are refused,
-// unless the packets of one can wait in the other's tree.
-func (e *Engine) takes(s *state) (all taken, err error) {
-	all = taken{map[string]string{}, map[string]map[string]bool{}}
-	takers := e.takers()
+// qdiscOwners returns the owner of each device in a state. Two owners of a device are an error
+// unless the packets of one can wait in the tree of the other.
+func (e *Engine) ownersOf(s *state) (all qdiscOwners, err error) {
+	all = qdiscOwners{map[string]string{}, map[string]map[string]bool{}}
+	owners := e.owners()
 	for _, r := range e.Modules {
-		t, is := takers[r.Name()]
+		t, is := owners[r.Name()]
 		if !is {
 			continue
 		}
@@ -63,12 +63,12 @@ func (e *Engine) takes(s *state) (all taken, err error) {
 	return all, err
 }
 
-// share says which of two rooms that take a device has its tree, in which the packets of the other
-// one wait too. The error says why neither can.
+// share selects the owner of a device that two modules claim; the packets of the guest wait in its
+// tree. The error is the reason why neither can host the other.
 func (e *Engine) share(s *state, dev, one, other string) (owner, nested string, err error) {
-	takers := e.takers()
+	owners := e.owners()
 	for _, pair := range [][2]string{{one, other}, {other, one}} {
-		host, guest := takers[pair[0]], takers[pair[1]]
+		host, guest := owners[pair[0]], owners[pair[1]]
 		switch err = errors.Join(guest.CanNest(e.part(s, pair[1]), dev), host.CanHost()); {
 		case err == nil:
 			return pair[0], pair[1], nil
@@ -80,7 +80,7 @@ func (e *Engine) share(s *state, dev, one, other string) (owner, nested string, 
 		"%s: both %s and %s of this policy replace its queues", dev, one, other)
 }
 
-// part is a room's part of a state, by its name.
+// part returns a module's part of a state, by name.
 func (e *Engine) part(s *state, name string) module.State {
 	for _, r := range e.Modules {
 		if r.Name() == name {
@@ -90,29 +90,29 @@ func (e *Engine) part(s *state, name string) module.State {
 	return module.State{}
 }
 
-// of is a room's part of a state, with the devices that it shares.
-func (t taken) of(s *state, r module.Module) module.State {
+// of returns a module's part of a state with its shared devices.
+func (t qdiscOwners) of(s *state, r module.Module) module.State {
 	part := s.of(r)
 	part.Shared = t.shared[r.Name()]
 	return part
 }
 
-// yield has rooms give back the devices that another room takes in the next state. It returns the
-// rooms that did, or began to.
+// yield makes modules give up devices that another module owns in the next state. It returns the
+// modules that did so, or started to.
 func (e *Engine) yield(s step) (yielded map[string]bool, err error) {
 	yielded = map[string]bool{}
 	for dev, name := range s.before.by {
-		if now, taken := s.after.by[dev]; taken && now != name {
+		if now, owned := s.after.by[dev]; owned && now != name {
 			yielded[name] = true
 		}
 	}
-	takers := e.takers()
+	owners := e.owners()
 	for _, r := range slices.Backward(e.Modules) {
 		if !yielded[r.Name()] {
 			continue
 		}
-		if err := takers[r.Name()].Yield(s.after.of(s.next, r)); err != nil {
-			return yielded, fmt.Errorf("%s gives devices back: %w", r.Name(), err)
+		if err := owners[r.Name()].Yield(s.after.of(s.next, r)); err != nil {
+			return yielded, fmt.Errorf("%s gives up devices: %w", r.Name(), err)
 		}
 	}
 	return yielded, nil

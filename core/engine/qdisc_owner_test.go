@@ -108,7 +108,7 @@ func TestWhoHasADevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{Modules: []module.Module{ownerModule{name: "one", plane: test.one}, ownerModule{name: "other", plane: test.other}}}
-			got, err := e.takes(&state{Host: []policy.Item{{Module: "one"}, {Module: "other"}}})
+			got, err := e.ownersOf(&state{Host: []policy.Item{{Module: "one"}, {Module: "other"}}})
 			if test.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), test.refused) {
 					t.Errorf("%v, want %q", err, test.refused)

@@ -5,7 +5,6 @@ package engine
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,7 +40,7 @@ func lesserPart(in io.Reader, out io.Writer) error {
 		return err
 	}
 	runtime.LockOSThread()
-	if err := become(4711, a.Rights); err != nil {
+	if err := testutil.Become(4711, a.Rights); err != nil {
 		return err
 	}
 	e := engineAt(a.State, a.Pins, a.Root)
@@ -53,11 +52,11 @@ func lesserPart(in io.Reader, out io.Writer) error {
 		{"status", func() error { _, err := e.Status(); return err }},
 		{"apply", func() error { _, err := e.Apply(of(limited("a", 2e6))); return err }},
 		{"follow", func() error {
-			p, err := enter(a.State, "policy.yaml")
+			p, err := AcquireLease(a.State, "policy.yaml")
 			if err != nil {
 				return err
 			}
-			return errors.Join(p.announce(), p.leave())
+			return errors.Join(p.Announce(), p.Release())
 		}},
 		{"release", func() error { _, err := e.Release(); return err }},
 	} {
@@ -66,28 +65,6 @@ func lesserPart(in io.Reader, out io.Writer) error {
 		}
 	}
 	return json.NewEncoder(out).Encode(results)
-}
-
-// become makes this thread one of another user, with these capabilities alone.
-func become(user int, rights []int) error {
-	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("keep capabilities: %w", err)
-	}
-	// Not by package unix, which would change all threads.
-	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
-		if _, _, errno := unix.RawSyscall(call, uintptr(user), uintptr(user), uintptr(user)); errno != 0 {
-			return fmt.Errorf("become user %d: %w", user, errno)
-		}
-	}
-	var set [2]unix.CapUserData
-	for _, right := range rights {
-		set[right/32].Effective |= 1 << (right % 32)
-		set[right/32].Permitted |= 1 << (right % 32)
-	}
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &set[0]); err != nil {
-		return fmt.Errorf("set capabilities: %w", err)
-	}
-	return nil
 }
 
 // The rights to BPF do not open files of root. What the advice names instead does.
@@ -104,14 +81,14 @@ func TestFilesOfRootTakeTheRightsThatTheAdviceNames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := setup(t)
-			mkdir(t, e.CgroupRoot, "a")
+			testutil.Mkdir(t, e.CgroupRoot, "a")
 			apply(t, e, limited("a", 1e6))
 			// A controller of root's was here.
-			p, err := enter(e.StateDir, "policy.yaml")
+			p, err := AcquireLease(e.StateDir, "policy.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(p.announce(), p.leave(), os.Chmod(filepath.Dir(e.StateDir), 0o755)); err != nil {
+			if err := errors.Join(p.Announce(), p.Release(), os.Chmod(filepath.Dir(e.StateDir), 0o755)); err != nil {
 				t.Fatal(err)
 			}
 			process, err := child.Start(t.Context(), "lesser", os.Stderr)
@@ -149,7 +126,7 @@ func TestPinsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 	asked := make(chan answer)
 	go func() {
 		runtime.LockOSThread() // the thread ends with its goroutine
-		if err := become(4711, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}); err != nil {
+		if err := testutil.Become(4711, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}); err != nil {
 			asked <- answer{true, err}
 			return
 		}
@@ -173,29 +150,6 @@ func TestASocketInAMissingFolderIsRefused(t *testing.T) {
 	}
 }
 
-// What a low port takes is neither a right to BPF nor one to files.
-func TestALowPortTakesARightOfItsOwn(t *testing.T) {
-	testutil.NeedRoot(t)
-	ns := testutil.Namespace(t, "port") // where ports begin to be free at 1024
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with its goroutine
-		failed <- ns.Do(func() error {
-			if err := become(4711, []int{unix.CAP_SYS_ADMIN}); err != nil { // to go back
-				return err
-			}
-			listener, err := listenLoopback("127.0.0.1:80")
-			if err == nil {
-				_ = listener.Close()
-			}
-			return err
-		})
-	}()
-	if err := <-failed; fault.Of(err) != fault.Permission || !strings.Contains(fault.Advice(err), "CAP_NET_BIND_SERVICE") {
-		t.Errorf("%v; try %q", err, fault.Advice(err))
-	}
-}
-
 // Giving connections their pacing back takes a way into their network namespaces.
 func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
 	testutil.NeedRoot(t)
@@ -204,7 +158,7 @@ func TestOtherNamespacesTakeTheRightsThatTheAdviceNames(t *testing.T) {
 		failed := make(chan error)
 		go func() {
 			runtime.LockOSThread() // the thread ends with its goroutine
-			if err := become(4711, rights); err != nil {
+			if err := testutil.Become(4711, rights); err != nil {
 				failed <- err
 				return
 			}

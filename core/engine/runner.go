@@ -3,33 +3,14 @@
 package engine
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"reflect"
 	"time"
 
 	"weir/core/module"
 )
 
-// keepers runs what rooms have to do for as long as they are in force.
-type keepers struct {
-	service *Service
-	running map[string]*kept // by room
-	seen    time.Time        // of the state when it was read last
-}
-
-// kept is one room's work.
-type kept struct {
-	applied time.Time
-	state   module.State
-	cancel  context.CancelFunc
-	ended   chan struct{}
-}
-
-func (s *Service) keepers() *keepers { return &keepers{service: s, running: map[string]*kept{}} }
-
-// Unkept are words of rooms in force that have work to do which nobody does: no controller runs.
+// WithoutDaemon returns the warnings of active modules whose work needs a daemon, if none runs.
 func (e *Engine) WithoutDaemon() (words []string, err error) {
 	controller, err := e.Controller()
 	if err != nil || controller != nil && controller.Running {
@@ -40,88 +21,31 @@ func (e *Engine) WithoutDaemon() (words []string, err error) {
 		return nil, err
 	}
 	for _, r := range e.Modules {
-		if keeper, works := e.plane(r).(module.Runner); works && !have.of(r).Empty() {
-			words = append(words, keeper.WithoutDaemon())
+		if runner, runs := e.Plane(r).(module.Runner); runs && !have.of(r).Empty() {
+			words = append(words, runner.WithoutDaemon())
 		}
 	}
 	return words, nil
 }
 
-// see begins the work of rooms that came into force, and ends that of those that are not any more,
-// or are in another state.
-func (k *keepers) see(ctx context.Context) {
-	if !k.due() {
-		return
-	}
-	have, err := k.service.Engine.store().read(current)
+// Active returns the time of the last apply and the active state of each module, by name.
+func (e *Engine) Active() (applied time.Time, states map[string]module.State, err error) {
+	have, err := e.store().read(current)
 	if err != nil {
-		k.service.say("see to rooms that have work to do", err)
-		return
+		return time.Time{}, nil, err
 	}
-	for _, r := range k.service.Engine.Modules {
-		keeper, works := k.service.Engine.plane(r).(module.Runner)
-		if !works {
-			continue
-		}
-		part := have.of(r)
-		if now := k.running[r.Name()]; now != nil {
-			if same := now.applied.Equal(have.Applied) && reflect.DeepEqual(now.state, part); same && !now.over() {
-				continue
-			}
-			now.end()
-			delete(k.running, r.Name())
-		}
-		if !part.Empty() {
-			k.begin(ctx, r.Name(), keeper, have.Applied, part)
-		}
+	states = make(map[string]module.State, len(e.Modules))
+	for _, m := range e.Modules {
+		states[m.Name()] = have.of(m)
 	}
+	return have.Applied, states, nil
 }
 
-// due says whether the state in force is another than it was, or some work has ended.
-func (k *keepers) due() bool {
-	var at time.Time
-	if info, err := os.Stat(filepath.Join(k.service.Engine.StateDir, current)); err == nil {
-		at = info.ModTime()
+// ActiveSince returns the modification time of the active state, or the zero time without one.
+func (e *Engine) ActiveSince() time.Time {
+	info, err := os.Stat(filepath.Join(e.StateDir, current))
+	if err != nil {
+		return time.Time{}
 	}
-	due := !at.Equal(k.seen)
-	for _, now := range k.running {
-		due = due || now.over()
-	}
-	k.seen = at
-	return due
-}
-
-// begin starts one room's work.
-func (k *keepers) begin(ctx context.Context, name string, keeper module.Runner, applied time.Time, part module.State) {
-	ctx, cancel := context.WithCancel(ctx)
-	now := &kept{applied: applied, state: part, cancel: cancel, ended: make(chan struct{})}
-	k.running[name] = now
-	go func() {
-		defer close(now.ended)
-		if err := keeper.Run(ctx, part); err != nil && ctx.Err() == nil {
-			k.service.Log.Error("a room's work has ended; it begins again", "module", name, "reason", err)
-		}
-	}()
-}
-
-// over says whether the work has ended by itself.
-func (k *kept) over() bool {
-	select {
-	case <-k.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-func (k *kept) end() {
-	k.cancel()
-	<-k.ended
-}
-
-// stop ends all work.
-func (k *keepers) stop() {
-	for _, now := range k.running {
-		now.end()
-	}
+	return info.ModTime()
 }

@@ -12,13 +12,13 @@ import (
 	"weir/kernel/sockdiag"
 )
 
-// Status is what is in force and what it has done so far.
+// Status is the active policy and its counters.
 type Status struct {
 	Format      string         `json:"format"`
-	Enforced    bool           `json:"enforced" doc:"The data planes of all rooms that do something are in place."`
-	Interrupted bool           `json:"interrupted" doc:"An apply or a release was cut off; the next one completes it."`
-	Underway    bool           `json:"underway,omitempty" doc:"An apply or a release is at work; what else is told may change under it."`
-	Lost        bool           `json:"lost,omitempty" doc:"Something is in force, and the state that says what has gone: end it with weir release."`
+	Enforced    bool           `json:"enforced" doc:"The data planes of all active modules are complete."`
+	Interrupted bool           `json:"interrupted" doc:"An apply or release was interrupted; the next command completes it."`
+	Underway    bool           `json:"underway,omitempty" doc:"An apply or release is running; other values may change."`
+	Lost        bool           `json:"lost,omitempty" doc:"Programs are active without a state: end them with weir release."`
 	Applied     time.Time      `json:"applied,omitzero"`
 	Scopes      []ScopeStatus  `json:"scopes"`
 	Modules     []ModuleStatus `json:"modules"`
@@ -27,52 +27,51 @@ type Status struct {
 	Controller *Controller `json:"controller,omitempty"`
 }
 
-// ScopeStatus is one scope's part.
+// ScopeStatus is the status of one scope.
 type ScopeStatus struct {
 	policy.Scope
 	State string `json:"state" doc:"enforced, shadow, waiting: ..., not attached or not bound: ..."`
-	// Escaped are sockets that the scope's processes use and that it does not reach; only where
-	// FindEscapes was called.
+	// Escaped holds sockets of the scope's processes outside its cgroup, if FindEscapes was called.
 	Escaped []sockdiag.Escape `json:"escaped_sockets,omitempty"`
 }
 
-// RoomStatus is what one room has to tell of the scopes and the host.
+// ModuleStatus is a module's status of scopes and host.
 type ModuleStatus struct {
 	Module   string          `json:"module"`
-	Enforced bool            `json:"enforced" doc:"Its data plane is in place."`
-	Columns  []module.Column `json:"columns" doc:"What values there are, with units and kinds."`
-	Part     string          `json:"part,omitempty" doc:"What the rows of one scope differ by."`
-	Heading  string          `json:"-"` // of what is promised; "" for none
+	Enforced bool            `json:"enforced" doc:"Its data plane is complete."`
+	Columns  []module.Column `json:"columns" doc:"The values, with units and kinds."`
+	Part     string          `json:"part,omitempty" doc:"The property that distinguishes the rows of a scope."`
+	Heading  string          `json:"-"` // of the promises; "" for none
 	Rows     []RowStatus     `json:"rows"`
 	Host     Values          `json:"host,omitempty" doc:"Values of the host."`
 	Notes    []string        `json:"notes,omitempty"`
-	report   module.Report
+	Report   module.Report   `json:"-"`
 }
 
-// RowStatus is one scope, or a part of it.
+// RowStatus is the status of one scope or a part of it.
 type RowStatus struct {
 	Scope   string `json:"scope"`
 	Part    string `json:"part,omitempty"`
-	Promise string `json:"promise,omitempty" doc:"What is promised, in words."`
-	Values  Values `json:"values,omitempty" doc:"By the names of columns; absent where the data plane is not there."`
+	Promise string `json:"promise,omitempty" doc:"The promise."`
+	Values  Values `json:"values,omitempty" doc:"By names of columns; absent without the data plane."`
 }
 
-// Values are the known values of a row by the names of their columns.
+// Values maps names of columns to known values of a row.
 type Values map[string]module.Value
 
 const formatStatus = "weir-status/3"
 
-// Status reads what is in force. It changes nothing.
+// Status returns the status. It changes nothing.
 func (e *Engine) Status() (Status, error) {
-	status, err := e.read()
+	status, err := e.ReadStatus()
 	for i := range status.Modules {
-		status.Modules[i].tell()
+		status.Modules[i].FillRows()
 	}
 	return status, err
 }
 
-// read reads what is in force, with the rooms' reports as they are.
-func (e *Engine) read() (Status, error) {
+// ReadStatus returns the status with the modules' reports in Report, not in Rows.
+func (e *Engine) ReadStatus() (Status, error) {
 	status := Status{Format: formatStatus, Scopes: []ScopeStatus{}, Modules: []ModuleStatus{}}
 	s := e.store()
 	begun, err := s.find(journal)
@@ -86,16 +85,16 @@ func (e *Engine) read() (Status, error) {
 	}
 	have, err := s.read(current)
 	if err == nil && begun == nil {
-		status.Lost, err = e.lost(have)
+		status.Lost, err = e.orphaned(have)
 	}
 	if err != nil || have.Applied.IsZero() {
 		return status, err
 	}
 	status.Applied = have.Applied
 	attached := map[string]bool{}
-	taken, _ := e.takes(have)
+	qdiscOwners, _ := e.ownersOf(have)
 	for _, r := range e.Modules {
-		part := taken.of(have, r)
+		part := qdiscOwners.of(have, r)
 		if part.Empty() {
 			continue
 		}
@@ -114,29 +113,29 @@ func (e *Engine) read() (Status, error) {
 }
 
 func (e *Engine) moduleStatus(r module.Module, part module.State) (ModuleStatus, error) {
-	plane, columns := e.plane(r), r.Columns()
+	plane, columns := e.Plane(r), r.Columns()
 	one := ModuleStatus{Module: r.Name(), Columns: columns.Rows, Part: columns.Part, Heading: columns.Promise, Rows: []RowStatus{}}
 	var err error
 	if one.Enforced, err = plane.InPlace(part); err != nil {
 		return one, err
 	}
-	if one.report, err = plane.Report(part); err != nil {
+	if one.Report, err = plane.Report(part); err != nil {
 		return one, err
 	}
-	one.Notes = one.report.Note
-	one.Host = valuesOf(columns.Host, one.report.Host)
+	one.Notes = one.Report.Note
+	one.Host = valuesOf(columns.Host, one.Report.Host)
 	return one, nil
 }
 
-// tell names the values of the rows.
-func (one *ModuleStatus) tell() {
-	for i := range one.report.Rows {
-		one.Rows = append(one.Rows, one.row(i))
+// FillRows fills Rows from Report.
+func (one *ModuleStatus) FillRows() {
+	for i := range one.Report.Rows {
+		one.Rows = append(one.Rows, one.Row(i))
 	}
 }
 
-func (one *ModuleStatus) row(i int) RowStatus {
-	row := one.report.Rows[i]
+func (one *ModuleStatus) Row(i int) RowStatus {
+	row := one.Report.Rows[i]
 	return RowStatus{row.Scope, row.Part, row.Promise, valuesOf(one.Columns, row.Values)}
 }
 
@@ -153,9 +152,9 @@ func valuesOf(columns []module.Column, values []module.Value) Values {
 	return named
 }
 
-// scopeStatus adds the state of each scope. A scope is attached if all rooms that treat it are.
+// scopeStatus adds the state of each scope. A scope is attached if all its modules are.
 func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bool) error {
-	look := e.look()
+	look := e.Lookup()
 	for _, h := range have.Scopes {
 		now, err := look.Bind(h.Selector)
 		if err != nil {
@@ -179,14 +178,14 @@ func (e *Engine) scopeStatus(status *Status, have *state, attached map[string]bo
 	return nil
 }
 
-// rebound says whether the kernel has bound a scope to what its selector stands for now, in all
-// rooms that treat it.
+// rebound reports whether the kernel has bound a scope to the current object of its selector, in
+// all its modules.
 func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
 	for _, r := range e.Modules {
 		if _, treats := h.of(r); !treats {
 			continue
 		}
-		plane, rebinds := e.plane(r).(module.Rebinder)
+		plane, rebinds := e.Plane(r).(module.Rebinder)
 		if !rebinds {
 			return false, nil
 		}
@@ -197,8 +196,7 @@ func (e *Engine) rebound(h held, now selector.Binding) (bool, error) {
 	return true, nil
 }
 
-// stateOf is the state of a scope whose selector stands for now. What the last apply has bound it
-// to may be gone, or another.
+// stateOf returns the state of a scope: the object of the last apply may be gone or replaced.
 func stateOf(h held, now selector.Binding, attached bool) string {
 	switch {
 	case now.Missing != "":

@@ -5,67 +5,12 @@ package engine
 import (
 	"strings"
 	"testing"
+	"weir/kernel/testutil"
 
 	"weir/core/match"
 	"weir/core/policy"
 	"weir/core/selector"
 )
-
-// stateMetric returns the state of a scope as the metrics tell it, and how many states they say it
-// is in.
-func stateMetric(t *testing.T, e *Engine, scope string) (state string, n int) {
-	t.Helper()
-	for _, metric := range metricsOf(t, e)["weir_scope_state"].GetMetric() {
-		labels := map[string]string{}
-		for _, label := range metric.GetLabel() {
-			labels[label.GetName()] = label.GetValue()
-		}
-		if labels["scope"] == scope {
-			state = labels["state"]
-			n++
-		}
-	}
-	return state, n
-}
-
-// Without a daemon the kernel alone may bind a scope anew; where it has not, its state says so
-// until the next apply.
-func TestStatusTellsOfACgroupThatWasMadeAgain(t *testing.T) {
-	e := setup(t)
-	shadow := limited("b", 1e6)
-	shadow.Shadow = true
-	scopes := []policy.Scope{limited("a", 1e6), shadow, limited("late", 1e6)}
-	want := func(label string, begin ...string) {
-		t.Helper()
-		got := states(t, e)
-		for i, s := range scopes {
-			if !strings.HasPrefix(got[s.Name], begin[i]) {
-				t.Errorf("%s: %s is %q, want %q", label, s.Name, got[s.Name], begin[i])
-			}
-			word, _, _ := strings.Cut(begin[i], ":")
-			if state, n := stateMetric(t, e, s.Name); n != 1 || state != strings.ReplaceAll(word, " ", "_") {
-				t.Errorf("%s: metrics say %d times %q of %s, want %q", label, n, state, s.Name, word)
-			}
-		}
-	}
-	a, b := mkdir(t, e.CgroupRoot, "a"), mkdir(t, e.CgroupRoot, "b")
-	apply(t, e, scopes...)
-	want("applied", "enforced", "shadow", "waiting: there is no cgroup")
-	remove(t, a)
-	want("removed", "waiting: there is no cgroup", "shadow", "waiting: there is no cgroup")
-	remove(t, b)
-	for _, name := range []string{"a", "b", "late"} {
-		mkdir(t, e.CgroupRoot, name)
-	}
-	if match.CanRebind() == nil {
-		want("made again, which the kernel saw", "enforced", "shadow", "enforced")
-	} else {
-		want("made again", "not bound: cgroup /a is another one than was treated; apply the policy again",
-			"not bound: cgroup /b is another", "not bound: there is a cgroup /late now; apply the policy again")
-	}
-	apply(t, e, scopes...)
-	want("applied again", "enforced", "shadow", "enforced")
-}
 
 // bound is what an interface with an index stands for.
 func bound(index uint64) selector.Binding {
@@ -88,12 +33,12 @@ func TestStatusTellsOfUnitsAndDevicesThatWereMadeAgain(t *testing.T) {
 		}
 	}
 	e := setup(t)
-	one, two := mkdir(t, e.CgroupRoot, "one.slice"), mkdir(t, e.CgroupRoot, "two.slice")
+	one, two := testutil.Mkdir(t, e.CgroupRoot, "one.slice"), testutil.Mkdir(t, e.CgroupRoot, "two.slice")
 	job := scope("job: {unit: job.service, egress: 1Mbit}")
-	path := mkdir(t, one, "job.service")
+	path := testutil.Mkdir(t, one, "job.service")
 	apply(t, e, job)
-	remove(t, path)
-	mkdir(t, two, "job.service")
+	testutil.Remove(t, path)
+	testutil.Mkdir(t, two, "job.service")
 	if got := states(t, e)["job"]; !strings.HasPrefix(got, "not bound: unit job.service is another") {
 		t.Error(got)
 	}

@@ -16,35 +16,36 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 	"weir/kernel/storage"
 )
 
 const formatState = "weir-state/3"
 
-// state is what is in force, as the last apply has left it. Scopes are in the policy's order.
+// state is the result of the last apply. Scopes are in policy order.
 type state struct {
 	Format  string
 	Applied time.Time
-	Release bool // in the journal: everything is to end
+	Release bool // in the journal: release everything
 	Scopes  []held
 	Host    []policy.Item
 }
 
-// held is a scope in force: its number in the data planes, and what its selector stood for.
+// held is an active scope: its number in the data planes and its resolved selector.
 type held struct {
 	policy.Scope
 	Index int
 	Bound selector.Binding
 }
 
-// of is a room's part of a scope, and whether it treats it.
+// of returns a module's part of a scope, and whether the module treats it.
 func (h held) of(r module.Module) (module.Bound, bool) {
 	t, treats := h.Treatments[r.Name()]
 	return module.Bound{Scope: h.Scope, Index: h.Index, Binding: h.Bound, Treatment: t}, treats
 }
 
-// of is a room's part of a state.
+// of returns a module's part of a state.
 func (s *state) of(r module.Module) (part module.State) {
 	for _, h := range s.Scopes {
 		if b, treats := h.of(r); treats {
@@ -59,7 +60,7 @@ func (s *state) of(r module.Module) (part module.State) {
 	return part
 }
 
-// scopes are the policy's scopes that are held, in order.
+// scopes returns the policy scopes in order.
 func (s *state) scopes() []policy.Scope {
 	all := make([]policy.Scope, 0, len(s.Scopes))
 	for _, h := range s.Scopes {
@@ -68,7 +69,7 @@ func (s *state) scopes() []policy.Scope {
 	return all
 }
 
-// byName are the scopes by their names.
+// byName returns the scopes by name.
 func (s *state) byName() map[string]held {
 	all := make(map[string]held, len(s.Scopes))
 	for _, h := range s.Scopes {
@@ -77,8 +78,8 @@ func (s *state) byName() map[string]held {
 	return all
 }
 
-// inForce are the selectors of the scopes that are in force, for looking at alone.
-func (e *Engine) inForce() (all []policy.Selector, err error) {
+// ActiveSelectors returns the selectors of the active scopes, for reading only.
+func (e *Engine) ActiveSelectors() (all []policy.Selector, err error) {
 	have, err := e.store().read(current)
 	if err != nil {
 		return nil, err
@@ -89,20 +90,20 @@ func (e *Engine) inForce() (all []policy.Selector, err error) {
 	return all, nil
 }
 
-// store keeps state and journal in a folder. The lock is held from open to close.
+// store keeps state and journal in a folder. It holds the lock from open to close.
 type store struct {
 	dir    string
 	lock   *os.File
 	engine *Engine
 }
 
-// store is one for reading alone.
+// store returns a read-only store.
 func (e *Engine) store() *store { return &store{dir: e.StateDir, engine: e} }
 
-// openStore makes the folder, and waits for the lock.
+// openStore creates the folder and waits for the lock.
 func (e *Engine) openStore() (*store, error) {
 	if err := os.MkdirAll(e.StateDir, 0o755); err != nil {
-		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("open policy state: %w", err))
 	}
 	s, err := e.lockStore(os.O_CREATE | os.O_RDWR)
 	if err != nil {
@@ -115,8 +116,8 @@ func (e *Engine) openStore() (*store, error) {
 	return s, nil
 }
 
-// openToEnd opens the store for a release, which is the way out whatever has become of the folder:
-// where nothing can be written there it does with a lock that is there already, or with none.
+// openToEnd opens the store for a release, which must work whatever the state of the folder. If the
+// folder is not writable, it uses an existing lock or none.
 func (e *Engine) openToEnd() (*store, error) {
 	s, err := e.openStore()
 	if err == nil || !storage.Unwritable(err) {
@@ -131,7 +132,7 @@ func (e *Engine) openToEnd() (*store, error) {
 func (e *Engine) lockStore(flags int) (*store, error) {
 	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), flags, 0o600)
 	if err != nil {
-		return nil, notPermitted(fmt.Errorf("open policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("open policy state: %w", err))
 	}
 	if err := e.waitFor(lock); err != nil {
 		_ = lock.Close()
@@ -140,8 +141,7 @@ func (e *Engine) lockStore(flags int) (*store, error) {
 	return &store{e.StateDir, lock, e}, nil
 }
 
-// lockWait is how long a command waits for another one that holds the lock. A controller, which
-// others wait for, waits less.
+// lockWait limits the wait for the lock. The daemon waits less.
 const lockWait = 30 * time.Second
 
 func (e *Engine) waitFor(lock *os.File) error {
@@ -166,8 +166,7 @@ func (e *Engine) waitFor(lock *os.File) error {
 	}
 }
 
-// held says whether another process, or another part of this one, is at work on the state. Whoever
-// waits for the lock meanwhile tries again.
+// held reports whether another process or goroutine holds the lock.
 func (s *store) held() bool {
 	lock, err := os.Open(s.path("lock"))
 	if err != nil {
@@ -177,8 +176,7 @@ func (s *store) held() bool {
 	return errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// tidy removes what a command that was killed was writing: nobody else writes while the lock is
-// held.
+// tidy removes incomplete files of killed commands. The caller holds the lock.
 func (s *store) tidy() error {
 	for _, name := range []string{current, journal} {
 		begun, err := filepath.Glob(s.path(name) + ".*")
@@ -187,33 +185,33 @@ func (s *store) tidy() error {
 		}
 		for _, path := range begun {
 			if err := os.Remove(path); err != nil {
-				return notPermitted(fmt.Errorf("open policy state: %w", err))
+				return NotPermitted(fmt.Errorf("open policy state: %w", err))
 			}
 		}
 	}
 	return nil
 }
 
-// forFiles is the advice to one who may not open or make a file or a pin of another user.
+// forFiles is the advice for files or pins of another user.
 const forFiles = "run it as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER beside CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: files of another user take them"
 
-// notPermitted says what opens files of another user, usually root's from an earlier command. The
-// rights to BPF do not.
-func notPermitted(err error) error {
+// NotPermitted adds advice about the rights to open files of another user, usually root. The rights
+// to BPF do not suffice.
+func NotPermitted(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, forFiles)
 	}
 	return storage.Fault(err)
 }
 
-// none says that a file is not there, nor can be.
+// none reports whether a file does not exist or cannot exist.
 func none(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 func (s *store) close() { _ = s.lock.Close() }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// read returns a stored document, or an empty one where there is none.
+// read returns a stored document, or an empty one.
 func (s *store) read(name string) (*state, error) {
 	have, err := s.find(name)
 	if have == nil && err == nil {
@@ -222,14 +220,14 @@ func (s *store) read(name string) (*state, error) {
 	return have, err
 }
 
-// find returns a stored document, or nil where there is none.
+// find returns a stored document, or nil.
 func (s *store) find(name string) (*state, error) {
 	text, err := os.ReadFile(s.path(name))
 	if none(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, notPermitted(fmt.Errorf("read policy state: %w", err))
+		return nil, NotPermitted(fmt.Errorf("read policy state: %w", err))
 	}
 	var doc document
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -246,7 +244,7 @@ func (s *store) find(name string) (*state, error) {
 	return have, nil
 }
 
-// write replaces a stored document as a whole: after a crash the old or the new one is there.
+// write replaces a stored document atomically.
 func (s *store) write(name string, want *state) error {
 	doc, err := documentOf(want)
 	if err != nil {
@@ -256,34 +254,24 @@ func (s *store) write(name string, want *state) error {
 	if err != nil {
 		return fmt.Errorf("write policy state: %w", err)
 	}
-	file, err := os.CreateTemp(s.dir, name+".*")
-	if err != nil {
-		return notPermitted(fmt.Errorf("write policy state: %w", err))
-	}
-	_, err = file.Write(append(text, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), s.path(name))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return notPermitted(fmt.Errorf("write policy state: %w", err))
+	if err := atomicfile.WriteBytes(s.path(name), 0o600, append(text, '\n')); err != nil {
+		return NotPermitted(fmt.Errorf("write policy state: %w", err))
 	}
 	return nil
 }
 
-// commit makes what the journal announces the current state, in one step.
+// commit makes the journal the current state in one step.
 func (s *store) commit() error {
-	if err := os.Rename(s.path(journal), s.path(current)); err != nil {
-		return notPermitted(fmt.Errorf("commit policy state: %w", err))
+	if err := atomicfile.Rename(s.path(journal), s.path(current)); err != nil {
+		return NotPermitted(fmt.Errorf("commit policy state: %w", err))
 	}
 	return nil
 }
 
-// remove removes a stored document; a missing one is no error.
+// remove removes a stored document. A missing one is no error.
 func (s *store) remove(name string) error {
 	if err := os.Remove(s.path(name)); err != nil && !none(err) {
-		return notPermitted(fmt.Errorf("remove policy state: %w", err))
+		return NotPermitted(fmt.Errorf("remove policy state: %w", err))
 	}
 	return nil
 }

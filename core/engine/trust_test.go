@@ -4,10 +4,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/core/policy"
 	"weir/internal/fault"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
@@ -26,7 +21,7 @@ import (
 // What a crash has left in the folder of network namespaces is not one, and is passed over.
 func TestALeftoverNameIsNoNamespace(t *testing.T) {
 	stale := filepath.Join(t.TempDir(), "stale")
-	write(t, stale, "")
+	testutil.Write(t, stale, "")
 	if _, err := netns.OpenPath(stale); !errors.Is(err, netns.ErrNotNamespace) {
 		t.Errorf("a plain file: %v", err)
 	}
@@ -36,37 +31,6 @@ func TestALeftoverNameIsNoNamespace(t *testing.T) {
 	}
 	if _, err := netns.OpenPath(fifo); !errors.Is(err, netns.ErrNotNamespace) {
 		t.Errorf("a FIFO: %v", err)
-	}
-}
-
-// A change that failed for a reason that passes is made once it has passed, though nobody touches
-// the file again.
-func TestAChangeThatFailedIsTriedAgain(t *testing.T) {
-	e := setup(t)
-	mkdir(t, e.CgroupRoot, "a")
-	s := service(t, e, oneScope)
-	s.Look = 20 * time.Millisecond
-	start(t, s)
-	lock, err := os.OpenFile(filepath.Join(e.StateDir, "lock"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lock.Close() }()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	write(t, s.Policy, strings.Replace(oneScope, "1Mbit", "7Mbit", 1))
-	testutil.Eventually(t, patience, "the report", func() bool { return strings.Contains(trouble(t, e), "another process has held") })
-	testutil.Eventually(t, patience, "failing health", func() bool { return s.health.fails(applying) })
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
-	testutil.Eventually(t, patience, "the change", func() bool { return egress(t, e) == 7e6 && trouble(t, e) == "" })
-	testutil.Eventually(t, patience, "good health", func() bool { return !s.health.fails(applying) && !s.health.fails(binding) })
-	write(t, s.Policy, "a mistake")
-	testutil.Eventually(t, patience, "the report of the mistake", func() bool { return trouble(t, e) != "" })
-	if s.health.fails(applying) {
-		t.Error("a mistake in the file, which is not the daemon's to mend, is ill health")
 	}
 }
 
@@ -87,53 +51,17 @@ func TestALockThatIsHeldIsNamed(t *testing.T) {
 // Another user cannot lock the controller out, since the file is not his to read.
 func TestTheControllersLockIsItsOwn(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, presenceLock), "")
-	if err := os.Chmod(filepath.Join(dir, presenceLock), 0o644); err != nil { // as versions before have left it
+	testutil.Write(t, filepath.Join(dir, leaseLock), "")
+	if err := os.Chmod(filepath.Join(dir, leaseLock), 0o644); err != nil { // as versions before have left it
 		t.Fatal(err)
 	}
-	p, err := enter(dir, "policy.yaml")
+	p, err := AcquireLease(dir, "policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = p.leave() }()
-	if info, err := os.Stat(filepath.Join(dir, presenceLock)); err != nil || info.Mode().Perm() != 0o600 {
+	defer func() { _ = p.Release() }()
+	if info, err := os.Stat(filepath.Join(dir, leaseLock)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-}
-
-func TestAFileThatOthersMayWriteIsWarnedOf(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o664: true, 0o602: true} {
-		write(t, file, oneScope)
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		if got := policy.Exposed(file); (len(got) == 1) != warned {
-			t.Errorf("mode %o: %q", mode, got)
-		}
-	}
-}
-
-// Clients that ask and do not read keep nobody else waiting, root's socket least of all.
-func TestSlowReadersBlockNobody(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("version: 1\nscopes:\n")
-	for i := range 300 {
-		fmt.Fprintf(&text, "  s%d: {user: %d, egress: 1Mbit}\n", i, i+1)
-	}
-	s, client := served(t, text.String())
-	for range 8 {
-		conn, err := net.Dial("unix", s.Socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if status, answer := ask(t, client, "GET", "/metrics", ""); status != http.StatusOK || !strings.Contains(string(answer), "weir_scope_bytes_total") {
-		t.Errorf("status %d", status)
 	}
 }
 
@@ -141,7 +69,7 @@ func TestSlowReadersBlockNobody(t *testing.T) {
 func TestPinsAreNotPutWhereOthersMayMoveThem(t *testing.T) {
 	testutil.NeedRoot(t)
 	e := setup(t)
-	mkdir(t, e.PinDir)
+	testutil.Mkdir(t, e.PinDir)
 	for _, foreign := range []func() error{
 		func() error { return os.Chown(e.PinDir, 4711, 4711) },
 		func() error { return errors.Join(os.Chown(e.PinDir, 0, 0), os.Chmod(e.PinDir, 0o777)) },

@@ -9,40 +9,40 @@ import (
 	"net/netip"
 )
 
-// Kind is a way of telling traffic.
+// Kind is a kind of key.
 type Kind string
 
-// The kinds, and what the number of a Key means.
+// Kinds, and the meaning of the number of a Key.
 const (
 	Cgroup    Kind = "cgroup"    // id, the inode number of its directory
 	User      Kind = "user"      // uid
 	Interface Kind = "interface" // index
-	Prefix    Kind = "prefix"    // none: of the other end's address, the longest match counts
+	Prefix    Kind = "prefix"    // none: the longest match of the remote address counts
 	Netns     Kind = "netns"     // cookie of a network namespace, SO_NETNS_COOKIE
 	Mark      Kind = "mark"      // SO_MARK
 )
 
-// Key is one thing that traffic is told by. Two that a data plane cannot tell apart are equal if
-// they come from the functions below. The zero value stands for nothing.
+// Key identifies traffic. Keys from the functions below are equal if a data plane cannot
+// distinguish them. The zero value matches nothing.
 type Key struct {
 	Kind   Kind         `json:"kind,omitempty"`
 	Number uint64       `json:"number,omitempty"`
 	Prefix netip.Prefix `json:"prefix,omitzero"`
 }
 
-// OfCgroup is the cgroup with this id and all below it, of the first MaxCgroupLevels levels.
+// OfCgroup returns the key of a cgroup and its descendants, within the first MaxCgroupLevels
+// levels.
 func OfCgroup(id uint64) Key { return Key{Kind: Cgroup, Number: id} }
 
-// OfUser is the sockets of a user.
+// OfUser returns the key of the sockets of a user.
 func OfUser(uid uint32) Key { return Key{Kind: User, Number: uint64(uid)} }
 
-// OfInterface is what passes the interface with this index, in the network namespace of Prepare.
-// Where the kernel does not tell a packet's namespace (cgroup_skb before Linux 6.15), the same
-// index in another one is taken for it.
+// OfInterface returns the key of the interface with this index in the network namespace of Prepare.
+// If the kernel does not report the namespace of a packet (cgroup_skb before Linux 6.15), the same
+// index in another namespace matches too.
 func OfInterface(index int) Key { return Key{Kind: Interface, Number: uint64(index)} }
 
-// OfPrefix is traffic with a remote address in the prefix. An IPv4-mapped one is the IPv4 prefix
-// that it maps.
+// OfPrefix returns the key of a remote prefix. An IPv4-mapped one is converted to IPv4.
 func OfPrefix(prefix netip.Prefix) Key {
 	if address := prefix.Addr(); address.Is4In6() && prefix.Bits() >= mappedBits {
 		prefix = netip.PrefixFrom(address.Unmap(), prefix.Bits()-mappedBits)
@@ -50,13 +50,13 @@ func OfPrefix(prefix netip.Prefix) Key {
 	return Key{Kind: Prefix, Prefix: prefix.Masked()}
 }
 
-// OfNetns is the sockets of the network namespace with this cookie.
+// OfNetns returns the key of the sockets of the network namespace with this cookie.
 func OfNetns(cookie uint64) Key { return Key{Kind: Netns, Number: cookie} }
 
-// OfMark is the sockets with this mark.
+// OfMark returns the key of the sockets with this mark.
 func OfMark(mark uint32) Key { return Key{Kind: Mark, Number: uint64(mark)} }
 
-// String says how a data plane knows the traffic.
+// String describes the key.
 func (k Key) String() string {
 	if kind, known := kinds[k.Kind]; known {
 		return kind.words(k)
@@ -64,12 +64,12 @@ func (k Key) String() string {
 	return fmt.Sprintf("unknown kind %q", k.Kind)
 }
 
-// check refuses a key that no packet could have.
+// check returns an error for a key that no packet can have.
 func (k Key) check() error {
 	kind, known := kinds[k.Kind]
 	switch {
 	case !known:
-		return fmt.Errorf("traffic cannot be told by %q", k.Kind)
+		return fmt.Errorf("traffic cannot be matched by %q", k.Kind)
 	case k.Kind == Prefix && !k.Prefix.IsValid():
 		return fmt.Errorf("the prefix is not valid")
 	case kind.narrow && k.Number > math.MaxUint32:
@@ -78,7 +78,7 @@ func (k Key) check() error {
 	return nil
 }
 
-// mappedBits is the length of the prefix of IPv4-mapped addresses.
+// mappedBits is the prefix length of IPv4-mapped addresses.
 const mappedBits = 96
 
 // bits maps IPv4 into IPv6, so that one trie holds both.

@@ -15,32 +15,31 @@ import (
 	"weir/kernel/probe"
 )
 
-// MaxCgroupLevels is how many levels of cgroups a data plane tells, the root's among them: a cgroup
-// with as many above it, or more, has no scope of its own.
+// MaxCgroupLevels is the number of cgroup levels that match, including the root. A deeper cgroup
+// cannot have a scope.
 const MaxCgroupLevels = int(matchMatchBoundsMATCH_CGROUP_LEVELS)
 
-// MaxScopes is how many scopes of one packet or socket are found; the outermost are left out.
+// MaxScopes is the maximum number of scopes of one packet or socket. The outermost are omitted.
 const MaxScopes = int(matchMatchBoundsMATCH_SCOPES)
 
-// kind is what bpf/match.h has of a Kind.
+// kind holds the properties of a Kind in bpf/match.h.
 type kind struct {
 	entries string // name of the map
 	bit     matchMatchKind
-	narrow  bool // numbers have 32 bits
+	narrow  bool // 32-bit numbers
 	form    form
 	words   func(Key) string
-	// needs are helpers without which programs of a type cannot tell it, and the kernel that has
-	// them.
+	// needs lists the helpers that programs of a type need for the kind, and the kernel with them.
 	needs map[ebpf.ProgramType]need
 }
 
 type need struct {
 	helper asm.BuiltinFunc
-	btf    bool // that it is told from the kernel's structures
+	btf    bool // needs the kernel's structures
 	kernel string
 }
 
-// structures is what sockops programs need for what they have no helper for.
+// structures is the need of sockops programs for keys without a helper.
 var structures = map[ebpf.ProgramType]need{ebpf.SockOps: {asm.FnSkcToTcpSock, true, "Linux 5.11 with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT"}}
 
 var kinds = map[Kind]kind{
@@ -63,8 +62,7 @@ var kinds = map[Kind]kind{
 		words: func(k Key) string { return fmt.Sprintf("socket mark %#x", k.Number) }},
 }
 
-// Needs says what this kernel lacks for programs of a type to tell traffic by the kind; nil for
-// nothing.
+// Needs returns the missing kernel feature for programs of a type to match the kind, or nil.
 func (k Kind) Needs(program ebpf.ProgramType) error {
 	need, some := kinds[k].needs[program]
 	if !some {
@@ -77,15 +75,15 @@ func (k Kind) Needs(program ebpf.ProgramType) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("tell traffic by %s in %s programs: %w", k, program, err)
+	err = fmt.Errorf("match traffic by %s in %s programs: %w", k, program, err)
 	if !errors.Is(err, ebpf.ErrNotSupported) {
 		return err
 	}
 	return fault.Wrap(err, fault.Testbed, "use "+need.kernel+" or newer, or another selector")
 }
 
-// Reads says what this kernel lacks for programs of a type to read its memory: without it users in
-// user namespaces of their own are told by the numbers there.
+// Reads returns the missing kernel feature for programs of a type to read kernel memory, or nil.
+// Without it users in user namespaces match by the numbers of that namespace.
 func Reads(program ebpf.ProgramType) error {
 	if _, err := btf.LoadKernelSpec(); err != nil {
 		return err
@@ -93,8 +91,8 @@ func Reads(program ebpf.ProgramType) error {
 	return features.HaveProgramHelper(program, asm.FnProbeReadKernel)
 }
 
-// readsStructures says what this kernel lacks for programs to read its structures. An interpreter
-// reads zeros from them where the kernel has no tracing (CONFIG_BPF_EVENTS).
+// readsStructures returns the missing kernel feature for programs to read kernel structures, or
+// nil. Without tracing (CONFIG_BPF_EVENTS) the interpreter reads zeros.
 func readsStructures() error {
 	if _, err := btf.LoadKernelSpec(); err != nil {
 		return err

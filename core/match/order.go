@@ -7,24 +7,23 @@ import (
 	"maps"
 	"slices"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 )
 
-// MaxDepth is how many scopes may be above one that decides something.
+// MaxDepth is the maximum number of ancestors of a scope that decides.
 const MaxDepth = int(matchMatchDepthMATCH_MAX_DEPTH)
 
-// Order is a scope's place among those that apply to the same traffic, where one has to decide
-// (bpf/match_decide.h).
+// Order is the precedence of a scope among scopes that match the same traffic (bpf/match_decide.h).
 type Order struct {
-	Parent int  // number of the scope that it is a part of; -1 for none
-	Shadow bool // it counts, and leaves the decision to the next one
-	Host   bool // it is the whole host: every other scope decides before it
+	Parent int  // number of the parent scope; -1 for none
+	Shadow bool // count only; the next scope decides
+	Host   bool // the whole host: every other scope precedes it
 }
 
-// Orders are those of scopes that decide something, by their numbers.
+// Orders maps numbers of deciding scopes to their precedence.
 type Orders map[int]Order
 
-// SetOrders stores orders, and forgets those of gone that are not among them.
+// SetOrders stores orders, and removes those of gone that are not among them.
 func (m Maps) SetOrders(gone, now Orders) error {
 	entries := *m.Entries[matchMapScopeOrders]
 	all := map[int]matchMatchOrder{}
@@ -36,7 +35,7 @@ func (m Maps) SetOrders(gone, now Orders) error {
 	}
 	for _, scope := range slices.Sorted(maps.Keys(all)) {
 		if err := entries.Put(uint32(scope), all[scope]); err != nil {
-			return fault.Wrap(fmt.Errorf("set order of scope %d: %w", scope, err), fault.Permission, "run it as root, or with CAP_BPF")
+			return bpferr.Needs{Capabilities: "CAP_BPF"}.Fault(fmt.Sprintf("set order of scope %d", scope), err)
 		}
 	}
 	return nil

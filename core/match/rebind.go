@@ -4,7 +4,6 @@ package match
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,29 +12,29 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/cgroup"
 )
 
-// Place is where a scope's cgroup is, or comes.
+// Place is the existing or future cgroup of a scope.
 type Place struct {
 	Scope int
-	ID    uint64 // of the cgroup that is there now; 0 for none
+	ID    uint64 // of the existing cgroup; 0 for none
 }
 
-// Cgroups is the bit of the kind in what a data plane is told of kinds.
+// Cgroups is the bit of cgroups in the kinds of a data plane.
 const Cgroups = uint32(matchMatchKindMATCH_CGROUPS)
 
-// RebindPin is the name of the pin of the program that binds cgroups when they are made.
+// RebindPin is the name of the pinned program that binds new cgroups.
 const RebindPin = "rebind"
 
-// LongestPath is how long the path of a cgroup may be that is bound when it is made, in octets.
+// LongestPath is the maximum length in bytes of the path of a cgroup that the kernel binds.
 const LongestPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
 
 // Rebind has the kernel put the ids of cgroups that are made at these paths, below the root of the
 // v2 hierarchy, into a data plane's map of them. Its pin in dir takes the place of an earlier one.
-// What was made between the look at which the places were found and now is bound too. The error
-// wraps ebpf.ErrNotSupported where the kernel has no such hook.
+// It also binds cgroups created since the places were read. The error
+// wraps ebpf.ErrNotSupported if the kernel has no such hook.
 func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 	pin := filepath.Join(dir, RebindPin)
 	if err := silence(dir); err != nil {
@@ -69,7 +68,7 @@ func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 			return rebindFault(err)
 		}
 	}
-	_ = os.Remove(pin + "-next") // of one that was killed
+	_ = os.Remove(pin + "-next") // left by a killed process
 	if err := attached.Pin(pin + "-next"); err != nil {
 		return rebindFault(err)
 	}
@@ -110,8 +109,8 @@ func bindMissed(objects *rebindObjects, path string) error {
 	return objects.ScopeCgroups.Put(id, known.Scope)
 }
 
-// Holds says whether a data plane's map has the cgroup of a key for a scope, whoever has put it
-// there. Keys of other kinds are never put there but by Reassign.
+// Holds reports whether a data plane's map assigns the cgroup of a key to a scope. Only Reassign
+// adds keys of other kinds.
 func Holds(cgroups *ebpf.Map, key Key, scope int) (bool, error) {
 	if key.Kind != Cgroup {
 		return false, nil
@@ -135,7 +134,7 @@ func loadRebinder(cgroups *ebpf.Map, places int) (objects rebindObjects, err err
 	return objects, err
 }
 
-// CanRebind says what this kernel lacks for Rebind.
+// CanRebind returns the missing kernel feature for Rebind, or nil.
 func CanRebind() error {
 	cgroups, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -154,13 +153,10 @@ func CanRebind() error {
 	return attached.Close()
 }
 
+// rebindFault returns nil for nil.
 func rebindFault(err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("bind cgroups when they are made: %w", err)
-	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF and CAP_PERFMON")
-	}
-	return err
+	return programNeeds.Fault("bind cgroups when they are made", err)
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: "CAP_BPF and CAP_PERFMON", Kernel: "Linux 6.1 or later with CONFIG_DEBUG_INFO_BTF"}

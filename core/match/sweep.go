@@ -13,9 +13,9 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Sweep takes out of a data plane's map the cgroups that nothing tells of: none of the assignments,
-// nor the program that Rebind has pinned in dir. Whoever makes and removes a scope's cgroup without
-// end would fill the map with them, and no other scope could get in.
+// Sweep removes stale cgroups from a data plane's map: those in no assignment and unknown to the
+// program that Rebind pinned in dir. Without it, a user who creates and removes a scope's cgroup
+// endlessly could fill the map.
 func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 	var all []uint64
 	var id uint64
@@ -37,7 +37,7 @@ func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 		}
 		return entries.Err()
 	})
-	if errors.Is(err, os.ErrPermission) { // what Rebind has put there cannot be told from what is left over
+	if errors.Is(err, os.ErrPermission) { // entries of Rebind are indistinguishable from stale ones
 		return nil
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 	return nil
 }
 
-// silence takes its paths from a pinned program: the kernel ends it in its own time.
+// silence removes the paths of a pinned program, which the kernel ends some time later.
 func silence(dir string) error {
 	return eachPaths(dir, func(paths *ebpf.Map) error {
 		var key rebindRebindPath
@@ -72,7 +72,7 @@ func silence(dir string) error {
 	})
 }
 
-// eachPaths calls f with the maps of paths of the program that is pinned in dir, if one is.
+// eachPaths calls f with the path maps of the program pinned in dir, if any.
 func eachPaths(dir string, f func(*ebpf.Map) error) error {
 	pinned, err := link.LoadPinnedLink(filepath.Join(dir, RebindPin), nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func eachPaths(dir string, f func(*ebpf.Map) error) error {
 	return nil
 }
 
-// ofPaths calls f with a map if it is one of paths.
+// ofPaths calls f with a map if it is a path map.
 func ofPaths(id ebpf.MapID, f func(*ebpf.Map) error) error {
 	paths, err := ebpf.NewMapFromID(id)
 	if err != nil {

@@ -2,16 +2,16 @@
 
 package module
 
-// Judge is a Prover, or a Room whose Plane is an Inspector, that says what its checks judge: who
-// reads a result looks it up there.
+// Judge is a Prover, or a Module with an Inspector, that documents its checks for the reader of a
+// result.
 type Judge interface {
 	Judges() []Judged
 }
 
-// Judged is one kind of check.
+// Judged documents one kind of check.
 type Judged struct {
 	Check string // its name
-	// Of is what has the promise: "a scope's egress". Looks is what is sent or looked at, and Holds
-	// what must come of it.
+	// Of is the subject of the promise: "a scope's egress". Looks is the probe or examined state,
+	// and Holds the expected result.
 	Of, Looks, Holds string
 }

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Probes are the small packets of one repetition: sent into the scope and back.
+// Probes holds the small packets of one repetition: requests into the scope and their answers.
 type Probes struct {
-	Sent uint64          `json:"sent"` // while the flow beside them was measured
-	Lost uint64          `json:"lost"` // of these
-	Idle []time.Duration `json:"-"`    // round trips before the flow began
-	Load []time.Duration `json:"-"`    // round trips while it was measured
+	Sent uint64          `json:"sent"` // during the measured flow
+	Lost uint64          `json:"lost"` // of Sent
+	Idle []time.Duration `json:"-"`    // round trips before the flow
+	Load []time.Duration `json:"-"`    // round trips during the flow
 }
 
-// Losses is what the users of a scope lose and wait for.
+// Losses holds the loss and delay that users of a scope see.
 type Losses struct {
-	// Again is the share of the octets that TCP has sent which it sent again; it counts what was
-	// dropped and what was thought to be.
+	// Again is the share of retransmitted bytes among the bytes sent by TCP, spurious
+	// retransmissions included.
 	Again float64 `json:"sent_again"`
 	Sent  uint64  `json:"small_packets,omitempty"`
 	Lost  uint64  `json:"small_packets_lost,omitempty"`
-	// Idle is the median round trip of small packets before the flow began, P50 and P99 are of
-	// those beside it; all 0 where none came back.
+	// Idle is the median round trip of small packets before the flow; P50 and P99 are percentiles
+	// during it. All are 0 without an answer.
 	Idle time.Duration `json:"idle_ns,omitempty"`
 	P50  time.Duration `json:"p50_ns,omitempty"`
 	P99  time.Duration `json:"p99_ns,omitempty"`
 }
 
-// LossesOf sums up repetitions.
+// LossesOf aggregates repetitions.
 func LossesOf(samples []Sample) (l Losses) {
 	var left, again uint64
 	var idle, load []time.Duration
@@ -45,7 +45,7 @@ func LossesOf(samples []Sample) (l Losses) {
 	return l
 }
 
-// quantile is the value that so many of a hundred do not pass; 0 of none.
+// quantile returns the percentile of all; 0 if empty.
 func quantile(all []time.Duration, percent int) time.Duration {
 	if len(all) == 0 {
 		return 0

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package room is the contract between the spine and the rooms that plug into it.
+// Package module is the contract between core and the modules.
 //
-// A room contributes keys of a policy's scopes, or sections of the file, and does to the host what
-// they say. The spine - policy, core/engine, core/prove, and the commands plan, apply,
-// status, top and prove - knows none of them: modules lists them. ARCHITECTURE.md shows how
-// to add one, with the toy room of core/engine's tests as the example.
+// A module contributes keys of scopes or sections of the policy file, and applies them to the host.
+// Core (policy, engine, prove, and the commands plan, apply, status, top and prove) knows no module
+// by name: modules lists them. core/README.md shows how to add one.
 //
-// What will bite you: Apply is called again after a crash with the same states, whatever it has
-// done before, and with the states the other way round to undo it; so every step of it must be fit
-// to be repeated. A plane keeps nothing but what Apply pins or writes: each command opens a new
-// one.
+// Pitfalls: the engine calls Apply again after a crash with the same states, and with swapped
+// states to roll back, so every step of Apply must be repeatable. A plane keeps no state beyond its
+// pins and files: each command opens a new one.
 package module
 
 import (
@@ -26,63 +24,60 @@ import (
 	"weir/kernel/netns"
 )
 
-// Room is one capability as the spine sees it.
+// Module is one capability of the policy.
 type Module interface {
-	// Name is short and lower-case: the folder of its pins, its document in the journal, the prefix
-	// of its metrics.
+	// Name is short and lower-case. It names the folder of the pins, the document in the journal,
+	// and the prefix of metrics.
 	Name() string
 	Grammar() policy.Grammar
-	// Decode makes a treatment of the JSON that one was written as.
+	// Decode parses a treatment from the JSON of the journal.
 	Decode(text []byte) (policy.Treatment, error)
-	// Mechanism says by what the treatment of a scope is done here, in words; how its traffic is
-	// told is added by the spine. It is not asked for scopes that wait. Of what is declared of the
-	// host it is asked with the treatment alone.
+	// Mechanism describes the mechanism of a scope on this host; core adds the key that matches its
+	// traffic. Core does not call it for waiting scopes. For items of the host only the treatment
+	// is set.
 	Mechanism(Bound) string
-	// Columns declares what Report tells of each row.
+	// Columns declares the values of Report.
 	Columns() Columns
-	// Plane returns the room's data plane on a host, whether it is loaded or not. It does nothing
-	// yet.
+	// Plane returns the module's data plane on a host, loaded or not. It has no side effect.
 	Plane(Host) Plane
 }
 
-// Host is where data planes live. Tests have others than the real one.
+// Host is the place of data planes. Tests use their own.
 type Host struct {
-	Pins       string // folder of a bpf file system for the room alone, which need not exist
-	Devices    string // one for what all rooms attach to devices (kernel/device), so that their order is kept
-	Files      string // folder for the room's files alone, which need not exist, of as long a life as the journal; "" where the room has none to write
+	Pins       string // folder for the module's pins in a BPF file system; may not exist
+	Devices    string // folder for pins of programs at devices (kernel/device), shared by all modules to keep their order
+	Files      string // folder for the module's files, as durable as the journal; may not exist; "" for none
 	CgroupRoot string
-	// Namespaces calls a function for every network namespace that has a process or a name.
+	// Namespaces calls a function for every network namespace with a process or a name.
 	Namespaces func(func(*netns.Namespace) error) error
 }
 
-// Bound is a scope that a room treats, and what its selector stands for.
+// Bound is a scope of the module with its resolved selector.
 type Bound struct {
 	policy.Scope
-	// Index is the scope's number for as long as it is in force, from 0 to below MaxScopes; small
-	// ones come first.
+	// Index is the number of the active scope, from 0 to MaxScopes-1, allocated from 0 up.
 	Index     int
 	Binding   selector.Binding
-	Treatment policy.Treatment // the room's own
+	Treatment policy.Treatment // the module's own
 }
 
-// MaxScopes is how many scopes can be in force at a time.
+// MaxScopes is the maximum number of active scopes.
 const MaxScopes = 10_240
 
-// State is what a room is to do, or does: the scopes that it treats in the policy's order, and its
-// items of the host.
+// State is a module's part of a policy: its scopes in the policy's order, and its items of the
+// host.
 type State struct {
 	Scopes []Bound
 	Host   []policy.Item
-	// Shared are the devices at which this room, a QdiscOwner, has packets of another one wait in its
-	// trees, or its own wait in another's. It is the spine's to fill in, for Ready, InPlace,
-	// Apply, Foresee, Yield and FollowDevices.
+	// Shared holds the devices at which this module, a QdiscOwner, shares a qdisc tree as host or
+	// guest. Core sets it for Ready, InPlace, Apply, PlanNotes, Yield and FollowDevices.
 	Shared map[string]bool
 }
 
-// Empty says that there is nothing to do.
+// Empty reports whether the state has no scope and no item.
 func (s State) Empty() bool { return len(s.Scopes) == 0 && len(s.Host) == 0 }
 
-// ByIndex are the scopes by their numbers.
+// ByIndex returns the scopes by number.
 func (s State) ByIndex() map[int]Bound {
 	all := make(map[int]Bound, len(s.Scopes))
 	for _, b := range s.Scopes {
@@ -91,7 +86,7 @@ func (s State) ByIndex() map[int]Bound {
 	return all
 }
 
-// ByName are the scopes by their names.
+// ByName returns the scopes by name.
 func (s State) ByName() map[string]Bound {
 	all := make(map[string]Bound, len(s.Scopes))
 	for _, b := range s.Scopes {
@@ -100,8 +95,8 @@ func (s State) ByName() map[string]Bound {
 	return all
 }
 
-// Assignments are what traffic the scopes stand for; those that wait, and groups, stand for none.
-// Of two that stand for the same the later one counts.
+// Assignments maps the keys of traffic to scopes, without waiting scopes and groups. Of two scopes
+// with the same key the later one wins.
 func (s State) Assignments() match.Assignments {
 	all := match.Assignments{}
 	for _, b := range s.Scopes {
@@ -112,7 +107,7 @@ func (s State) Assignments() match.Assignments {
 	return all
 }
 
-// Places are where the scopes' cgroups are, or come.
+// Places maps the paths of the scopes' cgroups, existing or not, to the scopes.
 func (s State) Places() map[string]match.Place {
 	all := map[string]match.Place{}
 	for _, b := range s.Scopes {
@@ -123,8 +118,8 @@ func (s State) Places() map[string]match.Place {
 	return all
 }
 
-// Orders are the places of the scopes among each other, where one of those that apply to the same
-// traffic has to decide; host is what the whole host is told by.
+// Orders returns the precedence of scopes for traffic that matches several of them. host is the key
+// of the whole host.
 func (s State) Orders(host match.Key) match.Orders {
 	all, named := match.Orders{}, s.ByName()
 	for _, b := range s.Scopes {
@@ -137,8 +132,8 @@ func (s State) Orders(host match.Key) match.Orders {
 	return all
 }
 
-// Matchable refuses scopes whose selectors this kernel cannot tell traffic by in programs of a type: a
-// *Refusal for each.
+// Matchable returns an *Unsupported for each scope with a selector that this kernel cannot match in
+// programs of a type.
 func (s State) Matchable(program ebpf.ProgramType) error {
 	var all []error
 	kinds := map[match.Kind]error{}
@@ -154,46 +149,44 @@ func (s State) Matchable(program ebpf.ProgramType) error {
 	return errors.Join(all...)
 }
 
-// Same says whether two ask the same of a data plane.
+// Same reports whether two scopes ask the same of a data plane.
 func (b Bound) Same(other Bound) bool {
 	return b.Index == other.Index && b.Binding == other.Binding && b.Scope.Equal(other.Scope)
 }
 
-// Plane is a room's data plane on one host. The spine holds the lock of the policy while it calls
-// Apply or Release, and calls Release where nothing is left to do.
+// Plane is a module's data plane on one host. Core holds the policy's lock during Apply and
+// Release, and calls Release instead of Apply for an empty state.
 type Plane interface {
-	// Ready refuses, before anything changes, what this host cannot do. A *Refusal names the scope
-	// and the key.
+	// Ready returns an error before any change if this host cannot apply want. An *Unsupported
+	// names scope and key.
 	Ready(want State) error
-	// InPlace says whether all of what the plane needs to do have is there; its content is
-	// believed. Of an empty state it says whether something of the plane's is in force all the
-	// same.
+	// InPlace reports whether all programs, maps and pins of have exist, without checking their
+	// content. For an empty state it reports whether anything of the plane is active.
 	InPlace(have State) (bool, error)
-	// Apply leads from one state to another, and returns what a person should know though it is no
-	// error. After an error the spine leads back.
+	// Apply changes the host from one state to another. notes are for the user and no errors. After
+	// an error core rolls back.
 	Apply(have, want State) (notes []string, err error)
-	// Report tells what has been done so far. It changes nothing.
+	// Report returns the values of the columns. It changes nothing.
 	Report(have State) (Report, error)
-	// Release ends everything and removes every trace, whatever state a crash has left; released
-	// says whether there was any.
+	// Release removes everything of the plane, in any state after a crash. released reports whether
+	// there was anything.
 	Release() (released bool, err error)
 }
 
-// Follower is a Plane that has work to do in each network namespace that appears while it is in
-// force.
+// Follower is a Plane with work in each network namespace that appears while it is active.
 type Follower interface {
 	Follow(*netns.Namespace) error
 }
 
-// DeviceFollower is a Plane that has work to do at each device.
+// DeviceFollower is a Plane with work at each device.
 type DeviceFollower interface {
-	// FollowDevices sees to the devices of a network namespace that have come or gone since; nil is
-	// the calling thread's.
+	// FollowDevices handles devices of a network namespace that appeared or disappeared; nil is the
+	// namespace of the calling thread.
 	FollowDevices(ns *netns.Namespace, have State) error
 }
 
-// QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the tree
-// of a device; the packets of a second one may wait in it.
+// QdiscOwner is a Plane that replaces the qdisc trees of devices. One module at a time owns the
+// tree of a device; the packets of a second one may wait in it.
 type QdiscOwner interface {
 	// QdiscDevices lists the devices whose trees the plane replaces in a state, by name.
 	QdiscDevices(State) []string
@@ -211,61 +204,58 @@ type QdiscOwner interface {
 // ErrNotShared is the answer of a QdiscOwner that never shares a tree in the role it was asked for.
 var ErrNotShared = errors.New("its qdisc tree cannot be shared")
 
-// PlanNoter is a Plane that can say, before anything changes, what a person should know of an apply.
+// PlanNoter is a Plane with notes for the user about a future apply.
 type PlanNoter interface {
-	// Foresee tells it in words. What cannot be read here is left out: Ready tells why.
+	// PlanNotes returns the notes. It skips what it cannot read: Ready reports that.
 	PlanNotes(want State) (notes []string)
 }
 
-// Rebinder is a Plane whose part in the kernel may bind scopes anew by itself.
+// Rebinder is a Plane with a kernel part that rebinds scopes itself.
 type Rebinder interface {
-	// Holds says whether traffic of a key is that of the scope with this number.
+	// Holds reports whether the data plane assigns a key to the scope with this number.
 	Holds(scope int, key match.Key) (bool, error)
 }
 
-// Runner is a Plane with work to do for as long as it is in force, such as to follow what the
-// kernel does.
+// Runner is a Plane with background work while it is active, such as following kernel events.
 type Runner interface {
-	// Run works until ctx ends. It is called again some time after it has returned, for as long
-	// as the state is in force, and with the new one when that changes. It holds no lock of the
-	// policy: others may apply meanwhile.
+	// Run works until ctx ends. Core restarts it some time after it returns, and after each change
+	// of the state. It must not hold the policy lock: other commands apply meanwhile.
 	Run(ctx context.Context, have State) error
-	// Unkept says what becomes of it where nobody keeps it, for whom has applied it by hand.
+	// WithoutDaemon returns the warning shown when a policy is applied without a running daemon.
 	WithoutDaemon() string
 }
 
-// Linter is a Room that can tell what of a policy is probably not meant on this host.
+// Linter is a Module that warns of probable mistakes in a policy on this host.
 type Linter interface {
 	Lint(p *policy.Policy) []string
 }
 
-// CapabilityLister is a Room that weir doctor tells of.
+// CapabilityLister is a Module with capabilities for weir doctor.
 type CapabilityLister interface {
 	Capabilities() []Capability
 }
 
-// Capability is one thing that a room does, and the kernel's features that each mechanism for it
-// takes: names of kernel/probe as "group/name". The first mechanism whose features are all
-// there is used.
+// Capability is one ability of a module, with the kernel features that each of its mechanisms
+// needs, as "group/name" of kernel/probe. doctor selects the first mechanism with all features.
 type Capability struct {
 	Name       string
 	Mechanisms []Mechanism
-	// Optional says how the room works where only the feature Without is missing; %s in it stands
-	// for how to get that.
+	// Optional describes the effect if only the feature Without is missing; %s in it stands for the
+	// way to get the feature.
 	Optional, Without string
 }
 
-// Mechanism is one way to do something.
+// Mechanism is one implementation of a capability.
 type Mechanism struct {
 	Name     string
 	Features []string
 }
 
-// ErrElsewhere says that all of ours has ended, and that somebody else's of the same kind is in
-// force.
+// ErrForeign is returned by Release if the plane has ended and another owner's programs of the same
+// kind are active.
 var ErrForeign = bpffs.ErrForeign
 
-// Refusal is why a scope cannot be treated on this host.
+// Unsupported is the reason why this host cannot treat a scope.
 type Unsupported struct {
 	Scope, Key string
 	Err        error

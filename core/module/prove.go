@@ -10,66 +10,64 @@ import (
 	"weir/internal/units"
 )
 
-// Prover is a Room whose promises weir prove tests actively.
+// Prover is a Module with promises that weir prove tests.
 type Prover interface {
-	// Checks lists what is to be tested of a scope that the room treats. Bypasses are tried with
-	// the first one that is charged.
+	// Checks returns the tests of a scope of the module. Bypasses are tried with the first check
+	// that has counters.
 	Checks(policy.Scope) []Check
 }
 
-// Check is one promise of one scope: what is sent to test it, and what must come of it. The spine
-// chooses where the flow begins and ends, repeats it on every path, and finds out what the path
-// carries outside of all scopes. Everything but Name and Judge may be left out.
+// Check is the test of one promise of one scope: the flow to send and the judgement of its result.
+// Core chooses the ends of the flow, repeats it on every path, and measures the capacity of the
+// path outside all scopes. Only Name and Judge are required.
 type Check struct {
 	Name      string // of the verdict: "rate"
-	Part      string // of the scope's rows whose counters are read, as in Row.Part
+	Part      string // rows of the scope with the counters, as in Row.Part
 	Direction direction.Direction
-	// Promise is the rate that is promised, of wire octets; 0 where it is not of a rate. Words are
-	// what else is promised, as "dctcp" or a tolerance.
+	// Promise is the promised rate in bytes on the wire; 0 for other promises. Words describes
+	// further promises, such as "dctcp" or a tolerance.
 	Promise units.BitRate
 	Words   string
-	// Needs is what a path must carry outside of all scopes before anything can be told; 0 does not
-	// ask.
+	// Needs is the minimum capacity of the path outside all scopes; 0 for any.
 	Needs units.BitRate
-	// Paths says whether a path is to be tested; nil is all of TCP and UDP.
+	// Paths reports whether to test a path; nil is all of TCP and UDP.
 	Paths func(Path) bool
-	// Queued says that the promise is kept in the queue of the device, which a detour leaves out:
-	// it takes a peer behind the device.
+	// Queued reports that the queue of the device keeps the promise. A detour bypasses it, so the
+	// test needs a peer behind the device.
 	Queued bool
-	// Flow is what is sent on a path; nil is one connection, or datagrams, at 1 Mbit/s.
+	// Flow returns the flow on a path; nil is one connection, or datagrams, at 1 Mbit/s.
 	Flow func(Path) Flow
-	// Warmup is how long the flow runs before it is measured, Shortest the least time of a
-	// measurement that tells.
+	// Warmup is the time before the measurement; Shortest is its minimum duration.
 	Warmup, Shortest time.Duration
-	// Probed says that small packets are sent beside what TCP sends, which are a hundredth of the
-	// promise at most: what is lost of them, and how long they take.
+	// Probed adds small packets beside TCP, at most 1 % of the promise, to measure their loss and
+	// delay.
 	Probed  bool
 	Charged Charge
-	// Counters name the columns that are shown beside what was measured, which must be counters.
+	// Counters names the counter columns shown beside the measurement.
 	Counters []string
-	// Value is what counts of a repetition, in bit/s; nil is what was received.
+	// Value returns the result of a repetition in bit/s; nil is the received rate.
 	Value func(Sample) float64
-	// Judge compares what was measured with the promise. There is at least one sample.
+	// Judge compares the measurements with the promise. There is at least one sample.
 	Judge func([]Sample, Circumstances) (Verdict, string)
 }
 
-// Charge names the counters of what a scope is charged for, by columns of the room's rows. The zero
-// value is nothing: then no bypass can be tried.
+// Charge names the columns of a scope's charge counters. The zero value has none, so no bypass can
+// be tried.
 type Charge struct {
-	Octets string // of packets as the wire carries them
-	// Packets are as the stack hands them over, Segments as the wire carries them; "" leaves
-	// super-packets out.
+	Octets string // bytes on the wire
+	// Packets counts packets in the stack, Segments packets on the wire; "" excludes super-packets.
 	Packets, Segments string
-	// Dropped are packets that the room drops at a receiving socket, which counts them among what
-	// it had no room for; "" if none.
+	// Dropped counts packets that the module drops at a receiving socket, which the socket counts
+	// as buffer overflow; "" if none.
 	Dropped string
-	// AtDevice says that all that passes the device is charged, whatever sent it.
+	// AtDevice reports that all traffic of the device is charged, regardless of its sender.
 	AtDevice bool
-	// Exempt says why traffic over lo is not charged, and what would change that; "" where it is.
+	// Exempt is the reason why traffic over lo is not charged, with the remedy; "" if it is
+	// charged.
 	Exempt string
 }
 
-// Promised is the promise in words; "" where there is none.
+// Promised describes the promise; "" if there is none.
 func (c Check) Promised() string {
 	switch {
 	case c.Promise == 0:
@@ -80,7 +78,7 @@ func (c Check) Promised() string {
 	return c.Promise.String() + ", " + c.Words
 }
 
-// Path is how a flow of a check goes.
+// Path is the path of a flow.
 type Path struct {
 	Protocol string `json:"protocol"` // tcp, udp, quic or short
 	IPv6     bool   `json:"ipv6"`
@@ -89,14 +87,14 @@ type Path struct {
 const (
 	TCP = "tcp"
 	UDP = "udp"
-	// QUIC is datagrams under a control like QUIC's, which are lost where nobody delays them, Short
-	// TCP transfers with a connection each. Both go by one family and are repeated twice at most:
-	// they are judged by their mean.
+	// QUIC is datagrams under a congestion control like that of QUIC, with loss if no shaper delays
+	// them. Short is TCP transfers with one connection each. Both use one address family, are
+	// repeated at most twice, and are judged by their mean.
 	QUIC  = "quic"
 	Short = "short"
 )
 
-// Lasting says whether a flow of the path is one of TCP or UDP that lasts.
+// Lasting reports whether the flow is a long-lived TCP or UDP flow.
 func (p Path) Lasting() bool { return p.Protocol == TCP || p.Protocol == UDP }
 
 func (p Path) String() string {
@@ -107,84 +105,81 @@ func (p Path) String() string {
 	return name + " IPv4"
 }
 
-// Flow is what is sent.
+// Flow describes the flow to send.
 type Flow struct {
 	Connections int           // of TCP; 0 is one
-	Rate        units.BitRate // of wire octets; 0 is as fast as it goes, which UDP cannot
-	Size        int           // octets of a short transfer
-	// KeepCongestion leaves the congestion control that the scope gives; otherwise one that fits
-	// the path is chosen.
+	Rate        units.BitRate // on the wire; 0 is unlimited, for TCP only
+	Size        int           // bytes of a short transfer
+	// KeepCongestion keeps the scope's congestion control; otherwise core chooses one for the path.
 	KeepCongestion bool
 }
 
 // Sample is one repetition of a check.
 type Sample struct {
 	Repetition int     `json:"repetition"`
-	Received   float64 `json:"received"` // bit/s of wire octets, at the receiver
-	// Charged is in bit/s, by the scope's counters; Quotient is what the scope was charged for the
-	// whole flow, from before its beginning to after its end, divided by what arrived. Both are 0
-	// where the check names no such counter.
+	Received   float64 `json:"received"` // bit/s on the wire, at the receiver
+	// Charged is the rate by the scope's counters in bit/s. Quotient is the charge of the whole
+	// flow divided by the received bytes. Both are 0 if the check names no counter.
 	Charged  float64 `json:"charged,omitempty"`
 	Quotient float64 `json:"charged_times,omitempty"`
-	// Counters are what the counters of the room's row grew by while it was measured.
+	// Counters holds the growth of the module's counters during the measurement.
 	Counters   map[string]uint64 `json:"counters,omitempty"`
-	Congestion string            `json:"congestion_control,omitempty"` // of the sending socket at its end, of TCP alone
-	// DSCPs counts what came to the far end by its DSCP: datagrams, or TCP connections by the last
+	Congestion string            `json:"congestion_control,omitempty"` // of the sending TCP socket at its end
+	// DSCPs counts packets at the receiver by DSCP: datagrams, or TCP connections by the last
 	// packet of their handshake.
 	DSCPs map[uint8]uint64 `json:"dscps,omitempty"`
-	Busy  float64          `json:"busy"`     // share of this host's processor time that was used
-	Delay time.Duration    `json:"delay_ns"` // beyond the idle round trip, of TCP alone
-	Drops uint64           `json:"drops"`    // datagrams that arrived and found the receiver's buffer full
-	// Left is the payload that the sender's kernel has sent while it was measured, in octets, and
-	// Again what of it was sent again; of QUIC-like flows what was sent in all, and did not arrive.
+	Busy  float64          `json:"busy"`     // used share of the CPU time of this host
+	Delay time.Duration    `json:"delay_ns"` // above the idle round trip, for TCP
+	Drops uint64           `json:"drops"`    // datagrams dropped at the receiver's full buffer
+	// Left is the payload in bytes that the sender's kernel sent during the measurement, and Again
+	// the retransmitted part of it. For QUIC-like flows they are the bytes sent in all, and those
+	// that did not arrive.
 	Left   uint64 `json:"sent,omitempty"`
 	Again  uint64 `json:"sent_again,omitempty"`
 	Probes Probes `json:"small_packets,omitzero"`
-	// Transfers are the times of short ones, from the handshake to the end.
+	// Transfers holds the durations of short transfers, from the handshake to the end.
 	Transfers []time.Duration `json:"transfers_ns,omitempty"`
 }
 
-// Circumstances are what may explain a rate that is too low.
+// Circumstances holds possible explanations of a low rate.
 type Circumstances struct {
 	Path     Path
-	Capacity units.BitRate  // of the path outside of all scopes; 0 is unknown
-	Unknown  string         // why it is unknown; "" if it is not
-	Losses   Losses         // of the path outside of all scopes, where Unknown is ""
-	Around   []policy.Scope // other scopes that the room treats and that the flow belongs to as well, in the policy's order
+	Capacity units.BitRate  // of the path outside all scopes; 0 is unknown
+	Unknown  string         // reason if it is unknown
+	Losses   Losses         // of the path outside all scopes, if known
+	Around   []policy.Scope // other scopes of the module that match the flow, in policy order
 }
 
-// Verdict is what became of a promise.
+// Verdict is the result for a promise.
 type Verdict string
 
 const (
 	Holds     Verdict = "holds"
-	Under     Verdict = "under" // the scope gets less than it may have
-	Leaks     Verdict = "leaks" // it gets more, or traffic of it was not charged
-	Loses     Verdict = "loses" // it is held by dropping more than users bear
-	Fails     Verdict = "fails" // what was promised is not done
+	Under     Verdict = "under" // the scope gets less than promised
+	Leaks     Verdict = "leaks" // it gets more, or some of its traffic is not charged
+	Loses     Verdict = "loses" // it holds, with too much loss
+	Fails     Verdict = "fails" // the promise is broken
 	CannotSay Verdict = "cannot say"
-	InShadow  Verdict = "shadow" // only counted
+	InShadow  Verdict = "shadow" // count only
 )
 
-// Trier is a Prover that tries bypasses with a data plane of its own, apart from the policy in
-// force.
+// Trier is a Prover that tries bypasses with a separate data plane, without the active policy.
 type Trier interface {
 	Trials() []Trial
 }
 
-// Trial is one such bypass, of egress. The spine opens a connection from a cgroup of its own,
-// attaches the trial to that cgroup, in the network namespace of the connection, and only then
-// sends.
+// Trial is one such bypass of egress. Core opens a connection from a new cgroup, attaches the trial
+// to that cgroup in the network namespace of the connection, and then sends.
 type Trial struct {
 	Name      string // "sockets open at the attach"
-	Mechanism string // in words, as the beginning of a sentence that says whether it is charged
+	Mechanism string // start of a sentence about the charge
 	Rate      units.BitRate
 	Attach    func(cgroup string) (Attached, error)
 }
 
-// Attached is a trial under way.
+// Attached is a running trial.
 type Attached struct {
-	Note    string                 // the end of the sentence; may be ""
-	Charged func() (uint64, error) // octets so far
+	Note    string                 // end of that sentence; may be ""
+	Charged func() (uint64, error) // bytes so far
 	Close   func() error
 }

@@ -10,16 +10,16 @@ import (
 	"weir/core/policy"
 )
 
-// Kind says how a column's values move.
+// Kind is the type of a column.
 type Kind string
 
 const (
-	Counter   Kind = "counter"   // a number that grows; tables of changes show it per second
-	Gauge     Kind = "gauge"     // what it is now
-	Histogram Kind = "histogram" // counts of values by size, which grow
+	Counter   Kind = "counter"   // a growing number; tables of changes show its rate
+	Gauge     Kind = "gauge"     // a current value
+	Histogram Kind = "histogram" // growing counts by size
 )
 
-// Unit is what a column counts or measures.
+// Unit is the unit of a column.
 type Unit string
 
 const (
@@ -31,93 +31,93 @@ const (
 	Sockets      Unit = "sockets"
 )
 
-// Column declares one value that a room reports of every row. Status, top, JSON, the API and
-// metrics are made from it.
+// Column declares one value of every row of a module. Status, top, JSON, API and metrics are
+// generated from it.
 type Column struct {
 	Name string `json:"name"` // in JSON
 	Help string `json:"help"` // one sentence
 	Unit Unit   `json:"unit"`
 	Kind Kind   `json:"kind"`
-	// Title heads the column in tables of weir status and weir top; "" shows it in neither. Status
-	// and Top leave it out of one.
+	// Title heads the column in the tables of weir status and weir top; "" omits it. NoStatus and
+	// NoTop omit it from one table.
 	Title    string `json:"title,omitempty"`
 	NoStatus bool   `json:"-"`
 	NoTop    bool   `json:"-"`
-	// Of names the gauge that top shows this counter's rate as a share of; rows with the largest
-	// shares come first.
+	// Of names the gauge to which top relates the rate of this counter. Rows are sorted by that
+	// ratio.
 	Of string `json:"share_of,omitempty"`
-	// Alarm has what is above 0 stand out in top.
+	// Alarm makes top highlight values above 0.
 	Alarm bool `json:"-"`
-	// Bypass names what a counter of the host counts, if it is traffic that went around what scopes
-	// promise; weir prove looks whether it grows.
+	// Bypass names the bypass that a counter of the host counts; weir prove checks whether it
+	// grows.
 	Bypass string `json:"-"`
-	// Metric is the metric's name without its prefix; "" makes it of Name, Unit and Kind.
+	// Metric is the metric's name without prefix; "" derives it from Name, Unit and Kind.
 	Metric string `json:"metric,omitempty"`
 }
 
-// Columns are what a room reports.
+// Columns declares the values that a module reports.
 type Columns struct {
 	Rows []Column
-	// Host are values of the host and no row.
+	// Host declares values of the host.
 	Host []Column
-	// Part is what rows of one scope differ by, as a title and a label of metrics: "direction". ""
-	// if a scope has one row.
+	// Part names the property that distinguishes the rows of a scope, for titles and metric labels:
+	// "direction". "" if a scope has one row.
 	Part string
-	// Promise heads what rows promise; "" where they promise nothing.
+	// Promise heads the column of promises; "" if rows have none.
 	Promise string
-	// Prefix begins the names of metrics, behind "weir_"; "" is the room's name.
+	// Prefix starts the names of metrics, after "weir_"; "" is the module's name.
 	Prefix string
 }
 
-// Report is what a room has to tell.
+// Report holds the values of a module.
 type Report struct {
 	Rows []Row
-	Host []Value  // one for each of Columns.Host; nil where nothing is known
-	Note []string // sentences for people, about what Host holds
+	Host []Value  // one for each of Columns.Host; nil if unknown
+	Note []string // sentences for the user about Host
 }
 
-// Row is what is known of one scope or of a part of it.
+// Row holds the values of one scope or of a part of it.
 type Row struct {
 	Scope string
 	Part  string
-	// Promise is what a person reads of what the row promises: "10 Mbit/s".
+	// Promise describes the promise of the row: "10 Mbit/s".
 	Promise string
-	// Values has one for each column of the room; nil where nothing is known of the row.
+	// Values has one value for each column of the module; nil if unknown.
 	Values []Value
 }
 
-// Value is one value. The zero value is not known.
+// Value is one value. The zero value is unknown.
 type Value struct {
 	Known     bool
-	Count     uint64 // a counter's
+	Count     uint64 // of a counter
 	Number    float64
 	Histogram *Buckets
 }
 
-// Counted is a counter's value.
+// Counted returns the value of a counter.
 func Counted(n uint64) Value { return Value{Known: true, Count: n, Number: float64(n)} }
 
-// CountedOf is the value of a field that counts.
+// CountedOf returns the value of a field that counts.
 func CountedOf[T any](of func(T) uint64) func(T) Value {
 	return func(from T) Value { return Counted(of(from)) }
 }
 
-// Measured is a gauge's value.
+// Measured returns the value of a gauge.
 func Measured(x float64) Value { return Value{Known: true, Number: x} }
 
-// empty is what all histograms without a count share.
+// empty is shared by all histograms without a count.
 var empty Buckets
 
-// Spread is a histogram's value, which is not to be changed.
+// HistogramValue returns the value of a histogram. It must not be changed.
 func HistogramValue(b Buckets) Value {
 	if b == empty {
 		return Value{Known: true, Histogram: &empty}
 	}
-	counted := b // so that only these are on the heap
+	counted := b // allocated only if needed
 	return Value{Known: true, Histogram: &counted}
 }
 
-// MarshalJSON writes the number alone, null where it is not known.
+// MarshalJSON writes the number, or null if it is unknown.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch {
 	case !v.Known:
@@ -130,15 +130,15 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v.Number)
 }
 
-// Buckets count values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs
+// Buckets counts values by powers of two of a microsecond: [2^i, 2^(i+1)) µs in entry i, below 2 µs
 // in entry 0.
 type Buckets struct {
 	Counts [32]uint64 `json:"counts"`
-	// Sum of the values in seconds; 0 where only the counts are known.
+	// Sum of the values in seconds; 0 if only the counts are known.
 	Sum float64 `json:"sum_s,omitempty"`
 }
 
-// Since is what was counted after an earlier reading; the sum is lost.
+// Since returns the counts since an earlier reading, without a sum.
 func (b Buckets) Since(before Buckets) (since Buckets) {
 	for i, n := range b.Counts {
 		since.Counts[i] = n - min(before.Counts[i], n)
@@ -146,8 +146,8 @@ func (b Buckets) Since(before Buckets) (since Buckets) {
 	return since
 }
 
-// Percentile is the upper bound, in seconds, of the bucket in which the share p (0 to 1) of the
-// counts is reached; 0 without counts. It is at most twice the true value.
+// Percentile returns the upper bound, in seconds, of the bucket that reaches the share p (0 to 1)
+// of the counts; 0 without counts. It is at most twice the true value.
 func (b Buckets) Percentile(p float64) float64 {
 	total, reached := uint64(0), uint64(0)
 	for _, n := range b.Counts {
@@ -161,14 +161,14 @@ func (b Buckets) Percentile(p float64) float64 {
 	return 0
 }
 
-// Field is a column and where its value comes from: a room declares each value once, by a table of
-// fields.
+// Field is a column with the source of its value, so that a module declares each value once in a
+// table of fields.
 type Field[T any] struct {
 	Column
 	Value func(T) Value
 }
 
-// ColumnsOf are the columns of fields.
+// ColumnsOf returns the columns of fields.
 func ColumnsOf[T any](fields []Field[T]) (all []Column) {
 	for _, f := range fields {
 		all = append(all, f.Column)
@@ -176,7 +176,7 @@ func ColumnsOf[T any](fields []Field[T]) (all []Column) {
 	return all
 }
 
-// ValuesOf reads all fields of one thing.
+// ValuesOf returns the values of all fields.
 func ValuesOf[T any](fields []Field[T], of T) []Value {
 	all := make([]Value, len(fields))
 	for i, f := range fields {
@@ -185,8 +185,8 @@ func ValuesOf[T any](fields []Field[T], of T) []Value {
 	return all
 }
 
-// Sums are what was counted of each scope, by name, where one scope alone counts what applies to
-// several: a group's is the sum of its members' that are treated the same.
+// Sums returns the counters of each scope by name, for data planes in which only one of several
+// matching scopes counts: a group sums its members with the same treatment.
 func Sums[T any](have State, count func(index int) (T, error), add func(*T, T), same func(a, b Bound) bool) (map[string]T, error) {
 	sums, named := make(map[string]T, len(have.Scopes)), have.ByName()
 	for _, b := range have.Scopes {
@@ -196,7 +196,7 @@ func Sums[T any](have State, count func(index int) (T, error), add func(*T, T), 
 		}
 		for at, is := b, true; is && same(at, b); at, is = named[at.Parent] {
 			if at.Name != b.Name && at.Selector.Kind != policy.Group {
-				break // it has counts of its own
+				break // it counts itself
 			}
 			sum := sums[at.Name]
 			add(&sum, own)

@@ -8,16 +8,16 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// IsDevice says whether a network device can have the name (Linux's dev_valid_name).
+// IsDevice reports whether a name is valid for a network device (dev_valid_name in Linux).
 func IsDevice(name string) bool {
-	const longest = 15 // IFNAMSIZ, with the 0 behind it, is 16
-	return name != "" && len(name) <= longest && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
+	const maxLength = 15 // IFNAMSIZ - 1
+	return name != "" && len(name) <= maxLength && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
 }
 
-// Device complains of a name below a key that no device can have, and says whether it was fit.
+// Device reports whether a name below a key is valid for a device, and complains if not.
 func (d *Draft) Device(name yamlfile.Text, key string) bool {
 	if !IsDevice(name.Value) {
-		d.ComplainAt(name.Place, "write a name as ip link shows it, without what is behind @", "%s: %q is no name of a device", key, name.Value)
+		d.ComplainAt(name.Place, "write a name as ip link shows it, without the part after @", "%s: %q is not a device name", key, name.Value)
 		return false
 	}
 	return true

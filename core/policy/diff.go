@@ -4,7 +4,7 @@ package policy
 
 import "reflect"
 
-// Action is what becomes of a scope or an item.
+// Action is the change of a scope or an item.
 type Action string
 
 const (
@@ -12,18 +12,18 @@ const (
 	Change Action = "change"
 	Remove Action = "remove"
 	Keep   Action = "keep"
-	Rebind Action = "rebind" // kept, and stands for something else than before; only who binds scopes can tell
+	Rebind Action = "rebind" // kept, but bound to another object; set by core/engine
 )
 
-// Step is one scope's part in a plan.
+// Step is the change of one scope.
 type Step struct {
 	Action Action `json:"action"`
-	Scope  Scope  `json:"scope"`            // as it will be; for Remove as it was
+	Scope  Scope  `json:"scope"`            // the new scope; for Remove the old one
 	Before *Scope `json:"before,omitempty"` // for Change
 }
 
-// Diff returns what leads from one set of scopes to another: removals first, then the rest in the
-// order of want.
+// Diff returns the steps between two sets of scopes: removals first, then the others in the order
+// of want.
 func Diff(have, want []Scope) []Step {
 	var steps []Step
 	named := map[string]Scope{}
@@ -51,14 +51,14 @@ func Diff(have, want []Scope) []Step {
 	return steps
 }
 
-// ItemStep is the part of an item of the host in a plan.
+// ItemStep is the change of an item of the host.
 type ItemStep struct {
 	Action Action `json:"action"`
-	Item   Item   `json:"item"`             // as it will be; for Remove as it was
+	Item   Item   `json:"item"`             // the new item; for Remove the old one
 	Before *Item  `json:"before,omitempty"` // for Change
 }
 
-// DiffItems is Diff for what is declared of the host.
+// DiffItems is Diff for items of the host.
 func DiffItems(have, want []Item) []ItemStep {
 	find := func(all []Item, of Item) *Item {
 		for i := range all {

@@ -8,29 +8,28 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Draft is a policy file whose keys were read and whose rooms say what they make of them.
+// Draft is a decoded policy file to which modules add treatments.
 type Draft struct {
-	// Scopes are those without a mistake in the spine's keys, in the file's order.
+	// Scopes holds the scopes without mistakes in core's keys, in file order.
 	Scopes []DraftScope
-	// Section is what the file says in the room's own section, of the type of Grammar.Section; nil
-	// without one.
+	// Section holds the module's section, of the type of Grammar.Section; nil without one.
 	Section  any
 	module   string
 	policy   *Policy
 	problems *yamlfile.Problems
 }
 
-// DraftScope is a scope as one room sees it.
+// DraftScope is a scope as seen by one module.
 type DraftScope struct {
 	*Scope
-	Keys     any // what the room's keys say: a pointer to the type of Grammar.Scope
-	Above    int // its parent's place in Draft.Scopes; -1 without one
-	Depth    int // scopes above it
+	Keys     any // the module's keys: a pointer to the type of Grammar.Scope
+	Above    int // index of its parent in Draft.Scopes; -1 without one
+	Depth    int // number of ancestors
 	IsParent bool
 	fields   yamlfile.Fields
 }
 
-// Has says whether the file gives one of these keys to the scope.
+// Has reports whether the scope has one of these keys.
 func (s *DraftScope) Has(keys ...string) bool {
 	for _, key := range keys {
 		if s.fields.Has(key) {
@@ -40,7 +39,7 @@ func (s *DraftScope) Has(keys ...string) bool {
 	return false
 }
 
-// Complain notes a mistake in a key of a scope.
+// Complain reports a mistake in a key of a scope.
 func (d *Draft) Complain(s *DraftScope, key, format string, args ...any) {
 	d.problems.Add(s.fields.At(key), "", "scopes.%s: %s", s.Name, fmt.Sprintf(format, args...))
 }
@@ -48,23 +47,23 @@ func (d *Draft) Complain(s *DraftScope, key, format string, args ...any) {
 // Enclosing is [Policy.Enclosing].
 func (d *Draft) Enclosing(s Selector) []Selector { return d.policy.Enclosing(s) }
 
-// Place is where the file gives a key of a scope, or else the scope itself.
+// Place returns the place of a key of a scope, or else of the scope.
 func (d *Draft) Place(s *DraftScope, key string) yamlfile.Place { return s.fields.At(key) }
 
-// ComplainAt notes a mistake at a place, such as one in the room's section; try is a way out of its
-// own, or "".
+// ComplainAt reports a mistake at a place, such as one in the module's section; try is its advice,
+// or "".
 func (d *Draft) ComplainAt(place yamlfile.Place, try, format string, args ...any) {
 	d.problems.Add(place, try, format, args...)
 }
 
-// Sound says that no mistake was found so far, in the whole file.
+// Sound reports whether the whole file has no mistake so far.
 func (d *Draft) Sound() bool { return d.problems.Len() == 0 }
 
-// Treat says what the room does to a scope.
+// Treat sets the module's treatment of a scope.
 func (d *Draft) Treat(s *DraftScope, t Treatment) { s.Treatments[d.module] = t }
 
-// Inherit gives each scope a treatment of its own, or else that of the nearest scope above it that
-// has one; own is nil for none. A scope with more than depth above it is a mistake in key.
+// Inherit sets the treatment of each scope: its own, or that of the nearest ancestor with one. own
+// returns nil for none. A scope with more than depth ancestors is a mistake in key.
 func (d *Draft) Inherit(key string, depth int, own func(*DraftScope) Treatment) {
 	if !d.Sound() {
 		return // parents may be missing
@@ -86,7 +85,7 @@ func (d *Draft) Inherit(key string, depth int, own func(*DraftScope) Treatment) 
 	}
 }
 
-// Declare says what the room does to something of the host.
+// Declare sets the module's treatment of an item of the host.
 func (d *Draft) Declare(name string, at yamlfile.Fields, t Treatment) {
 	d.policy.Host = append(d.policy.Host, Item{d.module, name, t})
 	d.policy.written[name] = written{at.Self, at}

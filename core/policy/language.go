@@ -9,71 +9,67 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// SelectorKind is one way to say which traffic is meant, as far as the file goes.
+// SelectorKind is the syntax of one kind of selector.
 type SelectorKind struct {
 	Key string // in a scope
 	Doc string // for the schema
-	// Sample is a value of the type that the file's is: "", 0 or false, or one that reads itself
-	// (encoding.TextUnmarshaler). Schema is the file's JSON Schema where that does not tell, or "".
+	// Sample is a value of the YAML type: "", 0, false, or an encoding.TextUnmarshaler. Schema is
+	// the JSON Schema if the type does not determine it.
 	Sample any
 	Schema string
-	// Parse returns the one form of what the file says and its words, or an error that says how to
-	// write it.
+	// Parse returns the canonical form and a description, or an error with the correct syntax.
 	Parse func(text string) (canonical, words string, err error)
-	// Warn says what of a text that Parse takes is probably not meant, or ""; may be nil.
+	// Warn returns a warning about a valid text, or ""; may be nil.
 	Warn func(text string) string
-	// Enclosing lists texts of the same kind whose traffic includes that of text whatever the host
-	// is like, nearest first; may be nil.
+	// Enclosing lists texts of the same kind that include the traffic of text on any host, nearest
+	// first; may be nil.
 	Enclosing func(text string) []string
-	// Everything says that all traffic of the host is meant.
+	// Everything reports that the selector matches all traffic of the host.
 	Everything bool
 }
 
-// Grammar is what one room adds to the file. Its structs are those of yamlfile and given by zero
-// values.
+// Grammar is a module's part of the file. Its structs follow yamlfile and are given as zero values.
 type Grammar struct {
 	Module string
-	// Scope has the keys of a scope, and Section those of the whole file; nil for none.
+	// Scope has the keys of a scope, Section those of the file; nil for none.
 	Scope, Section any
-	// Treats names the keys of a scope of which one is enough to make the room treat it.
+	// Treats lists the keys of which one suffices to make the module treat a scope.
 	Treats []string
-	// Read makes treatments of what was read. It may complain of the file at once, and is not
-	// called for it again.
+	// Read sets treatments or complains. It runs once per file.
 	Read func(*Draft)
-	// Warn looks at a policy without mistakes; may be nil.
+	// Warn returns warnings about a valid policy; may be nil.
 	Warn func(*Policy) []string
 }
 
-// Language is all that a policy file may say. Make it with [NewLanguage]; it is safe for concurrent
+// Language is the syntax of policy files. Create one with [NewLanguage]. It is safe for concurrent
 // use.
 type Language struct {
 	selectors []SelectorKind
 	modules   []Grammar
 	absent    map[string]string
-	scope     *yamlfile.Union // scopeKeys, selectors, rooms that have keys of a scope
-	file      *yamlfile.Union // fileKeys, rooms that have sections
+	scope     *yamlfile.Union // scopeKeys, selectors, modules with keys of a scope
+	file      *yamlfile.Union // fileKeys, modules with sections
 	selector  reflect.Type
-	core      []string   // keys of a scope that are no room's
-	keys      [][]string // of a scope, room by room
+	core      []string   // core's keys of a scope
+	keys      [][]string // of a scope, by module
 }
 
-// fileKeys are the spine's own keys of the file.
+// fileKeys holds core's keys of the file.
 type fileKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	Version         int                          `yaml:"version,required" doc:"Version of the format: 1."`
-	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes" doc:"What is treated, each under a name of your own. Required where no section treats the host."`
+	Scopes          yamlfile.Map[*yamlfile.Node] `yaml:"scopes" doc:"Scopes: traffic and its treatment, each under a name that you choose. Required unless another section is given."`
 }
 
-// scopeKeys are the spine's own keys of a scope.
+// scopeKeys holds core's keys of a scope.
 type scopeKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Parent          string `yaml:"parent" doc:"Name of the scope whose treatment it shares with its siblings; what is its traffic is the parent's too."`
-	Shadow          bool   `yaml:"shadow" doc:"Count what would be done, and do nothing."`
+	Parent          string `yaml:"parent" doc:"Name of the parent scope, which shares its treatment among its members and includes their traffic."`
+	Shadow          bool   `yaml:"shadow" doc:"Count only, without any effect on traffic."`
 }
 
-// NewLanguage joins kinds of selectors and rooms. Absent are keys, of scopes and of the file, that
-// other builds have, each with the room that they belong to. Keys that two of them claim are an
-// error.
+// NewLanguage joins kinds of selectors and modules. absent maps keys of other builds, of scopes and
+// of the file, to their modules. Two claims of a key are an error.
 func NewLanguage(selectors []SelectorKind, modules []Grammar, absent map[string]string) (*Language, error) {
 	l := &Language{selectors: selectors, modules: modules, absent: absent, selector: selectorKeys(selectors)}
 	scope, file := []reflect.Type{reflect.TypeFor[scopeKeys](), l.selector}, []reflect.Type{reflect.TypeFor[fileKeys]()}
@@ -100,7 +96,7 @@ func NewLanguage(selectors []SelectorKind, modules []Grammar, absent map[string]
 	return l, nil
 }
 
-// selectorKeys is a struct with one field for each kind of selector.
+// selectorKeys returns a struct type with one field per kind of selector.
 func selectorKeys(kinds []SelectorKind) reflect.Type {
 	fields := make([]reflect.StructField, len(kinds))
 	for i, k := range kinds {
@@ -110,7 +106,7 @@ func selectorKeys(kinds []SelectorKind) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// kind returns a kind of selectors by its key.
+// kind returns the kind of selector of a key.
 func (l *Language) kind(key string) (SelectorKind, bool) {
 	for _, k := range l.selectors {
 		if k.Key == key {
@@ -120,8 +116,7 @@ func (l *Language) kind(key string) (SelectorKind, bool) {
 	return SelectorKind{}, false
 }
 
-// Enclosing lists the selectors whose traffic includes that of s whatever the host is like, the
-// nearest first.
+// Enclosing lists the selectors that include the traffic of s on any host, nearest first.
 func (p *Policy) Enclosing(s Selector) (all []Selector) {
 	if k, known := p.language.kind(s.Kind); known && k.Enclosing != nil {
 		for _, text := range k.Enclosing(s.Text) {
@@ -146,8 +141,7 @@ func (l *Language) Schema() ([]byte, error) {
 		yamlfile.Inner{Key: "scopes", Name: "scope", Type: l.scope.Type()})
 }
 
-// Keys lists every key that a policy file may have, as "scopes.egress.rate", for tests of
-// references.
+// Keys lists every key of a policy file, such as "scopes.egress.rate", for tests of documents.
 func (l *Language) Keys() []string {
 	all := yamlfile.Keys(l.file.Type())
 	for _, key := range yamlfile.Keys(l.scope.Type()) {
@@ -156,13 +150,13 @@ func (l *Language) Keys() []string {
 	return all
 }
 
-// Reference is a key of a policy file and the room that it belongs to, "" for the spine's own.
+// Reference is a key of a policy file and its module, "" for core.
 type Reference struct {
 	Module string
 	yamlfile.Reference
 }
 
-// References are the keys of a file, and those of one scope: its selectors are told by
+// References returns the keys of a file and of a scope, without selectors: see
 // [Language.Selectors].
 func (l *Language) References() (file, scope []Reference) {
 	add := func(to *[]Reference, module string, t reflect.Type) {
@@ -183,5 +177,5 @@ func (l *Language) References() (file, scope []Reference) {
 	return file, scope
 }
 
-// Selectors are the kinds of selectors, in the order in which messages name them.
+// Selectors returns the kinds of selectors in display order.
 func (l *Language) Selectors() []SelectorKind { return l.selectors }

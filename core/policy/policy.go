@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy is the file in which people declare how traffic is to be treated, and the
-// difference between two of them.
+// Package policy parses policy files and compares two of them.
 //
-// A policy is scopes (which traffic) by treatments (what is done to it), and sections about the
-// host. This package knows neither selectors nor treatments: a [Language] names the kinds of
-// selectors and what each room adds. It is pure: what a selector stands for on this host is found
-// out by core/selector.
+// A policy is scopes (traffic) by treatments, and sections about the host. The package knows no
+// selector and no treatment: a [Language] combines the kinds of selectors with the keys of each
+// module. It is pure: core/selector resolves selectors on the host.
 package policy
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,22 +17,22 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Policy is a validated policy file. Scopes are in the file's order.
+// Policy is a validated policy file. Scopes are in file order.
 type Policy struct {
 	Scopes   []Scope
-	Host     []Item   // what is declared of the host, in the order of the rooms
-	Warnings []string // what is allowed and probably not meant, each with its place and a way out
+	Host     []Item   // items of the host, in the order of modules
+	Warnings []string // probable mistakes, each with its place and advice
 	written  map[string]written
 	language *Language
 }
 
-// written is where the file speaks of a scope or an item.
+// written holds the places of a scope or item in the file.
 type written struct {
 	name yamlfile.Place
 	keys yamlfile.Fields
 }
 
-// At says where the file gives a key of a scope, or else the scope itself, as file:line:column.
+// At returns the place of a key of a scope, or else of the scope, as file:line:column.
 func (p *Policy) At(scope, key string) string {
 	w := p.written[scope]
 	if w.keys.Has(key) {
@@ -41,12 +41,12 @@ func (p *Policy) At(scope, key string) string {
 	return w.name.String()
 }
 
-// Shadowed is a Treatment of an item of the host that can be in shadow.
+// Shadowed is a Treatment of an item of the host with a shadow mode.
 type Shadowed interface {
 	InShadow() Treatment
 }
 
-// PutInShadow puts all scopes in shadow, if asked, and what of the host can be.
+// PutInShadow puts all scopes, and items of the host with a shadow mode, in shadow if requested.
 func (p *Policy) PutInShadow(shadow bool) {
 	for i := range p.Scopes {
 		p.Scopes[i].Shadow = p.Scopes[i].Shadow || shadow
@@ -58,52 +58,50 @@ func (p *Policy) PutInShadow(shadow bool) {
 	}
 }
 
-// Group is the kind of the selector of scopes that have none of their own: the traffic of their
-// children.
+// Group is the kind of the selector of groups: the traffic of their members.
 const Group = "group"
 
-// Selector says which traffic a scope speaks of. It is comparable; Words follow from the rest.
+// Selector identifies the traffic of a scope. It is comparable; Kind and Text determine Words.
 type Selector struct {
 	Kind  string `json:"kind"`           // its key in the file, or Group
-	Text  string `json:"text,omitempty"` // in one form for each meaning
-	Words string `json:"words"`          // for people: "remote prefix 10.0.0.0/8"
+	Text  string `json:"text,omitempty"` // canonical
+	Words string `json:"words"`          // description: "remote prefix 10.0.0.0/8"
 }
 
 func (s Selector) String() string { return s.Words }
 
-// Treatment is what one room does to one scope, or to an item of the host: a struct, or a pointer
-// to one, that encoding/json writes and reads, and whose values are equal if reflect.DeepEqual says
-// so.
+// Treatment is a module's treatment of a scope or an item of the host: a struct, or a pointer to
+// one, for encoding/json. Values are equal by reflect.DeepEqual.
 type Treatment interface {
 	Summary() string // in one line
 }
 
-// Treatments are what is done to one scope, by room.
+// Treatments maps modules to the treatments of one scope.
 type Treatments map[string]Treatment
 
-// Scope is some traffic and what is done to it.
+// Scope is traffic and its treatment.
 type Scope struct {
 	Name       string     `json:"name"`
 	Selector   Selector   `json:"selector"`
-	Parent     string     `json:"parent,omitempty"` // name of a scope, "" for none
-	Shadow     bool       `json:"shadow,omitempty"` // count what would be done, do nothing
+	Parent     string     `json:"parent,omitempty"` // name of the parent scope, "" for none
+	Shadow     bool       `json:"shadow,omitempty"` // count only
 	Treatments Treatments `json:"treatments"`
 }
 
-// Item is something that a room's section declares of the host.
+// Item is an object of the host declared in a module's section.
 type Item struct {
 	Module    string    `json:"module"`
-	Name      string    `json:"name"` // as in "link eth0"
+	Name      string    `json:"name"` // for instance "link eth0"
 	Treatment Treatment `json:"treatment"`
 }
 
-// Equal says whether two scopes ask for the same.
+// Equal reports whether two scopes ask for the same.
 func (s Scope) Equal(other Scope) bool {
 	return s.Name == other.Name && s.Selector == other.Selector && s.Parent == other.Parent && s.Shadow == other.Shadow &&
 		reflect.DeepEqual(s.Treatments, other.Treatments)
 }
 
-// Summary describes what is done to a scope in one line.
+// Summary describes the treatment in one line.
 func (s Scope) Summary() string {
 	modules := make([]string, 0, len(s.Treatments))
 	for module := range s.Treatments {
@@ -123,4 +121,16 @@ func (s Scope) Summary() string {
 		parts = append(parts, "shadow")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// DecodeTreatment reads a module's treatment from JSON; subject names it in the error.
+func DecodeTreatment[T any, P interface {
+	*T
+	Treatment
+}](subject string, text []byte) (Treatment, error) {
+	t := P(new(T))
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	return t, nil
 }

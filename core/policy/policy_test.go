@@ -51,27 +51,27 @@ func TestParseNamesEveryMistakeWithItsPlace(t *testing.T) {
 	scope := func(text string) string { return "version: 1\nscopes:\n  a:\n    " + text + "\n" }
 	refused(t, []mistake{
 		{"an unknown key", scope("cgroup: /a\n    egres: 1Mbit"), `p.yaml:5:5: unknown key "egres" in scopes.a (did you mean "egress"?)`},
-		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is not known"},
+		{"another version", "version: 2\nscopes: {a: {host: true, egress: 1Mbit}}", "p.yaml:1:10: version 2 is unknown"},
 		{"an empty name", "version: 1\nscopes:\n  \"\": {cgroup: /a, egress: 1Mbit}\n", "p.yaml:3:3: scopes: one has an empty name"},
-		{"no selector", scope("egress: 1Mbit"), "does not say which traffic is meant"},
-		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "says 2 times which traffic is meant"},
-		{"no limit", scope("cgroup: /a"), "asks for nothing: give egress"},
+		{"no selector", scope("egress: 1Mbit"), "has no selector"},
+		{"two selectors", scope("cgroup: /a\n    user: 7\n    egress: 1Mbit"), "has 2 selectors"},
+		{"no limit", scope("cgroup: /a"), "has no treatment: give egress"},
 		{"a rate of zero", scope("cgroup: /a\n    egress: 0"), "egress: rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
 		{"a rate in octets", scope("cgroup: /a\n    egress: 100MBps"), `p.yaml:5:13: scopes.a.egress: rate "100MBps" is in bytes`},
 		{"a misspelt unit", scope("cgroup: /a\n    egress: 100Mbti"), `did you mean "100Mbit"?`},
 		{"a rate without unit", scope("cgroup: /a\n    egress: 100"), "unknown unit"},
-		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is no prefix`},
-		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is no prefix`},
+		{"not a prefix", scope("prefix: 10.0.0.0/40\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "10.0.0.0/40" is not a prefix`},
+		{"a prefix beside nothing", scope("prefix: hello\n    egress: 1Mbit"), `"hello" is not a prefix`},
 		{"the root cgroup", scope("cgroup: /\n    egress: 1Mbit"), "host: true"},
-		{"a path out of the hierarchy", scope("cgroup: ../..\n    egress: 1Mbit"), `"../.." leads up again`},
-		{"a path that leads up", scope("cgroup: /z/../w\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "/z/../w" leads up again`},
+		{"a path out of the hierarchy", scope("cgroup: ../..\n    egress: 1Mbit"), `"../.." contains ".."`},
+		{"a path that leads up", scope("cgroup: /z/../w\n    egress: 1Mbit"), `p.yaml:4:13: scopes.a: "/z/../w" contains`},
 		{"a budget beyond all tables", "version: 1\noffload: {from: [eth0], budget: 99999999999999}", "p.yaml:2:33: offload.budget: 99999999999999 is not a number of prefixes from 1 to 16777216"},
 		{"no budget", "version: 1\noffload: {from: [eth0], budget: 0}", "offload.budget: 0 is not a number of prefixes"},
 		{"a number that is a text", "version: \"1\"\nscopes: {a: {host: true, egress: 1Mbit}}", `p.yaml:1:10: version: "1" is a text`},
 		{"a rate in bytes", scope("cgroup: /a\n    egress: 1.5Mbyte"), `rate "1.5Mbyte" is in bytes; rates are in bits: write 12Mbit`},
 		{"a rate in megabytes", scope("cgroup: /a\n    egress: 10MB"), `rate "10MB" is in bytes; rates are in bits: write 80Mbit`},
-		{"not a unit", scope("unit: backup\n    egress: 1Mbit"), `"backup" is no systemd unit`},
-		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is no user id"},
+		{"not a unit", scope("unit: backup\n    egress: 1Mbit"), `"backup" is not a systemd unit`},
+		{"a user below zero", scope("user: -1\n    egress: 1Mbit"), "-1 is not a user id"},
 		{"thresholds in the wrong order", scope("host: true\n    egress: {rate: 1Mbit, mark: 5ms, drop: 5ms}"), "mark 5ms is not below drop 5ms"},
 		{"the same traffic twice", "version: 1\nscopes:\n  a: {user: 7, egress: 1Mbit}\n  b: {user: 7, egress: 2Mbit}\n",
 			"p.yaml:4:3: scopes.b: user 7 has a scope already, a at p.yaml:3:3"},
@@ -117,12 +117,12 @@ scopes:
 `))
 	const want = `p.yaml:3:19: unknown key "egres" in scopes.a (did you mean "egress"?)
 p.yaml:4:27: scopes.b: egress: rate 1 kbit/s is outside 64 kbit/s to 400 Gbit/s
-p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two scopes of the same traffic contradict each other
+p.yaml:5:3: scopes.c: cgroup /b has a scope already, b at p.yaml:4:3: two scopes of the same traffic conflict
 p.yaml:5:28: scopes.c: egress: mark 9ms is not below drop 5ms
-p.yaml:6:13: scopes.d.user: root is a name, and a user id is meant: write 0, which it is on this host
+p.yaml:6:13: scopes.d.user: root is a user name: write its id, 0 on this host
 p.yaml:7:24: scopes.e: there is no scope "nowhere" to be its parent
 p.yaml:9:24: unknown key "parnt" in scopes.g (did you mean "parent"?)
-p.yaml:10:15: scopes.h: "/../h" leads up again: write the path from the mount point down, without ".."
+p.yaml:10:15: scopes.h: "/../h" contains "..": write the path from the mount point down
 p.yaml:10:30: scopes.h.egress: rate "10MB" is in bytes; rates are in bits: write 80Mbit
 p.yaml:10:45: scopes.h.ingress: rate "7" has an unknown unit: write bit, kbit, Mbit, Gbit or Tbit, as in "200Mbit"
 p.yaml:10:60: scopes.h: "A!" is no congestion control: give one of dctcp, ledbat, scavenger, or one of the kernel's by its name, as cubic`
@@ -208,8 +208,8 @@ func TestKeysOfAbsentModulesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = without.Parse("p.yaml", []byte("version: 1\nscopes:\n  a: {cgroup: /a, dye: red}\ndye: {node: 7}\n"))
-	const want = "p.yaml:3:19: scopes.a.dye is of the room paint, which this build does not have\n" +
-		"p.yaml:4:1: dye is of the room paint, which this build does not have"
+	const want = "p.yaml:3:19: scopes.a.dye belongs to the module paint, which this build lacks\n" +
+		"p.yaml:4:1: dye belongs to the module paint, which this build lacks"
 	if err == nil || err.Error() != want || fault.Advice(err) == "" {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

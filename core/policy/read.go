@@ -16,8 +16,8 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// MaxFile is the longest policy file, in octets: room for as many scopes as a data plane holds, and
-// comments beside.
+// MaxFile is the maximum size of a policy file in bytes: enough for the maximum number of scopes
+// and comments.
 const MaxFile = 8 << 20
 
 var limits = yamlfile.Limits{Octets: MaxFile, Values: 500_000, Line: true}
@@ -38,7 +38,7 @@ func (l *Language) Load(filename string) (*Policy, error) {
 	return p, nil
 }
 
-// Read reads a policy from what is no file, as standard input.
+// Read parses a policy from a stream such as standard input.
 func (l *Language) Read(from io.Reader) (*Policy, error) {
 	text, err := policyFile.ReadOpen(from, inputName)
 	if err != nil {
@@ -55,7 +55,7 @@ func ReadFile(filename string) ([]byte, error) { return policyFile.Read(filename
 var policyFile = infile.Kind{What: "policy", Most: MaxFile, Name: "name a policy file; docs/formats/policy.md has examples",
 	Larger: "split the scopes over hosts, or leave comments out"}
 
-// Exposed says who else may change a policy file that decides what root does.
+// Exposed returns a warning if other users can change a policy file.
 func Exposed(filename string) []string {
 	for _, path := range []string{filename, filepath.Dir(filename)} {
 		info, err := os.Stat(path)
@@ -63,23 +63,23 @@ func Exposed(filename string) []string {
 			continue
 		}
 		if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&os.ModeSticky == 0 {
-			return []string{fmt.Sprintf("%s: others than its owner may change it (%s): chmod go-w %s", filename, mode.Perm(), path)}
+			return []string{fmt.Sprintf("%s: other users can change it (mode %s): chmod go-w %s", filename, mode.Perm(), path)}
 		}
 	}
 	return nil
 }
 
-// rawScope is a scope of the file, its keys read.
+// rawScope is a scope with decoded keys.
 type rawScope struct {
 	name      yamlfile.Text
 	own       *scopeKeys
 	selectors any   // pointer to Language.selector
-	modules   []any // as Language.rooms, nil where a room has no keys of a scope
+	modules   []any // as Language.modules; nil for a module without keys of a scope
 	fields    yamlfile.Fields
 }
 
-// Parse reads a policy from a file's text. Its errors are faults of status Usage that name every
-// mistake with its place.
+// Parse parses the text of a policy file. Its errors are faults of status Usage with the place of
+// every mistake.
 func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	tree, err := yamlfile.ParseWithin(limits, filename, text)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	lacking := l.findAbsent(tree.Root, &problems)
 	if n := tree.Root.Get("scopes"); n != nil && n.Kind == yamlfile.Null {
 		problems.Add(n.Place, `write scopes below it, or "scopes: {}" for none`, "scopes: no value is given")
-		n.Kind = yamlfile.Mapping // so that it is not told twice
+		n.Kind = yamlfile.Mapping // avoid a second message
 	}
 	file := l.file.New()
 	l.file.Decode(tree.Root, "", file, nil, &problems)
@@ -103,9 +103,9 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 		scopes = append(scopes, l.decode(entry.Key, entry.Value, &problems))
 	}
 	if version := own.Version; version != 1 && (problems.Len() == 0 || version != 0) {
-		problems.Add(own.At("version"), "", "version %d is not known: this Weir reads version 1", version)
+		problems.Add(own.At("version"), "", "version %d is unknown: this Weir reads version 1", version)
 	}
-	if !own.Has("scopes") && problems.Len() == 0 && len(tree.Root.Entries) == 1 { // the version alone
+	if !own.Has("scopes") && problems.Len() == 0 && len(tree.Root.Entries) == 1 { // only the version
 		problems.Add(tree.Root.Place, `add "scopes: ..."`, `key "scopes" is missing`)
 	}
 	p := &Policy{written: map[string]written{}, language: l}
@@ -121,8 +121,8 @@ func (l *Language) Parse(filename string, text []byte) (*Policy, error) {
 	return p, nil
 }
 
-// findAbsent names keys that belong to rooms which this build does not have, and takes them out so
-// that they are not called unknown as well. It returns the scopes that have some.
+// findAbsent reports keys of modules that this build lacks and removes them, so that they are not
+// reported as unknown too. It returns the scopes with such keys.
 func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) map[string]bool {
 	lacking := map[string]bool{}
 	take := func(n *yamlfile.Node, path, scope string) {
@@ -130,7 +130,7 @@ func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) 
 			module, absent := l.absent[e.Key]
 			if absent {
 				lacking[scope] = true
-				problems.Add(e.Place, "leave it out, or use a build of Weir that has it", "%s%s is of the room %s, which this build does not have", path, e.Key, module)
+				problems.Add(e.Place, "remove it, or use a build of Weir with this module", "%s%s belongs to the module %s, which this build lacks", path, e.Key, module)
 			}
 			return absent
 		})
@@ -144,7 +144,7 @@ func (l *Language) findAbsent(root *yamlfile.Node, problems *yamlfile.Problems) 
 	return lacking
 }
 
-// decode reads the keys of one scope.
+// decode decodes the keys of one scope.
 func (l *Language) decode(name yamlfile.Text, n *yamlfile.Node, problems *yamlfile.Problems) rawScope {
 	parts := l.scope.New()
 	s := rawScope{name: name, own: parts[0].(*scopeKeys), selectors: parts[1], fields: l.scope.Decode(n, "scopes."+name.Value, parts, nil, problems)}
@@ -159,24 +159,24 @@ func (l *Language) decode(name yamlfile.Text, n *yamlfile.Node, problems *yamlfi
 	return s
 }
 
-// build makes the policy of what was read, room by room.
+// build builds the policy from decoded keys, module by module.
 func (l *Language) build(p *Policy, raw []rawScope, sections []any, lacking map[string]bool, problems *yamlfile.Problems) {
 	unread := problems.Len() > 0
 	t := newTree(raw)
 	t.check(problems)
-	var sound []int                       // scopes whose own keys and selectors have no mistake
+	var sound []int                       // scopes without mistakes in core keys and selectors
 	p.Scopes = make([]Scope, 0, len(raw)) // drafts point into it
 	first := map[Selector]yamlfile.Text{}
 	for i := range raw {
 		s := &raw[i]
 		if s.fields.Flawed(l.core...) {
-			continue // or one mistake would be told as two
+			continue // avoid a second message
 		}
-		// Whose child cannot be read may be a parent.
+		// A scope with an unreadable child may be a parent.
 		selector, means := l.selectorOf(p, s, unread || t.parents[s.name.Value], problems)
 		if other, twice := first[selector]; twice && means && selector.Kind != Group {
-			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s, with what is meant", other.Value, s.name.Value),
-				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic contradict each other",
+			problems.Add(s.name.Place, fmt.Sprintf("keep one of %s and %s", other.Value, s.name.Value),
+				"scopes.%s: %s has a scope already, %s at %s: two scopes of the same traffic conflict",
 				s.name.Value, selector, other.Value, other.Place)
 		} else if means {
 			first[selector] = s.name
@@ -196,13 +196,13 @@ func (l *Language) build(p *Policy, raw []rawScope, sections []any, lacking map[
 		s := &p.Scopes[n]
 		asks := slices.ContainsFunc(l.treats(), raw[i].fields.Has)
 		if !asks && len(s.Treatments) == 0 && s.Parent == "" && !lacking[s.Name] && !raw[i].fields.Flawed() {
-			problems.Add(raw[i].fields.Self, "", "scopes.%s: asks for nothing: give %s", s.Name, orList(l.treats()))
+			problems.Add(raw[i].fields.Self, "", "scopes.%s: has no treatment: give %s", s.Name, orList(l.treats()))
 		}
 	}
 }
 
-// drafts are the sound scopes as one room sees them, but for those with a mistake in its own keys:
-// what is missing there would be told as another.
+// drafts returns the valid scopes for one module, without those with a mistake in its keys: missing
+// values would cause further messages.
 func (l *Language) drafts(p *Policy, module int, raw []rawScope, sound []int, t *tree) []DraftScope {
 	drafts, place := make([]DraftScope, 0, len(sound)), map[int]int{}
 	for n, i := range sound {
@@ -222,7 +222,7 @@ func (l *Language) drafts(p *Policy, module int, raw []rawScope, sound []int, t 
 	return drafts
 }
 
-// treats lists the keys of scopes that make some room treat them.
+// treats lists the keys of scopes that start a treatment.
 func (l *Language) treats() (all []string) {
 	for _, g := range l.modules {
 		all = append(all, g.Treats...)
@@ -237,8 +237,8 @@ func orList(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// selectorOf reads the one key that says which traffic is meant; sound says that it means some. A
-// parent may do without.
+// selectorOf parses the selector of a scope; means reports whether it has one. A parent may have
+// none.
 func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *yamlfile.Problems) (selector Selector, sound bool) {
 	var given []Selector
 	sound = true
@@ -269,11 +269,11 @@ func (l *Language) selectorOf(p *Policy, s *rawScope, isParent bool, problems *y
 	case len(given) == 0 && isParent:
 		return Selector{Kind: Group, Words: "its children"}, true
 	}
-	says := "does not say which traffic is meant"
+	says := "has no selector"
 	if len(given) > 1 {
-		says = fmt.Sprintf("says %d times which traffic is meant", len(given))
+		says = fmt.Sprintf("has %d selectors", len(given))
 	}
-	problems.Add(s.fields.Self, "", "scopes.%s: %s: give exactly one of %s, or none in a group, which other scopes name as their parent",
+	problems.Add(s.fields.Self, "", "scopes.%s: %s: give exactly one of %s, or none in a group, which is the parent of other scopes",
 		s.name.Value, says, strings.Join(keys, ", "))
 	return Selector{}, false
 }

@@ -11,13 +11,13 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// tree is the parents of a file's scopes, by their places in it.
+// tree holds the parents of the scopes of a file, by index.
 type tree struct {
 	scopes  []rawScope
 	number  map[string]int
-	parents map[string]bool // names that scopes give as their parent
-	cut     map[int]bool    // scopes whose parent is left out, so that no scope is above itself
-	depth   []int           // scopes above; set by check
+	parents map[string]bool // names used as parent
+	cut     map[int]bool    // scopes with their parent removed, which breaks cycles
+	depth   []int           // number of ancestors; set by check
 }
 
 func newTree(scopes []rawScope) *tree {
@@ -31,7 +31,7 @@ func newTree(scopes []rawScope) *tree {
 	return t
 }
 
-// parent is the place of a scope's parent, -1 without one or with one that does not exist.
+// parent returns the index of the parent of a scope, or -1 without an existing one.
 func (t *tree) parent(i int) int {
 	if above, known := t.number[t.scopes[i].own.Parent]; known && !t.cut[i] {
 		return above
@@ -43,9 +43,8 @@ func (t *tree) complain(problems *yamlfile.Problems, i int, key, format string, 
 	problems.Add(t.scopes[i].fields.At(key), "", "scopes.%s: %s", t.scopes[i].name.Value, fmt.Sprintf(format, args...))
 }
 
-// check finds parents that do not exist and scopes that are above themselves, and how deep each
-// scope is. It climbs from every scope to the first that was seen to, so that its time grows with
-// the file alone.
+// check reports missing parents and cycles, and computes depths. It stops climbing at visited
+// scopes, so its time is linear in the file.
 func (t *tree) check(problems *yamlfile.Problems) {
 	const unseen, climbing = -1, -2
 	t.depth = slices.Repeat([]int{unseen}, len(t.scopes))
@@ -60,7 +59,7 @@ func (t *tree) check(problems *yamlfile.Problems) {
 			path = append(path, at)
 		}
 		if at >= 0 && t.depth[at] == climbing {
-			t.complain(problems, at, "parent", "it is its own parent, by way of %s: leave one of these parents out", t.cycle(at))
+			t.complain(problems, at, "parent", "it is its own ancestor: %s: remove one of these parents", t.cycle(at))
 			t.cut[at] = true
 		}
 		above := 0
@@ -74,8 +73,8 @@ func (t *tree) check(problems *yamlfile.Problems) {
 	}
 }
 
-// names lists what a parent can be called; nobody compares a word with them again and again in a
-// file full of mistakes.
+// names lists the possible parents, or nothing for a file full of mistakes, to bound the
+// comparisons.
 func (t *tree) names(problems *yamlfile.Problems) (all []string) {
 	if problems.Len() > 20 {
 		return nil
@@ -86,7 +85,7 @@ func (t *tree) names(problems *yamlfile.Problems) (all []string) {
 	return all
 }
 
-// cycle names the scopes on the path from one back to itself.
+// cycle describes the path from a scope back to itself.
 func (t *tree) cycle(from int) string {
 	names := []string{t.scopes[from].name.Value}
 	for at := t.parent(from); at != from; at = t.parent(at) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	hook "weir/kernel/device"
 	"weir/kernel/rtnl"
 )
@@ -157,11 +158,11 @@ func (d *detour) load(device, veth, peer rtnl.Device) error {
 	if err == nil {
 		err = spec.Variables["way"].Set(way)
 	}
-	if err == nil {
-		err = spec.LoadAndAssign(&d.objects, nil)
-	}
 	if err != nil {
 		return fmt.Errorf("load the detour: %w", err)
+	}
+	if err := spec.LoadAndAssign(&d.objects, nil); err != nil {
+		return programNeeds.Fault("load the detour", err)
 	}
 	d.undo = append(d.undo, d.objects.Close)
 	return nil
@@ -242,3 +243,6 @@ func sweepDetours() error {
 func ours(a netip.Addr) bool {
 	return netip.MustParsePrefix("198.18.0.0/15").Contains(a) || netip.MustParsePrefix("2001:2::/48").Contains(a)
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later"}

@@ -17,10 +17,10 @@ import (
 	"weir/kernel/cgroup"
 )
 
-// cgroups are told by their path below the mount point; everything below is covered.
+// cgroups match by path below the mount point, including descendants.
 var cgroups = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "cgroup", Doc: "Path of a cgroup below the mount point of the v2 hierarchy, as in /a/b; everything below it is covered.", Sample: "",
+		Key: "cgroup", Doc: "Path of a cgroup below the mount point of the v2 hierarchy, as in /a/b. It includes all descendants.", Sample: "",
 		Parse: parseCgroup, Enclosing: cgroupsAbove,
 	},
 	Bind: func(h *Host, text string) (Binding, error) { return bindCgroup(filepath.Join(h.CgroupRoot, text)) },
@@ -43,7 +43,7 @@ var cgroups = Kind{
 
 func parseCgroup(text string) (canonical, words string, err error) {
 	if slices.Contains(strings.Split(text, "/"), "..") {
-		return "", "", fmt.Errorf("%q leads up again: write the path from the mount point down, without \"..\"", text)
+		return "", "", fmt.Errorf("%q contains \"..\": write the path from the mount point down", text)
 	}
 	canonical = path.Clean("/" + text)
 	if canonical == "/" {
@@ -76,8 +76,7 @@ func insideCgroup(folder, by string) (Inside, string, error) {
 	return Inside{Cgroup: folder, By: by}, bound.Missing, err
 }
 
-// nearCgroup follows the path as far as it is there, and looks for what the next folder was meant
-// to be.
+// nearCgroup follows the path to the first missing folder and suggests an existing one.
 func nearCgroup(h *Host, text string) string {
 	if below, whole := strings.CutPrefix(text, h.CgroupRoot+"/"); whole {
 		return "/" + below // paths are below the mount point

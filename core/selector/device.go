@@ -14,13 +14,13 @@ import (
 	"weir/kernel/ethtool"
 )
 
-// device is the interface that traffic passes.
+// device matches traffic by interface.
 var device = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "interface", Doc: "Device that the traffic passes, by name.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if !policy.IsDevice(text) {
-				return "", "", fmt.Errorf("%q is no device name", text)
+				return "", "", fmt.Errorf("%q is not a device name", text)
 			}
 			return text, "interface " + text, nil
 		},
@@ -53,7 +53,7 @@ var device = Kind{
 	Speed: func(text string) (units.BitRate, string) { return linkSpeed(text), text + " carries" },
 }
 
-// IsLoopback says whether a selector means the loopback device or its addresses alone.
+// IsLoopback reports whether a selector matches only the loopback device or its addresses.
 func IsLoopback(s policy.Selector) bool {
 	to, err := netip.ParsePrefix(s.Text)
 	return s.Kind == device.Key && s.Text == "lo" || s.Kind == prefix.Key && err == nil && to.Addr().IsLoopback()
@@ -61,7 +61,7 @@ func IsLoopback(s policy.Selector) bool {
 
 func noInterface(name string) string { return "there is no interface " + name }
 
-// linkSpeed is that of a device here; 0 if it is not known.
+// linkSpeed returns the speed of a device; 0 if unknown.
 func linkSpeed(device string) units.BitRate {
 	speed, err := ethtool.Speed(nil, device)
 	if err != nil {
@@ -70,8 +70,7 @@ func linkSpeed(device string) units.BitRate {
 	return speed
 }
 
-// hardwareSpeed is the sum of all devices that have hardware behind them, or 0 if one of them does
-// not say.
+// hardwareSpeed returns the sum of the speeds of all hardware devices, or 0 if one is unknown.
 func hardwareSpeed() (sum units.BitRate) {
 	devices, err := ethtool.Hardware()
 	if err != nil {

@@ -4,7 +4,7 @@ package selector
 
 import "weir/core/policy"
 
-// host is all traffic of the host.
+// host matches all traffic of the host.
 var host = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "host", Doc: "All traffic of the host.", Sample: false, Everything: true,

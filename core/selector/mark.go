@@ -10,14 +10,14 @@ import (
 	"weir/core/policy"
 )
 
-// mark is what a socket's packets are marked with on this host (SO_MARK).
+// mark matches sockets by SO_MARK.
 var mark = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "mark", Doc: "Mark of the socket (SO_MARK), as in 16 or 0x10.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			number, err := strconv.ParseUint(text, 0, 32)
 			if err != nil || number == 0 || len(text) > 1 && text[0] == '0' && '0' <= text[1] && text[1] <= '9' {
-				return "", "", fmt.Errorf("%q is no mark: write a number above 0, as in 16 or 0x10", text)
+				return "", "", fmt.Errorf("%q is not a mark: write a number above 0, as in 16 or 0x10", text)
 			}
 			canonical := fmt.Sprintf("%#x", number)
 			return canonical, "socket mark " + canonical, nil

@@ -18,13 +18,13 @@ import (
 	"weir/kernel/netns"
 )
 
-// namespace is the network namespace that a socket is of.
+// namespace matches sockets by network namespace.
 var namespace = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "netns", Doc: "Network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net, whose sockets are meant (limits by refusal: Linux 6.15).", Sample: "",
+		Key: "netns", Doc: "Sockets of a network namespace, by its name in /run/netns or its path, as in /proc/1234/ns/net (policing needs Linux 6.15).", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if clean := filepath.Clean(text); text != clean || text == "." || text == ".." || !filepath.IsAbs(text) && strings.Contains(text, "/") {
-				return "", "", fmt.Errorf("%q is no network namespace: write its name in %s, or its whole path", text, netns.Dir)
+				return "", "", fmt.Errorf("%q is not a network namespace: write its name in %s, or its whole path", text, netns.Dir)
 			}
 			return text, "network namespace " + text, nil
 		},
@@ -33,11 +33,11 @@ var namespace = Kind{
 		number, err := cookie(NamespacePath(text))
 		other := errors.Is(err, netns.ErrNotNamespace)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), other && !filepath.IsAbs(text): // it is being made, or a file is left of it
+		case errors.Is(err, fs.ErrNotExist), other && !filepath.IsAbs(text): // under creation, or a stale file
 			return Binding{Missing: noNamespace(text)}, nil
 		case other:
 			return Binding{}, fault.New(fault.Usage, "name one that 'ip netns list' prints, or the path of a process's own, as in /proc/1234/ns/net",
-				"%s is no network namespace", text)
+				"%s is not a network namespace", text)
 		}
 		return Binding{Key: match.OfNetns(number)}, err
 	},
@@ -64,7 +64,7 @@ var namespace = Kind{
 
 func noNamespace(text string) string { return "there is no network namespace " + text }
 
-// NamespacePath is where the network namespace is that a selector's text names.
+// NamespacePath returns the path of the network namespace of a selector.
 func NamespacePath(text string) string {
 	if filepath.IsAbs(text) {
 		return text
@@ -72,8 +72,7 @@ func NamespacePath(text string) string {
 	return netns.Path(text)
 }
 
-// cookie is what the kernel tells a network namespace by for as long as it runs (SO_NETNS_COOKIE,
-// Linux 5.14).
+// cookie returns the cookie of a network namespace (SO_NETNS_COOKIE, Linux 5.14).
 func cookie(path string) (number uint64, err error) {
 	ns, err := netns.OpenPath(path)
 	if err != nil {
@@ -91,7 +90,7 @@ func cookie(path string) (number uint64, err error) {
 		number, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 		return err
 	})
-	if !within && errors.Is(err, unix.EINVAL) { // it is of another kind
+	if !within && errors.Is(err, unix.EINVAL) { // of another kind
 		return 0, netns.ErrNotNamespace
 	}
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"weir/internal/nearest"
 )
 
-// nearName is nearest.Of, but names that differ in their numbers alone are different things:
-// tenant-1 and tenant-2.
+// nearName is nearest.Of for names in which numbers are significant: tenant-1 and tenant-2 are
+// different objects.
 func nearName(word string, names []string) string {
 	near := nearest.Of(word, names)
 	plain := func(s string) string {

@@ -10,21 +10,21 @@ import (
 	"weir/core/policy"
 )
 
-// prefix is where the remote address lies.
+// prefix matches traffic by remote address.
 var prefix = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "prefix", Doc: "Remote IPv4 or IPv6 prefix; of several scopes the longest match counts.", Sample: "",
+		Key: "prefix", Doc: "Remote IPv4 or IPv6 prefix. Of several scopes the longest match counts.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			prefix, err := netip.ParsePrefix(text)
 			if err != nil {
-				return "", "", fmt.Errorf("%q is no prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", text)
+				return "", "", fmt.Errorf("%q is not a prefix: write it as in 10.0.0.0/8 or 2001:db8::/32", text)
 			}
 			canonical := match.OfPrefix(prefix).Prefix.String()
 			return canonical, "remote prefix " + canonical, nil
 		},
 		Warn: func(text string) string {
 			if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
-				return fmt.Sprintf("%s has bits behind its length and is taken for %s: write that, or /%d for the one host", text, prefix.Masked(), prefix.Addr().BitLen())
+				return fmt.Sprintf("%s has host bits and is read as %s: write that, or /%d for a single host", text, prefix.Masked(), prefix.Addr().BitLen())
 			}
 			return ""
 		},

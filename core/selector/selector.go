@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selector is the registry of selectors: for each kind how it is written, what it stands
-// for on this host, where that may come and go, which name was probably meant, and what a process
-// must be to belong to it. One file holds one kind.
+// Package selector is the registry of selectors. One file per kind defines its syntax, its
+// resolution on this host, the folders to watch for changes, suggestions for mistyped names, and
+// the requirements for a process to match it.
 package selector
 
 import (
@@ -15,53 +15,50 @@ import (
 	"weir/internal/units"
 )
 
-// Kind is one kind of selector. Functions that may be nil say so.
+// Kind is a kind of selector. Optional functions are marked.
 type Kind struct {
 	policy.SelectorKind
-	// Bind finds out what the text stands for now.
+	// Bind resolves the text on this host.
 	Bind func(h *Host, text string) (Binding, error)
-	// Watch lists folders whose changes may change what texts of the kind stand for; nil where only
-	// a resync tells.
+	// Watch lists folders with changes that affect selectors of the kind; nil if only a resync
+	// detects them.
 	Watch func(h *Host, texts []string) []string
-	// Near returns a text that stands for something and was probably meant, or ""; may be nil.
+	// Near suggests an existing object for a missing one, or ""; optional.
 	Near func(h *Host, text string) string
-	// Inside says what a process must be for its traffic to be meant, or what is missing.
+	// Inside returns the requirements for a process to match, or the missing object.
 	Inside func(h *Host, text string) (in Inside, missing string, err error)
-	// Speed is what can carry the traffic at most, in words too; 0 if it is not known. Nil is all
-	// links of the host.
+	// Speed returns the capacity of the traffic and its description; 0 if unknown. nil is all links
+	// of the host.
 	Speed func(text string) (units.BitRate, string)
 }
 
-// Binding is what a selector stands for on this host, now. It is comparable; a group's is the zero
-// value.
+// Binding is the object of a selector on this host. It is comparable; a group has the zero value.
 type Binding struct {
 	match.Key
-	// Path is where the cgroup is or will be, below the root of the v2 hierarchy; "" where that is
-	// not known.
+	// Path is the existing or future cgroup below the root of the v2 hierarchy; "" if unknown.
 	Path string `json:"path,omitempty"`
-	// Missing says what is not there; the scope waits for it.
+	// Missing describes the missing object for which the scope waits.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Inside says what a process must be, and where it must send, for its traffic to be a scope's. The
-// zero value is any.
+// Inside holds the requirements for traffic of a process to match. The zero value has none.
 type Inside struct {
 	Everything bool
-	Cgroup     string // folder that it must be in or below
+	Cgroup     string // folder of the cgroup or an ancestor
 	User       *uint32
 	Mark       uint32
-	Namespace  string       // path of the network namespace that its sockets must be of
-	Remote     netip.Prefix // that it must send to
-	Device     string       // that the traffic must pass
-	By         string       // what tells it, in words: "the remote address"
+	Namespace  string       // path of its network namespace
+	Remote     netip.Prefix // of its destination
+	Device     string       // of its traffic
+	By         string       // description of the match: "the remote address"
 }
 
-// Kinds lists the kinds, in the order in which messages name them.
+// Kinds lists the kinds in display order.
 func Kinds() []Kind {
 	return []Kind{cgroups, unit, user, device, prefix, namespace, mark, host}
 }
 
-// Language lists the kinds as far as the policy's file goes.
+// Language returns the syntax of the kinds for package policy.
 func Language() (all []policy.SelectorKind) {
 	for _, k := range Kinds() {
 		all = append(all, k.SelectorKind)
@@ -79,23 +76,23 @@ func Of(s policy.Selector) (Kind, bool) {
 	return all[i], true
 }
 
-// Host is this host as selectors see it. What was looked up is kept: make one for each resync.
+// Host resolves selectors on this host and caches lookups: create one per resync.
 type Host struct {
 	CgroupRoot string
-	// Manager says where the service manager has put a unit; nil where there is none.
+	// Manager resolves units; nil without a service manager.
 	Manager Manager
-	answers map[string]string   // of the manager, by unit
-	silent  bool                // nobody listens
-	units   map[string][]string // unit to the paths of its cgroups; nil before the walk
+	answers map[string]string   // the manager's, by unit
+	silent  bool                // the manager does not answer
+	units   map[string][]string // unit to paths of its cgroups; nil before the walk
 }
 
 // Manager is a service manager.
 type Manager interface {
-	// ControlGroup is a unit's cgroup, as a path below the root; "" while it has none.
+	// ControlGroup returns the cgroup of a unit below the root; "" without one.
 	ControlGroup(unit string) (string, error)
 }
 
-// Bind finds out what a selector stands for.
+// Bind resolves a selector.
 func (h *Host) Bind(s policy.Selector) (Binding, error) {
 	if s.Kind == policy.Group {
 		return Binding{}, nil
@@ -107,7 +104,7 @@ func (h *Host) Bind(s policy.Selector) (Binding, error) {
 	return k.Bind(h, s.Text)
 }
 
-// Near returns what is there and was probably meant, or "".
+// Near suggests an existing object for a missing one, or "".
 func (h *Host) Near(s policy.Selector) string {
 	if k, known := Of(s); known && k.Near != nil {
 		return k.Near(h, s.Text)
@@ -115,17 +112,17 @@ func (h *Host) Near(s policy.Selector) string {
 	return ""
 }
 
-// Inside says what a process must be to belong to a selector.
+// Inside returns the requirements for a process to match a selector.
 func (h *Host) Inside(s policy.Selector) (in Inside, missing string, err error) {
 	k, known := Of(s)
 	if !known {
-		return in, "", fmt.Errorf("%s has no traffic but its members'", s)
+		return in, "", fmt.Errorf("%s has only the traffic of its members", s)
 	}
 	return k.Inside(h, s.Text)
 }
 
-// Watch lists the folders in which what the selectors stand for may come and go, outer ones first,
-// so that none comes unseen in between.
+// Watch lists the folders to watch for the selectors, outer ones first, so that no creation is
+// missed.
 func (h *Host) Watch(all []policy.Selector) []string {
 	texts := map[string][]string{}
 	for _, s := range all {

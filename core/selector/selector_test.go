@@ -157,10 +157,10 @@ func TestWatchedAreTheFoldersWhereThingsComeAndGo(t *testing.T) {
 func TestAFileIsNeitherACgroupNorANamespace(t *testing.T) {
 	h := &Host{CgroupRoot: testutil.Cgroup(t).Path}
 	for _, test := range []struct{ kind, text, want string }{
-		{"cgroup", "/cgroup.procs", "cgroup.procs is a file, and no cgroup"},
-		{"cgroup", "/cgroup.procs/x", "cgroup.procs/x is a file, and no cgroup"},
-		{"netns", "/etc/passwd", "/etc/passwd is no network namespace"},
-		{"netns", "/proc/self/ns/mnt", "/proc/self/ns/mnt is no network namespace"},
+		{"cgroup", "/cgroup.procs", "cgroup.procs is a file, not a cgroup"},
+		{"cgroup", "/cgroup.procs/x", "cgroup.procs/x is a file, not a cgroup"},
+		{"netns", "/etc/passwd", "/etc/passwd is not a network namespace"},
+		{"netns", "/proc/self/ns/mnt", "/proc/self/ns/mnt is not a network namespace"},
 	} {
 		_, err := h.Bind(parse(t, test.kind, test.text))
 		if fault.Of(err) != fault.Usage || fault.Advice(err) == "" || !strings.Contains(err.Error(), test.want) {

@@ -14,13 +14,13 @@ import (
 	"weir/internal/systemd"
 )
 
-// unit is a systemd unit: its cgroup, wherever systemd puts it.
+// unit matches the cgroup of a systemd unit, wherever systemd puts it.
 var unit = Kind{
 	SelectorKind: policy.SelectorKind{
 		Key: "unit", Doc: "A systemd unit, such as backup.service: its cgroup, wherever systemd puts it.", Sample: "",
 		Parse: func(text string) (string, string, error) {
 			if strings.ContainsAny(text, "/ ") || !strings.Contains(text, ".") {
-				return "", "", fmt.Errorf("%q is no systemd unit: write its whole name, as in backup.service", text)
+				return "", "", fmt.Errorf("%q is not a systemd unit: write its whole name, as in backup.service", text)
 			}
 			return text, "unit " + text, nil
 		},
@@ -52,15 +52,14 @@ var unit = Kind{
 	},
 }
 
-// unitFolder is the cgroup of a unit as the service manager has it. Where none listens it is looked
-// for where systemd puts it: in the root and in slices. What is inside a unit is its own affair: a
-// user or a container to which one was delegated can make folders of any name there. A name that is
-// found twice is not taken for either.
+// unitFolder returns the cgroup of a unit from the service manager. Without one it searches the
+// root and slices, as systemd places units. It ignores folders inside a unit, which may be
+// delegated to a user or container, and a name found twice.
 func (h *Host) unitFolder(unit string) (folder, missing string, err error) {
 	idle := "unit " + unit + " has no cgroup: it does not run"
 	group, answered, err := h.ask(unit)
 	if err != nil {
-		return "", "", err // what was in force stays: folders may be anybody's
+		return "", "", err // keep the active binding: any user may create such folders
 	}
 	if answered {
 		if group == "" {
@@ -77,11 +76,11 @@ func (h *Host) unitFolder(unit string) (folder, missing string, err error) {
 	case 1:
 		return found[0], "", nil
 	default:
-		return "", fmt.Sprintf("unit %s is in several slices, %s: name the one that is meant by its path, with cgroup", unit, strings.Join(found, " and ")), nil
+		return "", fmt.Sprintf("unit %s is in several slices, %s: select one by its path, with the key cgroup", unit, strings.Join(found, " and ")), nil
 	}
 }
 
-// ask asks the manager, once for each unit, and no more where nobody listens.
+// ask queries the manager once per unit, and not again if it does not answer.
 func (h *Host) ask(unit string) (group string, answered bool, err error) {
 	if h.Manager == nil || h.silent || !systemd.Kind(unit) {
 		return "", false, nil
@@ -117,7 +116,7 @@ func (h *Host) walk() error {
 func (h *Host) findUnits(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it went away while it was looked at
+		return nil // removed meanwhile
 	}
 	if err != nil {
 		return err
@@ -137,12 +136,12 @@ func (h *Host) findUnits(folder string) error {
 	return nil
 }
 
-// watchUnits lists all slices, where systemd makes units' cgroups.
+// watchUnits lists all slices, in which systemd creates the cgroups of units.
 func watchUnits(h *Host, _ []string) []string {
 	folders := []string{h.CgroupRoot}
 	_ = filepath.WalkDir(h.CgroupRoot, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() || path == h.CgroupRoot {
-			return nil // what goes away while it is looked at
+			return nil // removed meanwhile
 		}
 		if !strings.HasSuffix(entry.Name(), ".slice") {
 			return filepath.SkipDir

@@ -11,26 +11,26 @@ import (
 	"weir/core/policy"
 )
 
-// noID says what to write instead of a user's name. Names are not taken: the same policy would mean
+// noID returns the advice for a user name. Names are rejected because the same policy would match
 // another user on another host.
 func noID(text string) error {
 	if named, err := osuser.Lookup(text); err == nil {
-		return fmt.Errorf("%s is a name, and a user id is meant: write %s, which it is on this host", text, named.Uid)
+		return fmt.Errorf("%s is a user name: write its id, %s on this host", text, named.Uid)
 	}
-	return fmt.Errorf("%s is no user id: write a number, which 'id -u NAME' prints", text)
+	return fmt.Errorf("%s is not a user id: write a number, which 'id -u NAME' prints", text)
 }
 
-// userID is what a file says.
+// userID is the value in a file.
 type userID uint32
 
-// UnmarshalText reads a number, and tells which one a name is.
+// UnmarshalText parses a number, and suggests the id for a name.
 func (u *userID) UnmarshalText(text []byte) error {
 	id, err := readID(string(text))
 	*u = userID(id)
 	return err
 }
 
-// readID reads the id of a user. A zero in front would be octal to YAML 1.1; the last id is none.
+// readID parses a user id. YAML 1.1 reads a leading zero as octal; the last id means none.
 func readID(text string) (uint32, error) {
 	id, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || id == 1<<32-1 || len(text) > 1 && text[0] == '0' {
@@ -39,10 +39,10 @@ func readID(text string) (uint32, error) {
 	return uint32(id), nil
 }
 
-// user is the user that has opened a socket.
+// user matches sockets by the user that opened them.
 var user = Kind{
 	SelectorKind: policy.SelectorKind{
-		Key: "user", Doc: "User id whose sockets are meant.", Sample: userID(0), Schema: `{"type": "integer"}`,
+		Key: "user", Doc: "Sockets of a user, by user id.", Sample: userID(0), Schema: `{"type": "integer"}`,
 		Parse: func(text string) (string, string, error) {
 			if _, err := readID(text); err != nil {
 				return "", "", err

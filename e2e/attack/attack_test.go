@@ -23,6 +23,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/core/match"
 	"weir/internal/child"
@@ -107,7 +108,7 @@ func serve(in io.Reader, _ io.Writer) error {
 			defer func() { _ = ns.Close() }()
 			return each(ns)
 		}}
-	return (&engine.Service{Engine: e, Policy: d.Policy, Socket: d.Socket, Metrics: d.Metrics, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(context.Background())
+	return (&daemon.Service{Engine: e, Policy: d.Policy, Socket: d.Socket, Metrics: d.Metrics, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(context.Background())
 }
 
 // An unprivileged user with every means that he has lifts no limit, his own included, takes nothing

@@ -12,6 +12,7 @@ import (
 	"os"
 	"testing"
 
+	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/child"
 	"weir/internal/direction"
@@ -97,7 +98,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 		_, err = scoped.Run(context.Background(), scoped.Command{Args: []string{"bash", "-c", d.File}, Treatments: treatments,
 			Limits: map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1_000_000}}})
 	case "daemon":
-		err = (&engine.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
+		err = (&daemon.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
 	case "apply":
 		err = apply(e, d.File)
 	}

@@ -61,12 +61,12 @@ func part(path string) string {
 
 // mayImport lists the parts that each part may import. Every part may import the helpers.
 var mayImport = map[string][]string{
-	"cmd":       {"core/avail", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
+	"cmd":       {"core/avail", "core/daemon", "core/doctor", "core/engine", "core/module", "core/policy", "core/prove", "kernel", "lab", "modules", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"lab":       {"kernel", "modules/cc", "modules/class", "modules/ioam", "modules/limit", "modules/offload", "record", "tester"},
 	"tester":    {"kernel", "record"},
 	"record":    {"kernel"},
 	"kernel":    {},
-	"bench":     {"core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
+	"bench":     {"core/daemon", "core/engine", "core/policy", "kernel", "lab", "modules", "modules/limit", "record", "tester"},
 	"docs":      {"core/doctor", "core/module", "core/policy", "core/prove", "lab", "modules", "record", "tester"},
 	"e2e":       {"kernel", "record"},
 	"packaging": {"modules"},
@@ -97,7 +97,7 @@ func module(beside ...string) []string {
 // helpers may be imported by every part and import only each other.
 var helpers = []string{
 	"internal/units", "internal/fault", "internal/child", "internal/version", "internal/texttable", "internal/yamlfile",
-	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction", "internal/dscp", "internal/listen", "internal/systemd",
+	"internal/nearest", "internal/infile", "internal/schematest", "internal/wait", "internal/direction", "internal/dscp", "internal/listen", "internal/systemd", "internal/atomicfile",
 }
 
 func TestDependenciesPointDown(t *testing.T) {

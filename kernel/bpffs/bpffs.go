@@ -34,8 +34,8 @@ func Fault(err error) error {
 	return fault.Wrap(err, fault.Failed, "mount a BPF file system: "+mount)
 }
 
-// CanPin returns an error unless a BPF file system is mounted at or above dir, which need not
-// exist.
+// CanPin returns an error unless a BPF file system is mounted at or above dir, or [Mount] would mount
+// one. dir need not exist.
 func CanPin(dir string) error {
 	var found unix.Statfs_t
 	err := unix.Statfs(dir, &found)
@@ -47,6 +47,9 @@ func CanPin(dir string) error {
 		return Fault(fmt.Errorf("look for a BPF file system at %s: %w", dir, err))
 	}
 	if found.Type != unix.BPF_FS_MAGIC {
+		if Mountable(dir) {
+			return nil
+		}
 		return fault.New(fault.Testbed, "mount one: "+mount, "no BPF file system is mounted at %s", dir)
 	}
 	return Writable(dir, found)

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/atomicfile"
 	"weir/internal/fault"
 	"weir/kernel/netns"
 	"weir/kernel/storage"
@@ -169,10 +170,7 @@ func (i *Instance) write() error {
 		return fmt.Errorf("write lab %s: %w", i.ID, err)
 	}
 	path := filepath.Join(i.Dir, "instance.json")
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return storage.Fault(fmt.Errorf("write lab %s: %w", i.ID, err))
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.WriteBytes(path, 0o644, append(text, '\n')); err != nil {
 		return storage.Fault(fmt.Errorf("write lab %s: %w", i.ID, err))
 	}
 	return nil

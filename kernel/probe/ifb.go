@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/device"
+	"weir/kernel/packetsock"
 	"weir/kernel/rtnl"
 )
 
@@ -66,7 +67,7 @@ func sendFrame(conn *rtnl.Conn, dev string) error {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	fd, err := packetsock.Open(nil, unix.SOCK_RAW)
 	if err != nil {
 		return fmt.Errorf("open packet socket: %w", err)
 	}

@@ -208,8 +208,6 @@ func distinct(labels record.Labels, all []record.Labels) record.Labels {
 // cdf turns a histogram into the share of values at or below each bucket's upper end.
 func cdf(name string, h *hist.Histogram) record.Curve {
 	curve := record.Curve{Name: name}
-	for _, step := range h.CDF() {
-		curve.X, curve.Y = append(curve.X, seconds(step.Value)), append(curve.Y, step.Share)
-	}
+	curve.X, curve.Y = h.Curve()
 	return curve
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -39,7 +40,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 	}
 	spec.Programs[assignProgAssignSockops].Name = name
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	if err := match.Prepare(spec, ebpf.SockOps, scopes); err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 		assignMaps
 	}
 	if err := spec.LoadAndAssign(&programs, options); err != nil {
-		return nil, refused("load scope program", err)
+		return nil, programNeeds.Fault("load scope program", err)
 	}
 	a.objects.AssignSockops, a.objects.assignMaps = programs.AssignSockops, programs.assignMaps
 	return a, nil
@@ -65,7 +66,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 func (a *assigner) attach(path string) error {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
 	if err != nil {
-		return refused("attach to cgroup "+path, err)
+		return programNeeds.Fault("attach to cgroup "+path, err)
 	}
 	a.link = attached
 	return nil
@@ -88,7 +89,7 @@ func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
 		return nil
 	}
 	if _, err := a.objects.AssignScopes.BatchUpdate(indices, scopes, nil); err != nil {
-		return refused("set scopes' congestion controls", err)
+		return programNeeds.Fault("set scopes' congestion controls", err)
 	}
 	return nil
 }
@@ -167,6 +168,19 @@ func (a *assigner) pin(dir string) error {
 		return bpffs.Fault(fmt.Errorf("pin scope program: %w", err))
 	}
 	return nil
+}
+
+// pins are the objects that pin keeps, by their pins' names.
+func (a *assigner) pins() map[string]bpffs.Pinner {
+	all := map[string]bpffs.Pinner{linkPin: a.link}
+	for name, m := range a.maps() {
+		_, short, _ := strings.Cut(name, "_")
+		all[short] = *m
+	}
+	if free := a.objects.ReceiveFree; free != nil {
+		all[freePin] = free
+	}
+	return all
 }
 
 // layouts are those of the maps.

@@ -71,7 +71,7 @@ func share(from, to string) error {
 	}
 	again, err := link.NewFromID(info.ID) // the one that knows of its pin would move that
 	if err != nil {
-		return refused("open congestion control", err)
+		return programNeeds.Fault("open congestion control", err)
 	}
 	defer func() { _ = again.Close() }()
 	if err := again.Pin(to); err != nil {

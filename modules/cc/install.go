@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -19,6 +18,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/nearest"
+	"weir/kernel/bpferr"
 	"weir/kernel/probe"
 )
 
@@ -94,18 +94,18 @@ func isTaken(name string) error {
 	return fault.New(fault.Usage, "remove it first: weir cc remove "+name, "the congestion control %s is installed already", name)
 }
 
-// advice is what to do about err, and in any case what brings struct_ops.
+// advice returns the advice of err, or the requirement of struct_ops if err carries none.
 func advice(err error) string {
 	if fault.Of(err) == fault.Permission {
 		return fault.Advice(err)
 	}
-	return "use Linux 6.4 or later with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF"
+	return "use " + programNeeds.Kernel
 }
 
 // register loads the programs and hands them to the kernel's TCP.
 func register(chosen algorithm, o Options) (*Installed, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	spec, err := chosen.load()
 	if err != nil {
@@ -116,7 +116,7 @@ func register(chosen algorithm, o Options) (*Installed, error) {
 	}
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, refused("load congestion control", err)
+		return nil, programNeeds.Fault("load congestion control", err)
 	}
 	defer loaded.Close()
 	registered, err := link.AttachStructOps(link.StructOpsOptions{Map: loaded.Maps[chosen.ops]})
@@ -124,7 +124,7 @@ func register(chosen algorithm, o Options) (*Installed, error) {
 		return nil, isTaken(o.Name)
 	}
 	if err != nil {
-		return nil, refused("register congestion control", err)
+		return nil, programNeeds.Fault("register congestion control", err)
 	}
 	installed := &Installed{name: o.Name, kind: chosen, link: registered}
 	if o.Trace {
@@ -178,25 +178,8 @@ func (a algorithm) flags(o Options) (flags uint32) {
 	return flags
 }
 
-// notSupported is ENOTSUPP, an error number of the kernel's own.
-const notSupported = syscall.Errno(524)
-
-// refused words an error of the kernel's.
-func refused(what string, err error) error {
-	err = fmt.Errorf("%s: %w", what, err)
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES) && !isVerifier(err):
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, notSupported):
-		return fault.Wrap(err, fault.Testbed, advice(err))
-	}
-	return err
-}
-
-func isVerifier(err error) bool {
-	var verifier *ebpf.VerifierError
-	return errors.As(err, &verifier)
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.4 or later with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF"}
 
 // Name is what sockets choose the congestion control by.
 func (i *Installed) Name() string { return i.name }

@@ -3,8 +3,6 @@
 package cc
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"weir/core/module"
@@ -29,13 +27,9 @@ func (Module) Name() string { return moduleName }
 // Grammar is the key of a scope.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
-// Decode reads a Treatment.
+// Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read congestion control: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("congestion control", text)
 }
 
 // Mechanism says what gives a scope its control, and how its sockets are told.

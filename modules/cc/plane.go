@@ -47,6 +47,9 @@ func (p *hostPlane) ours(s module.State) map[string]algorithm {
 // InPlace says whether the program is attached and filled, and whether all controls of Weir's are
 // there.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
+	if bpffs.Replacing(p.folder()) {
+		return false, nil
+	}
 	a, err := openAssigner(p.folder())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -79,7 +82,7 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 		return nil, err
 	}
 	defer func() { _ = a.close() }()
-	if smaller != nil { // it goes on until the other is filled
+	if smaller != nil { // its pins keep it attached until Replace
 		defer func() { _ = smaller.close() }()
 	}
 	needed := p.ours(want)
@@ -97,6 +100,11 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	}
 	if err := p.fill(a, have, want); err != nil {
 		return nil, err
+	}
+	if smaller != nil { // the larger program is filled: no connection misses its control
+		if err := bpffs.Replace(p.folder(), a.pins(), nil); err != nil {
+			return nil, err
+		}
 	}
 	if err := match.Rebind(p.folder(), a.objects.ScopeCgroups, want.Places()); err != nil && !errors.Is(err, ebpf.ErrNotSupported) {
 		notes = append(notes, "cgroups that are made again get their congestion control once somebody has looked: "+err.Error())
@@ -191,9 +199,12 @@ func changes(have, want module.State, of func(Treatment) string) bool {
 }
 
 // open opens the pinned program, or loads, attaches and pins one. Where the pinned one has no room
-// for so many scopes another, with its counts, takes its place: smaller is then the former, which
-// is attached until it is closed.
+// for so many scopes another, with its counts, takes its place: smaller is then the former, and
+// the caller fills the other before it replaces the pins.
 func (p *hostPlane) open(scopes int) (a, smaller *assigner, err error) {
+	if err := bpffs.Complete(p.folder()); err != nil {
+		return nil, nil, err
+	}
 	a, err = openAssigner(p.folder())
 	switch {
 	case err == nil && a.objects.AssignScopes.MaxEntries() >= uint32(scopes):
@@ -221,29 +232,28 @@ func (p *hostPlane) load(scopes int, smaller *assigner) (*assigner, error) {
 		return nil, err
 	}
 	if smaller != nil {
-		err = bpffs.CopyEach[assignCcScopeCounts](smaller.objects.AssignCounts, a.objects.AssignCounts)
-	}
-	// What a crash between two pins has left, or another version of Weir, or a hand, is of no use.
-	// The controls are.
-	if err == nil {
-		err = p.unpinAssigner()
-	}
-	if err == nil && smaller == nil {
-		err = p.noStrays()
-	}
-	if err == nil {
-		err = bpffs.Make(p.folder())
-	}
-	if err == nil {
-		err = a.attach(p.host.CgroupRoot)
-	}
-	if err == nil {
-		err = a.pin(p.folder())
+		err = errors.Join(bpffs.CopyEach[assignCcScopeCounts](smaller.objects.AssignCounts, a.objects.AssignCounts), a.attach(p.host.CgroupRoot))
+	} else {
+		err = p.begin(a)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
+}
+
+// begin attaches and pins the first program. Pins of a killed process, or of another version of
+// Weir, are removed; those of controls stay.
+func (p *hostPlane) begin(a *assigner) error {
+	for _, step := range []func() error{p.unpinAssigner, p.noStrays, func() error { return bpffs.Make(p.folder()) }} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if err := a.attach(p.host.CgroupRoot); err != nil {
+		return err
+	}
+	return a.pin(p.folder())
 }
 
 // unpinAssigner ends the program, its attachment first.
@@ -272,6 +282,9 @@ func (p *hostPlane) noStrays() error {
 // Release ends everything that the policy holds; what weir cc install has pinned stays.
 func (p *hostPlane) Release() (released bool, err error) {
 	released = exists(p.folder())
+	if err := bpffs.Complete(p.folder()); err != nil {
+		return false, err
+	}
 	a, err := openAssigner(p.folder())
 	if err == nil {
 		defer func() { _ = a.close() }()

@@ -17,6 +17,7 @@ import (
 	"weir/core/module"
 	"weir/core/selector"
 	"weir/internal/fault"
+	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/probe"
 	"weir/kernel/sysctl"
@@ -314,4 +315,57 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		t.Errorf("counted %v, want 2 connections", got)
 	}
 	testutil.Eventually(t, 10*time.Second, "one program is attached", func() bool { return testutil.CountPrograms(t, s.group.Path)[2] == 1 })
+}
+
+// A process killed while a larger program takes the place of the pinned one leaves connections
+// their control, and the next apply leaves one program.
+func TestACrashWhileTheDataPlaneGrows(t *testing.T) {
+	for _, staged := range []struct {
+		name string
+		all  bool
+	}{{"before all pins are staged", false}, {"after all pins are staged", true}} {
+		t.Run(staged.name, func(t *testing.T) {
+			s := newStage(t)
+			connect := func() {
+				t.Helper()
+				s.send(task{Namespace: s.client.Name, Address: s.listen(t, "").Addr().String()})
+				if got := s.answer(); got != "reno" {
+					t.Errorf("a connection has %s, not reno", got)
+				}
+			}
+			state := s.plane.state(t, "  a: {cgroup: /inner, congestion: reno}\n")
+			s.plane.apply(t, module.State{}, state)
+			connect()
+			smaller, err := openAssigner(s.plane.folder())
+			if err != nil {
+				t.Fatal(err)
+			}
+			larger, err := s.plane.load(64, smaller)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.plane.fill(larger, module.State{}, state)
+			for name, one := range larger.pins() {
+				if staged.all || name == linkPin {
+					err = errors.Join(err, one.Pin(filepath.Join(s.plane.folder(), name+bpffs.NextSuffix)))
+				}
+			}
+			if staged.all {
+				err = errors.Join(err, os.Mkdir(filepath.Join(s.plane.folder(), bpffs.Replaced), 0o700))
+			}
+			if err := errors.Join(err, larger.close(), smaller.close()); err != nil {
+				t.Fatal(err)
+			}
+			connect()
+			if in, err := s.plane.InPlace(state); err != nil || in {
+				t.Errorf("in place after a crash: %t, %v", in, err)
+			}
+			s.plane.apply(t, state, state)
+			connect()
+			testutil.Eventually(t, 10*time.Second, "one program is attached", func() bool { return testutil.CountPrograms(t, s.group.Path)[2] == 1 })
+			if in, err := s.plane.InPlace(state); err != nil || !in {
+				t.Errorf("in place after the next apply: %t, %v", in, err)
+			}
+		})
+	}
 }

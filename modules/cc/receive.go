@@ -99,7 +99,7 @@ func (r *Receiver) CountsID() (ebpf.MapID, error) {
 func ReadReceived(id ebpf.MapID) (Received, error) {
 	all, err := ebpf.NewMapFromID(id)
 	if err != nil {
-		return Received{}, refused("open counts of downloads", err)
+		return Received{}, programNeeds.Fault("open counts of downloads", err)
 	}
 	defer func() { _ = all.Close() }()
 	counts, err := readCounts(all, 0)

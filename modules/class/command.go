@@ -115,7 +115,7 @@ func (m *Marks) attachTo(d rtnl.Device) error {
 		case errors.Is(err, device.ErrTaken):
 			continue
 		case err != nil:
-			return refused("mark at device "+d.Name, err)
+			return programNeeds.Fault("mark at device "+d.Name, err)
 		}
 		m.at[d.Index] = a
 		return nil

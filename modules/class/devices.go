@@ -93,7 +93,7 @@ func (p place) attach(ns *netns.Namespace, pins string) error {
 			continue
 		}
 		if err != nil {
-			return refused("mark at device "+name, err)
+			return programNeeds.Fault("mark at device "+name, err)
 		}
 		_ = a.Close()
 	}
@@ -117,7 +117,7 @@ func (m *marker) renew(ns *netns.Namespace, pins string) error {
 		return places[i].renew(a)
 	})
 	if err != nil {
-		return refused("mark", err)
+		return programNeeds.Fault("mark", err)
 	}
 	return m.attach(ns, pins)
 }

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"weir/internal/dscp"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/core/match"
 	"weir/core/module"
-	"weir/internal/dscp"
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
 )
 
@@ -44,21 +44,20 @@ func loadMarker(scopes int, asked bool) (*marker, error) {
 		spec.Maps[markMapClassFlows].MaxEntries = flows
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	if err := match.Prepare(spec, ebpf.SchedCLS, scopes); err != nil {
 		return nil, err
 	}
 	var objects markObjects
 	if err := spec.LoadAndAssign(&objects, nil); err != nil {
-		return nil, refused("load marking program", err)
+		return nil, programNeeds.Fault("load marking program", err)
 	}
 	return &marker{objects.ClassMark, objects.ClassAsk, objects.markMaps}, nil
 }
 
-func refused(what string, err error) error {
-	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}
 
 func (m *marker) close() error {
 	var err error
@@ -129,7 +128,7 @@ func (m *marker) fill(have, want module.State, host match.Key) error {
 	stays := want.ByIndex()
 	for _, b := range want.Scopes {
 		if err := m.maps.ClassScopes.Put(uint32(b.Index), treatmentOf(b.Scope).raw()); err != nil {
-			return refused("set scope "+b.Name, err)
+			return programNeeds.Fault("set scope "+b.Name, err)
 		}
 	}
 	maps := match.Maps{Program: ebpf.SchedCLS, Entries: m.fields()}
@@ -144,7 +143,7 @@ func (m *marker) fill(have, want module.State, host match.Key) error {
 		kinds |= match.Cgroups // some may come
 	}
 	if err := m.maps.ClassCurrent.Put(uint32(0), markClassSettings{Kinds: kinds, Filled: 1, Asked: asked(want), Priority: priorities()}); err != nil {
-		return refused("set marking program", err)
+		return programNeeds.Fault("set marking program", err)
 	}
 	zeros := make([]markClassCounts, ebpf.MustPossibleCPU())
 	for _, b := range have.Scopes {

@@ -3,7 +3,6 @@
 package class
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"weir/core/module"
@@ -20,13 +19,9 @@ func (Module) Name() string { return moduleName }
 // Grammar is the key of a scope.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
-// Decode reads a Treatment.
+// Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read class: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("class", text)
 }
 
 // Mechanism says what marks a scope's packets.

@@ -13,10 +13,10 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
-	"golang.org/x/sys/unix"
 
 	"weir/core/match"
 	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
 	"weir/kernel/device"
 	"weir/kernel/netns"
@@ -57,7 +57,7 @@ func (d *dataPlane) spec(s sizes) (*ebpf.CollectionSpec, error) {
 func loadWith(ns *netns.Namespace, pins string, s sizes, shared map[string]*ebpf.Map) (*dataPlane, error) {
 	d := &dataPlane{ns: ns, pins: pins}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	spec, err := d.spec(s)
 	if err != nil {
@@ -72,7 +72,7 @@ func loadWith(ns *netns.Namespace, pins string, s sizes, shared map[string]*ebpf
 		}
 	}
 	if err := spec.LoadAndAssign(&d.objects, &ebpf.CollectionOptions{MapReplacements: shared, Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}}); err != nil {
-		return nil, refused("load IOAM programs", err)
+		return nil, programNeeds.Fault("load IOAM programs", err)
 	}
 	return d, nil
 }
@@ -87,17 +87,8 @@ func kernelTypes() *btf.Spec {
 	return types
 }
 
-// refused words an error of the kernel's.
-func refused(what string, err error) error {
-	err = fmt.Errorf("%s: %w", what, err)
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
-	case errors.Is(err, ebpf.ErrNotSupported):
-		return fault.Wrap(err, fault.Testbed, "use Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF")
-	}
-	return err
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_DEBUG_INFO_BTF"}
 
 func (d *dataPlane) close() error {
 	return d.objects.Close()

@@ -85,7 +85,7 @@ func Edges(pins string) ([]Edge, error) {
 		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is in force")
 	}
 	if err != nil {
-		return nil, refused("open edges", err)
+		return nil, programNeeds.Fault("open edges", err)
 	}
 	defer func() { _ = m.Close() }()
 	return edgesIn(m)

@@ -5,21 +5,12 @@ package ioam
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/cilium/ebpf"
 
 	"weir/core/match"
 	"weir/kernel/bpffs"
 )
-
-// grown is a folder that is there while the pins of a larger data plane, which all end with
-// nextPin, take the places of those that are there: then they are all there. Without it they are
-// what a crash has left.
-const grown, nextPin = "grown", "-next"
 
 // withRoom is this data plane, or a larger one in its place.
 func (d *dataPlane) withRoom(s sizes) (*dataPlane, error) {
@@ -98,52 +89,13 @@ func copyMap(name string, from, to *ebpf.Map) error {
 
 // replacePins pins the new maps and all programs in the places of the former ones.
 func (d *dataPlane) replacePins(small map[string]bool) error {
-	if err := removeNext(d.pins); err != nil {
-		return err
-	}
+	pins := map[string]bpffs.Pinner{}
 	maps := match.Fields(&d.objects.ioamMaps)
 	for name := range small {
-		if err := (*maps[name]).Pin(filepath.Join(d.pins, mapPin(name)+nextPin)); err != nil {
-			return pinFault(fmt.Errorf("pin map %s: %w", name, err))
-		}
+		pins[mapPin(name)] = *maps[name]
 	}
 	for name, p := range d.programPins() {
-		if err := (*p).Pin(filepath.Join(d.pins, name+nextPin)); err != nil {
-			return pinFault(fmt.Errorf("pin program %s: %w", name, err))
-		}
+		pins[name] = *p
 	}
-	if err := os.Mkdir(filepath.Join(d.pins, grown), 0o700); err != nil {
-		return pinFault(fmt.Errorf("pin IOAM: %w", err))
-	}
-	return completeGrowth(d.pins)
-}
-
-// completeGrowth does what a crash may have left to do.
-func completeGrowth(pins string) error {
-	marker := filepath.Join(pins, grown)
-	if _, err := os.Stat(marker); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	next, err := filepath.Glob(filepath.Join(pins, "*"+nextPin))
-	if err != nil {
-		return err
-	}
-	for _, path := range next {
-		if err := os.Rename(path, strings.TrimSuffix(path, nextPin)); err != nil {
-			return pinFault(fmt.Errorf("pin IOAM: %w", err))
-		}
-	}
-	if err := os.Remove(marker); err != nil {
-		return pinFault(fmt.Errorf("pin IOAM: %w", err))
-	}
-	return nil
-}
-
-// removeNext removes what a crash has left before all of it was there.
-func removeNext(pins string) error {
-	left, err := filepath.Glob(filepath.Join(pins, "*"+nextPin))
-	if err != nil {
-		return err
-	}
-	return bpffs.Remove(left...)
+	return bpffs.Replace(d.pins, pins, nil)
 }

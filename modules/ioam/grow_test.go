@@ -14,6 +14,7 @@ import (
 
 	"weir/core/match"
 	"weir/core/module"
+	"weir/kernel/bpffs"
 	"weir/kernel/testutil"
 )
 
@@ -99,7 +100,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		t.Errorf("room for %d encapsulations", numbers)
 	}
 	// As crashes leave it: when all of the new is there, and before.
-	old, next := filepath.Join(plane.host.Pins, "templates"), filepath.Join(plane.host.Pins, "templates"+nextPin)
+	old, next := filepath.Join(plane.host.Pins, "templates"), filepath.Join(plane.host.Pins, "templates"+bpffs.NextSuffix)
 	for _, complete := range []bool{true, false} {
 		d, err := open(c.ns["athos"], plane.host.Pins)
 		if err != nil {
@@ -111,12 +112,12 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		}
 		err = errors.Join(other.Pin(next), other.Close(), d.close())
 		if complete {
-			err = errors.Join(err, os.Remove(old), os.Mkdir(filepath.Join(plane.host.Pins, grown), 0o700))
+			err = errors.Join(err, os.Remove(old), os.Mkdir(filepath.Join(plane.host.Pins, bpffs.Replaced), 0o700))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if in, err := plane.InPlace(c.states["athos"]); err != nil || in == complete {
+		if in, err := plane.InPlace(c.states["athos"]); err != nil || in {
 			t.Errorf("after a crash, all there %t: in place: %t, %v", complete, in, err)
 		}
 		c.apply(t, "athos", policyOf(manyScopes(20, false)))

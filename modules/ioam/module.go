@@ -3,9 +3,6 @@
 package ioam
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"weir/core/module"
 	"weir/core/policy"
 )
@@ -20,13 +17,9 @@ func (Module) Name() string { return moduleName }
 // Grammar is the section and the key of a scope.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
-// Decode reads a Treatment.
+// Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read IOAM treatment: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("IOAM treatment", text)
 }
 
 // Mechanism says what puts options into a scope's packets, or sees to those of the node.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"weir/core/match"
 	"weir/core/module"
 	"weir/internal/fault"
+	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/device"
 	"weir/kernel/netns"
@@ -75,8 +75,8 @@ func (p *hostPlane) wanted(s module.State) (declared, error) {
 
 // InPlace says whether the programs are at all devices that are there.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
-	if _, err := os.Stat(filepath.Join(p.host.Pins, grown)); err == nil {
-		return false, nil // a crash came between two pins
+	if bpffs.Replacing(p.host.Pins) {
+		return false, nil
 	}
 	d, err := open(p.ns, p.host.Pins)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +221,7 @@ func (d *dataPlane) interfaces() (map[uint32]ioamIoamInterface, error) {
 
 // open opens the pinned data plane, with room for a policy that needs so much, or loads one.
 func (p *hostPlane) open(s sizes) (*dataPlane, error) {
-	if err := completeGrowth(p.host.Pins); err != nil {
+	if err := bpffs.Complete(p.host.Pins); err != nil {
 		return nil, err
 	}
 	d, err := open(p.ns, p.host.Pins)

@@ -38,12 +38,12 @@ func OpenRecords(pins string) (*Reader, error) {
 		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is in force")
 	}
 	if err != nil {
-		return nil, refused("open records", err)
+		return nil, programNeeds.Fault("open records", err)
 	}
 	defer func() { _ = ring.Close() }()
 	node, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamNode)), nil)
 	if err != nil {
-		return nil, refused("open node", err)
+		return nil, programNeeds.Fault("open node", err)
 	}
 	defer func() { _ = node.Close() }()
 	alone, err := lockRecords(pins)
@@ -62,7 +62,7 @@ func OpenRecords(pins string) (*Reader, error) {
 func lockRecords(pins string) (*os.File, error) {
 	folder, err := os.Open(pins)
 	if err != nil {
-		return nil, refused("lock records", err)
+		return nil, programNeeds.Fault("lock records", err)
 	}
 	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {

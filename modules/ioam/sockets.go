@@ -121,23 +121,16 @@ func (p *hostPlane) setSockets(d *dataPlane, on bool) error {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if err == nil {
 		defer func() { _ = l.Close() }()
-		return refusedOr("renew the option of sockets", l.Update(program))
+		return programNeeds.Fault("renew the option of sockets", l.Update(program))
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return bpffs.Opening(err)
 	}
 	if l, err = link.AttachCgroup(link.CgroupOptions{Path: p.host.CgroupRoot, Attach: ebpf.AttachCGroupSetsockopt, Program: program}); err != nil {
-		return refused("attach the option of sockets to "+p.host.CgroupRoot, err)
+		return programNeeds.Fault("attach the option of sockets to "+p.host.CgroupRoot, err)
 	}
 	defer func() { _ = l.Close() }()
 	return bpffs.Fault(l.Pin(pin))
-}
-
-func refusedOr(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return refused(what, err)
 }
 
 // loadSetsockopt loads the program that takes contexts for this data plane's packets.
@@ -162,7 +155,7 @@ func (p *hostPlane) loadSetsockopt(d *dataPlane) (*ebpf.Program, error) {
 	var objects socketPrograms
 	shared := map[string]*ebpf.Map{socketMapIoamSockets: d.objects.IoamSockets}
 	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{MapReplacements: shared, Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes()}}); err != nil {
-		return nil, refused("load the option of sockets", err)
+		return nil, programNeeds.Fault("load the option of sockets", err)
 	}
 	return objects.IoamSetsockopt, nil
 }

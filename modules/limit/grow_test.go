@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/core/module"
+	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
@@ -113,12 +114,7 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 		t.Errorf("in place: %t, %v", in, err)
 	}
 	// As a crash leaves it.
-	ingress, err := ebpf.LoadPinnedProgram(filepath.Join(h.Pins, "ingress"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ingress.Close() }()
-	if err := errors.Join(ingress.Pin(filepath.Join(h.Pins, "growing")), os.Rename(filepath.Join(h.Pins, "rtts"), filepath.Join(h.Pins, "rtts-next"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(h.Pins, bpffs.Replaced), 0o700), os.Rename(filepath.Join(h.Pins, "rtts"), filepath.Join(h.Pins, "rtts"+bpffs.NextSuffix))); err != nil {
 		t.Fatal(err)
 	}
 	if in, err := plane.InPlace(have); err != nil || in {

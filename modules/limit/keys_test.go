@@ -187,7 +187,7 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 			"p.yaml:3:15: scopes.a: it is its own parent, by way of a → b → c → a"},
 		{"five levels", scopes("a: {user: 7, parent: b}", "b: {parent: c}", "c: {parent: d}", "d: {parent: e}", "e: {egress: 1Mbit}"),
 			"p.yaml:3:24: scopes.a: it has 4 scopes above it, and a packet is charged to at most 4 scopes"},
-		{"a group without children", scopes("g: {egress: 1Mbit}"), "p.yaml:3:7: scopes.g: does not say which traffic is meant"},
+		{"a group without children", scopes("g: {egress: 1Mbit}"), "p.yaml:3:7: scopes.g: has no selector"},
 		{"a group that limits nothing", scopes("a: {user: 7, parent: g}", "g: {shadow: true}"), "scopes.g: asks for nothing"},
 		{"a minimum above the maximum", scopes("a: {user: 7, parent: g, egress: {rate: 10Mbit, min: 20Mbit}}", group),
 			"p.yaml:3:36: scopes.a: egress: min 20 Mbit/s is above 10 Mbit/s"},

@@ -3,7 +3,6 @@
 package limit
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -27,11 +26,7 @@ func (Module) Grammar() policy.Grammar { return grammar() }
 
 // Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read limits: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("limits", text)
 }
 
 // Mechanism names the kernel mechanisms that limit a scope.

@@ -3,9 +3,6 @@
 package offload
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/kernel/netns"
@@ -24,13 +21,9 @@ func (Module) Name() string { return moduleName }
 // Grammar is the section.
 func (Module) Grammar() policy.Grammar { return grammar() }
 
-// Decode reads a Treatment.
+// Decode reads a Treatment from JSON.
 func (Module) Decode(text []byte) (policy.Treatment, error) {
-	t := &Treatment{}
-	if err := json.Unmarshal(text, t); err != nil {
-		return nil, fmt.Errorf("read offload: %w", err)
-	}
-	return t, nil
+	return policy.DecodeTreatment[Treatment]("offload", text)
 }
 
 // Mechanism says what forwards in place of the kernel.

@@ -237,10 +237,8 @@ func cdf(group []*record.Distribution) record.Figure {
 		if curve.Name == "" {
 			curve.Name = first.Subject
 		}
-		for _, step := range d.Histogram.CDF() {
-			curve.X = append(curve.X, float64(step.Value)/1e9)
-			curve.Y = append(curve.Y, step.Share)
-		}
+		x, y := d.Histogram.Curve()
+		curve.X, curve.Y = append(curve.X, x...), append(curve.Y, y...)
 		f.Curves = append(f.Curves, curve)
 	}
 	return f

@@ -134,6 +134,15 @@ func (h *Histogram) CDF() []Step {
 	return steps
 }
 
+// Curve returns the steps of CDF as the x and y values of a figure, with x in seconds for values in
+// nanoseconds.
+func (h *Histogram) Curve() (x, y []float64) {
+	for _, step := range h.CDF() {
+		x, y = append(x, float64(step.Value)/1e9), append(y, step.Share)
+	}
+	return x, y
+}
+
 // FromCounts makes a histogram from an array indexed by [Index] and the exact minimum, maximum and
 // sum of its values, as the BPF data planes keep them. The array may be shorter than [Buckets]; its
 // last bucket then also holds all values above it, and quantiles that fall there are known only to

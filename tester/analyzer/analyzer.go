@@ -32,6 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/netns"
 	"weir/kernel/rtnl"
 	"weir/tester"
@@ -137,7 +138,7 @@ func load(options Options, parallel bool) (*Analyzer, error) {
 	}
 	a := &Analyzer{streams: streams, relative: options.Relative}
 	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
-		return nil, fault.Wrap(fmt.Errorf("load analyzer: %w", err), fault.Testbed, "run 'weir doctor' to see what this kernel lacks")
+		return nil, programNeeds.Fault("load analyzer", err)
 	}
 	for slot, id := range streams {
 		if err := a.objects.Slots.Put(uint32(id), uint32(slot)+1); err != nil {
@@ -174,3 +175,6 @@ func (a *Analyzer) Close() error {
 	}
 	return nil
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

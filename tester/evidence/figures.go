@@ -25,22 +25,15 @@ func figures(a session.Account) []record.Figure {
 		return s.Received.Delay
 	}
 	variation := func(s session.Stream) *hist.Histogram { return s.Received.Variation }
-	add(distributionFigure(a, "owd-cdf", "One-way delay", delay, cdf))
+	add(distributionFigure(a, "owd-cdf", "One-way delay", delay, (*hist.Histogram).Curve))
 	add(distributionFigure(a, "owd-histogram", "One-way delay: histogram", delay, density))
-	add(distributionFigure(a, "ipdv-cdf", "Delay variation between consecutive frames", variation, cdf))
+	add(distributionFigure(a, "ipdv-cdf", "Delay variation between consecutive frames", variation, (*hist.Histogram).Curve))
 	add(seriesFigure(a, "rate", "Frames received", record.FramePerSecond, func(r session.Reading) float64 { return r.Received }))
 	add(seriesFigure(a, "lost", "Frames lost so far", record.Frames, func(r session.Reading) float64 { return float64(r.Lost) }))
 	if a.Clock == session.OneWay {
 		add(seriesFigure(a, "delay", "Mean one-way delay of each second", record.Seconds, func(r session.Reading) float64 { return r.Delay / 1e9 }))
 	}
 	return all
-}
-
-func cdf(h *hist.Histogram) (x, y []float64) {
-	for _, step := range h.CDF() {
-		x, y = append(x, float64(step.Value)/1e9), append(y, step.Share)
-	}
-	return x, y
 }
 
 // density is the share of frames per bucket, at the bucket's middle.

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/tester"
 	"weir/tester/frame"
 	"weir/tester/packet"
@@ -40,7 +41,7 @@ func (l *live) load(schedule tester.Schedule) error {
 		return fmt.Errorf("set up generator: %w", err)
 	}
 	if err := spec.LoadAndAssign(&l.objects, nil); err != nil {
-		return fault.Wrap(fmt.Errorf("load generator: %w", err), fault.Testbed, "run 'weir doctor' to see what this kernel lacks")
+		return programNeeds.Fault("load generator", err)
 	}
 	if err := fill(l.objects.Outlines, outlines); err != nil {
 		return err
@@ -203,3 +204,6 @@ func fill[T any](m *ebpf.Map, values []T) error {
 	}
 	return nil
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

@@ -10,7 +10,6 @@
 package neighbour
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/netns"
+	"weir/kernel/packetsock"
 	"weir/kernel/rtnl"
 )
 
@@ -113,11 +113,7 @@ func (r *Responder) open(ns *netns.Namespace, dev string) error {
 	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	err = ns.Do(func() (err error) {
-		r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		return err
-	})
-	if err != nil {
+	if r.fd, err = packetsock.Open(ns, unix.SOCK_RAW|unix.SOCK_NONBLOCK, packetsock.VLANTags, packetsock.NoOutgoing); err != nil {
 		return err
 	}
 	// Solicitations go to groups that the device need not listen to; the socket's membership ends
@@ -125,10 +121,8 @@ func (r *Responder) open(ns *netns.Namespace, dev string) error {
 	groups := unix.PacketMreq{Ifindex: int32(device.Index), Type: unix.PACKET_MR_ALLMULTI}
 	return errors.Join(
 		unix.SetsockoptSockFprog(r.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, requests()),
-		unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
-		unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptPacketMreq(r.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &groups),
-		unix.Bind(r.fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}), Ifindex: device.Index}),
+		packetsock.Bind(r.fd, device.Index, unix.ETH_P_ALL),
 	)
 }
 

@@ -4,7 +4,6 @@ package replay
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -14,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/kernel/clock"
+	"weir/kernel/packetsock"
 	"weir/kernel/rtnl"
 )
 
@@ -27,15 +27,10 @@ func socket(port Port, protocol uint16) (fd int, device rtnl.Device, err error) 
 	if device, err = conn.Device(port.Device); err != nil {
 		return -1, device, err
 	}
-	err = port.Namespace.Do(func() (err error) {
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		return err
-	})
-	if err != nil {
+	if fd, err = packetsock.Open(port.Namespace, unix.SOCK_RAW|unix.SOCK_NONBLOCK); err != nil {
 		return -1, device, err
 	}
-	network := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, protocol))
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: network, Ifindex: device.Index}); err != nil {
+	if err := packetsock.Bind(fd, device.Index, protocol); err != nil {
 		_ = unix.Close(fd)
 		return -1, device, err
 	}

@@ -94,9 +94,7 @@ func (r Report) latencyCDF() []record.Figure {
 			continue
 		}
 		curve := record.Curve{Name: fmt.Sprintf("%d octets", l.Size)}
-		for _, step := range l.Delays.CDF() {
-			curve.X, curve.Y = append(curve.X, float64(step.Value)/1e9), append(curve.Y, step.Share)
-		}
+		curve.X, curve.Y = l.Delays.Curve()
 		f.Curves = append(f.Curves, curve)
 	}
 	if len(f.Curves) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"weir/kernel/bpferr"
 	"weir/kernel/device"
 	"weir/kernel/tc"
 	"weir/lab/link"
@@ -80,7 +81,7 @@ func (w *way) load(target int) error {
 		return fmt.Errorf("load link programs: %w", err)
 	}
 	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
-		return fmt.Errorf("load link programs: %w", err)
+		return programNeeds.Fault("load link programs", err)
 	}
 	if err := w.seed(); err != nil {
 		return fmt.Errorf("load link programs: %w", err)
@@ -205,3 +206,6 @@ func (w *way) Remove() error {
 	}
 	return errors.Join(append(failures, w.objects.Close())...)
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

@@ -5,6 +5,7 @@ package netem
 import (
 	"fmt"
 
+	"weir/kernel/bpferr"
 	"weir/kernel/device"
 	"weir/kernel/netns"
 )
@@ -28,7 +29,7 @@ func newWire(ns *netns.Namespace, from string, to int, by device.Mechanism) (*wi
 	}
 	w := &wire{}
 	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
-		return nil, fmt.Errorf("load redirect program: %w", err)
+		return nil, programNeeds.Fault("load redirect program", err)
 	}
 	w.program, err = device.Attach(ns, from, device.Ingress, 0, "netem", w.objects.Wire, device.Options{Mechanism: by})
 	if err != nil {
@@ -54,3 +55,6 @@ func (w *wire) close() {
 	_ = w.program.Close()
 	_ = w.objects.Close()
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later"}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/netns"
+	"weir/kernel/packetsock"
 	"weir/kernel/rtnl"
 )
 
@@ -59,25 +60,13 @@ func (s *Socket) open(ns *netns.Namespace, dev string, etherType uint16) error {
 	if s.Device, err = conn.Device(dev); err != nil {
 		return err
 	}
-	err = ns.Do(func() (err error) {
-		s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		return err
-	})
+	s.fd, err = packetsock.Open(ns, unix.SOCK_RAW|unix.SOCK_NONBLOCK,
+		packetsock.Option{Level: unix.SOL_SOCKET, Name: unix.SO_RCVBUFFORCE, Value: receiveBuffer},
+		packetsock.Option{Level: unix.SOL_SOCKET, Name: unix.SO_TIMESTAMPNS, Value: 1}, packetsock.VLANTags, packetsock.NoOutgoing)
 	if err != nil {
 		return err
 	}
-	for _, option := range []struct{ level, name, value int }{
-		{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer},
-		{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1},
-		{unix.SOL_PACKET, unix.PACKET_AUXDATA, 1},
-		{unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
-	} {
-		if err := unix.SetsockoptInt(s.fd, option.level, option.name, option.value); err != nil {
-			return fmt.Errorf("set option %d: %w", option.name, err)
-		}
-	}
-	network := etherType<<8 | etherType>>8
-	return unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: network, Ifindex: s.Device.Index})
+	return packetsock.Bind(s.fd, s.Device.Index, etherType)
 }
 
 // Close closes the socket.

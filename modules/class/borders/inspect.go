@@ -73,7 +73,7 @@ func (p *hostPlane) inspect(one *module.Inspection, t *Treatment, d rtnl.Device,
 		}
 		program, err := ebpf.NewProgramFromID(a.Program)
 		if err != nil {
-			return refused("open border's program", err)
+			return programNeeds.Fault("open border's program", err)
 		}
 		for range inspectPackets {
 			packet := t.draw(random, hook)

@@ -172,7 +172,7 @@ func (p *hostPlane) put(d rtnl.Device, t *Treatment, found map[device.Hook]*devi
 			return nil
 		}
 		if err != nil {
-			return refused("attach border's program", err)
+			return programNeeds.Fault("attach border's program", err)
 		}
 	}
 	return nil

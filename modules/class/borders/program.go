@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 	"weir/kernel/bpfmap"
 	"weir/kernel/device"
 )
@@ -44,7 +44,7 @@ func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error)
 		return nil, fmt.Errorf("set border's programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, refused("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	var options ebpf.CollectionOptions
 	if counters != nil {
@@ -52,13 +52,13 @@ func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error)
 	}
 	objects := &borderObjects{}
 	if err := spec.LoadAndAssign(objects, &options); err != nil {
-		return nil, refused("load border's programs", err)
+		return nil, programNeeds.Fault("load border's programs", err)
 	}
 	for side, rules := range [][]Rule{t.From, t.To} {
 		for _, rule := range rules {
 			key, value := rule.raw(uint32(side))
 			if err := bpfmap.Put(objects.BorderRules, key, value); err != nil {
-				return nil, errors.Join(refused("set prefix "+rule.Prefix.String(), err), objects.Close())
+				return nil, errors.Join(programNeeds.Fault("set prefix "+rule.Prefix.String(), err), objects.Close())
 			}
 		}
 	}
@@ -99,6 +99,5 @@ func countersOf(a *device.Attachment) (*ebpf.Map, error) {
 	return a.Map(spec.Maps[borderMapBorderCounters])
 }
 
-func refused(what string, err error) error {
-	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

@@ -37,13 +37,13 @@ func keep(dir string, r device.Record) (former, error) {
 	spec := &ebpf.MapSpec{Name: "links_former", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(text)+7) &^ 7, MaxEntries: 1}
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
-		return f, refused("make record of "+r.Device, err)
+		return f, programNeeds.Fault("make record of "+r.Device, err)
 	}
 	defer func() { _ = m.Close() }()
 	value := make([]byte, spec.ValueSize)
 	copy(value, text)
 	if err := m.Put(uint32(0), value); err != nil {
-		return f, refused("fill record of "+r.Device, err)
+		return f, programNeeds.Fault("fill record of "+r.Device, err)
 	}
 	if err := bpffs.Make(dir); err != nil {
 		return f, err

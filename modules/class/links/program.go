@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 )
 
 // load loads the program that tells the classes of a link, and with later the queues of what limits
@@ -24,7 +24,7 @@ func (t *Treatment) load(later bool) (*ebpf.Program, uint32, error) {
 	}
 	info, err := objects.Program.Info()
 	if err != nil {
-		return nil, 0, refused("identify classifying program", err)
+		return nil, 0, programNeeds.Fault("identify classifying program", err)
 	}
 	id, _ := info.ID()
 	return objects.Program, uint32(id), nil
@@ -57,14 +57,13 @@ func (t *Treatment) loadInto(objects any, later bool) error {
 		return fmt.Errorf("set classifying program: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return refused("lift memory lock limit", err)
+		return programNeeds.Fault("lift memory lock limit", err)
 	}
 	if err := spec.LoadAndAssign(objects, nil); err != nil {
-		return refused("load classifying program", err)
+		return programNeeds.Fault("load classifying program", err)
 	}
 	return nil
 }
 
-func refused(what string, err error) error {
-	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Permission, "run it as root, or with CAP_BPF and CAP_NET_ADMIN")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: "CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW", Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

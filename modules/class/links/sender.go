@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/wait"
+	"weir/kernel/packetsock"
 )
 
 // Packets of a test go from one address of the range for benchmarks (RFC 2544) to another, and to
@@ -85,22 +86,13 @@ type sender struct {
 
 // newSender opens the socket in the calling thread's network namespace.
 func newSender(s stream, test uint64, index int, mac []byte, wire int) (*sender, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // receives nothing
+	fd, err := packetsock.Open(nil, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, packetsock.Option{Level: unix.SOL_SOCKET, Name: unix.SO_SNDBUFFORCE, Value: socketBuffer})
 	if err != nil {
-		return nil, refused("open packet socket", err)
+		return nil, programNeeds.Fault("open packet socket", err)
 	}
-	out := &sender{stream: s, test: test, fd: fd, wire: wire, behind: behind, to: unix.SockaddrLinklayer{Protocol: network(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(mac))}}
+	out := &sender{stream: s, test: test, fd: fd, wire: wire, behind: behind, to: unix.SockaddrLinklayer{Protocol: packetsock.Network(unix.ETH_P_IP), Ifindex: index, Halen: uint8(len(mac))}}
 	copy(out.to.Addr[:], mac)
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer); err != nil {
-		_ = unix.Close(fd)
-		return nil, refused("give packet socket room", err)
-	}
 	return out, nil
-}
-
-// network is a number of 16 bits in network byte order.
-func network(n uint16) uint16 {
-	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
 
 // run sends at the stream's rate until ctx ends.

@@ -83,7 +83,7 @@ func (p *hostPlane) count(t *Treatment, found []*device.Attachment) error {
 		return nil
 	}
 	if err != nil {
-		return refused("count at the link", err)
+		return programNeeds.Fault("count at the link", err)
 	}
 	return a.Close()
 }

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"weir/kernel/packetsock"
 )
 
 // socketBuffer is what waits at a socket at most, in octets of the kernel's memory.
@@ -36,9 +38,9 @@ type left struct {
 
 // openTap opens it in the calling thread's network namespace.
 func openTap(index int, test uint64, streams int) (*tap, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := packetsock.Open(nil, unix.SOCK_DGRAM)
 	if err != nil {
-		return nil, refused("open packet socket", err)
+		return nil, programNeeds.Fault("open packet socket", err)
 	}
 	t := &tap{fd: fd, test: test, seen: make([]left, streams)}
 	for i := range t.seen {
@@ -46,7 +48,7 @@ func openTap(index int, test uint64, streams int) (*tap, error) {
 	}
 	if err := t.listen(index); err != nil {
 		_ = unix.Close(fd)
-		return nil, refused("tap the link", err)
+		return nil, programNeeds.Fault("tap the link", err)
 	}
 	return t, nil
 }
@@ -70,7 +72,7 @@ func (t *tap) listen(index int) error {
 		unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer),
 		unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
 		unix.SetsockoptTimeval(t.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 20_000}),
-		unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: network(unix.ETH_P_ALL), Ifindex: index}))
+		unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: packetsock.Network(unix.ETH_P_ALL), Ifindex: index}))
 }
 
 // run looks at what leaves until stop says so, and nothing has left since.

@@ -141,7 +141,7 @@ func (p *DataPlane) CountsID() (ebpf.MapID, error) {
 func ReadCounts(id ebpf.MapID, scope int, direction Direction) (c Counters, err error) {
 	counts, err := ebpf.NewMapFromID(id)
 	if err != nil {
-		return c, permission(fmt.Errorf("open counters: %w", err))
+		return c, programNeeds.Fault("open counters", err)
 	}
 	defer func() { _ = counts.Close() }()
 	var each []limitLimitCounters

@@ -5,14 +5,13 @@ package police
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/core/match"
-	"weir/internal/fault"
+	"weir/kernel/bpferr"
 )
 
 // MaxDepth is the maximum number of scopes that a packet is charged to.
@@ -57,7 +56,7 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 		return nil, fmt.Errorf("set tunables: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, permission(fmt.Errorf("raise memory lock limit: %w", err))
+		return nil, programNeeds.Fault("raise memory lock limit", err)
 	}
 	plane := &DataPlane{scopes: scopes}
 	if err := match.Prepare(spec, ebpf.CGroupSKB, scopes); err != nil {
@@ -75,22 +74,15 @@ func loadWith(scopes int, given map[string]*ebpf.Map) (*DataPlane, error) {
 		limitMaps
 	}
 	if err := spec.LoadAndAssign(&programs, options); err != nil {
-		return nil, permission(fmt.Errorf("load limit programs: %w", err))
+		return nil, programNeeds.Fault("load limit programs", err)
 	}
 	plane.objects.LimitEgress, plane.objects.LimitIngress = programs.LimitEgress, programs.LimitIngress
 	plane.objects.LimitSockops, plane.objects.limitMaps = programs.LimitSockops, programs.limitMaps
 	return plane, nil
 }
 
-func permission(err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return fault.Wrap(err, fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-	}
-	return fault.Wrap(err, fault.Testbed, "run 'weir doctor' to list missing kernel features: cgroup_skb and sockops programs are required")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with cgroup v2 and CONFIG_CGROUP_BPF"}
 
 // Attach attaches the programs to the cgroup at path, for it and all cgroups below, in addition to
 // programs of others. The ingress program costs time per packet: it is attached with the first
@@ -116,7 +108,7 @@ func (p *DataPlane) Attach(path string) error {
 func (p *DataPlane) attach(hook ebpf.AttachType, program *ebpf.Program) (link.Link, error) {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: p.path, Attach: hook, Program: program})
 	if err != nil {
-		return nil, permission(fmt.Errorf("attach %s to %s: %w", hook, p.path, err))
+		return nil, programNeeds.Fault(fmt.Sprintf("attach %s to %s", hook, p.path), err)
 	}
 	return attached, nil
 }

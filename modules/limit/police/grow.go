@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
@@ -14,10 +13,6 @@ import (
 
 	"weir/kernel/bpffs"
 )
-
-// growing is a pin that exists while a larger data plane replaces this one. After a crash it marks
-// all other pins as inconsistent.
-const growing = "growing"
 
 // Grow replaces the pinned data plane by one for more scopes, with the content of all maps. Each
 // packet meets one of the two, and both share the state of sockets; counts during the copy are
@@ -54,7 +49,7 @@ func (p *DataPlane) socketsMap() (*ebpf.Map, error) {
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
-			return nil, permission(fmt.Errorf("open maps: %w", err))
+			return nil, programNeeds.Fault("open maps", err)
 		}
 		if m.Type() == ebpf.SkStorage {
 			return m, nil
@@ -85,44 +80,28 @@ func (p *DataPlane) copyFrom(from *DataPlane) error {
 	return nil
 }
 
-// replace replaces the pins and the attached programs by those of this data plane.
+// replace replaces the pins and the attached programs by those of this data plane. A crash inside
+// it leaves pins that Attached rejects.
 func (p *DataPlane) replace() error {
-	marker := filepath.Join(p.dir, growing)
-	if err := p.objects.LimitSockops.Pin(marker); err != nil {
-		return filePermission(fmt.Errorf("pin program: %w", err))
-	}
+	pins := map[string]bpffs.Pinner{}
 	for name, m := range p.maps() {
-		if name == limitMapLimitCurrent || name == limitMapLimitOverflow {
-			continue
-		}
-		if err := replacePin(*m, filepath.Join(p.dir, mapPin(name))); err != nil {
-			return err
+		if name != limitMapLimitCurrent && name != limitMapLimitOverflow {
+			pins[mapPin(name)] = *m
 		}
 	}
 	for name, program := range p.programs() {
-		if *program == nil {
-			continue
-		}
-		if err := replacePin(*program, filepath.Join(p.dir, name)); err != nil {
-			return err
+		if *program != nil {
+			pins[name] = *program
 		}
 	}
-	for number := range ingressPin + 1 {
-		if err := p.replaceProgram(filepath.Join(p.dir, linkPin(number))); err != nil {
-			return err
+	return bpffs.Replace(p.dir, pins, func() error {
+		for number := range ingressPin + 1 {
+			if err := p.replaceProgram(filepath.Join(p.dir, linkPin(number))); err != nil {
+				return err
+			}
 		}
-	}
-	return filePermission(os.Remove(marker))
-}
-
-func replacePin(object interface{ Pin(string) error }, path string) error {
-	if err := object.Pin(path + "-next"); err != nil {
-		return filePermission(fmt.Errorf("pin %s: %w", filepath.Base(path), err))
-	}
-	if err := os.Rename(path+"-next", path); err != nil {
-		return filePermission(fmt.Errorf("pin %s: %w", filepath.Base(path), err))
-	}
-	return nil
+		return nil
+	})
 }
 
 // replaceProgram updates a pinned attachment to the program of this data plane; a missing one is no
@@ -143,7 +122,7 @@ func (p *DataPlane) replaceProgram(pin string) error {
 	program := map[ebpf.AttachType]*ebpf.Program{ebpf.AttachCGroupInetEgress: p.objects.LimitEgress,
 		ebpf.AttachCGroupInetIngress: p.objects.LimitIngress, ebpf.AttachCGroupSockOps: p.objects.LimitSockops}[hook]
 	if err := attached.Update(program); err != nil {
-		return permission(fmt.Errorf("replace program at %s: %w", hook, err))
+		return programNeeds.Fault(fmt.Sprintf("replace program at %s", hook), err)
 	}
 	return nil
 }

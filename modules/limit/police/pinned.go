@@ -45,7 +45,7 @@ func filePermission(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return fault.Wrap(err, fault.Permission, ForFiles)
 	}
-	return permission(storage.Fault(err))
+	return programNeeds.Fault("", storage.Fault(err))
 }
 
 // CanPin returns an error if a folder, existing or not, is outside of a bpf file system. Without a
@@ -205,7 +205,7 @@ func LoadForRelease(dir string) (*DataPlane, error) {
 // after the removal of their cgroup or a crash between two pins; none counts while one data plane
 // replaces another.
 func Attached(dir string) (bool, error) {
-	if _, err := os.Lstat(filepath.Join(dir, growing)); err == nil {
+	if bpffs.Replacing(dir) {
 		return false, nil
 	}
 	hooks, err := pinnedHooks(dir)

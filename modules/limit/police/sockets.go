@@ -18,13 +18,13 @@ var ErrNoIterator = sockets.ErrNoIterator
 // Adopt paces the TCP sockets of a network namespace that were open before the attach. They are
 // charged, marked and dropped in any case.
 func (p *DataPlane) Adopt(ns *netns.Namespace) error {
-	return permission(sockets.VisitTCP(ns, p.objects.LimitAdopt))
+	return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, p.objects.LimitAdopt))
 }
 
 // Free restores the pacing rates that applications had set on the TCP sockets of a network
 // namespace. Detach the programs first; they would pace the sockets again.
 func (p *DataPlane) Free(ns *netns.Namespace) error {
-	return permission(sockets.VisitTCP(ns, p.objects.LimitFree))
+	return programNeeds.Fault("visit open connections", sockets.VisitTCP(ns, p.objects.LimitFree))
 }
 
 // Rescue returns the means for another process to call Free after the end of this one. The error is

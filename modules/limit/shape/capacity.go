@@ -5,12 +5,9 @@ package shape
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"weir/core/match"
 	"weir/kernel/bpffs"
@@ -76,7 +73,7 @@ func (h Host) ensureCapacity(p *programs, want []Shaper) (*programs, error) {
 		}
 	}
 	if err == nil {
-		err = h.swapPins(larger)
+		err = bpffs.Exchange(h.loaded(), larger.pin)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make room for %d shapers: %w", lines, err), larger.close())
@@ -84,27 +81,5 @@ func (h Host) ensureCapacity(p *programs, want []Shaper) (*programs, error) {
 	return larger, nil
 }
 
-// swapPins replaces the pins atomically: after a crash either the old or the new set is complete.
-func (h Host) swapPins(larger *programs) error {
-	next := h.loaded() + "-next"
-	if err := removeAll(next); err != nil { // left by a crash
-		return err
-	}
-	if err := larger.pin(next); err != nil {
-		return err
-	}
-	if err := unix.Renameat2(unix.AT_FDCWD, next, unix.AT_FDCWD, h.loaded(), unix.RENAME_EXCHANGE); err != nil {
-		return bpffs.Fault(fmt.Errorf("pin: %w", err))
-	}
-	return removeAll(next)
-}
-
 // loaded returns the folder that contains only the programs and maps.
 func (h Host) loaded() string { return filepath.Join(h.Pins, "loaded") }
-
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return bpffs.Fault(fmt.Errorf("unpin: %w", err))
-	}
-	return nil
-}

@@ -314,7 +314,7 @@ func (h Host) attachCgroup(pin string, hook ebpf.AttachType, program *ebpf.Progr
 	}
 	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.CgroupRoot, Attach: hook, Program: program})
 	if err != nil {
-		return permission(what, err)
+		return programNeeds.Fault(what, err)
 	}
 	defer func() { _ = l.Close() }()
 	return bpffs.Fault(l.Pin(pin))
@@ -349,7 +349,7 @@ func (h Host) Release() (released bool, err error) {
 	}
 	pins, err := filepath.Glob(filepath.Join(h.Pins, "*"))
 	if err == nil {
-		err = removeAll(h.Pins)
+		err = bpffs.RemoveAll(h.Pins)
 	}
 	if h.Devices != "" {
 		_ = os.Remove(h.Devices) // fails while other modules have pins in it

@@ -80,7 +80,7 @@ func (h Host) Unpace() error {
 		return nil
 	}
 	if err := bpffs.Detach(pin); err != nil {
-		return permission("stop pacing senders", err)
+		return programNeeds.Fault("stop pacing senders", err)
 	}
 	if err := h.runIterator(freePin); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (h Host) runIterator(pin string) error {
 	}
 	defer func() { _ = program.Close() }()
 	return h.Namespaces(func(ns *netns.Namespace) error {
-		return permission("iterate over open connections", sockets.VisitTCP(ns, program))
+		return programNeeds.Fault("iterate over open connections", sockets.VisitTCP(ns, program))
 	})
 }
 

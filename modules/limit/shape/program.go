@@ -15,8 +15,8 @@ import (
 
 	"weir/core/match"
 	"weir/core/module"
-	"weir/internal/fault"
 	"weir/internal/units"
+	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
 )
 
@@ -61,7 +61,7 @@ func loadWith(shapers int, shared map[string]*ebpf.Map) (*programs, error) {
 		return nil, fmt.Errorf("read shaping programs: %w", err)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, permission("lift memory lock limit", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	shapers = module.Entries(shapers)
 	for _, name := range perShaper {
@@ -92,17 +92,13 @@ func loadWith(shapers int, shared map[string]*ebpf.Map) (*programs, error) {
 		shapeMaps
 	}
 	if err := spec.LoadAndAssign(&some, options); err != nil {
-		return nil, permission("load shaping programs", err)
+		return nil, programNeeds.Fault("load shaping programs", err)
 	}
 	return &programs{some.Charge, some.Receive, some.Notify, some.Arrive, some.Pace, nil, nil, some.shapeMaps}, nil
 }
 
-func permission(operation string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", operation, err), fault.Permission, "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
-}
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}
 
 func (p *programs) pin(dir string) error {
 	err := bpffs.Make(dir)

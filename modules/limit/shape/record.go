@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"weir/internal/atomicfile"
 	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/kernel/device"
@@ -116,9 +117,7 @@ func (h Host) write(r *record) error {
 	}
 	path := h.path(r.Index, r.Direction)
 	if err = os.MkdirAll(h.Files, 0o700); err == nil {
-		if err = os.WriteFile(path+".new", text, 0o600); err == nil {
-			err = os.Rename(path+".new", path)
-		}
+		err = atomicfile.WriteBytes(path, 0o600, text)
 	}
 	if err != nil {
 		return storage.Fault(fmt.Errorf("record qdisc tree of %s: %w", r.Taken.Device, err))

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/kernel/netns"
+	"weir/kernel/packetsock"
 )
 
 // socket sends and captures frames at a device.
@@ -27,16 +28,13 @@ func openSocket(t testing.TB, ns *netns.Namespace, index int) *socket {
 	s := &socket{index: index}
 	err := ns.Do(func() (err error) {
 		// Bound before it hears anything, so that nothing of other devices waits in it.
-		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
-			return err
-		}
-		if err := unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
+		if s.fd, err = packetsock.Open(nil, unix.SOCK_RAW|unix.SOCK_NONBLOCK, packetsock.VLANTags); err != nil {
 			return err
 		}
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20); err != nil {
 			return err
 		}
-		return unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: index})
+		return packetsock.Bind(s.fd, index, unix.ETH_P_ALL)
 	})
 	if err != nil {
 		t.Fatalf("open packet socket: %v", err)

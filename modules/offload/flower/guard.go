@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/kernel/bpferr"
 	"weir/modules/offload/pins"
 	"weir/modules/offload/sample"
 )
@@ -30,7 +31,7 @@ func newGuard(folder string, lease time.Duration, budgeted bool) (*guard, error)
 		return nil, err
 	}
 	if err := spec.LoadAndAssign(&g.objects, nil); err != nil {
-		return nil, fmt.Errorf("load the program of the lease: %w", err)
+		return nil, programNeeds.Fault("load the program of the lease", err)
 	}
 	err = g.renew(lease)
 	if folder == "" {
@@ -100,3 +101,6 @@ func leaseIn(folder string) (time.Duration, error) {
 	at, err := pins.Now()
 	return time.Duration(int64(until - at)), err
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

@@ -33,7 +33,7 @@ func (t *Table) program(index int) (*ebpf.Program, error) {
 	maps.Copy(shared, t.Samples().By())
 	err = spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return nil, fmt.Errorf("load the fast path's program: %w", err)
+		return nil, programNeeds.Fault("load the fast path's program", err)
 	}
 	t.programs[index] = programs.FastForward
 	return programs.FastForward, nil

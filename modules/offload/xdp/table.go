@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"weir/kernel/bpferr"
 	"weir/kernel/netns"
 	"weir/modules/offload/pins"
 	"weir/modules/offload/plan"
@@ -45,7 +46,7 @@ var ErrFull = errors.New("the fast path's table is full")
 // nowhere.
 func New(ns *netns.Namespace, p *plan.Planner) (t *Table, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("allow memory for BPF: %w", err)
+		return nil, programNeeds.Fault("lift memory lock limit", err)
 	}
 	t = &Table{ns: ns, planner: p, memory: map[string]shared{}, ports: map[int]uint16{}, programs: map[int]*ebpf.Program{}, pending: map[plan.Decision]bool{}}
 	defer func() {
@@ -95,7 +96,7 @@ func (t *Table) load(blocks int) (err error) {
 		return err
 	}
 	if err := t.spec.LoadAndAssign(&t.objects, nil); err != nil {
-		return fmt.Errorf("make the fast path's table: %w", err)
+		return programNeeds.Fault("make the fast path's table", err)
 	}
 	for name, m := range map[string]*ebpf.Map{"blocks": t.objects.FastBlocks, "inputs": t.objects.FastInputs, "nexts": t.objects.FastNexts,
 		"hops": t.objects.FastHops, "own": t.objects.FastOwn, "lease": t.objects.FastLease} {
@@ -290,3 +291,6 @@ func (t *Table) Memory() (octets uint64) {
 	}
 	return octets
 }
+
+// programNeeds lists the requirements of the programs.
+var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.1 or later with CONFIG_BPF_JIT"}

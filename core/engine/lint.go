@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/core/module"
+	"weir/core/policy"
+	"weir/core/selector"
+)
+
+// lint returns warnings of probable mistakes in a policy on this host.
+func (e *Engine) lint(p *policy.Policy, out Outcome) []string {
+	warnings := shared(p, out.held)
+	for _, r := range e.Modules {
+		if doubter, lint := r.(module.Linter); lint {
+			warnings = append(warnings, doubter.Lint(p)...)
+		}
+	}
+	return append(warnings, e.misspelt(p, out)...)
+}
+
+// unsupported returns the *Unsupported in a tree of errors.
+func unsupported(err error) (all []*module.Unsupported) {
+	var refusal *module.Unsupported
+	if several, is := err.(interface{ Unwrap() []error }); is {
+		for _, one := range several.Unwrap() {
+			all = append(all, unsupported(one)...)
+		}
+		return all
+	}
+	if errors.As(err, &refusal) {
+		return []*module.Unsupported{refusal}
+	}
+	return nil
+}
+
+// shared warns of scopes with the same traffic on this host, such as a unit and its cgroup.
+func shared(p *policy.Policy, all []held) (warnings []string) {
+	first := map[selector.Binding]policy.Scope{}
+	for _, h := range all {
+		if h.Bound.Kind == "" {
+			continue
+		}
+		if other, twice := first[h.Bound]; twice {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s matches the same traffic as scope %s, at %s; only the later one counts: keep one of the two",
+				p.At(h.Name, h.Selector.Kind), h.Name, h.Selector, other.Name, p.At(other.Name, other.Selector.Kind)))
+		}
+		first[h.Bound] = h.Scope
+	}
+	return warnings
+}
+
+// maxHints bounds the search for similar names: a policy may wait for thousands of cgroups.
+const maxHints = 20
+
+// misspelt warns of waiting scopes with a name similar to an existing one.
+func (e *Engine) misspelt(p *policy.Policy, out Outcome) (warnings []string) {
+	look := e.Lookup()
+	missing := 0
+	for _, h := range out.held {
+		if h.Bound.Missing == "" {
+			continue
+		}
+		if missing++; missing > maxHints {
+			break
+		}
+		if near := look.Near(h.Selector); near != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: scope %s: %s (did you mean %q?); the scope waits until it exists",
+				p.At(h.Name, h.Selector.Kind), h.Name, h.Bound.Missing, near))
+		}
+	}
+	return warnings
+}
