@@ -24,28 +24,28 @@ import (
 
 // delayed are the limits by delay of one node. Its programs are pinned where nobody else looks, and
 // end with this process; the qdiscs and the ifb end with the node's namespace.
-type delayed struct {
+type nodeShapers struct {
 	node    string
 	ns      *netns.Namespace
 	host    shape.Host
-	lines   map[string]shape.Shaper // by the limit's name
+	byLimit   map[string]shape.Shaper // by name of the limit
 	pins    *os.File
-	cgroup  cgroup.Cgroup // of the sockets that are paced
+	cgroup  cgroup.Cgroup // of the paced sockets
 	sockets *cgroup.Sockets
 }
 
 // imposeDelays puts the limits by delay in force.
-func (i *Imposed) imposeDelays(ctx context.Context, lab *instance.Instance, built *topology.Topology) error {
+func (i *Imposed) imposeShapers(ctx context.Context, lab *instance.Instance, built *topology.Topology) error {
 	for _, l := range i.limits {
-		if l.Mechanism != scenario.Shape || i.delayedAt(l.Host) != nil {
+		if l.Mechanism != scenario.Shape || i.shapersAt(l.Host) != nil {
 			continue
 		}
 		parent, err := i.below(lab)
 		if err != nil {
 			return err
 		}
-		d := &delayed{node: l.Host, ns: built.Nodes[l.Host], lines: map[string]shape.Shaper{}}
-		i.delays = append(i.delays, d)
+		d := &nodeShapers{node: l.Host, ns: built.Nodes[l.Host], byLimit: map[string]shape.Shaper{}}
+		i.shapers = append(i.shapers, d)
 		if err := d.impose(ctx, lab, parent, i.limits, built); err != nil {
 			return fmt.Errorf("limit %s: %w", l.Name, err)
 		}
@@ -54,8 +54,8 @@ func (i *Imposed) imposeDelays(ctx context.Context, lab *instance.Instance, buil
 }
 
 // delayedAt are those of a node; nil for none.
-func (i *Imposed) delayedAt(node string) *delayed {
-	for _, d := range i.delays {
+func (i *Imposed) shapersAt(node string) *nodeShapers {
+	for _, d := range i.shapers {
 		if d.node == node {
 			return d
 		}
@@ -63,14 +63,14 @@ func (i *Imposed) delayedAt(node string) *delayed {
 	return nil
 }
 
-func (d *delayed) impose(ctx context.Context, lab *instance.Instance, parent cgroup.Cgroup, all []scenario.Limit, built *topology.Topology) (err error) {
+func (d *nodeShapers) impose(ctx context.Context, lab *instance.Instance, parent cgroup.Cgroup, all []scenario.Limit, built *topology.Topology) (err error) {
 	if d.pins, err = bpffs.Private(); err != nil {
 		return err
 	}
 	if d.cgroup, err = cgroup.Create(parent.Path, d.node+"-delay"); err != nil {
 		return err
 	}
-	// Its process ends with Close, after the flows have ended, and not at once when ctx ends.
+	// The helper process must outlive ctx until Close, since flows end after ctx.
 	if d.sockets, err = d.cgroup.OpenSockets(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (d *delayed) impose(ctx context.Context, lab *instance.Instance, parent cgr
 	return d.ns.Do(func() error { return d.apply(all, built) })
 }
 
-// apply is to be called in the node's namespace.
-func (d *delayed) apply(all []scenario.Limit, built *topology.Topology) error {
+// apply must be called in the namespace of the node.
+func (d *nodeShapers) apply(all []scenario.Limit, built *topology.Topology) error {
 	links, err := rtnl.Open(nil)
 	if err != nil {
 		return err
@@ -96,18 +96,18 @@ func (d *delayed) apply(all []scenario.Limit, built *topology.Topology) error {
 		if err != nil {
 			return err
 		}
-		line := limit.Shaper(settings(l), l.Direction)
-		line.Device, line.Index = there.Name, there.Index
-		if err := d.host.Check(line); err != nil {
+		shaper := limit.Shaper(settings(l), l.Direction)
+		shaper.Device, shaper.Index = there.Name, there.Index
+		if err := d.host.Check(shaper); err != nil {
 			return err
 		}
-		d.lines[l.Name] = line
-		work.Shapers = append(work.Shapers, line)
+		d.byLimit[l.Name] = shaper
+		work.Shapers = append(work.Shapers, shaper)
 	}
 	return d.host.Apply(nil, work)
 }
 
-// deviceOf is the device that a limit is at.
+// deviceOf returns the device of a limit.
 func deviceOf(l scenario.Limit, built *topology.Topology) (device string) {
 	for _, end := range built.Ends {
 		if end.Node == l.Host && (l.Link == "" || end.Link == l.Link) {
@@ -117,19 +117,19 @@ func deviceOf(l scenario.Limit, built *topology.Topology) (device string) {
 	return device
 }
 
-// Socket makes a socket that is paced.
-func (d *delayed) Socket(ns *netns.Namespace, family, kind int) (int, error) {
+// Socket opens a paced socket.
+func (d *nodeShapers) Socket(ns *netns.Namespace, family, kind int) (int, error) {
 	return d.sockets.Socket(ns, family, kind)
 }
 
-// Directory is the cgroup's.
-func (d *delayed) Directory() string { return d.cgroup.Path }
+// Directory returns the path of the cgroup.
+func (d *nodeShapers) Directory() string { return d.cgroup.Path }
 
-func (d *delayed) read(l scenario.Limit) (s Status, err error) {
+func (d *nodeShapers) read(l scenario.Limit) (s Status, err error) {
 	err = d.ns.Do(func() error {
-		c, there, err := d.host.Counters(d.lines[l.Name])
+		c, there, err := d.host.Counters(d.byLimit[l.Name])
 		if err == nil && !there {
-			err = errors.New("it is not in force any more")
+			err = errors.New("the shaper is gone")
 		}
 		s = Status{Limit: l, Packets: c.Segments, Bytes: c.Octets, Refused: c.Early + c.Dropped, Marked: c.Marked, Reduced: c.Notified, Queue: c.Delays}
 		return err
@@ -137,7 +137,7 @@ func (d *delayed) read(l scenario.Limit) (s Status, err error) {
 	return s, err
 }
 
-func (d *delayed) close() error {
+func (d *nodeShapers) close() error {
 	var all []error
 	if d.sockets != nil {
 		all = append(all, d.sockets.Close())
@@ -149,7 +149,7 @@ func (d *delayed) close() error {
 }
 
 // checkDelay says whether this kernel can delay what a node sends, or receives.
-func checkDelay(l scenario.Limit) error {
+func checkShaper(l scenario.Limit) error {
 	if err := settings(l).Check(); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func checkDelay(l scenario.Limit) error {
 }
 
 // describeDelay says where packets wait.
-func describeDelay() string {
+func describeShaper() string {
 	by, err := shape.Available(direction.Egress)
 	if err != nil {
 		return police.ModeShape

@@ -102,7 +102,7 @@ func TestLimitMistakes(t *testing.T) {
 		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits all that passes a device"},
 		{"delay of two devices", "{name: x, host: gate, mechanism: shape, rate: 1Mbit}", "limits[0].host: gate has 3 links"},
 		{"unknown link", "{name: x, host: gate, link: far, mechanism: shape, rate: 1Mbit}", `limits[0].link: gate has no link "far"`},
-		{"link of sockets", "{name: x, host: b, link: b-gate, mechanism: police, rate: 1Mbit}", "limits[0].link: police limits what sockets send"},
+		{"link of sockets", "{name: x, host: b, link: b-gate, mechanism: police, rate: 1Mbit}", "limits[0].link: police limits sockets"},
 		{"queue of two devices", "{name: x, host: a, mechanism: htb-fq_codel, rate: 1Mbit}", "limits[0].host: a has 2 links"},
 		{"unknown flow", "{name: x, host: b, mechanism: police, rate: 1Mbit, flows: [three]}", `limits[0].flows: host b has no flow "three"`},
 		{"thresholds", "{name: x, host: b, mechanism: police, rate: 1Mbit, mark: 5ms, drop: 5ms}", "limits[0].mark: 5ms is not below drop"},

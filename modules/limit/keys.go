@@ -26,7 +26,7 @@ type rateKeys struct {
 	Min             *units.BitRate  `yaml:"min" doc:"Guaranteed rate within the parent. Only with a parent and mode: police."`
 	Weight          *int            `yaml:"weight" doc:"Weight among the siblings for the rest of the parent's rate, 1 to 10000; 1 if left out. Only with a parent."`
 	Mode            string          `yaml:"mode" enum:"police,shape" doc:"Treatment of packets beyond the rate: police marks them, rejects them at egress and drops them at ingress; shape delays them at the device. The parent's mode if left out, and police without a parent."`
-	Burst           *units.Duration `yaml:"burst" doc:"Transmission time that an idle scope may send at line rate; scales with the rate if left out."`
+	Burst           *units.Duration `yaml:"burst" doc:"Traffic that an idle scope may send at line rate, as time at the limit; scales with the rate if left out."`
 	Mark            *units.Duration `yaml:"mark" doc:"Queueing delay, virtual with mode: police, from which packets are marked and senders slowed down."`
 	Drop            *units.Duration `yaml:"drop" doc:"Queueing delay, virtual with mode: police, from which packets are rejected or dropped."`
 }

@@ -48,11 +48,11 @@ scopes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "too few for several flows to share evenly or without delay: write 120 kbit/s or more"
+	const why = "too slow for several flows to share evenly or without delay: write 120 kbit/s or more"
 	want := []string{
-		"p.yaml:3:47: scope enough: its ingress of 119 kbit/s is one full-sized packet each 101ms, " + why,
-		"p.yaml:4:18: scope slow: its egress of 64 kbit/s is one full-sized packet each 188ms, " + why,
-		"p.yaml:6:43: scope light: its egress of 100 kbit/s is one full-sized packet each 120ms, " + why,
+		"p.yaml:3:47: scope enough: its ingress of 119 kbit/s is one full-sized packet every 101ms, " + why,
+		"p.yaml:4:18: scope slow: its egress of 64 kbit/s is one full-sized packet every 188ms, " + why,
+		"p.yaml:6:43: scope light: its egress of 100 kbit/s is one full-sized packet every 120ms, " + why,
 	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings differ (-want +got):\n%s", diff)

@@ -83,7 +83,7 @@ struct limit_config {
 	__u64 cost;           /* ns per byte, times 2^LIMIT_COST_SHIFT */
 	__u64 rate;           /* octet/s */
 	__u64 max_fair_rate; /* byte/s; maximum fair rate */
-	__u64 burst_ns;       /* transmission time that an idle scope may send at line rate */
+	__u64 burst_ns;       /* traffic that an idle scope may send at line rate, as time at the limit */
 	__u64 mark_ns;        /* virtual queue above which ECN marks and cwnd reductions begin */
 	__u64 large_ns;       /* virtual queue above which large packets are dropped: the drop threshold less the reserve */
 	__u64 drop_ns;        /* virtual queue above which packets are dropped */

@@ -41,9 +41,9 @@ type Limit struct {
 	// of all siblings must fit into the parent's rate.
 	Min    units.BitRate `json:"min,omitempty"`
 	Weight int           `json:"weight,omitempty"`
-	// Burst is the transmission time that an idle scope may send at line rate. ECN marks and
-	// reductions begin at Mark, drops at Drop. Reserve is the end of the virtual queue for packets
-	// up to SmallBytes.
+	// Burst is the traffic that an idle scope may send at line rate, as time at Rate. ECN marks
+	// and reductions begin at Mark, drops at Drop. Reserve is the end of the virtual queue for
+	// packets up to SmallBytes.
 	Burst    time.Duration `json:"burst,omitempty"`
 	Mark     time.Duration `json:"mark,omitempty"`
 	Drop     time.Duration `json:"drop,omitempty"`
