@@ -32,12 +32,12 @@ import (
 // Imposed is the active limits of a cell. It is not safe for concurrent use; the groups that it
 // returns are.
 type Imposed struct {
-	limits []scenario.Limit
-	groups []*group
-	plane  *police.DataPlane // nil without BPF limits
-	queues map[string]*queue
+	limits  []scenario.Limit
+	groups  []*group
+	plane   *police.DataPlane // nil without BPF limits
+	queues  map[string]*queue
 	shapers []*nodeShapers
-	parent cgroup.Cgroup // parent of all cgroups; created on demand
+	parent  cgroup.Cgroup // parent of all cgroups; created on demand
 }
 
 // below returns the cgroup of the lab.

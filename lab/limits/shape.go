@@ -22,19 +22,19 @@ import (
 	"weir/modules/limit/shape"
 )
 
-// delayed are the limits by delay of one node. Its programs are pinned where nobody else looks, and
-// end with this process; the qdiscs and the ifb end with the node's namespace.
+// nodeShapers is the shapers of one node. Its programs are pinned in a private bpf file system and
+// end with the process; the qdiscs and the ifb end with the namespace of the node.
 type nodeShapers struct {
 	node    string
 	ns      *netns.Namespace
 	host    shape.Host
-	byLimit   map[string]shape.Shaper // by name of the limit
+	byLimit map[string]shape.Shaper // by name of the limit
 	pins    *os.File
 	cgroup  cgroup.Cgroup // of the paced sockets
 	sockets *cgroup.Sockets
 }
 
-// imposeDelays puts the limits by delay in force.
+// imposeShapers activates the limits with mechanism shape.
 func (i *Imposed) imposeShapers(ctx context.Context, lab *instance.Instance, built *topology.Topology) error {
 	for _, l := range i.limits {
 		if l.Mechanism != scenario.Shape || i.shapersAt(l.Host) != nil {
@@ -53,7 +53,7 @@ func (i *Imposed) imposeShapers(ctx context.Context, lab *instance.Instance, bui
 	return nil
 }
 
-// delayedAt are those of a node; nil for none.
+// shapersAt returns the shapers of a node; nil for none.
 func (i *Imposed) shapersAt(node string) *nodeShapers {
 	for _, d := range i.shapers {
 		if d.node == node {
@@ -148,7 +148,7 @@ func (d *nodeShapers) close() error {
 	return errors.Join(all...)
 }
 
-// checkDelay says whether this kernel can delay what a node sends, or receives.
+// checkShaper returns an error if this kernel cannot shape the direction.
 func checkShaper(l scenario.Limit) error {
 	if err := settings(l).Check(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func checkShaper(l scenario.Limit) error {
 	return err
 }
 
-// describeDelay says where packets wait.
+// describeShaper names the qdisc.
 func describeShaper() string {
 	by, err := shape.Available(direction.Egress)
 	if err != nil {
