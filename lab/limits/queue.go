@@ -16,16 +16,14 @@ import (
 )
 
 // Settings of the token bucket, which favour it over the defaults of tc(8):
+//
 //   - Burst: 1 ms at the rate, at least 10 packets. tc defaults to one packet with high-resolution
-//
-// timers, which costs a timer per packet.
+//     timers, which costs a timer per packet.
 //   - Quantum: a tenth of the rate in byte/s (r2q 10, as in tc), between a packet and 200000, above
-//
-// which the kernel warns. It has no effect with a single class.
+//     which the kernel warns. It has no effect with a single class.
 //   - Queue: 1000 packets, the usual txqueuelen and tc's default for a pfifo. fq_codel has the
-//
-// defaults of the kernel (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets) and
-// marks ECN-capable packets.
+//     defaults of the kernel (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets)
+//     and marks ECN-capable packets.
 const (
 	packet     = 1514
 	burst      = 1e-3 // seconds

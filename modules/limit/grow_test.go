@@ -20,7 +20,7 @@ import (
 	"weir/modules/limit/police"
 )
 
-// many is a policy of so many scopes, each of a user.
+// many returns a policy with n scopes of one user each.
 func many(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -29,7 +29,7 @@ func many(n int) string {
 	return text.String()
 }
 
-// Ten scopes take 2 MiB on a machine of 128 processors at most.
+// Ten scopes take at most 2 MiB on a machine with 128 CPUs.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	h := coreHost(t)
 	plane := &policer{h}
@@ -59,8 +59,8 @@ func TestMemoryFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// A policy that outgrows its data plane keeps its counters and its sockets' state; a crash
-// meanwhile is made good.
+// A growing policy keeps the counters and the state of sockets, also after a crash inside the
+// change.
 func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	h, index := coreHost(t), map[string]int{}
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {

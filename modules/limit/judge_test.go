@@ -10,7 +10,7 @@ import (
 	"weir/internal/units"
 )
 
-// A scope that holds its rate by dropping does not hold.
+// A rate with excessive drops does not hold.
 func TestJudgeLosses(t *testing.T) {
 	free := module.Circumstances{Capacity: 1e9}
 	lossy := func(again, sent, lost uint64, busy float64) []module.Sample {
@@ -61,7 +61,7 @@ func TestJudgeLosses(t *testing.T) {
 	}
 }
 
-func TestJudgeWhatDoesNotLast(t *testing.T) {
+func TestJudgeShortFlows(t *testing.T) {
 	quic := module.Circumstances{Capacity: 1e9, Path: module.Path{Protocol: module.QUIC}}
 	short := module.Circumstances{Capacity: 300e6, Path: module.Path{Protocol: module.Short}}
 	lossy, busy := mbit(99, 99), mbit(50, 50)

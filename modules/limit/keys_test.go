@@ -37,7 +37,7 @@ scopes:
   site: {egress: 1Gbit, ingress: 500Mbit}
 `
 
-// parse reads a policy that may speak of limits alone.
+// parse reads a policy in a language of this module only.
 func parse(name string, text []byte) (*policy.Policy, error) {
 	language, err := policy.NewLanguage(selector.Language(), []policy.Grammar{grammar()}, nil)
 	if err != nil {
@@ -48,10 +48,10 @@ func parse(name string, text []byte) (*policy.Policy, error) {
 
 func treated(t Treatment) policy.Treatments { return policy.Treatments{moduleName: &t} }
 
-// mistake is a file that is to be refused, with an error that says want.
+// mistake is an invalid file and a part of its error.
 type mistake struct{ name, text, want string }
 
-// refused parses files with mistakes: each is a usage error with a way out.
+// refused checks that each file is a usage error with advice.
 func refused(t *testing.T, mistakes []mistake) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -85,8 +85,7 @@ func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
 	}
 }
 
-// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how
-// fast.
+// A policy with the maximum number of scopes is read; a benchmark in bench/ measures the time.
 func TestTenThousandScopesAreRead(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n")
@@ -109,7 +108,7 @@ func TestTenThousandScopesAreRead(t *testing.T) {
 	}
 }
 
-func TestParseReadsWhatTheFileSays(t *testing.T) {
+func TestParseReadsTheFile(t *testing.T) {
 	got, err := parse("p.yaml", []byte(examplePolicy))
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +123,8 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 	}
 }
 
-// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts
-// names every scope once.
+// For any text, Parse returns a policy or a usage error, and each scope of a policy has a name of
+// its own.
 func FuzzParse(f *testing.F) {
 	f.Add(examplePolicy)
 	f.Add("version: 1\nscopes: {a: {host: true, egress: {rate: 1Mbit, burst: 1ms}}}")
@@ -148,7 +147,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestChildrenCompleteWhatTheyHaveFromTheirParents(t *testing.T) {
+func TestChildrenInheritFromTheirParents(t *testing.T) {
 	got, err := parse("p.yaml", []byte(familyPolicy))
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +208,7 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 	})
 }
 
-// A chain as long as a file may be is refused without climbing it from every scope.
+// A chain of the maximum length is rejected in linear time.
 func TestLongChainsAreDropped(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n  s0: {egress: 1Gbit}\n")
@@ -221,9 +220,8 @@ func TestLongChainsAreDropped(t *testing.T) {
 	}
 }
 
-// A file is refused that asks for what the data plane cannot do: thresholds that do not fit each
-// other, or the defaults of those left out.
-func TestThresholdsThatTheDataPlaneRefusesAreMistakes(t *testing.T) {
+// Thresholds that contradict each other, or the defaults of the others, are mistakes.
+func TestInvalidThresholdsAreMistakes(t *testing.T) {
 	_, err := parse("p.yaml", []byte(`version: 1
 scopes:
   long: {host: true, egress: {rate: 10Mbit, drop: 61s}}

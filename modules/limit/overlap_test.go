@@ -14,8 +14,8 @@ import (
 	"weir/modules/limit/police"
 )
 
-// Five cgroups inside each other, or four and the host, are more than a packet can be charged to.
-func TestTrafficOfTooManyScopesIsDropped(t *testing.T) {
+// Five nested cgroups, or four and the host, exceed the scopes of a packet.
+func TestTooManyScopesOfTrafficAreRejected(t *testing.T) {
 	nested := `version: 1
 scopes:
   a: {cgroup: /a, egress: 10Mbit}
@@ -63,8 +63,7 @@ func TestTrafficThatMayBeOfTooManyScopesIsWarnedOf(t *testing.T) {
 	}
 }
 
-// Packets that have more scopes than they can be charged to are counted one by one, also those of a
-// flow whose scopes were looked up once.
+// Packets of too many scopes are counted one by one, also those of a flow with cached scopes.
 func TestEveryPacketOfTooManyScopesIsCounted(t *testing.T) {
 	client, server, address := path(t)
 	sink := udpSink(t, server, address)

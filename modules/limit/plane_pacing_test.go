@@ -25,8 +25,8 @@ import (
 
 const unpaced = 1<<32 - 1
 
-// delayed is a host whose device eth0 is to be limited by delay, and talkers beside it.
-type delayed struct {
+// shapedHost is a host with talkers and a device eth0 to shape.
+type shapedHost struct {
 	t              *testing.T
 	host           module.Host
 	client, server *netns.Namespace
@@ -36,12 +36,12 @@ type delayed struct {
 	have           module.State
 }
 
-func newDelayed(t *testing.T) *delayed {
+func newShapedHost(t *testing.T) *shapedHost {
 	t.Helper()
 	testutil.NeedRoot(t)
 	_, err := shape.Available(Egress)
 	testutil.Need(t, "delay", err)
-	d := &delayed{t: t, host: coreHost(t)}
+	d := &shapedHost{t: t, host: coreHost(t)}
 	var address netip.Addr
 	d.client, d.server, address = path(t)
 	d.at = d.client
@@ -53,14 +53,14 @@ func newDelayed(t *testing.T) *delayed {
 	return d
 }
 
-func (d *delayed) do(f func() error) {
+func (d *shapedHost) do(f func() error) {
 	d.t.Helper()
 	if err := d.at.Do(f); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *delayed) apply(scopes string) {
+func (d *shapedHost) apply(scopes string) {
 	d.t.Helper()
 	d.do(func() error {
 		want := bound(d.t, d.host, map[string]int{"a": 0, "b": 1}, scopes)
@@ -70,9 +70,9 @@ func (d *delayed) apply(scopes string) {
 	})
 }
 
-// talk is a connection to the echo with a pace of its own, 0 for none; each call is an exchange and
-// returns the pace that its socket then has, octet/s.
-func (d *delayed) talk(own int) (exchange func() uint32) {
+// talk opens a connection to the echo server with its own pace, 0 for none; each call is an
+// exchange and returns the pace of the socket in byte/s.
+func (d *shapedHost) talk(own int) (exchange func() uint32) {
 	d.t.Helper()
 	process, answers := startTalker(d.t, cgroup.Cgroup{Path: d.host.CgroupRoot}, task{Namespace: d.client.Name, Address: d.echo, Pace: own})
 	answers.Scan()
@@ -85,8 +85,8 @@ func exchanged(t *testing.T, process *child.Process, answers *bufio.Scanner) (ra
 	return rate
 }
 
-// afterExchange is what the talker's socket has after another exchange: its pace, octet/s, and its
-// receive window, octets.
+// afterExchange returns the pace of the socket (byte/s) and its receive window (bytes) after
+// another exchange.
 func afterExchange(t *testing.T, process *child.Process, answers *bufio.Scanner) (rate uint32, window int) {
 	t.Helper()
 	if _, err := fmt.Fprintln(process.In); err != nil || !answers.Scan() {
@@ -98,11 +98,11 @@ func afterExchange(t *testing.T, process *child.Process, answers *bufio.Scanner)
 	return rate, window
 }
 
-// A sender is paced at a quarter more than the rate at most, and at its own pace where that is
-// lower; and at its own pace again as its packets leave by another device, as another device is
-// limited in place of its own, and after the end.
+// A sender is paced at 1.25 times the rate at most, and at its own pace if that is lower. Its own
+// pace returns when its packets use another device, when another device is shaped instead, and
+// after the end.
 func TestShapingPacesSenders(t *testing.T) {
-	d := newDelayed(t)
+	d := newShapedHost(t)
 	const most, own = 10_000_000/8*5/4 + 1, 500_000
 	d.apply("  a: {interface: eth0, egress: {rate: 10Mbit, mode: shape}}\n")
 	exchange, slow := d.talk(0), d.talk(own)
@@ -135,10 +135,10 @@ func TestShapingPacesSenders(t *testing.T) {
 	}
 }
 
-// Who sends to sockets behind a limited interface is held by the window that they advertise; a
-// socket has its own again after the end.
+// Senders to local sockets behind a shaped interface are throttled by the advertised window; the
+// window is restored at the end.
 func TestShapingThrottlesSendersByWindow(t *testing.T) {
-	d := newDelayed(t)
+	d := newShapedHost(t)
 	_, err := shape.Available(Ingress)
 	testutil.Need(t, "delay", err)
 	talk := func() (window func() int) {
@@ -166,9 +166,9 @@ func TestShapingThrottlesSendersByWindow(t *testing.T) {
 	}
 }
 
-// A network namespace is limited from outside, by its group too, and who sends there is paced.
+// A network namespace is shaped from outside, also by its group, and its senders are paced.
 func TestShapingOfANamespace(t *testing.T) {
-	d := newDelayed(t)
+	d := newShapedHost(t)
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	d.at = d.server
 	const scopes = "  b: {egress: {rate: 10Mbit, mode: shape}}\n  a: {netns: %s, parent: b, ingress: {rate: 5Mbit, mode: shape}}\n"
@@ -186,9 +186,9 @@ func TestShapingOfANamespace(t *testing.T) {
 	}
 }
 
-// Senders are left to the programs of limits by refusal where there are both.
+// With shaped and policed scopes, only the policer paces senders.
 func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
-	d := newDelayed(t)
+	d := newShapedHost(t)
 	exchange := d.talk(0)
 	const device = "  a: {interface: eth0, egress: {rate: 10Mbit, mode: shape}}\n"
 	d.apply(device + "  b: {user: 4711, egress: 10Mbit}\n")
@@ -204,8 +204,8 @@ func TestShapingPacesNoSocketBesidePolicing(t *testing.T) {
 	}())
 }
 
-// second makes another pair of devices.
-func (d *delayed) second() {
+// second adds another pair of devices.
+func (d *shapedHost) second() {
 	d.t.Helper()
 	for i, ns := range []*netns.Namespace{d.client, d.server} {
 		conn, err := rtnl.Open(ns)
@@ -223,8 +223,8 @@ func (d *delayed) second() {
 	}
 }
 
-// route leads to the echo over the second pair, or no more.
-func (d *delayed) route(do string) {
+// route adds or removes a route to the echo server over the second pair.
+func (d *shapedHost) route(do string) {
 	d.t.Helper()
 	tool := testutil.Command(d.t, "ip")
 	host, _, _ := strings.Cut(d.echo, ":")

@@ -55,7 +55,8 @@ func TestScopesThatCanBeShaped(t *testing.T) {
 	}
 }
 
-// Each direction goes to one data plane alone, and in shadow to that which changes no device.
+// Each direction belongs to one data plane; shadow directions to the policer, which changes no
+// device.
 func TestShapedAndPolicedDirectionsAreSeparate(t *testing.T) {
 	p, err := parse("p.yaml", []byte(`version: 1
 scopes:
@@ -89,7 +90,7 @@ scopes:
 	}
 }
 
-// The parent of a line is the line that packets are charged to.
+// The parent of a shaper is the shaper of the parent scope.
 func TestShapersReferToTheirParents(t *testing.T) {
 	p, err := parse("p.yaml", []byte(`version: 1
 scopes:
@@ -137,7 +138,7 @@ func TestMixedModesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// A router has no socket of what its containers send.
+// Packets that containers send through a router have no local socket.
 func TestTrafficRoutedPastAShaperIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: {cgroup: /x, egress: {rate: 5Mbit, mode: shape}}":         1,
@@ -159,7 +160,7 @@ func TestTrafficRoutedPastAShaperIsWarnedOf(t *testing.T) {
 	}
 }
 
-// What an HTB class cannot do is told.
+// The mechanism names the limits of an HTB class.
 func TestMechanismReportsMissingFq(t *testing.T) {
 	by, _ := shape.Available(Egress)
 	if got := shapedBy(Egress); strings.Contains(got, "need fq") != (by == shape.HTB) {

@@ -24,15 +24,14 @@ import (
 	"weir/modules/limit/police"
 )
 
-// spineHost is a host of the test's own, whose open sockets are left alone.
+// coreHost is a host of the test, with namespaces left alone.
 func coreHost(t *testing.T) module.Host {
 	t.Helper()
 	return module.Host{Pins: filepath.Join(testutil.BPFFS(t), "limit"), CgroupRoot: testutil.Cgroup(t).Path,
 		Namespaces: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// bound is what the spine makes of the scopes of a policy: numbered as in index, those that are not
-// there from its length on.
+// bound binds the scopes of a policy, numbered as in index; new ones get the next numbers.
 func bound(t *testing.T, h module.Host, index map[string]int, text string) (all module.State) {
 	t.Helper()
 	p, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+text))
@@ -99,7 +98,7 @@ func TestApplyArrangesScopesBelowTheirParents(t *testing.T) {
 `)
 }
 
-// holdsParents compares the data plane's tree with the state.
+// holdsParents compares the tree of the data plane with the state.
 func holdsParents(t *testing.T, h module.Host, have module.State, why string) {
 	t.Helper()
 	opened, err := police.LoadPinned(h.Pins)
@@ -126,8 +125,8 @@ func holdsParents(t *testing.T, h module.Host, have module.State, why string) {
 	}
 }
 
-// A data plane that a crash has left attached and empty is filled, though what is in force and what
-// is wanted are the same.
+// An attached but empty data plane, left by a crash, is filled even if the wanted state is the
+// same.
 func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	h := coreHost(t)
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
@@ -158,8 +157,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	}
 }
 
-// What a release that was killed after its first step has left is ended with the sockets set free:
-// they would keep the pace as if their applications had set it.
+// A release after a killed release frees the paced sockets.
 func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	h := coreHost(t)
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
@@ -201,8 +199,8 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 }
 
-// A scope that takes the number of one that went counts from zero, in both directions, and neither
-// pays for its queue nor keeps its fair rate; those that stay keep all of it.
+// A scope with the number of a removed one starts with zero counters, an empty queue and a full
+// fair rate; other scopes keep theirs.
 func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	h := coreHost(t)
 	plane, have := &policer{h}, module.State{}
@@ -243,8 +241,8 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	}
 }
 
-// Network namespaces of other user namespaces, of which any user can make thousands, are visited up
-// to a number when limits begin, and the others told of; all are when they end.
+// Sockets in at most maxForeign namespaces of other user namespaces are adopted, with a note about
+// the others; a release visits all.
 func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 	testutil.Need(t, "open-sockets", probe.OpenSockets())
 	h, foreign := coreHost(t), testutil.ForeignNamespace(t)

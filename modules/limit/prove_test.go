@@ -12,7 +12,7 @@ import (
 	"weir/modules/limit/police"
 )
 
-// mbit makes repetitions that arrived and were charged at these rates.
+// mbit returns repetitions with these received and charged rates.
 func mbit(rates ...float64) []module.Sample {
 	var all []module.Sample
 	for i, r := range rates {
@@ -73,8 +73,8 @@ func TestShortestMeasurementHoldsEnoughPackets(t *testing.T) {
 	}
 }
 
-// What passes before the burst is used and the queue full is more than the rate: measured with it,
-// a limit of 1 Mbit/s leaked.
+// Until the burst is used and the queue is full, more than the rate passes: without a warmup a
+// limit of 1 Mbit/s seems to leak.
 func TestWarmupIsLongerThanTheQueueTakesToFill(t *testing.T) {
 	for _, l := range []Limit{{Rate: police.MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
 		{Rate: 1e6, Burst: 5 * time.Second}} {
@@ -116,9 +116,9 @@ func TestChecksOfAScope(t *testing.T) {
 	}
 }
 
-// What waits in a device's queue is charged as well: without its counters all of it would be said
-// to leak.
-func TestAQueuedRateNamesWhatItIsChargedBy(t *testing.T) {
+// Packets in the queue of a device are charged too: without their counters all of it would seem to
+// leak.
+func TestAQueuedRateNamesItsCounters(t *testing.T) {
 	all := Module{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, Mode: police.ModeShape}}))
 	if len(all) != 1 || !all[0].Queued || all[0].Charged.Octets == "" {
 		t.Errorf("%+v", all)

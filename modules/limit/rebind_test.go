@@ -17,8 +17,8 @@ import (
 	"weir/modules/limit/police"
 )
 
-// The first packet from a cgroup that is made after the policy is charged, though nobody has looked
-// since.
+// The first packet of a cgroup that is created after the policy is charged, without a resync of the
+// daemon.
 func TestTheFirstPacketOfANewCgroupIsCharged(t *testing.T) {
 	h := coreHost(t)
 	testutil.Need(t, "tracing", match.CanRebind())

@@ -14,9 +14,8 @@ import (
 	"weir/modules/limit/police"
 )
 
-// Limits whose pins somebody has moved away have not ended: neither does a release say so, nor are
-// others attached beside them.
-func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
+// Limits stay active if their pins are moved: release reports them, and apply attaches no others.
+func TestLimitsWithMovedPinsAreReported(t *testing.T) {
 	h := coreHost(t)
 	plane, want := &policer{h}, bound(t, h, map[string]int{}, "  a: {user: 1000, egress: 10Mbit}\n")
 	if _, err := plane.Apply(module.State{}, want); err != nil {

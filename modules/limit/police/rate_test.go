@@ -35,7 +35,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		{"no rate", Limit{}, "rate 0 bit/s is outside 64 kbit/s to 400 Gbit/s"},
 		{"a rate too high", Limit{Rate: 500e9}, "rate 500 Gbit/s is outside 64 kbit/s to 400 Gbit/s"},
 		{"mark above drop", Limit{Rate: 1e9, Mark: 20 * time.Millisecond}, "mark threshold 20ms is not below the drop threshold 10ms less the reserve 200µs"},
-		{"a burst of weeks", Limit{Rate: 1e9, Burst: 900 * time.Hour}, "burst 900h0m0s is above a minute: an idle scope would send as long without a limit"},
+		{"a burst of weeks", Limit{Rate: 1e9, Burst: 900 * time.Hour}, "burst 900h0m0s is above a minute, for which an idle scope would be unlimited"},
 		{"a queue of an hour", Limit{Rate: 1e9, Drop: time.Hour}, "drop threshold 1h0m0s is above a minute"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
