@@ -183,7 +183,7 @@ func (a *app) tracePaths(ctx context.Context, destination string, all []hops.Opt
 			Format      string       `json:"format"`
 			Destination string       `json:"destination"`
 			Paths       []tracedPath `json:"paths"`
-		}{"weir-class-trace/1", destination, paths})
+		}{"weir-class-trace/2", destination, paths})
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func TestHealthFollowsWhatFailsAgainAndAgain(t *testing.T) {
 	}{
 		{0, applying, errors.New("no memory"), ""},
 		{20 * time.Second, binding, nil, ""},
-		{40 * time.Second, applying, errors.New("no room"), "the policy file is not in force for 40s: no room"},
+		{40 * time.Second, applying, errors.New("no room"), "the policy file is not active for 40s: no room"},
 		{41 * time.Second, applying, nil, ""},
 		{50 * time.Second, binding, errors.New("no cgroup"), ""},
 		{90 * time.Second, binding, errors.New("no cgroup"), "scopes are not bound for 40s: no cgroup"},

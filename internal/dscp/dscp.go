@@ -12,10 +12,10 @@ import (
 	"weir/internal/nearest"
 )
 
-// DSCP is a differentiated services code point, 0 to 63.
+// DSCP is a differentiated services code point, 0 to 63 (RFC 2474).
 type DSCP uint8
 
-// Code points that this package treats by itself.
+// Code points with special treatment.
 const (
 	BestEffort DSCP = 0
 	LowEffort  DSCP = 1  // LE, RFC 8622
@@ -24,7 +24,7 @@ const (
 	Control    DSCP = 48 // CS6, RFC 2474
 )
 
-// names are those of Weir's classes, and the code points' own (RFC 2474, 2597, 3246, 5865, 8622).
+// names maps the names of classes and code points (RFC 2474, 2597, 3246, 5865, 8622).
 var names = map[string]DSCP{
 	"lbe": LowEffort, "best-effort": BestEffort, "premium": Expedited, "network-control": Control,
 	"le": LowEffort, "default": BestEffort, "ef": Expedited, "va": 44,
@@ -79,7 +79,8 @@ const (
 	prioControl     = 7
 )
 
-// Priority is that of a code point's packets here; false leaves what the sender has asked for.
+// Priority returns the packet priority of a code point in the queues of this host; false keeps that
+// of the sender.
 func (d DSCP) Priority() (uint32, bool) {
 	switch {
 	case d == LowEffort || d == Scavenger:

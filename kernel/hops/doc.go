@@ -4,7 +4,7 @@
 // point (DSCP): packets whose hop limit ends on the way come back in ICMP errors, which quote the
 // header as it came to that hop (RFC 792, RFC 4443).
 //
-// What bites:
+// Pitfalls:
 //   - A quote is what the hop's stack had when it gave up: a change between two hops was made by
 //     the first where the packet left it, or by the second where it came in.
 //   - Routers limit their ICMP errors, and some send none: a hop that is silent is told as that.

@@ -9,14 +9,14 @@ import (
 	"weir/internal/dscp"
 )
 
-// Hop is what is known of one hop.
+// Hop is the result for one hop.
 type Hop struct {
 	Hop     int        `json:"hop"`              // from 1
-	Address netip.Addr `json:"address,omitzero"` // of who has sent the error, or of the destination that answered
+	Address netip.Addr `json:"address,omitzero"` // source of the ICMP error, or the destination
 	Answer  Answer     `json:"answer"`
-	// DSCP is the code point with which the probe came to it, where Told.
+	// DSCP is the code point of the probe at this hop, if Known.
 	DSCP  dscp.DSCP `json:"dscp"`
-	Known bool      `json:"told"`
+	Known bool      `json:"dscp_known"`
 }
 
 // Answer is how a hop has answered.
@@ -31,7 +31,7 @@ const (
 	Replied Answer = "replied"
 )
 
-// last says whether nothing is behind a hop that answers so.
+// last reports whether an answer ends the path.
 func (a Answer) last() bool { return a != Silent && a != Answer(Exceeded) }
 
 // Change is where a code point became another.
@@ -44,7 +44,7 @@ type Change struct {
 	Now    dscp.DSCP `json:"now"`
 }
 
-// Bleached says whether the code point was taken off.
+// Bleached reports whether the code point was reset to best effort.
 func (c Change) Bleached() bool { return c.Now == dscp.BestEffort }
 
 func (c Change) String() string {
@@ -72,7 +72,7 @@ type Path struct {
 	Hops     []Hop      `json:"hops"`
 }
 
-// Changes are those that the quotes show, in the path's order.
+// Changes returns the changes between quotes, in path order.
 func (p Path) Changes() []Change {
 	at, was, all := 0, p.Sent, []Change{}
 	for _, h := range p.Hops {
@@ -87,7 +87,7 @@ func (p Path) Changes() []Change {
 	return all
 }
 
-// Known is the last hop of which it is known with which code point packets come; 0 for none.
+// Known returns the last hop with a known code point; 0 for none.
 func (p Path) Known() (hop int) {
 	for _, h := range p.Hops {
 		if h.Known {
@@ -97,5 +97,5 @@ func (p Path) Known() (hop int) {
 	return hop
 }
 
-// Ends says whether the destination, or who refuses to forward, has answered.
+// Ends reports whether the destination, or a router that rejects the packet, has answered.
 func (p Path) Ends() bool { return len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].Answer.last() }

@@ -11,8 +11,8 @@ import (
 	"weir/internal/fault"
 )
 
-// payload is what a datagram to a hop has beyond the hop's number, in octets: its length tells the
-// hop, so that all are one flow.
+// payload is the base length in bytes of a datagram to a hop. The hop number is added to the
+// length, so that all probes belong to one flow.
 const payload = 32
 
 // probe is a socket that has sent.
@@ -20,10 +20,10 @@ type probe struct {
 	fd   int
 	port uint16
 	hop  int  // of a TCP probe; 0 for the socket of all datagrams
-	done bool // nothing more comes to it
+	done bool // complete
 }
 
-// prober has what was sent in one attempt. The zero value is ready to use.
+// prober holds the probes of one attempt. The zero value is ready to use.
 type prober struct{ probes []probe }
 
 func (r *prober) close() {
@@ -47,7 +47,7 @@ func (r *prober) polled() (all []unix.PollFd) {
 	return all
 }
 
-// send sends a probe whose hop limit ends at a hop.
+// send sends a probe with the hop limit of a hop.
 func (r *prober) send(t *tracer, hop int) error {
 	if t.Protocol == "tcp" {
 		return r.connect(t, hop)
@@ -67,7 +67,7 @@ func (r *prober) send(t *tracer, hop int) error {
 		return err
 	}
 	err := unix.EAGAIN
-	for range 4 { // errors of former probes are told by the next call
+	for range 4 { // a call may return the errors of earlier probes
 		if err = asErrno(unix.Send(r.probes[0].fd, make([]byte, payload+hop), 0)); !former(err) {
 			break
 		}
@@ -86,10 +86,10 @@ func asErrno(err error) unix.Errno {
 	return number
 }
 
-// former says whether an error is an answer to another probe.
+// former reports whether an error belongs to another probe.
 func former(err unix.Errno) bool { return err == unix.ECONNREFUSED || err == unix.EHOSTUNREACH }
 
-// connect begins a connection whose packets have a hop limit.
+// connect starts a connection with a hop limit.
 func (r *prober) connect(t *tracer, hop int) error {
 	if err := r.open(t, unix.SOCK_STREAM, hop); err != nil {
 		return err
@@ -108,7 +108,7 @@ func unreachable(t *tracer, err error) error {
 	return fault.Wrap(fmt.Errorf("send to %s: %w", t.To, err), fault.Failed, "look at ip route get "+t.To.String())
 }
 
-// open opens a socket whose packets have the DSCP.
+// open opens a socket with the DSCP.
 func (r *prober) open(t *tracer, kind, hop int) error {
 	family, level, option := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TOS
 	if t.To.Is6() {
@@ -159,7 +159,7 @@ func (r *prober) named() error {
 	return nil
 }
 
-// hop is the one whose probe a quote is of; 0 for none of these.
+// hop returns the hop of a quoted probe; 0 for a foreign packet.
 func (r *prober) hop(q Quote) int {
 	for _, p := range r.probes {
 		switch {
@@ -175,14 +175,14 @@ func (r *prober) hop(q Quote) int {
 	return 0
 }
 
-// answered looks at a socket to which the destination may have answered, when some hops were asked.
+// answered checks a socket for an answer of the destination to the probes of some hops.
 func (r *prober) answered(t *tracer, i int, hops []int) {
 	p := &r.probes[i]
 	if p.hop == 0 {
 		if _, _, err := unix.Recvfrom(p.fd, make([]byte, 1), 0); err != nil {
 			return // of an ICMP error, which has been read
 		}
-		// Which probe it replies to is known where there was one alone.
+		// With one probe the answer is unambiguous.
 		if len(hops) == 1 {
 			t.learn(Hop{Hop: hops[0], Address: t.To, Answer: Replied})
 		}

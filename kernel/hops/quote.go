@@ -15,7 +15,7 @@ const (
 	protocolUDP = 17
 )
 
-// Kind is what an ICMP error says of a packet.
+// Kind is the meaning of an ICMP error.
 type Kind string
 
 const (
@@ -31,14 +31,14 @@ type Quote struct {
 	DSCP     dscp.DSCP
 	To       netip.Addr // destination of the quoted packet
 	Protocol uint8
-	// Ports of the quoted packet; Length is that of a UDP datagram with its header, in octets.
+	// Ports of the quoted packet; Length is that of a UDP datagram with its header, in bytes.
 	FromPort, ToPort, Length uint16
 }
 
 const (
 	icmpHeader = 8
 	ip6Header  = 40
-	ports      = 8 // octets of the transport's header that every error quotes (RFC 792)
+	ports      = 8 // bytes of the transport header in every error (RFC 792)
 )
 
 // ParseIPv4 reads an IPv4 packet that holds an ICMP error (RFC 792); false for every other.
@@ -60,7 +60,7 @@ func ParseIPv4(packet []byte) (Quote, bool) {
 	return q.transport(inner[header:])
 }
 
-// header4 is the length of an IPv4 header in octets.
+// header4 returns the length of an IPv4 header in bytes.
 func header4(b []byte) (length int, ok bool) {
 	if len(b) < 20 || b[0]>>4 != 4 {
 		return 0, false
@@ -73,7 +73,7 @@ func kind4(kind, code byte) (Kind, bool) {
 	switch {
 	case kind == 11 && code == 0:
 		return Exceeded, true
-	case kind == 3 && code == 3:
+	case kind == 3 && code == 3: // fragmentation needed
 		return PortUnreachable, true
 	case kind == 3 && code != 4: // which asks for smaller packets
 		return Unreachable, true

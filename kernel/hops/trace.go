@@ -17,7 +17,7 @@ import (
 	"weir/internal/fault"
 )
 
-// Options say how a path is traced.
+// Options holds the parameters of a trace.
 type Options struct {
 	To       netip.Addr
 	Protocol string // udp or tcp
@@ -28,13 +28,13 @@ type Options struct {
 	Wait     time.Duration // for the answers to an attempt; 0 is 1 s
 }
 
-// Bounds of what can be asked.
+// Limits of options.
 const (
 	MaxHops     = 64
 	MaxAttempts = 20
 )
 
-// at once is how many hops are asked at a time: more would have the destination limit its errors.
+// atOnce is the number of concurrent probes: with more, the destination limits its errors.
 const atOnce = 5
 
 func (o *Options) complete() {
@@ -93,17 +93,17 @@ func (p *Path) trim() {
 	p.Hops = p.Hops[:n]
 }
 
-// tracer is a trace under way.
+// tracer is a running trace.
 type tracer struct {
 	Options
 	errors int         // raw socket that ICMP errors come to
 	hops   map[int]Hop // that have answered
 	end    int         // the last hop
 	own    []net.Addr  // of this host
-	alone  bool        // hops are asked one by one: the destination replies to datagrams
+	alone  bool // probe hops one by one: the destination answers datagrams
 }
 
-// rawSocket opens the one that ICMP errors are read from.
+// rawSocket opens the socket for ICMP errors.
 func (t *tracer) rawSocket() (int, error) {
 	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
 	if t.To.Is6() {
@@ -119,7 +119,7 @@ func (t *tracer) rawSocket() (int, error) {
 	return fd, nil
 }
 
-// missing are the hops from first on that are asked at a time and have not answered.
+// missing returns the next unanswered hops from first on.
 func (t *tracer) missing(first int) (all []int) {
 	for n := first; n < first+atOnce && n <= t.end; n++ {
 		if _, answered := t.hops[n]; !answered {
@@ -129,7 +129,7 @@ func (t *tracer) missing(first int) (all []int) {
 	return all
 }
 
-// attempt asks each hop that has not answered once.
+// attempt probes each unanswered hop once.
 func (t *tracer) attempt(ctx context.Context, first int) error {
 	if !t.alone {
 		err := t.ask(ctx, t.missing(first))
@@ -147,7 +147,7 @@ func (t *tracer) attempt(ctx context.Context, first int) error {
 	return nil
 }
 
-// ask sends one probe to each of some hops, and waits for the answers.
+// ask probes some hops and waits for the answers.
 func (t *tracer) ask(ctx context.Context, hops []int) error {
 	var probes prober
 	defer func() { probes.close() }()
@@ -175,7 +175,7 @@ func (t *tracer) ask(ctx context.Context, hops []int) error {
 	return nil
 }
 
-// learn keeps what a hop has answered; an ICMP error tells more than an answer of another kind.
+// learn stores the answer of a hop; an ICMP error contains more than other answers.
 func (t *tracer) learn(h Hop) {
 	if before, answered := t.hops[h.Hop]; answered && (before.Known || !h.Known) {
 		return
@@ -186,7 +186,7 @@ func (t *tracer) learn(h Hop) {
 	}
 }
 
-// wait reads what comes for some time.
+// wait reads answers for a limited time.
 func (t *tracer) wait(probes *prober, hops []int, limit time.Duration) error {
 	polled := append([]unix.PollFd{{Fd: int32(t.errors), Events: unix.POLLIN}}, probes.polled()...)
 	n, err := unix.Poll(polled, int(max(limit.Milliseconds(), 1)))
@@ -207,8 +207,8 @@ func (t *tracer) wait(probes *prober, hops []int, limit time.Duration) error {
 	return nil
 }
 
-// isOwn says whether it is this host that speaks, of a probe that it could not send: that tells of
-// no hop. Where the path leads to this host itself, it is the last one.
+// isOwn reports whether this host answered because it could not send the probe. Such an answer
+// concerns no hop, except on a path to this host.
 func (t *tracer) isOwn(a netip.Addr) bool {
 	return a != t.To && slices.ContainsFunc(t.own, func(own net.Addr) bool {
 		n, isNet := own.(*net.IPNet)
@@ -216,7 +216,7 @@ func (t *tracer) isOwn(a netip.Addr) bool {
 	})
 }
 
-// quotes reads all ICMP errors that have come.
+// quotes reads all received ICMP errors.
 func (t *tracer) quotes(probes *prober) error {
 	buffer := make([]byte, 2048)
 	for {

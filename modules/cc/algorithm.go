@@ -9,23 +9,20 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// algorithm is one congestion control that comes with Weir: a file declares it, and algorithms
-// lists it.
+// algorithm is a congestion control of Weir: one file declares it, and algorithms lists it.
 type algorithm struct {
 	name string // as people call it
-	// about says for the command's help what it is for and what it needs, in lines of 85 characters
-	// at most.
+	// about is its description for the help text, in lines of at most 85 characters.
 	about string
 	load  func() (*ebpf.CollectionSpec, error)
 	ops   string // the struct_ops map
-	// needsECN says that it is worth nothing without ECN, which must be asked for before it is
-	// there.
+	// needsECN reports that it requires ECN, which must be negotiated.
 	needsECN bool
 	traces   traced
-	tune     func(*ebpf.CollectionSpec) error // sets what distinguishes it from others of its object; nil for nothing
+	tune     func(*ebpf.CollectionSpec) error // sets its parameters in a shared object; may be nil
 }
 
-// traced is what a control tells of its steps.
+// traced describes the trace events of a control.
 type traced struct {
 	events   string // the ring buffer
 	constant string // switches it on
@@ -45,7 +42,7 @@ func algorithmOf(name string) (algorithm, bool) {
 	return all[i], true
 }
 
-// Algorithms lists what [Install] knows.
+// Algorithms lists the names for [Install].
 func Algorithms() (names []string) {
 	for _, a := range algorithms() {
 		names = append(names, a.name)
@@ -53,7 +50,7 @@ func Algorithms() (names []string) {
 	return names
 }
 
-// About describes what [Install] knows, for people: a paragraph each.
+// About describes the algorithms, one paragraph each.
 func About() string {
 	var all []string
 	for _, a := range algorithms() {

@@ -24,12 +24,12 @@ type assigner struct {
 	link    link.Link // nil before attach
 }
 
-// policyProgram is the kernel's name of a policy's program, by which a release finds one that has
-// lost its pin. Those of weir cc install have another.
+// policyProgram is the kernel name of a policy's program. A release finds it by this name if its
+// pin is lost. Programs of weir cc install have another name.
 const policyProgram = "assign_policy"
 
-// loadAssigner loads the program for so many scopes, with maps of another where they are given. It
-// does nothing before reassign.
+// loadAssigner loads the program for a number of scopes, with existing maps if given. It has no
+// effect before reassign.
 func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigner, error) {
 	spec, err := loadAssign()
 	if err != nil {
@@ -61,8 +61,7 @@ func loadAssigner(scopes int, name string, given map[string]*ebpf.Map) (*assigne
 	return a, nil
 }
 
-// attach has the program look at the sockets of a cgroup and of those below, beside programs of
-// others.
+// attach attaches the program to a cgroup and its descendants, beside foreign programs.
 func (a *assigner) attach(path string) error {
 	attached, err := link.AttachCgroup(link.CgroupOptions{Path: path, Attach: ebpf.AttachCGroupSockOps, Program: a.objects.AssignSockops})
 	if err != nil {
@@ -83,7 +82,7 @@ func (a *assigner) detach() (err error) {
 
 func (a *assigner) close() error { return errors.Join(a.detach(), a.objects.Close()) }
 
-// set says what scopes are given, by their numbers.
+// set stores the parameters of scopes by number.
 func (a *assigner) set(indices []uint32, scopes []assignCcScope) error {
 	if len(indices) == 0 {
 		return nil
@@ -111,7 +110,7 @@ func (a *assigner) reassign(have, want module.State, host match.Key, later uint3
 	return nil
 }
 
-// filled says whether everything was set at least once.
+// filled reports whether everything was set at least once.
 func (a *assigner) filled() (bool, error) {
 	var settings assignCcSettings
 	if err := a.objects.AssignSettings.Lookup(uint32(0), &settings); err != nil {
@@ -134,7 +133,7 @@ func (a *assigner) forget(indices []uint32) error {
 	return nil
 }
 
-// readCounts adds up a scope's counters of all processors.
+// readCounts sums the per-CPU counters of a scope.
 func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
 	var cpus []assignCcScopeCounts
 	if err := counts.Lookup(index, &cpus); err != nil {
@@ -148,7 +147,7 @@ func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
 	return sum, nil
 }
 
-// linkPin is pinned last: where it is, everything is.
+// linkPin is pinned last: its presence means that all pins exist.
 const linkPin = "link"
 
 // freePin is the iterator that gives windows back; a kernel may have none.
@@ -183,12 +182,11 @@ func (a *assigner) pins() map[string]bpffs.Pinner {
 	return all
 }
 
-// layouts are those of the maps.
+// layouts holds the layouts of the maps.
 var layouts = bpffs.Layouts(loadAssign)
 
-// openAssigner opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
-// version needs it: not all of it, maps that are laid out differently, or an attachment whose
-// cgroup has gone.
+// openAssigner opens the pins. The error is fs.ErrNotExist if pins are missing, maps have another
+// layout, or the cgroup of the attachment is gone.
 func openAssigner(dir string) (a *assigner, err error) {
 	layouts, err := layouts()
 	if err != nil {

@@ -28,14 +28,14 @@ const (
 	sharedPin = "shared-"
 )
 
-// inForce says whether the policy in force holds a control of Weir's.
+// inForce reports whether the active policy holds a control of Weir.
 func inForce(dir, name string) bool {
 	folder := filepath.Join(dir, inForceFolder)
 	return exists(filepath.Join(folder, ownPin+name)) || exists(filepath.Join(folder, sharedPin+name))
 }
 
-// hold has a control of Weir's registered for as long as the policy is in force. Repeated it does
-// nothing. The note says what a person should know.
+// hold keeps a control of Weir registered while the policy is active. It is repeatable. note is for
+// the user.
 func hold(dir, name string, kind algorithm) (note string, err error) {
 	if inForce(dir, name) {
 		return "", nil
@@ -43,7 +43,7 @@ func hold(dir, name string, kind algorithm) (note string, err error) {
 	if by := filepath.Join(dir, name, "control"); exists(by) {
 		return "", share(by, filepath.Join(dir, inForceFolder, sharedPin+name))
 	}
-	// One that a command killed half-way has installed is about to go.
+	// The control of a killed command is about to end.
 	if waitGone(name, time.Second) != nil {
 		return fmt.Sprintf("%s belongs to another process and goes with it; connections from then on keep their congestion control until the policy is applied again", name), nil
 	}
@@ -69,7 +69,7 @@ func share(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("read congestion control: %w", err)
 	}
-	again, err := link.NewFromID(info.ID) // the one that knows of its pin would move that
+	again, err := link.NewFromID(info.ID) // a link without knowledge of its pin
 	if err != nil {
 		return programNeeds.Fault("open congestion control", err)
 	}
@@ -80,7 +80,7 @@ func share(from, to string) error {
 	return nil
 }
 
-// letGo ends what hold has done for the controls that are not needed.
+// letGo ends the controls that are no longer needed.
 func letGo(dir string, needed map[string]algorithm) error {
 	folder := filepath.Join(dir, inForceFolder)
 	for _, prefix := range []string{ownPin, sharedPin} {
@@ -99,13 +99,13 @@ func letGo(dir string, needed map[string]algorithm) error {
 			if prefix == sharedPin {
 				continue
 			}
-			_ = waitGone(name, unregisterTime) // who holds it beside is no matter of the policy's
+			_ = waitGone(name, unregisterTime) // another holder may keep it
 		}
 	}
 	return nil
 }
 
-// unregisterTime is how long the kernel may take: it frees what was unpinned in the background.
+// unregisterTime limits the wait for the kernel, which frees unpinned controls in the background.
 const unregisterTime = 5 * time.Second
 
 // waitGone waits until the kernel does not list a control.

@@ -26,13 +26,13 @@ func dctcp() algorithm {
 // One is the alpha of a path on which every octet meets congestion.
 const One = 65536
 
-// Kind is what happened in an [Event].
+// Kind is the kind of an [Event].
 type Kind uint32
 
 const (
-	Start  Kind = Kind(dctcpCcEventKindCC_EVENT_START)  // the control has taken a connection over
+	Start  Kind = Kind(dctcpCcEventKindCC_EVENT_START) // the control takes over a connection
 	Ack    Kind = Kind(dctcpCcEventKindCC_EVENT_ACK)    // an acknowledgment was processed
-	Reduce Kind = Kind(dctcpCcEventKindCC_EVENT_REDUCE) // the kernel asked for a new slow start threshold: Threshold
+	Reduce Kind = Kind(dctcpCcEventKindCC_EVENT_REDUCE) // the kernel requests a new slow start threshold: Threshold
 )
 
 // Event is one step of DCTCP on one connection. Sequence numbers are TCP's and wrap.
@@ -42,7 +42,7 @@ type Event struct {
 	LocalPort, PeerPort uint16
 	Una, Next           uint32 // SND.UNA and SND.NXT
 	WindowEnd           uint32 // DCTCP.WindowEnd after this step
-	Acked               uint32 // octets that this acknowledgment covers first
+	Acked               uint32 // bytes newly covered by this acknowledgment
 	Echo                bool   // it carried ECE
 	Alpha               uint32 // after this step, of [One]
 	Window, Threshold   uint32 // segments

@@ -7,7 +7,7 @@
 // setsockopt(TCP_CONGESTION), and [Installed.Attach] gives it to the new connections of a cgroup.
 // It ends with the process unless it is pinned.
 //
-// What will bite you: names are global on the host, whatever the network namespace. Choosing a
+// Pitfalls: names are global on the host, whatever the network namespace. Choosing a
 // control needs CAP_NET_ADMIN in the socket's namespace unless it was installed as unrestricted.
 // DCTCP needs ECN from before the handshake, so choose it before connect or listen; on a connection
 // without ECN it hands over to Reno at once. Connections that use a control keep it when it is

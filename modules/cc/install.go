@@ -22,9 +22,9 @@ import (
 	"weir/kernel/probe"
 )
 
-// Options say how a congestion control is installed. The zero value is the usual way.
+// Options holds the options of an installation. The zero value is the default.
 type Options struct {
-	Name         string // what sockets choose it by, at most 15 of a-z, 0-9 and _; "" means weir_ and the algorithm
+	Name         string // name for sockets, at most 15 of a-z, 0-9 and _; "" means weir_ and the algorithm
 	Unrestricted bool   // any user may choose it, and a child namespace may have it as its default
 	Trace        bool   // report every step of every connection to [Installed.Trace]; costs about a microsecond a packet
 }
@@ -42,7 +42,7 @@ type Installed struct {
 // Flags of the kernel's struct tcp_congestion_ops.
 const (
 	flagUnrestricted = 1 // TCP_CONG_NON_RESTRICTED: every user may choose it
-	flagNeedsECN     = 2 // TCP_CONG_NEEDS_ECN: sockets that choose it ask for ECN, whatever net.ipv4.tcp_ecn says
+	flagNeedsECN     = 2 // TCP_CONG_NEEDS_ECN: its sockets negotiate ECN regardless of net.ipv4.tcp_ecn
 )
 
 // Install registers an algorithm ("dctcp") with the kernel. The error is a fault: Usage for an
@@ -68,7 +68,7 @@ func Install(name string, o Options) (*Installed, error) {
 	return register(chosen, o)
 }
 
-// supported says what this kernel lacks for congestion controls in BPF.
+// supported returns the missing kernel feature for BPF congestion controls, or nil.
 func supported() error {
 	err := errors.Join(probe.BTF(), probe.ProgramType(ebpf.StructOps))
 	if err == nil {
@@ -89,7 +89,7 @@ func checkName(name string) error {
 
 func isTaken(name string) error {
 	if inForce(Pins, name) {
-		return fault.New(fault.Usage, "sockets can choose it already; weir release ends it", "the policy in force has installed the congestion control %s", name)
+		return fault.New(fault.Usage, "sockets can use it already; weir release ends it", "the active policy has installed the congestion control %s", name)
 	}
 	return fault.New(fault.Usage, "remove it first: weir cc remove "+name, "the congestion control %s is installed already", name)
 }
@@ -167,7 +167,7 @@ func prepare(spec *ebpf.CollectionSpec, chosen algorithm, o Options) error {
 	return nil
 }
 
-// flags are what the kernel is to know of the control.
+// flags returns the kernel flags of the control.
 func (a algorithm) flags(o Options) (flags uint32) {
 	if o.Unrestricted {
 		flags |= flagUnrestricted
@@ -181,7 +181,7 @@ func (a algorithm) flags(o Options) (flags uint32) {
 // programNeeds lists the requirements of the programs.
 var programNeeds = bpferr.Needs{Capabilities: bpferr.Standard, Kernel: "Linux 6.4 or later with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF"}
 
-// Name is what sockets choose the congestion control by.
+// Name returns the name of the congestion control for sockets.
 func (i *Installed) Name() string { return i.name }
 
 // Close lets go of the congestion control and its scopes. Without a pin they end here; connections

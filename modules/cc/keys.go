@@ -14,10 +14,10 @@ import (
 	"weir/internal/nearest"
 )
 
-// scopeKeys are what congestion controls add to a scope of a policy's file.
+// scopeKeys holds the keys of a scope for congestion controls.
 type scopeKeys struct {
 	Congestion *string `yaml:"congestion" doc:"TCP congestion control of its new connections: one that comes with Weir, as dctcp, or one of the kernel's, as cubic, reno or bbr."`
-	Downloads  *string `yaml:"downloads" doc:"How its new TCP connections receive, whatever their senders know: rledbat (RFC 9840), or scavenger, which aims at less queue."`
+	Downloads  *string `yaml:"downloads" doc:"Receiver-side control of new TCP connections, independent of the sender: rledbat (RFC 9840), or scavenger with a lower target."`
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 	downloadsKey = "downloads"
 )
 
-// Treatment is the congestion control of a scope's new connections, and what holds what they
-// receive; "" for none of it.
+// Treatment is the congestion control and the receiver-side control of new connections of a scope;
+// "" for none.
 type Treatment struct {
 	Control   string `json:"control"` // as the file names it
 	Downloads string `json:"downloads,omitempty"`
@@ -44,7 +44,7 @@ func (t *Treatment) Summary() string {
 	return strings.Join(all, ", ")
 }
 
-// treatmentOf is what a scope's connections are given; nil for nothing.
+// treatmentOf returns the treatment of a scope, or nil.
 func treatmentOf(s policy.Scope) *Treatment {
 	t, _ := s.Treatments[moduleName].(*Treatment)
 	return t
@@ -68,7 +68,7 @@ func read(d *policy.Draft) {
 	})
 }
 
-// wanted is what the file gives the scope itself, or else one above it, key by key.
+// wanted returns the treatment of a scope, each key from itself or the nearest ancestor.
 func wanted(d *policy.Draft, s *policy.DraftScope) (t Treatment) {
 	for {
 		t.Control = cmp.Or(t.Control, own(s.Keys.(*scopeKeys).Congestion))
@@ -80,7 +80,7 @@ func wanted(d *policy.Draft, s *policy.DraftScope) (t Treatment) {
 	}
 }
 
-// own is what the file says; "" for nothing.
+// own returns the value of a key; "" if missing.
 func own(said *string) string {
 	if said == nil {
 		return ""
@@ -88,7 +88,7 @@ func own(said *string) string {
 	return *said
 }
 
-// controlNames are those that the kernel can have: 15 octets at most.
+// controlNames matches valid names: at most 15 bytes.
 var controlNames = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
 func check(d *policy.Draft, s *policy.DraftScope) {
@@ -113,8 +113,8 @@ func check(d *policy.Draft, s *policy.DraftScope) {
 	}
 }
 
-// kernels are controls that Linux has had, so that nobody takes them for a misspelt one of Weir's.
-// Others are taken too.
+// kernels lists controls of Linux, so that they are not reported as mistyped. Other names are
+// allowed.
 var kernels = []string{"reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
 	"westwood", "yeah", "prague"}
 
@@ -126,8 +126,7 @@ func near(name string) string {
 	return nearest.Of(name, append(Algorithms(), kernels...))
 }
 
-// warn names controls that are probably misspelt. They may be the kernel's nevertheless, which this
-// host knows when it is applied.
+// warn reports controls that are probably mistyped. They may be kernel controls after all.
 func warn(p *policy.Policy) (warnings []string) {
 	told := map[string]bool{}
 	for _, s := range p.Scopes {

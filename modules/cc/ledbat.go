@@ -21,7 +21,7 @@ const aboutScavenger = `scavenger is LEDBAT++ for links that are shared with pro
 5 ms of queue, takes what has become free within some round trips, and keeps its rate
 where packets are lost though nothing waits. Only the sender needs it.`
 
-// scavengerTarget is the queueing delay that scavenger aims at: what others wait longer for it.
+// scavengerTarget is the target queueing delay of scavenger, and so the delay it adds for others.
 const scavengerTarget = 5 * time.Millisecond
 
 // ledbat is the draft.
@@ -46,11 +46,10 @@ func tracedLEDBAT() traced {
 	return traced{events: ledbatMapLedbatEvents, constant: ledbatVarLedbatTracing, decode: decodeLEDBAT}
 }
 
-// Undo says that the kernel takes a reduction back which proved unfounded; the event's Threshold is
-// the window that the connection goes on with.
+// Undo means that the kernel reverts an unfounded reduction; Threshold is the restored window.
 const Undo Kind = Kind(ledbatLedbatEventKindLEDBAT_EVENT_UNDO)
 
-// Phase is what LEDBAT++ does with a connection.
+// Phase is the phase of LEDBAT++.
 type Phase uint32
 
 const (
@@ -60,21 +59,20 @@ const (
 	Climb     Phase = Phase(ledbatLedbatPhaseLEDBAT_CLIMB) // slow start after a slowdown or a timeout
 )
 
-// LEDBATEvent is one step of LEDBAT++ on one connection: what it was made from, and what became of
-// it.
+// LEDBATEvent is one step of LEDBAT++ on a connection, with input and result.
 type LEDBATEvent struct {
 	Kind                Kind
 	Phase               Phase
 	Time                time.Duration // on the monotonic clock
 	LocalPort, PeerPort uint16
-	Base, Delay         time.Duration // the least round trip of ten minutes, and what the last ones had beyond it
+	Base, Delay         time.Duration // minimum round trip of ten minutes, and the queueing delay of the last ones
 	RTT                 time.Duration // smoothed
 	Acked               uint32        // segments that were delivered since the last step
-	Lost                uint32        // segments that were taken for lost since the round began
+	Lost                uint32 // segments considered lost in this round
 	Limited             bool          // the window kept the sender from sending more
 	Window              float64       // segments, with a fraction in steps of 1/65536
 	Threshold           uint32        // segments: of slow start
-	Rate                float64       // segments a second: the kernel's last sample of what the path delivers
+	Rate                float64 // segments per second: the kernel's last delivery-rate sample
 	Flight              uint32        // segments that are sent and not acknowledged
 }
 

@@ -11,14 +11,14 @@ import (
 
 const moduleName = "cc"
 
-// Room puts congestion controls under the spine: the key congestion of a policy's scopes. The zero
-// value is ready to use.
+// Module is the policy module for congestion controls: the keys congestion and downloads of a
+// scope. The zero value is ready to use.
 type Module struct {
 	prefix string // of the names of Weir's own controls; "" is weir_
 }
 
-// Named is the room with a prefix of one's own for the names of Weir's controls, at most 6 of a-z,
-// 0-9 and _. They are global: two engines on a host share those that are called alike.
+// Named returns the module with another prefix for the names of Weir's controls, at most 6 of a-z,
+// 0-9 and _. Names are global: two engines on a host share controls of the same name.
 func Named(prefix string) Module { return Module{prefix} }
 
 // Name is "cc".
@@ -32,7 +32,7 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("congestion control", text)
 }
 
-// Mechanism says what gives a scope its control, and how its sockets are told.
+// Mechanism describes the mechanism and the match of sockets.
 func (Module) Mechanism(b module.Bound) string {
 	t := treatmentOf(b.Scope)
 	_, own := algorithmOf(t.Control)
@@ -54,7 +54,7 @@ func (Module) Mechanism(b module.Bound) string {
 // Plane is the pinned data plane of a host.
 func (r Module) Plane(h module.Host) module.Plane { return &hostPlane{h, r} }
 
-// controlName is what sockets know a control by, and the algorithm if it is one of Weir's.
+// controlName returns a control's name for sockets, and the algorithm if it is one of Weir's.
 func (r Module) controlName(control string) (name string, kind algorithm, own bool) {
 	kind, own = algorithmOf(control)
 	switch {
@@ -66,7 +66,7 @@ func (r Module) controlName(control string) (name string, kind algorithm, own bo
 	return usualPrefix + control, kind, true
 }
 
-// Capabilities are what weir doctor tells of congestion controls.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	one := func(name, mechanism string, features ...string) module.Capability {
 		return module.Capability{Name: name, Mechanisms: []module.Mechanism{{Name: mechanism, Features: features}}}

@@ -18,12 +18,12 @@ import (
 	"weir/kernel/probe"
 )
 
-// Pins is where the command line pins, one folder per congestion control: control, and scope-N with
-// counts-N for each cgroup. What a policy needs is pinned beside them, in a folder of its own.
+// Pins is the folder of the command line, with one folder per congestion control: control, and
+// scope-N with counts-N for each cgroup. Pins of a policy are beside them in their own folder.
 const Pins = "/sys/fs/bpf/weir/cc"
 
-// Pin keeps the congestion control and its scopes when this process ends, in the folder dir/NAME of
-// a BPF file system. Use [Remove] to end it. A pin that fails half-way leaves nothing.
+// Pin pins the congestion control and its scopes in dir/NAME, so that they survive this process.
+// [Remove] ends them. A pin that fails half-way leaves nothing.
 func (i *Installed) Pin(dir string) error {
 	folder := filepath.Join(dir, i.name)
 	if err := bpffs.Safe(folder); err != nil {
@@ -48,7 +48,7 @@ func (i *Installed) Pin(dir string) error {
 	return nil
 }
 
-// unpin removes a folder of pins, scopes first, so that none sets a control that has gone.
+// unpin removes a folder of pins, scopes first, so that no scope sets a missing control.
 func unpin(folder string) error {
 	var all []error
 	for _, pattern := range []string{"scope-*", "counts-*", "control"} {
@@ -69,17 +69,17 @@ func Remove(dir, name string) error {
 		return err
 	}
 	if inForce(dir, name) {
-		return fault.New(fault.Usage, "take it out of the policy, or end the policy: weir release", "the policy in force uses the congestion control %s", name)
+		return fault.New(fault.Usage, "remove it from the policy, or end the policy: weir release", "the active policy uses the congestion control %s", name)
 	}
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(filepath.Join(folder, "control")); errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Usage, "weir cc list shows what is installed; what was installed without --pin ends with its own command",
+		return fault.New(fault.Usage, "weir cc list shows installed controls; without --pin a control ends with its command",
 			"no congestion control %s is pinned under %s", name, dir)
 	}
 	if err := unpin(folder); err != nil {
 		return fault.Wrap(fmt.Errorf("remove congestion control %s: %w", name, err), fault.Permission, "run it as root")
 	}
-	_ = os.Remove(dir) // goes with the last one in it
+	_ = os.Remove(dir) // removed with its last entry
 	_ = os.Remove(filepath.Dir(dir))
 	return waitGone(name, unregisterTime)
 }
@@ -89,13 +89,13 @@ type Control struct {
 	Name       string  `json:"name"`
 	Restricted bool    `json:"restricted"`         // choosing it needs CAP_NET_ADMIN
 	Pin        string  `json:"pin,omitempty"`      // where weir cc install has pinned it
-	InForce    bool    `json:"in_force,omitempty"` // the policy in force holds it
+	InForce    bool    `json:"in_force,omitempty"` // held by the active policy
 	Scopes     int     `json:"scopes,omitempty"`   // cgroups that it is pinned for
 	Counts     *Counts `json:"counts,omitempty"`   // of these cgroups
 }
 
-// List returns the congestion controls that the kernel offers, sorted by name, with what is pinned
-// under dir. A kernel module that was never used is not among them.
+// List returns the congestion controls of the kernel by name, with the pins under dir. It omits
+// kernel modules that are not loaded.
 func List(dir string) ([]Control, error) {
 	names, err := probe.CongestionControls()
 	if err != nil {

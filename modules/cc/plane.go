@@ -21,7 +21,7 @@ import (
 	"weir/kernel/probe"
 )
 
-// hostPlane is the data plane that the spine leads, pinned.
+// hostPlane is the pinned data plane.
 type hostPlane struct {
 	host   module.Host
 	module Module
@@ -29,8 +29,8 @@ type hostPlane struct {
 
 func (p *hostPlane) folder() string { return filepath.Join(p.host.Pins, inForceFolder) }
 
-// ours are the controls of Weir's that scopes need, by the names that sockets know. Scopes in
-// shadow and groups need none.
+// ours returns the controls of Weir that scopes need, by their names for sockets. Shadow scopes and
+// groups need none.
 func (p *hostPlane) ours(s module.State) map[string]algorithm {
 	all := map[string]algorithm{}
 	for _, b := range s.Scopes {
@@ -44,8 +44,8 @@ func (p *hostPlane) ours(s module.State) map[string]algorithm {
 	return all
 }
 
-// InPlace says whether the program is attached and filled, and whether all controls of Weir's are
-// there.
+// InPlace reports whether the program is attached and filled, and all controls of Weir are
+// registered.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	if bpffs.Replacing(p.folder()) {
 		return false, nil
@@ -73,9 +73,8 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	return true, nil
 }
 
-// Apply leads the data plane from one state to another: controls first, so that no scope asks for
-// one that is not there, and what is not needed any more last. All of what is wanted is written,
-// whatever was there.
+// Apply applies a state: new controls first, so that no scope requests a missing one, and obsolete
+// ones last. It writes the complete new state.
 func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	a, smaller, err := p.open(module.CapacityFor(have, want))
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *hostPlane) fill(a *assigner, have, want module.State) error {
 	return a.forget(gone)
 }
 
-// Holds says whether traffic of a key is a scope's, whoever has bound it.
+// Holds reports whether a key is assigned to a scope, by Weir or by the kernel.
 func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 	a, err := openAssigner(p.folder())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +157,7 @@ func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 	return match.Holds(a.objects.ScopeCgroups, key, scope)
 }
 
-// scope is what the program is told of a scope.
+// scope returns the parameters of a scope.
 func (p *hostPlane) scope(b module.Bound) (scope assignCcScope) {
 	name, kind := "", algorithm{}
 	if control := treatmentOf(b.Scope).Control; control != "" {
@@ -174,7 +173,7 @@ func (p *hostPlane) scope(b module.Bound) (scope assignCcScope) {
 	return scope
 }
 
-// openNotes say what becomes of connections that are open when a state follows another.
+// openNotes returns notes about connections that are open during a change.
 func openNotes(have, want module.State) (notes []string) {
 	if changes(have, want, func(t Treatment) string { return t.Control }) {
 		notes = append(notes, "TCP connections that are open keep their congestion control until they close")
@@ -185,7 +184,7 @@ func openNotes(have, want module.State) (notes []string) {
 	return notes
 }
 
-// changes says whether some scope has another control, or way to hold downloads, than before.
+// changes reports whether some scope gets another control or receiver-side control.
 func changes(have, want module.State, of func(Treatment) string) bool {
 	had := have.ByName()
 	return slices.ContainsFunc(want.Scopes, func(b module.Bound) bool {
@@ -198,9 +197,9 @@ func changes(have, want module.State, of func(Treatment) string) bool {
 	})
 }
 
-// open opens the pinned program, or loads, attaches and pins one. Where the pinned one has no room
-// for so many scopes another, with its counts, takes its place: smaller is then the former, and
-// the caller fills the other before it replaces the pins.
+// open opens the pinned program, or loads, attaches and pins one. If the pinned one is too small, a
+// larger one with its counts replaces it: smaller is the former, and the caller fills the new one
+// before it replaces the pins.
 func (p *hostPlane) open(scopes int) (a, smaller *assigner, err error) {
 	if err := bpffs.Complete(p.folder()); err != nil {
 		return nil, nil, err
@@ -273,13 +272,12 @@ func (p *hostPlane) unpinAssigner() error {
 	return nil
 }
 
-// noStrays says that a policy's program is in force of which no pin is here: it still gives
-// connections its controls.
+// noStrays returns an error if a policy's program is active without a pin here.
 func (p *hostPlane) noStrays() error {
 	return bpffs.NoStrays(p.host.CgroupRoot, "congestion controls", []ebpf.AttachType{ebpf.AttachCGroupSockOps}, policyProgram)
 }
 
-// Release ends everything that the policy holds; what weir cc install has pinned stays.
+// Release ends everything of the policy and keeps the pins of weir cc install.
 func (p *hostPlane) Release() (released bool, err error) {
 	released = exists(p.folder())
 	if err := bpffs.Complete(p.folder()); err != nil {

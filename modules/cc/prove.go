@@ -14,7 +14,7 @@ import (
 func (r Module) Checks(s policy.Scope) []module.Check {
 	control := treatmentOf(s).Control
 	if control == "" {
-		return nil // what is received follows from who sends what
+		return nil // the sender determines the control of received data
 	}
 	name, kind, _ := r.controlName(control)
 	return []module.Check{{
@@ -42,7 +42,7 @@ func (r Module) others(around []policy.Scope) map[string]string {
 	return all
 }
 
-// judge looks at the control that each connection had at its end.
+// judge checks the control of each connection at its end.
 func judge(name string, needsECN bool, samples []module.Sample, others map[string]string) (module.Verdict, string) {
 	for _, s := range samples {
 		switch got := s.Congestion; {
@@ -52,7 +52,7 @@ func judge(name string, needsECN bool, samples []module.Sample, others map[strin
 		case others[got] != "":
 			return module.CannotSay, fmt.Sprintf("the connection used %s: it belongs to scope %s too, which decides", got, others[got])
 		case needsECN:
-			return module.CannotSay, fmt.Sprintf("the connection used %s: %s needs ECN, which a peer without such a control refuses; have the peer listen inside a scope with it", got, name)
+			return module.CannotSay, fmt.Sprintf("the connection used %s: %s needs ECN, and the peer rejected it; let the peer listen inside a scope with the control", got, name)
 		default:
 			return module.Fails, fmt.Sprintf("the connection used %s", got)
 		}
@@ -62,6 +62,6 @@ func judge(name string, needsECN bool, samples []module.Sample, others map[strin
 
 // Judges describes the check.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: key, Of: "a scope with a congestion control of its own", Looks: "one TCP connection at 1 Mbit/s, which keeps what the scope gives it",
+	return []module.Judged{{Check: key, Of: "a scope with a congestion control of its own", Looks: "one TCP connection at 1 Mbit/s with the control of the scope",
 		Holds: "each sending socket has the control at its end; another one fails"}}
 }

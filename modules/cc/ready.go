@@ -17,7 +17,7 @@ import (
 	"weir/kernel/probe"
 )
 
-// Ready refuses controls and selectors that this host does not have, before anything changes.
+// Ready rejects controls and selectors that this host lacks.
 func (p *hostPlane) Ready(want module.State) error {
 	if err := bpffs.CanPin(p.host.Pins); err != nil {
 		return err
@@ -30,6 +30,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	for _, b := range want.Scopes {
 		control := treatmentOf(b.Scope).Control
 		if control == "" {
+			// Every kind of scope needs access to kernel structures.
 			if err := match.Cgroup.Needs(ebpf.SockOps); err != nil {
 				all = append(all, &module.Unsupported{Scope: b.Name, Key: downloadsKey, Err: err})
 			}
@@ -45,7 +46,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	return errors.Join(all...)
 }
 
-// available says why connections cannot have a control here.
+// available returns why a control cannot be used here, or nil.
 func (p *hostPlane) available(control string, offered []string) error {
 	// What scopes of any kind take: the program reads the kernel's structures.
 	if err := match.Cgroup.Needs(ebpf.SockOps); err != nil {

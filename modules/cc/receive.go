@@ -17,7 +17,7 @@ import (
 	"weir/kernel/sockets"
 )
 
-// receiving is a way to hold downloads, whose senders know nothing of it.
+// receiving is a receiver-side control, invisible to senders.
 type receiving struct {
 	name string
 	tune assignLedbatTunables
@@ -41,8 +41,8 @@ func receivingOf(name string) (receiving, bool) {
 	return all[i], true
 }
 
-// Receivings lists what [Receive] knows: rledbat, which is LEDBAT++ (RFC 9840), and scavenger, the
-// same with a lower target and what cc has beyond the draft.
+// Receivings lists the names for [Receive]: rledbat, which is LEDBAT++ (RFC 9840), and scavenger,
+// the same with a lower target and additions of cc.
 func Receivings() (names []string) {
 	for _, r := range receivings() {
 		names = append(names, r.name)
@@ -56,8 +56,8 @@ type Receiver struct {
 	path     string // of the cgroup
 }
 
-// Receive holds the downloads of the cgroup at path, and of those below it, on connections that are
-// made or accepted from now on. It works without struct_ops.
+// Receive controls the downloads of new connections of the cgroup at path and its descendants. It
+// needs no struct_ops.
 func Receive(path, name string) (*Receiver, error) {
 	chosen, known := receivingOf(name)
 	if !known {
@@ -73,19 +73,19 @@ func Receive(path, name string) (*Receiver, error) {
 	return &Receiver{a, path}, nil
 }
 
-// Rescue is what another process must know to give windows back once this one has died. The error
-// is [sockets.ErrNoIterator] where that cannot be done.
+// Rescue lets another process reset the windows after this one has died. The error is
+// [sockets.ErrNoIterator] if the kernel cannot.
 func (r *Receiver) Rescue() (sockets.Rescue, error) {
 	return sockets.NewRescue(r.path, r.assigner.objects.ReceiveFree, r.assigner.objects.AssignSockops)
 }
 
-// Counts says what was done so far.
+// Counts returns the counters.
 func (r *Receiver) Counts() (Received, error) {
 	counts, err := readCounts(r.assigner.objects.AssignCounts, 0)
 	return counts.Received, err
 }
 
-// CountsID is by what another process finds the counts ([ReadReceived]).
+// CountsID identifies the counters for other processes ([ReadReceived]).
 func (r *Receiver) CountsID() (ebpf.MapID, error) {
 	info, err := r.assigner.objects.AssignCounts.Info()
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *Receiver) CountsID() (ebpf.MapID, error) {
 	return id, nil
 }
 
-// ReadReceived says what a [Receiver] of any process has done so far.
+// ReadReceived returns the counters of a [Receiver] in any process.
 func ReadReceived(id ebpf.MapID) (Received, error) {
 	all, err := ebpf.NewMapFromID(id)
 	if err != nil {
@@ -111,8 +111,7 @@ func (r *Receiver) Close() error {
 	return errors.Join(r.assigner.detach(), r.assigner.freeWindows(), r.assigner.close())
 }
 
-// freeWindows ends the steering of what is open. It is for a program whose attachment has ended,
-// which would go on otherwise.
+// freeWindows resets the windows of open connections after the program was detached.
 func (a *assigner) freeWindows() error {
 	err := netns.Each(func(ns *netns.Namespace) error { return sockets.VisitTCP(ns, a.objects.ReceiveFree) })
 	if errors.Is(err, sockets.ErrNoIterator) {

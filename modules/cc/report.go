@@ -9,7 +9,7 @@ import (
 	"weir/core/module"
 )
 
-// fields declares what is told of each scope, once for status, top, JSON, API and metrics.
+// fields declares the values of each scope.
 func fields() []module.Field[counted] {
 	return []module.Field[counted]{
 		{Column: module.Column{Name: "assigned", Title: "given it", Unit: module.Events, Kind: module.Counter,
@@ -22,13 +22,13 @@ func fields() []module.Field[counted] {
 			Help: "TCP connections left as they were, because the application has chosen a congestion control itself.", Metric: "connections_own_choice_total"},
 			Value: sent(func(c Counts) uint64 { return c.Chosen })},
 		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Events, Kind: module.Counter,
-			Help: "TCP connections that the kernel refused the control, as when it has gone.", Metric: "connections_failed_total"},
+			Help: "TCP connections for which the kernel rejected the control, for instance after its removal.", Metric: "connections_failed_total"},
 			Value: sent(func(c Counts) uint64 { return c.Failed })},
 		{Column: module.Column{Name: "receivers", Title: "held", Unit: module.Events, Kind: module.Counter,
-			Help: "TCP connections whose receive window was steered; in shadow, would have been.", Metric: "downloads_held_total"},
+			Help: "TCP connections with a controlled receive window; in shadow, that would have one.", Metric: "downloads_held_total"},
 			Value: received(func(r Received) uint64 { return r.Connections })},
 		{Column: module.Column{Name: "no_timestamps", Unit: module.Events, Kind: module.Counter,
-			Help: "TCP connections whose receive window was not steered, because the peer does without TCP's timestamps.", Metric: "downloads_without_timestamps_total"},
+			Help: "TCP connections without a controlled receive window, because the peer lacks TCP timestamps.", Metric: "downloads_without_timestamps_total"},
 			Value: received(func(r Received) uint64 { return r.NoTimestamps })},
 		{Column: module.Column{Name: "slowdowns", Title: "slowdowns", Unit: module.Events, Kind: module.Counter,
 			Help: "Slowdowns of receive windows, in which the base delay is seen.", Metric: "downloads_slowdowns_total"},
@@ -40,12 +40,12 @@ func fields() []module.Field[counted] {
 			Help: "Mean of the receive windows after each acknowledgment.", Metric: "downloads_window_bytes"},
 			Value: meanOf(func(r Received) float64 { return float64(r.Window()) })},
 		{Column: module.Column{Name: "receive_delay", Title: "queue", Unit: module.Seconds, Kind: module.Gauge,
-			Help: "Mean of the queueing delays of what was received.", Metric: "downloads_delay_seconds"},
+			Help: "Mean queueing delay of received data.", Metric: "downloads_delay_seconds"},
 			Value: meanOf(func(r Received) float64 { return r.Delay().Seconds() })},
 	}
 }
 
-// counted is what was done with the connections of a scope that has a treatment.
+// counted holds the counters of a scope with a treatment.
 type counted struct {
 	Counts
 	*Treatment
@@ -61,7 +61,7 @@ func sent(of func(Counts) uint64) func(counted) module.Value {
 	}
 }
 
-// received is that of scopes whose downloads are held.
+// received is a field of scopes with receiver-side control.
 func received(of func(Received) uint64) func(counted) module.Value {
 	return func(c counted) module.Value {
 		if c.Downloads == "" {
@@ -81,13 +81,13 @@ func meanOf(of func(Received) float64) func(counted) module.Value {
 	}
 }
 
-// Columns declares what Report tells.
+// Columns declares the values of Report.
 func (Module) Columns() module.Columns {
 	return module.Columns{Rows: module.ColumnsOf(fields()), Promise: "treatment"}
 }
 
-// Report tells what was done with the connections so far. What a group reports is the sum of its
-// members that have its control.
+// Report returns the counters of connections. A group reports the sum of its members with the same
+// control.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	a, err := openAssigner(p.folder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,27 +15,27 @@ import (
 	"weir/kernel/cgroup"
 )
 
-// Counts says what was done with the connections of scopes.
+// Counts holds the counters of connections of scopes.
 type Counts struct {
 	Assigned uint64 `json:"assigned"` // given the congestion control
 	NoECN    uint64 `json:"no_ecn"`   // left alone: the peer does not take part in ECN
 	Chosen   uint64 `json:"chosen"`   // left alone: the application has chosen a congestion control itself
-	Failed   uint64 `json:"failed"`   // refused by the kernel
+	Failed   uint64 `json:"failed"` // rejected by the kernel
 	Received
 }
 
-// Received says what was done with what connections of scopes receive.
+// Received holds the counters of receiver-side control.
 type Received struct {
-	Connections  uint64 `json:"connections"`   // whose receive window is steered
-	NoTimestamps uint64 `json:"no_timestamps"` // whose is not: the peer does without TCP's timestamps
+	Connections  uint64 `json:"connections"` // with a controlled receive window
+	NoTimestamps uint64 `json:"no_timestamps"` // without, because the peer lacks TCP timestamps
 	Slowdowns    uint64 `json:"slowdowns"`     // of their windows
 	Reductions   uint64 `json:"reductions"`    // of their windows, by losses
 	Steps        uint64 `json:"steps"`         // acknowledgments that were looked at
-	WindowSum    uint64 `json:"window_sum"`    // octets: of the windows after each of the steps
+	WindowSum    uint64 `json:"window_sum"` // bytes: sum of the windows after each step
 	DelaySum     uint64 `json:"delay_sum"`     // microseconds: of the queueing delays
 }
 
-// Window is the mean of the windows, in octets.
+// Window returns the mean window in bytes.
 func (r Received) Window() uint64 { return r.WindowSum / max(1, r.Steps) }
 
 // Delay is the mean of the queueing delays.
@@ -62,9 +62,9 @@ func (r *Received) add(other Received) {
 	r.DelaySum += other.DelaySum
 }
 
-// Attach gives the congestion control to the connections that sockets of the cgroup at path, and of
-// those below it, make or accept from now on. It sets it when the handshake is complete, and asks
-// for ECN in the handshake if the control needs it. Programs of others on the cgroup stay.
+// Attach sets the congestion control of new connections of the cgroup at path and its descendants
+// when their handshake completes, and negotiates ECN if the control needs it. Foreign programs of
+// the cgroup stay.
 func (i *Installed) Attach(path string) error {
 	a, err := i.assign(path)
 	if err == nil {
@@ -120,7 +120,7 @@ func assignTo(path string, scope assignCcScope) (*assigner, error) {
 	return a, nil
 }
 
-// Counts adds up what the scopes have done.
+// Counts sums the counters of the scopes.
 func (i *Installed) Counts() (Counts, error) {
 	var sum Counts
 	for _, s := range i.scopes {
@@ -133,7 +133,7 @@ func (i *Installed) Counts() (Counts, error) {
 	return sum, nil
 }
 
-// exists says whether there is a file, as far as this user may see.
+// exists reports whether a file exists and is visible to this user.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

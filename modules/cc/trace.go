@@ -18,8 +18,8 @@ type Trace[E any] struct {
 	decode func([]byte) (E, error)
 }
 
-// Follow opens the events of a control that was installed with Options.Trace. E is what the control
-// traces: [Event] for dctcp. One reader at a time gets them.
+// Follow opens the events of a control installed with Options.Trace. E is its event type: [Event]
+// for dctcp. Only one reader at a time gets them.
 func Follow[E any](i *Installed) (*Trace[E], error) {
 	decode, fits := i.kind.traces.decode.(func([]byte) (E, error))
 	if !fits {

@@ -11,10 +11,10 @@ import (
 	"weir/kernel/device"
 )
 
-// keep is what a prefix has in place of a class whose packets keep their DSCP.
+// keep replaces a class for packets that keep their DSCP.
 const keep = "keep"
 
-// Treatment is what a policy has done at one border.
+// Treatment is the treatment of one border.
 type Treatment struct {
 	Device    string `json:"device"`
 	From      []Rule `json:"from,omitempty"`
@@ -23,20 +23,20 @@ type Treatment struct {
 	Shadow    bool   `json:"shadow,omitempty"`
 }
 
-// Rule is the class of what comes in from or to a prefix.
+// Rule is the class of packets from or to a prefix.
 type Rule struct {
 	Prefix netip.Prefix `json:"prefix"`
 	Class  string       `json:"class"` // as the file names it
 	DSCP   dscp.DSCP    `json:"dscp"`  // 0 where Class is keep
 }
 
-// Pair is a class that the network beyond knows by another DSCP.
+// Pair is a class with another DSCP in the neighbour network.
 type Pair struct {
 	Here   dscp.DSCP `json:"here"`
 	Beyond dscp.DSCP `json:"beyond"`
 }
 
-// Summary says it in one line.
+// Summary describes the treatment in one line.
 func (t *Treatment) Summary() string {
 	text := ""
 	add := func(more string) {
@@ -50,9 +50,9 @@ func (t *Treatment) Summary() string {
 		if len(t.To) == 1 {
 			side = "to "
 		}
-		add("marks what comes in " + side + rule.Prefix.String() + ": " + rule.Class)
+		add("marks incoming packets " + side + rule.Prefix.String() + ": " + rule.Class)
 	} else if n > 1 {
-		add(fmt.Sprintf("marks what comes in by %d prefixes", n))
+		add(fmt.Sprintf("marks incoming packets by %d prefixes", n))
 	}
 	for _, p := range t.Translate {
 		add(fmt.Sprintf("%s is %s beyond", p.Here, p.Beyond))
@@ -70,7 +70,7 @@ func (t *Treatment) InShadow() policy.Treatment {
 	return &shadow
 }
 
-// hooks are those that a border's programs are at: what leaves is looked at where it is translated.
+// hooks returns the hooks of the border's programs: egress only with translation.
 func (t *Treatment) hooks() []device.Hook {
 	if len(t.Translate) == 0 {
 		return []device.Hook{device.Ingress}

@@ -16,11 +16,11 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// inspectPackets are so many for each border and direction.
+// inspectPackets is the number of packets per border and direction.
 const inspectPackets = 2000
 
-// Inspect gives the programs in force packets of prefixes and DSCPs drawn from the seed, in test
-// runs that are not counted, and compares what they make of them.
+// Inspect runs the active programs on packets with prefixes and DSCPs drawn from the seed, without
+// counting, and compares the results.
 func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64) (found []module.Inspection, err error) {
 	all, err := devices()
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64)
 		d, is := there[t.Device]
 		switch {
 		case t.Shadow:
-			one.Verdict, one.Reason = module.InShadow, "it counts what it would do, and does nothing"
+			one.Verdict, one.Reason = module.InShadow, "it counts only"
 		case !is:
 			one.Verdict, one.Reason = module.CannotSay, "there is no such device"
 		default:
@@ -52,7 +52,7 @@ func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64)
 	return found, nil
 }
 
-// inspect looks at one border.
+// inspect checks one border.
 func (p *hostPlane) inspect(one *module.Inspection, t *Treatment, d rtnl.Device, seed uint64) error {
 	found, err := p.attached(d.Name)
 	if err != nil {
@@ -98,14 +98,14 @@ func (p *hostPlane) inspect(one *module.Inspection, t *Treatment, d rtnl.Device,
 	case len(one.Examples) > 0:
 		one.Verdict, one.Reason = module.Fails, "packets become something else"
 	case d.XDP != 0:
-		one.Verdict, one.Reason = module.CannotSay, "an XDP program is at the device, and what that redirects passes no border"
+		one.Verdict, one.Reason = module.CannotSay, "an XDP program is attached to the device; packets that it redirects bypass the border"
 	}
 	return nil
 }
 
 const maxExamples = 5
 
-// drawn is a packet that a border is asked about.
+// drawn is a test packet for a border.
 type drawn struct {
 	from, to netip.Addr
 	dscp     dscp.DSCP
@@ -211,8 +211,8 @@ func run(program *ebpf.Program, d drawn, header int) (dscp.DSCP, error) {
 	return dscp.DSCP((packet[0]<<4 | packet[1]>>4) >> 2), nil
 }
 
-// Judges describes what is looked at.
+// Judges documents the inspection.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: "the border's name", Of: "each border", Looks: fmt.Sprintf("%d packets of prefixes and DSCPs drawn from the seed, in test runs of the programs in force", inspectPackets),
+	return []module.Judged{{Check: "the border's name", Of: "each border", Looks: fmt.Sprintf("%d packets of prefixes and DSCPs drawn from the seed, in test runs of the active programs", inspectPackets),
 		Holds: "each gets the DSCP that the policy says"}}
 }

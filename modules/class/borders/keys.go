@@ -14,17 +14,17 @@ import (
 
 const moduleName = "borders"
 
-// sectionKeys are the room's section of a policy's file.
+// sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Borders yamlfile.Map[*borderKeys] `yaml:"borders" doc:"Devices behind which another network begins, by name: what comes in by one is given its class there."`
+	Borders yamlfile.Map[*borderKeys] `yaml:"borders" doc:"Devices that lead to another network, by name: incoming packets get their class there."`
 }
 
 type borderKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	From            yamlfile.Map[string] `yaml:"from" doc:"Classes of what comes in by its source: a prefix or an address, and a class, the name or number of a DSCP, or keep, which leaves the DSCP that it has. The longest prefix of from and to decides."`
-	To              yamlfile.Map[string] `yaml:"to" doc:"Classes of what comes in by its destination, in the same way."`
+	From            yamlfile.Map[string] `yaml:"from" doc:"Classes of incoming packets by source: a prefix or address, and a class, the name or number of a DSCP, or keep to leave the DSCP unchanged. The longest prefix of from and to decides."`
+	To              yamlfile.Map[string] `yaml:"to" doc:"Classes of incoming packets by destination, in the same way."`
 	Translate       yamlfile.Map[string] `yaml:"translate" doc:"Classes that the network beyond knows by another DSCP: the one here, and the one there, as lbe: CS1. Both directions."`
-	Shadow          bool                 `yaml:"shadow" doc:"Count what would be done, and do nothing."`
+	Shadow          bool                 `yaml:"shadow" doc:"Count only, without any effect on traffic."`
 }
 
 // maxRules bounds the prefixes of a border.
@@ -68,7 +68,7 @@ func (r reader) treatment(dev yamlfile.Text) *Treatment {
 		r.draft.ComplainAt(k.Self, "write from: {10.20.0.0/16: lbe}, or translate: {lbe: CS1}", "%s: it has nothing to do", r.name)
 	}
 	if n := len(k.From) + len(k.To); n > maxRules {
-		r.draft.ComplainAt(k.Self, "put neighbours together", "%s: %d prefixes, and there is room for %d", r.name, n, maxRules)
+		r.draft.ComplainAt(k.Self, "put neighbours together", "%s: %d prefixes; the maximum is %d", r.name, n, maxRules)
 	}
 	return &Treatment{Device: dev.Value, From: r.rules("from", k.From), To: r.rules("to", k.To), Translate: r.pairs(), Shadow: k.Shadow}
 }
@@ -113,8 +113,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(fmt.Sprintf("%s/%d", address, address.BitLen()))
 }
 
-// pairs reads what is translated: no two of one side have the same of the other, so that each
-// direction undoes the other.
+// pairs reads the translations. Both sides must be unique, so that each direction reverts the
+// other.
 func (r reader) pairs() (list []Pair) {
 	here, beyond := map[dscp.DSCP]bool{}, map[dscp.DSCP]bool{}
 	for _, pair := range r.keys.Translate {
@@ -131,7 +131,7 @@ func (r reader) pairs() (list []Pair) {
 		}
 		switch {
 		case a == b:
-			r.draft.ComplainAt(place, "leave it out: what is not named stays as it is", "%s: %s is the same there", path, pair.Key.Value)
+			r.draft.ComplainAt(place, "remove it: other DSCPs stay unchanged", "%s: %s is the same there", path, pair.Key.Value)
 		case here[a], beyond[b]:
 			r.draft.ComplainAt(place, "leave one of them out", "%s: %s: %s: of two classes one side would know one DSCP", path, pair.Key.Value, pair.Value)
 		}

@@ -9,8 +9,7 @@ import (
 	"weir/core/policy"
 )
 
-// Room puts borders under the spine: the section borders of a policy's file. The zero value is
-// ready to use.
+// Module is the policy module for borders: the section borders. The zero value is ready to use.
 type Module struct{}
 
 // Name is "borders".
@@ -24,13 +23,13 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("borders", text)
 }
 
-// Mechanism says where packets get their class.
+// Mechanism describes the hooks of the classification.
 func (Module) Mechanism(module.Bound) string { return "programs at the device" }
 
 // Plane is the data plane of a host.
 func (Module) Plane(h module.Host) module.Plane { return &hostPlane{h} }
 
-// Doubts warns of borders at devices that this host does not have.
+// Lint warns of borders at missing devices.
 func (Module) Lint(p *policy.Policy) (doubts []string) {
 	all, err := devices()
 	if err != nil {
@@ -48,7 +47,7 @@ func (Module) Lint(p *policy.Policy) (doubts []string) {
 	return doubts
 }
 
-// Capabilities are what weir doctor tells of borders.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	return []module.Capability{{Name: "classes at borders", Mechanisms: []module.Mechanism{
 		{Name: "programs at the device's ingress and egress (TCX)", Features: []string{"bpf programs/sched_cls", "hooks/tcx", "bpf maps/lpm_trie"}},

@@ -20,8 +20,7 @@ import (
 // the rest sees the DSCPs of this network.
 const order device.Order = -200
 
-// hostPlane is the data plane that the spine leads: programs at devices, each with its own maps and
-// nothing pinned beside.
+// hostPlane is the data plane: programs at devices with their own maps.
 type hostPlane struct{ host module.Host }
 
 // treatments are by device.
@@ -35,7 +34,7 @@ func treatments(s module.State) map[string]*Treatment {
 	return all
 }
 
-// devices are those of this network namespace.
+// devices returns the devices of this network namespace.
 func devices() ([]rtnl.Device, error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
@@ -45,7 +44,7 @@ func devices() ([]rtnl.Device, error) {
 	return links.Devices()
 }
 
-// attached is what a device has at each hook; nil if it has gone.
+// attached returns the programs of a device by hook; nil for a missing device.
 func (p *hostPlane) attached(dev string) (map[device.Hook]*device.Attachment, error) {
 	found, err := device.Attached(nil, dev, moduleName, p.host.Devices)
 	if errors.Is(err, device.ErrGone) {
@@ -61,13 +60,13 @@ func (p *hostPlane) attached(dev string) (map[device.Hook]*device.Attachment, er
 	return all, nil
 }
 
-// Ready refuses what this host cannot do, before anything changes.
+// Ready rejects borders that this host cannot support.
 func (p *hostPlane) Ready(module.State) error {
 	return errors.Join(bpffs.CanPin(p.host.Devices), probe.ProgramType(ebpf.SchedCLS))
 }
 
-// InPlace says whether every border that is there has its programs; of an empty state, whether any
-// device has.
+// InPlace reports whether every border at an existing device has its programs; for an empty state,
+// whether any device has some.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	all, err := devices()
 	if err != nil {
@@ -93,8 +92,7 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	return !have.Empty(), nil
 }
 
-// Apply gives every border its programs, each in the place of the one before without a packet
-// between the two, and takes away those that are not wanted any more.
+// Apply atomically replaces the programs of each border and removes obsolete ones.
 func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	all, err := devices()
 	if err != nil {
@@ -116,7 +114,7 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	return notes, device.Prune(p.host.Devices)
 }
 
-// lead gives a device what it is to have, nil for nothing.
+// lead applies the treatment of a device, or removes it for nil.
 func (p *hostPlane) lead(d rtnl.Device, t *Treatment) error {
 	found, err := p.attached(d.Name)
 	if err != nil || t == nil && len(found) == 0 {
@@ -139,7 +137,7 @@ func (p *hostPlane) lead(d rtnl.Device, t *Treatment) error {
 	return err
 }
 
-// put has a border's programs at its hooks. They take over the counters of those before.
+// put attaches the programs of a border. They take over the counters of their predecessors.
 func (p *hostPlane) put(d rtnl.Device, t *Treatment, found map[device.Hook]*device.Attachment) error {
 	var counters *ebpf.Map
 	for _, a := range found {

@@ -15,18 +15,18 @@ import (
 	"weir/kernel/device"
 )
 
-// Directions, as border.h has them, and what stands for no DSCP there.
+// Directions of border.h, and the value for no DSCP.
 const (
 	in       = 0
 	out      = 1
 	keepDSCP = 64
 )
 
-// sideBits is how many bits of a key are in front of the address.
+// sideBits is the number of bits in a key before the address.
 const sideBits = 32
 
-// load loads the programs of one border for a device whose link layer's header has so many octets.
-// They count on in counters where that is not nil, so that programs can follow others.
+// load loads the programs of a border for a device with a link-layer header of header bytes. They
+// continue the given counters, if any.
 func (t *Treatment) load(header int, counters *ebpf.Map) (*borderObjects, error) {
 	spec, err := loadBorder()
 	if err != nil {
@@ -90,7 +90,7 @@ func (o *borderPrograms) at(hook device.Hook) *ebpf.Program {
 	return o.BorderOut
 }
 
-// countersOf are those of an attached program; nil for one of another version of Weir.
+// countersOf returns the counters of an attached program; nil for another version of Weir.
 func countersOf(a *device.Attachment) (*ebpf.Map, error) {
 	spec, err := loadBorder()
 	if err != nil {

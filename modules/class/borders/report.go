@@ -10,16 +10,16 @@ import (
 	"weir/kernel/device"
 )
 
-// Counts says what was done with the packets of a direction; in shadow, what would have been.
+// Counts holds the counters of a direction; in shadow, of the hypothetical effect.
 type Counts struct {
 	Packets    uint64 // of IP, super-packets as one
 	Octets     uint64 // of them, from the network header on
 	Marked     uint64 // had another DSCP than their prefix's class
-	Translated uint64 // had a DSCP that the other network knows as another
-	Failed     uint64 // whose header could not be written
+	Translated uint64 // translated to the DSCP of the other network
+	Failed     uint64 // header not writable
 }
 
-// fields declares what is told of each direction, once for status, top, JSON, API and metrics.
+// fields declares the values of each direction.
 func fields() []module.Field[Counts] {
 	return []module.Field[Counts]{
 		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
@@ -32,20 +32,20 @@ func fields() []module.Field[Counts] {
 			Help: "Packets that were given their prefix's class in place of another DSCP; in shadow, that would have been."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
 		{Column: module.Column{Name: "translated", Title: "translated", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets whose DSCP was replaced by the other network's; in shadow, that would have been."},
+			Help: "Packets with a translated DSCP; in shadow, that would have been translated."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Translated })},
 		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets whose header could not be written."},
+			Help: "Packets with a header that could not be written."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Failed })},
 	}
 }
 
-// Columns declares what Report tells: a row for each direction of a border.
+// Columns declares the values of Report: a row for each direction of a border.
 func (Module) Columns() module.Columns {
 	return module.Columns{Rows: module.ColumnsOf(fields()), Part: "direction", Promise: "class"}
 }
 
-// Report tells what was done since the programs came.
+// Report returns the counters since the attach.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	for _, item := range have.Host {
 		t, ok := item.Treatment.(*Treatment)
@@ -72,7 +72,7 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 
 var parts = map[device.Hook]string{device.Ingress: direction.Ingress.String(), device.Egress: direction.Egress.String()}
 
-// promise says what becomes of a direction's packets.
+// promise describes the treatment of a direction.
 func (t *Treatment) promise(hook device.Hook) string {
 	only := *t
 	if hook == device.Egress {
@@ -81,7 +81,7 @@ func (t *Treatment) promise(hook device.Hook) string {
 	return only.Summary()
 }
 
-// counts are those of the hooks of a device that have a program.
+// counts returns the counters of the hooks of a device.
 func (p *hostPlane) counts(dev string) (map[device.Hook]Counts, error) {
 	found, err := p.attached(dev)
 	if err != nil {

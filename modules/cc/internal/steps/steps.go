@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steps makes single steps of rLEDBAT for tests, in the kernel, from what a connection's
-// acknowledgments would tell.
+// Package steps runs single steps of rLEDBAT in the kernel for tests, with given acknowledgments.
 package steps
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type steps_step -type rledbat -type rledbat_ack -type ledbat_tunables steps steps.bpf.c

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is a link for tests of congestion controls: it marks a share of the data packets
-// that leave a device with CE, and reports every TCP segment that passes in either direction.
+// Package wire is a link for tests of congestion controls: it marks a share of the data packets of
+// a device with CE, and reports every TCP segment in both directions.
 //
-// What will bite you: a super-packet (GSO) is one packet here, and is marked or not as a whole.
+// Pitfalls: a super-packet (GSO) is one packet here, and is marked or not as a whole.
 package wire
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -type wire_segment wire wire.bpf.c
@@ -88,11 +88,11 @@ func (w *Wire) Mark(marks, period uint32) error {
 	return errors.Join(w.objects.WireMarks.Set(marks), w.objects.WirePeriod.Set(period))
 }
 
-// Lose sends the data packet that comes after the next n to a station that is not there.
+// Lose sends the data packet after the next n to a missing station.
 func (w *Wire) Lose(n uint32) error { return w.after(n, w.objects.WireLose) }
 
-// Refuse drops the data packet that comes after the next n as a full queue of the sender does: its
-// TCP reduces the window at once, as for ECN, and finds out later that the packet was lost.
+// Refuse drops the data packet after the next n like a full queue of the sender: TCP reduces its
+// window at once, and detects the loss later.
 func (w *Wire) Refuse(n uint32) error { return w.after(n, w.objects.WireRefuse) }
 
 func (w *Wire) after(n uint32, number *ebpf.Variable) error {
@@ -103,7 +103,7 @@ func (w *Wire) after(n uint32, number *ebpf.Variable) error {
 	return number.Set(now + n + 1)
 }
 
-// Segments returns what has passed since the last call, in order.
+// Segments returns the segments since the last call, in order.
 func (w *Wire) Segments() (list []Segment, err error) {
 	w.reader.SetDeadline(time.Now())
 	for {
