@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every kind of scope is found for the packet it speaks of, and for no other.
+// Every kind of scope matches its own packets only.
 func TestScopesAreFoundByUserInterfaceAndLongestPrefix(t *testing.T) {
 	// The test packets go from .1 to .2 (fd00::1 to fd00::2); a test run's socket belongs to user
 	// 0.

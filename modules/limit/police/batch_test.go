@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// assigned returns the scope that a map has for a key, or -1.
+// assigned returns the scope of a key in a map, or -1.
 func assigned(t *testing.T, entries *ebpf.Map, key any) int {
 	t.Helper()
 	var scope uint32
@@ -28,7 +28,7 @@ func assigned(t *testing.T, entries *ebpf.Map, key any) int {
 	return int(scope)
 }
 
-// trie is the key of a prefix as match_prefix has it.
+// trie returns the key of a prefix in the layout of match_prefix.
 func trie(prefix netip.Prefix) []byte {
 	address, length := prefix.Addr().As16(), prefix.Bits()
 	if prefix.Addr().Is4() {

@@ -23,8 +23,7 @@ const (
 	ofFlags                                    = 84
 )
 
-// watcher is a foreign sockops program that asks for the callbacks that Weir asks for too, and
-// counts them.
+// watcher is a foreign sockops program that requests and counts the same callbacks.
 type watcher struct{ counts *ebpf.Map }
 
 func watch(t *testing.T, group string) watcher {
@@ -65,7 +64,7 @@ func watch(t *testing.T, group string) watcher {
 	return watcher{counts}
 }
 
-// seen is how often it was called back for samples and for headers.
+// seen returns the number of RTT and header callbacks.
 func (w watcher) seen(t *testing.T) (samples, headers uint64) {
 	t.Helper()
 	if err := errors.Join(w.counts.Lookup(uint32(rttSample), &samples), w.counts.Lookup(uint32(headerLength), &headers)); err != nil {
@@ -74,8 +73,8 @@ func (w watcher) seen(t *testing.T) (samples, headers uint64) {
 	return samples, headers
 }
 
-// Another program's callbacks on the same sockets go on while limits of egress alone are in force,
-// which need none for headers, and after the end of all limits, whichever of the two came first.
+// Callbacks of another program on the same sockets continue with egress limits, which need no
+// header callback, and after the end of all limits, in either order.
 func TestCallbacksOfOtherProgramsAreLeftAlone(t *testing.T) {
 	for name, first := range map[string]bool{"before the limits": true, "after them": false} {
 		t.Run(name, func(t *testing.T) { leavesCallbacks(t, first) })
@@ -124,8 +123,7 @@ func leavesCallbacks(t *testing.T, first bool) {
 	goesOn("after the limit's end")
 }
 
-// Loopback traffic is exempt, so its sockets are neither paced nor is their window clamped, unless
-// the limit covers it.
+// Loopback sockets are neither paced nor clamped, unless the limit covers loopback.
 func TestLoopbackSocketsAreLeftAlone(t *testing.T) {
 	for _, covered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("covered %t", covered), func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// counted64 is a structure whose every counter is another number, from first on.
+// counted64 returns a structure with consecutive counters from first on.
 func counted64[T totals](first uint64) (c T) {
 	for i, all := 0, words(&c); i < len(all); i++ {
 		all[i] = first + uint64(i)
@@ -16,8 +16,7 @@ func counted64[T totals](first uint64) (c T) {
 	return c
 }
 
-// A counter that is added to limit.h is summed, subtracted and written without a word about it in
-// Go.
+// A new counter in limit.h is summed, subtracted and written without changes in Go.
 func TestEveryCounterIsSummed(t *testing.T) {
 	a, b := counted64[limitLimitCounters](1), counted64[limitLimitCounters](100)
 	all := Counters{limitLimitCounters: sum([]limitLimitCounters{a, b})}
@@ -38,7 +37,7 @@ func TestEveryCounterIsSummed(t *testing.T) {
 	}
 }
 
-// The names are those of the summary of weir run, which others read.
+// The names are part of the summary of weir run.
 func TestCountersKeepTheirNames(t *testing.T) {
 	text, err := json.Marshal(Counters{limitLimitCounters: counted64[limitLimitCounters](1), RTTSum: 7})
 	if err != nil {

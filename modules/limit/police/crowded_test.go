@@ -14,7 +14,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// crowd is a TCP connection to a socket behind a limit at ingress.
+// crowd is a TCP connection to a socket behind an ingress limit.
 type crowd struct {
 	plane  *DataPlane
 	fd     int              // of the receiving socket
@@ -47,7 +47,7 @@ func newCrowd(t *testing.T, l Limit) *crowd {
 	return c
 }
 
-// send sends full segments without PSH, the end of a message, and returns their octets.
+// send sends full segments without PSH and returns their bytes.
 func (c *crowd) send(t *testing.T, segments int) (octets int) {
 	t.Helper()
 	raw, err := c.conn.(*net.TCPConn).SyscallConn()
@@ -66,7 +66,7 @@ func (c *crowd) send(t *testing.T, segments int) (octets int) {
 	return octets
 }
 
-// state is what the data plane keeps of the receiving socket.
+// state returns the data plane's state of the receiving socket.
 func (c *crowd) state(t *testing.T) (state limitSocketState) {
 	t.Helper()
 	if err := c.plane.objects.LimitSockets.Lookup(int32(c.fd), &state); err != nil {
@@ -75,7 +75,7 @@ func (c *crowd) state(t *testing.T) (state limitSocketState) {
 	return state
 }
 
-// arrive waits until so many octets have been read.
+// arrive waits until the given number of bytes was read.
 func (c *crowd) arrive(t *testing.T, octets int) {
 	t.Helper()
 	buffer := make([]byte, octets)
@@ -89,10 +89,9 @@ func (c *crowd) arrive(t *testing.T, octets int) {
 	})
 }
 
-// Once a repair was refused at the ceiling, those that come at once are refused beyond the
-// threshold too: of four segments the second tells of the hole where repairs are spared, and the
-// others and the probe pass. What the retransmission timer sends passes, or it would double until
-// the queue is below the threshold.
+// After the drop of a retransmission at the ceiling, immediate retransmissions are dropped above
+// the threshold too: of four segments only the probe passes. The retransmission by the timer
+// passes, or the timer would double until the queue is short.
 func TestTimersAreSparedWhereRepairsAreDropped(t *testing.T) {
 	// In a queue of 40 s a test does not notice what drains, nor what its own segments add.
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}

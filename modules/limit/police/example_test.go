@@ -12,7 +12,7 @@ import (
 	"weir/modules/limit/police"
 )
 
-// What is left out of a limit scales with its rate.
+// Thresholds scale with the rate.
 func ExampleLimit_WithDefaults() {
 	for _, l := range []police.Limit{{Rate: 1e9}, {Rate: 1e6}} {
 		l = l.WithDefaults()
@@ -23,7 +23,7 @@ func ExampleLimit_WithDefaults() {
 	// 1 Mbit/s: burst 48.448ms, mark 96.896ms, drop 484.48ms
 }
 
-// A cgroup is held to 100 Mbit/s for as long as this process lives.
+// The limit of 100 Mbit/s on a cgroup lasts as long as the process.
 func ExampleDataPlane() {
 	group, err := cgroup.Create("", "backup")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// elsewhere is a data plane whose packets have scope 0, and scope 1 or 2 by where on the loopback
-// device they go.
+// elsewhere returns a data plane with scope 0 for all packets, and scope 1 or 2 by the loopback
+// address.
 func elsewhere(t *testing.T) *DataPlane {
 	t.Helper()
 	p := plane(t, 3)
@@ -53,7 +53,7 @@ func TestUnconnectedSocketsAreChargedInAdvanceToo(t *testing.T) {
 	}
 }
 
-// Assignments that change are in force with the next packet, wherever a socket sends.
+// Changed assignments apply to the next packet, for any destination.
 func TestCachedScopesEndWithTheirAssignment(t *testing.T) {
 	p := elsewhere(t)
 	for scope := range 3 {
@@ -86,9 +86,8 @@ func TestCachedScopesEndWithTheirAssignment(t *testing.T) {
 	}
 }
 
-// Processors that send by one socket, each to both remotes in turn, find the scopes of their own
-// packets.
-func TestProcessorsThatShareASocketFindTheirOwnScopes(t *testing.T) {
+// CPUs that share a socket, each with alternating remotes, look up the scopes of their own packets.
+func TestCPUsThatShareASocketFindTheirOwnScopes(t *testing.T) {
 	p := elsewhere(t)
 	for scope := range 3 {
 		if err := p.Set(scope, Egress, Limit{Rate: MaxRate, Loopback: true}); err != nil {
@@ -98,8 +97,8 @@ func TestProcessorsThatShareASocketFindTheirOwnScopes(t *testing.T) {
 	shareSocket(t, p, 50_000, 1)
 }
 
-// No packet passes a scope that was not charged for it, whichever processor has paid in advance.
-func TestProcessorsThatShareASocketAreChargedForEachPacket(t *testing.T) {
+// No packet passes an uncharged scope, whichever CPU has prepaid.
+func TestCPUsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	p := elsewhere(t)
 	const octet = int64(quotaCost) / 1000
 	const behind = 4 * quotaMost // packets; a scope forgets what it was charged for where it is further ahead than its burst
@@ -120,14 +119,13 @@ func TestProcessorsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	}
 }
 
-// shareSocket sends by one socket from every processor, so many packets in a row to each of the two
-// remotes in turn, and fails where a scope has not counted its own packets; it returns their
-// octets.
+// shareSocket sends from every CPU through one socket, in series to two alternating remotes. It
+// fails if a scope lacks its own packets, and returns the bytes of the scopes.
 func shareSocket(t *testing.T, p *DataPlane, turns, each int) (octets [3]uint64) {
 	t.Helper()
 	fd := datagramSocket(t, p)
 	sent := make([][3]uint64, runtime.NumCPU())
-	onEveryProcessor(t, func(processor int) error {
+	onEveryCPU(t, func(processor int) error {
 		for turn := range turns {
 			remote := (turn+processor)%2 + 1
 			to := &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, byte(remote)}}

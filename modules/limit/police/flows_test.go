@@ -11,9 +11,9 @@ import (
 	"weir/kernel/testutil"
 )
 
-// endedInterval sends the packet that ends an interval in which so many TCP senders were counted,
-// and returns what is there then. The interval has taken a second, or its least length where that
-// is longer, unless the state has its start.
+// endedInterval sends the packet that ends an interval with the given number of TCP senders, and
+// returns the new state. The interval took a second, or its minimum length if longer, unless the
+// state has its start.
 func endedInterval(t *testing.T, rate units.BitRate, counted uint32, state limitLimitState) (limitLimitState, limitLimitFairShare) {
 	t.Helper()
 	return endedIntervalOf(t, Limit{Rate: rate}, limitLimitFairShare{Counted: counted}, state)
@@ -45,9 +45,8 @@ func endedIntervalOf(t *testing.T, l Limit, sharing limitLimitFairShare, state l
 	return state, sharing
 }
 
-// A fair rate that has fallen too far is nearly an equal part at once when the queue is gone, and
-// no less than half of one while a queue stands. Without senders that are known it only moves by
-// its factor.
+// A low fair rate rises at once to nearly an equal share without a queue, and to half of one with a
+// standing queue. Without known senders only the factor changes it.
 func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	const octets = 12_500_000 // a second's at 100 Mbit/s
 	for name, c := range map[string]struct {
@@ -75,8 +74,8 @@ func TestFairRateIsNoLessThanItsSendersNeed(t *testing.T) {
 	}
 }
 
-// A flow count continues over intervals in which some senders may not have sent: 16 super-packets
-// at least, and one and a half for each.
+// A flow count spans intervals until all senders may have sent: at least 16 super-packets, and 1.5
+// per sender.
 func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	for _, c := range []struct {
 		bytes, largest uint64
@@ -98,8 +97,7 @@ func TestFlowCountWaitsForEverySendersTurn(t *testing.T) {
 	}
 }
 
-// An interval of somewhat more than the longest is no silence, after which nothing is known of the
-// senders.
+// An interval slightly above the maximum is no silence, which would reset the senders.
 func TestSendersAreKnownForAnInterval(t *testing.T) {
 	for ago, want := range map[time.Duration]uint32{4500 * time.Millisecond: 100, 9 * time.Second: 0} {
 		state := limitLimitState{MinIntervalNs: uint64(ago)}
@@ -109,9 +107,8 @@ func TestSendersAreKnownForAnInterval(t *testing.T) {
 	}
 }
 
-// A packet that has read the clock before another one ended an interval, in an interrupt or on
-// another processor, ends no interval of 2^64 ns, after which nothing would be known of the senders
-// and the fair rate were the highest.
+// A packet with a clock reading before the start of the interval (interrupt or another CPU) ends no
+// interval of 2^64 ns, which would reset the senders and the fair rate.
 func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	began := limitLimitState{IntervalStartNs: uint64(clock(t) + int64(time.Hour)), FairRate: 1_000_000}
 	got, sharing := endedIntervalOf(t, Limit{Rate: 100_000_000}, limitLimitFairShare{Senders: 10}, began)
@@ -123,9 +120,8 @@ func TestAnIntervalThatBeganLaterIsNotOver(t *testing.T) {
 	}
 }
 
-// The interval holds two of the largest super-packets at the fair rate, or two pairs of segments,
-// which are acknowledged together, as long as they have the size that a low rate leaves them. A
-// longer one, of a cwnd that is not bounded, makes a quarter of a second of it at most.
+// The interval covers two of the largest super-packets at the fair rate, or two segment pairs at a
+// low rate. Longer super-packets, of flows without a cwnd bound, add at most a quarter of a second.
 func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	const rate = 40_000 // octet/s of a flow
 	for largest, want := range map[uint64]time.Duration{
@@ -143,9 +139,9 @@ func TestOneLongSuperPacketDoesNotStopTheFairRate(t *testing.T) {
 	}
 }
 
-// A connection request that is refused is sent again after half a second at the earliest, without
-// ECN, and given up after ten: as with other senders that have nothing else in flight, the queue of
-// others does not hold it up.
+// TCP repeats a rejected SYN after half a second at the earliest, without ECN, and gives up after
+// ten. A SYN passes the full queue of other senders, like packets of senders with nothing else in
+// flight.
 func TestConnectionRequestsPassAFullQueue(t *testing.T) {
 	client, server, address := path(t)
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second}
@@ -167,8 +163,8 @@ func TestConnectionRequestsPassAFullQueue(t *testing.T) {
 	}
 }
 
-// A flow that may send less than a segment in a mark threshold sends one at a time. Where other
-// processes make round trips last, there is room for two.
+// A flow with less than a segment per mark threshold sends single segments; two are tolerated if
+// other processes lengthen the RTT.
 func TestSlowFlowsSendSingleSegments(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	client, server, address := path(t)

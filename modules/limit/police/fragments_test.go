@@ -13,7 +13,7 @@ import (
 	"weir/kernel/testutil/headers"
 )
 
-// needHeaders skips a test where programs at cgroups cannot point into the packet of a test run.
+// needHeaders skips a test if cgroup programs cannot access the packet of a test run.
 func needHeaders(t *testing.T) {
 	t.Helper()
 	p := plane(t, 1)
@@ -30,8 +30,8 @@ func needHeaders(t *testing.T) {
 	}
 }
 
-// A datagram is charged before it is cut, for the fragments that it becomes: their headers are sent
-// as well, and with extension headers they are most of it.
+// A datagram is charged for its later fragments, including their headers, which dominate with
+// extension headers.
 func TestDatagramsAreChargedForTheirFragments(t *testing.T) {
 	const overhead = 14
 	needHeaders(t)
@@ -66,8 +66,7 @@ func TestDatagramsAreChargedForTheirFragments(t *testing.T) {
 	}
 }
 
-// Every segment of a super-packet repeats its headers, those of TCP and UDP among them, whatever is
-// in front of these.
+// Every segment of a super-packet repeats all headers, including extension headers.
 func TestSegmentsAreChargedWithTheirExtensionHeaders(t *testing.T) {
 	const overhead, ethernet, segments, words = 14, 14, 3, 8
 	needHeaders(t)

@@ -10,8 +10,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Packets that no limit is for meet no program at ingress, whichever comes first, the limit or the
-// attachment.
+// Without ingress limits no ingress program is attached, in any order of limit and attachment.
 func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
 	set := func(t *testing.T, p *DataPlane, direction Direction) {
@@ -86,7 +85,7 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 	})
 }
 
-// With its last limit the program for ingress goes, whichever process has attached it, and comes
+// The ingress program is detached with its last limit, whichever process attached it, and attached
 // again with the next.
 func TestIngressIsDetachedWithItsLastLimit(t *testing.T) {
 	egress, all := [3]int{1, 0, 1}, [3]int{1, 1, 1}
@@ -147,7 +146,7 @@ func TestIngressIsDetachedWithItsLastLimit(t *testing.T) {
 	}
 }
 
-// An attachment that was ended while its pin stayed is replaced by the next limit of ingress.
+// An attachment that ended while its pin stayed is replaced by the next ingress limit.
 func TestAnEndedAttachmentForIngressIsReplaced(t *testing.T) {
 	p, group, dir := plane(t, 1), testutil.Cgroup(t), pins(t)
 	limit := Limit{Rate: MaxRate}

@@ -16,8 +16,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// marked limits both directions of scope 1 for mark 1 and of scope 2 for mark 2, to a rate that
-// holds nothing up.
+// marked limits both directions of scope 1 for mark 1 and of scope 2 for mark 2, at a high rate.
 func marked(t *testing.T, scopes int) *DataPlane {
 	t.Helper()
 	p := plane(t, scopes)
@@ -41,7 +40,7 @@ func mark(t *testing.T, fd, mark int) {
 	}
 }
 
-// ends are two sockets, the first of which is connected to the second.
+// ends returns two sockets; the first is connected to the second.
 func ends(t *testing.T, socket func(int) int, kind int) (client, server int) {
 	t.Helper()
 	client, server = socket(kind), socket(kind)
@@ -67,7 +66,7 @@ func ends(t *testing.T, socket func(int) int, kind int) (client, server int) {
 	return client, server
 }
 
-// passOctet sends an octet from one socket to the other and waits for it.
+// passOctet sends one byte from one socket to the other and waits for it.
 func passOctet(t *testing.T, client, server int) {
 	t.Helper()
 	if _, err := unix.Write(client, []byte("x")); err != nil {
@@ -78,13 +77,13 @@ func passOctet(t *testing.T, client, server int) {
 	}
 }
 
-// both is how many packets of a scope were counted at egress and at ingress.
+// both returns the packets of a scope at egress and ingress.
 func both(t *testing.T, p *DataPlane, scope int) [2]uint64 {
 	t.Helper()
 	return [2]uint64{counters(t, p, scope).Packets, countersAt(t, p, scope, Ingress).Packets}
 }
 
-// What leaves is told by the sender's mark, what comes in by the receiver's.
+// Egress matches the mark of the sender, ingress that of the receiver.
 func TestMarksTellTrafficOfBothDirections(t *testing.T) {
 	p := marked(t, 3)
 	_, socket := chargedSockets(t, p)
@@ -109,7 +108,7 @@ func TestMarksTellTrafficOfBothDirections(t *testing.T) {
 	}
 }
 
-// An application may set another mark at any time, and does so without a packet.
+// An application may change its mark at any time, without a packet.
 func TestAMarkThatChangesIsSeenWithTheNextPacket(t *testing.T) {
 	for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_STREAM} {
 		p := marked(t, 3)

@@ -24,7 +24,7 @@ const (
 	passAndReduce = 3
 )
 
-// plane loads a data plane in which every packet of this test's process belongs to scope 0.
+// plane loads a data plane with scope 0 for all packets of the process.
 func plane(t *testing.T, scopes int) *DataPlane {
 	t.Helper()
 	testutil.NeedRoot(t)
@@ -51,8 +51,8 @@ func plane(t *testing.T, scopes int) *DataPlane {
 	return p
 }
 
-// datagram builds a UDP packet with so many octets of payload behind an Ethernet header; tos holds
-// DSCP and ECN.
+// datagram builds a UDP packet with the given payload behind an Ethernet header; tos holds DSCP and
+// ECN.
 func datagram(t *testing.T, ipv6 bool, tos uint8, payload int) []byte {
 	t.Helper()
 	ethernet := &layers.Ethernet{SrcMAC: []byte{2, 0, 0, 0, 0, 1}, DstMAC: []byte{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4}
@@ -89,15 +89,15 @@ func send(t *testing.T, program *ebpf.Program, frame []byte) (uint32, []byte) {
 	return verdict, run.DataOut
 }
 
-// slow is a rate at which nothing drains during a test: one packet of 1000 wire octets costs 125
-// ms, and the thresholds are chosen in packets of that size.
+// slow returns a rate at which nothing drains during a test: a packet of 1000 wire bytes costs 125
+// ms. Thresholds are multiples of that.
 func slow(burst, mark, drop int) Limit {
 	const each = 125 * time.Millisecond
 	return Limit{Rate: MinRate, Burst: time.Duration(burst) * each, Mark: time.Duration(mark) * each, Drop: time.Duration(drop)*each + each/2,
 		Reserve: 2 * each, Loopback: true}
 }
 
-// monotonic is now by the data plane's clock, in ns.
+// monotonic returns the clock of the data plane in ns.
 func monotonic(t *testing.T) int64 {
 	t.Helper()
 	var now unix.Timespec
@@ -107,14 +107,13 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// drained is how many packets the slow queue may have drained since the test began to fill it, half
-// a packet of slack included.
+// drained returns the maximum number of packets that drained from the slow queue since the start,
+// plus half a packet.
 func drained(since time.Time) uint64 {
 	return uint64(time.Since(since)/(125*time.Millisecond/2)+1) / 2
 }
 
-// payload makes a datagram of 1000 wire octets, Ethernet header included, and of no more than 128
-// otherwise.
+// Payloads of datagrams with 1000 wire bytes, Ethernet header included, and with at most 128.
 const (
 	payload4 = 1000 - 14 - 20 - 8
 	payload6 = 1000 - 14 - 40 - 8

@@ -59,7 +59,7 @@ func TestPinnedLimitsOutliveTheirProcess(t *testing.T) {
 	}
 }
 
-// Where no bpf file system is mounted it takes one, and no right or other kernel.
+// Without a bpf file system the error advises to mount one.
 func TestPinsNeedABPFFileSystem(t *testing.T) {
 	p := plane(t, 1)
 	above := t.TempDir()
@@ -74,7 +74,7 @@ func TestPinsNeedABPFFileSystem(t *testing.T) {
 	}
 }
 
-// Limits that another version of Weir has pinned are refused with the way out, and can be released.
+// Pinned limits of another Weir version are rejected with advice, and can be released.
 func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
 	for name, change := range map[string]func(pin string) error{
 		"a map that it did not have": os.Remove,
@@ -110,8 +110,8 @@ func TestLimitsOfAnotherVersionCanOnlyBeReleased(t *testing.T) {
 	}
 }
 
-// A pin that another process removes between the reading of the folder and its opening is not
-// there. What stands for it here is one that leads nowhere.
+// A pin that another process removes during the reading of the folder counts as missing. A dangling
+// link simulates it.
 func TestAPinThatHasJustGoneIsNoError(t *testing.T) {
 	dir := pins(t)
 	p, _ := limited(t, slow(4, 50, 60), slow(4, 20, 30))
@@ -206,8 +206,7 @@ func TestOpenSocketsAreAdoptedAndSetFree(t *testing.T) {
 	}
 }
 
-// A release sets sockets free once nothing paces them any more: the programs end with Detach, not
-// some time after it.
+// A release frees sockets after all programs have ended, so Detach must end them at once.
 func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
 	dir := pins(t)
 	for range 8 {

@@ -22,9 +22,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A TCP sender whose packet is refused sends it again with the next acknowledgement. With nothing
-// in flight none will come: it waits for its probe timer, of 200 ms at least whatever the
-// round-trip time. The talk's tail latencies came from there.
+// TCP retransmits a rejected packet with the next acknowledgement. With nothing in flight it waits
+// for its probe timer, 200 ms at least, which caused the tail latencies of the LPC 2018 talk.
 
 // ask connects, and then for every number of octets sends as many and reads as many.
 func ask(in io.Reader, out io.Writer) error {
@@ -60,8 +59,7 @@ func ask(in io.Reader, out io.Writer) error {
 	}
 }
 
-// asker is a TCP connection from inside scope 0 to an echo. Nothing of it is in flight between two
-// questions.
+// asker is a TCP connection from inside scope 0 to an echo server, idle between two requests.
 type asker struct {
 	plane          *DataPlane
 	client, server *netns.Namespace
@@ -69,8 +67,7 @@ type asker struct {
 	answers        *bufio.Scanner
 }
 
-// modes are the talk's algorithm and Weir's. Their thresholds are so far away that nothing drains
-// to speak of.
+// modes returns the classic algorithm and Weir's, with thresholds so large that nothing drains.
 func modes() map[string]Limit {
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	classic := l
@@ -99,7 +96,7 @@ func newAsker(t *testing.T, l Limit) *asker {
 	return a
 }
 
-// tell sends the process a line; a number is a question of so many octets.
+// tell sends the process a line; a number is a request of that many bytes.
 func (a *asker) tell(t *testing.T, line any) {
 	t.Helper()
 	if err := json.NewEncoder(a.process.In).Encode(line); err != nil {
@@ -115,7 +112,7 @@ func (a *asker) answered(t *testing.T) {
 	}
 }
 
-// socket is what /proc/net/tcp shows of the connection.
+// socket is the entry of the connection in /proc/net/tcp.
 type socket struct {
 	unacknowledged uint64 // octets, sent or not
 	timer          uint64 // one of the kernel's; 4 is the probe timer
@@ -144,7 +141,7 @@ func (a *asker) socket(t *testing.T) (s socket) {
 	return s
 }
 
-// readNet returns a file of /proc/net as a namespace has it.
+// readNet returns a file of /proc/net in a namespace.
 func readNet(t *testing.T, ns *netns.Namespace, name string) (text string) {
 	t.Helper()
 	if err := ns.Do(func() error {
@@ -157,7 +154,7 @@ func readNet(t *testing.T, ns *netns.Namespace, name string) (text string) {
 	return text
 }
 
-// netCount returns a namespace's counter from netstat or snmp, where a line of names comes before
+// netCount returns a counter of a namespace from netstat or snmp, where a line of names precedes
 // one of values.
 func netCount(t *testing.T, ns *netns.Namespace, file, name string) uint64 {
 	t.Helper()
@@ -177,9 +174,9 @@ func netCount(t *testing.T, ns *netns.Namespace, file, name string) uint64 {
 	return 0
 }
 
-// Beyond the ceiling, four drop thresholds, the data plane refuses what a sender with nothing in
-// flight has, as the talk's algorithm does at one: TCP then waits for its probe timer, and each
-// probe that is refused as well makes it wait again.
+// Above the ceiling of four drop thresholds the data plane rejects packets of senders with nothing
+// in flight, as the classic algorithm does above one: TCP waits for its probe timer, again after
+// each rejected probe.
 func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -212,8 +209,8 @@ func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 	}
 }
 
-// Where packets in flight are refused, those of a sender with nothing in flight are not, so no
-// sender waits for that timer.
+// Above the drop threshold, packets of a sender with nothing in flight pass, so no sender waits for
+// that timer.
 func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 	for name, l := range modes() {
 		t.Run(name, func(t *testing.T) {

@@ -16,21 +16,20 @@ import (
 	"weir/kernel/testutil"
 )
 
-// In these tests a packet costs 125 ms, so that nothing drains, and a socket may be charged for
-// quotaMost of them in advance.
+// A packet costs 125 ms, so that nothing drains, and a socket may prepay quotaMost packets.
 const (
 	quotaCost = 125 * time.Millisecond
 	quotaMost = 25
 )
 
-// generous runs ahead by 400 packets.
+// generous returns a limit with a burst of 400 packets.
 func generous() Limit {
 	l := slow(16*quotaMost, 100, 200)
 	l.Reserve = 0
 	return l
 }
 
-// lasting is a plane whose quotas outlive the test, which may be kept waiting between two packets.
+// lasting returns a plane with quotas that outlive the test, which may pause between packets.
 func lasting(t *testing.T, scopes int) *DataPlane {
 	t.Helper()
 	former := tunables.QuotaTicks
@@ -39,8 +38,8 @@ func lasting(t *testing.T, scopes int) *DataPlane {
 	return plane(t, scopes)
 }
 
-// lavish puts a limit on a scope, with a queue that is empty but for so many packets and a fair
-// rate at its highest, or at the rate.
+// lavish limits a scope, with a queue of the given number of packets and a fair rate at its
+// maximum, or at the rate.
 func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	t.Helper()
 	config := l.config(Egress)
@@ -56,8 +55,7 @@ func lavish(t *testing.T, p *DataPlane, scope, queued int, held bool, l Limit) {
 	}
 }
 
-// stream sends packets of one TCP socket and returns for how many the scope was charged, to the
-// nearest.
+// stream sends packets of one TCP socket and returns the charged packets, rounded.
 func stream(t *testing.T, p *DataPlane, scope, packets int) int {
 	t.Helper()
 	frame := datagram(t, false, 0, payload4)
@@ -65,8 +63,7 @@ func stream(t *testing.T, p *DataPlane, scope, packets int) int {
 	return sendFrame(t, p, frame, scope, packets)
 }
 
-// sendFrame sends it so many times by one socket and returns for how many of them the scope was
-// charged, to the nearest.
+// sendFrame sends a frame repeatedly through one socket and returns the charged packets, rounded.
 func sendFrame(t *testing.T, p *DataPlane, frame []byte, scope, packets int) int {
 	t.Helper()
 	before := stateOf(t, p, scope).FinishNs
@@ -76,7 +73,7 @@ func sendFrame(t *testing.T, p *DataPlane, frame []byte, scope, packets int) int
 	return packetsCharged(stateOf(t, p, scope).FinishNs - before)
 }
 
-// packetsCharged is for how many packets a queue has advanced by so many ns, to the nearest.
+// packetsCharged converts the advance of a queue to packets, rounded.
 func packetsCharged(ns int64) int {
 	return int((time.Duration(ns) + quotaCost/2) / quotaCost)
 }
@@ -137,8 +134,7 @@ func TestSocketsAreChargedInAdvanceFarFromTheirLimit(t *testing.T) {
 	}
 }
 
-// Whatever was charged in advance, a scope admits what its burst and threshold hold, and drops the
-// rest.
+// With any prepaid quota, a scope admits its burst and threshold, and drops the rest.
 func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	p := plane(t, 1)
 	needStorage(t, p)
@@ -158,8 +154,7 @@ func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	}
 }
 
-// Interfaces have the same indices in other network namespaces: the loopback device is always the
-// first.
+// Interface indices repeat in other network namespaces: lo is always the first.
 func TestInterfacesOfOtherNamespacesAreOthers(t *testing.T) {
 	p := plane(t, 2)
 	if err := features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie); err != nil {
@@ -179,8 +174,7 @@ func TestInterfacesOfOtherNamespacesAreOthers(t *testing.T) {
 	}
 }
 
-// A datagram socket is charged to the scopes of where it is connected to now, and an unconnected
-// one to those of every packet.
+// A datagram socket is charged to the scopes of its current remote, an unconnected one per packet.
 func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		p := plane(t, 3)
@@ -204,8 +198,8 @@ func TestDatagramSocketsAreChargedWhereTheySend(t *testing.T) {
 	}
 }
 
-// sendDatagrams sends each address so many datagrams a round, by one socket of a cgroup that the
-// plane is attached to.
+// sendDatagrams sends datagrams to each address per round, through one socket of a cgroup with the
+// plane.
 func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int, addresses ...[4]byte) {
 	t.Helper()
 	fd := datagramSocket(t, p)
@@ -230,8 +224,8 @@ func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int,
 	}
 }
 
-// datagramSocket is a socket of a cgroup that the plane is attached to, in a namespace that
-// receives at port 9 of every loopback address.
+// datagramSocket opens a socket of a cgroup with the plane, in a namespace that receives at port 9
+// of all loopback addresses.
 func datagramSocket(t *testing.T, p *DataPlane) int {
 	t.Helper()
 	_, socket := chargedSockets(t, p)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A scope that charges each packet does not keep the others from charging in advance, and is
-// charged for those packets too.
+// A scope that charges each packet does not prevent prepayment in others.
 func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 	p := paired(t)
 	for _, test := range []struct {
@@ -46,7 +45,7 @@ func TestScopesAreChargedInAdvanceEachForItself(t *testing.T) {
 	}
 }
 
-// A quota has one measure of a packet: the first scope's.
+// A quota has the overhead of the first scope only.
 func TestScopesThatCountOtherOctetsAreChargedForEachPacket(t *testing.T) {
 	p := paired(t)
 	other := generous()
@@ -58,7 +57,7 @@ func TestScopesThatCountOtherOctetsAreChargedForEachPacket(t *testing.T) {
 	}
 }
 
-// paired is a data plane whose packets have two scopes.
+// paired returns a data plane with two scopes for each packet.
 func paired(t *testing.T) *DataPlane {
 	t.Helper()
 	p := plane(t, 2)
@@ -69,8 +68,8 @@ func paired(t *testing.T) *DataPlane {
 	return p
 }
 
-// chargedInAdvance sends packets of one socket and says which of two scopes was charged for more
-// than those; none may be charged for less, and both count all.
+// chargedInAdvance sends packets through one socket and reports which of two scopes was charged for
+// more; both must be charged for all and count all.
 func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool) {
 	t.Helper()
 	var finish [2]int64
@@ -92,8 +91,7 @@ func chargedInAdvance(t *testing.T, p *DataPlane, packets int) (advance [2]bool)
 	return advance
 }
 
-// What a near scope drops, the others were not charged for, whatever was paid in advance; each
-// octet is measured once.
+// Other scopes are not charged for packets that a near scope drops, and each byte is measured once.
 func TestDroppedPacketsUseNoQuota(t *testing.T) {
 	p := paired(t)
 	near := generous()

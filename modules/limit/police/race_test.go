@@ -18,18 +18,17 @@ import (
 	"weir/kernel/testutil"
 )
 
-// The talk's credit was read, changed and written back, so processors that did so at once lost
-// charges, and the limit was passed. These tests race for one scope on all processors and compare
-// where its virtual queue ends with the sum of what was admitted, which each processor keeps for
-// itself. Both must agree to the nanosecond.
+// The credit of the LPC 2018 talk was read, changed and written back, so that racing CPUs lost
+// charges. These tests race for one scope on all CPUs and compare its virtual queue with the sum of
+// the admitted packets per CPU, to the nanosecond.
 
 const (
 	raceRounds = 50   // at most, until two processors have met at the queue
 	raceRuns   = 5000 // packets that each processor sends in a round
 )
 
-// raceLimit has a queue of up to a minute and marks nothing. Rates are chosen so that an octet
-// costs whole nanoseconds.
+// raceLimit has a queue of up to a minute and marks nothing. At its rates a byte costs whole
+// nanoseconds.
 func raceLimit(rate units.BitRate) Limit {
 	return Limit{Rate: rate, Burst: time.Millisecond, Mark: 59 * time.Second, Drop: time.Minute, Reserve: time.Millisecond, Loopback: true}
 }
@@ -43,7 +42,7 @@ func clock(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// finish is the scope's virtual finish time at egress.
+// finish returns the virtual finish time of the scope at egress.
 func finish(t *testing.T, p *DataPlane, scope int) int64 {
 	t.Helper()
 	var state limitLimitState
@@ -53,8 +52,8 @@ func finish(t *testing.T, p *DataPlane, scope int) int64 {
 	return state.FinishNs
 }
 
-// fill makes the egress queue of a scope so long, and returns the finish time. No packet may pass
-// meanwhile.
+// fill sets the length of the egress queue of a scope and returns the finish time. No packet may
+// pass meanwhile.
 func fill(t *testing.T, p *DataPlane, scope int, queue time.Duration) int64 {
 	t.Helper()
 	return fillAt(t, p, scope, Egress, queue)
@@ -74,8 +73,8 @@ func fillAt(t *testing.T, p *DataPlane, scope int, direction Direction, queue ti
 	return state.FinishNs
 }
 
-// onEveryProcessor runs f on each of the processors at once, and fails the test with its error.
-func onEveryProcessor(t *testing.T, f func(processor int) error) {
+// onEveryCPU runs f on all CPUs at once, and fails the test with its error.
+func onEveryCPU(t *testing.T, f func(processor int) error) {
 	t.Helper()
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -113,9 +112,8 @@ func onEveryProcessor(t *testing.T, f func(processor int) error) {
 	}
 }
 
-// withoutSignals keeps signals from the calling thread: the runtime's own would end a test run that
-// sends many packets, which then begins anew, and what it had sent would be charged and stand in no
-// verdict.
+// withoutSignals blocks signals of the runtime in the thread: a signal restarts a test run of many
+// packets, and the packets before it would have no verdict.
 func withoutSignals() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
@@ -124,15 +122,15 @@ func withoutSignals() error {
 	return unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil)
 }
 
-// raced is what one processor has had admitted and refused, by the verdicts alone.
+// raced counts the admitted and dropped packets of one CPU by verdicts.
 type raced struct {
 	admitted, refused uint64 // packets
 	octets            uint64 // admitted
 	_                 [40]byte
 }
 
-// race sends packets on every processor, each of a size of its own, and sums the verdicts. With
-// repeat above one the kernel sends that many for one verdict; then all must pass.
+// race sends packets on every CPU, each with its own size, and sums the verdicts. With repeat above
+// one the kernel sends that many per verdict; all must pass.
 func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 	t.Helper()
 	all := make([]raced, runtime.NumCPU())
@@ -140,7 +138,7 @@ func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 	for i := range frames {
 		frames[i] = datagram(t, false, 0, payload4-i)
 	}
-	onEveryProcessor(t, func(i int) error {
+	onEveryCPU(t, func(i int) error {
 		for range runs {
 			verdict, err := program.Run(&ebpf.RunOptions{Data: frames[i], Repeat: uint32(repeat)})
 			switch {
@@ -165,8 +163,7 @@ func race(t *testing.T, program *ebpf.Program, runs, repeat int) (sum raced) {
 	return sum
 }
 
-// needRace skips where no two processors have met: the race that the test is about has not taken
-// place.
+// needRace skips the test if no CPUs met.
 func needRace(t *testing.T, retries uint64) {
 	t.Helper()
 	if retries == 0 {
@@ -176,7 +173,7 @@ func needRace(t *testing.T, retries uint64) {
 	t.Logf("%d charges were tried again", retries)
 }
 
-func TestProcessorsThatRaceLoseNoCharge(t *testing.T) {
+func TestRacingCPUsLoseNoCharge(t *testing.T) {
 	p := plane(t, 1)
 	const rate, cost = 8_000_000_000, 1 // ns of an octet
 	if err := p.Set(0, Egress, raceLimit(rate)); err != nil {
@@ -197,14 +194,13 @@ func TestProcessorsThatRaceLoseNoCharge(t *testing.T) {
 	needRace(t, counters(t, p, 0).Retries)
 }
 
-// full is the length of a queue that admits one more packet with every packet's time that passes:
-// its last part is for small packets.
+// full returns the length of a queue that admits one more packet per packet time; its end is for
+// small packets.
 func full(l Limit) time.Duration { return l.Drop - l.Reserve }
 
-// A queue that is full drains in real time: what the processors admit together may cost no more
-// than the time that has passed, and a packet for each whose compare-and-swaps have all failed,
-// which then charges without asking again.
-func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
+// A full queue drains in real time: the CPUs together admit at most the elapsed time, plus one
+// packet per CPU after failed compare-and-swaps.
+func TestRacingCPUsAdmitNoMoreThanTheRate(t *testing.T) {
 	p := plane(t, 1)
 	untilDropped(t, p, func(l Limit, cost int64) bool {
 		if err := p.Set(0, Egress, l); err != nil {
@@ -223,8 +219,8 @@ func TestProcessorsThatRaceAdmitNoMoreThanTheRate(t *testing.T) {
 	})
 }
 
-// What the second scope drops is refunded by the first while other processors charge it.
-func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
+// The first scope refunds drops of the second while other CPUs charge it.
+func TestRacingCPUsRefundExactly(t *testing.T) {
 	p := plane(t, 2)
 	if err := p.AssignPrefix(netip.MustParsePrefix("10.0.0.0/8"), 1); err != nil {
 		t.Fatal(err)
@@ -247,9 +243,8 @@ func TestProcessorsThatRaceGiveBackExactly(t *testing.T) {
 	})
 }
 
-// untilDropped races until a round has both refused packets and had processors meet. A round gets a
-// limit and what an octet costs, in ns, and says whether a packet was refused; where none was, this
-// machine is too slow for the rate, and the next round has a quarter of it.
+// untilDropped races until a round has drops and CPUs that met. A round gets a limit and the cost
+// of a byte in ns, and reports drops; without, the next round has a quarter of the rate.
 func untilDropped(t *testing.T, p *DataPlane, round func(l Limit, cost int64) bool) {
 	t.Helper()
 	refused, cost := false, int64(80) // 100 Mbit/s

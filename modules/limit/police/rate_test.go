@@ -52,7 +52,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The cost of a packet must be right to well below 0.1 % at both ends of the range of rates.
+// The cost of a packet is exact to well below 0.1 % at both ends of the range of rates.
 func TestCostIsExactEnough(t *testing.T) {
 	for _, rate := range []units.BitRate{MinRate, 10e6, 1e9, MaxRate} {
 		config := Limit{Rate: rate}.config(Egress)

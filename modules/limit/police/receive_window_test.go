@@ -14,9 +14,9 @@ import (
 	"weir/kernel/testutil"
 )
 
-// At a low rate TCP must not send its usual super-packets: of half an unbounded window, or of 64
-// KiB on a short path. The window of one flow at 1 Mbit/s holds 8 full-sized packets for the mark
-// threshold and a quarter more, so that super-packets have at most 5 or 6.
+// At a low rate TCP must not send its usual super-packets of half an unbounded window, or of 64 KiB
+// on a short path. The window of one flow at 1 Mbit/s holds 8 full-sized packets for the mark
+// threshold plus a quarter, so super-packets have at most 5 or 6.
 func TestSuperPacketsFitALowRate(t *testing.T) {
 	client, server, address := path(t)
 	listener := listen(t, server, address)
