@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"weir/internal/dscp"
 
 	"weir/core/match"
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/core/selector"
-	"weir/internal/dscp"
 	"weir/kernel/cgroup"
 	"weir/kernel/device"
 	"weir/kernel/rtnl"

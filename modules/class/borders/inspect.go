@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"weir/internal/dscp"
 
 	"github.com/cilium/ebpf"
 
 	"weir/core/module"
-	"weir/internal/dscp"
 	"weir/kernel/device"
 	"weir/kernel/rtnl"
 )
