@@ -100,7 +100,7 @@ type tracer struct {
 	hops   map[int]Hop // that have answered
 	end    int         // the last hop
 	own    []net.Addr  // of this host
-	alone  bool // probe hops one by one: the destination answers datagrams
+	alone  bool        // probe hops one by one: the destination answers datagrams
 }
 
 // rawSocket opens the socket for ICMP errors.

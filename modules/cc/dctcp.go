@@ -30,7 +30,7 @@ const One = 65536
 type Kind uint32
 
 const (
-	Start  Kind = Kind(dctcpCcEventKindCC_EVENT_START) // the control takes over a connection
+	Start  Kind = Kind(dctcpCcEventKindCC_EVENT_START)  // the control takes over a connection
 	Ack    Kind = Kind(dctcpCcEventKindCC_EVENT_ACK)    // an acknowledgment was processed
 	Reduce Kind = Kind(dctcpCcEventKindCC_EVENT_REDUCE) // the kernel requests a new slow start threshold: Threshold
 )

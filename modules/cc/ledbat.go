@@ -68,11 +68,11 @@ type LEDBATEvent struct {
 	Base, Delay         time.Duration // minimum round trip of ten minutes, and the queueing delay of the last ones
 	RTT                 time.Duration // smoothed
 	Acked               uint32        // segments that were delivered since the last step
-	Lost                uint32 // segments considered lost in this round
+	Lost                uint32        // segments considered lost in this round
 	Limited             bool          // the window kept the sender from sending more
 	Window              float64       // segments, with a fraction in steps of 1/65536
 	Threshold           uint32        // segments: of slow start
-	Rate                float64 // segments per second: the kernel's last delivery-rate sample
+	Rate                float64       // segments per second: the kernel's last delivery-rate sample
 	Flight              uint32        // segments that are sent and not acknowledged
 }
 

@@ -20,18 +20,18 @@ type Counts struct {
 	Assigned uint64 `json:"assigned"` // given the congestion control
 	NoECN    uint64 `json:"no_ecn"`   // left alone: the peer does not take part in ECN
 	Chosen   uint64 `json:"chosen"`   // left alone: the application has chosen a congestion control itself
-	Failed   uint64 `json:"failed"` // rejected by the kernel
+	Failed   uint64 `json:"failed"`   // rejected by the kernel
 	Received
 }
 
 // Received holds the counters of receiver-side control.
 type Received struct {
-	Connections  uint64 `json:"connections"` // with a controlled receive window
+	Connections  uint64 `json:"connections"`   // with a controlled receive window
 	NoTimestamps uint64 `json:"no_timestamps"` // without, because the peer lacks TCP timestamps
 	Slowdowns    uint64 `json:"slowdowns"`     // of their windows
 	Reductions   uint64 `json:"reductions"`    // of their windows, by losses
 	Steps        uint64 `json:"steps"`         // acknowledgments that were looked at
-	WindowSum    uint64 `json:"window_sum"` // bytes: sum of the windows after each step
+	WindowSum    uint64 `json:"window_sum"`    // bytes: sum of the windows after each step
 	DelaySum     uint64 `json:"delay_sum"`     // microseconds: of the queueing delays
 }
 

@@ -18,21 +18,20 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// Orders at a device of what is marked for the life of a process: behind a policy's, which it is to
-// have the last word over.
+// Orders at a device for marks of a process: after those of a policy, which the process overrides.
 const firstOrder, lastOrder device.Order = 899, 600
 
-// Marks are a program at the devices of this network namespace and the cgroups whose packets it
-// marks. They end when it is closed, or with the process. It is safe for concurrent use.
+// Marks is a program at the devices of this network namespace, and the cgroups with marked packets.
+// It ends at Close or with the process. It is safe for concurrent use.
 type Marks struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the rest
 	marker *marker
 	most   int
 	have   module.State
 	at     map[int]*device.Attachment // by the device's index
 }
 
-// OpenMarks loads the program for so many cgroups.
+// OpenMarks loads the program for a maximum number of cgroups.
 func OpenMarks(most int) (*Marks, error) {
 	m, err := loadMarker(most, false)
 	if err != nil {
@@ -41,7 +40,7 @@ func OpenMarks(most int) (*Marks, error) {
 	return &Marks{marker: m, most: most, at: map[int]*device.Attachment{}}, nil
 }
 
-// Add marks what a cgroup, and those below it, send from now on by the devices that there are.
+// Add marks packets of a cgroup and its descendants at the current devices.
 func (m *Marks) Add(path string, d dscp.DSCP) (*Marked, error) {
 	id, err := cgroup.Cgroup{Path: path}.ID()
 	if err != nil {
@@ -81,7 +80,7 @@ func (m *Marks) drop(index int) error {
 	return m.become(slices.DeleteFunc(slices.Clone(m.have.Scopes), func(b module.Bound) bool { return b.Index == index }))
 }
 
-// attach attaches at the devices that have come, and lets go of those that have gone.
+// attach attaches to new devices and releases removed ones.
 func (m *Marks) attach() error {
 	all, err := devices(nil)
 	if err != nil {
@@ -98,7 +97,7 @@ func (m *Marks) attach() error {
 	}
 	for index, a := range m.at {
 		if !there[index] {
-			_ = a.Close() // it has gone with its device
+			_ = a.Close() // removed with its device
 			delete(m.at, index)
 		}
 	}
@@ -141,8 +140,8 @@ type Marked struct {
 	alone bool // the marks go with it
 }
 
-// Mark marks what a cgroup, and those below it, send by the devices that this network namespace has
-// now. It ends when it is closed, or with the process.
+// Mark marks packets of a cgroup and its descendants at the devices of this network namespace that
+// exist now. It ends at Close or with the process.
 func Mark(path string, d dscp.DSCP) (*Marked, error) {
 	marks, err := OpenMarks(1)
 	if err != nil {
@@ -156,14 +155,14 @@ func Mark(path string, d dscp.DSCP) (*Marked, error) {
 	return marked, nil
 }
 
-// Counts says what was done so far.
+// Counts returns the counters.
 func (m *Marked) Counts() (Counts, error) {
 	m.marks.mu.Lock()
 	defer m.marks.mu.Unlock()
 	return m.marks.marker.counts(m.index)
 }
 
-// Close ends the mark, whose number another cgroup may get.
+// Close ends the mark; another cgroup may reuse its number.
 func (m *Marked) Close() error {
 	if m.alone {
 		return m.marks.Close()

@@ -19,8 +19,9 @@ import (
 // see the class.
 const order device.Order = 900
 
-// devices are those of a network namespace at which packets are marked: all but loopback, and ifbs,
-// whose packets have been received or leave by another device. nil is the calling thread's.
+// devices returns the devices of a network namespace at which packets are marked: all except
+// loopback, and ifbs, whose packets are received ones or leave by another device. nil is the
+// namespace of the calling thread.
 func devices(ns *netns.Namespace) ([]rtnl.Device, error) {
 	links, err := rtnl.Open(ns)
 	if err != nil {
@@ -37,8 +38,8 @@ type place struct {
 	program *ebpf.Program
 }
 
-// places are those of the programs: what comes in is looked at where scopes answer as they are
-// asked.
+// places returns the hooks of the programs: ingress only if scopes answer in the class of the
+// request.
 func (m *marker) places(settings markClassSettings) []place {
 	all := []place{{device.Egress, m.program}}
 	if settings.Asked != 0 {
@@ -100,8 +101,8 @@ func (p place) attach(ns *netns.Namespace, pins string) error {
 	return nil
 }
 
-// renew puts these programs in the place of others of Weir's at every device of a namespace, and
-// where there are none, and takes those away that have nothing to do.
+// renew replaces older programs of Weir at every device of a namespace, attaches missing ones, and
+// detaches obsolete ones.
 func (m *marker) renew(ns *netns.Namespace, pins string) error {
 	settings, err := m.settings()
 	if err != nil {
@@ -122,7 +123,7 @@ func (m *marker) renew(ns *netns.Namespace, pins string) error {
 	return m.attach(ns, pins)
 }
 
-// renew puts the program in the place of another one, unless that has gone with its device.
+// renew replaces the program, unless it is gone with its device.
 func (p place) renew(a *device.Attachment) error {
 	info, err := p.program.Info()
 	if err != nil {

@@ -3,7 +3,7 @@
 // Package class gives traffic its class of service: the differentiated services code point (DSCP,
 // RFC 2474) that routers treat it by, less than best effort (RFC 8622) above all.
 //
-// What bites:
+// Pitfalls:
 //   - A packet is seen, and counted, at each device that it leaves by: a tunnel's and the one
 //     below, a container's and the host's. It is marked once.
 //   - What a container sends has its socket at the container's own devices alone: where they come

@@ -15,20 +15,20 @@ const (
 	askedKey   = "asked"
 )
 
-// scopeKeys are what classes add to a scope of a policy's file.
+// scopeKeys holds the keys of a scope for classes.
 type scopeKeys struct {
 	Class *string         `yaml:"class" doc:"Class that its packets are marked with where they leave this host: lbe (less than best effort), best-effort, premium, network-control, the name of a DSCP as AF21, or its number; as-asked answers each flow in the class in which its other end asks."`
-	Asked []yamlfile.Text `yaml:"asked" doc:"With class: as-asked, the classes in which it may be asked; LE and CS1, less than best effort, if left out. What is asked for in another is not marked."`
+	Asked []yamlfile.Text `yaml:"asked" doc:"With class: as-asked, the accepted classes of requests; default LE and CS1, less than best effort. Answers to requests in other classes are not marked."`
 }
 
 // Treatment is the class of a scope's packets.
 type Treatment struct {
 	Class string      `json:"class"` // as the file names it
 	DSCP  dscp.DSCP   `json:"dscp"`
-	Asked []dscp.DSCP `json:"asked,omitempty"` // in which it answers whoever asks in it, in place of DSCP
+	Asked []dscp.DSCP `json:"asked,omitempty"` // classes that it copies from requests, instead of DSCP
 }
 
-// asAsked is the class of what answers in the class in which it is asked.
+// asAsked is the class of scopes that answer in the class of the request.
 const asAsked = "as-asked"
 
 // Summary names the class.
@@ -40,7 +40,7 @@ func (t *Treatment) Summary() string {
 	return text
 }
 
-// treatmentOf is what a scope's packets are given; nil for nothing.
+// treatmentOf returns the treatment of a scope, or nil.
 func treatmentOf(s policy.Scope) *Treatment {
 	t, _ := s.Treatments[moduleName].(*Treatment)
 	return t
@@ -78,7 +78,7 @@ func read(d *policy.Draft) {
 	})
 }
 
-// readAsked finds the mistakes in what a scope may be asked for.
+// readAsked reports mistakes in the accepted classes.
 func readAsked(d *policy.Draft, s *policy.DraftScope, k *scopeKeys) {
 	if k.Asked == nil {
 		return
@@ -93,8 +93,8 @@ func readAsked(d *policy.Draft, s *policy.DraftScope, k *scopeKeys) {
 	}
 }
 
-// asked is what a scope may be asked for: what is less than best effort, unless it says otherwise,
-// so that no stranger has answers go before others.
+// asked returns the accepted classes. The default is less than best effort, so that strangers
+// cannot raise the priority of answers.
 func (k *scopeKeys) asked() (all []dscp.DSCP) {
 	if k.Asked == nil {
 		return []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}

@@ -18,20 +18,20 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// marker is the program that marks, the one that remembers in which class was asked, and their
-// maps. It does nothing before fill.
+// marker holds the marking program, the program that stores the class of requests, and their maps.
+// It has no effect before fill.
 type marker struct {
 	program, ask *ebpf.Program
 	maps         markMaps
 }
 
-// programPin is pinned last: where it is, everything is.
+// programPin is pinned last: its presence means that all pins exist.
 const programPin, askPin = "program", "ask"
 
-// flows is how many flows are remembered where scopes answer as they are asked.
+// flows is the capacity for flows of scopes that answer in the class of the request.
 const flows = 65_536
 
-// loadMarker loads the programs for so many scopes, some of which may answer as they are asked.
+// loadMarker loads the programs for a number of scopes; asked adds those for the class of requests.
 func loadMarker(scopes int, asked bool) (*marker, error) {
 	spec, err := loadMark()
 	if err != nil {
@@ -89,11 +89,10 @@ func (m *marker) pin(dir string) error {
 	return nil
 }
 
-// layouts are those of the maps.
+// layouts holds the layouts of the maps.
 var layouts = bpffs.Layouts(loadMark)
 
-// openMarker opens what pin has kept. The error is fs.ErrNotExist where it is not there as this
-// version needs it.
+// openMarker opens the pins. The error is fs.ErrNotExist if they do not fit this version.
 func openMarker(dir string) (m *marker, err error) {
 	layouts, err := layouts()
 	if err != nil {
@@ -112,7 +111,7 @@ func openMarker(dir string) (m *marker, err error) {
 	return m, nil
 }
 
-// settings are what the programs were told; Filled is 1 where that was everything at least once.
+// settings returns the parameters of the programs; Filled is 1 after a complete fill.
 func (m *marker) settings() (settings markClassSettings, err error) {
 	if err := m.maps.ClassCurrent.Lookup(uint32(0), &settings); err != nil {
 		return settings, fmt.Errorf("read marking program's settings: %w", err)
@@ -120,7 +119,7 @@ func (m *marker) settings() (settings markClassSettings, err error) {
 	return settings, nil
 }
 
-// remembers says whether there is room for flows.
+// remembers reports whether the marker has capacity for flows.
 func (m *marker) remembers() bool { return m.maps.ClassFlows.MaxEntries() >= flows }
 
 // fill leads from one state's scopes to another's. Numbers that are free again count from zero.
@@ -170,7 +169,7 @@ func bits(list []dscp.DSCP) (set uint64) {
 	return set
 }
 
-// asked is what any scope of a state may be asked for.
+// asked returns the accepted classes of all scopes of a state.
 func asked(s module.State) (set uint64) {
 	for _, b := range s.Scopes {
 		set |= bits(treatmentOf(b.Scope).Asked)
@@ -178,7 +177,7 @@ func asked(s module.State) (set uint64) {
 	return set
 }
 
-// priorities are those of packets in this host's queues, by DSCP, as the programs read them.
+// priorities returns the priorities in this host's queues by DSCP.
 func priorities() (all [64]uint8) {
 	for i := range all {
 		if priority, given := dscp.DSCP(i).Priority(); given {
@@ -188,7 +187,7 @@ func priorities() (all [64]uint8) {
 	return all
 }
 
-// counts adds up a scope's counters of all processors.
+// counts sums the per-CPU counters of a scope.
 func (m *marker) counts(index int) (sum Counts, err error) {
 	var cpus []markClassCounts
 	if err := m.maps.ClassCounters.Lookup(uint32(index), &cpus); err != nil {
@@ -200,7 +199,7 @@ func (m *marker) counts(index int) (sum Counts, err error) {
 	return sum, nil
 }
 
-// unpinMarker removes what pin has kept, or a crash has left of it.
+// unpinMarker removes the pins, complete or not.
 func unpinMarker(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -209,5 +208,5 @@ func unpinMarker(dir string) error {
 	return bpffs.Remove(append(append([]string{filepath.Join(dir, programPin)}, paths...), dir)...)
 }
 
-// gone says that nothing is pinned that can be opened.
+// gone reports whether no usable pin exists.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

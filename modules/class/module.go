@@ -9,7 +9,7 @@ import (
 	"weir/core/policy"
 )
 
-// Room puts classes under the spine: the key class of a policy's scopes. The zero value is ready to
+// Module is the policy module for classes: the key class of a scope. The zero value is ready to
 // use.
 type Module struct{}
 
@@ -24,7 +24,7 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("class", text)
 }
 
-// Mechanism says what marks a scope's packets.
+// Mechanism describes the marking of a scope.
 func (Module) Mechanism(b module.Bound) string {
 	if b.Shadow {
 		return "a program at every device's egress, only counting"
@@ -39,7 +39,7 @@ func (Module) Mechanism(b module.Bound) string {
 // Plane is the pinned data plane of a host.
 func (Module) Plane(h module.Host) module.Plane { return &hostPlane{h} }
 
-// Capabilities are what weir doctor tells of classes.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	return []module.Capability{{Name: "class", Mechanisms: []module.Mechanism{
 		{Name: "marks by a program at every device's egress (TCX)", Features: []string{"bpf programs/sched_cls", "hooks/tcx", "bpf maps/lpm_trie"}},

@@ -17,11 +17,11 @@ import (
 	"weir/kernel/probe"
 )
 
-// hostPlane is the data plane that the spine leads, pinned: the program and its maps in the room's
-// folder, its attachments in the one of all rooms.
+// hostPlane is the pinned data plane: program and maps in the module's folder, attachments in the
+// folder of devices.
 type hostPlane struct{ host module.Host }
 
-// Ready refuses selectors that this host cannot tell packets by, before anything changes.
+// Ready rejects selectors that this host cannot match.
 func (p *hostPlane) Ready(want module.State) error {
 	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS)); err != nil {
 		return err
@@ -29,8 +29,8 @@ func (p *hostPlane) Ready(want module.State) error {
 	return want.Matchable(ebpf.SchedCLS)
 }
 
-// InPlace says whether the program is filled, and at every device that this network namespace has
-// now; of an empty state, whether it is filled all the same.
+// InPlace reports whether the program is filled and attached to every current device of this
+// network namespace; for an empty state, whether it is filled.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	m, err := openMarker(p.host.Pins)
 	if gone(err) {
@@ -52,8 +52,7 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	return true, nil
 }
 
-// Apply leads the data plane from one state to another: what is to be done is told first, and done
-// at each device from then on.
+// Apply fills the new state first, then attaches to each device.
 func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	m, err := p.open(module.CapacityFor(have, want), asked(want) != 0)
 	if err != nil {
@@ -83,8 +82,8 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	return notes, nil
 }
 
-// ours leaves network namespaces of other user namespaces out: any user can make some, fill them
-// with devices, and forge in them what flows ask for.
+// ours skips network namespaces of other user namespaces: any user can create them, fill them with
+// devices, and forge requests in them.
 func ours(visit func(*netns.Namespace) error) func(*netns.Namespace) error {
 	return new(netns.Few).Of(visit)
 }
@@ -97,7 +96,7 @@ func (p *hostPlane) everywhere(visit func(*netns.Namespace) error) error {
 	return p.host.Namespaces(visit)
 }
 
-// Holds says whether traffic of a key is a scope's, whoever has bound it.
+// Holds reports whether a key is assigned to a scope, by Weir or by the kernel.
 func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 	m, err := openMarker(p.host.Pins)
 	if gone(err) {
@@ -110,7 +109,7 @@ func (p *hostPlane) Holds(scope int, key match.Key) (bool, error) {
 	return match.Holds(m.maps.ScopeCgroups, key, scope)
 }
 
-// Follow marks at the devices of a network namespace that has come.
+// Follow marks at the devices of a new network namespace.
 func (p *hostPlane) Follow(ns *netns.Namespace) error {
 	return p.FollowDevices(ns, module.State{})
 }
@@ -128,9 +127,9 @@ func (p *hostPlane) FollowDevices(ns *netns.Namespace, _ module.State) error {
 	return ours(func(ns *netns.Namespace) error { return m.attach(ns, p.host.Devices) })(ns)
 }
 
-// open opens the pinned programs, or loads and pins some: in place of what a crash or another
-// version of Weir has left, or of those without room for so many scopes or for flows, whose
-// counters it takes over and which go on at the devices until renew.
+// open opens the pinned programs, or loads and pins new ones: after a crash, for another version of
+// Weir, or for a larger capacity. New ones take over the counters of old ones, which remain
+// attached until renew.
 func (p *hostPlane) open(scopes int, asked bool) (*marker, error) {
 	m, err := openMarker(p.host.Pins)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"weir/internal/direction"
 )
 
-// Checks are that what a scope sends arrives with its class.
+// Checks returns the check that packets of a scope arrive with its class.
 func (Module) Checks(s policy.Scope) []module.Check {
 	t := treatmentOf(s)
 	if len(t.Asked) > 0 {
@@ -26,7 +26,7 @@ func (Module) Checks(s policy.Scope) []module.Check {
 	}}
 }
 
-// judge looks at the code points with which everything came.
+// judge checks the code points of all received packets.
 func judge(want dscp.DSCP, samples []module.Sample, around []policy.Scope) (module.Verdict, string) {
 	others := map[dscp.DSCP]string{}
 	for _, s := range around {
@@ -49,7 +49,7 @@ func judge(want dscp.DSCP, samples []module.Sample, around []policy.Scope) (modu
 	}
 	switch {
 	case told == 0:
-		return module.CannotSay, "the peer does not tell with which class anything came"
+		return module.CannotSay, "the peer does not report the class of received packets"
 	case len(strange) > 0:
 		return module.Fails, "arrived otherwise: " + strings.Join(strange, ", ")
 	}

@@ -6,12 +6,12 @@ import (
 	"weir/core/module"
 )
 
-// Counts says what was done with the packets of a scope; in shadow, what would have been.
+// Counts holds the counters of a scope; in shadow, of the hypothetical effect.
 type Counts struct {
 	Packets uint64 `json:"packets"` // as the stack hands them over
 	Octets  uint64 `json:"octets"`  // of them, from the network header on
 	Marked  uint64 `json:"marked"`  // had another DSCP before
-	Failed  uint64 `json:"failed"`  // whose header could not be written
+	Failed  uint64 `json:"failed"`  // header not writable
 }
 
 // add adds other counts.
@@ -22,7 +22,7 @@ func (c *Counts) add(other Counts) {
 	c.Failed += other.Failed
 }
 
-// fields declares what is told of each scope, once for status, top, JSON, API and metrics.
+// fields declares the values of each scope.
 func fields() []module.Field[Counts] {
 	return []module.Field[Counts]{
 		{Column: module.Column{Name: "packets", Title: "packets", Unit: module.Packets, Kind: module.Counter,
@@ -35,18 +35,17 @@ func fields() []module.Field[Counts] {
 			Help: "Packets that had another DSCP and were given this one; in shadow, that would have been."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Marked })},
 		{Column: module.Column{Name: "failed", Title: "failed", Alarm: true, Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets whose header could not be written."},
+			Help: "Packets with a header that could not be written."},
 			Value: module.CountedOf(func(c Counts) uint64 { return c.Failed })},
 	}
 }
 
-// Columns declares what Report tells.
+// Columns declares the values of Report.
 func (Module) Columns() module.Columns {
 	return module.Columns{Rows: module.ColumnsOf(fields()), Promise: key}
 }
 
-// Report tells what was done with the packets so far. What a group reports is the sum of its
-// members that have its class.
+// Report returns the counters. A group reports the sum of its members with the same class.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	m, err := openMarker(p.host.Pins)
 	if err != nil && !gone(err) {

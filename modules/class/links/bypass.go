@@ -18,19 +18,18 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// ownFast is the program of Weir's fast path, whose room warns of links by itself.
+// ownFast is the program of Weir's fast path; the module offload warns of links itself.
 const ownFast = "fast_forward"
 
-// Doubts warns of what others send around the queues of links, as far as this host can see it.
+// Lint warns of visible traffic that bypasses the queues of links.
 func (Module) Lint(p *policy.Policy) []string {
-	all, _ := bypasses(module.State{Host: p.Host}) // Ready tells why devices cannot be read
+	all, _ := bypasses(module.State{Host: p.Host}) // Ready reports unreadable devices
 	return all
 }
 
-// bypasses says of each link in force what of others passes none of its classes: XDP programs,
-// which may send by any device and say nothing of it, filters that take packets away before they
-// wait, and those that a NIC follows by itself. A filter of the kernel's that redirects to the link
-// sends through its qdisc.
+// bypasses describes, for each active link, foreign traffic that bypasses its classes: XDP
+// programs, which may send through any device, filters that redirect packets before the queue, and
+// filters in a NIC. A software filter that redirects to the link uses its qdisc.
 func bypasses(s module.State) (notes []string, err error) {
 	links := treatments(s)
 	if len(links) == 0 {
@@ -47,7 +46,7 @@ func bypasses(s module.State) (notes []string, err error) {
 			continue
 		}
 		if programs != "" {
-			notes = append(notes, fmt.Sprintf("links.%s: cannot say what %s sends around its queue: what XDP sends passes no class", name, programs))
+			notes = append(notes, fmt.Sprintf("links.%s: cannot determine the traffic of %s that bypasses its queue: XDP packets bypass the classes", name, programs))
 		}
 		taken, err := redirectedAway(link)
 		byNIC, more := forwardedByNIC(link, known)
@@ -94,18 +93,18 @@ func foreignXDP(known map[string]rtnl.Device) string {
 	return strings.Join(all, " or ")
 }
 
-// redirectedAway says which filters take packets from a link before they wait there.
+// redirectedAway returns the filters that redirect packets from a link before its queue.
 func redirectedAway(link rtnl.Device) (all []string, err error) {
 	found, err := redirections(link.Name)
 	for _, r := range found {
 		if r.Hook == device.Egress && !r.Copy {
-			all = append(all, fmt.Sprintf("what its filter %s of priority %d at egress redirects", r.Kind, r.Priority))
+			all = append(all, fmt.Sprintf("packets redirected by its egress filter %s of priority %d", r.Kind, r.Priority))
 		}
 	}
 	return all, err
 }
 
-// forwardedByNIC says which filters have a NIC send by a link what the kernel does not see.
+// forwardedByNIC returns the filters by which a NIC forwards packets to a link without the kernel.
 func forwardedByNIC(link rtnl.Device, known map[string]rtnl.Device) (all []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if known[name].Kind != "device" {
@@ -117,14 +116,14 @@ func forwardedByNIC(link rtnl.Device, known map[string]rtnl.Device) (all []strin
 		}
 		for _, r := range found {
 			if r.Hardware && !r.Received && r.To == link.Index {
-				all = append(all, fmt.Sprintf("what filter %s of priority %d at %s has the NIC send by it", r.Kind, r.Priority, name))
+				all = append(all, fmt.Sprintf("packets forwarded to it in the NIC by filter %s of priority %d at %s", r.Kind, r.Priority, name))
 			}
 		}
 	}
 	return all, nil
 }
 
-// redirections of a device; none of one that has gone meanwhile.
+// redirections returns the redirections of a device; none for a removed one.
 func redirections(name string) ([]device.Redirection, error) {
 	found, err := device.Redirections(nil, name)
 	if errors.Is(err, device.ErrGone) {

@@ -12,39 +12,40 @@ import (
 
 // Class is one queue of a link.
 //
-// Its leaf of the tree has credit for as long as it sends less than Weight of the link's rate. The
-// order of service is that of GÉANT's weighted round robin: high priority with credit, low with
-// credit, high without, low without; classes of one priority take turns, by octets.
+// Its leaf has credit while it sends less than Weight of the link's rate. The order of service is
+// that of GÉANT's weighted round robin: high priority with credit, low with credit, high without,
+// low without. Classes of one priority share by deficit round robin in bytes.
 type Class struct {
 	Name     string            `json:"name"`
 	DSCP     []dscp.DSCP       `json:"dscp,omitempty"`
 	Weight   units.Probability `json:"weight"`            // of the link's rate that is its own
 	Priority uint32            `json:"priority"`          // 0 to 7, lowest first
 	Ceiling  units.BitRate     `json:"ceiling,omitempty"` // 0: the link's rate
-	Queue    units.Duration    `json:"queue"`             // what may wait, as time at the ceiling
+	Queue    units.Duration    `json:"queue"`             // maximum queueing time at the ceiling
 	Leaf     Leaf              `json:"leaf,omitempty"`    // "": fq_codel where ECN wants it
 	ECN      ECN               `json:"ecn,omitempty"`
 }
 
-// Leaf is the qdisc that keeps a class's packets until its turn.
+// Leaf is the qdisc of a class.
 type Leaf string
 
+// Names of the two classes of every link: the default, and less than best effort.
 const (
 	Fifo    Leaf = "fifo"
 	FqCodel Leaf = "fq_codel" // RFC 8290
 	Cake    Leaf = "cake"     // tc-cake(8) without a rate: fair between pairs of hosts, then between their flows
 )
 
-// ECN says whether packets are marked in place of dropped.
+// ECN selects marking instead of dropping.
 type ECN string
 
 const (
-	MayMark   ECN = ""    // where the kernel has fq_codel, unless Leaf says what keeps them
-	MustMark  ECN = "yes" // refused elsewhere
+	MayMark   ECN = ""    // if the kernel has fq_codel, unless Leaf is set
+	MustMark  ECN = "yes" // rejected on other kernels
 	NeverMark ECN = "no"  // first in, first out, or fq_codel that drops
 )
 
-// keptIn is the qdisc that keeps the class's packets on such a kernel.
+// keptIn returns the qdisc of the class on a kernel.
 func (c Class) keptIn(kernel features) Leaf {
 	switch {
 	case c.Leaf != "":
@@ -69,9 +70,9 @@ const millisecond = units.Duration(time.Millisecond)
 // lowEffortDSCP are LE of RFC 8622 and CS1, which networks with QBSS have.
 var lowEffortDSCP = []dscp.DSCP{dscp.LowEffort, dscp.Scavenger}
 
-// presets are Weir's own classes, and those of GÉANT's two experiments ("Less than Best Effort",
-// tables 1 and 2), whose queue for less than best effort has DSCP 8 alone. A weight of 0 was served
-// one octet a round.
+// presets holds Weir's classes and those of two GÉANT experiments ("Less than Best Effort", tables
+// 1 and 2), in which less than best effort has only DSCP 8. GÉANT served a weight of 0 with one
+// octet per round.
 var presets = map[string][]Class{
 	Own: {
 		{Name: "network-control", DSCP: []dscp.DSCP{48, 56}, Weight: .05, Priority: 0, Queue: 50 * millisecond, ECN: NeverMark},
@@ -103,17 +104,17 @@ func preset(name string) []Class {
 	return all
 }
 
-// Treatment is what a policy has done at one link.
+// Treatment is the treatment of one link.
 type Treatment struct {
 	Device   string        `json:"device"`
 	Rate     units.BitRate `json:"rate"`
-	Overhead uint16        `json:"overhead"` // octets of each frame on the wire that the host does not see
+	Overhead uint16        `json:"overhead"` // bytes per frame on the wire that the host does not see
 	Preset   string        `json:"preset,omitempty"`
 	Classes  []Class       `json:"classes"`
-	Shadow   bool          `json:"shadow,omitempty"` // count what would be done, do nothing
+	Shadow   bool          `json:"shadow,omitempty"` // count only
 }
 
-// Summary says it in one line.
+// Summary describes the treatment in one line.
 func (t *Treatment) Summary() string {
 	text := "classes " + t.Preset
 	for i, c := range t.Classes {
@@ -132,7 +133,7 @@ func (t *Treatment) Summary() string {
 	return text
 }
 
-// ceiling is the most that a class gets.
+// ceiling returns the maximum rate of a class.
 func (t *Treatment) ceiling(c Class) units.BitRate {
 	if c.Ceiling == 0 {
 		return t.Rate

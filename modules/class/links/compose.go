@@ -19,9 +19,9 @@ import (
 // Single is, for comparison, one first-in-first-out queue of 50 ms for all, at the link's rate.
 const Single = "single"
 
-// New returns the classes of a preset, or [Single], at a link that the caller owns, with ceilings
-// by the names of classes: a policy's section for who composes one. Queues are first in, first out
-// where fifo is set, so that what is measured does not depend on the kernel's qdiscs.
+// New returns the classes of a preset, or [Single], for a link of the caller, with ceilings by
+// class name. fifo selects first-in-first-out queues, so that a measurement does not depend on the
+// kernel's qdiscs.
 func New(dev, name string, rate units.BitRate, ceilings map[string]units.BitRate, fifo bool) (*Treatment, error) {
 	t := &Treatment{Device: dev, Rate: rate, Overhead: ethernetOverhead, Preset: name, Classes: preset(name)}
 	if name == Single {
@@ -31,8 +31,8 @@ func New(dev, name string, rate units.BitRate, ceilings map[string]units.BitRate
 		known := append(slices.Sorted(maps.Keys(presets)), Single)
 		return nil, fault.New(fault.Usage, "write one of "+strings.Join(known, ", "), "there is no preset %q", name)
 	}
-	if rate < leastRate {
-		return nil, fault.New(fault.Usage, "write what the link carries, as rate: 20Mbit", "a rate of %s is less than %s", rate, leastRate)
+	if rate < minRate {
+		return nil, fault.New(fault.Usage, "write the capacity of the link, as in rate: 20Mbit", "a rate of %s is below the minimum of %s", rate, minRate)
 	}
 	for _, class := range slices.Sorted(maps.Keys(ceilings)) {
 		i := slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == class })
@@ -40,8 +40,8 @@ func New(dev, name string, rate units.BitRate, ceilings map[string]units.BitRate
 			return nil, fault.New(fault.Usage, "name a class of the preset", "preset %s has no class %q", name, class)
 		}
 		c := &t.Classes[i]
-		if c.Ceiling = ceilings[class]; c.Ceiling > rate || c.Ceiling < leastRate {
-			return nil, fault.New(fault.Usage, "write a rate from "+leastRate.String()+" to the link's", "class %s: a ceiling of %s on a link of %s", class, c.Ceiling, rate)
+		if c.Ceiling = ceilings[class]; c.Ceiling > rate || c.Ceiling < minRate {
+			return nil, fault.New(fault.Usage, "write a rate from "+minRate.String()+" to the link's", "class %s: a ceiling of %s on a link of %s", class, c.Ceiling, rate)
 		}
 		c.Weight = min(c.Weight, units.Probability(float64(c.Ceiling)/float64(rate)))
 	}
@@ -53,7 +53,7 @@ func New(dev, name string, rate units.BitRate, ceilings map[string]units.BitRate
 	return t, nil
 }
 
-// Needs says whether this kernel can; nothing is changed.
+// Needs returns the missing kernel feature, or nil. It changes nothing.
 func Needs() error {
 	for _, kind := range []string{"htb", "tbf"} {
 		if err := probe.Qdisc(kind); err != nil {

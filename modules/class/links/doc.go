@@ -3,7 +3,7 @@
 // Package links gives the classes of service queues of their own on links whose rate is known: a
 // tree of token buckets (HTB) whose leaves a program chooses by the DSCP.
 //
-// What bites:
+// Pitfalls:
 //   - The rate is of the wire. The queue must form here: a rate above what the link carries leaves
 //     it to whatever is behind, which knows no classes.
 //   - What passes no qdisc passes no queue: AF_XDP, XDP's redirects, and what a NIC forwards by

@@ -54,7 +54,7 @@ func keep(dir string, r device.Record) (former, error) {
 	return f, nil
 }
 
-// kept are all records, of devices that may be gone by now.
+// kept returns all records, including those of removed devices.
 func kept(dir string) (all []former, err error) {
 	pins, err := filepath.Glob(filepath.Join(dir, formerPrefix+"*"))
 	if err != nil {

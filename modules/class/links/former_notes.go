@@ -11,7 +11,7 @@ import (
 	"weir/kernel/device"
 )
 
-// Foresee names the trees that the links would lose to Weir's.
+// PlanNotes names the qdisc trees that the links would replace.
 func (p *hostPlane) PlanNotes(want module.State) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(treatments(want))) {
 		if before := device.Replaceable(nil, name); before != "" {
@@ -21,7 +21,7 @@ func (p *hostPlane) PlanNotes(want module.State) (notes []string) {
 	return notes
 }
 
-// replaced names what was at the links in force before.
+// replaced names the trees that the active links replaced.
 func (p *hostPlane) replaced(have module.State) (notes []string, err error) {
 	links := treatments(have)
 	if len(links) == 0 {

@@ -18,8 +18,8 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// Inspect loads each link in turn for two seconds with packets of all its classes, more than it
-// carries of less than best effort, and looks in the order in which they leave what became of them.
+// Inspect loads each link for two seconds with packets of all classes, with an excess of less than
+// best effort, and checks the order in which they leave.
 func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64) (found []module.Inspection, err error) {
 	known, err := devices()
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64)
 			Promise: fmt.Sprintf("all classes but %s lose nothing and stay in order at %s, and it gets the rest", lowEffort, t.Rate)}
 		d, there := known[t.Device]
 		if t.Shadow {
-			one.Verdict, one.Reason = module.InShadow, "it counts what it would do, and does nothing"
+			one.Verdict, one.Reason = module.InShadow, "it counts only"
 		} else if one.Reason = t.untestable(d, there); one.Reason == "" {
 			if err := t.inspect(ctx, &one, d, random.Uint64()); err != nil {
 				return found, fmt.Errorf("links.%s: %w", t.Device, err)
@@ -53,7 +53,7 @@ func (p *hostPlane) Inspect(ctx context.Context, have module.State, seed uint64)
 	return found, nil
 }
 
-// untestable says why nothing can be sent through a link; "" if it can.
+// untestable returns why a link cannot be tested; "" if it can.
 func (t *Treatment) untestable(d rtnl.Device, there bool) string {
 	switch {
 	case !there:
@@ -61,20 +61,20 @@ func (t *Treatment) untestable(d rtnl.Device, there bool) string {
 	case !d.Running:
 		return "the device is down, or has no carrier"
 	case d.Header == 0 || len(d.MAC) != 6:
-		return "what is sent through a device without Ethernet's addresses would go farther than the link"
+		return "test packets would travel beyond the link of a device without Ethernet addresses"
 	case d.MTU < mostPacket:
 		return fmt.Sprintf("its MTU of %d is below %d", d.MTU, mostPacket)
 	}
 	return ""
 }
 
-// measured is what one test of a link has seen.
+// measured is the result of one test of a link.
 type measured struct {
 	streams []*sender
 	seen    []left
 	missed  uint32        // by the tap
 	strange units.BitRate // of others meanwhile, in all classes
-	busy    float64       // share of the processors' time that was used
+	busy    float64       // used share of CPU time
 	window  time.Duration
 }
 
@@ -108,7 +108,7 @@ func (t *Treatment) inspect(ctx context.Context, one *module.Inspection, d rtnl.
 	return nil
 }
 
-// exercise offers all streams at once and waits until what waits has left.
+// exercise sends all streams at once and waits until the queues are empty.
 func (t *Treatment) exercise(ctx context.Context, d rtnl.Device, test uint64) (m measured, err error) {
 	streams := t.offered()
 	tap, err := openTap(d.Index, test, len(streams))
@@ -139,8 +139,7 @@ func (t *Treatment) exercise(ctx context.Context, d rtnl.Device, test uint64) (m
 	tap.from, tap.to, m.window = begin.Add(warmup).UnixNano(), begin.Add(warmup+window).UnixNano(), window
 	sending, end := context.WithTimeout(ctx, warmup+window)
 	defer end()
-	// What waits when the senders end has left after the longest queue's time, as far as its class
-	// is served.
+	// When the senders end, the longest queue drains within its time if its class is served.
 	empty := begin.Add(warmup + window + 100*time.Millisecond)
 	for _, c := range t.Classes {
 		empty = later(empty, begin.Add(warmup+window+2*time.Duration(c.Queue)))
@@ -173,16 +172,16 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Bounds of a judgement: of what is left, that less than best effort must get; above the rate, that
-// a measurement of a second and a half may be; of the rate, that others may have meanwhile.
+// Bounds of the judgement: minimum share of the leftover for less than best effort, tolerance above
+// the rate, and maximum share of other traffic.
 const (
 	wantOfRest = .9
 	tooMuch    = 1.03
 	tooStrange = .05
-	tooBusy    = .8 // of the processors' time
+	tooBusy    = .8 // of CPU time
 )
 
-// judge compares what was seen with what the classes promise.
+// judge compares the result with the promises of the classes.
 func (t *Treatment) judge(one *module.Inspection, m measured) {
 	var words, lost, moved, remarked []string
 	total, bulk, bulkOffered, low := 0., 0., 0., -1
@@ -217,9 +216,9 @@ func (t *Treatment) judge(one *module.Inspection, m measured) {
 	busy := float64(m.strange) > tooStrange*float64(t.Rate)
 	switch {
 	case m.missed > 0:
-		verdict(module.CannotSay, "this host could not follow what left: %d packets were not seen", m.missed)
+		verdict(module.CannotSay, "this host could not capture all packets: %d are missing", m.missed)
 	case len(remarked) > 0:
-		verdict(module.CannotSay, "another program marks what is sent: %s left with another DSCP", strings.Join(remarked, ", "))
+		verdict(module.CannotSay, "another program changes the marks: %s left with another DSCP", strings.Join(remarked, ", "))
 	case (len(lost) > 0 || bulk < wantOfRest*rest) && busy:
 		verdict(module.CannotSay, "others sent %s by the link meanwhile: test it when it is quieter", m.strange)
 	case len(lost) > 0:
@@ -229,19 +228,19 @@ func (t *Treatment) judge(one *module.Inspection, m measured) {
 	case total > tooMuch*float64(t.Rate):
 		verdict(module.Fails, "%s left, more than the link's rate", units.BitRate(total))
 	case low >= 0 && bulkOffered < rest:
-		verdict(module.CannotSay, "this host sent %s of %s, which does not fill what is left", units.BitRate(bulkOffered), lowEffort)
+		verdict(module.CannotSay, "this host sent %s of %s, which does not fill the leftover", units.BitRate(bulkOffered), lowEffort)
 	case bulk < wantOfRest*rest && m.streams[low].late > time.Duration(t.Classes[m.streams[low].class].Queue):
 		verdict(module.CannotSay, "this host was late by %s, so that nothing of %s waited", m.streams[low].late.Round(time.Millisecond), lowEffort)
 	case bulk < wantOfRest*rest && m.busy > tooBusy:
-		verdict(module.CannotSay, "this host's processors were busy, and %s got %.0f %% of what was left", lowEffort, 100*bulk/rest)
+		verdict(module.CannotSay, "the CPUs of this host were busy, and %s got %.0f %% of the leftover", lowEffort, 100*bulk/rest)
 	case bulk < wantOfRest*rest:
-		verdict(module.Fails, "%s got %.0f %% of what was left", lowEffort, 100*bulk/rest)
+		verdict(module.Fails, "%s got %.0f %% of the leftover", lowEffort, 100*bulk/rest)
 	default:
 		one.Verdict = module.Holds
 	}
 }
 
-// Judges describes what is looked at.
+// Judges documents the inspection.
 func (Module) Judges() []module.Judged {
 	return []module.Judged{{Check: "the link's name", Of: "each link with classes", Looks: "packets of all its classes for two seconds, more than it carries of less than best effort, in the order in which they leave",
 		Holds: "all classes but " + lowEffort + " lose nothing and stay in order, and it gets the rest"}}

@@ -15,36 +15,36 @@ import (
 
 const moduleName = "links"
 
-// sectionKeys are the room's section of a policy's file.
+// sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
-	Links yamlfile.Map[*linkKeys] `yaml:"links" doc:"Links whose packets wait by class before they leave, by the device's name."`
+	Links yamlfile.Map[*linkKeys] `yaml:"links" doc:"Links with a queue per class at egress, by device name."`
 }
 
 type linkKeys struct {
 	yamlfile.Fields `yaml:"-"`
-	Rate            units.BitRate            `yaml:"rate,required" doc:"What the link carries on the wire, or less; refused above what the device says. The queue forms where the least rate is: not above what the device or the path behind it carries."`
-	Overhead        *uint16                  `yaml:"overhead" doc:"Octets that each frame takes on the wire beyond what the host sees; 24 if left out: Ethernet's preamble, check sequence and gap."`
+	Rate            units.BitRate            `yaml:"rate,required" doc:"Rate of the link on the wire, or less; rejected above the speed of the device. The queue forms at the lowest rate of the path, so it must not exceed that."`
+	Overhead        *uint16                  `yaml:"overhead" doc:"Bytes per frame on the wire that the host does not see; default 24: Ethernet's preamble, check sequence and gap."`
 	Preset          string                   `yaml:"preset" enum:"weir,geant-1,geant-2" doc:"Classes to begin with: Weir's own if left out, or those of tables 1 and 2 of GÉANT's experiments."`
-	Shadow          bool                     `yaml:"shadow" doc:"Count what each class would send and lose, and do nothing."`
-	Classes         yamlfile.Map[*classKeys] `yaml:"classes" doc:"What is otherwise than in the preset, and more classes: each under its name."`
+	Shadow          bool                     `yaml:"shadow" doc:"Count packets and losses per class only, without any effect on traffic."`
+	Classes         yamlfile.Map[*classKeys] `yaml:"classes" doc:"Changes to the preset and further classes, by name."`
 }
 
 type classKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	DSCP            []yamlfile.Text    `yaml:"dscp" doc:"Its DSCPs, by number or name; those of no class are best effort's."`
-	Weight          *units.Probability `yaml:"weight" doc:"Share of the rate that is its own, whatever others send."`
-	Priority        *uint32            `yaml:"priority" doc:"Whose turn it is among those that have their share, or all have not: 0 to 7, lowest first. Of one priority they take turns."`
-	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"The most that it gets, with what others leave; the link's rate if left out."`
+	Weight          *units.Probability `yaml:"weight" doc:"Guaranteed share of the rate."`
+	Priority        *uint32            `yaml:"priority" doc:"Order of service among classes below their share, and among those above: 0 to 7, lowest first. Equal priorities share by round robin."`
+	Ceiling         *units.BitRate     `yaml:"ceiling" doc:"Maximum rate including the leftover; default the link's rate."`
 	Queue           *units.Duration    `yaml:"queue" doc:"The most that waits, as time at the ceiling."`
-	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"What keeps its packets: fq_codel, fair between flows; cake, between hosts too where both ends differ (triple-isolate); fifo, first in, first out. If left out, what ecn says."`
-	ECN             *bool              `yaml:"ecn" doc:"true: packets that wait long are marked, by fq_codel if no leaf is named; false: none is, first in, first out if no leaf is named. If left out, fq_codel where the kernel has it, or what the leaf does."`
+	Leaf            Leaf               `yaml:"leaf" enum:"fifo,fq_codel,cake" doc:"Qdisc of its packets: fq_codel, fair between flows; cake, fair between hosts too (triple-isolate); fifo, first in, first out. The default follows from ecn."`
+	ECN             *bool              `yaml:"ecn" doc:"true: mark packets that wait long, by fq_codel unless leaf is set; false: never mark, first in, first out unless leaf is set. The default is fq_codel if the kernel has it, or the behaviour of leaf."`
 }
 
-// Bounds of what can be asked.
+// Limits of keys.
 const (
 	maxClasses  = 32
 	maxPriority = 7
-	leastRate   = units.BitRate(64_000)
+	minRate     = units.BitRate(64_000)
 	leastQueue  = 100 * time.Microsecond
 	longest     = 10 * time.Second
 )
@@ -85,8 +85,8 @@ func (r reader) treatment(dev yamlfile.Text) *Treatment {
 	if dev.Value == "lo" {
 		r.draft.ComplainAt(dev.Place, "name the device that packets leave the host by", "links.lo: loopback is no link: nothing waits there")
 	}
-	if k.Rate < leastRate {
-		r.draft.ComplainAt(k.At("rate"), "write what the link carries, as rate: 1Gbit", "%s.rate: %s is less than %s", r.name, k.Rate, leastRate)
+	if k.Rate < minRate {
+		r.draft.ComplainAt(k.At("rate"), "write the capacity of the link, as in rate: 1Gbit", "%s.rate: %s is below the minimum of %s", r.name, k.Rate, minRate)
 	}
 	t := &Treatment{Device: dev.Value, Rate: k.Rate, Overhead: ethernetOverhead, Preset: k.Preset, Shadow: k.Shadow}
 	if k.Overhead != nil {
@@ -143,17 +143,17 @@ func (r reader) class(t *Treatment, name yamlfile.Text, k *classKeys) {
 	if k.Ceiling != nil {
 		c.Ceiling = *k.Ceiling
 	}
-	if own := share(t.Rate, c.Weight); c.Ceiling > t.Rate || k.Has("ceiling") && c.Ceiling < max(own, leastRate) {
+	if own := share(t.Rate, c.Weight); c.Ceiling > t.Rate || k.Has("ceiling") && c.Ceiling < max(own, minRate) {
 		way := "lower its weight, or raise the ceiling up to the link's rate"
 		if c.Ceiling > t.Rate {
 			way = "lower it to the link's rate, or leave it out"
 		}
 		r.draft.ComplainAt(k.At("ceiling"), way,
-			"%s.ceiling: %s is not between what its weight gives it, %s, and the link's rate, %s", path, c.Ceiling, max(own, leastRate), t.Rate)
+			"%s.ceiling: %s is not between its guaranteed rate, %s, and the link's rate, %s", path, c.Ceiling, max(own, minRate), t.Rate)
 	}
 }
 
-// queue reads what keeps a class's packets, and whether it marks.
+// queue reads the qdisc of a class and whether it marks.
 func (r reader) queue(c *Class, path string, k *classKeys) {
 	if k.Leaf != "" {
 		c.Leaf, c.ECN = k.Leaf, MayMark
@@ -165,7 +165,7 @@ func (r reader) queue(c *Class, path string, k *classKeys) {
 	case c.Leaf == Fifo && c.ECN == MustMark:
 		r.draft.ComplainAt(k.At("ecn"), "leave ecn out, or write leaf: fq_codel", "%s.ecn: fifo marks nothing", path)
 	case c.Leaf == Cake && c.ECN == NeverMark:
-		r.draft.ComplainAt(k.At("ecn"), "leave ecn out, or write leaf: fq_codel", "%s.ecn: cake marks whatever is capable of it", path)
+		r.draft.ComplainAt(k.At("ecn"), "leave ecn out, or write leaf: fq_codel", "%s.ecn: cake marks all ECN-capable packets", path)
 	case c.Leaf == Fifo:
 		c.ECN = NeverMark
 	}
@@ -183,11 +183,11 @@ func (r reader) codePoints(path string, k *classKeys) (list []dscp.DSCP) {
 	return list
 }
 
-// check looks at the classes together.
+// check checks the classes together.
 func (r reader) check(t *Treatment) {
 	at := r.keys.At("classes")
 	if len(t.Classes) > maxClasses {
-		r.draft.ComplainAt(at, "", "%s: %d classes, and there is room for %d", r.name, len(t.Classes), maxClasses)
+		r.draft.ComplainAt(at, "", "%s: %d classes; the maximum is %d", r.name, len(t.Classes), maxClasses)
 	}
 	sum, owner := 0., map[dscp.DSCP]string{}
 	for _, c := range t.Classes {
@@ -200,7 +200,7 @@ func (r reader) check(t *Treatment) {
 		}
 	}
 	if sum > 1+1e-9 {
-		r.draft.ComplainAt(at, "lower some: what is nobody's own goes by priority", "%s: the weights add up to %s, which is more than there is", r.name, units.Probability(sum))
+		r.draft.ComplainAt(at, "lower some: unassigned rate goes by priority", "%s: the sum of the weights is %s, above 100 %%", r.name, units.Probability(sum))
 	}
 	for _, d := range lowEffortDSCP {
 		if owner[d] != lowEffort {

@@ -7,8 +7,8 @@ import (
 	"weir/core/policy"
 )
 
-// Room puts classes on links under the spine: the section links of a policy's file. The zero value
-// is ready to use.
+// Module is the policy module for classes on links: the section links. The zero value is ready to
+// use.
 type Module struct{}
 
 // Name is "links".
@@ -22,13 +22,13 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("links", text)
 }
 
-// Mechanism says where packets wait by class.
-func (Module) Mechanism(module.Bound) string { return "HTB, with a program that tells the class" }
+// Mechanism describes the queues.
+func (Module) Mechanism(module.Bound) string { return "HTB with a BPF classifier" }
 
 // Plane is the data plane of a host.
 func (Module) Plane(h module.Host) module.Plane { return &hostPlane{h} }
 
-// Capabilities are what weir doctor tells of queues.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	all := []string{"qdiscs/htb", "qdiscs/tbf", "classifiers/bpf", "bpf programs/sched_cls"}
 	return []module.Capability{{Name: "classes on links", Mechanisms: []module.Mechanism{

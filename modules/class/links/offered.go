@@ -16,22 +16,22 @@ const (
 	// lbe.
 	fits, overload = .85, 1.1
 	// most that a class other than best effort is offered, and all of those together.
-	mostOfOne, mostOfOthers = .1, .4
+	maxOfOne, maxOfOthers = .1, .4
 	// frames take a millisecond of the link, within these.
 	leastPacket, mostPacket = 200, 1250
 	frameTime               = time.Millisecond
 )
 
-// stream is what one class is offered.
+// stream is the offered load of one class.
 type stream struct {
 	class  int // its place in the link's list
 	dscp   byte
 	rate   units.BitRate // of the wire
-	packet int           // octets from the network header on
+	packet int           // bytes from the network header on
 }
 
-// offered are the streams of a test: what fits of all classes, the rest of it best effort, and more
-// than what is left of less than best effort.
+// offered returns the streams of a test: fitting loads of all classes, best effort for the rest,
+// and an excess of less than best effort.
 func (t *Treatment) offered() (all []stream) {
 	packet := min(max(int(octets(t.Rate, frameTime)), leastPacket), mostPacket)
 	others, be := 0., -1
@@ -47,7 +47,7 @@ func (t *Treatment) offered() (all []stream) {
 		case bestEffort:
 			be, s.dscp = len(all), 0
 		default:
-			part := min(float64(c.Weight)/2, mostOfOne, mostOfOthers/float64(len(t.Classes)))
+			part := min(float64(c.Weight)/2, maxOfOne, maxOfOthers/float64(len(t.Classes)))
 			s.rate = units.BitRate(min(part*float64(t.Rate), top))
 			others += float64(s.rate)
 		}
@@ -60,5 +60,5 @@ func (t *Treatment) offered() (all []stream) {
 	return all
 }
 
-// onWire is what a packet of a stream takes of the link's rate.
+// onWire returns the bytes that a packet of a stream takes of the link's rate.
 func (t *Treatment) onWire(s stream) int { return s.packet + ethernetHeader + int(t.Overhead) }

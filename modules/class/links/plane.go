@@ -23,11 +23,10 @@ import (
 	"weir/kernel/tc"
 )
 
-// hostPlane is the data plane that the spine leads: a tree of qdiscs at each link, and the record
-// of what was there.
+// hostPlane is the data plane: a qdisc tree at each link, and the record of the former tree.
 type hostPlane struct{ host module.Host }
 
-// treatments are those that are in force and in no shadow, by device.
+// treatments returns the active treatments without shadow ones, by device.
 func treatments(s module.State) map[string]*Treatment {
 	all := map[string]*Treatment{}
 	for _, item := range s.Host {
@@ -38,7 +37,7 @@ func treatments(s module.State) map[string]*Treatment {
 	return all
 }
 
-// devices are those of this network namespace, by name.
+// devices returns the devices of this network namespace by name.
 func devices() (map[string]rtnl.Device, error) {
 	links, err := rtnl.Open(nil)
 	if err != nil {
@@ -53,7 +52,7 @@ func devices() (map[string]rtnl.Device, error) {
 	return named, err
 }
 
-// find is the record of a device as it is now; false where it has none, or is another one.
+// find returns the record of a device; false without one, or for another device of the same name.
 func find(all []former, d rtnl.Device) (former, bool) {
 	for _, f := range all {
 		if f.Index == d.Index && f.Here() {
@@ -63,7 +62,7 @@ func find(all []former, d rtnl.Device) (former, bool) {
 	return former{}, false
 }
 
-// had says whether a device of this name has a record, though it may be gone.
+// had reports whether a device name has a record, even if the device is gone.
 func had(all []former, name string) bool {
 	for _, f := range all {
 		if f.Device == name {
@@ -73,7 +72,7 @@ func had(all []former, name string) bool {
 	return false
 }
 
-// Ready refuses what this host cannot do, before anything changes.
+// Ready rejects links that this host cannot support.
 func (p *hostPlane) Ready(want module.State) error {
 	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS), probe.Qdisc("htb"), probe.Qdisc("tbf"),
 		probe.Classifier("bpf")); err != nil {
@@ -98,7 +97,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	return errors.Join(all...)
 }
 
-// ready looks at one link. A device that has gone may come back.
+// ready checks one link. A missing device may return.
 func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error {
 	for _, c := range t.Classes {
 		if err := c.ready(); err != nil {
@@ -123,7 +122,7 @@ func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error 
 	return device.CanTake(nil, t.Device)
 }
 
-// ready refuses a queue that this kernel lacks, where it was asked for.
+// ready rejects a requested qdisc that this kernel lacks.
 func (c Class) ready() error {
 	asked := c.keptIn(features{})
 	if asked == Fifo {
@@ -136,10 +135,10 @@ func (c Class) ready() error {
 	case c.Leaf == "":
 		return fault.Wrap(fmt.Errorf("ecn: %w", err), fault.Testbed, "leave ecn out: packets are then dropped where they would be marked")
 	}
-	return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "leave leaf out: packets then wait in what this kernel has")
+	return fault.Wrap(fmt.Errorf("leaf: %w", err), fault.Testbed, "remove leaf: the class then uses a qdisc of this kernel")
 }
 
-// fits refuses a rate above the device's; 0 is not known.
+// fits rejects a rate above the device's speed; 0 is unknown.
 func (t *Treatment) fits(speed units.BitRate) error {
 	if speed == 0 || t.Rate <= speed {
 		return nil
@@ -148,8 +147,8 @@ func (t *Treatment) fits(speed units.BitRate) error {
 		"rate: the device carries %s: at %s packets would wait behind the classes", speed, t.Rate)
 }
 
-// Apply gives every link its tree, and those that are not wanted any more their former one. It may
-// be repeated from wherever a crash has left it.
+// Apply sets up the tree of each link, and restores the former tree of obsolete ones. It can be
+// repeated after a crash at any point.
 func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	known, err := devices()
 	if err != nil {
@@ -197,7 +196,8 @@ func (p *hostPlane) QdiscDevices(s module.State) (names []string) {
 	return slices.Collect(maps.Keys(treatments(s)))
 }
 
-// Shares says why packets of limits by delay cannot wait in the links' trees.
+// CanHost returns the missing feature for shaped packets of module limit to wait in the links'
+// trees.
 func (p *hostPlane) CanHost() error {
 	if err := probe.Qdisc("fq"); err != nil {
 		return fault.Wrap(fmt.Errorf("keep departure times below classes: %w", err), fault.Testbed,
@@ -222,7 +222,7 @@ func (p *hostPlane) Yield(want module.State) error {
 	return p.giveBack(want, known, formers)
 }
 
-// put gives a link its tree; in a shared one what limits by delay hold waits too.
+// put sets up the tree of a link; a shared one has queues for shaped packets too.
 func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []former) (notes []string, err error) {
 	d, there := known[t.Device]
 	if !there {
@@ -250,20 +250,20 @@ func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device,
 	return t.notes(kernel), nil
 }
 
-// notes are what a person should know of a link in force.
+// notes returns notes for the user about an active link.
 func (t *Treatment) notes(kernel features) (notes []string) {
 	for _, c := range t.Classes {
 		if c.ECN == MayMark && c.Leaf == "" && !kernel.fqCodel {
 			notes = append(notes, fmt.Sprintf("links.%s: class %s is first in, first out, without ECN: this kernel has no fq_codel", t.Device, c.Name))
 		}
 		if c.Name == lowEffort && c.Weight == 0 {
-			notes = append(notes, fmt.Sprintf("links.%s: class %s has no share of its own: while others fill the link, it gets %s", t.Device, c.Name, leastShare))
+			notes = append(notes, fmt.Sprintf("links.%s: class %s has no share of its own: while others fill the link, it gets %s", t.Device, c.Name, minShare))
 		}
 	}
 	return notes
 }
 
-// InPlace says whether every link that is there has its tree, for frames as long as it sends now.
+// InPlace reports whether every existing link has its tree for its current MTU.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	formers, err := kept(p.host.Pins)
 	if err != nil {
@@ -301,15 +301,15 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	return true, nil
 }
 
-// complete says whether a tree is Weir's, and lets frames of this MTU pass, and has queues for what
-// limits by delay hold if it is shared.
+// complete reports whether a tree is Weir's, passes frames of this MTU, and, if shared, has queues
+// for shaped packets.
 func complete(t device.Tree, mtu int, shared bool) bool {
 	later := slices.ContainsFunc(t.Classes, func(c tc.Raw) bool { return c.Handle == laterOf(0) })
 	if !t.IsWeirs() || len(t.Filters) == 0 || later != shared {
 		return false
 	}
 	for _, q := range t.Qdiscs {
-		if frame := q.SplitsAt(); frame != 0 && frame < longestFrame(mtu) {
+		if frame := q.SplitsAt(); frame != 0 && frame < maxFrame(mtu) {
 			return false
 		}
 	}
@@ -338,7 +338,7 @@ func (p *hostPlane) Release() (released bool, err error) {
 	if err := errors.Join(all...); err != nil {
 		return false, err
 	}
-	// What a crash has left of programs that were to be kept.
+	// Remains of programs after a crash.
 	pins, err := filepath.Glob(filepath.Join(p.host.Pins, "*"))
 	if err != nil {
 		return false, fmt.Errorf("find pins: %w", err)

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/bpferr"
 )
 
-// load loads the program that tells the classes of a link, and with later the queues of what limits
-// by delay hold. The filter keeps it once it is there.
+// load loads the classifier of a link; later adds the queues of shaped packets. The filter keeps it
+// loaded.
 func (t *Treatment) load(later bool) (*ebpf.Program, uint32, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"links_classify"`
@@ -30,7 +30,7 @@ func (t *Treatment) load(later bool) (*ebpf.Program, uint32, error) {
 	return objects.Program, uint32(id), nil
 }
 
-// loadShadow loads the program that counts what the classes would do.
+// loadShadow loads the program that counts only.
 func (t *Treatment) loadShadow() (*ebpf.Program, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"links_shadow"`
@@ -52,7 +52,7 @@ func (t *Treatment) loadInto(objects any, later bool) error {
 		departing.Fallback = uint32(laterOf(slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })))
 	}
 	err = errors.Join(spec.Variables[classifyVarLinksClasses].Set(classes), spec.Variables[classifyVarLinksWithin].Set(within),
-		spec.Variables[classifyVarLinksTold].Set(t.told()), spec.Variables[classifyVarLinksDeparting].Set(departing))
+		spec.Variables[classifyVarLinksTold].Set(t.settings()), spec.Variables[classifyVarLinksDeparting].Set(departing))
 	if err != nil {
 		return fmt.Errorf("set classifying program: %w", err)
 	}

@@ -11,11 +11,11 @@ import (
 	"weir/kernel/tc"
 )
 
-// queue is what is told of a class of a link.
+// queue holds the values of a class of a link.
 type queue struct {
 	tc.Qdisc
-	turn uint64  // octets that wait for their turn alone, and not until a departure time
-	rate float64 // octets per second of the class's ceiling
+	turn uint64  // bytes waiting for service, without those waiting for a departure time
+	rate float64 // ceiling of the class, bytes per second
 }
 
 func fields() []module.Field[queue] {
@@ -27,23 +27,23 @@ func fields() []module.Field[queue] {
 			Help: "Octets of these, with the link layer's header."},
 			Value: module.CountedOf(func(q queue) uint64 { return q.Bytes })},
 		{Column: module.Column{Name: "dropped", Title: "dropped", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets that the queue had no room for, or dropped for having waited too long.", Metric: "dropped_total"},
+			Help: "Packets dropped because the queue was full or because they waited too long.", Metric: "dropped_total"},
 			Value: module.CountedOf(func(q queue) uint64 { return q.Drops })},
 		{Column: module.Column{Name: "waiting", Title: "waiting", Unit: module.Octets, Kind: module.Gauge,
-			Help: "Octets that wait now, until departure times that limits by delay gave them too."},
+			Help: "Bytes in the queue, including shaped packets that wait for their departure time."},
 			Value: func(q queue) module.Value { return module.Measured(float64(q.Backlog)) }},
 		{Column: module.Column{Name: "delay", Title: "at least", NoTop: true, Unit: module.Seconds, Kind: module.Gauge,
-			Help: "How long what waits now for its turn alone takes at the class's ceiling."},
+			Help: "Time to send the bytes that wait for service at the class's ceiling."},
 			Value: func(q queue) module.Value { return module.Measured(float64(q.turn) / q.rate) }},
 	}
 }
 
-// Columns declares what Report tells: a row for each class of a link.
+// Columns declares the values of Report: a row for each class of a link.
 func (Module) Columns() module.Columns {
 	return module.Columns{Rows: module.ColumnsOf(fields()), Part: "class", Promise: "share"}
 }
 
-// Report tells what the queues have done since the tree was put in place.
+// Report returns the counters of the queues since the tree was set up.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	replaced, err := p.replaced(have)
 	around, more := bypasses(have)
@@ -80,13 +80,13 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 	return report, nil
 }
 
-// plus is what two queues have done together.
+// plus returns the sum of two queues.
 func plus(a, b tc.Qdisc) tc.Qdisc {
 	a.Packets, a.Bytes, a.Drops, a.Backlog = a.Packets+b.Packets, a.Bytes+b.Bytes, a.Drops+b.Drops, a.Backlog+b.Backlog
 	return a
 }
 
-// reportShadow tells what would have become of the classes since the program came.
+// reportShadow returns the counters of the shadow program.
 func (p *hostPlane) reportShadow(report *module.Report, name string, t *Treatment) error {
 	counted, err := p.shadowCounts(t.Device)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *hostPlane) reportShadow(report *module.Report, name string, t *Treatmen
 	return nil
 }
 
-// promise says what a class has.
+// promise describes the guarantees of a class.
 func (t *Treatment) promise(c Class) string {
 	return fmt.Sprintf("%s of %s, up to %s", c.Weight, t.Rate, t.ceiling(c))
 }

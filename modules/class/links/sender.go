@@ -26,13 +26,12 @@ const (
 	testTTL   = 1  // no router passes it on
 	sinceBody = headers + 8 + 2 + 4 + 8
 	tick      = 500 * time.Microsecond
-	// behind is how much of what a sender that was held up has missed it makes up for, and
-	// farBehind that of lbe's, whose bursts are its own queue's.
+	// behind limits how much a late sender catches up; farBehind is the limit of lbe, with bursts
+	// that affect only its own queue.
 	behind, farBehind = 5 * time.Millisecond, 200 * time.Millisecond
 )
 
-// mark is what a packet of a test holds: whose it is, its stream, its number in it, and when it was
-// sent.
+// mark is the payload of a test packet: test id, stream, number in the stream, send time.
 type mark struct {
 	test   uint64
 	stream uint16
@@ -78,10 +77,10 @@ type sender struct {
 	test   uint64
 	fd     int
 	to     unix.SockaddrLinklayer
-	wire   int // octets of a packet
+	wire   int // bytes of a packet
 	behind time.Duration
-	sent   uint32        // the queues have taken or dropped
-	late   time.Duration // that it was held up at a time, at most
+	sent   uint32        // accepted or dropped by the queues
+	late   time.Duration // maximum delay of the sender
 }
 
 // newSender opens the socket in the calling thread's network namespace.
@@ -108,7 +107,7 @@ func (s *sender) run(ctx context.Context) error {
 			mark{s.test, uint16(s.class), s.sent, time.Now().UnixNano()}.put(packet)
 			err := unix.Sendto(s.fd, packet, 0, &s.to)
 			if errors.Is(err, unix.EAGAIN) {
-				break // what waits fills the socket: this is offered later
+				break // the socket buffer is full: try later
 			}
 			s.sent++
 			if err != nil && !errors.Is(err, unix.ENOBUFS) { // ENOBUFS: a queue has dropped it

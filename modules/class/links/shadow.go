@@ -15,8 +15,8 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// shadowOrder is nearer to the wire than all other programs of Weir: a link's classes would see
-// what they have made of a packet.
+// shadowOrder is nearer to the wire than all other programs of Weir, because the classes of a link
+// see their results.
 const shadowOrder device.Order = -300
 
 // InShadow is the same that only counts.
@@ -37,7 +37,7 @@ func shadows(s module.State) map[string]*Treatment {
 	return all
 }
 
-// counting are a device's programs that count; none where it has gone.
+// counting returns a device's shadow programs; none for a removed device.
 func (p *hostPlane) counting(dev string) ([]*device.Attachment, error) {
 	found, err := device.Attached(nil, dev, moduleName, p.host.Devices)
 	if errors.Is(err, device.ErrGone) {
@@ -68,7 +68,7 @@ func (p *hostPlane) lead(want module.State, known map[string]rtnl.Device) error 
 	return device.Prune(p.host.Devices)
 }
 
-// count has a link's packets counted by class. It begins anew with each change.
+// count counts a link's packets by class. Counters restart at each change.
 func (p *hostPlane) count(t *Treatment, found []*device.Attachment) error {
 	program, err := t.loadShadow()
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *hostPlane) count(t *Treatment, found []*device.Attachment) error {
 	return a.Close()
 }
 
-// countedAt are the devices whose packets are counted.
+// countedAt returns the devices with shadow programs.
 func (p *hostPlane) countedAt(known map[string]rtnl.Device) (map[string]bool, error) {
 	all := map[string]bool{}
 	for name := range known {
@@ -107,20 +107,20 @@ func (p *hostPlane) countedAt(known map[string]rtnl.Device) (map[string]bool, er
 // Scale of the program's work, as shadow.h has it.
 const workScale = 24
 
-// told is what the program is told of a link.
-func (t *Treatment) told() (told classifyLinksTold) {
-	told.Rate = uint64(octets(t.Rate, 1<<workScale*time.Nanosecond))
-	told.Overhead = uint32(t.Overhead)
+// settings returns the parameters of the program for a link.
+func (t *Treatment) settings() (all classifyLinksTold) {
+	all.Rate = uint64(octets(t.Rate, 1<<workScale*time.Nanosecond))
+	all.Overhead = uint32(t.Overhead)
 	for i, c := range t.Classes {
 		if c.Name == bestEffort {
-			told.Fallback = uint32(i)
+			all.Fallback = uint32(i)
 		}
-		told.Queue[i], told.Priority[i] = uint64(octets(t.ceiling(c), time.Duration(c.Queue))), c.Priority
+		all.Queue[i], all.Priority[i] = uint64(octets(t.ceiling(c), time.Duration(c.Queue))), c.Priority
 	}
-	return told
+	return all
 }
 
-// shadowCounts are what would have become of each class's packets; nil where nothing counts.
+// shadowCounts returns the hypothetical counters of each class; nil without a shadow program.
 func (p *hostPlane) shadowCounts(dev string) (all []classifyLinksCounts, err error) {
 	found, err := p.counting(dev)
 	if err != nil || len(found) == 0 {

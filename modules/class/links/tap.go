@@ -14,10 +14,10 @@ import (
 	"weir/kernel/packetsock"
 )
 
-// socketBuffer is what waits at a socket at most, in octets of the kernel's memory.
+// socketBuffer is the socket buffer in bytes of kernel memory.
 const socketBuffer = 64 << 20
 
-// tap sees what leaves a device behind its queues, in the order in which it leaves.
+// tap captures packets behind the queues of a device, in order.
 type tap struct {
 	fd   int
 	test uint64
@@ -26,7 +26,7 @@ type tap struct {
 	to   int64
 }
 
-// left is what has left of a stream.
+// left holds the captured packets of a stream.
 type left struct {
 	packets   uint32
 	inWindow  uint32
@@ -75,7 +75,7 @@ func (t *tap) listen(index int) error {
 		unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: packetsock.Network(unix.ETH_P_ALL), Ifindex: index}))
 }
 
-// run looks at what leaves until stop says so, and nothing has left since.
+// run captures until stop returns true and no packet has followed.
 func (t *tap) run(streams []stream, stop func() bool) error {
 	packet, control := make([]byte, 2048), make([]byte, 128)
 	for {
@@ -127,11 +127,11 @@ func stamped(control []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// missed is how many packets found no room at the tap.
+// missed returns the number of packets dropped at the tap.
 func (t *tap) missed() (uint32, error) {
 	statistics, err := unix.GetsockoptTpacketStats(t.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
-		return 0, fmt.Errorf("ask what the tap has missed: %w", err)
+		return 0, fmt.Errorf("read the drops of the tap: %w", err)
 	}
 	return statistics.Drops, nil
 }

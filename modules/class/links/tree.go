@@ -26,17 +26,17 @@ const (
 	ethernetHeader = 14
 	vlanTag        = 4
 	fullFrame      = 1500 + ethernetHeader + ethernetOverhead
-	turn           = 1500 + ethernetHeader // of classes that take turns, so that none has a burst
-	// leastPackets that fq_codel has room for, so that a few flows have one each.
-	leastPackets = 32
-	// leastWhole has room for some super-packets.
-	leastWhole = 256 << 10
-	// bufferOverhead is what the kernel's buffer of a packet takes beside it, about.
+	turn           = 1500 + ethernetHeader // quantum of classes in round robin, to avoid bursts
+	// minPackets is the minimum capacity of fq_codel, so that a few flows have one packet each.
+	minPackets = 32
+	// minWhole has space for some super-packets.
+	minWhole = 256 << 10
+	// bufferOverhead is the approximate kernel memory of a packet beyond its bytes.
 	bufferOverhead = 800
-	// slack is for how long a queue is served without a look at the clock: timers are late by that.
+	// slack is the time that a queue sends without a new timer, to tolerate late timers.
 	slack = 200 * time.Microsecond
-	// least that an HTB class is promised; a weight of 0 cannot be said otherwise.
-	leastShare     = units.BitRate(8000)
+	// minShare is the minimum rate of an HTB class; a weight of 0 is approximated by it.
+	minShare       = units.BitRate(8000)
 	minLeafPackets = 10_000 // packets of an fq, the kernel's own default
 )
 
@@ -44,14 +44,14 @@ const (
 // 64 KiB takes half a millisecond of the link. Above it those of less than best effort alone are.
 const splitBelow = units.BitRate(1e9)
 
-// features are what this kernel has of queues, and what is wanted of them.
+// features holds the qdiscs of this kernel and the requested options.
 type features struct {
 	fqCodel bool
-	later   bool // queues for what limits by delay hold
+	later   bool // queues for shaped packets
 }
 
-// handleOf is that of a class of the tree, or of its own queue where it has two; laterOf is that of
-// the other, bothOf that of the class of both. Leaves have major numbers that follow the tree's.
+// handleOf returns the handle of a class, or of its own queue if it has two; laterOf returns that
+// of the other, bothOf that of their parent. The major numbers of leaves follow that of the tree.
 func handleOf(i int) tc.Handle { return device.RootHandle | tc.Handle(firstMinor+i) }
 
 func laterOf(i int) tc.Handle { return device.RootHandle | tc.Handle(laterMinor+i) }
@@ -62,8 +62,8 @@ func leafOf(i int) tc.Handle { return device.RootHandle + tc.Handle(1+2*i)<<16 }
 
 func laterLeafOf(i int) tc.Handle { return leafOf(maxClasses + i) }
 
-// handles are the classes' handles by DSCP, for the program, of a packet and of one within a
-// tunnel, which is believed if it asks for less than best effort. 0 is best effort's.
+// handles returns the classes' handles by DSCP for the program, for a packet and for the inner
+// packet of a tunnel, which may request less than best effort. 0 is best effort.
 func (t *Treatment) handles() (all, within [64]uint32) {
 	be := t.Classes[slices.IndexFunc(t.Classes, func(c Class) bool { return c.Name == bestEffort })]
 	for i, c := range t.Classes {
@@ -78,8 +78,7 @@ func (t *Treatment) handles() (all, within [64]uint32) {
 	return all, within
 }
 
-// tree is what is put at the device: program is the id of the one that tells classes, mtu the
-// device's.
+// tree returns the tree of the device: program is the id of the classifier, mtu that of the device.
 func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
 	root := device.RootHandle
 	tree := device.Tree{
@@ -92,11 +91,11 @@ func (t *Treatment) tree(program uint32, mtu int, kernel features) device.Tree {
 		if c.Name == bestEffort {
 			fallback = uint16(handleOf(i))
 		}
-		own := max(share(t.Rate, c.Weight), leastShare)
+		own := max(share(t.Rate, c.Weight), minShare)
 		if kernel.later {
-			// They have the class's share and ceiling together, and take turns.
-			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, bothOf(i), c, own), t.htb(bothOf(i), handleOf(i), c, leastShare),
-				t.htb(bothOf(i), laterOf(i), c, leastShare))
+			// Both queues have the share and ceiling of the class together, and alternate.
+			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, bothOf(i), c, own), t.htb(bothOf(i), handleOf(i), c, minShare),
+				t.htb(bothOf(i), laterOf(i), c, minShare))
 			tree.Qdiscs = append(tree.Qdiscs, t.laterLeaf(i, mtu)...)
 		} else {
 			tree.Classes = append(tree.Classes, t.htb(root|linkMinor, handleOf(i), c, own))
@@ -114,7 +113,7 @@ func (t *Treatment) htb(parent, handle tc.Handle, c Class, own units.BitRate) tc
 		Rate: own, Ceil: ceiling, Burst: burst(own), CeilBurst: burst(ceiling), Quantum: turn, Priority: c.Priority, Overhead: t.Overhead})
 }
 
-// burst is what a rate sends in the time of slack, at least two full frames.
+// burst returns the bytes sent at a rate within slack, at least two full frames.
 func burst(rate units.BitRate) units.ByteSize { return max(octets(rate, slack), 2*fullFrame) }
 
 func octets(rate units.BitRate, d time.Duration) units.ByteSize {
@@ -125,39 +124,39 @@ func octets(rate units.BitRate, d time.Duration) units.ByteSize {
 func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
 	c, full := t.Classes[i], units.ByteSize(mtu+ethernetHeader)
 	at := tc.Place{Parent: handleOf(i), Handle: leafOf(i)}
-	limit := max(octets(t.ceiling(c), time.Duration(c.Queue)), units.ByteSize(2*longestFrame(mtu)))
+	limit := max(octets(t.ceiling(c), time.Duration(c.Queue)), units.ByteSize(2*maxFrame(mtu)))
 	if c.keptIn(kernel) == Cake {
-		// It splits by itself, and bounds what its packets take of the kernel's memory.
-		spec := tc.CakeSpec{BestEffort: true, Whole: !t.splits(c), Target: t.patience(c, full), Limit: max(limit/full, leastPackets) * (full + bufferOverhead)}
+		// cake splits super-packets and limits its kernel memory itself.
+		spec := tc.CakeSpec{BestEffort: true, Whole: !t.splits(c), Target: t.patience(c, full), Limit: max(limit/full, minPackets) * (full + bufferOverhead)}
 		if spec.Whole {
-			spec.Limit = max(spec.Limit, leastWhole)
+			spec.Limit = max(spec.Limit, minWhole)
 		}
 		return append(list, tc.CakeRaw(at, spec))
 	}
 	if t.splits(c) {
-		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), limit))
+		list = append(list, tc.SplitterRaw(at, maxFrame(mtu), limit))
 		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
 	}
 	switch {
 	case c.keptIn(kernel) == FqCodel:
-		// In packets, for its memory limit did not hold on Linux 7.2. It drops from the longest
-		// flow, so that small packets of others do not suffer.
-		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: c.ECN != NeverMark, Limit: uint32(max(limit/full, leastPackets)), Quantum: uint32(full)}))
+		// The limit is in packets, because the memory limit did not hold on Linux 7.2. fq_codel
+		// drops from the longest flow, so small packets of other flows are not affected.
+		return append(list, tc.FqCodelRaw(at, tc.FqCodelSpec{ECN: c.ECN != NeverMark, Limit: uint32(max(limit/full, minPackets)), Quantum: uint32(full)}))
 	case len(list) > 0:
 		return list
 	}
 	return append(list, tc.BfifoRaw(at, limit))
 }
 
-// laterLeaf is a class's queue of packets that limits by delay hold: in fq until their departure
-// times, and on until the class's turn. It is the programs that drop what waits too long for the
-// former; what waits longer than the class's queue for the latter is marked.
+// laterLeaf is a class's queue of shaped packets: they wait in fq for their departure time, and
+// then for service. The shaper's programs drop packets with a departure time too late; fq marks
+// packets that wait for service longer than the class's queue.
 func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
 	c := t.Classes[i]
 	at := tc.Place{Parent: laterOf(i), Handle: laterLeafOf(i)}
 	packets := max(tc.FqRoom()/uint32(len(t.Classes)), minLeafPackets)
 	if t.splits(c) {
-		list = append(list, tc.SplitterRaw(at, longestFrame(mtu), units.ByteSize(packets)*units.ByteSize(longestFrame(mtu))))
+		list = append(list, tc.SplitterRaw(at, maxFrame(mtu), units.ByteSize(packets)*units.ByteSize(maxFrame(mtu))))
 		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}
 	}
 	spec := tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: tc.FqHorizon}
@@ -176,5 +175,5 @@ func (t *Treatment) patience(c Class, full units.ByteSize) time.Duration {
 	return max(standing, time.Duration(1.5*8*float64(full)/float64(t.ceiling(c))*float64(time.Second)))
 }
 
-// longestFrame is what a device of this MTU sends, with two tags that it did not count.
-func longestFrame(mtu int) int { return mtu + ethernetHeader + 2*vlanTag }
+// maxFrame returns the maximum frame size of an MTU, with two VLAN tags.
+func maxFrame(mtu int) int { return mtu + ethernetHeader + 2*vlanTag }
