@@ -51,7 +51,7 @@ tc qdisc show dev eth1 | grep -o 'tbf 5:'`)
 	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q\n%s", lines, want, got.stderr)
 	}
-	if text := "eth1: both limit and links of this policy replace its queues: scope wire would hold all classes of eth1 in one queue"; !strings.Contains(got.stderr, text) {
+	if text := "eth1: both limit and links of this policy replace its queues: scope wire would put all classes of eth1 into one queue"; !strings.Contains(got.stderr, text) {
 		t.Errorf("nothing says %q:\n%s", text, got.stderr)
 	}
 }

@@ -144,7 +144,7 @@ func TestALimitOfALinkWithClassesIsTheirRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"veth: both limit and links", "scope held would hold all classes of veth in one queue", "links.veth.rate"} {
+	for _, want := range []string{"veth: both limit and links", "scope held would put all classes of veth into one queue", "links.veth.rate"} {
 		contains(t, "plan", said.String(), want)
 	}
 }
