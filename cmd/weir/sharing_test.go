@@ -118,7 +118,7 @@ func TestALimitByDelayOnALinkWithClasses(t *testing.T) {
 		t.Errorf("%d datagrams of less than best effort came among %d held ones", low, limited)
 	}
 	status := grounds[0].in(t, hosts[0], fault.OK, "status")
-	for _, want := range []string{"125 kbit/s (by delay)", "best-effort", "enforced"} {
+	for _, want := range []string{"125 kbit/s (shaped)", "best-effort", "enforced"} {
 		contains(t, "status", status, want)
 	}
 	grounds[0].in(t, hosts[0], fault.OK, "release")
