@@ -127,7 +127,7 @@ limit() { # PARENT
 		return ;;
 	*) echo "unknown parent $1" >&2; exit 2 ;;
 	esac
-	printf 'version: 1\nscopes:\n  p: {%segress: {rate: 5Mbit, by: delay}}\n  a: {cgroup: /%s/a, parent: p}\n  b: {cgroup: /%s/b, parent: p}\n  c: {cgroup: /%s/c, parent: p}\n' \
+	printf 'version: 1\nscopes:\n  p: {%segress: {rate: 5Mbit, mode: shape}}\n  a: {cgroup: /%s/a, parent: p}\n  b: {cgroup: /%s/b, parent: p}\n  c: {cgroup: /%s/c, parent: p}\n' \
 		"$of" "$group" "$group" "$group" >"$work/p.yaml"
 	N $s "$weir" apply -q "$work/p.yaml" >"$work/err" 2>&1 || { cat "$work/err"; exit 1; }
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ingress limits by delay beside those by refusal and HTB on an ifb, interleaved, through a router so
+# Ingress shaping beside policing and HTB on an ifb, interleaved, through a router so
 # that no queue of the sender's is felt: sender - router - receiver, which is limited.
 #   bench/limit-delay.sh WEIR [REPETITIONS [SECONDS]]
 # Takes root; works in a mount namespace and network namespaces of its own.
@@ -25,8 +25,8 @@ N s ip route add default via 10.9.1.2; N d ip route add default via 10.9.2.2
 limit() { # MODE RATE(Mbit)
 	mode=$1
 	case $1 in
-	delay | refusal)
-		printf 'version: 1\nscopes:\n  all: {interface: eth0, ingress: {rate: %sMbit, by: %s}}\n' "$2" "$1" >"$work/p.yaml"
+	shape | police)
+		printf 'version: 1\nscopes:\n  all: {interface: eth0, ingress: {rate: %sMbit, mode: %s}}\n' "$2" "$1" >"$work/p.yaml"
 		N d "$weir" apply -q "$work/p.yaml" >/dev/null 2>"$work/err" || { cat "$work/err"; exit 1; } ;;
 	htb*)
 		N d ip link add ifb0 type ifb; N d ip link set ifb0 up
@@ -39,7 +39,7 @@ limit() { # MODE RATE(Mbit)
 }
 release() {
 	case ${mode:-} in
-	delay | refusal) N d "$weir" release -q >/dev/null ;;
+	shape | police) N d "$weir" release -q >/dev/null ;;
 	htb*) N d ip link del ifb0; N d tc qdisc del dev eth0 clsact ;;
 	esac
 	mode=
@@ -105,6 +105,6 @@ fi
 for ((done = 0; done < repetitions; done++)); do
 	for cell in "1 50" "20 500" "udp 50" "short 20"; do
 		read -r kind rate <<<"$cell"
-		for m in $(shuf -e delay refusal "${peers[@]}"); do run "$m" "$kind" "$rate"; done
+		for m in $(shuf -e shape police "${peers[@]}"); do run "$m" "$kind" "$rate"; done
 	done
 done

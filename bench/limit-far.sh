@@ -29,7 +29,7 @@ ip -n a route add default via 10.1.0.2
 ip -n b route add default via 10.2.0.2
 at router sysctl -qw net.ipv4.ip_forward=1
 at b iperf3 -s -D
-printf 'version: 1\nscopes:\n  link: {interface: eth1, egress: {rate: 50Mbit, by: delay}}\n' >/dev/shm/policy.yaml
+printf 'version: 1\nscopes:\n  link: {interface: eth1, egress: {rate: 50Mbit, mode: shape}}\n' >/dev/shm/policy.yaml
 hold() {
 	if [ "$1" = delay ]; then
 		at router "$weir" apply /dev/shm/policy.yaml >/dev/null

@@ -21,7 +21,7 @@ done
 case $way in egress) host=a ;; ingress) host=b ;; *) sed -n 3,7p "$0" >&2; exit 2 ;; esac
 case $by in
 delay)
-	printf 'version: 1\nscopes:\n  link: {interface: eth0, %s: {rate: 20Mbit, by: delay}}\n' "$way" >/dev/shm/policy.yaml
+	printf 'version: 1\nscopes:\n  link: {interface: eth0, %s: {rate: 20Mbit, mode: shape}}\n' "$way" >/dev/shm/policy.yaml
 	at $host "$weir" apply /dev/shm/policy.yaml >/dev/null
 	;;
 htb)

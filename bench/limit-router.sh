@@ -25,7 +25,7 @@ N a ip addr add 198.18.0.2/24 dev port; N r ip addr add 198.18.0.1/24 dev in
 N b ip addr add 198.19.0.2/24 dev port; N r ip addr add 198.19.0.1/24 dev out
 for end in "a port" "r in" "r out" "b port"; do N "${end% *}" ip link set "${end#* }" up; done
 N r sysctl -qw net.ipv4.ip_forward=1
-printf 'version: 1\nscopes:\n  out: {interface: out, egress: {rate: %sMbit, by: delay}}\n' "$rate" >"$work/p.yaml"
+printf 'version: 1\nscopes:\n  out: {interface: out, egress: {rate: %sMbit, mode: shape}}\n' "$rate" >"$work/p.yaml"
 N r "$weir" apply -q "$work/p.yaml"
 for size in $sizes; do
 	# The limit counts what is sent but for the checksum of 4 octets.

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"weir/internal/child"
+	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/record/stats"
 )
 
@@ -120,17 +121,17 @@ func (g limitGrid) measure(b *testing.B, load string, rate units.BitRate, flows 
 
 // limitDone sums what a limit did while it was measured.
 type limitDone struct {
-	sum                limit.Counters
+	sum                police.Counters
 	offered, permitted float64 // packets; octets
 }
 
-func (d *limitDone) add(c limit.Counters, permitted float64) {
+func (d *limitDone) add(c police.Counters, permitted float64) {
 	d.permitted += permitted
-	d.offered += float64(c.Packets + c.Refused)
+	d.offered += float64(c.Packets + c.Dropped)
 	d.sum.Bytes += c.Bytes
 	d.sum.Marked += c.Marked
 	d.sum.Reduced += c.Reduced
-	d.sum.Refused += c.Refused
+	d.sum.Dropped += c.Dropped
 	d.sum.Forced += c.Forced
 }
 
@@ -138,14 +139,14 @@ func (d *limitDone) add(c limit.Counters, permitted float64) {
 // packets offered.
 func (d *limitDone) report(b *testing.B) {
 	b.ReportMetric(100*float64(d.sum.Bytes)/d.permitted, "%passed")
-	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%refused": d.sum.Refused, "%forced": d.sum.Forced} {
+	for unit, n := range map[string]uint64{"%marked": d.sum.Marked, "%reduced": d.sum.Reduced, "%dropped": d.sum.Dropped, "%forced": d.sum.Forced} {
 		b.ReportMetric(100*float64(n)/max(1, d.offered), unit)
 	}
 }
 
 // run puts the path under a limit and returns what each flow brought in the measured time, what the
 // limit did to it, and what users saw.
-func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, limit.Counters, limitSeen) {
+func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measured time.Duration) ([]float64, police.Counters, limitSeen) {
 	b.Helper()
 	begin := rate
 	if c.first > 0 {
@@ -170,7 +171,7 @@ func (c limitCell) run(b *testing.B, rate units.BitRate, flows int, warm, measur
 	}
 	var counts func() []float64
 	var turn func() limitSeen
-	if c.direction == limit.Egress {
+	if c.direction == direction.Egress {
 		sink, err := to.listen()
 		if err != nil {
 			b.Fatal(err)
@@ -227,9 +228,9 @@ type limitHeld struct {
 
 // limited starts a process in a cgroup under the limit, or puts a device under it, and returns what
 // reads the limit's counters. All go with the benchmark.
-func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() limit.Counters, held limitHeld) {
+func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Process, counters func() police.Counters, held limitHeld) {
 	b.Helper()
-	none := func() limit.Counters { return limit.Counters{} }
+	none := func() police.Counters { return police.Counters{} }
 	if c.holder != limitWeir {
 		held := c.hold(b, rate)
 		process, err := child.Start(context.Background(), limitLoadPart, os.Stderr)
@@ -237,7 +238,7 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Pro
 		return process, none, held
 	}
 	group := testutil.Cgroup(b)
-	plane, err := limit.Load(1)
+	plane, err := police.Load(1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Pro
 	if err != nil {
 		b.Fatal(err)
 	}
-	change := func(rate units.BitRate) { must(b, plane.Set(0, c.direction, limit.Limit{Rate: rate})) }
+	change := func(rate units.BitRate) { must(b, plane.Set(0, c.direction, police.Limit{Rate: rate})) }
 	change(rate)
 	must(b, errors.Join(plane.AssignCgroup(id, 0), plane.Attach(group.Path)))
 	process, err = child.Start(context.Background(), limitLoadPart, os.Stderr)
@@ -256,7 +257,7 @@ func (c limitCell) limited(b *testing.B, rate units.BitRate) (process *child.Pro
 	if err := group.Add(process.PID()); err != nil {
 		b.Fatal(err)
 	}
-	return process, func() limit.Counters {
+	return process, func() police.Counters {
 		counted, err := plane.Counters(0, c.direction)
 		must(b, err)
 		return counted

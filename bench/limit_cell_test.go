@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/kernel/congestion"
 	"weir/kernel/ethtool"
@@ -19,7 +20,7 @@ import (
 	"weir/kernel/testutil"
 	"weir/lab/traffic"
 	"weir/modules/cc"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // limitCell is a path and what sends over it: a congestion control, udp, or quic (quic-go, which
@@ -36,7 +37,7 @@ type limitCell struct {
 	network    string
 	congestion string
 	each       int
-	direction  limit.Direction
+	direction  direction.Direction
 	beside     string        // limitLoad's
 	flooded    bool          // what is beside TCP is there in the beginning alone
 	first      units.BitRate // of the limit in the beginning, as percent of the rate; 0 is as later
@@ -108,7 +109,7 @@ func newLimitCell(b *testing.B, load string) limitCell {
 func (c *limitCell) read(word string) {
 	switch word {
 	case "ingress":
-		c.direction = limit.Ingress
+		c.direction = direction.Ingress
 	case "udp", "quic":
 		c.beside = word
 	case "flooded":
@@ -146,11 +147,11 @@ func (c limitCell) efficiency() float64 {
 	}
 	switch c.network[:len(c.network)-1] {
 	case "udp":
-		return datagramSize / (datagramSize + 8 + header + limit.EthernetHeader)
+		return datagramSize / (datagramSize + 8 + header + police.EthernetHeader)
 	case "quic":
-		return (1452 - 26) / (1452 + 8 + header + limit.EthernetHeader)
+		return (1452 - 26) / (1452 + 8 + header + police.EthernetHeader)
 	}
-	return (1500 - header - 32) / (1500 + limit.EthernetHeader)
+	return (1500 - header - 32) / (1500 + police.EthernetHeader)
 }
 
 // percent is what arrived in so long, of what the rate leaves to payload.

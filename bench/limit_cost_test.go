@@ -16,9 +16,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/record/stats"
 )
 
@@ -30,11 +31,11 @@ const (
 )
 
 // costLimit does not bind at any rate that a processor reaches here.
-var costLimit = limit.Limit{Rate: limit.MaxRate, Loopback: true}
+var costLimit = police.Limit{Rate: police.MaxRate, Loopback: true}
 
 // eachCharged is that limit by the classic algorithm, which charges every packet; for egress
 // nothing else differs.
-func eachCharged() limit.Limit {
+func eachCharged() police.Limit {
 	l := costLimit
 	l.Classic = true
 	return l
@@ -163,14 +164,14 @@ func idleProgram(b *testing.B, kind ebpf.ProgramType, hook ebpf.AttachType) *ebp
 
 // costedPlane is a data plane and its egress program.
 type costedPlane struct {
-	*limit.DataPlane
+	*police.DataPlane
 	group  cgroup.Cgroup
 	egress *ebpf.Program
 }
 
 // costPlane loads scopes, of which so many (4 at most) apply to the packets of costFrame in this
 // process; the others are of prefixes elsewhere.
-func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
+func costPlane(b *testing.B, apply int, l police.Limit, scopes int) costedPlane {
 	b.Helper()
 	plane, group := costGroup(b, scopes)
 	path, err := cgroup.Root()
@@ -178,7 +179,7 @@ func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
 	root, err := cgroup.Cgroup{Path: path}.ID()
 	must(b, err)
 	for scope := range scopes {
-		must(b, plane.Set(scope, limit.Egress, l))
+		must(b, plane.Set(scope, direction.Egress, l))
 		switch {
 		case scope >= apply:
 			other := netip.AddrFrom4([4]byte{172, byte(scope >> 8), byte(scope), 0})
@@ -201,15 +202,15 @@ func costPlane(b *testing.B, apply int, l limit.Limit, scopes int) costedPlane {
 func costNear(b *testing.B) costedPlane {
 	b.Helper()
 	plane := costPlane(b, 4, costLimit, 8)
-	must(b, plane.Set(0, limit.Egress, eachCharged()))
+	must(b, plane.Set(0, direction.Egress, eachCharged()))
 	return plane
 }
 
 // costGroup is an empty data plane and a cgroup to attach it to.
-func costGroup(b *testing.B, scopes int) (*limit.DataPlane, cgroup.Cgroup) {
+func costGroup(b *testing.B, scopes int) (*police.DataPlane, cgroup.Cgroup) {
 	b.Helper()
 	group := testutil.Cgroup(b)
-	plane, err := limit.Load(scopes)
+	plane, err := police.Load(scopes)
 	must(b, err)
 	b.Cleanup(func() { _ = plane.Close() })
 	return plane, group
@@ -256,10 +257,10 @@ func costOfContention(b *testing.B) {
 			idle = append(idle, onProcessors(b, 1, noop))
 			idleBoth = append(idleBoth, onProcessors(b, 2, noop))
 			alone = append(alone, onProcessors(b, 1, one))
-			before, err := plane.Counters(0, limit.Egress)
+			before, err := plane.Counters(0, direction.Egress)
 			must(b, err)
 			both = append(both, onProcessors(b, 2, one))
-			after, err := plane.Counters(0, limit.Egress)
+			after, err := plane.Counters(0, direction.Egress)
 			must(b, err)
 			packets, retries = packets+after.Packets-before.Packets, retries+after.Retries-before.Retries
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/bench/edt"
+	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
@@ -21,7 +22,7 @@ import (
 	"weir/kernel/sysctl"
 	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/shape"
 )
 
@@ -48,7 +49,7 @@ func (c limitCell) can(h limitHolder) bool {
 	case limitDelay, limitUnpaced:
 		_, missing = shape.Available(c.direction)
 	case limitPaced:
-		return c.router == nil && c.direction == limit.Egress && strings.HasPrefix(c.network, "tcp") && c.each+int(c.first) == 0 &&
+		return c.router == nil && c.direction == direction.Egress && strings.HasPrefix(c.network, "tcp") && c.each+int(c.first) == 0 &&
 			c.beside == "" && probe.Qdisc("fq") == nil
 	case limitHTB:
 		missing = probe.Qdisc("htb")
@@ -62,7 +63,7 @@ func (c limitCell) can(h limitHolder) bool {
 	if c.first > 0 && (h == limitCake || h == limitEDT) {
 		return false
 	}
-	if c.direction == limit.Ingress && h != limitFree {
+	if c.direction == direction.Ingress && h != limitFree {
 		missing = errors.Join(missing, probe.IFB())
 	}
 	return missing == nil
@@ -73,7 +74,7 @@ func (c limitCell) place() (*netns.Namespace, string) {
 	switch {
 	case c.router != nil:
 		return c.router, "out"
-	case c.direction == limit.Ingress:
+	case c.direction == direction.Ingress:
 		return c.to.Namespace, "b"
 	}
 	return c.from.Namespace, "a"
@@ -90,7 +91,7 @@ func (c limitCell) hold(b *testing.B, rate units.BitRate) limitHeld {
 		return limitHeld{func(units.BitRate) {}, func() {}}
 	}
 	remove := func() { command(b, ns, "tc qdisc del dev "+device+" root") }
-	if c.direction == limit.Ingress {
+	if c.direction == direction.Ingress {
 		command(b, ns, "ip link add ifb0 type ifb", "ip link set dev ifb0 up", "tc qdisc add dev "+device+" clsact",
 			"tc filter add dev "+device+" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0")
 		outer := device
@@ -141,11 +142,11 @@ func (c limitCell) holdByDelay(b *testing.B, ns *netns.Namespace, name string, r
 		CgroupRoot: root}
 	index := indexOf(b, ns, name)
 	set := func(rate units.BitRate) {
-		l := limit.Limit{Rate: rate, By: limit.ByDelay}.WithDefaults()
-		line := shape.Line{Device: name, Index: index, Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
+		l := police.Limit{Rate: rate, Mode: police.ModeShape}.WithDefaults()
+		line := shape.Shaper{Device: name, Index: index, Direction: c.direction, Rate: rate, Cost: uint64(8e9 / float64(rate) * (1 << 24)),
 			Burst: l.Burst, Mark: l.Mark, Horizon: l.Drop, SmallOctets: 128}
 		must(b, ns.Do(func() error {
-			return host.Apply(nil, shape.Work{Lines: []shape.Line{line}, Unpaced: c.holder == limitUnpaced})
+			return host.Apply(nil, shape.Work{Shapers: []shape.Shaper{line}, Unpaced: c.holder == limitUnpaced})
 		}))
 	}
 	set(rate)

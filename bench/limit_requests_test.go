@@ -12,11 +12,12 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
 	"weir/lab/traffic"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 const (
@@ -44,8 +45,8 @@ type requestVariant struct {
 // as the others.
 func costOfRequests(b *testing.B) {
 	from, to := trafficPath(b)
-	plane, both := requestPlane(b, limit.Egress, limit.Ingress)
-	_, one := requestPlane(b, limit.Egress)
+	plane, both := requestPlane(b, direction.Egress, direction.Ingress)
+	_, one := requestPlane(b, direction.Egress)
 	variants := []requestVariant{
 		{"none", openSockets(b, testutil.Cgroup(b)), 0},
 		{"idle-programs", openSockets(b, idleGroup(b, both)), 1},
@@ -69,9 +70,9 @@ func costOfRequests(b *testing.B) {
 		}
 		b.ReportMetric(median(rates[0]), "requests/s-without")
 	}
-	counted, err := plane.Counters(0, limit.Egress)
+	counted, err := plane.Counters(0, direction.Egress)
 	must(b, err)
-	if counted.Packets == 0 || counted.Refused+counted.Marked+counted.Reduced+counted.Forced != 0 {
+	if counted.Packets == 0 || counted.Dropped+counted.Marked+counted.Reduced+counted.Forced != 0 {
 		b.Errorf("the limit was to count and not to bind: %+v", counted)
 	}
 	costOfHooks(b, both, func() { requestRate(b, variants[2].sockets, from, to) })
@@ -79,13 +80,13 @@ func costOfRequests(b *testing.B) {
 }
 
 // requestPlane is a data plane with a limit of one cgroup, and that.
-func requestPlane(b *testing.B, directions ...limit.Direction) (*limit.DataPlane, cgroup.Cgroup) {
+func requestPlane(b *testing.B, directions ...direction.Direction) (*police.DataPlane, cgroup.Cgroup) {
 	b.Helper()
 	plane, group := costGroup(b, 1)
 	id, err := group.ID()
 	must(b, errors.Join(err, plane.AssignCgroup(id, 0)))
 	for _, direction := range directions {
-		must(b, plane.Set(0, direction, limit.Limit{Rate: requestLimit}))
+		must(b, plane.Set(0, direction, police.Limit{Rate: requestLimit}))
 	}
 	must(b, plane.Attach(group.Path))
 	return plane, group

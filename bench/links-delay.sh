@@ -20,7 +20,7 @@ ip link set lo up
 ip link add eth0 type veth peer name eth0 netns there
 ip link set eth0 up; ip -n there link set eth0 up
 ip address add 10.9.0.1/24 dev eth0; ip -n there address add 10.9.0.2/24 dev eth0
-printf 'version: 1\nscopes:\n  bulk: {cgroup: %s, egress: {rate: 20Mbit, by: delay}}\nlinks:\n  eth0: {rate: 50Mbit}\n' "$group" >"$work/p.yaml"
+printf 'version: 1\nscopes:\n  bulk: {cgroup: %s, egress: {rate: 20Mbit, mode: shape}}\nlinks:\n  eth0: {rate: 50Mbit}\n' "$group" >"$work/p.yaml"
 "$weir" apply -q "$work/p.yaml" >/dev/null
 pids=
 for port in 5201 5202 5203; do ip netns exec there iperf3 -s -p $port >/dev/null & pids="$pids $!"; done

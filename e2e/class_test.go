@@ -75,7 +75,7 @@ cat > policy.yaml <<'P'
 version: 1
 scopes:
   all: {prefix: 192.0.2.0/24, class: cs1}
-  wire: {interface: eth0, ingress: {rate: 50Mbit, by: delay}}
+  wire: {interface: eth0, ingress: {rate: 50Mbit, mode: shape}}
 P
 "$WEIR" apply --quiet policy.yaml >&2
 "$WEIR" apply --quiet policy.yaml >&2 # the ifb is there by now

@@ -23,7 +23,7 @@ title: two limits
 hosts: [a, b, c]
 links: [{ends: [a, b], plain: true}, {ends: [c, b], plain: true}]
 limits:
-  - {name: programs, host: a, mechanism: weir, rate: 5Mbit}
+  - {name: programs, host: a, mechanism: police, rate: 5Mbit}
   - {name: queue, host: c, mechanism: htb, rate: 5Mbit}
 phases:
   - duration: 60s

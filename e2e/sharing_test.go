@@ -21,7 +21,7 @@ func TestLinksAndLimitsByDelayInEitherOrder(t *testing.T) {
 ip link set eth0 up
 ip link set eth1 up
 tc qdisc replace dev eth1 root handle 5: tbf rate 1gbit burst 100kb latency 50ms
-scopes='scopes: {backups: {cgroup: /backups, egress: {rate: 70Mbit, by: delay}}}'
+scopes='scopes: {backups: {cgroup: /backups, egress: {rate: 70Mbit, mode: shape}}}'
 link='links: {eth1: {rate: 500Mbit, classes: {best-effort: {ecn: false}, lbe: {ecn: false}}}}'
 printf "version: 1\nscopes: {}\n$link\n" > links.yaml
 printf "version: 1\n$scopes\n" > delay.yaml

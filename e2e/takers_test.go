@@ -22,7 +22,7 @@ ip link set eth1 up
 tc qdisc replace dev eth1 root handle 5: tbf rate 1gbit burst 100kb latency 50ms
 queues() { tc qdisc show dev eth1 | grep -c " $1 "; }
 printf 'version: 1\nscopes: {}\nlinks:\n  eth1: {rate: 500Mbit}\n' > links.yaml
-printf 'version: 1\nscopes:\n  wire: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n' > delay.yaml
+printf 'version: 1\nscopes:\n  wire: {interface: eth1, egress: {rate: 70Mbit, mode: shape}}\n' > delay.yaml
 cat delay.yaml - <<P > both.yaml
 links:
   eth1: {rate: 500Mbit}
@@ -51,7 +51,7 @@ tc qdisc show dev eth1 | grep -o 'tbf 5:'`)
 	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q\n%s", lines, want, got.stderr)
 	}
-	if text := "eth1: both limit and links of this policy replace its queues: scope wire would hold all classes of eth1 in one queue"; !strings.Contains(got.stderr, text) {
+	if text := "eth1: both limit and links of this policy replace its queues: scope wire would put all classes of eth1 into one queue"; !strings.Contains(got.stderr, text) {
 		t.Errorf("nothing says %q:\n%s", text, got.stderr)
 	}
 }

@@ -35,14 +35,14 @@ var memories = []struct {
 	most          int
 }{
 	{name: "limits by refusal", scope: "user: %[1]d, egress: 10Mbit, ingress: 10Mbit", most: most},
-	{name: "limits by delay", scope: "interface: d%[1]d, egress: {rate: 10Mbit, by: delay}, ingress: {rate: 10Mbit, by: delay}", most: most,
+	{name: "limits by delay", scope: "interface: d%[1]d, egress: {rate: 10Mbit, mode: shape}, ingress: {rate: 10Mbit, mode: shape}", most: most,
 		need: func() error {
 			if err := probe.IFB(); err != nil {
 				return err
 			}
 			return probe.Qdisc("htb")
 		}},
-	{name: "limits by delay of users", scope: "user: %[1]d, egress: {rate: 10Mbit, by: delay}", most: most, need: func() error { return probe.Qdisc("fq") }},
+	{name: "limits by delay of users", scope: "user: %[1]d, egress: {rate: 10Mbit, mode: shape}", most: most, need: func() error { return probe.Qdisc("fq") }},
 	{name: "congestion controls", scope: "user: %[1]d, congestion: reno", most: most},
 	{name: "classes", scope: "user: %[1]d, class: lbe", most: most},
 	{name: "classes at borders", items: map[string]string{"borders": "d%d: {translate: {lbe: CS1}, to: {192.0.2.0/24: ef}}"}, most: most},

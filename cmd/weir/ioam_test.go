@@ -197,7 +197,7 @@ func TestOnePacketInThreeModules(t *testing.T) {
 	testutil.Need(t, "fq", probe.Qdisc("fq"))
 	hosts, grounds := ioamHosts(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	scope := `two: {prefix: "2001:db8::2/128", egress: {rate: 100Mbit, by: delay}, class: lbe, ioam: {namespace: 123, trace: [node, timestamps], protocol: udp, port: 9}}`
+	scope := `two: {prefix: "2001:db8::2/128", egress: {rate: 100Mbit, mode: shape}, class: lbe, ioam: {namespace: 123, trace: [node, timestamps], protocol: udp, port: 9}}`
 	text := strings.NewReplacer("%N", "1", ", proof: %P", "", "%S", scope).Replace(ioamPolicy)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,18 +15,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
 // runFlags name the limit of each direction.
-var runFlags = [...]string{limit.Egress: "limit", limit.Ingress: "ingress"}
+var runFlags = [...]string{direction.Egress: "limit", direction.Ingress: "ingress"}
 
 // runOptions are the flags of weir run.
 type runOptions struct {
-	rates   [len(limit.Directions)]string
+	rates   [len(direction.Both)]string
 	shadow  bool
 	class   string
 	summary string
@@ -94,8 +95,8 @@ started in, whose limits hold too.`,
 		},
 		RunE: func(command *cobra.Command, args []string) error { return a.runLimited(command, args, options) },
 	}
-	command.Flags().StringVar(&options.rates[limit.Egress], runFlags[limit.Egress], "", "what the command may send, as in 100Mbit")
-	command.Flags().StringVar(&options.rates[limit.Ingress], runFlags[limit.Ingress], "", "what it may receive: marks where ECN allows it, drops otherwise")
+	command.Flags().StringVar(&options.rates[direction.Egress], runFlags[direction.Egress], "", "what the command may send, as in 100Mbit")
+	command.Flags().StringVar(&options.rates[direction.Ingress], runFlags[direction.Ingress], "", "what it may receive: marks where ECN allows it, drops otherwise")
 	command.Flags().StringVar(&options.class, "class", "", "class of service of what it sends: lbe, best-effort, premium, network-control, a DSCP's name or its number")
 	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
 	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
@@ -117,14 +118,14 @@ func hangups() (all []os.Signal) {
 }
 
 func (a *app) runLimited(command *cobra.Command, args []string, options runOptions) error {
-	limits := map[limit.Direction]*limit.Limit{}
+	limits := map[direction.Direction]*police.Limit{}
 	for of, flag := range runFlags {
 		l, err := limitFlag("--"+flag, options.rates[of], options.shadow)
 		if err != nil {
 			return err
 		}
 		if l != nil {
-			limits[limit.Direction(of)] = l
+			limits[direction.Direction(of)] = l
 		}
 	}
 	given, treatments, err := a.classFlag(options.class)
@@ -196,28 +197,28 @@ func findUser(text string) (*user.User, error) {
 }
 
 // limitFlag reads one of the two rates; nil means that it is not given.
-func limitFlag(flag, text string, shadow bool) (*limit.Limit, error) {
+func limitFlag(flag, text string, shadow bool) (*police.Limit, error) {
 	if text == "" {
 		return nil, nil
 	}
 	rate, err := units.ParseBitRate(text)
 	if err == nil {
-		err = limit.Limit{Rate: rate}.Check()
+		err = police.Limit{Rate: rate}.Check()
 	}
 	if err != nil {
 		return nil, fault.New(fault.Usage, "write a rate such as 100Mbit", "%s: %w", flag, err)
 	}
-	return &limit.Limit{Rate: rate, Shadow: shadow}, nil
+	return &police.Limit{Rate: rate, Shadow: shadow}, nil
 }
 
 // summarize says on standard error what was done; standard output is the command's.
 func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, file string) error {
-	done := "%s: %s at %s; %d packets marked, %d reductions, %d refused"
+	done := "%s: %s at %s; %d packets marked, %d reductions, %d dropped"
 	if shadow {
-		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets refused"
+		done = "%s: %s at %s; %d packets would have been marked, %d reductions made, %d packets dropped"
 	}
 	out := map[string]any{"format": "weir-run/1", "status": outcome.Status, "elapsed_ns": outcome.Elapsed}
-	for _, of := range limit.Directions {
+	for _, of := range direction.Both {
 		c, limited := outcome.Counted[of]
 		if !limited {
 			continue
@@ -225,7 +226,7 @@ func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, fil
 		out[of.String()] = c
 		if a.format == "text" {
 			rate := units.BitRate(float64(c.Bytes) * 8 / max(outcome.Elapsed, time.Millisecond).Seconds())
-			a.say(done, [...]string{limit.Egress: "sent", limit.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Refused)
+			a.say(done, [...]string{direction.Egress: "sent", direction.Ingress: "received"}[of], units.ByteSize(c.Bytes), rate, c.Marked, c.Reduced, c.Dropped)
 		}
 	}
 	if given != nil {

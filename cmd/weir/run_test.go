@@ -6,23 +6,24 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weir/internal/dscp"
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/internal/direction"
+	"weir/internal/dscp"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/modules/cc"
 	"weir/modules/class"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
 // What only a shadow limit counted was not done.
 func TestTheSummaryOfARun(t *testing.T) {
-	counted := limit.Counters{}
+	counted := police.Counters{}
 	counted.Bytes, counted.Marked = 1000, 7
-	outcome := scoped.Outcome{Elapsed: time.Second, Counted: map[limit.Direction]limit.Counters{limit.Egress: counted}}
+	outcome := scoped.Outcome{Elapsed: time.Second, Counted: map[direction.Direction]police.Counters{direction.Egress: counted}}
 	for want, a := range map[string]*app{"7 packets would have been marked": {format: "text"}, `"format": "weir-run/1"`: {format: "json"}} {
 		var stdout, stderr strings.Builder
 		a.stdout, a.stderr = &stdout, &stderr
@@ -51,10 +52,10 @@ func TestTheSummaryOfARunInAClass(t *testing.T) {
 
 // A command under a limit is no policy, and is shown all the same.
 func TestStatusShowsRuns(t *testing.T) {
-	counted := limit.Counters{}
+	counted := police.Counters{}
 	counted.Bytes, counted.Marked = 1000, 7
-	one := scoped.Running{PID: 4711, Command: []string{"rsync", "-a"}, Limits: map[limit.Direction]units.BitRate{limit.Egress: 1e6, limit.Ingress: 2e6},
-		Counted: map[limit.Direction]*limit.Counters{limit.Egress: &counted}}
+	one := scoped.Running{PID: 4711, Command: []string{"rsync", "-a"}, Limits: map[direction.Direction]units.BitRate{direction.Egress: 1e6, direction.Ingress: 2e6},
+		Counted: map[direction.Direction]*police.Counters{direction.Egress: &counted}}
 	want := [][]string{
 		{"rsync -a", "4711", "", "egress", "1 Mbit/s", "1000 B", "7", "0", "0", "1", "2 KiB", "3.00 ms", "enforced"},
 		{"rsync -a", "4711", "", "ingress", "2 Mbit/s", "", "", "", "", "", "", "", "enforced"},

@@ -24,7 +24,7 @@ import (
 // quarter of it.
 const sharedLink = `version: 1
 scopes:
-  held: {mark: 7, egress: {rate: 125kbit, by: delay, burst: 1ms, mark: 10s, drop: 30s}}
+  held: {mark: 7, egress: {rate: 125kbit, mode: shape, burst: 1ms, mark: 10s, drop: 30s}}
 links:
   veth:
     rate: 500kbit
@@ -144,7 +144,7 @@ func TestALimitOfALinkWithClassesIsTheirRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"veth: both limit and links", "scope held would hold all classes of veth in one queue", "links.veth.rate"} {
+	for _, want := range []string{"veth: both limit and links", "scope held would put all classes of veth into one queue", "links.veth.rate"} {
 		contains(t, "plan", said.String(), want)
 	}
 }

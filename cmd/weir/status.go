@@ -94,7 +94,7 @@ func (r running) downloads() []string {
 
 // runsTable shows the commands under 'weir run'.
 func runsTable(runs []running) record.Table {
-	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "class", "direction", "rate", "admitted", "marked", "reduced", "refused", "held", "window", "queue", "state"}}
+	table := record.Table{Title: "weir run", Columns: []string{"command", "process", "class", "direction", "rate", "admitted", "marked", "reduced", "dropped", "held", "window", "queue", "state"}}
 	for _, r := range runs {
 		state := "enforced"
 		if r.Shadow {
@@ -111,7 +111,7 @@ func runsTable(runs []running) record.Table {
 			}
 			row := []string{strings.Join(r.Command, " "), fmt.Sprint(r.PID), r.Class, d.String(), rate.String(), "", "", "", ""}
 			if c := r.Counted[d]; c != nil {
-				row[5], row[6], row[7], row[8] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Refused)
+				row[5], row[6], row[7], row[8] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Dropped)
 			}
 			table.Rows = append(table.Rows, append(append(row, r.downloads()...), state))
 			r.Downloads = nil // told once

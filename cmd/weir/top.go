@@ -28,7 +28,7 @@ func newTopCommand(a *app) *cobra.Command {
 		Short: "Watch a policy at work",
 		Long: `Watch a policy at work: what each room does to each scope, per second. Of limits
 that is the rate, its share of the limit, the virtual queue, and what was marked,
-reduced and refused. The busiest come first; s sorts by another column, / filters,
+reduced and dropped. The busiest come first; s sorts by another column, / filters,
 arrows scroll, ? explains keys and columns, q quits.
 
 Where standard output is no terminal, or with --format json, it prints what

@@ -35,7 +35,7 @@ var columns = []module.Column{
 	{Name: "queue", Title: "queue", NoStatus: true, Unit: module.Seconds, Kind: module.Gauge},
 	{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: module.Seconds, Kind: module.Histogram},
 	{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter},
-	{Name: "refused", Title: "refused", Alarm: true, Unit: module.Packets, Kind: module.Counter},
+	{Name: "dropped", Title: "dropped", Alarm: true, Unit: module.Packets, Kind: module.Counter},
 	{Name: "hidden", Unit: module.Packets, Kind: module.Counter},
 }
 
@@ -48,7 +48,7 @@ func busy(octets, marked uint64) engine.Status {
 	}
 	values := func(octets, marked, refused uint64, rtt [32]uint64) engine.Values {
 		return engine.Values{"limit": module.Measured(10e6), "bytes": module.Counted(octets), "queue": module.Measured(0.0015), "marked": module.Counted(marked),
-			"refused": module.Counted(refused), "hidden": module.Counted(octets), "round_trip_time": module.HistogramValue(module.Buckets{Counts: rtt})}
+			"dropped": module.Counted(refused), "hidden": module.Counted(octets), "round_trip_time": module.HistogramValue(module.Buckets{Counts: rtt})}
 	}
 	add("slow", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets/10, 0, 0, [32]uint64{}))
 	add("busy", "prefix", "remote prefix 10.0.0.0/8", "enforced", "egress", "10 Mbit/s", values(octets, marked, 3*marked, [32]uint64{4: 99 * marked, 9: marked}))
@@ -62,10 +62,10 @@ func TestTopRowsAreRatesSortedByShare(t *testing.T) {
 	rtt, none := 32e-6, 0.0
 	want := []topRow{
 		{Scope: "busy", Applies: "remote prefix 10.0.0.0/8", Part: "egress", State: "enforced", Share: 0.8, Values: map[string]topValue{
-			"limit": number(10e6), "bytes": number(1e6), "queue": number(0.0015), "marked": number(10), "refused": number(30), "hidden": number(1e6),
+			"limit": number(10e6), "bytes": number(1e6), "queue": number(0.0015), "marked": number(10), "dropped": number(30), "hidden": number(1e6),
 			"round_trip_time": {P50: &rtt, P99: &rtt}}},
 		{Scope: "slow", Applies: "remote prefix 10.0.0.0/8", Part: "egress", State: "enforced", Share: 0.08, Values: map[string]topValue{
-			"limit": number(10e6), "bytes": number(1e5), "queue": number(0.0015), "marked": number(0), "refused": number(0), "hidden": number(1e5),
+			"limit": number(10e6), "bytes": number(1e5), "queue": number(0.0015), "marked": number(0), "dropped": number(0), "hidden": number(1e5),
 			"round_trip_time": {P50: &none, P99: &none}}},
 		{Scope: "w", Applies: "cgroup /w", Part: "ingress", State: "waiting: there is no cgroup /w", Values: map[string]topValue{}},
 	}
@@ -88,7 +88,7 @@ func TestTopPrintsOneSnapshotWithoutATerminal(t *testing.T) {
 	if err := a.topOnce(t.Context(), looks(busy(0, 0), busy(1e6, 7)), over); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"scope", "refused/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "0.032/0.032 ms", "waiting: there is no cgroup /w"} {
+	for _, want := range []string{"scope", "dropped/s", "8.00 Mbit/s", "80.0 %", "1.50 ms", "0.032/0.032 ms", "waiting: there is no cgroup /w"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the snapshot lacks %q:\n%s", want, out.String())
 		}

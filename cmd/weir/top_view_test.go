@@ -90,7 +90,7 @@ func TestLiveViewSortsFiltersAndPauses(t *testing.T) {
 		{"r", "by scope, reversed", "w slow busy"},
 		{"r s s", "by rate", "busy slow w"},
 		{"S", "by limit", "busy slow w"},
-		{"S S S", "by refused/s", "busy slow w"},
+		{"S S S", "by dropped/s", "busy slow w"},
 		{"s / S L backspace l enter", "with “sl”", "slow"},
 		{"/ esc", "by busiest", "busy slow w"},
 		{"/ W a i t i n g", "by busiest", "w"},
@@ -158,12 +158,12 @@ func TestLiveViewScrollsAndFitsTheScreen(t *testing.T) {
 
 func TestLiveViewExplainsKeysAndColumns(t *testing.T) {
 	status := busy(0, 0)
-	status.Modules[0].Columns[5].Help = "Packets that were refused."
+	status.Modules[0].Columns[5].Help = "Packets that were dropped."
 	defer func() { status.Modules[0].Columns[5].Help = "" }()
 	v := live(100, 40, status)
 	press(v, "?")
 	text := strings.Join(screen(v), "\n")
-	for _, want := range []string{"reverse the order", "pgdn/f", "refused/s: Packets that were refused."} {
+	for _, want := range []string{"reverse the order", "pgdn/f", "dropped/s: Packets that were dropped."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the explanation lacks %q:\n%s", want, text)
 		}

@@ -246,7 +246,7 @@ func checkScrape(t *testing.T, families map[string]*dto.MetricFamily, packets fl
 		{"weir_scope_bytes_total", in, 1000 * packets},
 		{"weir_scope_marked_packets_total", out, 0},
 		{"weir_scope_reductions_total", out, 0},
-		{"weir_scope_refused_packets_total", out, 0},
+		{"weir_scope_dropped_packets_total", out, 0},
 		{"weir_scope_forced_packets_total", out, 0},
 		{"weir_scope_limit_bytes_per_second", out, 1e6},
 		{"weir_scope_limit_bytes_per_second", in, 1e7},

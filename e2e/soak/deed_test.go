@@ -11,18 +11,19 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"weir/internal/dscp"
 
 	"weir/core/daemon"
 	"weir/core/engine"
 	"weir/internal/child"
+	"weir/internal/direction"
+	"weir/internal/dscp"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/sockets/keeper"
 	"weir/modules"
 	"weir/modules/cc"
 	"weir/modules/class"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
@@ -95,7 +96,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 			treatments = append(treatments, d.control)
 		}
 		_, err = scoped.Run(context.Background(), scoped.Command{Args: []string{"bash", "-c", d.File}, Treatments: treatments,
-			Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}})
+			Limits: map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1_000_000}}})
 	case "daemon":
 		err = (&daemon.Service{Engine: e, Policy: d.File, Log: slog.New(slog.DiscardHandler)}).Run(context.Background())
 	case "apply":

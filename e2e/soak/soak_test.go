@@ -26,9 +26,10 @@ import (
 
 	"weir/core/engine"
 	"weir/internal/child"
+	"weir/internal/direction"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
@@ -63,12 +64,12 @@ var policies = []treated{
 	{scopes: "  a: {cgroup: /a, egress: 20Mbit}\n" + users(20), limits: true},
 	{scopes: "  b: {cgroup: /b, congestion: scavenger, downloads: scavenger, class: lbe}\n", control: "scavenger"},
 	{scopes: "  b: {cgroup: /b, congestion: ledbat}\n  here: {host: true, class: cs1, egress: 50Mbit}\n", limits: true, control: "ledbat"},
-	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, by: delay}, ingress: {rate: 60Mbit, by: delay}}\n", tells: true, holds: true},
-	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, by: delay}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
+	{scopes: "  wire: {interface: eth0, egress: {rate: 80Mbit, mode: shape}, ingress: {rate: 60Mbit, mode: shape}}\n", tells: true, holds: true},
+	{scopes: "  other: {interface: eth1, egress: {rate: 70Mbit, mode: shape}}\n  b: {cgroup: /b, egress: 12Mbit, class: lbe}\n", limits: true, tells: true},
 	{scopes: "  kind: {cgroup: /a, class: lbe}\n", rest: "links:\n  eth0: {rate: 300Mbit}\n  eth1: {rate: 500Mbit, preset: geant-2}\n"},
 	{scopes: "  seen: {prefix: \"fd09::/64\", ioam: {namespace: 1, trace: [node, timestamps]}}\n", rest: ioam},
 	{scopes: "  b: {cgroup: /b, class: cs1}\n  a: {cgroup: /a, egress: 25Mbit}\n", limits: true, rest: offload},
-	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, by: delay}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: 9Mbit, congestion: ledbat}\n",
+	{scopes: "  wire: {interface: eth0, ingress: {rate: 50Mbit, mode: shape}}\n  all: {prefix: \"fd09:0:0:1::/64\", class: lbe, ioam: {namespace: 1, edge: [sequence]}}\n  b: {cgroup: /b, egress: 9Mbit, congestion: ledbat}\n",
 		rest: "links:\n  eth1: {rate: 400Mbit}\n" + ioam + offload, limits: true, control: "ledbat"},
 }
 
@@ -199,7 +200,7 @@ func (s *soak) run(n int) {
 		s.Errorf("settings differ (-before +after):\n%s", diff)
 	}
 	// The next run removes what killed ones have left.
-	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1_000_000}}}); err != nil {
+	if _, err := scoped.Run(s.Context(), scoped.Command{Args: []string{"true"}, Limits: map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1_000_000}}}); err != nil {
 		s.Error(err)
 	}
 	s.Logf("%d kills: %v", n, s.count)

@@ -252,6 +252,11 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	found := d.problems.Len()
 	fields.flaws = map[string]bool{}
 	for _, e := range n.Entries {
+		if now := renamed(out, e.Key, e.Value.Text); now != "" {
+			d.problems.Add(e.Place, "write "+now, "%s: renamed: write %s", join(path, e.Key), now)
+			fields.flaws[e.Key] = true
+			continue
+		}
 		i, valid := set.byName[e.Key]
 		if !valid {
 			fields.flaws[d.unknown(e, set.names, path)] = true
@@ -268,7 +273,7 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 		before := d.problems.Len()
 		d.value(e.Value, field, join(path, e.Key))
 		if d.problems.Len() == before && k.enum != nil && !slices.Contains(k.enum, field.String()) {
-			d.complain(e.Value.Place, join(path, e.Key), "%q is not one of %s%s", field.String(), strings.Join(k.enum, ", "), nearest.Hint(field.String(), k.enum))
+			d.notOne(e, out, field.String(), k.enum, path)
 		}
 		if d.problems.Len() > before {
 			fields.flaws[k.name] = true
@@ -291,6 +296,29 @@ func setFields(out reflect.Value, fields Fields) {
 	for _, i := range keysOf(out.Type()).fields {
 		out.Field(i).Set(reflect.ValueOf(fields))
 	}
+}
+
+// notOne adds a mistake for a value outside of its enumeration.
+func (d *decoder) notOne(e Entry, out reflect.Value, value string, enum []string, path string) {
+	if now := renamed(out, e.Key, value); now != "" {
+		d.advise(e.Value.Place, "write "+now, join(path, e.Key), "%q was renamed: write %s", value, now)
+		return
+	}
+	d.complain(e.Value.Place, join(path, e.Key), "%q is not one of %s%s", value, strings.Join(enum, ", "), nearest.Hint(value, enum))
+}
+
+// Renamer is a struct with former keys or values. Renamed returns the current spelling of one, as
+// "mode: shape", or "".
+type Renamer interface {
+	Renamed(key, value string) string
+}
+
+// renamed returns the current spelling of a key or value that out no longer has; "" for none.
+func renamed(out reflect.Value, key, value string) string {
+	if r, is := out.Addr().Interface().(Renamer); is {
+		return r.Renamed(key, value)
+	}
+	return ""
 }
 
 // unknown complains of a key that the struct does not have, and returns the one that is probably

@@ -26,7 +26,7 @@ hosts: [a, b]
 links:
   - {name: path, ends: [a, b], rate: 100Mbit, delay: 50ms}
 limits:
-  - {name: cap, host: a, mechanism: weir, rate: 10Mbit, flows: [held]}
+  - {name: cap, host: a, mechanism: police, rate: 10Mbit, flows: [held]}
 phases:
   - name: only
     duration: 10s

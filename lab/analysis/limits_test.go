@@ -58,7 +58,7 @@ func TestLimitUse(t *testing.T) {
 }
 
 func TestLimitCounters(t *testing.T) {
-	status := limits.Status{Limit: scenario.Limit{Name: "cap", Rate: 8e6, Mechanism: scenario.Weir}, Bytes: 1_500_000, Refused: 3, Marked: 5}
+	status := limits.Status{Limit: scenario.Limit{Name: "cap", Rate: 8e6, Mechanism: scenario.Police}, Bytes: 1_500_000, Refused: 3, Marked: 5}
 	status.Queue[0], status.Queue[3], status.Queue[10] = 50, 48, 2
 	got := map[string]float64{}
 	a := attempt{result: &run.Result{Cell: &scenario.Cell{}}}

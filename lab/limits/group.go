@@ -11,24 +11,24 @@ import (
 	"weir/kernel/instance"
 	"weir/kernel/netns"
 	"weir/lab/scenario"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
-// group is a cgroup for the flows that one limit, or one per direction, is on. It is a scope of the
+// group is a cgroup for the flows of one limit, or of one limit per direction. It is a scope of the
 // data plane.
 type group struct {
 	host    string
-	limits  []scenario.Limit // at least one; of the same flows
+	limits  []scenario.Limit // at least one, with the same flows
 	cgroup  cgroup.Cgroup
 	sockets *cgroup.Sockets
 }
 
-// Socket makes a socket that the limits apply to.
+// Socket opens a socket under the limits.
 func (g *group) Socket(ns *netns.Namespace, family, kind int) (int, error) {
 	return g.sockets.Socket(ns, family, kind)
 }
 
-// Directory is the cgroup's.
+// Directory returns the path of the cgroup.
 func (g *group) Directory() string { return g.cgroup.Path }
 
 func (g *group) close() error {
@@ -38,7 +38,7 @@ func (g *group) close() error {
 	return g.sockets.Close()
 }
 
-// grouped joins the two directions of one host's flows.
+// grouped joins the limits of both directions on the same flows of a host.
 func grouped(all []scenario.Limit) (groups []*group) {
 	for _, l := range all {
 		if !l.Mechanism.Cgroup() {
@@ -54,7 +54,8 @@ func grouped(all []scenario.Limit) (groups []*group) {
 	return groups
 }
 
-// imposeGroups makes a cgroup per group below the lab's, and attaches the data plane to the lab's.
+// imposeGroups creates a cgroup per group below the lab's cgroup, and attaches the data plane to
+// the latter.
 func (i *Imposed) imposeGroups(ctx context.Context, lab *instance.Instance) error {
 	i.groups = grouped(i.limits)
 	if len(i.groups) == 0 {
@@ -64,7 +65,7 @@ func (i *Imposed) imposeGroups(ctx context.Context, lab *instance.Instance) erro
 	if err != nil {
 		return err
 	}
-	if i.plane, err = limit.Load(len(i.groups)); err != nil {
+	if i.plane, err = police.Load(len(i.groups)); err != nil {
 		return err
 	}
 	for scope, g := range i.groups {
@@ -79,7 +80,7 @@ func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent c
 	if g.cgroup, err = cgroup.Create(parent.Path, fmt.Sprintf("%s-%d", g.host, scope)); err != nil {
 		return err
 	}
-	// Its process ends with Close, after the flows have ended, and not at once when ctx ends.
+	// The helper process must outlive ctx until Close, since flows end after ctx.
 	if g.sockets, err = g.cgroup.OpenSockets(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -98,20 +99,20 @@ func (i *Imposed) imposeGroup(ctx context.Context, g *group, scope int, parent c
 	return nil
 }
 
-// settings are the limit in the words of its data plane.
-func settings(l scenario.Limit) limit.Limit {
-	return limit.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
-		By: byOf(l.Mechanism), Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
+// settings returns the settings of the data plane.
+func settings(l scenario.Limit) police.Limit {
+	return police.Limit{Rate: l.Rate, Burst: l.Burst, Mark: l.Mark, Drop: l.Drop,
+		Mode: modeOf(l.Mechanism), Shadow: l.Mechanism == scenario.Shadow, Classic: l.Mechanism == scenario.Classic}
 }
 
-func byOf(m scenario.Mechanism) string {
-	if m == scenario.Delay {
-		return limit.ByDelay
+func modeOf(m scenario.Mechanism) string {
+	if m == scenario.Shape {
+		return police.ModeShape
 	}
-	return limit.ByRefusal
+	return police.ModePolice
 }
 
-func statusOf(l scenario.Limit, c limit.Counters) Status {
-	return Status{Limit: l, Packets: c.Segments, Bytes: c.Bytes, Refused: c.Refused, Marked: c.Marked, Reduced: c.Reduced,
+func statusOf(l scenario.Limit, c police.Counters) Status {
+	return Status{Limit: l, Packets: c.Segments, Bytes: c.Bytes, Refused: c.Dropped, Marked: c.Marked, Reduced: c.Reduced,
 		Forced: c.Forced, Queue: c.Queue}
 }

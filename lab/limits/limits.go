@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits puts the bandwidth limits of a scenario in force on a built testbed, by the
-// mechanism that each asks for, so that mechanisms can be measured side by side.
+// Package limits imposes the bandwidth limits of a scenario on a built testbed by the chosen
+// mechanisms, for comparison.
 //
-// What the mechanisms limit differs in one way: the BPF ones that refuse hold the sockets of a
-// cgroup to the rate, a queue and limits by delay hold a device. On a host with one link, all of
-// whose flows are limited, that is the same traffic. All of them count what an interface counts: IP
-// packets and 14 octets of Ethernet header each, a super-packet's headers once per segment.
+// The mechanisms differ in scope: police, classic and shadow limit the sockets of a cgroup; shape
+// and qdiscs limit a device. On a host with one link and only limited flows both cover the same
+// traffic. All count the bytes of an interface: IP packets and 14 bytes of Ethernet header each,
+// with the headers of a super-packet once per segment.
 //
-// What will bite you: traffic is under a BPF limit only if its sockets are made by [Imposed.Group].
-// A kernel without a mechanism is a fault of status Testbed, from [Check].
+// Pitfalls: A limit on a cgroup applies to sockets from [Imposed.Group] only. A missing mechanism
+// is a fault of status Testbed, from [Check].
 package limits
 
 import (
@@ -26,21 +26,21 @@ import (
 	"weir/lab/scenario"
 	"weir/lab/topology"
 	"weir/lab/traffic"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
-// Imposed is the limits of a cell in force. It is not safe for concurrent use; the groups that it
+// Imposed is the active limits of a cell. It is not safe for concurrent use; the groups that it
 // returns are.
 type Imposed struct {
-	limits []scenario.Limit
-	groups []*group
-	plane  *limit.DataPlane // nil without BPF limits
-	queues map[string]*queue
-	delays []*delayed
-	parent cgroup.Cgroup // of all cgroups; made when one is needed
+	limits  []scenario.Limit
+	groups  []*group
+	plane   *police.DataPlane // nil without BPF limits
+	queues  map[string]*queue
+	shapers []*nodeShapers
+	parent  cgroup.Cgroup // parent of all cgroups; created on demand
 }
 
-// below is the lab's cgroup.
+// below returns the cgroup of the lab.
 func (i *Imposed) below(lab *instance.Instance) (_ cgroup.Cgroup, err error) {
 	if i.parent.Path == "" {
 		i.parent, err = lab.Cgroup()
@@ -48,8 +48,8 @@ func (i *Imposed) below(lab *instance.Instance) (_ cgroup.Cgroup, err error) {
 	return i.parent, err
 }
 
-// Check says whether the limits have a meaning and this kernel has their mechanisms. Nothing is
-// changed.
+// Check returns an error for invalid limits and for mechanisms that this kernel lacks. It changes
+// nothing.
 func Check(all []scenario.Limit) error {
 	kinds := map[string]bool{}
 	for _, l := range all {
@@ -61,8 +61,8 @@ func Check(all []scenario.Limit) error {
 			if err := probe.CgroupV2(); err != nil {
 				return fmt.Errorf("limit %s: %w", l.Name, err)
 			}
-		case l.Mechanism == scenario.Delay:
-			if err := checkDelay(l); err != nil {
+		case l.Mechanism == scenario.Shape:
+			if err := checkShaper(l); err != nil {
 				return fmt.Errorf("limit %s: %w", l.Name, err)
 			}
 		case l.Mechanism.Queue():
@@ -77,7 +77,7 @@ func Check(all []scenario.Limit) error {
 	return nil
 }
 
-// Impose puts the limits in force. The instance's Clear removes what exists if it fails.
+// Impose activates the limits. After an error the Clear of the instance removes all remains.
 func Impose(ctx context.Context, lab *instance.Instance, all []scenario.Limit, built *topology.Topology) (*Imposed, error) {
 	i := &Imposed{limits: all, queues: map[string]*queue{}}
 	err := i.impose(ctx, lab, built)
@@ -98,13 +98,13 @@ func (i *Imposed) impose(ctx context.Context, lab *instance.Instance, built *top
 		}
 		i.queues[l.Name] = q
 	}
-	if err := i.imposeDelays(ctx, lab, built); err != nil {
+	if err := i.imposeShapers(ctx, lab, built); err != nil {
 		return err
 	}
 	return i.imposeGroups(ctx, lab)
 }
 
-// Group is the cgroup of a flow's sockets at a host; nil where no BPF limit is on them.
+// Group returns the cgroup for a flow's sockets at a host; nil without a BPF limit on them.
 func (i *Imposed) Group(host, flow string) traffic.Group {
 	if i == nil {
 		return nil
@@ -114,25 +114,25 @@ func (i *Imposed) Group(host, flow string) traffic.Group {
 			return g
 		}
 	}
-	if d := i.delayedAt(host); d != nil {
+	if d := i.shapersAt(host); d != nil {
 		return d
 	}
 	return nil
 }
 
-// Status is what a limit has counted since it was imposed, or in the time between two readings.
+// Status is the counters of a limit since it was imposed, or between two readings.
 type Status struct {
 	Limit   scenario.Limit
-	Packets uint64 // let pass, as they go on the wire
-	Bytes   uint64 // let pass, as the limit counts them
-	Refused uint64 // or dropped by a queue
-	// Marked, Reduced, Forced and Queue are known of BPF limits alone: see limit.Counters. A limit
-	// by delay forces nobody, and its queue is what packets wait.
+	Packets uint64 // admitted, on the wire
+	Bytes   uint64 // admitted
+	Refused uint64 // rejected or dropped
+	// Marked, Reduced, Forced and Queue exist for BPF limits only; see police.Counters. For a
+	// shaper, Forced is 0 and Queue is the delay of packets.
 	Marked, Reduced, Forced uint64
 	Queue                   [32]uint64
 }
 
-// Read returns the counters of every limit that is in force, in the scenario's order.
+// Read returns the counters of every active limit, in the order of the scenario.
 func (i *Imposed) Read() ([]Status, error) {
 	if i == nil {
 		return nil, nil
@@ -155,7 +155,7 @@ func (i *Imposed) read(l scenario.Limit) (Status, bool, error) {
 		status, err := q.read(l)
 		return status, true, err
 	}
-	if d := i.delayedAt(l.Host); d != nil && l.Mechanism == scenario.Delay {
+	if d := i.shapersAt(l.Host); d != nil && l.Mechanism == scenario.Shape {
 		status, err := d.read(l)
 		return status, true, err
 	}
@@ -170,7 +170,7 @@ func (i *Imposed) read(l scenario.Limit) (Status, bool, error) {
 	return Status{}, false, nil
 }
 
-// Difference is what was counted between two readings of the same limits.
+// Difference returns the counts between two readings of the same limits.
 func Difference(after, before []Status) []Status {
 	var all []Status
 	for n, a := range after {
@@ -194,8 +194,8 @@ func (s *Status) subtract(before Status) {
 	}
 }
 
-// Close ends the BPF limits and the processes of their cgroups. The cgroups and the queues go with
-// the instance's Clear.
+// Close ends the BPF limits and the processes of their cgroups. The Clear of the instance removes
+// cgroups and queues.
 func (i *Imposed) Close() error {
 	if i == nil {
 		return nil
@@ -210,19 +210,19 @@ func (i *Imposed) Close() error {
 	for _, q := range i.queues {
 		q.close()
 	}
-	for _, d := range i.delays {
+	for _, d := range i.shapers {
 		errs = append(errs, d.close())
 	}
 	return errors.Join(errs...)
 }
 
-// Describe names a mechanism with the settings that it has everywhere.
+// Describe names a mechanism and its constant settings.
 func Describe(m scenario.Mechanism) string {
 	switch {
 	case m.Cgroup():
 		return string(m) + " (cgroup_skb and sockops)"
-	case m == scenario.Delay:
-		return describeDelay()
+	case m == scenario.Shape:
+		return describeShaper()
 	case m == scenario.HTB:
 		return fmt.Sprintf("%s (burst 1 ms of the rate, pfifo of %d packets)", m, waiting)
 	case m == scenario.HTBFqCodel:

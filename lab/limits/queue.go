@@ -15,19 +15,19 @@ import (
 	"weir/lab/topology"
 )
 
-// Settings of the token bucket. They are tuned in its favour where tc(8) has other defaults:
+// Settings of the token bucket, which favour it over the defaults of tc(8):
 //
-//   - Burst: what the rate sends in 1 ms, at least 10 packets. tc's default with high-resolution
-//     timers is one packet, which costs a timer per packet.
-//   - Quantum: a tenth of the rate in octets a second, as tc has it (r2q 10), kept between a packet
-//     and 200000, beyond which the kernel complains. With a single class it decides nothing.
-//   - Queue: 1000 packets, a device's usual txqueuelen and so tc's default for a pfifo. fq_codel
-//     has the kernel's defaults (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets)
+//   - Burst: 1 ms at the rate, at least 10 packets. tc defaults to one packet with high-resolution
+//     timers, which costs a timer per packet.
+//   - Quantum: a tenth of the rate in byte/s (r2q 10, as in tc), between a packet and 200000, above
+//     which the kernel warns. It has no effect with a single class.
+//   - Queue: 1000 packets, the usual txqueuelen and tc's default for a pfifo. fq_codel has the
+//     defaults of the kernel (RFC 8290: target 5 ms, interval 100 ms, 1024 flows, 10240 packets)
 //     and marks ECN-capable packets.
 const (
 	packet     = 1514
 	burst      = 1e-3 // seconds
-	leastBurst = 10 * packet
+	minBurst   = 10 * packet
 	r2q        = 10
 	maxQuantum = 200_000
 	waiting    = 1000 // packets
@@ -72,7 +72,7 @@ func (q *queue) install(l scenario.Limit) error {
 	}
 	spec := tc.HTBClass{
 		Rate:    l.Rate,
-		Burst:   units.ByteSize(max(leastBurst, burst*float64(l.Rate)/8)),
+		Burst:   units.ByteSize(max(minBurst, burst*float64(l.Rate)/8)),
 		Quantum: uint32(min(max(l.Rate/8/r2q, packet), maxQuantum)),
 	}
 	if err := q.conn.AddHTBClass(q.device, root, class, spec); err != nil {

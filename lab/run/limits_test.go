@@ -128,7 +128,7 @@ func TestLimitOfACgroupCountsItsFlowsAlone(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())
 	for _, c := range []struct{ host, direction, mechanism string }{
-		{"a", "egress", "weir"}, {"a", "egress", "classic"}, {"a", "egress", "shadow"}, {"b", "ingress", "weir"},
+		{"a", "egress", "police"}, {"a", "egress", "classic"}, {"a", "egress", "shadow"}, {"b", "ingress", "police"},
 	} {
 		t.Run(c.mechanism+" "+c.direction, func(t *testing.T) {
 			result := measure(t, fmt.Sprintf(limited, c.host, c.direction, c.mechanism, ", flows: [in]"))
@@ -221,7 +221,7 @@ func TestCongestionControlOfARun(t *testing.T) {
 func TestLimitAboveWhatTheMachineCarries(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "cgroup v2", probe.CgroupV2())
-	text := strings.Replace(fmt.Sprintf(limited, "a", "egress", "weir", ""), "20Mbit", "400Gbit", 1)
+	text := strings.Replace(fmt.Sprintf(limited, "a", "egress", "police", ""), "20Mbit", "400Gbit", 1)
 	got := []traffic.Flow{}
 	slow := fakeGenerator{func(_ context.Context, f traffic.Flow) (traffic.Result, error) {
 		got = append(got, f)

@@ -14,8 +14,7 @@ import (
 	"weir/lab/traffic"
 )
 
-// Limit is a bandwidth limit on one direction of a host's traffic, and the mechanism that imposes
-// it.
+// Limit is a bandwidth limit on one direction of the traffic of a host, and its mechanism.
 type Limit struct {
 	Name      string
 	Host      string
@@ -25,56 +24,55 @@ type Limit struct {
 	// Burst, Mark and Drop are thresholds of the BPF mechanisms; 0 is the default, which scales
 	// with the rate.
 	Burst, Mark, Drop time.Duration
-	Flows             []string // that are limited; empty: all that begin or end at the host
-	Link              string   // of the host's links, that a limit at a device is at; "" is the only one
-	Through           []string // flows whose data passes there, of a limit at a device
+	Flows             []string // limited flows; empty: all flows that begin or end at the host
+	Link              string   // link of the host for a limit at a device; "" is the only one
+	Through           []string // flows with data through the device, for a limit at a device
 }
 
-// Mechanism is what imposes a limit.
+// Mechanism imposes a limit.
 type Mechanism string
 
 const (
-	Weir       Mechanism = "weir"         // limit's BPF programs, with explicit-rate pacing
+	Police     Mechanism = "police"       // the policer's BPF programs on a cgroup, with explicit-rate pacing
 	Classic    Mechanism = "classic"      // the same without pacing: the algorithm of the LPC 2018 talk
-	Shadow     Mechanism = "shadow"       // the same as weir, but only counts what it would do
-	Delay      Mechanism = "delay"        // limit's BPF programs at a device: departure times in fq
+	Shadow     Mechanism = "shadow"       // the same as police, counting only
+	Shape      Mechanism = "shape"        // the shaper's BPF programs at a device: departure times in fq
 	HTB        Mechanism = "htb"          // a hierarchical token bucket with one class and a pfifo
 	HTBFqCodel Mechanism = "htb-fq_codel" // the same with fq_codel (RFC 8290)
 	Unlimited  Mechanism = "none"
 )
 
-// Mechanisms are all of them, and Meaning describes one in a line.
+// Mechanisms returns all mechanisms.
 func Mechanisms() []Mechanism {
-	return []Mechanism{Weir, Delay, Classic, Shadow, HTB, HTBFqCodel, Unlimited}
+	return []Mechanism{Police, Shape, Classic, Shadow, HTB, HTBFqCodel, Unlimited}
 }
 
-// Meaning is documented with Mechanisms.
+// Meaning describes a mechanism in one line.
 func (m Mechanism) Meaning() string {
 	return map[Mechanism]string{
-		Weir:       "the data plane of `weir run --limit`, on a cgroup that is made for the run and in which the flows' sockets are",
-		Delay:      "the data plane of `by: delay` in a policy, at the host's device: all that passes it, forwarded too, waits there for its departure time, and the host's own TCP is paced",
-		Classic:    "as `weir`, without pacing: the algorithm of the LPC 2018 talk",
-		Shadow:     "the same as `weir`, but it only counts what it would do",
+		Police:     "the data plane of `weir run --limit` and of `mode: police` in a policy, on a cgroup of the run with the flows' sockets",
+		Shape:      "the data plane of `mode: shape` in a policy, at the host's device: all packets of the device, forwarded ones included, are delayed to their departure time, and the host's own TCP is paced",
+		Classic:    "as `police`, without pacing: the algorithm of the LPC 2018 talk",
+		Shadow:     "as `police`, counting only",
 		HTB:        "a hierarchical token bucket on the host's device, with one class at the rate, a burst of 1 ms (10 packets at least; more than tc's default of one packet) and a pfifo of 1000 packets, a device's usual txqueuelen",
 		HTBFqCodel: "the same with fq_codel, the kernel's defaults and ECN",
 		Unlimited:  "no limit",
 	}[m]
 }
 
-// Cgroup says whether the mechanism works on the sockets of a cgroup.
-func (m Mechanism) Cgroup() bool { return m == Weir || m == Classic || m == Shadow }
+// Cgroup reports whether the mechanism applies to the sockets of a cgroup.
+func (m Mechanism) Cgroup() bool { return m == Police || m == Classic || m == Shadow }
 
-// Queue says whether the mechanism is a queue of the host's device.
+// Queue reports whether the mechanism is a qdisc of the device.
 func (m Mechanism) Queue() bool { return m == HTB || m == HTBFqCodel }
 
-// AtDevice says whether it limits all that passes a device, whatever sent it.
-func (m Mechanism) AtDevice() bool { return m.Queue() || m == Delay }
+// AtDevice reports whether it limits all packets of a device.
+func (m Mechanism) AtDevice() bool { return m.Queue() || m == Shape }
 
-// Covers says whether a flow that begins or ends at the limit's host is under the limit.
+// Covers reports whether the limit applies to a flow that begins or ends at its host.
 func (l Limit) Covers(flow string) bool { return len(l.Flows) == 0 || slices.Contains(l.Flows, flow) }
 
-// On says whether the limit is on the flow's data: on what its sender sends, or its receiver
-// receives.
+// On reports whether the limit applies to the flow's data at its sender or receiver.
 func (l Limit) On(f traffic.Flow) bool {
 	if l.Mechanism.AtDevice() {
 		return slices.Contains(l.Through, f.Name)
@@ -88,13 +86,19 @@ type limitFile struct {
 	Name            string          `yaml:"name,required" doc:"Subject of the limit's figures."`
 	Host            string          `yaml:"host,required" doc:"Host whose traffic is limited."`
 	Direction       string          `yaml:"direction" enum:"egress,ingress" doc:"egress: what the host sends; ingress: what it receives; egress if left out."`
-	Mechanism       string          `yaml:"mechanism,required" enum:"weir,delay,classic,shadow,htb,htb-fq_codel,none" doc:"What imposes it: weir, classic and shadow are BPF programs on a cgroup, delay some at the host's device, htb and htb-fq_codel queues there."`
+	Mechanism       string          `yaml:"mechanism,required" enum:"police,shape,classic,shadow,htb,htb-fq_codel,none" doc:"police, classic and shadow are BPF programs on a cgroup, shape BPF programs at the host's device, htb and htb-fq_codel qdiscs of the device."`
 	Rate            units.BitRate   `yaml:"rate,required" doc:"Bits per second of IP packets and 14 octets of Ethernet header each."`
 	Burst           *units.Duration `yaml:"burst" doc:"How far an idle limit may run ahead, in time at the rate; not for queues."`
 	Mark            *units.Duration `yaml:"mark" doc:"Virtual queue at which ECN marks and reductions begin; not for queues."`
-	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are refused; not for queues."`
-	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: delay, htb and htb-fq_codel. The only one if left out."`
+	Drop            *units.Duration `yaml:"drop" doc:"Virtual queue at which packets are rejected or dropped; not for queues."`
+	Link            string          `yaml:"link" doc:"Of the host's links, for limits at a device: shape, htb and htb-fq_codel. The only one if left out."`
 	Flows           []yamlfile.Text `yaml:"flows" doc:"Flows of the host that are limited; all if left out."`
+}
+
+// Renamed returns the current spelling of a former mechanism; "" for none.
+func (*limitFile) Renamed(key, value string) string {
+	return map[[2]string]string{{"mechanism", "weir"}: "mechanism: police", {"mechanism", "refusal"}: "mechanism: police",
+		{"mechanism", "delay"}: "mechanism: shape"}[[2]string{key, value}]
 }
 
 func (b *builder) limits() {
@@ -102,7 +106,7 @@ func (b *builder) limits() {
 		path := fmt.Sprintf("limits[%d]", i)
 		l := Limit{Name: f.Name, Host: f.Host, Mechanism: Mechanism(f.Mechanism), Rate: f.Rate, Link: f.Link}
 		if f.Direction != "" {
-			_ = l.Direction.UnmarshalText([]byte(f.Direction)) // one of the two, or there is an error already
+			_ = l.Direction.UnmarshalText([]byte(f.Direction)) // invalid values were reported already
 		}
 		for _, threshold := range []struct {
 			from *units.Duration
@@ -131,7 +135,7 @@ func (b *builder) limits() {
 	}
 }
 
-// limitFits checks what depends on the host, and on limits before this one.
+// limitFits checks the limit against the host and former limits.
 func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	var links []string
 	for _, link := range b.cell.Links {
@@ -141,17 +145,17 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	}
 	switch {
 	case l.Rate == 0:
-		b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0: nothing could be sent", path)
+		b.complain(f.At("rate"), "write a rate such as 10Mbit", "%s.rate: 0 is not allowed", path)
 	case l.Mechanism.Queue() && l.Direction == direction.Ingress:
-		b.complain(f.At("mechanism"), "limit the egress of the hosts that send", "%s.mechanism: %s queues what a device sends; it cannot limit ingress", path, l.Mechanism)
+		b.complain(f.At("mechanism"), "limit the egress of the hosts that send", "%s.mechanism: %s is a queue at egress; it cannot limit ingress", path, l.Mechanism)
 	case l.Mechanism.AtDevice() && len(l.Flows) > 0:
-		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits all that passes a device", path, l.Mechanism)
+		b.complain(f.At("flows"), "leave flows out", "%s.flows: %s limits all packets of a device", path, l.Mechanism)
 	case l.Mechanism.AtDevice() && l.Link == "" && len(links) != 1:
 		b.complain(f.At("host"), "name one: link: "+strings.Join(links, " or "), "%s.host: %s has %d links, and %s limits one device", path, l.Host, len(links), l.Mechanism)
 	case l.Link != "" && !slices.Contains(links, l.Link):
 		b.complain(f.At("link"), "name one of "+quoted(links), "%s.link: %s has no link %q", path, l.Host, l.Link)
 	case l.Link != "" && l.Mechanism.Cgroup():
-		b.complain(f.At("link"), "leave link out, or limit the device: mechanism: delay", "%s.link: %s limits what sockets send, wherever it goes", path, l.Mechanism)
+		b.complain(f.At("link"), "leave link out, or limit the device: mechanism: shape", "%s.link: %s limits sockets, on all links", path, l.Mechanism)
 	case l.Mark > 0 && l.Drop > 0 && l.Mark >= l.Drop:
 		b.complain(f.At("mark"), "lower mark or raise drop", "%s.mark: %s is not below drop, %s", path, l.Mark, l.Drop)
 	}
@@ -167,16 +171,16 @@ func (b *builder) limitFits(f limitFile, l Limit, path string) {
 	}
 }
 
-// limitHost refuses routers where sockets are limited: what they forward belongs to none of theirs.
+// limitHost reports limits of sockets at routers, which forward packets without sockets.
 func (b *builder) limitHost(f limitFile, l Limit, path string) {
 	for _, n := range b.cell.Nodes {
 		if n.Name == f.Host && n.Router && !l.Mechanism.AtDevice() && l.Mechanism != Unlimited {
-			b.complain(f.At("host"), "limit its device: mechanism: delay; or the hosts whose traffic it is", "%s.host: %s is a router", path, f.Host)
+			b.complain(f.At("host"), "limit its device: mechanism: shape; or the end hosts of the traffic", "%s.host: %s is a router", path, f.Host)
 		}
 	}
 }
 
-// through are the flows whose data passes the device of a limit, in its direction.
+// through returns the flows with data through the device of a limit, in its direction.
 func (b *builder) through(l Limit) (names []string) {
 	if !l.Mechanism.AtDevice() {
 		return nil
@@ -204,7 +208,7 @@ func overlap(a, b Limit) bool {
 	return len(a.Flows) == 0 || len(b.Flows) == 0 || slices.ContainsFunc(a.Flows, func(name string) bool { return slices.Contains(b.Flows, name) })
 }
 
-// limitedFlow checks that a named flow is one of the host's.
+// limitedFlow checks that a named flow begins or ends at the host.
 func (b *builder) limitedFlow(l Limit, name yamlfile.Text, path string) {
 	var own []string
 	for _, phase := range b.cell.Phases {

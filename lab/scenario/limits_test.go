@@ -20,7 +20,7 @@ func withLimits(limits string) string {
 }
 
 func TestLimits(t *testing.T) {
-	s, err := Parse("f.yaml", []byte(withLimits("{name: out, host: b, mechanism: weir, rate: 1Mbit, mark: 1ms, drop: 5ms, burst: 2ms, flows: [one]}, "+
+	s, err := Parse("f.yaml", []byte(withLimits("{name: out, host: b, mechanism: police, rate: 1Mbit, mark: 1ms, drop: 5ms, burst: 2ms, flows: [one]}, "+
 		"{name: in, host: b, direction: ingress, mechanism: classic, rate: 2Mbit, flows: [one]}, {name: queue, host: a, mechanism: none, rate: 3Mbit}")))
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +61,12 @@ func TestLimitsAtDevices(t *testing.T) {
 		limit string
 		want  []string
 	}{
-		{"{name: x, host: gate, link: gate-c, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}}, // a has a link of its own to c
-		{"{name: x, host: gate, link: gate-c, direction: ingress, mechanism: delay, rate: 1Mbit}", nil},
-		{"{name: x, host: gate, link: b-gate, direction: ingress, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}},
+		{"{name: x, host: gate, link: gate-c, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}}, // a has a link of its own to c
+		{"{name: x, host: gate, link: gate-c, direction: ingress, mechanism: shape, rate: 1Mbit}", nil},
+		{"{name: x, host: gate, link: b-gate, direction: ingress, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}},
 		{"{name: x, host: gate, link: b-gate, mechanism: htb, rate: 1Mbit}", nil},
-		{"{name: x, host: a, link: c-a, mechanism: delay, rate: 1Mbit}", []string{"three"}},
-		{"{name: x, host: b, mechanism: delay, rate: 1Mbit}", []string{"one", "two"}}, // answers are longer than what is asked with
+		{"{name: x, host: a, link: c-a, mechanism: shape, rate: 1Mbit}", []string{"three"}},
+		{"{name: x, host: b, mechanism: shape, rate: 1Mbit}", []string{"one", "two"}}, // answers are longer than what is asked with
 	} {
 		s, err := Parse("f.yaml", []byte(withLimits(c.limit)))
 		if err != nil {
@@ -91,23 +91,25 @@ func TestLimitsAtDevices(t *testing.T) {
 
 func TestLimitMistakes(t *testing.T) {
 	for _, c := range []struct{ name, limits, want string }{
-		{"unknown host", "{name: x, host: d, mechanism: weir, rate: 1Mbit}", `limits[0].host: there is no host or router "d"`},
-		{"router", "{name: x, host: gate, mechanism: weir, rate: 1Mbit}", "limits[0].host: gate is a router"},
-		{"no rate", "{name: x, host: a, mechanism: weir, rate: 0}", "limits[0].rate: 0"},
-		{"unknown mechanism", "{name: x, host: a, mechanism: wier, rate: 1Mbit}", `did you mean "weir"?`},
-		{"no name", "{name: x y, host: a, mechanism: weir, rate: 1Mbit}", `limits[0].name: "x y" is no name`},
+		{"unknown host", "{name: x, host: d, mechanism: police, rate: 1Mbit}", `limits[0].host: there is no host or router "d"`},
+		{"router", "{name: x, host: gate, mechanism: police, rate: 1Mbit}", "limits[0].host: gate is a router"},
+		{"no rate", "{name: x, host: a, mechanism: police, rate: 0}", "limits[0].rate: 0"},
+		{"unknown mechanism", "{name: x, host: a, mechanism: plice, rate: 1Mbit}", `did you mean "police"?`},
+		{"former mechanism", "{name: x, host: a, mechanism: delay, rate: 1Mbit}", "limits[0].mechanism: renamed: write mechanism: shape"},
+		{"former police", "{name: x, host: a, mechanism: weir, rate: 1Mbit}", "limits[0].mechanism: renamed: write mechanism: police"},
+		{"no name", "{name: x y, host: a, mechanism: police, rate: 1Mbit}", `limits[0].name: "x y" is no name`},
 		{"queue of ingress", "{name: x, host: b, direction: ingress, mechanism: htb, rate: 1Mbit}", "limits[0].mechanism: htb queues what a device sends"},
 		{"queue of flows", "{name: x, host: b, mechanism: htb, rate: 1Mbit, flows: [one]}", "limits[0].flows: htb limits all that passes a device"},
-		{"delay of two devices", "{name: x, host: gate, mechanism: delay, rate: 1Mbit}", "limits[0].host: gate has 3 links"},
-		{"unknown link", "{name: x, host: gate, link: far, mechanism: delay, rate: 1Mbit}", `limits[0].link: gate has no link "far"`},
-		{"link of sockets", "{name: x, host: b, link: b-gate, mechanism: weir, rate: 1Mbit}", "limits[0].link: weir limits what sockets send"},
+		{"delay of two devices", "{name: x, host: gate, mechanism: shape, rate: 1Mbit}", "limits[0].host: gate has 3 links"},
+		{"unknown link", "{name: x, host: gate, link: far, mechanism: shape, rate: 1Mbit}", `limits[0].link: gate has no link "far"`},
+		{"link of sockets", "{name: x, host: b, link: b-gate, mechanism: police, rate: 1Mbit}", "limits[0].link: police limits sockets"},
 		{"queue of two devices", "{name: x, host: a, mechanism: htb-fq_codel, rate: 1Mbit}", "limits[0].host: a has 2 links"},
-		{"unknown flow", "{name: x, host: b, mechanism: weir, rate: 1Mbit, flows: [three]}", `limits[0].flows: host b has no flow "three"`},
-		{"thresholds", "{name: x, host: b, mechanism: weir, rate: 1Mbit, mark: 5ms, drop: 5ms}", "limits[0].mark: 5ms is not below drop"},
-		{"same name", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: x, host: a, mechanism: weir, rate: 1Mbit}", `limits[1]: there is a limit "x" already`},
-		{"same traffic", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: y, host: b, mechanism: weir, rate: 1Mbit, flows: [one]}",
+		{"unknown flow", "{name: x, host: b, mechanism: police, rate: 1Mbit, flows: [three]}", `limits[0].flows: host b has no flow "three"`},
+		{"thresholds", "{name: x, host: b, mechanism: police, rate: 1Mbit, mark: 5ms, drop: 5ms}", "limits[0].mark: 5ms is not below drop"},
+		{"same name", "{name: x, host: b, mechanism: police, rate: 1Mbit}, {name: x, host: a, mechanism: police, rate: 1Mbit}", `limits[1]: there is a limit "x" already`},
+		{"same traffic", "{name: x, host: b, mechanism: police, rate: 1Mbit}, {name: y, host: b, mechanism: police, rate: 1Mbit, flows: [one]}",
 			`limits[1]: limit "x" is on the same traffic of b`},
-		{"half of the traffic", "{name: x, host: b, mechanism: weir, rate: 1Mbit}, {name: y, host: b, direction: ingress, mechanism: weir, rate: 1Mbit, flows: [one]}",
+		{"half of the traffic", "{name: x, host: b, mechanism: police, rate: 1Mbit}, {name: y, host: b, direction: ingress, mechanism: police, rate: 1Mbit, flows: [one]}",
 			`limits[1].flows: limit "x" is on some of these flows`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,9 +18,10 @@ import (
 	"weir/core/module"
 	"weir/core/policy"
 	"weir/internal/child"
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 const (
@@ -209,7 +210,7 @@ func TestBesideLimits(t *testing.T) {
 		t.Run(description, func(t *testing.T) {
 			s := newStage(t)
 			want := s.plane.state(t, "  a: {host: true, congestion: dctcp}\n")
-			var limits *limit.DataPlane
+			var limits *police.DataPlane
 			if description == "limits first" {
 				limits = limitHost(t, s)
 				s.plane.apply(t, module.State{}, want)
@@ -219,7 +220,7 @@ func TestBesideLimits(t *testing.T) {
 			}
 			s.has(t, s.plane.ourName())
 			testutil.Eventually(t, 10*time.Second, "a round trip that limits are told of", func() bool {
-				counters, err := limits.Counters(0, limit.Egress)
+				counters, err := limits.Counters(0, direction.Egress)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -230,15 +231,15 @@ func TestBesideLimits(t *testing.T) {
 }
 
 // limitHost puts a limit on the stage's cgroup.
-func limitHost(t *testing.T, s *stage) *limit.DataPlane {
+func limitHost(t *testing.T, s *stage) *police.DataPlane {
 	t.Helper()
-	limits, err := limit.Load(1)
+	limits, err := police.Load(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = limits.Close() })
 	id, err := s.group.ID()
-	err = errors.Join(err, limits.Attach(s.group.Path), limits.Set(0, limit.Egress, limit.Limit{Rate: 1_000_000_000}), limits.Assign(match.OfCgroup(id), 0))
+	err = errors.Join(err, limits.Attach(s.group.Path), limits.Set(0, direction.Egress, police.Limit{Rate: 1_000_000_000}), limits.Assign(match.OfCgroup(id), 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limit holds traffic to a bandwidth with eBPF, without the standing queue of a shaper.
+// Package limit is the module for bandwidth limits: the keys egress and ingress of a scope, their
+// checks and warnings, the report, and the rate check of weir prove.
 //
-// A scope is traffic with a rate per direction: of a cgroup, a user, a socket mark, a network
-// namespace, an interface or a remote prefix ([DataPlane.Assign]). Scopes can have parents, and a
-// packet is charged to at most four. [DataPlane] loads the programs, and [DataPlane.Attach] puts
-// them on a cgroup, whose sockets they cover from then on, with those of all cgroups below;
-// [DataPlane.Adopt] paces TCP sockets that were open before. limit.bpf.c states the algorithm,
-// tunables.go has its constants.
+// A direction with mode: shape is delayed at a device by package shape. A direction with mode:
+// police, the default, is charged per socket by package police, which marks packets, paces TCP
+// senders, and rejects or drops packets, without a standing queue. A scope can have a parent; a
+// packet is charged to at most four scopes.
 //
-// What will bite you: a socket keeps the cgroup it was opened in when its process moves. Loopback
-// is not charged unless asked. Without a pin, the limit ends with the process that holds the
-// DataPlane.
+// Pitfalls: The policer charges packets of local sockets only, a shaper all packets of its device. A
+// socket stays in the cgroup in which it was opened when its process moves. Loopback traffic is
+// exempt unless a scope has loopback: true.
 package limit

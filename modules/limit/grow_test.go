@@ -10,14 +10,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"weir/core/module"
 	"weir/kernel/bpffs"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
-// many is a policy of so many scopes, each of a user.
+// many returns a policy with n scopes of one user each.
 func many(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -26,31 +29,38 @@ func many(n int) string {
 	return text.String()
 }
 
-// Ten scopes take 2 MiB on a machine of 128 processors at most.
+// Ten scopes take at most 2 MiB on a machine with 128 CPUs.
 func TestMemoryFollowsThePolicy(t *testing.T) {
 	h := coreHost(t)
-	plane := &hostPlane{h}
+	plane := &policer{h}
 	if _, err := plane.Apply(module.State{}, bound(t, h, map[string]int{}, many(10))); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := LoadPinned(h.Pins)
+	pins, err := os.ReadDir(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = opened.Close() }()
 	sum := 0
-	for name, m := range opened.maps() {
-		octets := testutil.MapMemory(t, *m, 128)
-		t.Logf("%s: %d octets", name, octets)
-		sum += octets
+	for _, pin := range pins {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(h.Pins, pin.Name()), nil)
+		if err != nil {
+			continue // a program or a link
+		}
+		bytes := testutil.MapMemory(t, m, 128)
+		_ = m.Close()
+		t.Logf("%s: %d bytes", pin.Name(), bytes)
+		sum += bytes
+	}
+	if sum == 0 {
+		t.Error("no map is pinned")
 	}
 	if sum > 2<<20 {
-		t.Errorf("the maps take %d octets, want %d at most", sum, 2<<20)
+		t.Errorf("the maps take %d bytes, want %d at most", sum, 2<<20)
 	}
 }
 
-// A policy that outgrows its data plane keeps its counters and its sockets' state; a crash
-// meanwhile is made good.
+// A growing policy keeps the counters and the state of sockets, also after a crash inside the
+// change.
 func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	h, index := coreHost(t), map[string]int{}
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
@@ -58,15 +68,15 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	}
 	client, server, address := path(t)
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(client) }
-	plane, have := &hostPlane{h}, module.State{}
-	lead := func(text string) *DataPlane {
+	plane, have := &policer{h}, module.State{}
+	lead := func(text string) *police.DataPlane {
 		t.Helper()
 		want := bound(t, h, index, text)
 		if _, err := plane.Apply(have, want); err != nil {
 			t.Fatal(err)
 		}
 		have = want
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,8 +100,8 @@ func TestADataPlaneGrowsWithItsPolicy(t *testing.T) {
 	exchange()
 	before := counters(t, small, 0)
 	large := lead(first + many(20))
-	if small.scopes != module.Entries(1) || large.scopes != module.Entries(21) {
-		t.Errorf("room for %d scopes and then for %d", small.scopes, large.scopes)
+	if small.Scopes() != module.Entries(1) || large.Scopes() != module.Entries(21) {
+		t.Errorf("room for %d scopes and then for %d", small.Scopes(), large.Scopes())
 	}
 	exchange()
 	if after := counters(t, large, 0); before.Bytes == 0 || after.Bytes < before.Bytes+64<<10 {

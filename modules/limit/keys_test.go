@@ -37,7 +37,7 @@ scopes:
   site: {egress: 1Gbit, ingress: 500Mbit}
 `
 
-// parse reads a policy that may speak of limits alone.
+// parse reads a policy in a language of this module only.
 func parse(name string, text []byte) (*policy.Policy, error) {
 	language, err := policy.NewLanguage(selector.Language(), []policy.Grammar{grammar()}, nil)
 	if err != nil {
@@ -48,10 +48,10 @@ func parse(name string, text []byte) (*policy.Policy, error) {
 
 func treated(t Treatment) policy.Treatments { return policy.Treatments{moduleName: &t} }
 
-// mistake is a file that is to be refused, with an error that says want.
+// mistake is an invalid file and a part of its error.
 type mistake struct{ name, text, want string }
 
-// refused parses files with mistakes: each is a usage error with a way out.
+// refused checks that each file is a usage error with advice.
 func refused(t *testing.T, mistakes []mistake) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -85,8 +85,7 @@ func TestEveryUsualWayToWriteARateIsRead(t *testing.T) {
 	}
 }
 
-// A policy with as many scopes as a data plane holds is read; the benchmark in bench/ says how
-// fast.
+// A policy with the maximum number of scopes is read; a benchmark in bench/ measures the time.
 func TestTenThousandScopesAreRead(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n")
@@ -109,7 +108,7 @@ func TestTenThousandScopesAreRead(t *testing.T) {
 	}
 }
 
-func TestParseReadsWhatTheFileSays(t *testing.T) {
+func TestParseReadsTheFile(t *testing.T) {
 	got, err := parse("p.yaml", []byte(examplePolicy))
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +123,8 @@ func TestParseReadsWhatTheFileSays(t *testing.T) {
 	}
 }
 
-// Whatever the text, Parse answers with a policy or with a usage error, and a policy it accepts
-// names every scope once.
+// For any text, Parse returns a policy or a usage error, and each scope of a policy has a name of
+// its own.
 func FuzzParse(f *testing.F) {
 	f.Add(examplePolicy)
 	f.Add("version: 1\nscopes: {a: {host: true, egress: {rate: 1Mbit, burst: 1ms}}}")
@@ -148,7 +147,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestChildrenCompleteWhatTheyHaveFromTheirParents(t *testing.T) {
+func TestChildrenInheritFromTheirParents(t *testing.T) {
 	got, err := parse("p.yaml", []byte(familyPolicy))
 	if err != nil {
 		t.Fatal(err)
@@ -182,35 +181,35 @@ func TestEveryMistakeOfATreeIsNamedWithItsPlace(t *testing.T) {
 	refused(t, []mistake{
 		{"a parent that is not there", scopes("a: {user: 7, parent: groub, egress: 1Mbit}", "group: {egress: 1Mbit}", "b: {user: 8, parent: group}"),
 			`p.yaml:3:24: scopes.a: there is no scope "groub" to be its parent (did you mean "group"?)`},
-		{"its own parent", scopes("a: {user: 7, parent: a, egress: 1Mbit}"), "p.yaml:3:24: scopes.a: it is its own parent, by way of a → a"},
+		{"its own parent", scopes("a: {user: 7, parent: a, egress: 1Mbit}"), "p.yaml:3:24: scopes.a: it is its own ancestor: a → a"},
 		{"a cycle", scopes("a: {parent: b, egress: 1Mbit}", "b: {parent: c, egress: 1Mbit}", "c: {parent: a, egress: 1Mbit}", "d: {user: 7, parent: c}"),
-			"p.yaml:3:15: scopes.a: it is its own parent, by way of a → b → c → a"},
+			"p.yaml:3:15: scopes.a: it is its own ancestor: a → b → c → a"},
 		{"five levels", scopes("a: {user: 7, parent: b}", "b: {parent: c}", "c: {parent: d}", "d: {parent: e}", "e: {egress: 1Mbit}"),
-			"p.yaml:3:24: scopes.a: it has 4 scopes above it, and a packet is charged to 4 scopes at most"},
+			"p.yaml:3:24: scopes.a: it has 4 scopes above it, and a packet is charged to at most 4 scopes"},
 		{"a group without children", scopes("g: {egress: 1Mbit}"), "p.yaml:3:7: scopes.g: has no selector"},
-		{"a group that limits nothing", scopes("a: {user: 7, parent: g}", "g: {shadow: true}"), "scopes.g: asks for nothing"},
+		{"a group that limits nothing", scopes("a: {user: 7, parent: g}", "g: {shadow: true}"), "scopes.g: has no treatment"},
 		{"a minimum above the maximum", scopes("a: {user: 7, parent: g, egress: {rate: 10Mbit, min: 20Mbit}}", group),
 			"p.yaml:3:36: scopes.a: egress: min 20 Mbit/s is above 10 Mbit/s"},
 		{"a minimum above the parent's rate", scopes("a: {user: 7, parent: g, egress: {min: 200Mbit}}", group), "min 200 Mbit/s is above 100 Mbit/s"},
 		{"minima that do not fit", scopes("a: {user: 7, parent: g, egress: {min: 60Mbit}}", "b: {user: 8, parent: g, egress: {min: 60Mbit}}", group),
-			"p.yaml:5:15: scopes.g: egress: its children have minima of 120 Mbit/s together, more than its rate of 100 Mbit/s"},
+			"p.yaml:5:15: scopes.g: egress: the minima of its children add up to 120 Mbit/s, above its rate of 100 Mbit/s"},
 		{"minima that do not fit further up", scopes("a: {user: 7, parent: h, egress: {min: 60Mbit}}", "h: {parent: g, egress: {rate: 80Mbit}}",
-			"b: {user: 8, parent: g, egress: {min: 60Mbit}}", group), "scopes.g: egress: its children have minima of 120 Mbit/s together"},
+			"b: {user: 8, parent: g, egress: {min: 60Mbit}}", group), "scopes.g: egress: the minima of its children add up to 120 Mbit/s"},
 		{"no weight", scopes("a: {user: 7, parent: g, egress: {weight: 0}}", group), "p.yaml:3:36: scopes.a: egress: weight 0 is outside 1 to 10000"},
 		{"too much weight", scopes("a: {user: 7, parent: g, egress: {weight: 10001}}", group), "weight 10001 is outside 1 to 10000"},
 		{"a weight where the parent has no rate", scopes("a: {user: 7, parent: g, ingress: {weight: 2}}", group),
-			"p.yaml:3:37: scopes.a: ingress: it has a part in g, which does not limit this direction"},
-		{"no rate where the parent has none", scopes("a: {user: 7, parent: g, ingress: {mark: 2ms}}", group), "ingress: no rate is given, and g has none"},
-		{"a weight without a parent", scopes("a: {user: 7, egress: {rate: 1Mbit, weight: 2}}"), "p.yaml:3:25: scopes.a: egress: min and weight speak of a part in a parent"},
-		{"no burst", scopes("a: {user: 7, egress: {rate: 1Mbit, burst: 0s}}"), "egress: burst 0s is no threshold: leave it out for the default"},
-		{"no mark", scopes("a: {user: 7, egress: {rate: 1Mbit, mark: 0s}}"), "egress: mark 0s is no threshold"},
-		{"no drop", scopes("a: {user: 7, ingress: {rate: 1Mbit, drop: 0ms}}"), "ingress: drop 0s is no threshold"},
-		{"no rate without a parent", scopes("a: {user: 7, egress: {mark: 2ms}}"), "egress: no rate is given: only a scope with a parent may leave it out"},
+			"p.yaml:3:37: scopes.a: ingress: min and weight divide the rate of g, which has none in this direction"},
+		{"no rate where the parent has none", scopes("a: {user: 7, parent: g, ingress: {mark: 2ms}}", group), "ingress: the rate is missing, and g has none"},
+		{"a weight without a parent", scopes("a: {user: 7, egress: {rate: 1Mbit, weight: 2}}"), "p.yaml:3:25: scopes.a: egress: min and weight require a parent"},
+		{"no burst", scopes("a: {user: 7, egress: {rate: 1Mbit, burst: 0s}}"), "egress: burst must be above 0s: leave it out for the default"},
+		{"no mark", scopes("a: {user: 7, egress: {rate: 1Mbit, mark: 0s}}"), "egress: mark must be above 0s"},
+		{"no drop", scopes("a: {user: 7, ingress: {rate: 1Mbit, drop: 0ms}}"), "ingress: drop must be above 0s"},
+		{"no rate without a parent", scopes("a: {user: 7, egress: {mark: 2ms}}"), "egress: the rate is missing: only a scope with a parent may leave it out"},
 	})
 }
 
-// A chain as long as a file may be is refused without climbing it from every scope.
-func TestLongChainsAreRefused(t *testing.T) {
+// A chain of the maximum length is rejected in linear time.
+func TestLongChainsAreDropped(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nscopes:\n  s0: {egress: 1Gbit}\n")
 	for i := range 10_000 {
@@ -221,9 +220,8 @@ func TestLongChainsAreRefused(t *testing.T) {
 	}
 }
 
-// A file is refused that asks for what the data plane cannot do: thresholds that do not fit each
-// other, or the defaults of those left out.
-func TestThresholdsThatTheDataPlaneRefusesAreMistakes(t *testing.T) {
+// Thresholds that contradict each other, or the defaults of the others, are mistakes.
+func TestInvalidThresholdsAreMistakes(t *testing.T) {
 	_, err := parse("p.yaml", []byte(`version: 1
 scopes:
   long: {host: true, egress: {rate: 10Mbit, drop: 61s}}

@@ -5,276 +5,233 @@ package limit
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-
-	"github.com/cilium/ebpf"
+	"strings"
 
 	"weir/core/match"
 	"weir/core/module"
-	"weir/kernel/bpffs"
+	"weir/core/selector"
+	"weir/internal/direction"
+	"weir/internal/fault"
 	"weir/kernel/netns"
-	"weir/kernel/probe"
+	"weir/modules/limit/police"
+	"weir/modules/limit/shape"
 )
 
-// hostPlane is the data plane that the spine leads, pinned.
-type hostPlane struct{ host module.Host }
-
-// Ready refuses a host without a bpf file system, and one that somebody else's limits are in force
-// on: both would charge the same packets.
-func (p *hostPlane) Ready(module.State) error {
-	if err := CanPin(p.host.Pins); err != nil {
-		return err
-	}
-	if attachmentsPinned(p.host.Pins) {
-		return nil
-	}
-	return noStrays(p.host.CgroupRoot)
+// plane is the pinned data plane of a host: policed directions in police, shaped ones in shape.
+type plane struct {
+	police *policer
+	shape  shape.Host
 }
 
-// InPlace says whether the programs are attached, with all that they need, and filled.
-func (p *hostPlane) InPlace(module.State) (bool, error) {
-	if attached, err := Attached(p.host.Pins); err != nil || !attached {
-		return false, err
-	}
-	opened, err := LoadPinned(p.host.Pins)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = opened.Close() }()
-	return opened.Active(), nil
+// Plane returns the pinned data plane of a host.
+func (Module) Plane(h module.Host) module.Plane {
+	return &plane{&policer{h}, shape.Host{Pins: h.Pins + "-delay", Devices: h.Devices, Files: h.Files, CgroupRoot: h.CgroupRoot, Namespaces: h.Namespaces}}
 }
 
-// Apply leads the data plane from one state to another. What is the same in both states is left
-// alone, unless the data plane has never been filled: then everything is set, and nothing takes
-// effect before the end.
-func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
-	plane, fresh, err := p.open(module.CapacityFor(want))
-	if err != nil {
-		return nil, err
+// shaperOf returns the shaper of a scope; false if the direction is not shaped, or its interface
+// does not exist.
+func shaperOf(b module.Bound, d Direction, named map[string]module.Bound) (shape.Shaper, bool) {
+	if !shaped(b.Scope, d) {
+		return shape.Shaper{}, false
 	}
-	defer func() { _ = plane.Close() }()
-	if err := match.Sweep(p.host.Pins, plane.objects.ScopeCgroups, have.Assignments(), want.Assignments()); err != nil {
-		return nil, err
+	s := Shaper(*treatmentOf(b.Scope).of(d), d)
+	if above, there := named[b.Parent]; there {
+		if parent, in := shaperOf(above, d, named); in {
+			s.Parent = parent.Key()
+		}
 	}
-	if err := bring(plane, have, want); err != nil {
-		return nil, err
+	s.Index = b.Index
+	if b.Selector.Kind == kindNetns {
+		s.Namespace = selector.NamespacePath(b.Selector.Text)
 	}
-	notes = p.rebind(plane, want)
-	if err := plane.EndIngress(); err != nil {
-		return nil, err
+	if b.Selector.Kind != kindInterface {
+		return s, true
 	}
-	if !fresh && (limitsIngress(have) || !limitsIngress(want)) {
-		return notes, nil
-	}
-	err = probe.OpenSockets()
-	if err == nil {
-		few := &netns.Few{Most: mostForeign}
-		err = p.host.Namespaces(few.Of(plane.Adopt))
-		notes = append(notes, leftOut(few)...)
-	}
-	if err != nil {
-		notes = append(notes, "connections that were open are limited but not paced: "+err.Error())
-	}
-	return notes, nil
+	s.Device, s.Index = b.Selector.Text, int(b.Binding.Number)
+	return s, b.Binding.Kind == match.Interface && b.Binding.Missing == ""
 }
 
-// mostForeign is how many network namespaces of other user namespaces are visited for connections
-// that were open: more than a host has rootless containers as a rule. Any user may make thousands,
-// and a visit takes milliseconds.
-const mostForeign = 64
-
-// leftOut says how many network namespaces were not visited.
-func leftOut(few *netns.Few) []string {
-	if few.Left == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("connections that were open in %d network namespaces of other user namespaces are limited but not paced: there are too many of these", few.Left)}
-}
-
-// limitsIngress says whether a scope of a state has a limit of ingress, for which sockets have a
-// callback more.
-func limitsIngress(s module.State) bool {
-	return slices.ContainsFunc(s.Scopes, func(b module.Bound) bool { return treatmentOf(b.Scope).of(Ingress) != nil })
-}
-
-// bring leads limits, tree and assignments from one state to another.
-func bring(plane *DataPlane, have, want module.State) error {
-	had, stays := have.ByIndex(), want.ByIndex()
-	holders := map[any]module.Bound{} // of two that stand for the same the later one counts
-	for _, b := range want.Scopes {
-		holders[b.Binding] = b
-	}
-	var gone, now assignments
-	for _, b := range have.Scopes {
-		after, kept := stays[b.Index]
-		if kept && after.Binding == b.Binding {
-			continue
-		}
-		if other, held := holders[b.Binding]; held {
-			now.add(other)
-		} else {
-			gone.add(b)
-		}
-		if kept {
-			continue
-		}
-		if err := errors.Join(plane.Clear(b.Index, Egress), plane.Clear(b.Index, Ingress)); err != nil {
-			return err
-		}
-	}
-	for _, b := range want.Scopes {
-		before, there := had[b.Index]
-		if there && before.Same(b) && plane.Active() {
-			continue
-		}
-		if !there { // what a scope has left whose number this was
-			if err := plane.forget(b.Index); err != nil {
-				return err
+// shapedState returns the shaped directions of a state.
+func shapedState(s module.State) (w shape.Work) {
+	var matched module.State // scopes of packets that are classified at every device
+	named := s.ByName()
+	for _, b := range s.Scopes {
+		for _, d := range direction.Both {
+			if l, is := shaperOf(b, d, named); is {
+				w.Shapers = append(w.Shapers, l)
 			}
 		}
-		if err := put(plane, b); err != nil {
-			return fmt.Errorf("scope %s: %w", b.Name, err)
+		if shaped(b.Scope, Egress) && b.Selector.Kind != kindInterface && b.Selector.Kind != kindNetns {
+			matched.Scopes = append(matched.Scopes, b)
 		}
-		now.add(b)
+		// A socket's pace and window have one owner: where the policer's programs set them, the
+		// shaper's must not.
+		w.Unpaced = w.Unpaced || policed(b.Scope, Egress)
+		w.Unheld = w.Unheld || policed(b.Scope, Ingress)
 	}
-	if err := arrange(plane, have, want); err != nil {
-		return err
-	}
-	if len(want.Places()) > 0 {
-		plane.settings.Kinds |= match.Cgroups // of those that are to come too
-	}
-	return plane.Reassign(gone.Assignments, now.Assignments)
+	w.Assignments, w.Places, w.Shared = matched.Assignments(), matched.Places(), s.Shared
+	return w
 }
 
-// put puts one scope's limits into the data plane.
-func put(plane *DataPlane, b module.Bound) error {
-	t := treatmentOf(b.Scope)
-	for _, d := range Directions {
-		var err error
-		if t.of(d) == nil {
-			err = plane.Clear(b.Index, d)
-		} else {
-			err = plane.Set(b.Index, d, t.limit(d, b.Shadow))
-		}
-		if err != nil {
-			return err
-		}
+// Ready returns an error for each scope that this host cannot police or shape.
+func (p *plane) Ready(want module.State) error {
+	var all []error
+	if rest := policedState(want); !rest.Empty() {
+		all = append(all, p.police.Ready(rest))
+	} else if !want.Empty() {
+		all = append(all, police.CanPin(p.police.host.Pins))
 	}
-	return nil
-}
-
-// arrange leads the data plane's tree of scopes from one state to another, parents before their
-// children. Where no scope has a parent it does nothing.
-func arrange(plane *DataPlane, have, want module.State) error {
-	stays, named := want.ByIndex(), want.ByName()
-	for _, b := range have.Scopes {
-		if now, kept := stays[b.Index]; b.Parent == "" || kept && now.Parent != "" {
-			continue
-		}
-		if err := plane.ClearParent(b.Index); err != nil {
-			return err
-		}
-	}
-	depth := func(b module.Bound) (n int) {
-		for ; b.Parent != ""; b = named[b.Parent] {
-			n++
-		}
-		return n
-	}
-	var children []module.Bound
+	named := want.ByName()
 	for _, b := range want.Scopes {
-		if _, limited := named[b.Parent]; limited {
-			children = append(children, b)
+		for _, d := range direction.Both {
+			if !shaped(b.Scope, d) {
+				continue
+			}
+			_, err := shape.Available(d)
+			if l, there := shaperOf(b, d, named); err == nil && there && l.Device != "" {
+				err = p.shape.Check(l)
+			}
+			if err != nil {
+				all = append(all, &module.Unsupported{Scope: b.Name, Key: d.String(), Err: err})
+			}
 		}
 	}
-	slices.SortStableFunc(children, func(a, b module.Bound) int { return depth(a) - depth(b) })
-	for _, b := range children {
-		if err := plane.SetParent(b.Index, named[b.Parent].Index); err != nil {
-			return fmt.Errorf("scope %s: %w", b.Name, err)
-		}
-	}
-	return nil
+	return errors.Join(append(all, p.shape.Ready(shapedState(want)))...)
 }
 
-// open opens the pinned data plane with room for so many scopes, or loads, attaches and pins one;
-// fresh says that it was the latter.
-func (p *hostPlane) open(scopes int) (opened *DataPlane, fresh bool, err error) {
-	in, err := Attached(p.host.Pins)
-	if err == nil && in {
-		if opened, err = LoadPinned(p.host.Pins); err != nil {
-			return nil, false, err
-		}
-		opened.AttachedTo(p.host.CgroupRoot)
-		if opened.scopes >= scopes {
-			return opened, false, nil
-		}
-		defer func(small *DataPlane) { _ = small.Close() }(opened)
-		opened, err = opened.grow(scopes)
-		return opened, false, err
+// InPlace reports whether both data planes are in place.
+func (p *plane) InPlace(have module.State) (bool, error) {
+	rest := policedState(have)
+	in, err := true, error(nil)
+	if !rest.Empty() || have.Empty() {
+		in, err = p.police.InPlace(rest)
 	}
-	// What a crash between two pins has left, or a cgroup that was removed, or a hand, is of no
-	// use, but sockets that it has paced are.
-	if _, err := p.end(); err != nil {
-		return nil, false, err
+	if have.Empty() {
+		any, more := p.shape.Any()
+		return in || any, errors.Join(err, more)
 	}
-	if opened, err = Load(scopes); err != nil {
-		return nil, false, err
+	if err != nil || !in {
+		return false, err
 	}
-	if err := opened.Attach(p.host.CgroupRoot); err != nil {
-		_ = opened.Close()
-		return nil, false, err
-	}
-	if err := opened.Pin(p.host.Pins); err != nil {
-		_ = opened.Close()
-		return nil, false, err
-	}
-	return opened, true, nil
+	return p.shape.InPlace(shapedState(have))
 }
 
-// Follow has the open sockets of a network namespace paced that was in nobody's sight when the data
-// plane was attached.
-func (p *hostPlane) Follow(ns *netns.Namespace) error {
-	opened, err := LoadPinned(p.host.Pins)
-	if errors.Is(err, fs.ErrNotExist) {
+// Apply changes both data planes from one state to another.
+func (p *plane) Apply(have, want module.State) (notes []string, err error) {
+	had, rest, work := policedState(have), policedState(want), shapedState(want)
+	planned := p.PlanNotes(want)
+	if err := p.shape.Cede(work); err != nil {
+		return nil, err
+	}
+	if !rest.Empty() {
+		notes, err = p.police.Apply(had, rest)
+	} else if police.AttachmentsPinned(p.police.host.Pins) {
+		_, err = p.police.Release()
+	}
+	if err != nil {
+		return nil, err
+	}
+	shaping := p.shape
+	shaping.Foreign = &netns.Few{Most: maxForeign}
+	err = shaping.Apply(shapedState(have).Assignments, work)
+	return slices.Concat(notes, planned, skippedNamespaces(shaping.Foreign)), err
+}
+
+// PlanNotes names the qdisc trees that shaping replaces, and scopes without a device to shape at.
+func (p *plane) PlanNotes(want module.State) []string {
+	w := shapedState(want)
+	return append(replacedTrees(p.shape.PlanNotes(w)), p.unreachable(w)...)
+}
+
+// unreachable names the network namespaces that no veth pair connects to this one.
+func (p *plane) unreachable(w shape.Work) (notes []string) {
+	for _, name := range p.shape.Unled(w) {
+		notes = append(notes, "no veth pair connects the network namespace "+name+" to this one: its traffic is not shaped until there is one")
+	}
+	return notes
+}
+
+// replacedTrees names the qdisc trees that shapers replace.
+func replacedTrees(trees []string) []string {
+	const named = 8
+	if len(trees) == 0 {
 		return nil
 	}
+	text := strings.Join(trees[:min(named, len(trees))], ", ")
+	if more := len(trees) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"shaping replaces " + text + ", which weir release restores"}
+}
+
+// QdiscDevices lists the devices with a shaped egress. Ingress is shaped at an ifb.
+func (p *plane) QdiscDevices(s module.State) (devices []string) {
+	all, err := p.shape.AtDevices(shapedState(s))
+	if err != nil {
+		return nil // Ready returns the same error
+	}
+	for _, l := range all {
+		if l.Direction == Egress {
+			devices = append(devices, l.Device)
+		}
+	}
+	return devices
+}
+
+// CanHost returns ErrNotShared: a shaper's tree has no classes.
+func (p *plane) CanHost() error { return module.ErrNotShared }
+
+// CanNest returns an error for a device with a scope of its own: its shaper would delay all classes
+// of the owner's tree in one queue. Shapers of other scopes nest by departure time.
+func (p *plane) CanNest(s module.State, dev string) error {
+	named := s.ByName()
+	for _, b := range s.Scopes {
+		if l, is := shaperOf(b, Egress, named); is && l.Device == dev {
+			return fault.New(fault.Usage, fmt.Sprintf("write the lower rate of both as links.%s.rate, which the classes share, and leave egress with mode: shape of scope %s out", dev, b.Name),
+				"scope %s would put all classes of %s into one queue in front of theirs", b.Name, dev)
+		}
+	}
+	return nil
+}
+
+// Yield removes the shapers that are not wanted.
+func (p *plane) Yield(want module.State) error {
+	all, err := p.shape.AtDevices(shapedState(want))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = opened.Close() }()
-	return new(netns.Few).Of(opened.Adopt)(ns)
+	return p.shape.Yield(all)
 }
 
-// Release ends all limits and gives open sockets the pace back that they had.
-func (p *hostPlane) Release() (released bool, err error) { return p.end() }
-
-// end ends what is pinned, or what is left of it. The programs that set sockets free are unpinned
-// last, so that whoever comes after a crash can do it.
-func (p *hostPlane) end() (released bool, err error) {
-	opened, err := LoadForRelease(p.host.Pins)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	if err == nil {
-		released = true
-		defer func() { _ = opened.Close() }()
-		if err := Detach(p.host.Pins); err != nil {
-			return false, err
-		}
-		// Foreign ones too: whoever is paced there would be for good.
-		if err := p.host.Namespaces(opened.Free); err != nil && !errors.Is(err, ErrNoIterator) {
-			return false, err
-		}
-	}
-	if err := Unpin(p.host.Pins); err != nil {
-		return released, err
-	}
-	return released, noStrays(p.host.CgroupRoot)
+// Follow paces the open sockets of a new network namespace.
+func (p *plane) Follow(ns *netns.Namespace) error {
+	return errors.Join(p.police.Follow(ns), p.shape.Follow(ns))
 }
 
-// noStrays says that limits are in force of which no pin is here.
-func noStrays(root string) error {
-	return bpffs.NoStrays(root, "limits", []ebpf.AttachType{ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps},
-		limitProgLimitEgress, limitProgLimitIngress, limitProgLimitSockops)
+// Holds reports whether traffic of a key belongs to the scope.
+func (p *plane) Holds(scope int, key match.Key) (bool, error) {
+	holds, err := p.police.Holds(scope, key)
+	if err != nil || holds {
+		return holds, err
+	}
+	return p.shape.Holds(scope, key)
+}
+
+// FollowDevices installs shapers at new devices of the thread's network namespace.
+func (p *plane) FollowDevices(ns *netns.Namespace, have module.State) error {
+	if ns != nil {
+		return nil
+	}
+	return p.shape.FollowDevices(have.Shared)
+}
+
+// Release removes both data planes.
+func (p *plane) Release() (released bool, err error) {
+	shapers, err := p.shape.Release()
+	if err != nil {
+		return shapers, err
+	}
+	policers, err := p.police.Release()
+	return shapers || policers, err
 }

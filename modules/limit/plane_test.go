@@ -3,7 +3,7 @@
 package limit
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,24 +12,26 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"weir/core/module"
 	"weir/core/selector"
+	"weir/internal/direction"
 	"weir/kernel/cgroup"
 	"weir/kernel/netns"
 	"weir/kernel/probe"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
-// spineHost is a host of the test's own, whose open sockets are left alone.
+// coreHost is a host of the test, with namespaces left alone.
 func coreHost(t *testing.T) module.Host {
 	t.Helper()
 	return module.Host{Pins: filepath.Join(testutil.BPFFS(t), "limit"), CgroupRoot: testutil.Cgroup(t).Path,
 		Namespaces: func(func(*netns.Namespace) error) error { return nil }}
 }
 
-// bound is what the spine makes of the scopes of a policy: numbered as in index, those that are not
-// there from its length on.
+// bound binds the scopes of a policy, numbered as in index; new ones get the next numbers.
 func bound(t *testing.T, h module.Host, index map[string]int, text string) (all module.State) {
 	t.Helper()
 	p, err := parse("p.yaml", []byte("version: 1\nscopes:\n"+text))
@@ -96,10 +98,10 @@ func TestApplyArrangesScopesBelowTheirParents(t *testing.T) {
 `)
 }
 
-// holdsParents compares the data plane's tree with the state.
+// holdsParents compares the tree of the data plane with the state.
 func holdsParents(t *testing.T, h module.Host, have module.State, why string) {
 	t.Helper()
-	opened, err := LoadPinned(h.Pins)
+	opened, err := police.LoadPinned(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +125,14 @@ func holdsParents(t *testing.T, h module.Host, have module.State, why string) {
 	}
 }
 
-// A data plane that a crash has left attached and empty is filled, though what is in force and what
-// is wanted are the same.
+// An attached but empty data plane, left by a crash, is filled even if the wanted state is the
+// same.
 func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	h := coreHost(t)
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plane := &hostPlane{h}
+	plane := &policer{h}
 	want := bound(t, h, map[string]int{}, "  a: {cgroup: /a, egress: 1Mbit}\n")
 	// As Apply begins, and is then cut off.
 	empty, _, err := plane.open(module.CapacityFor())
@@ -144,7 +146,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	if _, err := plane.Apply(want, want); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := LoadPinned(h.Pins)
+	opened, err := police.LoadPinned(h.Pins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +157,7 @@ func TestADataPlaneThatWasNeverFilledIsFilled(t *testing.T) {
 	}
 }
 
-// What a release that was killed after its first step has left is ended with the sockets set free:
-// they would keep the pace as if their applications had set it.
+// A release after a killed release frees the paced sockets.
 func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	h := coreHost(t)
 	if err := os.Mkdir(filepath.Join(h.CgroupRoot, "a"), 0o755); err != nil {
@@ -164,7 +165,7 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 	client, server, address := path(t)
 	h.Namespaces = func(each func(*netns.Namespace) error) error { return each(client) }
-	plane, index := &hostPlane{h}, map[string]int{}
+	plane, index := &policer{h}, map[string]int{}
 	slow, fast := bound(t, h, index, "  a: {cgroup: /a, egress: 10Mbit}\n"), bound(t, h, index, "  a: {cgroup: /a, egress: 1Gbit}\n")
 	if _, err := plane.Apply(module.State{}, slow); err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	if got := exchange(); got > 10_000_000 {
 		testutil.Need(t, "sk_storage-updates", fmt.Errorf("paced at %d octet/s", got))
 	}
-	if err := Detach(h.Pins); err != nil {
+	if err := police.Detach(h.Pins); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := plane.Apply(slow, fast); err != nil {
@@ -198,58 +199,36 @@ func TestSocketsThatAKilledReleaseHasLeftAreSetFree(t *testing.T) {
 	}
 }
 
-// A release sets sockets free once nothing paces them any more: the programs end with Detach, not
-// some time after it.
-func TestDetachEndsAttachmentsAtOnce(t *testing.T) {
-	dir := pins(t)
-	for range 8 {
-		p, outer, _ := innerScope(t)
-		if err := errors.Join(p.Set(0, Egress, Limit{Rate: MaxRate}), p.Attach(outer.Path), p.Pin(dir), p.closeLinks(), Detach(dir)); err != nil {
-			t.Fatal(err)
-		}
-		if got := testutil.CountPrograms(t, outer.Path); got != [3]int{} {
-			t.Errorf("%v programs are attached after their end", got)
-		}
-		if err := Unpin(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A scope that takes the number of one that went counts from zero, in both directions, and neither
-// pays for its queue nor keeps its fair rate; those that stay keep all of it.
+// A scope with the number of a removed one starts with zero counters, an empty queue and a full
+// fair rate; other scopes keep theirs.
 func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	h := coreHost(t)
-	plane, have := &hostPlane{h}, module.State{}
-	lead := func(second, text string) *DataPlane {
+	plane, have := &policer{h}, module.State{}
+	lead := func(second, text string) *police.DataPlane {
 		t.Helper()
 		want := bound(t, h, map[string]int{"one": 0, second: 1}, "  one: {user: 7, egress: 1Mbit}\n"+text)
 		if _, err := plane.Apply(have, want); err != nil {
 			t.Fatal(err)
 		}
 		have = want
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = opened.Close() })
 		return opened
 	}
-	opened := lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
-	used := limitLimitState{FairRate: 8, FinishNs: monotonic(t) + int64(time.Hour)}
-	counts := make([]limitLimitCounters, ebpf.MustPossibleCPU())
-	counts[0] = limitLimitCounters{Packets: 5, Refused: 2}
-	times := make([]limitLimitRtt, len(counts))
-	times[0].SumUs = 9
-	for index := range uint32(4) {
-		if err := errors.Join(opened.objects.LimitStates.Put(index, &used), opened.objects.LimitCounts.Put(index, counts),
-			opened.objects.LimitRtts.Put(index/2, times)); err != nil {
-			t.Fatal(err)
-		}
+	lead("two", "  two: {user: 8, egress: 1Mbit, ingress: 1Mbit}\n")
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
 	}
+	fill(t, filepath.Join(h.Pins, "states"), uint64(now.Nano())+uint64(time.Hour))
+	fill(t, filepath.Join(h.Pins, "counts"), 5)
+	fill(t, filepath.Join(h.Pins, "rtts"), 9)
 	lead("two", "")
-	opened = lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
-	for _, d := range Directions {
+	opened := lead("fresh", "  fresh: {mark: 9, egress: 2Mbit, ingress: 2Mbit}\n")
+	for _, d := range direction.Both {
 		for scope, want := range []uint64{5, 0} {
 			got, err := opened.Counters(scope, d)
 			if err != nil || got.Packets != want || got.RTTSum != want/5*9 {
@@ -262,8 +241,8 @@ func TestANumberThatIsGivenAnewBeginsAnew(t *testing.T) {
 	}
 }
 
-// Network namespaces of other user namespaces, of which any user can make thousands, are visited up
-// to a number when limits begin, and the others told of; all are when they end.
+// Sockets in at most maxForeign namespaces of other user namespaces are adopted, with a note about
+// the others; a release visits all.
 func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 	testutil.Need(t, "open-sockets", probe.OpenSockets())
 	h, foreign := coreHost(t), testutil.ForeignNamespace(t)
@@ -271,7 +250,7 @@ func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 	const more = 5
 	visited := 0
 	h.Namespaces = func(each func(*netns.Namespace) error) error {
-		for range mostForeign + more {
+		for range maxForeign + more {
 			visited++
 			if err := each(foreign); err != nil {
 				return err
@@ -285,7 +264,37 @@ func TestFewForeignNamespacesAreVisitedForOpenConnections(t *testing.T) {
 		t.Errorf("notes %q, %v", notes, err)
 	}
 	visited = 0
-	if _, err := plane.Release(); err != nil || visited != mostForeign+more {
+	if _, err := plane.Release(); err != nil || visited != maxForeign+more {
 		t.Errorf("release visited %d, %v", visited, err)
+	}
+}
+
+// fill sets all 64-bit words of a map's values, on the first CPU.
+func fill(t *testing.T, pin string, word uint64) {
+	t.Helper()
+	m, err := ebpf.LoadPinnedMap(pin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	value := make([]byte, m.ValueSize())
+	for i := 0; i < len(value); i += 8 {
+		binary.NativeEndian.PutUint64(value[i:], word)
+	}
+	for index := range m.MaxEntries() {
+		var err error
+		if m.Type() == ebpf.PerCPUArray {
+			each := make([][]byte, ebpf.MustPossibleCPU())
+			for i := range each {
+				each[i] = make([]byte, len(value))
+			}
+			each[0] = value
+			err = m.Put(index, each)
+		} else {
+			err = m.Put(index, value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

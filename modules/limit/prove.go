@@ -8,25 +8,27 @@ import (
 
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/internal/direction"
 	"weir/internal/units"
+	"weir/modules/limit/police"
 )
 
 const (
-	// proofFlows is how many TCP connections share a scope; at rates below severalFrom there is
-	// one, whose packets are far apart.
+	// proofFlows is the number of TCP connections in a scope, from the rate severalFrom on. Packets
+	// of a slower scope are too far apart for more than one.
 	proofFlows  = 4
 	severalFrom = 10_000_000
-	// offeredUDP is what a UDP flow sends, as a multiple of the promise; offeredSlow at rates below
-	// severalFrom, where a virtual queue takes long to fill, and more costs nothing.
+	// offeredUDP is the rate of a UDP flow as a multiple of the promise; offeredSlow is that below
+	// severalFrom, where the virtual queue fills slowly.
 	offeredUDP, offeredSlow = 1.25, 2
-	// fewestPackets keeps one packet more or less from deciding: a measurement must hold so many.
-	fewestPackets = 330
+	// minPackets is the number of packets in a measurement, so that one packet does not decide it.
+	minPackets = 330
 )
 
-// Checks are the rates that a scope was promised.
+// Checks returns one check per limited direction.
 func (Module) Checks(s policy.Scope) (all []module.Check) {
 	t := treatmentOf(s)
-	for _, d := range Directions {
+	for _, d := range direction.Both {
 		if rate := t.of(d); rate != nil {
 			all = append(all, rateCheck(s, d, rate.Rate))
 		}
@@ -38,11 +40,11 @@ const rateCheckName = "rate"
 
 // Judges describes the check.
 func (Module) Judges() []module.Judged {
-	return []module.Judged{{Check: rateCheckName, Of: "each direction of a scope that is limited", Looks: "TCP as fast as it goes, UDP above the promise, flows like QUIC's, and short transfers; small packets beside TCP",
-		Holds: fmt.Sprintf("what arrives is the promised rate, %+.0f %% to %+.0f %%, all of it is charged, and users bear what is dropped", -100*below, 100*above)}}
+	return []module.Judged{{Check: rateCheckName, Of: "each direction of a scope that is limited", Looks: "TCP at full speed, UDP above the promise, QUIC-like flows and short transfers; small packets beside TCP",
+		Holds: fmt.Sprintf("the received rate is the promised rate, %+.0f %% to %+.0f %%, all of it is charged, and losses stay below their bounds", -100*below, 100*above)}}
 }
 
-// rateCheck tests that what passes is the rate, by TCP as it comes and UDP above the rate.
+// rateCheck returns the check of a rate, with TCP at full speed and UDP above the rate.
 func rateCheck(s policy.Scope, d Direction, promise units.BitRate) module.Check {
 	check := module.Check{
 		Name: rateCheckName, Part: d.String(), Direction: d, Promise: promise, Words: fmt.Sprintf("%+.0f %% to %+.0f %%", -100*below, 100*above),
@@ -51,7 +53,7 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) module.Check 
 		Warmup: proofWarmup(*treatmentOf(s).of(d)), Shortest: shortest(promise),
 		Charged: module.Charge{Octets: "bytes", Packets: "packets", Segments: "segments"},
 		Paths:   func(module.Path) bool { return true }, Probed: true,
-		Counters: []string{"marked", "reduced", "refused"}, Queued: delays(s, d) && (d == Egress || s.Selector.Kind == kindNetns),
+		Counters: []string{"marked", "reduced", "dropped"}, Queued: shaped(s, d) && (d == Egress || s.Selector.Kind == kindNetns),
 		Value: valueOf,
 		Judge: func(samples []module.Sample, c module.Circumstances) (module.Verdict, string) {
 			if !c.Path.Lasting() && c.Path.Protocol != "" {
@@ -60,15 +62,15 @@ func rateCheck(s policy.Scope, d Direction, promise units.BitRate) module.Check 
 			return judge(promise, samples, c, tighter(s, d, c.Around))
 		},
 	}
-	check.Charged.AtDevice = delays(s, d) && s.Selector.Kind == kindInterface
+	check.Charged.AtDevice = shaped(s, d) && s.Selector.Kind == kindInterface
 	switch {
 	case check.Queued:
 		return check
-	case d == Ingress && !delays(s, d):
-		check.Charged.Dropped = "refused"
+	case d == Ingress && !shaped(s, d):
+		check.Charged.Dropped = "dropped"
 	}
 	if !treatmentOf(s).Loopback {
-		check.Charged.Exempt = "traffic over lo is exempt, and not charged; loopback: true in the scope would cover it"
+		check.Charged.Exempt = "traffic over lo is exempt and not charged; add loopback: true to the scope to limit it"
 	}
 	return check
 }
@@ -85,15 +87,15 @@ func proofFlow(p module.Path, promise units.BitRate) module.Flow {
 	return module.Flow{Connections: 1}
 }
 
-// A short transfer is of largestShort octets, at low rates of what takes a quarter of a second, and
-// of smallestShort at least.
-const largestShort, smallestShort = 100_000, 10_000
+// A short transfer has as many bytes as the rate carries in a quarter of a second, from minShort to
+// maxShort.
+const maxShort, minShort = 100_000, 10_000
 
 func proofSize(promise units.BitRate) int {
-	return max(smallestShort, min(largestShort, int(promise/8/4)))
+	return max(minShort, min(maxShort, int(promise/8/4)))
 }
 
-// proofExcess is what a UDP flow sends, as a multiple of the promise.
+// proofExcess returns the rate of a UDP flow as a multiple of the promise.
 func proofExcess(promise units.BitRate) float64 {
 	if promise < severalFrom {
 		return offeredSlow
@@ -101,26 +103,24 @@ func proofExcess(promise units.BitRate) float64 {
 	return offeredUDP
 }
 
-// filling is how long a UDP flow takes to use the burst of a scope that was idle and to fill its
-// virtual queue: until then more than the rate passes.
+// filling returns the time in which a UDP flow uses the burst of an idle scope and fills its queue.
+// Until then more than the rate passes.
 func filling(l Limit) time.Duration {
 	l = l.WithDefaults()
 	return time.Duration(float64(l.Burst+l.Drop) / (proofExcess(l.Rate) - 1))
 }
 
-// proofWarmup is longer than that, for TCP to grow as well; at a queue of a minute it is as long as
-// the longest measurement.
+// proofWarmup returns a warmup longer than filling, for TCP to grow too, and 10 minutes at most.
 func proofWarmup(l Limit) time.Duration {
 	return 300*time.Millisecond + min(filling(l)*3/2+l.WithDefaults().Drop/2, 10*time.Minute)
 }
 
-// shortest is the least duration of a measurement that says something about a rate.
+// shortest returns the minimum duration of a measurement, for minPackets full-sized packets.
 func shortest(promise units.BitRate) time.Duration {
-	return time.Duration(fewestPackets * float64(frameOctets) * 8e9 / float64(promise))
+	return time.Duration(minPackets * float64(police.FrameBytes) * 8e9 / float64(promise))
 }
 
-// tighter names a scope that the traffic of s belongs to as well and that may allow less; "" for
-// none.
+// tighter describes another scope of the same traffic that may allow less; "" for none.
 func tighter(s policy.Scope, d Direction, around []policy.Scope) string {
 	promise := treatmentOf(s).of(d).Rate
 	for _, other := range around {
@@ -129,7 +129,7 @@ func tighter(s policy.Scope, d Direction, around []policy.Scope) string {
 		}
 	}
 	if s.Parent != "" {
-		return s.Parent + ", which its siblings may use at the same time"
+		return s.Parent + ", shared with its siblings"
 	}
 	return ""
 }

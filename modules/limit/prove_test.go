@@ -9,9 +9,10 @@ import (
 
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/modules/limit/police"
 )
 
-// mbit makes repetitions that arrived and were charged at these rates.
+// mbit returns repetitions with these received and charged rates.
 func mbit(rates ...float64) []module.Sample {
 	var all []module.Sample
 	for i, r := range rates {
@@ -54,7 +55,7 @@ func TestJudge(t *testing.T) {
 		{"below, and nobody knows the path", mbit(80, 80, 80), module.Circumstances{Unknown: "all belongs to host"}, "", module.CannotSay, "belongs to host"},
 		{"below a scope around it", mbit(50, 50, 50), module.Circumstances{Capacity: 1e9, Around: []policy.Scope{wide, outer}}, "", module.CannotSay, "outer with 50 Mbit/s"},
 		{"below, around it other directions and rates", mbit(50, 50, 50), module.Circumstances{Capacity: 1e9, Around: []policy.Scope{inward, wide}}, "", module.Under, ""},
-		{"below beside siblings", mbit(50, 50, 50), free, "family", module.CannotSay, "family, which its siblings"},
+		{"below beside siblings", mbit(50, 50, 50), free, "family", module.CannotSay, "family, shared with its siblings"},
 		{"a scope with traffic of its own", foreigner, free, "", module.Holds, ""},
 		{"not charged", uncovered, free, "", module.Leaks, "90 %"},
 	} {
@@ -72,10 +73,10 @@ func TestShortestMeasurementHoldsEnoughPackets(t *testing.T) {
 	}
 }
 
-// What passes before the burst is used and the queue full is more than the rate: measured with it,
-// a limit of 1 Mbit/s leaked.
+// Until the burst is used and the queue is full, more than the rate passes: without a warmup a
+// limit of 1 Mbit/s seems to leak.
 func TestWarmupIsLongerThanTheQueueTakesToFill(t *testing.T) {
-	for _, l := range []Limit{{Rate: MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
+	for _, l := range []Limit{{Rate: police.MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
 		{Rate: 1e6, Burst: 5 * time.Second}} {
 		check := rateCheck(limitedScope("a", "", Treatment{Egress: &l}), Egress, l.Rate)
 		sent, passes := float64(check.Flow(module.Path{Protocol: module.UDP}).Rate), float64(l.Rate)
@@ -115,10 +116,10 @@ func TestChecksOfAScope(t *testing.T) {
 	}
 }
 
-// What waits in a device's queue is charged as well: without its counters all of it would be said
-// to leak.
-func TestAQueuedRateNamesWhatItIsChargedBy(t *testing.T) {
-	all := Module{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, By: ByDelay}}))
+// Packets in the queue of a device are charged too: without their counters all of it would seem to
+// leak.
+func TestAQueuedRateNamesItsCounters(t *testing.T) {
+	all := Module{}.Checks(limitedScope("a", "", Treatment{Egress: &Limit{Rate: 20e6, Mode: police.ModeShape}}))
 	if len(all) != 1 || !all[0].Queued || all[0].Charged.Octets == "" {
 		t.Errorf("%+v", all)
 	}

@@ -14,10 +14,11 @@ import (
 	"weir/core/module"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
-// The first packet from a cgroup that is made after the policy is charged, though nobody has looked
-// since.
+// The first packet of a cgroup that is created after the policy is charged, without a resync of the
+// daemon.
 func TestTheFirstPacketOfANewCgroupIsCharged(t *testing.T) {
 	h := coreHost(t)
 	testutil.Need(t, "tracing", match.CanRebind())
@@ -43,7 +44,7 @@ func TestTheFirstPacketOfANewCgroupIsCharged(t *testing.T) {
 			t.Error(err)
 		}
 		_ = unix.Close(fd)
-		opened, err := LoadPinned(h.Pins)
+		opened, err := police.LoadPinned(h.Pins)
 		if err != nil {
 			t.Fatal(err)
 		}

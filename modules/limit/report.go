@@ -6,27 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"weir/core/module"
 	"weir/core/selector"
+	"weir/internal/direction"
 	"weir/internal/units"
+	"weir/modules/limit/police"
 	"weir/modules/limit/shape"
 )
 
-// reading is what is read of one direction of a scope.
+// reading is the measured state of one direction of a scope.
 type reading struct {
 	rate  *Limit
-	count Counters
-	now   State
-	delay *shape.Counters // of a limit by delay; nil otherwise
+	count police.Counters
+	now   police.State
+	shape *shape.Counters // nil for a policed direction
 }
 
 func bits(of func(reading) units.BitRate) func(reading) module.Value {
 	return func(r reading) module.Value { return module.Measured(float64(of(r))) }
 }
 
-// ofParent is a value that only scopes with a parent have.
-func ofParent(of func(*Limit) float64) func(reading) module.Value {
+// ofChild returns a value for scopes with a parent only.
+func ofChild(of func(*Limit) float64) func(reading) module.Value {
 	return func(r reading) module.Value {
 		if r.rate.Weight == 0 {
 			return module.Value{}
@@ -35,92 +38,93 @@ func ofParent(of func(*Limit) float64) func(reading) module.Value {
 	}
 }
 
-func counted(of func(*Counters) uint64) func(reading) module.Value {
+func count(of func(*police.Counters) uint64) func(reading) module.Value {
 	return func(r reading) module.Value { return module.Counted(of(&r.count)) }
 }
 
-// byDelay is a value that only limits by delay have, byRefusal one that only the others have.
-func byDelay(of func(*shape.Counters) uint64) func(reading) module.Value {
+// ofShaper returns a value for shaped directions only.
+func ofShaper(of func(*shape.Counters) uint64) func(reading) module.Value {
 	return func(r reading) module.Value {
-		if r.delay == nil {
+		if r.shape == nil {
 			return module.Value{}
 		}
-		return module.Counted(of(r.delay))
+		return module.Counted(of(r.shape))
 	}
 }
 
-func byRefusal(of func(reading) module.Value) func(reading) module.Value {
+// ofPolicer returns a value for policed directions only.
+func ofPolicer(of func(reading) module.Value) func(reading) module.Value {
 	return func(r reading) module.Value {
-		if r.delay != nil {
+		if r.shape != nil {
 			return module.Value{}
 		}
 		return of(r)
 	}
 }
 
-// fields declares what is told of each direction of a scope, once for status, top, JSON, API and
+// fields declares the values of each direction of a scope, once for status, top, JSON, API and
 // metrics.
 func fields() []module.Field[reading] {
 	return []module.Field[reading]{
-		{Column: module.Column{Name: "limit", Title: "limit", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge, Help: "The rate that the policy allows."},
+		{Column: module.Column{Name: "limit", Title: "limit", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge, Help: "Rate limit of the policy."},
 			Value: bits(func(r reading) units.BitRate { return r.rate.Rate })},
 		{Column: module.Column{Name: "allowed", Title: "may use", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge,
-			Help: "What the scope may use now: the limit, or less where it shares a parent."},
+			Help: "Current rate limit, which is lower while siblings share the parent's rate."},
 			Value: bits(func(r reading) units.BitRate { return r.now.Allowed })},
-		{Column: module.Column{Name: "bytes", Title: "admitted", Of: "limit", Unit: module.Octets, Kind: module.Counter, Help: "Octets admitted, as the wire carries them."},
-			Value: counted(func(c *Counters) uint64 { return c.Bytes })},
-		{Column: module.Column{Name: "packets", Unit: module.Packets, Kind: module.Counter, Help: "Packets admitted, as the stack hands them over.", Metric: "packets_total"},
-			Value: counted(func(c *Counters) uint64 { return c.Packets })},
-		{Column: module.Column{Name: "segments", Unit: module.Packets, Kind: module.Counter, Help: "Packets admitted, as the wire carries them.", Metric: "segments_total"},
-			Value: counted(func(c *Counters) uint64 { return c.Segments })},
-		{Column: module.Column{Name: "queue", Title: "queue", NoStatus: true, Unit: module.Seconds, Kind: module.Gauge, Help: "Length of the virtual queue now, which by delay is what the next packet waits."},
+		{Column: module.Column{Name: "bytes", Title: "admitted", Of: "limit", Unit: module.Octets, Kind: module.Counter, Help: "Admitted bytes on the wire."},
+			Value: count(func(c *police.Counters) uint64 { return c.Bytes })},
+		{Column: module.Column{Name: "packets", Unit: module.Packets, Kind: module.Counter, Help: "Admitted packets; a super-packet (GSO, GRO) counts once.", Metric: "packets_total"},
+			Value: count(func(c *police.Counters) uint64 { return c.Packets })},
+		{Column: module.Column{Name: "segments", Unit: module.Packets, Kind: module.Counter, Help: "Admitted packets on the wire.", Metric: "segments_total"},
+			Value: count(func(c *police.Counters) uint64 { return c.Segments })},
+		{Column: module.Column{Name: "queue", Title: "queue", NoStatus: true, Unit: module.Seconds, Kind: module.Gauge, Help: "Current virtual queue; of a shaper, the delay of the next packet."},
 			Value: func(r reading) module.Value { return module.Measured(r.now.Queue.Seconds()) }},
 		{Column: module.Column{Name: "round_trip_time", Title: "RTT", NoStatus: true, Unit: module.Seconds, Kind: module.Histogram,
-			Help: "Round-trip times that the scope's TCP senders have measured."},
-			Value: byRefusal(func(r reading) module.Value {
+			Help: "Round-trip times measured by the scope's TCP senders."},
+			Value: ofPolicer(func(r reading) module.Value {
 				return module.HistogramValue(module.Buckets{Counts: r.count.RTT, Sum: float64(r.count.RTTSum) / 1e6})
 			})},
-		{Column: module.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge, Help: "The rate that one TCP flow is paced at, or held to by its receiver."},
+		{Column: module.Column{Name: "fair_rate", Title: "fair rate", NoStatus: true, Unit: module.BitPerSecond, Kind: module.Gauge, Help: "Rate at which one TCP flow is paced, or throttled by its receiver."},
 			Value: bits(func(r reading) units.BitRate { return r.now.FairRate })},
-		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter, Help: "Packets marked with congestion experienced."},
-			Value: counted(func(c *Counters) uint64 { return c.Marked })},
-		{Column: module.Column{Name: "reduced", Title: "reduced", Unit: module.Events, Kind: module.Counter, Help: "Reductions of a congestion window asked for.", Metric: "reductions_total"},
-			Value: counted(func(c *Counters) uint64 { return c.Reduced })},
-		{Column: module.Column{Name: "refused", Title: "refused", Alarm: true, Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets not admitted: egress rejects them with congestion notification, ingress and limits by delay drop them."},
-			Value: counted(func(c *Counters) uint64 { return c.Refused })},
-		{Column: module.Column{Name: "forced", Unit: module.Packets, Kind: module.Counter, Help: "Packets admitted beyond the threshold because their sender had nothing in flight."},
-			Value: byRefusal(counted(func(c *Counters) uint64 { return c.Forced }))},
-		{Column: module.Column{Name: "delayed", Unit: module.Packets, Kind: module.Counter, Help: "Packets that had to wait for their time; of limits by delay."},
-			Value: byDelay(func(c *shape.Counters) uint64 { return c.Delayed })},
+		{Column: module.Column{Name: "marked", Title: "marked", Unit: module.Packets, Kind: module.Counter, Help: "Packets marked CE (congestion experienced)."},
+			Value: count(func(c *police.Counters) uint64 { return c.Marked })},
+		{Column: module.Column{Name: "reduced", Title: "reduced", Unit: module.Events, Kind: module.Counter, Help: "Requested reductions of a congestion window.", Metric: "reductions_total"},
+			Value: count(func(c *police.Counters) uint64 { return c.Reduced })},
+		{Column: module.Column{Name: "dropped", Title: "dropped", Alarm: true, Unit: module.Packets, Kind: module.Counter,
+			Help: "Packets dropped; a policer rejects them at egress (NET_XMIT_CN), so that the sender is notified."},
+			Value: count(func(c *police.Counters) uint64 { return c.Dropped })},
+		{Column: module.Column{Name: "forced", Unit: module.Packets, Kind: module.Counter, Help: "Packets admitted above the drop threshold because their sender had nothing in flight."},
+			Value: ofPolicer(count(func(c *police.Counters) uint64 { return c.Forced }))},
+		{Column: module.Column{Name: "delayed", Unit: module.Packets, Kind: module.Counter, Help: "Packets that a shaper delayed."},
+			Value: ofShaper(func(c *shape.Counters) uint64 { return c.Delayed })},
 		{Column: module.Column{Name: "early_drops", Unit: module.Packets, Kind: module.Counter,
-			Help: "Packets, among the refused, that were dropped by chance before the horizon since they could not be marked; of limits by delay."},
-			Value: byDelay(func(c *shape.Counters) uint64 { return c.Early })},
-		{Column: module.Column{Name: "receive_windows", Unit: module.Events, Kind: module.Counter, Help: "Receive windows of TCP sockets set, at ingress."},
-			Value: counted(func(c *Counters) uint64 { return c.Windows })},
-		{Column: module.Column{Name: "retries", Unit: module.Events, Kind: module.Counter, Help: "Retries of an update that another processor was ahead of."},
-			Value: counted(func(c *Counters) uint64 { return c.Retries })},
+			Help: "Packets that a shaper dropped at random below the horizon, in place of a mark; included in dropped."},
+			Value: ofShaper(func(c *shape.Counters) uint64 { return c.Early })},
+		{Column: module.Column{Name: "receive_windows", Unit: module.Events, Kind: module.Counter, Help: "Updates of TCP receive windows, at ingress."},
+			Value: count(func(c *police.Counters) uint64 { return c.Windows })},
+		{Column: module.Column{Name: "retries", Unit: module.Events, Kind: module.Counter, Help: "Retried updates after a race with another CPU."},
+			Value: count(func(c *police.Counters) uint64 { return c.Retries })},
 		{Column: module.Column{Name: "queue_time", Unit: module.Seconds, Kind: module.Histogram,
-			Help: "Virtual queue that packets have met, their own time included; the sum is an estimate from the buckets."},
+			Help: "Virtual queue at each packet, its own transmission time included; the sum is estimated from the buckets."},
 			Value: func(r reading) module.Value { return module.HistogramValue(module.Buckets{Counts: r.count.Queue}) }},
-		{Column: module.Column{Name: "min", Unit: module.BitPerSecond, Kind: module.Gauge, Help: "What the parent keeps for the scope."},
-			Value: ofParent(func(r *Limit) float64 { return float64(r.Min) })},
-		{Column: module.Column{Name: "weight", Unit: module.Events, Kind: module.Gauge, Help: "The scope's part of its parent, against its siblings' weights."},
-			Value: ofParent(func(r *Limit) float64 { return float64(r.Weight) })},
+		{Column: module.Column{Name: "min", Unit: module.BitPerSecond, Kind: module.Gauge, Help: "Guaranteed rate within the parent."},
+			Value: ofChild(func(r *Limit) float64 { return float64(r.Min) })},
+		{Column: module.Column{Name: "weight", Unit: module.Events, Kind: module.Gauge, Help: "Weight among the siblings."},
+			Value: ofChild(func(r *Limit) float64 { return float64(r.Weight) })},
 	}
 }
 
-// Columns declares what Report tells.
+// Columns declares the values of a report.
 func (Module) Columns() module.Columns {
 	return module.Columns{Rows: module.ColumnsOf(fields()), Part: "direction", Promise: "rate", Prefix: "scope", Host: []module.Column{
-		{Name: "overflow", Unit: module.Packets, Kind: module.Counter, Help: "Packets of more scopes than one packet can be charged to.",
+		{Name: "overflow", Unit: module.Packets, Kind: module.Counter, Help: "Packets of more scopes than one packet can be charged to; the outermost are not charged.",
 			Bypass: "more than four scopes"},
 	}}
 }
 
-// Report tells what the limits have done so far.
-func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
-	opened, err := LoadPinned(p.host.Pins)
+// Report reads the counters and states of policed directions.
+func (p *policer) Report(have module.State) (report module.Report, err error) {
+	opened, err := police.LoadPinned(p.host.Pins)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
@@ -132,10 +136,10 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 	} else {
 		opened = nil
 	}
-	report.Note = append(report.Note, remarks(have)...)
+	report.Note = append(report.Note, notForwarded(have)...)
 	declared := fields()
 	for _, b := range have.Scopes {
-		for _, d := range Directions {
+		for _, d := range direction.Both {
 			r := reading{rate: treatmentOf(b.Scope).of(d)}
 			if r.rate == nil {
 				continue
@@ -159,24 +163,68 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 	return report, nil
 }
 
-// remarks say what scopes that are in force do not reach, as far as counters cannot.
-func remarks(have module.State) (notes []string) {
+// notForwarded notes the policed interfaces: forwarded packets are not limited.
+func notForwarded(have module.State) (notes []string) {
 	for _, b := range have.Scopes {
-		if b.Selector.Kind == kindInterface && !selector.IsLoopback(b.Selector) && refuses(b.Scope) {
-			notes = append(notes, fmt.Sprintf("%s: what this host forwards or bridges over %s is not limited.", b.Name, b.Selector.Text))
+		if b.Selector.Kind == kindInterface && !selector.IsLoopback(b.Selector) && anyCounted(b.Scope) {
+			notes = append(notes, fmt.Sprintf("%s: packets that this host forwards or bridges over %s are not limited.", b.Name, b.Selector.Text))
 		}
 	}
 	return notes
 }
 
-func overflow(opened *DataPlane, report *module.Report) error {
+func overflow(opened *police.DataPlane, report *module.Report) error {
 	n, err := opened.Overflow()
 	if err != nil {
 		return err
 	}
 	report.Host = []module.Value{module.Counted(n)}
 	if n > 0 {
-		report.Note = append(report.Note, fmt.Sprintf("%d packets had more than %d scopes; the outermost were not charged.", n, MaxDepth))
+		report.Note = append(report.Note, fmt.Sprintf("%d packets had more than %d scopes; the outermost were not charged.", n, police.MaxDepth))
 	}
 	return nil
+}
+
+// Report reads the counters and states of all limits.
+func (p *plane) Report(have module.State) (module.Report, error) {
+	report, err := p.police.Report(policedState(have))
+	if err != nil {
+		return report, err
+	}
+	replaced, err := p.shape.Replaced()
+	if err != nil {
+		return report, err
+	}
+	report.Note = slices.Concat(report.Note, replacedTrees(replaced), p.unreachable(shapedState(have)))
+	named := have.ByName()
+	for _, b := range have.Scopes {
+		for _, d := range direction.Both {
+			if !shaped(b.Scope, d) {
+				continue
+			}
+			r := reading{rate: treatmentOf(b.Scope).of(d)}
+			row := module.Row{Scope: b.Name, Part: d.String(), Promise: r.rate.String()}
+			if s, there := shaperOf(b, d, named); there {
+				c, in, err := p.shape.Counters(s)
+				if err != nil {
+					return report, err
+				}
+				if in {
+					r.setShaper(c)
+					row.Values = module.ValuesOf(fields(), r)
+				}
+			}
+			report.Rows = append(report.Rows, row)
+		}
+	}
+	return report, nil
+}
+
+// setShaper fills the reading from the counters of a shaper.
+func (r *reading) setShaper(c shape.Counters) {
+	r.shape = &c
+	r.now = police.State{FairRate: c.FairRate, Allowed: r.rate.Rate, Queue: c.Delay}
+	r.count.Packets, r.count.Segments, r.count.Bytes, r.count.Marked = c.Packets, c.Segments, c.Octets, c.Marked
+	r.count.Reduced, r.count.Dropped, r.count.Retries = c.Notified, c.Early+c.Dropped, c.Retries
+	r.count.Windows, r.count.Queue = c.Windows, c.Delays
 }

@@ -11,13 +11,13 @@ import (
 	"weir/core/module"
 	"weir/internal/fault"
 	"weir/kernel/testutil"
+	"weir/modules/limit/police"
 )
 
-// Limits whose pins somebody has moved away have not ended: neither does a release say so, nor are
-// others attached beside them.
-func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
+// Limits stay active if their pins are moved: release reports them, and apply attaches no others.
+func TestLimitsWithMovedPinsAreReported(t *testing.T) {
 	h := coreHost(t)
-	plane, want := &hostPlane{h}, bound(t, h, map[string]int{}, "  a: {user: 1000, egress: 10Mbit}\n")
+	plane, want := &policer{h}, bound(t, h, map[string]int{}, "  a: {user: 1000, egress: 10Mbit}\n")
 	if _, err := plane.Apply(module.State{}, want); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	_, released := plane.Release()
 	_, applied := plane.Apply(want, want)
 	for what, err := range map[string]error{"release": released, "apply": applied, "ready": plane.Ready(want)} {
-		if !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), limitProgLimitEgress+" (link ") {
+		if !errors.Is(err, module.ErrForeign) || !strings.Contains(err.Error(), "limit_egress"+" (link ") {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
@@ -39,7 +39,7 @@ func TestLimitsWhosePinsWereMovedAreTold(t *testing.T) {
 	if got := testutil.CountPrograms(t, h.CgroupRoot); got != [3]int{1, 0, 1} {
 		t.Errorf("%v programs are attached, want those of before", got)
 	}
-	if err := errors.Join(Unpin(stolen), noStrays(h.CgroupRoot)); err != nil {
+	if err := errors.Join(police.Unpin(stolen), police.NoStrays(h.CgroupRoot)); err != nil {
 		t.Error(err)
 	}
 }

@@ -201,7 +201,7 @@ func (p *hostPlane) QdiscDevices(s module.State) (names []string) {
 func (p *hostPlane) CanHost() error {
 	if err := probe.Qdisc("fq"); err != nil {
 		return fault.Wrap(fmt.Errorf("keep departure times below classes: %w", err), fault.Testbed,
-			"use a kernel with fq (CONFIG_NET_SCH_FQ), or leave by: delay out")
+			"use a kernel with fq (CONFIG_NET_SCH_FQ), or leave mode: shape out")
 	}
 	return nil
 }

@@ -11,10 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // RunLent runs the command like [Run], under limits applied by a lender. Of c it uses Args, Limits,
@@ -57,7 +58,7 @@ func RunLent(ctx context.Context, c Command, socket string) (out Outcome, class 
 	out.Elapsed = time.Since(started)
 	_ = to.send(Request{Format: FormatLend}, -1) // fails if the lender has ended, which was reported
 	a := <-last
-	out.Counted = map[limit.Direction]limit.Counters{}
+	out.Counted = map[direction.Direction]police.Counters{}
 	for direction, counted := range a.Counted {
 		out.Counted[direction] = *counted
 	}
@@ -66,7 +67,7 @@ func RunLent(ctx context.Context, c Command, socket string) (out Outcome, class 
 
 // request requests limits and class for the paused command, and returns its new cgroup.
 func (c Command) request(ctx context.Context, to lender, paused *pausedCommand) (cgroup.Cgroup, error) {
-	a := Request{Format: FormatLend, Class: c.Class, Command: abridged(c.Args), Limits: map[limit.Direction]units.BitRate{}}
+	a := Request{Format: FormatLend, Class: c.Class, Command: abridged(c.Args), Limits: map[direction.Direction]units.BitRate{}}
 	for direction, l := range c.Limits {
 		a.Limits[direction], a.Shadow = l.Rate, l.Shadow
 	}

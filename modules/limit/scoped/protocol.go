@@ -14,9 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // FormatLend is the format of a [Request].
@@ -29,19 +30,19 @@ const MaxMessage = 16 << 10
 // pidfd (pidfd_open(2)) of the process to limit; the lender responds after moving that process into
 // its cgroup. An empty second Request returns the counters. Closing the connection ends the limits.
 type Request struct {
-	Format  string                            `json:"format"`
-	Class   string                            `json:"class,omitempty"`
-	Limits  map[limit.Direction]units.BitRate `json:"limits,omitempty"`
-	Shadow  bool                              `json:"shadow,omitempty"`
-	Command []string                          `json:"command,omitempty"` // for display only
+	Format  string                                `json:"format"`
+	Class   string                                `json:"class,omitempty"`
+	Limits  map[direction.Direction]units.BitRate `json:"limits,omitempty"`
+	Shadow  bool                                  `json:"shadow,omitempty"`
+	Command []string                              `json:"command,omitempty"` // for display only
 }
 
 // Response is a lender's response.
 type Response struct {
-	Rejection *Rejection                          `json:"refusal,omitempty"` // nothing was changed
-	Notes     []string                            `json:"notes,omitempty"`   // requested features that are unavailable
-	Counted   map[limit.Direction]*limit.Counters `json:"counted,omitempty"`
-	Class     json.RawMessage                     `json:"class,omitempty"` // result of the class, as in weir run --format json
+	Rejection *Rejection                               `json:"refusal,omitempty"` // nothing was changed
+	Notes     []string                                 `json:"notes,omitempty"`   // requested features that are unavailable
+	Counted   map[direction.Direction]*police.Counters `json:"counted,omitempty"`
+	Class     json.RawMessage                          `json:"class,omitempty"` // result of the class, as in weir run --format json
 }
 
 // Rejection is an error with its advice.

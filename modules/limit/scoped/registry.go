@@ -18,10 +18,11 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // prefix begins the names of the cgroups, which lie below the root of the hierarchy, or with a
@@ -33,18 +34,18 @@ const prefix = "weir-run-"
 // Its file is created before its cgroup and locked by the limiting process for its lifetime. Only
 // root can read it: a reader could lock it, and arguments are confidential.
 type Running struct {
-	ID      string                              `json:"id"`
-	PID     int                                 `json:"pid" doc:"Process that requested it."`
-	User    *uint32                             `json:"uid,omitempty" doc:"Requesting user, with a lender."`
-	Command []string                            `json:"command"`
-	Started time.Time                           `json:"started"`
-	Cgroup  string                              `json:"cgroup"`
-	Class   string                              `json:"class,omitempty"`
-	Shadow  bool                                `json:"shadow,omitempty"`
-	Limits  map[limit.Direction]units.BitRate   `json:"limits,omitempty"`
-	Counts  ebpf.MapID                          `json:"counters_map,omitempty"`
-	Counted map[limit.Direction]*limit.Counters `json:"counted,omitempty"`
-	Holds   ebpf.MapID                          `json:"downloads_map,omitempty" doc:"Map with the counters of its downloads."`
+	ID      string                                   `json:"id"`
+	PID     int                                      `json:"pid" doc:"Process that requested it."`
+	User    *uint32                                  `json:"uid,omitempty" doc:"Requesting user, with a lender."`
+	Command []string                                 `json:"command"`
+	Started time.Time                                `json:"started"`
+	Cgroup  string                                   `json:"cgroup"`
+	Class   string                                   `json:"class,omitempty"`
+	Shadow  bool                                     `json:"shadow,omitempty"`
+	Limits  map[direction.Direction]units.BitRate    `json:"limits,omitempty"`
+	Counts  ebpf.MapID                               `json:"counters_map,omitempty"`
+	Counted map[direction.Direction]*police.Counters `json:"counted,omitempty"`
+	Holds   ebpf.MapID                               `json:"downloads_map,omitempty" doc:"Map with the counters of its downloads."`
 }
 
 // registry returns the folder of the files: run below WEIR_RUN_DIR, or below /run/weir.
@@ -57,7 +58,7 @@ func registry() string {
 
 // register creates the file of a run under an unused name. Closing the file ends the registration.
 func register(c Command, parent cgroup.Cgroup, by Requester) (*Running, *os.File, error) {
-	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Limits: map[limit.Direction]units.BitRate{}}
+	r := &Running{PID: by.PID, User: by.User, Command: c.words(), Class: c.Class, Limits: map[direction.Direction]units.BitRate{}}
 	for d, l := range c.Limits {
 		r.Limits[d], r.Shadow = l.Rate, l.Shadow
 	}
@@ -116,9 +117,9 @@ func List() (all []Running, err error) {
 		if err != nil || !active || json.Unmarshal(text, &r) != nil || r.Started.IsZero() {
 			return nil // ended or not started
 		}
-		r.Counted = map[limit.Direction]*limit.Counters{}
+		r.Counted = map[direction.Direction]*police.Counters{}
 		for d := range r.Limits {
-			if counted, err := limit.ReadCounts(r.Counts, 0, d); err == nil {
+			if counted, err := police.ReadCounts(r.Counts, 0, d); err == nil {
 				r.Counted[d] = &counted
 			}
 		}

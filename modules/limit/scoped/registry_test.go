@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/direction"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
 )
 
 // A command is listed with its counters while it is limited, for root only.
@@ -37,7 +37,7 @@ func TestRunsAreListed(t *testing.T) {
 		all, _ = List()
 		return len(all) == 1
 	})
-	if one := all[0]; one.PID != os.Getpid() || strings.Join(one.Command, " ") != "sleep 600" || one.Limits[limit.Egress] != 1e6 || one.Counted[limit.Egress] == nil {
+	if one := all[0]; one.PID != os.Getpid() || strings.Join(one.Command, " ") != "sleep 600" || one.Limits[direction.Egress] != 1e6 || one.Counted[direction.Egress] == nil {
 		t.Errorf("listed: %+v", one)
 	}
 	info, err := os.Stat(all[0].path())

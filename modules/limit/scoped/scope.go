@@ -13,11 +13,12 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/kernel/cgroup"
 	"weir/kernel/sockets"
 	"weir/kernel/sockets/keeper"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // Scope is a cgroup with limits and treatments. They end with Close or with the process.
@@ -27,8 +28,8 @@ type Scope struct {
 	run     *Running
 	file    *os.File // locked registry entry
 	treated []io.Closer
-	plane   *limit.DataPlane // nil without limits
-	keeper  *keeper.Keeper   // stopped last; nil if no sockets need a rescue
+	plane   *police.DataPlane // nil without limits
+	keeper  *keeper.Keeper    // stopped last; nil if no sockets need a rescue
 }
 
 // Requester is the process and user that requested a scope.
@@ -81,7 +82,7 @@ func NewScope(ctx context.Context, parent cgroup.Cgroup, c Command, by Requester
 
 // limit applies the limits to the cgroup.
 func (s *Scope) limit(c Command) (err error) {
-	if s.plane, err = limit.Load(1); err != nil {
+	if s.plane, err = police.Load(1); err != nil {
 		return err
 	}
 	if err := applyLimits(s.plane, s.Group, c); err != nil {
@@ -138,7 +139,7 @@ func (s *Scope) keep(ctx context.Context, c Command) (err error) {
 }
 
 // applyLimits applies the limits to the cgroup.
-func applyLimits(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
+func applyLimits(plane *police.DataPlane, group cgroup.Cgroup, c Command) error {
 	id, err := group.ID()
 	if err != nil {
 		return err
@@ -155,8 +156,8 @@ func applyLimits(plane *limit.DataPlane, group cgroup.Cgroup, c Command) error {
 }
 
 // Counted returns the counters of the limited directions.
-func (s *Scope) Counted() (map[limit.Direction]limit.Counters, error) {
-	all := map[limit.Direction]limit.Counters{}
+func (s *Scope) Counted() (map[direction.Direction]police.Counters, error) {
+	all := map[direction.Direction]police.Counters{}
 	for direction := range s.run.Limits {
 		counted, err := s.plane.Counters(0, direction)
 		if err != nil {

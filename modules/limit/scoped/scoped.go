@@ -17,8 +17,9 @@ import (
 	"os/user"
 	"time"
 
+	"weir/internal/direction"
 	"weir/kernel/cgroup"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // Treatment applies a treatment other than a limit to the traffic of a cgroup, until it is closed.
@@ -27,7 +28,7 @@ type Treatment func(cgroup string) (io.Closer, error)
 // Command is a command and its limits. A direction without a limit is unlimited.
 type Command struct {
 	Args   []string
-	Limits map[limit.Direction]*limit.Limit
+	Limits map[direction.Direction]*police.Limit
 	// Treatments are applied to the cgroup before the command starts; with them, Limits may be
 	// empty.
 	Treatments []Treatment
@@ -52,7 +53,7 @@ func (c Command) notify(format string, args ...any) {
 type Outcome struct {
 	Status  int // the command's exit status; 128 + signal if a signal ended it
 	Elapsed time.Duration
-	Counted map[limit.Direction]limit.Counters // per limited direction
+	Counted map[direction.Direction]police.Counters // per limited direction
 }
 
 // Run runs the command until it and all its descendants have ended. When ctx ends, they are

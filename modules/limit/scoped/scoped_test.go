@@ -12,15 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 )
 
 // capped is an egress limit.
-func capped() map[limit.Direction]*limit.Limit {
-	return map[limit.Direction]*limit.Limit{limit.Egress: {Rate: 1e6}}
+func capped() map[direction.Direction]*police.Limit {
+	return map[direction.Direction]*police.Limit{direction.Egress: {Rate: 1e6}}
 }
 
 // left lists this process's own cgroups of package scoped.

@@ -17,7 +17,7 @@ import (
 // within their fair shares, each by its own clock.
 type children struct {
 	*bench
-	shaper  Line
+	shaper  Shaper
 	weights []int
 	begun   int64 // CLOCK_MONOTONIC
 }

@@ -13,12 +13,12 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// perShaper lists the maps with one entry per shaper. Counters are per CPU: MaxLines entries on 128
+// perShaper lists the maps with one entry per shaper. Counters are per CPU: MaxShapers entries on 128
 // CPUs would take 47 MB.
 var perShaper = []string{shapeMapDelayConfigs, shapeMapDelayStates, shapeMapDelayCounts, shapeMapDelayReceivers}
 
 // shaperCount returns the number of map entries needed while want replaces the active shapers.
-func (p *programs) shaperCount(want []Line) (int, error) {
+func (p *programs) shaperCount(want []Shaper) (int, error) {
 	all := map[uint32]bool{}
 	var key uint32
 	var c shapeShaperConfig
@@ -45,7 +45,7 @@ func (p *programs) shaperCount(want []Line) (int, error) {
 
 // ensureCapacity returns p, or a copy with larger maps. Attached programs keep the old maps until
 // they are replaced; packets counted during the copy are lost.
-func (h Host) ensureCapacity(p *programs, want []Line) (*programs, error) {
+func (h Host) ensureCapacity(p *programs, want []Shaper) (*programs, error) {
 	lines, err := p.shaperCount(want)
 	if err == nil && lines <= int(p.maps.DelayConfigs.MaxEntries()) {
 		return p, nil

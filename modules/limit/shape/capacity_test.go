@@ -19,7 +19,7 @@ import (
 func TestMapsGrowWithThePolicy(t *testing.T) {
 	s := newStage(t)
 	shaper := s.shaper(direction.Egress, 10*time.Second)
-	many := []Line{shaper}
+	many := []Shaper{shaper}
 	for i := range 20 {
 		scope := shaper
 		scope.Device, scope.Index = "", i

@@ -56,12 +56,12 @@ func TestMain(m *testing.M) {
 func everything(index int) (w Work) {
 	for _, d := range direction.Both {
 		s := stage{index: index}
-		w.Lines = append(w.Lines, s.shaper(d, time.Second))
+		w.Shapers = append(w.Shapers, s.shaper(d, time.Second))
 	}
 	if by, err := Available(direction.Egress); err == nil && by == Fq {
-		l := w.Lines[0]
+		l := w.Shapers[0]
 		l.Device, l.Index, l.Direction = "", 3, direction.Egress
-		w.Lines = append(w.Lines, l)
+		w.Shapers = append(w.Shapers, l)
 		w.Assignments = match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}
 	}
 	return w
@@ -71,9 +71,9 @@ func everything(index int) (w Work) {
 func more(index int) Work {
 	w := everything(index)
 	for i := range 20 {
-		l := w.Lines[0]
+		l := w.Shapers[0]
 		l.Device, l.Index, l.Direction = "", 10+i, direction.Egress
-		w.Lines = append(w.Lines, l)
+		w.Shapers = append(w.Shapers, l)
 	}
 	return w
 }

@@ -34,7 +34,7 @@ func deleteDevice(name string) error {
 
 // installOrClean installs a shaper. If its device disappears meanwhile, it removes the partial
 // state instead.
-func (h Host) installOrClean(p *programs, l Line) error {
+func (h Host) installOrClean(p *programs, l Shaper) error {
 	err := h.install(p, l)
 	if err == nil {
 		return nil

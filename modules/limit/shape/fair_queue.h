@@ -32,8 +32,8 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../pace.h"
-#include "../queue.h"
+#include "../police/pace.h"
+#include "../police/queue.h"
 #include "lookup.h"
 #include "shaper.h"
 

@@ -35,13 +35,13 @@ func newBench(t testing.TB) *bench {
 }
 
 // long returns a shaper with delays far longer than the run time of a test.
-func long(weight int, parent uint32) Line {
+func long(weight int, parent uint32) Shaper {
 	const hours = time.Hour
-	return Line{Direction: direction.Egress, Parent: parent, Weight: weight, Rate: 64_000, Cost: 1e9 << 24 / 8000, Burst: time.Millisecond, Mark: 100 * hours,
+	return Shaper{Direction: direction.Egress, Parent: parent, Weight: weight, Rate: 64_000, Cost: 1e9 << 24 / 8000, Burst: time.Millisecond, Mark: 100 * hours,
 		Horizon: 200 * hours, SmallOctets: 128}
 }
 
-func (b *bench) set(scope int, l Line) {
+func (b *bench) set(scope int, l Shaper) {
 	b.t.Helper()
 	if err := b.p.set(keyOf(scope, direction.Egress), l.config(Fq)); err != nil {
 		b.t.Fatal(err)
@@ -248,7 +248,7 @@ func TestParentsAreCharged(t *testing.T) {
 	wide, group := long(3, keyOf(5, direction.Egress)), long(1, 0)
 	narrow := wide
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.2/32")): 4, match.OfPrefix(netip.MustParsePrefix("2001:db8::/32")): 7})
-	for scope, l := range map[int]Line{4: wide, 7: narrow, 5: group} {
+	for scope, l := range map[int]Shaper{4: wide, 7: narrow, 5: group} {
 		b.set(scope, l)
 	}
 	for range 10 {

@@ -48,7 +48,7 @@ const (
 func ifbOf(index int) string { return fmt.Sprintf("%s%d", ifbPrefix, index) }
 
 // Check returns an error for a shaper that this host cannot have. It changes nothing.
-func (h Host) Check(l Line) error {
+func (h Host) Check(l Shaper) error {
 	if h.Files == "" {
 		return errors.New("no folder is set for the former qdisc trees of devices")
 	}
@@ -76,7 +76,7 @@ func (h Host) Check(l Line) error {
 // Apply activates work and removes all other shapers; had are the assignments to remove. It is
 // idempotent, also after a crash. Shapers that stay drop no packet.
 func (h Host) Apply(had match.Assignments, work Work) error {
-	ends, err := h.namespaceEnds(work.Lines)
+	ends, err := h.namespaceEnds(work.Shapers)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 		if _, err := h.Release(); err != nil { // left by a crash or another version
 			return err
 		}
-		if len(work.Lines) == 0 {
+		if len(work.Shapers) == 0 {
 			return nil
 		}
-		p, err = load(h.loaded(), len(work.Lines)+len(ends))
+		p, err = load(h.loaded(), len(work.Shapers)+len(ends))
 	} else if err == nil {
-		p, err = h.ensureCapacity(p, slices.Concat(work.Lines, ends))
+		p, err = h.ensureCapacity(p, slices.Concat(work.Shapers, ends))
 	}
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 	if err := h.removeOthers(p, want); err != nil {
 		return err
 	}
-	if len(work.Lines) == 0 {
+	if len(work.Shapers) == 0 {
 		_ = p.close()
 		_, err := h.Release()
 		return err
@@ -132,9 +132,9 @@ func (h Host) Apply(had match.Assignments, work Work) error {
 }
 
 // union appends the shapers of more without a counterpart (device and direction) in all.
-func union(all, more []Line) []Line {
+func union(all, more []Shaper) []Shaper {
 	for _, l := range more {
-		if !slices.ContainsFunc(all, func(have Line) bool { return have.Index == l.Index && have.Direction == l.Direction }) {
+		if !slices.ContainsFunc(all, func(have Shaper) bool { return have.Index == l.Index && have.Direction == l.Direction }) {
 			all = append(all, l)
 		}
 	}
@@ -143,7 +143,7 @@ func union(all, more []Line) []Line {
 
 // Yield removes all other shapers and restores the trees of nested ones, so that other qdisc owners
 // can use the devices.
-func (h Host) Yield(want []Line) error {
+func (h Host) Yield(want []Shaper) error {
 	p, err := open(h.loaded())
 	switch {
 	case missing(err):
@@ -160,7 +160,7 @@ func (h Host) Yield(want []Line) error {
 }
 
 // removeOthers removes the shapers that are not in want.
-func (h Host) removeOthers(p *programs, want []Line) error {
+func (h Host) removeOthers(p *programs, want []Shaper) error {
 	all, err := h.records()
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (h Host) removeOthers(p *programs, want []Line) error {
 }
 
 // install activates one shaper; packets are redirected to it last.
-func (h Host) install(p *programs, l Line) error {
+func (h Host) install(p *programs, l Shaper) error {
 	mechanism, err := Available(l.Direction)
 	if err != nil {
 		return err

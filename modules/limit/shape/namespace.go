@@ -26,18 +26,18 @@ import (
  */
 
 // endAt returns the shaper of one local end, which charges the namespace's shaper.
-func (l Line) endAt(d rtnl.Device) Line {
+func (l Shaper) endAt(d rtnl.Device) Shaper {
 	here := direction.Ingress
 	if l.Direction == direction.Ingress {
 		here = direction.Egress
 	}
-	return Line{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key(), From: l.Namespace}
+	return Shaper{Device: d.Name, Index: d.Index, Direction: here, Parent: l.Key(), From: l.Namespace}
 }
 
 // namespaceEnds returns the shapers of the local ends of all namespaces. It rejects an end that has
 // a limit of its own or belongs to two scopes, since a packet waits only once.
-func (h Host) namespaceEnds(lines []Line) (all []Line, err error) {
-	if !slices.ContainsFunc(lines, func(l Line) bool { return l.Namespace != "" }) {
+func (h Host) namespaceEnds(lines []Shaper) (all []Shaper, err error) {
+	if !slices.ContainsFunc(lines, func(l Shaper) bool { return l.Namespace != "" }) {
 		return nil, nil
 	}
 	links, err := rtnl.Open(nil)
@@ -75,7 +75,7 @@ func (h Host) namespaceEnds(lines []Line) (all []Line, err error) {
 }
 
 // ends returns one shaper without a rate for each local end of a namespace.
-func (l Line) ends(links *rtnl.Conn, ends []rtnl.End) (all []Line, err error) {
+func (l Shaper) ends(links *rtnl.Conn, ends []rtnl.End) (all []Shaper, err error) {
 	if l.Namespace == "" {
 		return nil, nil
 	}
@@ -105,8 +105,8 @@ func (h Host) Unled(w Work) (paths []string) {
 	if err != nil {
 		return nil // Ready and Apply return the same error
 	}
-	for _, l := range w.Lines {
-		led := slices.ContainsFunc(ends, func(e Line) bool { return e.From == l.Namespace })
+	for _, l := range w.Shapers {
+		led := slices.ContainsFunc(ends, func(e Shaper) bool { return e.From == l.Namespace })
 		if l.Namespace != "" && !led && !slices.Contains(paths, l.Namespace) {
 			paths = append(paths, l.Namespace)
 		}
@@ -115,7 +115,7 @@ func (h Host) Unled(w Work) (paths []string) {
 }
 
 // recordedEnds returns the other recorded ends of the namespaces.
-func (h Host) recordedEnds(lines []Line, ends []rtnl.End, have map[string]bool) (all []Line, err error) {
+func (h Host) recordedEnds(lines []Shaper, ends []rtnl.End, have map[string]bool) (all []Shaper, err error) {
 	records, err := h.records()
 	if err != nil {
 		return nil, err

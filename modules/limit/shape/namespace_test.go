@@ -24,7 +24,7 @@ func TestANamespaceIsLimitedAtItsEnds(t *testing.T) {
 			before := s.state()
 			scope := s.shaper(d, 10*time.Second)
 			scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
-			work := Work{Lines: []Line{scope}}
+			work := Work{Shapers: []Shaper{scope}}
 			in := func(want bool) {
 				t.Helper()
 				s.do(func() error {
@@ -84,7 +84,7 @@ func TestANamespaceWithoutVethIsReported(t *testing.T) {
 	led.Device, led.Index, led.Namespace = "", 5, s.there.Path()
 	alone.Device, alone.Index, alone.Namespace = "", 6, apart.Path()
 	s.do(func() error {
-		if got := s.host.Unled(Work{Lines: []Line{led, alone}}); len(got) != 1 || got[0] != apart.Path() {
+		if got := s.host.Unled(Work{Shapers: []Shaper{led, alone}}); len(got) != 1 || got[0] != apart.Path() {
 			t.Errorf("named %q, want %s alone", got, apart.Path())
 		}
 		return nil
@@ -100,7 +100,7 @@ func TestANamespaceStaysLimitedWhenItsEndMoves(t *testing.T) {
 	below := testutil.Namespace(t, "below")
 	scope := s.shaper(direction.Egress, 10*time.Second)
 	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
-	work := Work{Lines: []Line{scope}}
+	work := Work{Shapers: []Shaper{scope}}
 	apply := func() {
 		t.Helper()
 		s.do(func() error { return s.host.Apply(nil, work) })
@@ -156,7 +156,7 @@ func TestAnEndIsLimitedOnce(t *testing.T) {
 	scope := s.shaper(direction.Ingress, time.Second)
 	scope.Device, scope.Index, scope.Namespace = "", 5, s.there.Path()
 	s.do(func() error {
-		if _, err := s.host.AtDevices(Work{Lines: []Line{scope, s.shaper(direction.Egress, time.Second)}}); err == nil {
+		if _, err := s.host.AtDevices(Work{Shapers: []Shaper{scope, s.shaper(direction.Egress, time.Second)}}); err == nil {
 			t.Error("accepted")
 		}
 		return nil
@@ -168,9 +168,9 @@ func TestScopesShapeEgressOnly(t *testing.T) {
 	b := newBench(t)
 	b.assign(match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3})
 	b.set(3, long(1, 0))
-	receives, leads, namespace := long(1, 0), Line{Device: "lo", Direction: direction.Ingress, Parent: keyOf(7, direction.Ingress)}, long(1, 0)
+	receives, leads, namespace := long(1, 0), Shaper{Device: "lo", Direction: direction.Ingress, Parent: keyOf(7, direction.Ingress)}, long(1, 0)
 	receives.Device, receives.Direction, namespace.Direction = "lo", direction.Ingress, direction.Ingress
-	for key, l := range map[uint32]Line{loopback: receives, keyOf(7, direction.Ingress): namespace} {
+	for key, l := range map[uint32]Shaper{loopback: receives, keyOf(7, direction.Ingress): namespace} {
 		if err := b.p.set(key, l.config(Fq)); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 func TestNotificationsAreCounted(t *testing.T) {
 	s := newStage(t)
 	shaper := s.shaper(direction.Egress, 200*time.Millisecond)
-	s.do(func() error { return s.host.Apply(nil, Work{Lines: []Line{shaper}, Unpaced: true}) })
+	s.do(func() error { return s.host.Apply(nil, Work{Shapers: []Shaper{shaper}, Unpaced: true}) })
 	bash := testutil.Command(t, "bash")
 	var listener net.Listener
 	if err := s.there.Do(func() (err error) {

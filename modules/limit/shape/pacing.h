@@ -16,8 +16,8 @@
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../pace.h"
-#include "../receive_window.h"
+#include "../police/pace.h"
+#include "../police/receive_window.h"
 #include "fair_queue.h"
 #include "lookup.h"
 #include "shaper.h"
@@ -33,7 +33,7 @@ struct shaped_socket {
 	struct paced paced;
 	__u32 shaper;      /* key of the slowest shaper of the last packet sent; 0: none yet */
 	__u64 charged_ns;  /* ns, CLOCK_MONOTONIC: time of that packet */
-	struct held_window held;
+	struct clamped_window held;
 	__u32 receives;    /* key of the shaper of the last packet received; 0: none yet */
 	__u64 received_ns; /* ns, CLOCK_MONOTONIC: time of that packet */
 };
@@ -114,7 +114,7 @@ static __always_inline __u64 super_packet_us(const struct flow_allowance *flow)
 static __always_inline void throttle_sender(struct bpf_sock_ops *ops, struct shaped_socket *receiver)
 {
 	__u32 key = receiver->receives;
-	__u64 window = RWND_MOST;
+	__u64 window = RWND_MAX;
 	struct shaper_counters *count;
 	struct flow_allowance flow;
 
@@ -125,7 +125,7 @@ static __always_inline void throttle_sender(struct bpf_sock_ops *ops, struct sha
 		window = flow.rate * (flow.rtt_us + flow.ahead_ns / 1000) / 1000000;
 	else if (!receiver->held.octets)
 		return;
-	if (!hold_window(ops, &receiver->held, window))
+	if (!clamp_window(ops, &receiver->held, window))
 		return;
 	count = bpf_map_lookup_elem(&delay_counts, &key);
 	if (count)
@@ -190,12 +190,12 @@ int delay_arrive(struct __sk_buff *skb)
 SEC("iter/tcp")
 int delay_adopt(struct bpf_iter__tcp *ctx)
 {
-	struct tcp_sock *tcp = visited(ctx);
+	struct tcp_sock *tcp = iterator_socket(ctx);
 	__u32 first = 0;
 	struct shaper_settings *settings = bpf_map_lookup_elem(&delay_current, &first);
 
 	if (tcp && settings)
-		ask_callbacks(tcp, required_callbacks(settings));
+		request_callbacks(tcp, required_callbacks(settings));
 	return 0;
 }
 
@@ -203,12 +203,12 @@ int delay_adopt(struct bpf_iter__tcp *ctx)
 SEC("iter/tcp")
 int delay_free(struct bpf_iter__tcp *ctx)
 {
-	struct tcp_sock *tcp = visited(ctx);
+	struct tcp_sock *tcp = iterator_socket(ctx);
 	struct shaped_socket *known = tcp ? bpf_sk_storage_get(&delay_sockets, tcp, 0, 0) : 0;
 
 	if (known) {
 		unpace(tcp, &known->paced);
-		free_window(tcp, &known->held);
+		restore_window(tcp, &known->held);
 	}
 	return 0;
 }

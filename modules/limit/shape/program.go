@@ -190,7 +190,7 @@ func (p *programs) counters(key uint32) (c Counters, err error) {
 	for _, one := range each {
 		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes
 		c.Delayed, c.Marked, c.Notified = c.Delayed+one.Delayed, c.Marked+one.Passed.Marked, c.Notified+one.Passed.Reduced
-		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Refused, c.Retries+one.Passed.Retries
+		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Dropped, c.Retries+one.Passed.Retries
 		c.Ahead, c.Windows = c.Ahead+one.Ahead, c.Windows+one.Passed.Windows
 		for i, n := range one.Passed.Queue {
 			c.Delays[i] += n

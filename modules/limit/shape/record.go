@@ -40,7 +40,7 @@ func (h Host) path(index int, d direction.Direction) string {
 
 // acquire finds the record of a shaper, or records and takes over the device at. A record of a
 // former device with the same index is ignored.
-func (h Host) acquire(l Line, at string, index int) (*record, error) {
+func (h Host) acquire(l Shaper, at string, index int) (*record, error) {
 	have, err := h.find(l.Index, l.Direction)
 	if err != nil {
 		return nil, err

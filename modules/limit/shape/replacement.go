@@ -12,7 +12,7 @@ import (
 // PlanNotes returns the qdisc trees that work would replace, as in "mq with 4 queues at eth0".
 // Unreadable trees are omitted.
 func (h Host) PlanNotes(w Work) (trees []string) {
-	if len(w.Lines) == 0 {
+	if len(w.Shapers) == 0 {
 		return nil
 	}
 	all, err := h.AtDevices(w)

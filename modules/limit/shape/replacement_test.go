@@ -22,7 +22,7 @@ func TestReplacedTreesAreReported(t *testing.T) {
 	if out, err := exec.Command(testutil.Command(t, "tc"), words...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	work := Work{Lines: []Line{s.shaper(direction.Egress, time.Second), s.shaper(direction.Ingress, time.Second)}}
+	work := Work{Shapers: []Shaper{s.shaper(direction.Egress, time.Second), s.shaper(direction.Ingress, time.Second)}}
 	trees := func() (before, meanwhile []string) {
 		s.do(func() (err error) {
 			before = s.host.PlanNotes(work)
@@ -35,7 +35,7 @@ func TestReplacedTreesAreReported(t *testing.T) {
 	if before, meanwhile := trees(); !slices.Equal(before, want) || len(meanwhile) > 0 {
 		t.Errorf("before: planned %q, replaced %q", before, meanwhile)
 	}
-	s.apply(work.Lines...)
+	s.apply(work.Shapers...)
 	if before, meanwhile := trees(); len(before) > 0 || !slices.Equal(meanwhile, want) {
 		t.Errorf("active: planned %q, replaced %q", before, meanwhile)
 	}

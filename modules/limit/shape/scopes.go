@@ -17,7 +17,7 @@ import (
 
 // Work is the desired state of a host.
 type Work struct {
-	Lines []Line
+	Shapers []Shaper
 	// Assignments map traffic to the shapers of scopes. Places are the current or future locations
 	// of their cgroups.
 	Assignments match.Assignments
@@ -32,8 +32,8 @@ type Work struct {
 func (w Work) scoped() bool { return len(w.Assignments) > 0 || len(w.Places) > 0 }
 
 // devices returns the shapers of devices.
-func (w Work) devices() (all []Line) {
-	for _, l := range w.Lines {
+func (w Work) devices() (all []Shaper) {
+	for _, l := range w.Shapers {
 		if l.Device != "" {
 			all = append(all, l)
 		}
@@ -62,14 +62,14 @@ func egressDevices() (all []rtnl.Device, err error) {
 	return all, err
 }
 
-func unratedAt(d rtnl.Device) Line {
-	return Line{Device: d.Name, Index: d.Index, Direction: direction.Egress}
+func unratedAt(d rtnl.Device) Shaper {
+	return Shaper{Device: d.Name, Index: d.Index, Direction: direction.Egress}
 }
 
 // unrated returns shapers without a rate: for the ends of network namespaces and, with scopes, for
 // the remaining egress devices.
-func (h Host) unrated(w Work) (all []Line, err error) {
-	all, err = h.namespaceEnds(w.Lines)
+func (h Host) unrated(w Work) (all []Shaper, err error) {
+	all, err = h.namespaceEnds(w.Shapers)
 	if err != nil || !w.scoped() {
 		return all, err
 	}
@@ -88,17 +88,17 @@ func (h Host) unrated(w Work) (all []Line, err error) {
 
 // AtDevices returns the shapers of all devices, including those without a rate, which charge scopes
 // only.
-func (h Host) AtDevices(w Work) ([]Line, error) {
+func (h Host) AtDevices(w Work) ([]Shaper, error) {
 	unrated, err := h.unrated(w)
 	return w.markNested(append(w.devices(), unrated...)), err
 }
 
 // Ready returns an error if this host cannot shape the scopes of w. It changes nothing.
 func (h Host) Ready(w Work) error {
-	if len(w.Lines) > MaxLines {
-		return fault.New(fault.Usage, "use mode: police for some of them", "%d limits with mode: shape exceed the maximum of %d", len(w.Lines), MaxLines)
+	if len(w.Shapers) > MaxShapers {
+		return fault.New(fault.Usage, "use mode: police for some of them", "%d limits with mode: shape exceed the maximum of %d", len(w.Shapers), MaxShapers)
 	}
-	namespaces := slices.ContainsFunc(w.Lines, func(l Line) bool { return l.Namespace != "" })
+	namespaces := slices.ContainsFunc(w.Shapers, func(l Shaper) bool { return l.Namespace != "" })
 	if !w.scoped() && !namespaces {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (h Host) Ready(w Work) error {
 // setScopes activates the shapers of w's scopes and removes those of other scopes.
 func (p *programs) setScopes(had match.Assignments, w Work) error {
 	stays := map[uint32]bool{}
-	for _, l := range w.Lines {
+	for _, l := range w.Shapers {
 		if l.Device != "" {
 			continue
 		}
@@ -148,8 +148,8 @@ func (p *programs) setScopes(had match.Assignments, w Work) error {
 
 // throttles reports whether local receivers throttle remote senders by their windows.
 func (w Work) throttles() bool {
-	received := func(l Line) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }
-	return !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Lines, received)
+	received := func(l Shaper) bool { return l.Device != "" && l.Direction == direction.Ingress && l.Rate > 0 }
+	return !w.Unpaced && !w.Unheld && slices.ContainsFunc(w.Shapers, received)
 }
 
 // clearScopes removes the shapers of all scopes except stays.

@@ -23,7 +23,7 @@ func TestOneRateOverDevices(t *testing.T) {
 	before := s.state()
 	scope := s.shaper(direction.Egress, 10*time.Second)
 	scope.Device, scope.Index = "", 5
-	work := Work{Lines: []Line{scope}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 5}}
+	work := Work{Shapers: []Shaper{scope}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 5}}
 	s.do(func() error { return s.host.Ready(work) })
 	s.do(func() error { return s.host.Apply(nil, work) })
 	in := func(want bool) {

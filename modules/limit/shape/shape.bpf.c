@@ -35,7 +35,7 @@
 
 #include "../../../bpf/departs.h"
 #include "../../../bpf/upper_layer.h"
-#include "../queue.h"
+#include "../police/queue.h"
 #include "fair_queue.h"
 #include "lookup.h"
 #include "pacing.h"
@@ -220,7 +220,7 @@ __attribute__((noinline)) int charge_shaper(struct __sk_buff *skb, struct shaped
 		start = lookup_small_slot(state, &slots, own, start, cost);
 	max = shaper->horizon_ns + (p->wire <= shaper->small_bytes ? shaper->reserve_ns : 0);
 	if (start - p->now > max) {
-		count->passed.refused++;
+		count->passed.dropped++;
 		return 0;
 	}
 	if (!child) /* a child's queue holds many flows */

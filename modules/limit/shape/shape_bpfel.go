@@ -44,7 +44,7 @@ type shapeShaperCounters struct {
 		Bytes    uint64
 		Marked   uint64
 		Reduced  uint64
-		Refused  uint64
+		Dropped  uint64
 		Forced   uint64
 		Retries  uint64
 		Windows  uint64

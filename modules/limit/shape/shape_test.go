@@ -94,17 +94,17 @@ func (s *stage) do(f func() error) {
 
 const slow units.BitRate = 8_000_000 // an perByte takes 1 µs
 
-func (s *stage) shaper(d direction.Direction, horizon time.Duration) Line {
-	return Line{Device: "eth0", Index: s.index, Direction: d, Rate: slow, Cost: 1000 << 24, Burst: 2 * time.Millisecond, Mark: 4 * time.Millisecond,
+func (s *stage) shaper(d direction.Direction, horizon time.Duration) Shaper {
+	return Shaper{Device: "eth0", Index: s.index, Direction: d, Rate: slow, Cost: 1000 << 24, Burst: 2 * time.Millisecond, Mark: 4 * time.Millisecond,
 		Horizon: horizon, SmallOctets: 128}
 }
 
-func (s *stage) apply(lines ...Line) {
+func (s *stage) apply(lines ...Shaper) {
 	s.t.Helper()
-	s.do(func() error { return s.host.Apply(nil, Work{Lines: lines}) })
+	s.do(func() error { return s.host.Apply(nil, Work{Shapers: lines}) })
 }
 
-func (s *stage) counters(l Line) (c Counters) {
+func (s *stage) counters(l Shaper) (c Counters) {
 	s.t.Helper()
 	s.do(func() error {
 		got, there, err := s.host.Counters(l)
@@ -216,7 +216,7 @@ func TestPacketsWaitForTheirTime(t *testing.T) {
 				t.Errorf("counted %+v", c)
 			}
 			s.do(func() error {
-				in, err := s.host.InPlace(Work{Lines: []Line{shaper}})
+				in, err := s.host.InPlace(Work{Shapers: []Shaper{shaper}})
 				if !in {
 					t.Error("the shaper is not in place")
 				}

@@ -18,7 +18,7 @@ import (
 
 // Line is one shaper: for one direction of a device, or for a scope, shaped at the egress of this
 // network namespace.
-type Line struct {
+type Shaper struct {
 	Device    string // "" for a scope
 	Index     int    // of the device, or number of the scope
 	Direction direction.Direction
@@ -35,8 +35,8 @@ type Line struct {
 	SmallOctets          uint32 // wire bytes; packets up to this size are dropped last
 }
 
-// MaxLines is the maximum number of shapers.
-const MaxLines = 1024
+// MaxShapers is the maximum number of shapers.
+const MaxShapers = 1024
 
 // firstScopeKey is above all device indices; each scope has two keys, one per direction.
 const firstScopeKey = 1 << 31
@@ -47,7 +47,7 @@ func keyOf(scope int, d direction.Direction) uint32 {
 
 // Key returns the key for use as a [Line.Parent]. It is 0 for the ingress of a device, which is
 // shaped at an ifb that does not exist yet.
-func (l Line) Key() uint32 {
+func (l Shaper) Key() uint32 {
 	switch {
 	case l.Device == "":
 		return keyOf(l.Index, l.Direction)
@@ -110,7 +110,7 @@ const (
 	reserveDivisor                       = 4  // of the horizon: reserve of small packets
 )
 
-func (l Line) config(m Mechanism) shapeShaperConfig {
+func (l Shaper) config(m Mechanism) shapeShaperConfig {
 	if l.Rate == 0 { // charges its parent only
 		c := shapeShaperConfig{Parent: l.Parent}
 		if l.Direction == direction.Ingress {
@@ -144,14 +144,14 @@ func (l Line) config(m Mechanism) shapeShaperConfig {
 
 // interval returns the length of a flow-count interval: time for 128 full-sized frames, so that
 // each of many flows sends some.
-func (l Line) interval() time.Duration {
+func (l Shaper) interval() time.Duration {
 	const frames, minimum, maximum = 128, 20 * time.Millisecond, time.Second
 	return min(max(time.Duration(frames*frame*8e9/float64(l.Rate)), minimum), maximum)
 }
 
 // slotShift returns the smallest shift with slots beyond the latest departure, including a partial
 // slot at either end.
-func (l Line) slotShift() uint32 {
+func (l Shaper) slotShift() uint32 {
 	latest := uint64(l.Horizon + l.Horizon/reserveDivisor)
 	return uint32(bits.Len64(latest / uint64(shapeShaperFormatSHAPER_SLOTS-2)))
 }
@@ -168,7 +168,7 @@ const (
 )
 
 // tree returns the qdisc tree that delays the packets.
-func (l Line) tree(m Mechanism) device.Tree {
+func (l Shaper) tree(m Mechanism) device.Tree {
 	bytes := float64(l.Rate) / 8 * (l.Horizon + l.Horizon/reserveDivisor).Seconds()
 	packets := uint32(max(limitFactor*bytes/minPacket, 1000))
 	if l.Rate == 0 { // for any number of scopes
@@ -188,12 +188,12 @@ func (l Line) tree(m Mechanism) device.Tree {
 
 // classBurst returns how far the HTB class may run ahead: at least two frames, since a class with
 // less sends none.
-func (l Line) classBurst() time.Duration {
+func (l Shaper) classBurst() time.Duration {
 	return max(l.Burst, minBurst, time.Duration(2*frame*8e9/float64(l.Rate)))
 }
 
 // check rejects devices that cannot be shaped.
-func (l Line) check(header int) error {
+func (l Shaper) check(header int) error {
 	if l.Direction == direction.Ingress && header == 0 {
 		return fault.New(fault.Usage, "use mode: police, or limit the underlying device", "%s has no Ethernet header, so its packets cannot pass an ifb", l.Device)
 	}

@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#include "../limit.h"
+#include "../police/limit.h"
 
 #define SHAPER_CHANCE_SHIFT 48 /* probabilities are in units of 2^-48 */
 

@@ -17,7 +17,7 @@ import (
  */
 
 // markNested sets Nested for egress shapers on devices with another qdisc owner.
-func (w Work) markNested(all []Line) []Line {
+func (w Work) markNested(all []Shaper) []Shaper {
 	all = slices.Clone(all)
 	for i, l := range all {
 		all[i].Nested = l.Direction == direction.Egress && w.Shared[l.Device]
@@ -27,7 +27,7 @@ func (w Work) markNested(all []Line) []Line {
 
 // restoreNested restores the former trees of shapers that become nested. Their packets are charged
 // throughout, but do not wait until the owner's tree is installed.
-func (h Host) restoreNested(want []Line) error {
+func (h Host) restoreNested(want []Shaper) error {
 	for _, l := range want {
 		r, err := h.find(l.Index, l.Direction)
 		if err != nil {

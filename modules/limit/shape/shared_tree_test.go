@@ -22,7 +22,7 @@ import (
 func scoped(shared bool) Work {
 	l := (&stage{}).shaper(direction.Egress, 10*time.Second)
 	l.Device, l.Index = "", 3
-	w := Work{Lines: []Line{l}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}}
+	w := Work{Shapers: []Shaper{l}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.9.0.0/16")): 3}}
 	if shared {
 		w.Shared = map[string]bool{"eth0": true}
 	}
@@ -72,7 +72,7 @@ func TestNestedShaperKeepsTheOwnersTree(t *testing.T) {
 	apply(nested)
 	in(own, false)
 	s.transfer(s.here, s.there, s.address(1), 10, 500)
-	if c := s.counters(nested.Lines[0]); c.Packets < 10 {
+	if c := s.counters(nested.Shapers[0]); c.Packets < 10 {
 		t.Errorf("counted %+v", c)
 	}
 	s.do(func() error { return s.host.FollowDevices(nested.Shared) })

@@ -75,12 +75,12 @@ func TestPacketsAreChargedOnceFromAnySource(t *testing.T) {
 			s := newStage(t)
 			shaper, prefix := s.shaper(direction.Egress, 10*time.Second), s.shaper(direction.Egress, 10*time.Second)
 			prefix.Device, prefix.Index = "", 6
-			work := Work{Lines: []Line{shaper, prefix}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.0.0.0/8")): 6}}
+			work := Work{Shapers: []Shaper{shaper, prefix}, Assignments: match.Assignments{match.OfPrefix(netip.MustParsePrefix("10.0.0.0/8")): 6}}
 			s.do(func() error { return s.host.Apply(nil, work) })
 			if got := test.send(s); got != n {
 				t.Errorf("%d of %d packets arrived", got, n)
 			}
-			for by, l := range map[string]Line{"device": shaper, "prefix": prefix} {
+			for by, l := range map[string]Shaper{"device": shaper, "prefix": prefix} {
 				const others = 5000 // octets of neighbour discovery and of multicast reports
 				if c := s.counters(l); c.Octets < n*wire || c.Octets > n*(wire+4)+others || c.Early+c.Dropped != 0 {
 					t.Errorf("by %s: charged %d bytes, want %d packets of %d bytes: %+v", by, c.Octets, n, wire, c)

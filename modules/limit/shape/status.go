@@ -22,7 +22,7 @@ func (h Host) InPlace(work Work) (bool, error) {
 	p, err := open(h.loaded())
 	if missing(err) {
 		all, err := h.records()
-		return len(work.Lines) == 0 && len(all) == 0, err
+		return len(work.Shapers) == 0 && len(all) == 0, err
 	}
 	if err != nil {
 		return false, err
@@ -40,7 +40,7 @@ func (h Host) InPlace(work Work) (bool, error) {
 	return true, nil
 }
 
-func (h Host) inPlace(l Line) (bool, error) {
+func (h Host) inPlace(l Shaper) (bool, error) {
 	r, err := h.find(l.Index, l.Direction)
 	if err != nil || r == nil || r.Nested != l.Nested {
 		return false, err
@@ -87,7 +87,7 @@ func (h Host) attached(at place) (there bool, err error) {
 }
 
 // Counters returns the counters of a shaper; there is false if it is not active.
-func (h Host) Counters(l Line) (c Counters, there bool, err error) {
+func (h Host) Counters(l Shaper) (c Counters, there bool, err error) {
 	key := keyOf(l.Index, l.Direction)
 	if l.Device != "" {
 		r, err := h.find(l.Index, l.Direction)

@@ -21,11 +21,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/units"
 	"weir/kernel/cgroup"
 	"weir/kernel/testutil"
-	"weir/modules/limit"
 	"weir/modules/limit/scoped"
 )
 
@@ -190,8 +190,8 @@ func TestOthersProcessesAreNotMoved(t *testing.T) {
 func TestRequestsAreValidated(t *testing.T) {
 	s := newStand(t)
 	u := newUser(t, alice, s.home, s.lender.Socket)
-	limits := func(r units.BitRate) map[limit.Direction]units.BitRate {
-		return map[limit.Direction]units.BitRate{limit.Egress: r}
+	limits := func(r units.BitRate) map[direction.Direction]units.BitRate {
+		return map[direction.Direction]units.BitRate{direction.Egress: r}
 	}
 	for name, ask := range map[string]scoped.Request{
 		"another class": {Class: "ef"}, "nothing": {}, "no rate": {Limits: limits(1)}, "another format": {Format: "weir-lend/2", Class: "lbe"},

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/core/match"
+	"weir/internal/direction"
 	"weir/internal/fault"
 	"weir/internal/wait"
-	"weir/modules/limit"
+	"weir/modules/limit/police"
 	"weir/modules/limit/scoped"
 )
 
@@ -92,9 +93,9 @@ func (s *session) respond(a scoped.Response) error {
 
 // lend applies the requested limits and class, and moves the process.
 func (s *session) lend(ctx context.Context, a scoped.Request, of process) (*scoped.Scope, *Class, error) {
-	command := scoped.Command{Args: printable(a.Command), Class: a.Class, Limits: map[limit.Direction]*limit.Limit{}}
+	command := scoped.Command{Args: printable(a.Command), Class: a.Class, Limits: map[direction.Direction]*police.Limit{}}
 	for direction, rate := range a.Limits {
-		one := limit.Limit{Rate: rate, Shadow: a.Shadow}
+		one := police.Limit{Rate: rate, Shadow: a.Shadow}
 		if err := one.Check(); err != nil {
 			return nil, nil, fault.New(fault.Usage, "give a rate such as 100Mbit", "limit %s: %w", direction, err)
 		}
@@ -133,7 +134,7 @@ func (s *session) awaitClose(scope *scoped.Scope, class *Class) {
 	if n, err := s.conn.Read(make([]byte, scoped.MaxMessage)); err != nil || n == 0 {
 		return
 	}
-	last := scoped.Response{Counted: map[limit.Direction]*limit.Counters{}}
+	last := scoped.Response{Counted: map[direction.Direction]*police.Counters{}}
 	if class.Done != nil {
 		last.Class, _ = json.Marshal(class.Done())
 	}
