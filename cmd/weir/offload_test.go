@@ -82,7 +82,7 @@ func TestOffloadsThatCannotBeAreRefused(t *testing.T) {
 		"offload: {from: []}\n":               "offload.from: no link is named",
 		"offload: {from: [eth0, eth0]}\n":     "eth0 is named twice",
 		"offload: {from: [eth0], table: x}\n": `"x" is no table of routes`,
-		"offload: {from: [eth0], except: [1.2.3.4/33]}\n":     `"1.2.3.4/33" is no prefix`,
+		"offload: {from: [eth0], except: [1.2.3.4/33]}\n":     `"1.2.3.4/33" is not a prefix`,
 		"offload: {from: [eth0], ipv4: false, ipv6: false}\n": "neither ipv4 nor ipv6",
 		"offload: {from: [eth0], multipath: both}\n":          "multipath",
 		"offload: {to: [eth0]}\n":                             "from",

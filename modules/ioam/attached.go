@@ -60,19 +60,19 @@ func (a *Attached) attach(ns *netns.Namespace) error {
 	return nil
 }
 
-// Notes are what a person should know though it is no error.
+// Notes returns notes for the user.
 func (a *Attached) Notes() []string { return a.notes }
 
-// Counts are what a node has done since it was attached.
+// Counts holds the counters of a node since its attach.
 type Counts struct {
-	// Packets are those that its encapsulations are for, of the interfaces by which they left;
-	// Encapsulated got options, LeftAlone should have and did not, for want of room or of a rate.
+	// Packets counts packets of its encapsulations, Encapsulated those that got options, and
+	// LeftAlone those that did not for lack of space or rate.
 	Packets, Encapsulated, LeftAlone uint64
 	Recorded                         uint64 // traces that got the node's data
-	Removed                          uint64 // packets whose options ended
+	Removed                          uint64 // packets with removed options
 	Dropped                          uint64 // packets: of the border, malformed, unproven, or at their end here
 	Copied                           uint64 // packets sent back
-	Unread                           uint64 // records lost, because nobody had read those before
+	Unread                           uint64 // records lost in the full ring buffer
 }
 
 // Counts reads the counters.
@@ -99,16 +99,16 @@ func (a *Attached) Counts() (c Counts, err error) {
 	return c, nil
 }
 
-// Minus is what was counted since another reading.
+// Minus returns the difference to an earlier reading.
 func (c Counts) Minus(before Counts) Counts {
 	return Counts{c.Packets - before.Packets, c.Encapsulated - before.Encapsulated, c.LeftAlone - before.LeftAlone,
 		c.Recorded - before.Recorded, c.Removed - before.Removed, c.Dropped - before.Dropped, c.Copied - before.Copied, c.Unread - before.Unread}
 }
 
-// Edges are the flows whose edge-to-edge options end here, since the node was attached.
+// Edges returns the flows with edge-to-edge options that end here, since the attach.
 func (a *Attached) Edges() ([]Edge, error) { return edgesIn(a.data.objects.IoamEdgesReceived) }
 
-// Records opens what the node tells of packets; one reader at a time.
+// Records opens the records of packets; only one reader at a time.
 func (a *Attached) Records() (*Reader, error) {
 	return newReader(a.data.objects.IoamRecords, a.data.objects.IoamNode)
 }

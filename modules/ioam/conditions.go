@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// Conditions are what packets of a scope must have to be encapsulated, beside the destination or
-// whatever tells the scope; the zero value asks for nothing.
+// Conditions restricts the encapsulated packets of a scope, beyond its selector. The zero value has
+// no restriction.
 type Conditions struct {
 	Protocol uint8  `json:"protocol,omitempty"` // 0 for all
 	Port     uint16 `json:"port,omitempty"`     // of either end; 0 for all
-	// Source is of IPv6, masked; the zero value for all. With it, the scope's prefix, the protocol
-	// and the ports of both ends one flow can be told.
+	// Source is an IPv6 prefix, masked; the zero value matches all. With the scope's prefix, the
+	// protocol and both ports it can match a single flow.
 	Source          netip.Prefix `json:"source,omitzero"`
 	SourcePort      uint16       `json:"source_port,omitempty"`      // 0 for all
 	DestinationPort uint16       `json:"destination_port,omitempty"` // 0 for all
@@ -105,12 +105,12 @@ func sourceOf(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// ofFlow says whether the source or the port of one end is asked for.
+// ofFlow reports whether source or ports are restricted.
 func (c *Conditions) ofFlow() bool {
 	return c.Source.IsValid() || c.SourcePort != 0 || c.DestinationPort != 0
 }
 
-// entry is what the programs ask for.
+// entry encodes the conditions for the programs.
 func (c *Conditions) entry() ioamIoamScope {
 	s := ioamIoamScope{Protocol: uint32(c.Protocol), Port: uint32(c.Port), SourcePort: c.SourcePort, DestinationPort: c.DestinationPort}
 	if c.DSCP != nil {
@@ -127,7 +127,7 @@ func (c *Conditions) entry() ioamIoamScope {
 	return s
 }
 
-// words are what the conditions are called in a summary.
+// words describes the conditions for a summary.
 func (c *Conditions) words() (all []string) {
 	if c.Source.IsValid() {
 		all = append(all, "from "+c.Source.String())

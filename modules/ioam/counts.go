@@ -4,7 +4,7 @@ package ioam
 
 import "fmt"
 
-// scopeCounts adds up a scope's counters of all processors.
+// scopeCounts sums the per-CPU counters of a scope.
 func (d *dataPlane) scopeCounts(index uint32) (sum ioamIoamScopeCounts, err error) {
 	var all []ioamIoamScopeCounts
 	if err := d.objects.IoamScopeCounted.Lookup(index, &all); err != nil {
@@ -23,7 +23,7 @@ func (d *dataPlane) scopeCounts(index uint32) (sum ioamIoamScopeCounts, err erro
 	return sum, nil
 }
 
-// nodeCounts are the node's counters, of all processors together.
+// nodeCounts sums the node's per-CPU counters.
 func (d *dataPlane) nodeCounts() (sums [ioamIoamCountIOAM_COUNTS]uint64, err error) {
 	var all []uint64
 	for i := range sums {

@@ -31,7 +31,7 @@ const (
 
 const varReads = ioamVarIoamReads
 
-// dataPlane is the node's maps and programs. They are those of one network namespace.
+// dataPlane holds the maps and programs of the node, for one network namespace.
 type dataPlane struct {
 	objects ioamObjects
 	ns      *netns.Namespace // nil is the thread's
@@ -43,7 +43,7 @@ func load(ns *netns.Namespace, pins string, s sizes) (*dataPlane, error) {
 	return loadWith(ns, pins, s, nil)
 }
 
-// spec is what is loaded for a policy.
+// spec returns the objects to load for a policy.
 func (d *dataPlane) spec(s sizes) (*ebpf.CollectionSpec, error) {
 	spec, err := loadIoam()
 	if err != nil {
@@ -94,8 +94,8 @@ func (d *dataPlane) close() error {
 	return d.objects.Close()
 }
 
-// attach puts the programs at a device whose link layer has a header, or none, pinned in a folder.
-// What is there already is renewed.
+// attach attaches the programs to a device, bare if it has no link-layer header, with pins in a
+// folder. It renews existing ones.
 func (d *dataPlane) attach(dev string, bare bool, pins string) error {
 	all, err := d.programsAt(dev, bare, device.Options{Pins: pins})
 	for _, a := range all {

@@ -17,13 +17,12 @@ import (
 	"weir/modules/ioam/collect"
 )
 
-// Edge is a flow whose edge-to-edge options end here. Delays are in nanoseconds, and 0 without
-// times.
+// Edge is a flow with edge-to-edge options that end here. Delays are in ns, and 0 without times.
 type Edge struct {
 	Flow      collect.Flow `json:"flow"`
 	Namespace uint16       `json:"namespace"`
 	Packets   uint64       `json:"packets"`
-	Lost      uint64       `json:"lost"` // what is missing of the numbers; late ones are not
+	Lost      uint64       `json:"lost"` // missing numbers, without late packets
 	Reordered uint64       `json:"reordered"`
 	Restarts  uint64       `json:"restarts"` // of the sender's numbers
 	Mean      int64        `json:"delay_mean_ns"`
@@ -35,14 +34,14 @@ type Edge struct {
 	delay            int64  // the sum of theirs
 }
 
-// Totals are what exporters tell of the flow.
+// Totals returns the totals for exporters.
 func (e *Edge) Totals() collect.EdgeTotals {
 	return collect.EdgeTotals{Flow: e.Flow, Namespace: e.Namespace, Packets: e.Packets, Lost: e.Lost, Reordered: e.Reordered,
 		Stamped: e.stamped, Delay: e.delay, Least: e.Least, Most: e.Most}
 }
 
-// EdgesSince is what flows had since an earlier reading of them, those that had something. Least
-// and Most are of all their time; a sender that has begun its numbers anew counts from there.
+// EdgesSince returns the active flows since an earlier reading. Least and Most cover their whole
+// lifetime. If a sender restarts its numbers, counting restarts there.
 func EdgesSince(before, now []Edge) (since []Edge) {
 	type id struct {
 		flow      collect.Flow
@@ -65,7 +64,7 @@ func EdgesSince(before, now []Edge) (since []Edge) {
 	return since
 }
 
-// derived has what follows from the counts.
+// derived fills in the values that follow from the counts.
 func (e Edge) derived() Edge {
 	e.Lost, e.Mean = 0, 0
 	if e.numbers > e.Packets {
@@ -77,12 +76,12 @@ func (e Edge) derived() Edge {
 	return e
 }
 
-// Edges are the flows of the policy in force, those with the most packets first. As many are kept
-// as the policy says; the ones that were quiet for the longest go first.
+// Edges returns the flows of the active policy by packets. The policy limits their number; the
+// longest idle ones are evicted first.
 func Edges(pins string) ([]Edge, error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamEdgesReceived)), nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is in force")
+		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is active")
 	}
 	if err != nil {
 		return nil, programNeeds.Fault("open edges", err)

@@ -18,11 +18,10 @@ import (
 	"weir/kernel/rtnl"
 )
 
-// MaxEncapsulations is how many different encapsulations scopes may have.
+// MaxEncapsulations is the maximum number of different encapsulations of scopes.
 const MaxEncapsulations = int(ioamIoamBoundsIOAM_ENCAPS)
 
-// taiOffset is what TAI is ahead of UTC on this host, in nanoseconds; 0 where nobody has told the
-// kernel.
+// taiOffset returns the offset of TAI to UTC in ns; 0 if the kernel does not have it.
 func taiOffset() (int64, error) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil {
@@ -33,8 +32,8 @@ func taiOffset() (int64, error) {
 
 var clocks = map[string]ioamIoamClock{"posix": ioamIoamClockIOAM_POSIX, "ptp": ioamIoamClockIOAM_PTP, "ntp": ioamIoamClockIOAM_NTP}
 
-// setNode writes the settings; flagged is how many octets a second and processor may carry flags.
-// Before the first time the programs let everything pass.
+// setNode writes the settings; flagged is the rate of flagged packets in bytes per second and CPU.
+// Before the first call the programs pass everything.
 func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 	offset, err := taiOffset()
 	if err != nil {
@@ -57,7 +56,7 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 		s.Contexts = 1
 	}
 	if want.node.SocketContext {
-		if s.Sockets = before.Sockets; s.Sockets == 0 { // switched on: what was said before that is not told
+		if s.Sockets = before.Sockets; s.Sockets == 0 { // switched on now: earlier requests are not reported
 			s.Sockets = s.Generation
 		}
 	}
@@ -70,7 +69,7 @@ func (d *dataPlane) setNode(want declared, kinds, flagged uint32) error {
 	return nil
 }
 
-// renew has the programs forget what they have looked up.
+// renew invalidates the caches of the programs.
 func (d *dataPlane) renew() error {
 	var s ioamIoamSettings
 	if err := d.objects.IoamNode.Lookup(uint32(0), &s); err != nil {
@@ -83,7 +82,7 @@ func (d *dataPlane) renew() error {
 	return nil
 }
 
-// setNamespaces makes the namespaces those that are wanted.
+// setNamespaces replaces the namespaces.
 func (d *dataPlane) setNamespaces(want map[uint16]Namespace) error {
 	for id, n := range want {
 		if err := d.objects.IoamNamespaces.Put(uint32(id), n.entry()); err != nil {
@@ -93,7 +92,7 @@ func (d *dataPlane) setNamespaces(want map[uint16]Namespace) error {
 	return prune(d.objects.IoamNamespaces, func(key uint32) bool { _, stays := want[uint16(key)]; return stays })
 }
 
-// prune deletes the entries whose keys do not stay.
+// prune deletes the entries with keys that do not stay.
 func prune(m *ebpf.Map, stays func(uint32) bool) error {
 	var gone []uint32
 	var key uint32
@@ -160,7 +159,7 @@ type place struct {
 func (d *dataPlane) setInterfaces(want []place) error {
 	for _, p := range want {
 		var entry ioamIoamInterface
-		_ = d.objects.IoamInterfaces.Lookup(uint32(p.Index), &entry) // keeps what was saved
+		_ = d.objects.IoamInterfaces.Lookup(uint32(p.Index), &entry) // keep the saved MTU
 		entry.Id, entry.Wide, entry.Mtu, entry.L2, entry.Roles = uint32(p.ID), p.Wide, uint32(p.MTU), uint32(p.Header), 0
 		if p.Ingress {
 			entry.Roles |= uint32(ioamIoamRoleIOAM_ROLE_INGRESS)
@@ -175,9 +174,8 @@ func (d *dataPlane) setInterfaces(want []place) error {
 	return nil
 }
 
-// setScopes writes what scopes' packets get, and to which traffic they belong; host is what the
-// whole host is told by. New encapsulations take numbers that no scope has now, so that no packet
-// sees half of one.
+// setScopes writes the encapsulations and keys of scopes; host is the key of the whole host. New
+// encapsulations get unused numbers, so that no packet sees a partial one.
 func (d *dataPlane) setScopes(have, want module.State, host match.Key, wanted declared) (kinds uint32, err error) {
 	numbers, err := d.setEncapsulations(want.Scopes, wanted)
 	if err != nil {
@@ -231,9 +229,8 @@ func (s Sampling) entry() (kind, k, n uint32) {
 	return uint32(ioamIoamSamplingIOAM_COUNT), s.K, s.N
 }
 
-// setEncapsulations writes the different encapsulations of scopes, and returns the numbers of each
-// scope's: the second one, of packets that carry a context, is 0 where there is none. Numbers in
-// use keep what they are.
+// setEncapsulations writes the different encapsulations and returns the numbers of each scope: the
+// second, for packets with a context, is 0 without one. Numbers in use stay unchanged.
 func (d *dataPlane) setEncapsulations(want []module.Bound, wanted declared) ([][2]uint32, error) {
 	used, err := d.usedEncapsulations()
 	if err != nil {

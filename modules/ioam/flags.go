@@ -19,11 +19,11 @@ const (
 	// defaultShare is the N of RFC 9322 section 4.1.1, which recommends more than leastShare.
 	defaultShare = 200
 	leastShare   = 100
-	// assumedRate is that of interfaces whose rate the kernel does not know.
+	// assumedRate is the rate of interfaces with unknown speed.
 	assumedRate units.BitRate = 100_000_000
 )
 
-// readFlags reads what the flags Loopback and Active need of a node.
+// readFlags reads the keys for the flags Loopback and Active.
 func readFlags(d draft, fields yamlfile.Fields, keys *NodeKeys, n *Node) {
 	n.FlagShare = uint32(keys.FlagShare.or(defaultShare))
 	if share := keys.FlagShare.or(defaultShare); share < 2 || share > math.MaxUint32 {
@@ -49,7 +49,7 @@ func addressOf(text string) (netip.Addr, error) {
 	return address, nil
 }
 
-// flags are those of a scope's traces.
+// flags returns the flags of a scope's traces.
 func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namespace) (flags codec.Flags, err error) {
 	traces := 0
 	for _, o := range options {
@@ -70,12 +70,12 @@ func (k *EncapsulationKeys) flags(options []Option, namespaces map[uint16]Namesp
 		return 0, fmt.Errorf("loopback: nodes send back packets with trace: [node] and nothing else (RFC 9322 section 4.1)")
 	}
 	if !namespaces[options[0].Namespace].Loopback {
-		return 0, fmt.Errorf("loopback: namespace %d has no loopback, so this node would not know what comes back: give it loopback: true", options[0].Namespace)
+		return 0, fmt.Errorf("loopback: namespace %d has no loopback, so this node would not recognize returning packets: set loopback: true there", options[0].Namespace)
 	}
 	return flags | codec.Loopback, nil
 }
 
-// flagged is how many octets a second each processor may flag or send back.
+// flagged returns the bytes per second that each CPU may flag or send back.
 func (p *hostPlane) flagged(there []place, n Node) (uint32, error) {
 	least := units.BitRate(0)
 	for _, i := range there {

@@ -77,7 +77,7 @@ func (d *dataPlane) grow(s sizes, small map[string]bool) (larger *dataPlane, err
 func copyMap(name string, from, to *ebpf.Map) error {
 	switch name {
 	case ioamMapIoamRecords:
-		return nil // who reads them opens the new ones
+		return nil // readers open the new ones
 	case ioamMapIoamScopeCounted:
 		return bpffs.CopyEach[ioamIoamScopeCounts](from, to)
 	}

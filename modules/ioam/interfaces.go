@@ -44,19 +44,19 @@ func (p *hostPlane) lookFor(d declared) (found lookedFor, err error) {
 	return found, nil
 }
 
-// notes are what a person should know of them.
+// notes returns notes about the interfaces.
 func (found lookedFor) notes() (notes []string) {
 	for _, name := range found.missing {
 		notes = append(notes, "ioam: there is no interface "+name+": it is waited for")
 	}
 	if len(found.open) > 0 && len(found.there)+len(found.missing) > 0 {
-		notes = append(notes, "ioam: what comes in by interfaces that are not named is not looked at, so that anybody behind them can send packets with IOAM into the domain; name them, as "+
+		notes = append(notes, "ioam: packets from unlisted interfaces are not checked, so any sender behind them can inject IOAM into the domain; list them, as in "+
 			found.open[0]+": {}, to have these dropped: "+strings.Join(found.open, ", "))
 	}
 	return notes
 }
 
-// Foresee names the interfaces that are not there, and those that the section leaves out.
+// PlanNotes names missing interfaces and those that the section omits.
 func (p *hostPlane) PlanNotes(want module.State) []string {
 	found, err := p.lookFor(declaredIn(want.Host))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const key = "ioam"
 
-// scopeKeys are what IOAM adds to a scope of a policy's file.
+// scopeKeys holds the keys of a scope for IOAM.
 type scopeKeys struct {
 	IOAM *encapsulationKeys `yaml:"ioam" doc:"IOAM options that are put into its packets where they leave by an interface with the role egress."`
 }
@@ -42,8 +42,8 @@ type NodeKeys struct {
 	Timestamps   string                       `yaml:"timestamps" enum:"posix,ptp,ntp" doc:"Format of times; posix if left out, as Linux has it."`
 	Postcards    *number                      `yaml:"postcards" doc:"Direct exports a second and processor at most; 1000 if left out."`
 	Flows        *number                      `yaml:"flows" doc:"Flows of edge-to-edge options that are kept at each end, 1 to 1048576; 4096 if left out, or 128 a processor if those are more."`
-	Address      string                       `yaml:"address" doc:"This node's IPv6 address, of tunnels that begin or end here, and of what it sends back (loopback)."`
-	FlagShare    *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and what is sent back, may take one in so many parts of the slowest interface; 200 if left out. More than 100 are recommended."`
+	Address      string                       `yaml:"address" doc:"This node's IPv6 address, for tunnel ends and for packets that it sends back (loopback)."`
+	FlagShare    *number                      `yaml:"flag_share" doc:"Packets with the flags Loopback and Active, and copies sent back, may take 1/N of the slowest interface; default 200. RFC 9322 recommends more than 100."`
 	TraceContext bool                         `yaml:"trace_context" doc:"Read the W3C trace context of HTTP/1 requests in clear text, so that traces which end here are joined to the application's."`
 	Interfaces   yamlfile.Map[*interfaceKeys] `yaml:"interfaces" doc:"Devices of the node, by name. Others are left alone."`
 	Namespaces   yamlfile.Map[*namespaceKeys] `yaml:"namespaces" doc:"IOAM-Namespaces that it knows, by number; 0 is always known."`
@@ -53,8 +53,8 @@ type interfaceKeys struct {
 	yamlfile.Fields `yaml:"-"`
 	ID              *number  `yaml:"id" doc:"Id of the interface, up to 16 bits, which no other one of the node has; 65535, which says not known, if left out."`
 	Wide            *number  `yaml:"wide" doc:"Its wide id, up to 32 bits; the id if left out."`
-	Roles           []string `yaml:"roles" doc:"What may pass: ingress, packets with IOAM that come in; egress, those that go out. Without a role it is the domain's border, where packets with IOAM are dropped."`
-	Reserve         bool     `yaml:"reserve" doc:"Lower the device's MTU for IPv6 by what the scopes' options add, so that path MTU discovery finds what fits."`
+	Roles           []string `yaml:"roles" doc:"Allowed directions of packets with IOAM: ingress, egress. Without a role the interface is the border of the domain and drops them."`
+	Reserve         bool     `yaml:"reserve" doc:"Lower the device's IPv6 MTU by the size of the scopes' options, so that path MTU discovery works."`
 }
 
 type namespaceKeys struct {
@@ -64,9 +64,9 @@ type namespaceKeys struct {
 	Schema          *number `yaml:"schema" doc:"Schema id of the opaque state, up to 24 bits."`
 	State           string  `yaml:"state" doc:"Opaque state snapshot, up to 64 octets, padded to a multiple of 4."`
 	Remove          bool    `yaml:"remove" doc:"Its options end here: they are recorded, exported and taken out of packets that come in."`
-	Loopback        bool    `yaml:"loopback" doc:"Send back a copy of packets whose trace asks for it (RFC 9322). The node needs an address."`
+	Loopback        bool    `yaml:"loopback" doc:"Send back a copy of packets with the loopback flag (RFC 9322). The node needs an address."`
 	Proof           string  `yaml:"proof" doc:"File with the node's part of a proof of transit, made by weir ioam proof."`
-	Strict          bool    `yaml:"strict" doc:"Where its options end, drop packets whose proof is missing or does not hold."`
+	Strict          bool    `yaml:"strict" doc:"At the end of its options, drop packets without a valid proof."`
 }
 
 type encapsulationKeys struct {
@@ -74,7 +74,7 @@ type encapsulationKeys struct {
 	EncapsulationKeys
 }
 
-// EncapsulationKeys say what is put into packets, and into which.
+// EncapsulationKeys selects the options and the packets of an encapsulation.
 type EncapsulationKeys struct {
 	optionKeys
 	Options     []*optionKeys `yaml:"options" doc:"More options, in other namespaces or of other fields."`
@@ -82,15 +82,15 @@ type EncapsulationKeys struct {
 	Tunnel      string        `yaml:"tunnel" doc:"Put packets into IPv6 of this node's own that goes to this address: that of the node where the namespace ends. The node needs an address."`
 	Active      bool          `yaml:"active" doc:"Its packets are probes: they end where the namespace ends, and are not delivered."`
 	Every       string        `yaml:"every" doc:"Which packets: every packet if left out, as in 100 one of 100, as in 3/10 three of ten."`
-	Probability *float64      `yaml:"probability" doc:"Or: with what probability each packet, 0 to 1."`
-	Flows       *float64      `yaml:"flows" doc:"Or: all packets of which share of the flows, 0 to 1."`
+	Probability *float64      `yaml:"probability" doc:"Or: the probability of each packet, 0 to 1."`
+	Flows       *float64      `yaml:"flows" doc:"Or: all packets of a share of the flows, 0 to 1."`
 	conditionKeys
 }
 
 type optionKeys struct {
 	Namespace number   `yaml:"namespace" doc:"IOAM-Namespace of the options; 0 if left out."`
 	Trace     []string `yaml:"trace" doc:"A pre-allocated trace of these fields: node, interfaces, timestamps, delay, data, queue, checksum, wide_node, wide_interfaces, wide_data, occupancy, state, or bits as in 0xd00000."`
-	Nodes     *number  `yaml:"nodes" doc:"How many nodes a trace has room for, this one included; 4 if left out."`
+	Nodes     *number  `yaml:"nodes" doc:"Capacity of a trace in nodes, including this one; default 4."`
 	Proof     bool     `yaml:"proof" doc:"A proof of transit. The namespace needs a proof."`
 	Edge      []string `yaml:"edge" doc:"Edge to edge: sequence or sequence32, timestamps."`
 	Export    []string `yaml:"export" doc:"Direct export of these fields of a trace by every node."`

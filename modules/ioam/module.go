@@ -7,8 +7,8 @@ import (
 	"weir/core/policy"
 )
 
-// Room puts IOAM under the spine: the section ioam of a policy, and the key ioam of its scopes. The
-// zero value is ready to use.
+// Module is the policy module for IOAM: the section ioam, and the key ioam of scopes. The zero
+// value is ready to use.
 type Module struct{}
 
 // Name is "ioam".
@@ -22,7 +22,7 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("IOAM treatment", text)
 }
 
-// Mechanism says what puts options into a scope's packets, or sees to those of the node.
+// Mechanism describes the encapsulation of a scope, or the node.
 func (Module) Mechanism(b module.Bound) string {
 	if b.Name == "" {
 		return "BPF programs at the node's interfaces"
@@ -36,7 +36,7 @@ func (Module) Mechanism(b module.Bound) string {
 // Plane is the pinned data plane of a host.
 func (Module) Plane(h module.Host) module.Plane { return &hostPlane{host: h} }
 
-// Capabilities are what weir doctor tells of IOAM.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	return []module.Capability{{Name: moduleName, Mechanisms: []module.Mechanism{
 		{Name: "BPF programs at TCX", Features: []string{"hooks/tcx", "bpf maps/ringbuf", "bpf maps/lpm_trie", "bpf maps/sk_storage"}},

@@ -24,13 +24,13 @@ import (
 	"weir/kernel/sysctl"
 )
 
-// hostPlane is the data plane that the spine leads, pinned.
+// hostPlane is the pinned data plane.
 type hostPlane struct {
 	host module.Host
 	ns   *netns.Namespace // nil is the host's own
 }
 
-// Ready refuses what this host does not have, before anything changes.
+// Ready rejects settings that this host cannot support.
 func (p *hostPlane) Ready(want module.State) error {
 	all := []error{want.Matchable(ebpf.SchedCLS)}
 	different := map[string]bool{}
@@ -57,7 +57,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	return errors.Join(all...)
 }
 
-// wanted is what a state declares, with the proofs that its files hold.
+// wanted returns the declarations of a state, with the proofs from its files.
 func (p *hostPlane) wanted(s module.State) (declared, error) {
 	d := declaredIn(s.Host)
 	for id, ns := range d.namespaces {
@@ -73,7 +73,7 @@ func (p *hostPlane) wanted(s module.State) (declared, error) {
 	return d, nil
 }
 
-// InPlace says whether the programs are at all devices that are there.
+// InPlace reports whether the programs are attached to all existing devices.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	if bpffs.Replacing(p.host.Pins) {
 		return false, nil
@@ -111,8 +111,8 @@ func (p *hostPlane) InPlace(have module.State) (bool, error) {
 	return true, nil
 }
 
-// Apply leads the data plane from one state to another: namespaces and interfaces first, then
-// scopes, programs at devices last, and what is not needed any more behind that.
+// Apply applies a state: namespaces and interfaces first, then scopes, programs at devices last,
+// and then the removal of obsolete ones.
 func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	wanted, err := p.wanted(want)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *hostPlane) Apply(have, want module.State) (notes []string, err error) {
 	return append(notes, found.notes()...), p.leaveOthers(d, found.there)
 }
 
-// fill writes into the maps what a state asks for, and lowers MTUs.
+// fill writes a state into the maps and lowers MTUs.
 func (p *hostPlane) fill(d *dataPlane, have, want module.State, wanted declared, there []place) (notes []string, err error) {
 	if err := errors.Join(d.setNamespaces(wanted.namespaces), d.setInterfaces(there)); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (p *hostPlane) fill(d *dataPlane, have, want module.State, wanted declared,
 	return p.reserve(d, there, want, wanted)
 }
 
-// wholeHost is what scopes of the whole host are told by; there are none without cgroups.
+// wholeHost returns the key of the whole host; none without cgroups.
 func (p *hostPlane) wholeHost() match.Key {
 	root, err := cgroup.Cgroup{Path: p.host.CgroupRoot}.ID()
 	if p.host.CgroupRoot == "" || err != nil {
@@ -219,7 +219,7 @@ func (d *dataPlane) interfaces() (map[uint32]ioamIoamInterface, error) {
 	return found, nil
 }
 
-// open opens the pinned data plane, with room for a policy that needs so much, or loads one.
+// open opens the pinned data plane with enough capacity for a policy, or loads one.
 func (p *hostPlane) open(s sizes) (*dataPlane, error) {
 	if err := bpffs.Complete(p.host.Pins); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (p *hostPlane) open(s sizes) (*dataPlane, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
-	// What a crash between two pins has left, or another version of Weir, is of no use.
+	// Incomplete pins of a crash, or of another version of Weir, are unusable.
 	if _, err := p.Release(); err != nil {
 		return nil, err
 	}
@@ -248,8 +248,8 @@ func (p *hostPlane) open(s sizes) (*dataPlane, error) {
 // mtuKey is the setting of a device's MTU for IPv6.
 func mtuKey(dev string) string { return "net/ipv6/conf/" + dev + "/mtu" }
 
-// reserve lowers the MTU of IPv6 on interfaces that are to leave room for options, and restores it
-// on others. What it was is kept with the interface.
+// reserve lowers the IPv6 MTU of interfaces that reserve space for options, and restores it on
+// others. The former MTU is stored with the interface.
 func (p *hostPlane) reserve(d *dataPlane, there []place, want module.State, wanted declared) (notes []string, err error) {
 	largest := 0
 	for _, b := range want.Scopes {
@@ -298,13 +298,13 @@ func (p *hostPlane) lowerMTU(i place, entry *ioamIoamInterface, module int) (not
 	}
 	to := i.MTU - module
 	if to < leastMTU {
-		return fmt.Sprintf("ioam: the MTU of %s, %d, has no room for %d octets of options: long packets go without", i.Device.Name, i.MTU, module), nil
+		return fmt.Sprintf("ioam: the MTU of %s, %d, has no space for %d bytes of options: long packets get none", i.Device.Name, i.MTU, module), nil
 	}
 	entry.MtuSet = uint32(to)
 	return "", sysctl.Set(p.ns, mtuKey(i.Device.Name), strconv.Itoa(to))
 }
 
-// restoreMTU undoes lowerMTU, unless somebody else has set it since.
+// restoreMTU reverts lowerMTU, unless the MTU was changed since.
 func (p *hostPlane) restoreMTU(dev string, entry ioamIoamInterface) error {
 	if entry.MtuBefore == 0 || entry.MtuSet == 0 {
 		return nil

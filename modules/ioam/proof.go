@@ -7,7 +7,7 @@ import (
 	"math/big"
 )
 
-// MaxPath is how many nodes a proof of transit can have.
+// MaxPath is the maximum number of nodes of a proof of transit.
 const MaxPath = 64
 
 // Profiles makes the parts of so many nodes of a path, in its order; the last one verifies. Random
@@ -61,7 +61,7 @@ func valueAt(coefficients []*big.Int, x, prime *big.Int) *big.Int {
 	return value
 }
 
-// coefficient is what the value at a place counts for the value at 0 (Lagrange).
+// coefficient returns the weight of the value at a place for the value at 0 (Lagrange).
 func coefficient(places []*big.Int, i int, prime *big.Int) *big.Int {
 	c := big.NewInt(1)
 	for j, x := range places {

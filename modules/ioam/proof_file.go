@@ -9,12 +9,12 @@ import (
 	"weir/internal/infile"
 )
 
-// proofFormat names what a proof's file holds.
+// proofFormat is the format of a proof file.
 const proofFormat = "weir-ioam-proof/1"
 
-// ProofFile is one node's part of a proof of transit. Two profiles are in use at a time, by the
-// lowest bit of a packet's id, so that one can be replaced while packets of the other are under
-// way; a first node whose file has one of them null uses the other for all packets.
+// ProofFile is one node's part of a proof of transit. It has two profiles, selected by the lowest
+// bit of a packet's id, so that one can be replaced while packets of the other are in flight. If
+// one profile of the first node is null, it uses the other for all packets.
 type ProofFile struct {
 	Format   string     `json:"format"`
 	Node     int        `json:"node"` // its place on the path, from 1

@@ -47,19 +47,19 @@ func read(d *policy.Draft) {
 	}
 }
 
-// draft is where a file's mistakes are noted, and what it says of the node is kept.
+// draft collects mistakes and declarations of the node.
 type draft interface {
 	ComplainAt(place yamlfile.Place, try, format string, args ...any)
 	Declare(name string, at yamlfile.Fields, t policy.Treatment)
 }
 
-// reading is a draft, and what names of interfaces are there.
+// reading is a draft with the valid names of interfaces.
 type reading struct {
 	draft
 	isInterface func(name string) bool
 }
 
-// within refuses numbers beyond so many bits.
+// within rejects numbers above a number of bits.
 func within(d draft, at yamlfile.Place, name string, n uint64, bits int) {
 	if n>>bits != 0 {
 		d.ComplainAt(at, "", "ioam.%s: %d has more than %d bits", name, n, bits)
@@ -112,7 +112,7 @@ func readNode(d reading, fields yamlfile.Fields, keys *NodeKeys, sockets socketK
 	if n.TraceContext && !ends {
 		d.ComplainAt(fields.At("trace_context"), "", "ioam.trace_context: no namespace ends here: give one remove: true")
 	}
-	if !own[0] { // every node knows it (RFC 9197 section 4.3)
+	if !own[0] { // every node has it (RFC 9197 section 4.3)
 		ns := Namespace{Data: codec.None32, Wide: codec.None64, Schema: codec.None24}
 		namespaces[0] = ns
 		d.Declare("ioam namespace 0", fields, &Treatment{Namespace: &ns})
@@ -169,7 +169,7 @@ var fieldNames = map[string]codec.TraceType{
 	"wide_interfaces": codec.WideInterfaces, "wide_data": codec.WideData, "occupancy": codec.BufferOccupancy, "state": codec.Opaque,
 }
 
-// edgeNames are those of an edge-to-edge option.
+// edgeNames maps names to fields of an edge-to-edge option.
 var edgeNames = map[string]codec.EdgeType{"sequence": codec.Sequence64, "sequence32": codec.Sequence32, "timestamps": codec.EdgeSeconds | codec.EdgeFraction}
 
 // fieldsOf reads a list of words, or bits.
@@ -195,17 +195,17 @@ func fieldsOf[T codec.TraceType | codec.EdgeType](words []string, names map[stri
 // definedFields are the bits that an encapsulating node may set.
 const definedFields = codec.TraceType(0xfffffe) &^ codec.Undefined
 
-// defaultNodes is how many nodes a trace has room for.
+// defaultNodes is the default capacity of a trace in nodes.
 const defaultNodes = 4
 
-// options are those that the keys ask for.
+// options returns the options of the keys.
 func (k *optionKeys) options() (all []Option, err error) {
 	if k.Namespace>>16 != 0 {
 		return nil, fmt.Errorf("namespace %d has more than 16 bits", k.Namespace)
 	}
 	ns, nodes := uint16(k.Namespace), k.Nodes.or(defaultNodes)
 	if nodes < 1 || nodes > 127 {
-		return nil, fmt.Errorf("nodes: a trace has room for 1 to 127 nodes, not %d", nodes)
+		return nil, fmt.Errorf("nodes: a trace has space for 1 to 127 nodes, not %d", nodes)
 	}
 	if len(k.Trace) > 0 {
 		fields, err := fieldsOf(k.Trace, fieldNames, definedFields)
@@ -314,7 +314,7 @@ func (k *EncapsulationKeys) sampling() (s Sampling, err error) {
 	return s, nil
 }
 
-// hopOptions is how many options of a Hop-by-Hop header Linux takes by default
+// hopOptions is the default maximum number of Hop-by-Hop options in Linux
 // (net.ipv6.max_hbh_opts_number).
 const hopOptions = 8
 
@@ -324,7 +324,7 @@ func warn(p *policy.Policy) (warnings []string) {
 		return t != nil && t.Interface != nil && t.Interface.Egress
 	})
 	if share := declaredIn(p.Host).node.FlagShare; share > 0 && share <= leastShare {
-		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and what is sent back, may take one in %d parts of an interface; RFC 9322 recommends more than %d parts", share, leastShare))
+		warnings = append(warnings, fmt.Sprintf("ioam.flag_share: packets with flags, and copies sent back, may take 1/%d of an interface; RFC 9322 recommends more than %d parts", share, leastShare))
 	}
 	if carriesNothing(p) {
 		warnings = append(warnings, "ioam.socket_context: no scope has a trace that could carry the context of a socket")

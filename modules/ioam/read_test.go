@@ -98,8 +98,8 @@ func TestMistakesAreRefused(t *testing.T) {
 		{scope("trace: [node], source: 192.0.2.0/24"), "source: 192.0.2.0/24 is of IPv4, which has no IOAM"},
 		{scope("trace: [node], source: \"::ffff:192.0.2.1\""), "is of IPv4"},
 		{scope("trace: [node], source: \"2001:db8::1/32\""), "write 2001:db8::/32"},
-		{scope("trace: [node], source: beta"), `source: "beta" is no prefix: write it as`},
-		{scope("trace: [node], source: \"fe80::1%eth0\""), "is no prefix"},
+		{scope("trace: [node], source: beta"), `source: "beta" is not a prefix: write it as`},
+		{scope("trace: [node], source: \"fe80::1%eth0\""), "is not a prefix"},
 		{scope("trace: [0x000800]"), "no field"},
 	} {
 		if _, err := parse(t, test.text); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -21,7 +21,7 @@ import (
 	"weir/modules/ioam/collect"
 )
 
-// Reader reads what the data plane tells. Only one may read at a time. It is not safe for
+// Reader reads records of the data plane. Only one may exist at a time. It is not safe for
 // concurrent use.
 type Reader struct {
 	alone  *os.File // locked; nil in tests
@@ -31,11 +31,11 @@ type Reader struct {
 	raw    ringbuf.Record
 }
 
-// OpenRecords opens the records of the policy in force, whose pins are in a folder.
+// OpenRecords opens the records of the active policy with pins in a folder.
 func OpenRecords(pins string) (*Reader, error) {
 	ring, err := ebpf.LoadPinnedMap(filepath.Join(pins, mapPin(ioamMapIoamRecords)), nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is in force")
+		return nil, fault.New(fault.Usage, "apply one with a section ioam: weir apply POLICY", "no policy with IOAM is active")
 	}
 	if err != nil {
 		return nil, programNeeds.Fault("open records", err)
@@ -58,7 +58,7 @@ func OpenRecords(pins string) (*Reader, error) {
 	return r, nil
 }
 
-// lockRecords keeps others from reading too, each of whom would get a part of the records.
+// lockRecords excludes other readers, which would each get a part of the records.
 func lockRecords(pins string) (*os.File, error) {
 	folder, err := os.Open(pins)
 	if err != nil {
@@ -101,9 +101,9 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// glance is how often the ring buffer is looked at: the programs wake nobody, which would cost them
-// more than the record.
-const glance = 10 * time.Millisecond
+// pollEvery is the polling interval of the ring buffer: wakeups by the programs would cost more
+// than the record.
+const pollEvery = 10 * time.Millisecond
 
 // Read waits for the next record, until the context ends. A record that makes no sense is an error
 // of its own, behind which others follow.
@@ -118,9 +118,9 @@ func (r *Reader) Read(ctx context.Context, into *collect.Record) error {
 	}
 }
 
-// Next is Read that waits for a moment alone, and says whether there was a record.
+// Next is Read with a short wait; it reports whether there was a record.
 func (r *Reader) Next(into *collect.Record) (is bool, err error) {
-	r.ring.SetDeadline(time.Now().Add(glance))
+	r.ring.SetDeadline(time.Now().Add(pollEvery))
 	err = r.ring.ReadInto(&r.raw)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return false, nil
@@ -135,7 +135,7 @@ func (r *Reader) Next(into *collect.Record) (is bool, err error) {
 	return true, nil
 }
 
-// ErrRecord says that a record makes no sense.
+// ErrRecord is returned for an invalid record.
 var ErrRecord = errors.New("the record makes no sense")
 
 // contextOf reads a trace context.
@@ -148,7 +148,7 @@ func contextOf(octets []byte) (collect.TraceContext, error) {
 	return collect.TraceContext{Version: c.Version, Trace: c.Trace, Parent: c.Parent, Flags: c.Flags}, nil
 }
 
-// decodeRecord reads what the programs have written.
+// decodeRecord decodes a record of the programs.
 func decodeRecord(clock collect.Clock, raw []byte, into *collect.Record) (err error) {
 	const size = int(unsafe.Sizeof(ioamIoamRecord{}))
 	if len(raw) < size {

@@ -11,7 +11,7 @@ import (
 	"weir/core/module"
 )
 
-// fields declares what is told of each scope, once for status, top, JSON, API and metrics.
+// fields declares the values of each scope.
 func fields() []module.Field[ioamIoamScopeCounts] {
 	packets := func(name, title, help string) module.Column {
 		return module.Column{Name: name, Title: title, Help: help, Unit: module.Packets, Kind: module.Counter}
@@ -27,9 +27,9 @@ func fields() []module.Field[ioamIoamScopeCounts] {
 			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Encapsulated })},
 		{Column: alarm(packets("too_long", "too long", "Packets left alone, because with the options they would exceed the device's MTU.")),
 			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.TooLong })},
-		{Column: alarm(packets("no_room", "no room", "Packets left alone, because their extension headers have no place for the options.")),
+		{Column: alarm(packets("no_room", "no room", "Packets without options, because their extension headers have no space.")),
 			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.NoRoom })},
-		{Column: alarm(packets("failed", "failed", "Packets left alone, because the kernel refused.")),
+		{Column: alarm(packets("failed", "failed", "Packets without options, because the kernel rejected the change.")),
 			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Failed })},
 		{Column: packets("limited", "", "Packets left alone, because those with the flags Loopback and Active would exceed their part of the slowest interface."),
 			Value: module.CountedOf(func(c ioamIoamScopeCounts) uint64 { return c.Limited })},
@@ -44,28 +44,28 @@ var hostFields = []struct {
 	drop       bool // packets end here by it
 }{
 	{ioamIoamCountIOAM_RECORDED, "recorded", "Traces that got this node's data.", false, false},
-	{ioamIoamCountIOAM_OVERFLOW, "overflow", "Traces without room for this node's data: the overflow flag was set.", false, false},
-	{ioamIoamCountIOAM_FULL, "full", "Traces whose overflow flag was set before they came.", false, false},
+	{ioamIoamCountIOAM_OVERFLOW, "overflow", "Traces without space for this node's data: the overflow flag was set.", false, false},
+	{ioamIoamCountIOAM_FULL, "full", "Traces received with the overflow flag.", false, false},
 	{ioamIoamCountIOAM_UNKNOWN, "unknown_namespace", "Options of namespaces that the node does not know, left alone.", false, false},
 	{ioamIoamCountIOAM_UNSUPPORTED, "unsupported", "Options of types that the node does not serve, left alone.", false, false},
-	{ioamIoamCountIOAM_REMOVED, "removed", "Packets whose options ended here and were taken out.", true, false},
+	{ioamIoamCountIOAM_REMOVED, "removed", "Packets with options removed here.", true, false},
 	{ioamIoamCountIOAM_EXPORTED, "exported", "Records handed to the collector.", false, false},
 	{ioamIoamCountIOAM_RING_FULL, "ring_full", "Records lost, because nobody has read those before.", false, false},
 	{ioamIoamCountIOAM_LIMITED, "postcards_limited", "Direct exports left out, because of the limit of their rate.", false, false},
 	{ioamIoamCountIOAM_PROVEN, "proven", "Proofs of transit that hold.", false, false},
 	{ioamIoamCountIOAM_DISPROVEN, "disproven", "Proofs of transit that do not hold: a node was missed, or the order was another.", false, false},
 	{ioamIoamCountIOAM_UNPROVEN, "unproven_dropped", "Packets dropped for want of a proof that holds.", true, true},
-	{ioamIoamCountIOAM_LOOPED, "looped", "Copies sent back to the source, of packets whose trace asked for it.", true, false},
+	{ioamIoamCountIOAM_LOOPED, "looped", "Copies sent back to the source, for packets with the loopback flag.", true, false},
 	{ioamIoamCountIOAM_LOOP_LIMITED, "loop_limited", "Copies not sent back, because they would exceed their part of the slowest interface.", true, false},
 	{ioamIoamCountIOAM_RETURNED, "returned", "Copies of this node's packets that came back, and ended here.", true, true},
 	{ioamIoamCountIOAM_ACTIVE, "active", "Traces with the flag Active.", false, false},
 	{ioamIoamCountIOAM_TERMINATED, "terminated", "Packets with the flag Active that ended where their options did.", true, true},
 	{ioamIoamCountIOAM_EDGES, "edges", "Edge-to-edge options that ended here.", false, false},
-	{ioamIoamCountIOAM_CONTEXT, "trace_contexts", "HTTP requests whose W3C trace context was read.", false, false},
+	{ioamIoamCountIOAM_CONTEXT, "trace_contexts", "HTTP requests with a W3C trace context.", false, false},
 	{ioamIoamCountIOAM_CARRIED, "socket_contexts", "Packets that were given the W3C trace context of their socket.", true, false},
 	{ioamIoamCountIOAM_FROM_OUTSIDE, "from_outside", "Packets with IOAM dropped where they came in by an interface without the role ingress.", true, true},
 	{ioamIoamCountIOAM_TO_OUTSIDE, "to_outside", "Packets with IOAM dropped where they would have left by an interface without the role egress.", true, true},
-	{ioamIoamCountIOAM_ERROR_CLEARED, "errors_cleared", "ICMPv6 errors to the outside, in whose quotation IOAM was cleared.", true, false},
+	{ioamIoamCountIOAM_ERROR_CLEARED, "errors_cleared", "ICMPv6 errors to the outside with IOAM cleared from the quoted packet.", true, false},
 	{ioamIoamCountIOAM_HEADER, "bad_header", "Packets dropped: an extension header is not all there.", true, true},
 	{ioamIoamCountIOAM_OPTION, "bad_option", "Packets dropped: an option ends behind its header.", true, true},
 	{ioamIoamCountIOAM_PADDING, "bad_padding", "Packets dropped: more than 7 octets of padding in a row.", true, true},
@@ -77,10 +77,10 @@ var hostFields = []struct {
 	{ioamIoamCountIOAM_SEQUENCES, "bad_sequences", "Packets dropped: an edge-to-edge option with two sequence numbers.", true, true},
 	{ioamIoamCountIOAM_FIELDS, "bad_fields", "Packets dropped: an option's fields contradict its flags.", true, true},
 	{ioamIoamCountIOAM_MANY, "bad_many", "Packets dropped: more options, or longer headers, than are looked at.", true, true},
-	{ioamIoamCountIOAM_FAILED, "node_failed", "Packets that the kernel refused to change.", true, true},
+	{ioamIoamCountIOAM_FAILED, "node_failed", "Packets for which the kernel rejected a change.", true, true},
 }
 
-// Columns declares what Report tells.
+// Columns declares the values of Report.
 func (Module) Columns() module.Columns {
 	c := module.Columns{Rows: module.ColumnsOf(fields()), Promise: "options"}
 	for _, f := range hostFields {
@@ -93,7 +93,7 @@ func (Module) Columns() module.Columns {
 	return c
 }
 
-// Report tells what was done so far.
+// Report returns the counters.
 func (p *hostPlane) Report(have module.State) (report module.Report, err error) {
 	d, err := open(p.ns, p.host.Pins)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,12 +118,12 @@ func (p *hostPlane) Report(have module.State) (report module.Report, err error) 
 		}
 		report.Rows = append(report.Rows, row)
 	}
-	report.Note = append(told(report.Host), p.PlanNotes(have)...)
+	report.Note = append(sentence(report.Host), p.PlanNotes(have)...)
 	return report, nil
 }
 
-// told says in a sentence what the node has counted; nothing where that is nothing.
-func told(values []module.Value) []string {
+// sentence describes the counters of the node; nothing if they are 0.
+func sentence(values []module.Value) []string {
 	var did []string
 	for i, f := range hostFields[:len(values)] {
 		if n := values[i].Count; n > 0 {

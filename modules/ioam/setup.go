@@ -15,7 +15,7 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// Setup is what a node of an experiment does, outside of any policy. Make it with [NewSetup].
+// Setup configures a node of an experiment without a policy. Create one with [NewSetup].
 type Setup struct {
 	items      []policy.Item
 	namespaces map[uint16]Namespace
@@ -25,7 +25,7 @@ type Setup struct {
 // Complain notes a mistake in a file.
 type Complain func(at yamlfile.Place, try, format string, args ...any)
 
-// drafted keeps what is read of a node.
+// drafted holds the decoded keys of a node.
 type drafted struct {
 	setup    *Setup
 	complain Complain
@@ -39,7 +39,7 @@ func (d drafted) Declare(name string, _ yamlfile.Fields, t policy.Treatment) {
 	d.setup.items = append(d.setup.items, policy.Item{Module: moduleName, Name: name, Treatment: t})
 }
 
-// NewSetup reads a node; isInterface says what names its interfaces may have.
+// NewSetup reads a node; isInterface reports valid names of interfaces.
 func NewSetup(fields yamlfile.Fields, keys *NodeKeys, isInterface func(name string) bool, complain Complain) *Setup {
 	s := &Setup{namespaces: map[uint16]Namespace{}}
 	readNode(reading{drafted{s, complain}, isInterface}, fields, keys, socketKeys{}, s.namespaces)
@@ -143,8 +143,8 @@ func (s *Setup) IDs() (short, wide uint64) {
 // Removes says whether a namespace ends at the node.
 func (s *Setup) Removes() bool { return declaredIn(s.items).removes() }
 
-// Roles are what an interface lets pass; not is where the node leaves it alone. Roles, Ends and
-// Always may be called on nil, which does nothing.
+// Roles returns the allowed directions of an interface; ok is false if the node ignores it. Roles,
+// Ends and Always may be called on nil.
 func (s *Setup) Roles(name string) (ingress, egress, is bool) {
 	if s == nil {
 		return false, false, false
@@ -157,12 +157,11 @@ func (s *Setup) Roles(name string) (ingress, egress, is bool) {
 	return false, false, false
 }
 
-// Ends says whether options of a namespace end at the node.
+// Ends reports whether options of a namespace end at the node.
 func (s *Setup) Ends(namespace uint16) bool { return s != nil && s.namespaces[namespace].Remove }
 
-// Always are the namespaces of the options that every packet to an address gets, of a protocol and
-// with a DSCP (64 is one that is not known). What only some packets get, or is not certain since
-// several encapsulations are for the address, is left out.
+// Always returns the namespaces of the options of every packet to an address, with a protocol and
+// DSCP (64 if unknown). It omits options of only some packets, and ambiguous ones.
 func (s *Setup) Always(to netip.Addr, protocol, dscp uint8) (namespaces []uint16) {
 	if s == nil {
 		return nil
@@ -186,12 +185,12 @@ func (s *Setup) Always(to netip.Addr, protocol, dscp uint8) (namespaces []uint16
 	return namespaces
 }
 
-// Reserves says whether the node leaves room for options on some interface.
+// Reserves reports whether the node reserves space for options on some interface.
 func (s *Setup) Reserves() bool {
 	return slices.ContainsFunc(declaredIn(s.items).interfaces, func(i Interface) bool { return i.Reserve })
 }
 
-// state is what the room is to do, with devices in the place of the interfaces' names.
+// state returns the state for the module, with devices for the names of interfaces.
 func (s *Setup) state(device func(name string) string) module.State {
 	want := module.State{Scopes: s.scopes}
 	for _, item := range s.items {

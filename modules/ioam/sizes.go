@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// defaultFlows are kept at each end where the policy does not say. The kernel keeps up to 128
-	// free entries for each processor, so that there have to be more.
+	// defaultFlows is the default number of flows at each end. The kernel keeps up to 128 free
+	// entries per CPU, so it must be larger.
 	defaultFlows   = 4096
 	flowsProcessor = 128
 	mostFlows      = 1 << 20
-	// fewRecords is the ring buffer, in octets, of a node that only exports postcards: twice what
-	// 128 processors may send while nobody reads. Where options end it is as maps.h has it.
+	// fewRecords is the size of the ring buffer in bytes of a node that only exports postcards:
+	// twice the maximum burst of 128 CPUs. maps.h has the size for nodes at which options end.
 	fewRecords = 256 << 10
 )
 
-// sizes are how many entries maps have at least, where it follows the policy.
+// sizes holds the minimum capacities of maps that depend on the policy.
 type sizes struct {
 	scopes         int
 	encapsulations int // different ones
-	numbers        int // of encapsulations: changes take those that are not in use
+	numbers        int // of encapsulations: changes use free ones
 	sent, received int // flows
-	contexts       int // flows whose trace context is kept
+	contexts       int // flows with a stored trace context
 	records        uint32
 }
 
-// sizesOf is what states need together.
+// sizesOf returns the capacities for states together.
 func sizesOf(want module.State, d declared, states ...module.State) sizes {
 	s := sizes{scopes: module.CapacityFor(append(states, want)...), sent: 1, received: 1, contexts: 1, records: fewRecords}
 	flows := d.node.flows()
@@ -46,7 +46,7 @@ func sizesOf(want module.State, d declared, states ...module.State) sizes {
 	for _, b := range want.Scopes {
 		templates, err := d.templates(b.Scope)
 		if err != nil {
-			continue // Ready has told
+			continue // Ready reports it
 		}
 		for _, t := range templates {
 			different[t.key()] = true
@@ -60,7 +60,7 @@ func sizesOf(want module.State, d declared, states ...module.State) sizes {
 	return s
 }
 
-// beside makes room for numbers that are in use: after a crash, those of two states.
+// beside adds space for numbers in use: after a crash, those of two states.
 func (s *sizes) beside(used []uint32) {
 	slices.Sort(used)
 	s.numbers = min(max(s.numbers, len(slices.Compact(used))+s.encapsulations), 2*MaxEncapsulations)
@@ -73,10 +73,10 @@ func (n Node) flows() int {
 	return max(defaultFlows, flowsProcessor*ebpf.MustPossibleCPU())
 }
 
-// key tells encapsulations apart.
+// key identifies an encapsulation.
 func (t *template) key() string { return fmt.Sprint(t.encap, t.octets) }
 
-// set writes the sizes into what is to be loaded.
+// set sets the capacities of the objects to load.
 func (s sizes) set(spec *ebpf.CollectionSpec) {
 	for name, entries := range map[string]int{
 		ioamMapIoamScopes: s.scopes, ioamMapIoamScopeCounted: s.scopes,

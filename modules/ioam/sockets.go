@@ -29,7 +29,7 @@ const (
 const (
 	// defaultSchema is "W3C": of opaque state that is a context.
 	defaultSchema = 0x573343
-	contextState  = 4 * int(ioamIoamBoundsIOAM_CONTEXT_WORDS) // octets
+	contextState  = 4 * int(ioamIoamBoundsIOAM_CONTEXT_WORDS) // bytes
 	// setsockoptPin is the link of the program that takes contexts.
 	setsockoptPin = "setsockopt"
 )
@@ -41,8 +41,8 @@ func (n Node) schema() uint32 {
 	return n.ContextSchema
 }
 
-// carrying is an encapsulation whose first trace carries the context of a socket; nil where there
-// is no trace, or one that goes back to the source, which takes no more than nodes (RFC 9322).
+// carrying returns the encapsulation with the context of a socket in its first trace; nil without a
+// trace, or for one with the loopback flag, which holds only nodes (RFC 9322).
 func (e *Encapsulation) carrying() *Encapsulation {
 	at := slices.IndexFunc(e.Options, func(o Option) bool { return o.Type == codec.PreallocatedTrace })
 	if at < 0 || e.Flags&codec.Loopback != 0 {
@@ -74,7 +74,7 @@ func (d declared) templates(s policy.Scope) ([]*template, error) {
 	return []*template{t, second}, nil
 }
 
-// carrierFits refuses a trace that has no room for the context of a socket, where it is to have.
+// carrierFits rejects a trace without space for a required context.
 func carrierFits(e *Encapsulation, sockets bool, namespaces map[uint16]Namespace) error {
 	carrier := e.carrying()
 	if !sockets || carrier == nil {
@@ -84,7 +84,7 @@ func carrierFits(e *Encapsulation, sockets bool, namespaces map[uint16]Namespace
 	return err
 }
 
-// carriesNothing says whether contexts of sockets are taken for nothing.
+// carriesNothing reports whether contexts of sockets are enabled without any trace for them.
 func carriesNothing(p *policy.Policy) bool {
 	return declaredIn(p.Host).node.SocketContext && !slices.ContainsFunc(p.Scopes, func(s policy.Scope) bool {
 		e := encapsulationOf(s)
@@ -92,7 +92,7 @@ func carriesNothing(p *policy.Policy) bool {
 	})
 }
 
-// canTake refuses contexts of sockets where there is no cgroup that all sockets are in.
+// canTake rejects contexts of sockets without a cgroup of all sockets.
 func (p *hostPlane) canTake(n Node) error {
 	if n.SocketContext && p.host.CgroupRoot == "" {
 		return fault.New(fault.Testbed, "mount it: mount -t cgroup2 none /sys/fs/cgroup", "ioam.socket_context needs cgroup v2, which is not mounted")
@@ -100,7 +100,7 @@ func (p *hostPlane) canTake(n Node) error {
 	return nil
 }
 
-// takesContexts says whether the program is in its place.
+// takesContexts reports whether the program is attached.
 func (p *hostPlane) takesContexts() bool {
 	_, err := os.Stat(filepath.Join(p.host.Pins, setsockoptPin))
 	return err == nil

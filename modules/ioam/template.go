@@ -20,13 +20,13 @@ const (
 	stateOctets = 4 * int(ioamIoamBoundsIOAM_OPAQUE)
 )
 
-// template is an encapsulation as the data plane has it: its headers, and what is filled in.
+// template is an encapsulation in the form of the data plane: headers, and the fields to fill in.
 type template struct {
 	encap  ioamIoamEncap
 	octets []byte
 }
 
-// nodeWords are what this node adds to a trace.
+// nodeWords returns the words that this node adds to a trace.
 func nodeWords(fields codec.TraceType, ns Namespace) int {
 	words := fields.Words()
 	if fields&codec.Opaque != 0 {
@@ -35,24 +35,24 @@ func nodeWords(fields codec.TraceType, ns Namespace) int {
 	return words
 }
 
-// room is for how many nodes a trace has room: those of the way back as well, where there is one.
-func (o Option) module(flags codec.Flags) int {
+// capacity returns the capacity of a trace in nodes, including the way back with the loopback flag.
+func (o Option) capacity(flags codec.Flags) int {
 	if flags&codec.Loopback != 0 {
 		return 2 * o.Nodes
 	}
 	return o.Nodes
 }
 
-// words are those of a trace's data.
+// words returns the words of the data of a trace.
 func (o Option) words(namespaces map[uint16]Namespace, flags codec.Flags) int {
-	all := o.module(flags) * nodeWords(o.Fields, namespaces[o.Namespace])
+	all := o.capacity(flags) * nodeWords(o.Fields, namespaces[o.Namespace])
 	if o.carries {
 		all += (contextState - len(namespaces[o.Namespace].State)) / 4
 	}
 	return all
 }
 
-// body is an option with room for what is filled in, and where that begins, in words behind the
+// body returns an option with space for the data, and the offset of the data in words after the
 // IOAM-Option-Type.
 func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body codec.Body, kind ioamIoamItemKind, kinds uint32, at int) {
 	switch o.Type {
@@ -65,17 +65,17 @@ func (o Option) body(namespaces map[uint16]Namespace, flags codec.Flags) (body c
 	}
 	own := nodeWords(o.Fields, namespaces[o.Namespace])
 	t := codec.NewTrace(o.Namespace, o.Fields, 0, 0)
-	t.Flags, t.Remaining = flags, uint8((o.module(flags)-1)*own)
+	t.Flags, t.Remaining = flags, uint8((o.capacity(flags)-1)*own)
 	kind, state := ioamIoamItemKindIOAM_TRACE, len(namespaces[o.Namespace].State)
 	if o.carries {
 		kind, state = ioamIoamItemKindIOAM_CARRIER, contextState
 	}
 	t.Nodes = []codec.Node{{Opaque: make([]byte, state)}} // this one
-	return t, kind, uint32(o.Fields), 2 + (o.module(flags)-1)*own
+	return t, kind, uint32(o.Fields), 2 + (o.capacity(flags)-1)*own
 }
 
-// newTemplate makes the headers of an encapsulation. Options of a header begin so that they end at
-// a multiple of 8 octets, and what may follow keeps its alignment.
+// newTemplate builds the headers of an encapsulation. Options are aligned to end at a multiple of 8
+// octets, so that following headers keep their alignment.
 func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, error) {
 	t := &template{}
 	t.encap.Flags = uint32(e.Flags) << 7
@@ -105,7 +105,7 @@ func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, 
 			if optionHead+len(body.Append(nil)) > maxOption { // its length has one octet
 				return nil, fault.New(fault.Usage, "have fewer nodes or fields, or several options", "%s is longer than 255 octets", o)
 			}
-			octets := codec.AppendHeader(nil, 0, body)[4:] // behind a header's four octets it is aligned
+			octets := codec.AppendHeader(nil, 0, body)[4:] // aligned after 4 octets of header
 			t.octets = append(t.octets, octets[:2+int(octets[1])]...)
 		}
 		if header == len(t.octets) {
@@ -122,7 +122,7 @@ func newTemplate(e *Encapsulation, namespaces map[uint16]Namespace) (*template, 
 
 // finish pads a header at its beginning and notes its length. Options are filled in as written.
 func (t *template) finish(start int, edge bool) {
-	if (len(t.octets)-start)%8 != 0 { // four octets more of padding
+	if (len(t.octets)-start)%8 != 0 { // 4 octets of padding
 		t.octets = append(t.octets, 0, 0, 0, 0)
 		copy(t.octets[start+8:], t.octets[start+4:])
 		copy(t.octets[start+2:], []byte{1, 4, 0, 0, 0, 0})
@@ -141,7 +141,7 @@ func (t *template) finish(start int, edge bool) {
 	}
 }
 
-// value are the octets as the map has them.
+// value returns the bytes for the map.
 func (t *template) value() (v ioamIoamTemplate) {
 	for i := range len(t.octets) / 8 {
 		v.Longs[i] = binary.NativeEndian.Uint64(t.octets[8*i:])
@@ -149,7 +149,7 @@ func (t *template) value() (v ioamIoamTemplate) {
 	return v
 }
 
-// size is what a packet grows by.
+// size returns the growth of a packet in bytes.
 func (t *template) size() int {
 	if t.encap.Tunnel != 0 {
 		return ip6Header + len(t.octets)

@@ -15,7 +15,7 @@ import (
 
 const moduleName = "ioam"
 
-// Treatment is what the room does to a scope, or one thing of the node: one of its fields is set.
+// Treatment is the treatment of a scope or an object of the node: exactly one field is set.
 type Treatment struct {
 	Node          *Node          `json:"node,omitempty"`
 	Interface     *Interface     `json:"interface,omitempty"`
@@ -23,7 +23,7 @@ type Treatment struct {
 	Encapsulation *Encapsulation `json:"encapsulation,omitempty"`
 }
 
-// Summary says it in one line.
+// Summary describes it in one line.
 func (t *Treatment) Summary() string {
 	switch {
 	case t.Node != nil:
@@ -43,13 +43,13 @@ type Node struct {
 	ID        uint32 `json:"id"`              // 24 bits
 	Wide      uint64 `json:"wide"`            // 56 bits
 	Clock     string `json:"clock"`           // posix, ptp or ntp
-	Postcards uint32 `json:"postcards"`       // a second and processor at most
-	Flows     uint32 `json:"flows,omitempty"` // that are kept at each end; 0 is by the processors
+	Postcards uint32 `json:"postcards"`       // maximum per second and CPU
+	Flows     uint32 `json:"flows,omitempty"` // stored at each end; 0 depends on the CPUs
 	// Address is that of tunnels that begin or end here, and of copies; FlagShare the part of the
 	// slowest interface that copies, and packets with flags, may take.
 	Address   netip.Addr `json:"address,omitzero"`
 	FlagShare uint32     `json:"flag_share,omitempty"`
-	// TraceContext has the W3C trace context of HTTP requests read, and told with traces.
+	// TraceContext adds the W3C trace context of HTTP requests to records.
 	TraceContext bool `json:"trace_context,omitempty"`
 	// SocketContext has applications give their sockets a context, which traces carry as opaque
 	// state of this schema.
@@ -59,14 +59,14 @@ type Node struct {
 
 func (n *Node) summary() string { return fmt.Sprintf("node %d", n.ID) }
 
-// Interface is a device and what it lets pass.
+// Interface is a device and its allowed directions.
 type Interface struct {
 	Name    string `json:"name"`
 	ID      uint16 `json:"id"`
 	Wide    uint32 `json:"wide"`
 	Ingress bool   `json:"ingress"`
 	Egress  bool   `json:"egress"`
-	Reserve bool   `json:"reserve"` // lower the MTU of IPv6 by what encapsulations add
+	Reserve bool   `json:"reserve"` // lower the IPv6 MTU by the size of options
 }
 
 func (i *Interface) summary() string { return fmt.Sprintf("id %d, %s", i.ID, i.roles()) }
@@ -83,7 +83,7 @@ func (i *Interface) roles() string {
 	return "none"
 }
 
-// Namespace is an IOAM-Namespace that the node knows.
+// Namespace is an IOAM-Namespace of the node.
 type Namespace struct {
 	ID     uint16 `json:"id"`
 	Data   uint32 `json:"data"`
@@ -92,9 +92,10 @@ type Namespace struct {
 	State  []byte `json:"state,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
 	Strict bool   `json:"strict,omitempty"`
-	// Loopback has copies sent back of packets whose trace asks for it.
+	// Loopback sends back copies of packets with the loopback flag.
 	Loopback bool `json:"loopback,omitempty"`
-	// ProofFile has the node's part of a proof; what it says is kept in the data plane alone.
+	// ProofFile is the file with the node's part of a proof. Only the data plane stores its
+	// secrets.
 	ProofFile string    `json:"proof,omitempty"`
 	Proof     []Profile `json:"-"` // up to two: for even and odd packet ids
 }
@@ -127,12 +128,12 @@ type Profile struct {
 	MaskOut  uint64 `json:"mask_out,omitempty"`
 }
 
-// Encapsulation is what is put into packets of a scope.
+// Encapsulation holds the options for packets of a scope.
 type Encapsulation struct {
 	Options  []Option `json:"options"`
 	Sampling Sampling `json:"sampling"`
 	Conditions
-	// Tunnel is where the IPv6 that packets are put into goes; the zero value for none.
+	// Tunnel is the destination of an outer IPv6 header; the zero value for none.
 	Tunnel netip.Addr `json:"tunnel,omitzero"`
 	// Flags of its traces: Loopback, Active.
 	Flags codec.Flags `json:"flags,omitempty"`
@@ -143,7 +144,7 @@ type Option struct {
 	Type       codec.OptionType `json:"type"`
 	Namespace  uint16           `json:"namespace"`
 	Fields     codec.TraceType  `json:"fields,omitempty"` // of a trace or an export
-	Nodes      int              `json:"nodes,omitempty"`  // that a trace has room for
+	Nodes      int              `json:"nodes,omitempty"`  // capacity of the trace
 	Edge       codec.EdgeType   `json:"edge,omitempty"`
 	Extensions codec.Extensions `json:"extensions,omitempty"` // of an export
 	carries    bool             // this node's opaque state is the context of a socket
@@ -164,7 +165,7 @@ const (
 	flows  = "flows"
 )
 
-// all says whether every packet is chosen.
+// all reports whether every packet is selected.
 func (s Sampling) all() bool { return s.Kind == every && s.K == s.N || s.Kind != every && s.Part == 1 }
 
 func (s Sampling) String() string {
@@ -208,7 +209,7 @@ func (o Option) String() string {
 	return fmt.Sprintf("%s in namespace %d", o.Type, o.Namespace)
 }
 
-// declared is what a state declares of the node.
+// declared holds the declarations of the node in a state.
 type declared struct {
 	node       Node
 	interfaces []Interface
@@ -232,7 +233,7 @@ func declaredIn(items []policy.Item) declared {
 	return d
 }
 
-// removes says whether some namespace ends here.
+// removes reports whether some namespace ends here.
 func (d declared) removes() bool {
 	for _, n := range d.namespaces {
 		if n.Remove {
@@ -242,7 +243,7 @@ func (d declared) removes() bool {
 	return false
 }
 
-// loops says whether copies are sent back in some namespace.
+// loops reports whether some namespace sends copies back.
 func (d declared) loops() bool {
 	for _, n := range d.namespaces {
 		if n.Loopback {
@@ -252,7 +253,7 @@ func (d declared) loops() bool {
 	return false
 }
 
-// encapsulationOf is what a scope's packets get; nil for nothing.
+// encapsulationOf returns the encapsulation of a scope, or nil.
 func encapsulationOf(s policy.Scope) *Encapsulation {
 	if t, _ := s.Treatments[moduleName].(*Treatment); t != nil {
 		return t.Encapsulation
@@ -260,7 +261,7 @@ func encapsulationOf(s policy.Scope) *Encapsulation {
 	return nil
 }
 
-// hopByHop says whether some option goes into a Hop-by-Hop header.
+// hopByHop reports whether some option goes into a Hop-by-Hop header.
 func (e *Encapsulation) hopByHop() bool {
 	return slices.ContainsFunc(e.Options, func(o Option) bool { return o.Type != codec.EdgeToEdge })
 }

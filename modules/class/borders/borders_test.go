@@ -204,7 +204,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"  eth0: {from: {\"::ffff:10.0.0.1/104\": lbe}}\n":               "has bits behind its length",
 		"  eth0: {}\n":                     "it has nothing to do",
 		"  lo: {translate: {lbe: CS1}}\n":  "no network is behind loopback",
-		"  a/b: {translate: {lbe: CS1}}\n": "is no name of a device",
+		"  a/b: {translate: {lbe: CS1}}\n": "is not a device name",
 	} {
 		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -17,7 +17,8 @@ import "fmt"
 // OptionType is an IOAM-Option-Type (RFC 9197 section 7.1, RFC 9326 section 4.1).
 type OptionType uint8
 
-// The types of options.
+// Types of IPv6 options (RFC 9486 section 6): the third bit marks options that change en route.
+// Nodes skip unknown ones.
 const (
 	PreallocatedTrace OptionType = 0
 	IncrementalTrace  OptionType = 1
@@ -53,16 +54,16 @@ func (t OptionType) ipv6Type() byte {
 	return Mutable
 }
 
-// Reason is why octets are no IOAM option.
+// Reason is why bytes are not a valid IOAM option.
 type Reason string
 
 // The reasons.
 const (
-	ShortHeader   Reason = "header truncated"     // the extension header does not hold what it states
+	ShortHeader   Reason = "header truncated"     // the extension header is shorter than stated
 	ShortOption   Reason = "option truncated"     // an option ends behind its header
 	LongPadding   Reason = "padding"              // more than 7 octets in a row
 	ShortData     Reason = "option too short"     // for its IOAM-Option-Type
-	OddData       Reason = "length not in words"  // data that is no multiple of 4 octets
+	OddData       Reason = "length not in words"  // data not a multiple of 4 octets
 	Misaligned    Reason = "alignment"            // not at a multiple of 4 octets
 	NodeLength    Reason = "node length"          // NodeLen contradicts the Trace-Type
 	Remaining     Reason = "remaining length"     // RemainingLen exceeds the option
@@ -71,7 +72,7 @@ const (
 	FieldLength   Reason = "field length"         // optional fields contradict the flags
 )
 
-// Error says where in the octets given the first mistake is.
+// Error is the first mistake and its offset.
 type Error struct {
 	Reason Reason
 	Offset int

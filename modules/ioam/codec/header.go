@@ -5,7 +5,7 @@ package codec
 // Header is a Hop-by-Hop or Destination Options header (RFC 8200 section 4).
 type Header struct {
 	NextHeader uint8
-	Length     int      // octets of the whole header
+	Length     int      // octets of the header
 	Options    []Option // those of IOAM
 	Others     int      // options that are neither padding nor IOAM
 }
@@ -64,13 +64,12 @@ func DecodeHeader(b []byte) (h Header, err error) {
 // Body is the data of an option that can be written.
 type Body interface {
 	Type() OptionType
-	// Append adds the octets behind the IOAM-Option-Type.
+	// Append appends the octets after the IOAM-Option-Type.
 	Append([]byte) []byte
 }
 
-// AppendHeader writes an extension header that holds these options in their order, each aligned by
-// 4 octets, and is padded to a multiple of 8. It must not exceed 2048 octets, and an option not
-// 253.
+// AppendHeader appends an extension header with the options in order, each aligned to 4 octets,
+// padded to a multiple of 8. The maximum is 2048 octets for the header and 253 for an option.
 func AppendHeader(b []byte, nextHeader uint8, options ...Body) []byte {
 	start := len(b)
 	b = append(b, nextHeader, 0)
@@ -85,7 +84,7 @@ func AppendHeader(b []byte, nextHeader uint8, options ...Body) []byte {
 	return b
 }
 
-// pad adds so many octets of padding.
+// pad appends n octets of padding.
 func pad(b []byte, n int) []byte {
 	switch n {
 	case 0:

@@ -4,7 +4,7 @@ package codec
 
 import "encoding/binary"
 
-// What a node could not fill (RFC 9197 section 4.4.2), by the width of the field.
+// Values of fields that a node could not fill (RFC 9197 section 4.4.2), by width.
 const (
 	None8  = 0xff
 	None16 = 0xffff
@@ -14,7 +14,7 @@ const (
 	None64 = 0xffff_ffff_ffff_ffff
 )
 
-// Node is what one node has added to a trace; which fields are meant says the TraceType.
+// Node is the data of one node in a trace; the TraceType selects its fields.
 type Node struct {
 	HopLimit        uint8
 	ID              uint32 // 24 bits
@@ -54,7 +54,7 @@ func (r *reader) word() uint32 {
 
 func (r *reader) long() uint64 { return uint64(r.word())<<32 | uint64(r.word()) }
 
-// readNode reads the first node of a list and returns its size in octets.
+// readNode decodes the first node of a list and returns its size in octets.
 func readNode(b []byte, fields TraceType) (n Node, size int, ok bool) {
 	r := reader{b, true}
 	if fields&HopLimitNode != 0 {

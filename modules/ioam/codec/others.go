@@ -38,7 +38,7 @@ func DecodeProof(data []byte) (p Proof, err error) {
 	return p, nil
 }
 
-// EdgeType says which fields an edge-to-edge option has (RFC 9197 section 4.6).
+// EdgeType selects the fields of an edge-to-edge option (RFC 9197 section 4.6).
 type EdgeType uint16
 
 // The fields.
@@ -78,8 +78,8 @@ func (e Edge) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeEdge reads the data of an edge-to-edge option. Octets behind the fields that are known are
-// those of fields that are not.
+// DecodeEdge decodes an edge-to-edge option. Octets after the known fields belong to unknown
+// fields.
 func DecodeEdge(data []byte) (e Edge, err error) {
 	if len(data) < 4 {
 		return e, wrong(ShortData, 0)
@@ -121,7 +121,7 @@ type Export struct {
 	Namespace  uint16
 	Flags      uint8
 	Extensions Extensions
-	Fields     TraceType // what each node is to export
+	Fields     TraceType // fields for each node to export
 	Flow       uint32
 	Sequence   uint32
 }

@@ -2,7 +2,7 @@
 
 package codec
 
-// Added is what became of a node's attempt to add its data to a trace.
+// Added is the result of adding data to a trace.
 type Added uint8
 
 // The outcomes.
@@ -13,8 +13,8 @@ const (
 	NotForUse              // a type that the node cannot serve: nothing is done
 )
 
-// Record does what a transit node does to the data of a pre-allocated trace, in place (RFC 9197
-// section 4.4.1). Undefined fields are written as not populated.
+// Record updates the data of a pre-allocated trace in place as a transit node (RFC 9197 section
+// 4.4.1). It writes undefined fields as not populated.
 func Record(data []byte, n Node) (Added, error) {
 	h, err := CheckTrace(PreallocatedTrace, data)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// TraceType says which fields each node adds (RFC 9197 section 4.4.1): 24 bits, bit 0 of the RFC is
+// TraceType selects the fields of each node (RFC 9197 section 4.4.1): 24 bits, bit 0 of the RFC is
 // the most significant.
 type TraceType uint32
 
@@ -26,7 +26,7 @@ const (
 	WideData         TraceType = 1 << 13 // 2
 	BufferOccupancy  TraceType = 1 << 12 // 1
 	Undefined        TraceType = 0xffc   // 1 each
-	Opaque           TraceType = 1 << 1  // as many as its length says, and 1
+	Opaque           TraceType = 1 << 1  // variable length: its length field and 1
 	reservedBit      TraceType = 1
 
 	wide = WideHopLimitNode | WideInterfaces | WideData
@@ -57,7 +57,7 @@ type TraceHead struct {
 	Fields    TraceType
 }
 
-// traceHead is its size in octets, a reserved one included.
+// traceHead is the size of the fixed part in octets, including a reserved one.
 const traceHead = 8
 
 func readTraceHead(b []byte) TraceHead {
@@ -74,16 +74,15 @@ func (h TraceHead) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(h.Fields&0xffffff)<<8)
 }
 
-// Trace is a trace option. Nodes are in the order of the option: the last node of the path comes
-// first.
+// Trace is a trace option. Nodes are in option order: the last node of the path comes first.
 type Trace struct {
 	TraceHead
 	Incremental bool
 	Nodes       []Node
 }
 
-// NewTrace is an empty pre-allocated trace with room for so many nodes, each with so many words of
-// opaque state.
+// NewTrace returns an empty pre-allocated trace for a number of nodes with opaque state of a number
+// of words each.
 func NewTrace(namespace uint16, fields TraceType, nodes, opaque int) Trace {
 	module := nodes * fields.Words()
 	if fields&Opaque != 0 {
@@ -112,7 +111,7 @@ func (t Trace) Append(b []byte) []byte {
 	return b
 }
 
-// CheckTrace reads the fixed part of a trace and says whether the rest can hold what it states.
+// CheckTrace decodes the fixed part of a trace and checks the stated lengths.
 func CheckTrace(kind OptionType, data []byte) (h TraceHead, err error) {
 	switch {
 	case len(data) < traceHead:

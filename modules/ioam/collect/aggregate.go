@@ -12,7 +12,7 @@ import (
 	"weir/record/hist"
 )
 
-// Bounds of what is kept; what comes beyond is counted.
+// Limits of stored entries; excess ones are counted.
 const (
 	MaxPaths = 4096
 	MaxFlows = 65536
@@ -22,7 +22,7 @@ const (
 // concurrent use.
 type Summary struct {
 	Packets  uint64 // with a trace or without
-	Overflow uint64 // traces that had no room for a node
+	Overflow uint64 // traces without space for a node
 	Proven   uint64
 	Not      uint64 // proofs that do not hold
 	Beyond   uint64 // of more flows or paths than are kept
@@ -50,7 +50,7 @@ type Path struct {
 	Hops      []HopStats
 }
 
-// HopStats are of a node on a path. Values that nobody told have no count.
+// HopStats holds the statistics of a node on a path. Missing values have no count.
 type HopStats struct {
 	Node    uint64
 	Ingress Optional[uint32]
@@ -58,7 +58,7 @@ type HopStats struct {
 	// Delay is in the node, Link from one node's reception to the next one's: of the node and the
 	// link behind it. Nanoseconds.
 	Delay, Link hist.Histogram
-	Queue       hist.Histogram // octets, or what the node counts in
+	Queue       hist.Histogram // in bytes, or in the unit of the node
 	Backwards   uint64         // packets that the next node has received before, by the clocks
 }
 
@@ -138,7 +138,7 @@ func (s *Summary) path(t *Trace) *Path {
 	return p
 }
 
-// pathKey tells paths apart.
+// pathKey appends a key of the path.
 func (t *Trace) pathKey(key []byte) []byte {
 	key = binary.BigEndian.AppendUint16(key, t.Namespace)
 	for i := range t.Hops {
@@ -195,7 +195,7 @@ func (p *Path) String() string {
 	return strings.Join(names, " > ")
 }
 
-// Flows are all flows, those with the most octets first.
+// Flows returns all flows by bytes, largest first.
 func (s *Summary) Flows() []*FlowStats {
 	all := make([]*FlowStats, 0, len(s.flows))
 	for _, f := range s.flows {
@@ -210,7 +210,7 @@ func (s *Summary) Flows() []*FlowStats {
 	return all
 }
 
-// Paths are all paths, those with the most packets first.
+// Paths returns all paths by packets, largest first.
 func (s *Summary) Paths() []*Path {
 	all := make([]*Path, 0, len(s.paths))
 	for _, p := range s.paths {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// TraceContext is what an application said of the request that a packet belongs to (W3C Trace
-// Context), as its header field traceparent has it. The zero value is of no application.
+// TraceContext is the W3C trace context of the request of a packet, as in the header field
+// traceparent. The zero value is no context.
 type TraceContext struct {
 	Version uint8
 	Trace   [16]byte
@@ -17,10 +17,10 @@ type TraceContext struct {
 	Flags   uint8
 }
 
-// IsZero says that no application has said anything.
+// IsZero reports whether there is no context.
 func (c TraceContext) IsZero() bool { return c == TraceContext{} }
 
-// Sampled says whether the application's own spans are recorded.
+// Sampled reports whether the application records its own spans.
 func (c TraceContext) Sampled() bool { return c.Flags&1 != 0 }
 
 func (c TraceContext) String() string {
@@ -30,12 +30,11 @@ func (c TraceContext) String() string {
 // MarshalText is the header field's value.
 func (c TraceContext) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// contextOctets are those of a context, paddedOctets those that it takes as opaque state.
+// contextOctets is the size of a context, paddedOctets its size as opaque state.
 const contextOctets, paddedOctets = 26, 28
 
-// TakeContext has the record tell the context that its first node has put into a trace: opaque
-// state of a schema, which is then no state of the node's any more. It comes before what a request
-// says, which others may have written.
+// TakeContext moves the context from the opaque state of the first node, with the given schema, to
+// the record. It has precedence over a context in the request, which others may have written.
 func (r *Record) TakeContext(schema uint32) {
 	for i := range r.Traces {
 		hops := r.Traces[i].Hops
@@ -58,8 +57,8 @@ func (r *Record) TakeContext(schema uint32) {
 // Flags of OTLP spans: the parent is in another process, and that is known.
 const remoteParent = 0x300
 
-// identify says of which trace a packet's spans are, and which span they come under: the
-// application's where it records its own, else a trace of their own.
+// identify returns the trace of a packet's spans and their parent span: those of the application if
+// it records spans, otherwise a new trace.
 func (r *Record) identify() (trace, parent string, flags uint32) {
 	if c := r.Context; c.Sampled() {
 		return hex.EncodeToString(c.Trace[:]), hex.EncodeToString(c.Parent[:]), uint32(c.Flags) | remoteParent

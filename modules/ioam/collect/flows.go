@@ -19,17 +19,16 @@ import (
 // added while others are taken.
 type FlowTraces struct {
 	Every time.Duration // the interval
-	lock  sync.Mutex    // of what follows
+	lock  sync.Mutex    // guards the rest
 	flows map[string]*flowTrace
 	spans map[string]int // of applications, by flow
 	order []*flowTrace
 	key   []byte
 }
 
-// MaxFlowTraces is how many are added up at a time, MaxFlowSpans of how many spans of an
-// application one flow has them: what it says beyond is of the flow alone, so that nobody fills all
-// places by saying much. Of flowSamples packets a median is exact; of more it is that of as many,
-// chosen at random.
+// MaxFlowTraces is the maximum number of traces at a time, and MaxFlowSpans that of application
+// spans per flow; further packets count for the flow alone, so that one flow cannot occupy all
+// places. A median is exact for up to flowSamples packets, and that of a random sample above.
 const (
 	MaxFlowTraces = 4096
 	MaxFlowSpans  = 16
@@ -52,7 +51,7 @@ type flowHop struct {
 	backwards            uint64 // packets that the next node has received before, by the clocks
 }
 
-// spread is what is known of values. The zero value is of none.
+// spread holds the distribution of a value. The zero value is empty.
 type spread struct {
 	count       uint64
 	least, most int64
@@ -90,7 +89,7 @@ func (s *spread) attributes(key string) []attribute {
 	return []attribute{whole(key+".count", s.count), whole(key+".min", s.least), whole(key+".median", s.median()), whole(key+".max", s.most)}
 }
 
-// add counts a packet in; not is that there is no room for its flow.
+// add counts a packet; false means no capacity for its flow.
 func (f *FlowTraces) add(r *Record) bool {
 	if len(r.Traces) == 0 || r.Export != nil || !slices.ContainsFunc(r.Traces[0].Hops, func(h Hop) bool { return h.Received.Known }) {
 		return true
@@ -124,7 +123,7 @@ func (f *FlowTraces) add(r *Record) bool {
 	return true
 }
 
-// flowKey tells flow, path and an application's span apart.
+// flowKey appends a key of flow, path and application span.
 func (r *Record) flowKey(key []byte) []byte {
 	from, to := r.Flow.Source.As16(), r.Flow.Destination.As16()
 	key = append(append(append(key, from[:]...), to[:]...), r.Flow.Protocol)
@@ -178,7 +177,7 @@ func (r *Record) until(hop int) int64 {
 	return r.Time
 }
 
-// take ends the interval; what comes later is of the next one. A nil one has nothing.
+// take ends the interval and returns its traces. A nil receiver has none.
 func (f *FlowTraces) take() (all [][]span) {
 	if f == nil {
 		return nil
@@ -204,7 +203,7 @@ func (t *flowTrace) spans() []span {
 	for i := range hops {
 		h := &t.hops[i]
 		if h.toNext.count+h.backwards == 0 {
-			continue // it tells no time
+			continue // no time known
 		}
 		until := at + h.toNext.median()
 		all = append(all, span{TraceID: trace, SpanID: newID(8), ParentID: root.SpanID, Name: fmt.Sprintf("node %d", hops[i].Node), Kind: kindInternal,

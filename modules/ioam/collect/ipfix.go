@@ -39,11 +39,11 @@ const (
 	ipfixVersion  = 10
 	ipfixTemplate = 256
 	ipfixHead     = 16
-	ipfixMost     = 1200 // octets of a message: it is not to be fragmented
+	ipfixMax      = 1200 // bytes of a message, to avoid fragmentation
 	teachAgain    = time.Minute
 )
 
-// NewIPFIX sends to a host and port; the domain tells exporters of one host apart.
+// NewIPFIX sends to a host and port; domain distinguishes exporters of one host.
 func NewIPFIX(address string, domain uint32) (*IPFIX, error) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -72,9 +72,9 @@ func (x *IPFIX) Add(r *Record) {
 	}
 }
 
-// begin makes room for one record.
+// begin makes space for one record.
 func (x *IPFIX) begin() {
-	if size := x.size(); len(x.message) > 0 && len(x.message)+size > ipfixMost {
+	if size := x.size(); len(x.message) > 0 && len(x.message)+size > ipfixMax {
 		x.Flush()
 	}
 	if len(x.message) > 0 {
@@ -120,7 +120,7 @@ func (x *IPFIX) append(r *Record, h *Hop, end int64) {
 // ntp is the form of dateTimeNanoseconds: seconds since 1900, and 2^-32 s.
 func ntp(ns int64) uint64 { return uint64(ns/1e9+2208988800)<<32 | uint64(ns%1e9)<<32/1e9 }
 
-// Flush sends what is waiting.
+// Flush sends the buffer.
 func (x *IPFIX) Flush() {
 	if len(x.message) == 0 {
 		return
@@ -137,7 +137,7 @@ func (x *IPFIX) Flush() {
 	x.records, x.message = 0, x.message[:0]
 }
 
-// Close sends what is waiting and ends it.
+// Close sends the buffer and closes the connection.
 func (x *IPFIX) Close() error {
 	x.Flush()
 	return x.conn.Close()

@@ -45,7 +45,7 @@ func TestMessagesAreReadByTshark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n > ipfixMost {
+		if n > ipfixMax {
 			t.Errorf("a message of %d octets", n)
 		}
 		if got := binary.BigEndian.Uint32(message[8:]); got != uint32(records) {

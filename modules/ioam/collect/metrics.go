@@ -11,29 +11,27 @@ import (
 	"time"
 )
 
-// Metrics sends totals to an OpenTelemetry collector, over HTTP as JSON (OTLP 1.x): packets, and
-// delays by path and hop, and what edge-to-edge options tell of flows. Totals are cumulative, so
-// that nothing waits for a receiver: what one has missed is in what it gets next. As much is kept
-// as a [Summary] keeps. Add may be called while Run sends.
+// Metrics sends totals to an OpenTelemetry collector over HTTP as JSON (OTLP 1.x): packets, delays
+// by path and hop, and flows of edge-to-edge options. Totals are cumulative, so a failed send is
+// covered by the next one. It keeps as many entries as a [Summary]. Add may be called during Run.
 type Metrics struct {
 	URL    string // of the metrics: http://host:4318/v1/metrics
 	Host   string // service.instance.id
 	Client *http.Client
 	Every  time.Duration // from one sending to the next
-	// Edges are the flows whose edge-to-edge options end here, the most important first; nil for
-	// none.
+	// Edges returns the flows of edge-to-edge options, most important first; nil for none.
 	Edges func() ([]EdgeTotals, error)
 	since time.Time
 	lock  sync.Mutex // of totals
 	total Summary
 }
 
-// EdgeTotals are what edge-to-edge options have told of a flow since the node keeps it.
+// EdgeTotals holds the totals of a flow from edge-to-edge options.
 type EdgeTotals struct {
 	Flow      Flow
 	Namespace uint16
 	Packets   uint64
-	Lost      uint64 // falls where a packet comes late
+	Lost      uint64 // decreases if a packet arrives late
 	Reordered uint64
 	Stamped   uint64 // packets with a time; the delays are theirs, in ns
 	Delay     int64  // sum
@@ -47,7 +45,7 @@ const (
 	MostEdges = 1024
 )
 
-// NewMetrics makes one that sends to a URL.
+// NewMetrics returns Metrics that send to a URL.
 func NewMetrics(url, host string) *Metrics {
 	return &Metrics{URL: url, Host: host, Client: &http.Client{Timeout: 10 * time.Second}, Every: 10 * time.Second, since: time.Now()}
 }
@@ -66,7 +64,7 @@ func (m *Metrics) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ticker.C:
-			_ = m.send(time.Now()) // what it was to tell is told the next time
+			_ = m.send(time.Now()) // the next send covers it
 		case <-ctx.Done():
 			return m.send(time.Now())
 		}
@@ -84,19 +82,19 @@ func (m *Metrics) send(now time.Time) error {
 	return errors.Join(err, post(m.Client, m.URL, "metrics", request))
 }
 
-// totals are those of packets, paths and hops.
+// totals returns the metrics of packets, paths and hops.
 func (m *Metrics) totals(now time.Time) []metric {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	at := times{strconv.FormatInt(m.since.UnixNano(), 10), strconv.FormatInt(now.UnixNano(), 10)}
 	s, paths := &m.total, m.total.Paths()
 	left := max(len(paths)-MostPaths, 0)
-	packets := counter("weir.ioam.packets", "{packet}", "Packets whose IOAM ended here, with a trace or without.", at.count(s.Packets))
-	overflow := counter("weir.ioam.overflow", "{trace}", "Traces that had no room for a node.", at.count(s.Overflow))
+	packets := counter("weir.ioam.packets", "{packet}", "Packets with IOAM that ended here, with or without a trace.", at.count(s.Packets))
+	overflow := counter("weir.ioam.overflow", "{trace}", "Traces without space for a node.", at.count(s.Overflow))
 	beyond := counter("weir.ioam.beyond", "{packet}", "Packets of more flows or paths than are kept.", at.count(s.Beyond))
 	proofs := counter("weir.ioam.proofs", "{packet}", "Packets with a proof of transit.",
 		at.count(s.Proven, text("ioam.proof", "holds")), at.count(s.Not, text("ioam.proof", "does not hold")))
-	hidden := gauge("weir.ioam.paths.left_out", "{path}", "Paths that are not told, having the least packets.", at.count(uint64(left)))
+	hidden := gauge("weir.ioam.paths.left_out", "{path}", "Omitted paths, with the fewest packets.", at.count(uint64(left)))
 	path := counter("weir.ioam.path.packets", "{packet}", "Packets of a path.")
 	entire := histogram("weir.ioam.path.delay", "From the first node's reception to the last one's.")
 	delay := histogram("weir.ioam.hop.delay", "In the node.")
@@ -119,7 +117,7 @@ func (m *Metrics) totals(now time.Time) []metric {
 	return filled(packets, overflow, beyond, proofs, hidden, path, entire, delay, link, backwards)
 }
 
-// labels are a hop's; the position tells a node from itself where a path has it twice.
+// labels returns the labels of a hop; its position distinguishes repeated nodes.
 func (h *HopStats) labels(path []attribute, i int) []attribute {
 	all := append(path[:len(path):len(path)], whole("ioam.hop", i+1), whole("ioam.node", h.Node))
 	if h.Ingress.Known {
@@ -131,12 +129,12 @@ func (h *HopStats) labels(path []attribute, i int) []attribute {
 	return all
 }
 
-// edgeMetrics are those of flows. When the node began to count them is not known.
+// edgeMetrics returns the metrics of flows. The start time of their counters is unknown.
 func edgeMetrics(edges []EdgeTotals, now time.Time) []metric {
 	at := times{Now: strconv.FormatInt(now.UnixNano(), 10)}
-	packets := counter("weir.ioam.edge.packets", "{packet}", "Packets of a flow whose edge-to-edge options ended here.")
+	packets := counter("weir.ioam.edge.packets", "{packet}", "Packets of a flow with edge-to-edge options that ended here.")
 	lost := gauge("weir.ioam.edge.lost", "{packet}", "Packets that are missing of the numbers; it falls where one comes late.")
-	reordered := counter("weir.ioam.edge.reordered", "{packet}", "Packets whose number is below the highest.")
+	reordered := counter("weir.ioam.edge.reordered", "{packet}", "Packets with a number below the highest.")
 	delay := histogram("weir.ioam.edge.delay", "From edge to edge, by the clocks of both.")
 	for i := range edges[:min(len(edges), MostEdges)] {
 		e := &edges[i]
@@ -144,7 +142,7 @@ func edgeMetrics(edges []EdgeTotals, now time.Time) []metric {
 		packets.Sum.Points = append(packets.Sum.Points, at.count(e.Packets, labels...))
 		lost.Gauge.Points = append(lost.Gauge.Points, at.count(e.Lost, labels...))
 		reordered.Sum.Points = append(reordered.Sum.Points, at.count(e.Reordered, labels...))
-		if e.Stamped > 0 && e.Least >= 0 { // a histogram's sum is of what is not negative
+		if e.Stamped > 0 && e.Least >= 0 { // the sum of a histogram must not be negative
 			delay.Histogram.Points = append(delay.Histogram.Points, histogramPoint{times: at, Attributes: labels, Count: strconv.FormatUint(e.Stamped, 10),
 				Sum: float64(e.Delay) / 1e9, Least: float64(e.Least) / 1e9, Most: float64(e.Most) / 1e9})
 		}

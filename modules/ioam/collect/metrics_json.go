@@ -12,7 +12,7 @@ import (
 // Metrics in the JSON form of OTLP.
 type (
 	times struct {
-		Start string `json:"startTimeUnixNano,omitempty"` // "" where it is not known
+		Start string `json:"startTimeUnixNano,omitempty"` // "" if unknown
 		Now   string `json:"timeUnixNano"`
 	}
 	numberPoint struct {

@@ -27,13 +27,13 @@ type OTLP struct {
 	Dropped uint64
 }
 
-// Queue is how many packets may wait, Batch how many are sent at a time.
+// Queue is the maximum number of waiting packets, Batch the number per send.
 const (
 	Queue = 4096
 	Batch = 512
 )
 
-// NewOTLP makes one that sends to a URL.
+// NewOTLP returns an OTLP that sends to a URL.
 func NewOTLP(url, host string) *OTLP {
 	return &OTLP{URL: url, Host: host, Client: &http.Client{Timeout: 10 * time.Second}, queue: make(chan []span, Queue)}
 }
@@ -72,7 +72,7 @@ func newID(octets int) string {
 	return hex.EncodeToString(b)
 }
 
-// spansOf are those of one packet; none where no hop tells a time.
+// spansOf returns the spans of one packet; none if no hop has a time.
 func spansOf(r *Record) []span {
 	if len(r.Traces) == 0 || r.Export != nil {
 		return nil
@@ -150,12 +150,11 @@ func (o *OTLP) Add(r *Record) {
 	}
 }
 
-// Run sends what was handed over until the context ends, and then what is left. Failed says what
-// could not be sent.
+// Run sends queued records until ctx ends, and then the rest. failed receives errors.
 func (o *OTLP) Run(ctx context.Context, failed func(error)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	var flows <-chan time.Time // never, where there are none
+	var flows <-chan time.Time // nil without flows
 	if o.Flows != nil {
 		interval := time.NewTicker(o.Flows.Every)
 		defer interval.Stop()

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// What traces and metrics have in common in the JSON form of OTLP: 64-bit numbers are text.
+// Types of the JSON form of OTLP for traces and metrics: 64-bit numbers are text.
 type (
 	attribute struct {
 		Key   string `json:"key"`

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect makes flows and paths of what nodes tell of packets: traces that have ended, and
-// postcards of direct export. It is pure.
+// Package collect aggregates records of nodes to flows and paths: ended traces, and postcards of
+// direct export. It is pure.
 //
-// What will bite you: hops are in the order of the path, while a trace has the last node first; a
-// value that a node could not fill is left out; times of different nodes are as good as their
-// clocks.
+// Pitfalls: hops are in path order, while a trace has the last node first. Values that a node could
+// not fill are missing. Times of different nodes depend on their clocks.
 package collect
 
 import (
@@ -17,7 +16,7 @@ import (
 	"weir/modules/ioam/codec"
 )
 
-// Flow is what packets of a flow have in common. It is comparable.
+// Flow identifies the packets of a flow. It is comparable.
 type Flow struct {
 	Source          netip.Addr `json:"source"`
 	Destination     netip.Addr `json:"destination"`
@@ -33,25 +32,25 @@ func (f Flow) String() string {
 	return fmt.Sprintf("[%s]:%d > [%s]:%d, protocol %d", f.Source, f.SourcePort, f.Destination, f.DestinationPort, f.Protocol)
 }
 
-// Record is what one node tells of one packet.
+// Record is the report of one node about one packet.
 type Record struct {
 	Time         int64  `json:"time_ns"` // since 1970
 	Flow         Flow   `json:"flow"`
 	FlowLabel    uint32 `json:"flow_label"`
 	TrafficClass uint8  `json:"traffic_class"`
 	HopLimit     uint8  `json:"hop_limit"`
-	Interface    uint32 `json:"interface"` // index where it came in
-	Length       uint32 `json:"length"`    // octets of the IPv6 packet
+	Interface    uint32 `json:"interface"` // index of the ingress interface
+	Length       uint32 `json:"length"`    // bytes of the IPv6 packet
 	// Proof is "holds", "does not hold", or "" where nothing was proven.
 	Proof string `json:"proof,omitempty"`
-	// Looped says that the packet is a copy that a node has sent back: its source is that node, and
-	// its traces have the way there and back.
+	// Looped reports a copy sent back by a node: that node is the source, and the traces contain
+	// both directions.
 	Looped bool `json:"looped,omitempty"`
 	// Context is that of the request that the packet belongs to.
 	Context TraceContext  `json:"traceparent,omitzero"`
 	Traces  []Trace       `json:"traces,omitempty"`
 	Edges   []codec.Edge  `json:"edges,omitempty"`
-	Export  *codec.Export `json:"export,omitempty"` // of a postcard, whose one hop is the only trace's
+	Export  *codec.Export `json:"export,omitempty"` // of a postcard; its single hop is the only trace
 }
 
 // Trace is one trace of a packet.
@@ -62,7 +61,7 @@ type Trace struct {
 	fields    codec.TraceType
 }
 
-// Told is a value that a node may have told. The zero value is that it told nothing.
+// Optional is a value that may be missing. The zero value is missing.
 type Optional[T uint32 | uint64 | int64] struct {
 	Value T
 	Known bool
@@ -80,7 +79,7 @@ func (v Optional[T]) MarshalJSON() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(v.Value), 10), nil
 }
 
-// Hop is what one node has told.
+// Hop holds the data of one node.
 type Hop struct {
 	Node      uint64           `json:"node"`
 	HopLimit  uint8            `json:"hop_limit"`
@@ -116,8 +115,8 @@ func (c Clock) nanoseconds(seconds, fraction uint32) int64 {
 	return int64(seconds)*1e9 + int64(fraction)*1e3
 }
 
-// Decode reads the extension headers of a packet whose IOAM has ended into the record; the first
-// one is of the type given. What another node has written wrongly is an error.
+// Decode decodes the extension headers of a packet into the record; first is the type of the first
+// header. It returns an error for malformed data of other nodes.
 func (r *Record) Decode(clock Clock, first uint8, headers []byte) error {
 	for len(headers) > 0 && (first == 0 || first == 43 || first == 60) {
 		if first == 43 {
@@ -163,7 +162,7 @@ func (r *Record) option(clock Clock, o codec.Option) error {
 	return nil
 }
 
-// DecodePostcard reads the data of a direct export option and what the node has added.
+// DecodePostcard decodes a direct export option and the data of the node.
 func (r *Record) DecodePostcard(clock Clock, octets []byte) error {
 	if len(octets) < 8 {
 		return fmt.Errorf("postcard of %d octets", len(octets))
@@ -200,7 +199,7 @@ func optional[T uint32 | uint64 | int64](value, none T) Optional[T] {
 	return Optional[T]{value, true}
 }
 
-// fill reads a node's data; wide values are preferred where there are some.
+// fill copies the data of a node; wide values have precedence.
 func (h *Hop) fill(clock Clock, fields codec.TraceType, n *codec.Node) {
 	h.HopLimit, h.Node = n.HopLimit, uint64(n.ID)
 	if fields&codec.WideHopLimitNode != 0 && (n.WideID != codec.None56 || fields&codec.HopLimitNode == 0) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence turns what nodes have told of packets into a bundle: samples and distributions
-// of paths, hops, flows and edges, and tables. It is pure.
+// Package evidence converts records of nodes to a bundle: samples and distributions of paths, hops,
+// flows and edges, and tables. It is pure.
 //
-// What will bite you: times between nodes are as good as their clocks, and the packets are those
-// that were read, which sampling and a full ring buffer make fewer than those that came.
+// Pitfalls: times between nodes depend on their clocks. The packets are those that were read:
+// sampling and a full ring buffer reduce them.
 package evidence
 
 import (
@@ -17,21 +17,21 @@ import (
 	"weir/record/hist"
 )
 
-// MostFlows is how many flows a bundle has, those with the most octets. Of paths and edges it has
-// [collect.MostPaths] and [collect.MostEdges].
+// MostFlows is the maximum number of flows in a bundle, largest first. [collect.MostPaths] and
+// [collect.MostEdges] limit paths and edges.
 const MostFlows = 1000
 
-// Reading is what was read, from Started to Finished.
+// Reading holds the records from Started to Finished.
 type Reading struct {
 	Summary           *collect.Summary
-	Edges             []collect.EdgeTotals // of flows since Started, the most important first
+	Edges             []collect.EdgeTotals // flows since Started, most important first
 	Senseless         uint64               // records that could not be read
 	Started, Finished time.Time
 	To                string // "" for packets to everywhere
 }
 
-// Bundle is the reading as evidence. The manifest lacks what only the command knows: machine,
-// version, command line. It shares the summary's histograms.
+// Bundle returns the reading as evidence. The command adds machine, version and command line to the
+// manifest. It shares the histograms of the summary.
 func Bundle(r Reading) record.Bundle {
 	flows, paths, edges := r.Summary.Flows(), r.Summary.Paths(), r.Edges
 	b := record.Bundle{Manifest: record.Manifest{Format: record.FormatBundle, Kind: "ioam", Name: "watch", Started: r.Started, Finished: r.Finished, Notes: r.notes()}}
@@ -55,7 +55,7 @@ func Bundle(r Reading) record.Bundle {
 	return b
 }
 
-// notes are what the reader must know.
+// notes returns notes for the reader.
 func (r *Reading) notes() (all []string) {
 	note := func(n int, format string) {
 		if n > 0 {
@@ -125,7 +125,7 @@ func addPath(b *record.Bundle, p *collect.Path) {
 	}
 }
 
-// Hop is the subject of a path's hop; a node that is on the path twice is told from itself.
+// Hop returns the subject of a hop of a path; repeated nodes are distinguished.
 func Hop(p *collect.Path, i int) string { return fmt.Sprintf("hop %d, node %d", i+1, p.Hops[i].Node) }
 
 func flowSamples(f *collect.FlowStats) []record.Sample {

@@ -11,10 +11,10 @@ import (
 	"weir/record/hist"
 )
 
-// MaxRows is how many rows a table shows; the samples hold more.
+// MaxRows is the maximum number of rows of a table; the samples hold all.
 const MaxRows = 100
 
-// rest is a table's note of what it does not show.
+// rest is the note about omitted rows of a table.
 func rest(n int) string {
 	if n <= MaxRows {
 		return ""
