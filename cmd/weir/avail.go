@@ -18,8 +18,8 @@ import (
 	"weir/record"
 )
 
-// Bounds of --most: at the least, a train's 40 datagrams take six seconds.
-const leastMost, greatestMost units.BitRate = 64e3, 400e9
+// Bounds of --most: at the minimum, a train of 40 datagrams takes 6 s.
+const minMost, maxMost units.BitRate = 64e3, 400e9
 
 // availOptions are the flags of weir avail.
 type availOptions struct {
@@ -32,7 +32,7 @@ func newAvailCommand(a *app) *cobra.Command {
 	var o availOptions
 	command := &cobra.Command{
 		Use:   "avail DESTINATION:PORT",
-		Short: "Estimate what a path has left for less than best effort, without taking it from others",
+		Short: "Estimate the spare capacity of a path for less than best effort, without harm to other traffic",
 		Long: `Estimate the available bandwidth of the path to a responder, "weir avail --listen",
 by short trains of datagrams at rates that rise from below. While the path carries a
 rate, delays within a train stay as they are; above it the queue grows from datagram to
@@ -81,7 +81,7 @@ func (o availOptions) secret() (string, error) {
 func (a *app) availListen(command *cobra.Command, args []string, o availOptions) error {
 	for _, other := range []string{"class", "repetitions", "most"} {
 		if command.Flags().Changed(other) || len(args) > 0 {
-			return fault.New(fault.Usage, "write: weir avail --listen ADDRESS:PORT [--token-file FILE]", "--listen is told nothing else: the other end says what is sent")
+			return fault.New(fault.Usage, "write: weir avail --listen ADDRESS:PORT [--token-file FILE]", "--listen accepts no other options: the other end determines the traffic")
 		}
 	}
 	token, err := o.secret()
@@ -110,8 +110,8 @@ func (a *app) avail(ctx context.Context, destination string, o availOptions) err
 	if err != nil {
 		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most: %w", err)
 	}
-	if most < leastMost || most > greatestMost {
-		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most %s is outside %s to %s", most, leastMost, greatestMost)
+	if most < minMost || most > maxMost {
+		return fault.New(fault.Usage, "write it as --most 1Gbit", "--most %s is outside %s to %s", most, minMost, maxMost)
 	}
 	if o.repetitions < 1 || o.repetitions > 1000 {
 		return fault.New(fault.Usage, "write --repetitions 5", "--repetitions %d is outside 1 to 1000", o.repetitions)
@@ -143,7 +143,7 @@ func (a *app) avail(ctx context.Context, destination string, o availOptions) err
 
 // availTable shows a result.
 func availTable(r *avail.Result, dscp dscp.DSCP) record.Table {
-	t := record.Table{Title: fmt.Sprintf("Available to %s as %s", r.Peer, dscp), Columns: []string{"what", "value"}}
+	t := record.Table{Title: fmt.Sprintf("Available to %s as %s", r.Peer, dscp), Columns: []string{"quantity", "value"}}
 	row := func(what, format string, args ...any) {
 		t.Rows = append(t.Rows, []string{what, fmt.Sprintf(format, args...)})
 	}

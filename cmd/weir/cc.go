@@ -132,7 +132,7 @@ func newCCListCommand(a *app) *cobra.Command {
 
 func ccTable(controls []cc.Control) record.Table {
 	t := record.Table{
-		Columns: []string{"name", "who may choose it", "pinned", "cgroups", "connections given it"},
+		Columns: []string{"name", "available to", "pinned", "cgroups", "connections"},
 		Note:    "A kernel module that was not used yet is not listed.",
 	}
 	for _, c := range controls {
@@ -141,7 +141,7 @@ func ccTable(controls []cc.Control) record.Table {
 			who = "CAP_NET_ADMIN"
 		}
 		if c.InForce {
-			pin = strings.TrimPrefix(pin+", by the policy in force", ", ")
+			pin = strings.TrimPrefix(pin+", by the active policy", ", ")
 		}
 		if c.Counts != nil {
 			cgroups, connections = strconv.Itoa(c.Scopes), strconv.FormatUint(c.Counts.Assigned, 10)

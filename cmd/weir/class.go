@@ -24,8 +24,8 @@ import (
 func newClassCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "class",
-		Short: "Look at what becomes of classes of service",
-		Long: `Look at what becomes of classes of service on their way. Policies give them (class:,
+		Short: "Trace the code points of classes of service",
+		Long: `Trace the code points of classes of service on their way. Policies give them (class:,
 links:), and weir run --class does for one command.`,
 		Example: `  sudo weir class trace mirror.example.net
   weir class drop-in backup.service`,
@@ -77,7 +77,7 @@ tells. It takes root, or CAP_NET_RAW.`,
 	return command
 }
 
-// paths are the traces that are asked for: one a family and protocol.
+// paths returns the requested traces: one per family and protocol.
 func (o traceOptions) paths(ctx context.Context, destination string) (all []hops.Options, err error) {
 	dscp, err := dscp.ParseDSCP(o.class)
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *app) tracePaths(ctx context.Context, destination string, all []hops.Opt
 	case slices.ContainsFunc(paths, is(changes)):
 		return errVerdict
 	case !slices.ContainsFunc(paths, is(keeps)):
-		return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol or --port", "no hop tells with which DSCP probes came to it")
+		return fault.New(fault.Testbed, "try --attempts 10 --wait 3s, another --protocol or --port", "no hop reported the DSCP of the probes")
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (p tracedPath) table() record.Table {
 		notes = append(notes, c.String())
 	}
 	if known := p.Known(); p.Verdict != untested && known < len(p.Hops) {
-		notes = append(notes, fmt.Sprintf("what becomes of it behind hop %d is not told", known))
+		notes = append(notes, fmt.Sprintf("its DSCP beyond hop %d is unknown", known))
 	}
 	t.Note = strings.Join(notes, "; ")
 	return t

@@ -12,15 +12,15 @@ import (
 	"weir/internal/fault"
 )
 
-// lbeSlice is where units in less than best effort are: below system.slice, so that what holds
-// there goes on holding, and a name that one line of a policy gives the class to.
+// lbeSlice is the slice of units in less than best effort: below system.slice, whose settings still
+// apply, with a name for one line of a policy.
 const lbeSlice = "system-lbe.slice"
 
 // dropIn has a unit run in that slice.
 type dropIn struct {
 	Format string `json:"format"`
 	Unit   string `json:"unit"`
-	Path   string `json:"path"` // where it is read from
+	Path   string `json:"path"` // path of the drop-in
 	Text   string `json:"text"`
 	Scope  string `json:"scope"` // the line of a policy that gives the class
 }
@@ -56,7 +56,7 @@ error.`,
 	}
 }
 
-// unitName is what systemd allows in the name of a service (systemd.unit(5)).
+// unitName matches valid service names of systemd (systemd.unit(5)).
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]{1,247}\.service$`)
 
 func newDropIn(unit string) (dropIn, error) {

@@ -15,14 +15,13 @@ import (
 	"weir/kernel/netns"
 )
 
-// completer lists what a shell may offer for a word, each with a tab and what it is; what cannot be
-// found out is left out.
+// completer lists completions for a word, each with a tab and a description. It omits values that
+// cannot be determined.
 type completer func(command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
 const noFile = cobra.ShellCompDirectiveNoFileComp
 
-// flagValues are what a shell may offer for flags, by their names, which mean the same in every
-// command; those with a command's path before them are that command's alone.
+// flagValues maps flags to completers. A name with a command path applies only to that command.
 func (a *app) flagValues() map[string]completer {
 	ports, loopback := completer(completePorts), words("127.0.0.1:9465\tloopback alone")
 	all := map[string]completer{
@@ -52,14 +51,14 @@ func (a *app) flagValues() map[string]completer {
 	return all
 }
 
-// complete gives flags what a shell may offer for them.
+// complete registers the completers of flags.
 func complete(a *app, command *cobra.Command) { completeFlags(command, a.flagValues()) }
 
 func completeFlags(command *cobra.Command, values map[string]completer) {
 	path := strings.Fields(command.CommandPath())[1:]
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		for i := range len(path) + 1 {
-			// What names more of the path comes first.
+			// The longest matching path wins.
 			name := strings.TrimSpace(strings.Join(path[:len(path)-i], " ") + " " + f.Name)
 			if offer := values[name]; offer != nil {
 				// The only error is that a flag was given one before.
@@ -90,7 +89,7 @@ func completePolicy(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeScope offers the scopes of the policy file that is named, or of what is in force.
+// completeScope offers the scopes of the given policy file, or of the active policy.
 func (a *app) completeScope(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {
@@ -127,7 +126,7 @@ func completeLab(*cobra.Command, []string, string) (ids []string, _ cobra.ShellC
 	return ids, noFile
 }
 
-// completeCongestion offers what the kernel has loaded.
+// completeCongestion offers the loaded controls.
 func completeCongestion(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
 	if err != nil {

@@ -39,7 +39,7 @@ func completeClass(*cobra.Command, []string, string) (all []string, _ cobra.Shel
 	return all, noFile
 }
 
-// completeDSCP offers those that the tester knows.
+// completeDSCP offers the code points of the tester.
 func completeDSCP(command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	all, directive := completeClass(command, args, word)
 	return slices.DeleteFunc(all, func(offer string) bool {
@@ -131,7 +131,7 @@ func several(values func() []string) completer {
 	}
 }
 
-// processors are those that are online.
+// processors returns the online CPUs.
 func processors() (all []string) {
 	paths, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")
 	for _, path := range paths {

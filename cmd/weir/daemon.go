@@ -23,7 +23,7 @@ func newDaemonCommand(a *app) *cobra.Command {
 	service := &daemon.Service{}
 	command := &cobra.Command{
 		Use:   "daemon [POLICY]",
-		Short: "Keep a policy in force, follow its file and its cgroups, serve metrics and an API",
+		Short: "Keep a policy active: follow its file, cgroups and devices; serve metrics and an API",
 		Long: `Apply a policy and keep it in force: follow the file as it is edited, and cgroups,
 units and devices as they come and go. A file with a mistake changes nothing and
 is reported; what was in force stays. SIGHUP applies the file again. Without POLICY
@@ -41,8 +41,8 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
   curl --unix-socket /run/weir/api.sock http://weir/v1/status`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePolicy,
 		RunE: func(command *cobra.Command, args []string) (err error) {
-			if service.Look < leastLook || service.Look > time.Hour {
-				return fault.New(fault.Usage, "write --look 5s", "--look %s is outside %s to 1h", service.Look, leastLook)
+			if service.Look < minLook || service.Look > time.Hour {
+				return fault.New(fault.Usage, "write --look 5s", "--look %s is outside %s to 1h", service.Look, minLook)
 			}
 			if service.Policy, err = filepath.Abs(policyFile(args)); err != nil {
 				return fmt.Errorf("find policy: %w", err)
@@ -64,7 +64,7 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count what would be done, do nothing")
+	flags.BoolVar(&service.Shadow, "shadow", false, "put all scopes in shadow: count only")
 	flags.StringVar(&service.Socket, "socket", "/run/weir/api.sock", "unix socket of the API and the metrics, in a folder that is there; empty for none")
 	flags.StringVar(&service.Metrics, "listen", "", "loopback address that serves /metrics too, as in 127.0.0.1:9464")
 	flags.StringVar(&service.Textfile, "textfile", "", "file to write the metrics to every second, for node_exporter; it stays when the daemon is gone")
@@ -72,12 +72,11 @@ The API's socket is for its owner alone. Metrics are served on it too, and with
 	return command
 }
 
-// daemonMemory is what the garbage collector aims at: it works the harder the nearer it is, and
-// holds half as much garbage as memory in use otherwise. Beside it are the program's own pages,
-// some 30 MB. A policy that takes more has more.
+// daemonMemory is the memory target of the garbage collector, daemonGarbage its growth in percent.
+// The pages of the program, about 30 MB, come on top. A large policy takes more.
 const daemonMemory, daemonGarbage = 64 << 20, 50
 
-// boundMemory follows GOMEMLIMIT and GOGC where they are set.
+// boundMemory applies the targets unless GOMEMLIMIT and GOGC are set.
 func boundMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(daemonMemory)
@@ -87,10 +86,10 @@ func boundMemory() {
 	}
 }
 
-// leastLook keeps looks from taking a processor.
-const leastLook = 100 * time.Millisecond
+// minLook bounds the CPU time of resyncs.
+const minLook = 100 * time.Millisecond
 
-// controllerNote says in words whether a controller follows the policy.
+// controllerNote describes the controller of the policy.
 func controllerNote(c *engine.Controller) []string {
 	if c == nil {
 		return nil
@@ -99,7 +98,7 @@ func controllerNote(c *engine.Controller) []string {
 	if c.Running {
 		notes = append(notes, fmt.Sprintf("The controller, process %d, follows %s.", c.PID, c.Policy))
 	} else {
-		notes = append(notes, fmt.Sprintf("Controller away since %s (%s ago); what was in force stays.",
+		notes = append(notes, fmt.Sprintf("Controller away since %s (%s ago); the active policy stays.",
 			c.LastSeen.Local().Format(time.DateTime), time.Since(c.LastSeen).Round(time.Second)))
 	}
 	if c.Problem != "" {

@@ -14,7 +14,7 @@ import (
 func newDoctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine can do, by which mechanism, and what is missing",
+		Short: "Check kernel features and list the mechanism each capability uses",
 		Long: `Doctor tries every feature of the kernel that Weir can use and says which
 mechanism each capability uses here, what is missing and how to get it.
 

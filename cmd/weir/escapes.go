@@ -8,8 +8,7 @@ import (
 	"weir/core/engine"
 )
 
-// escapeNotes warn of sockets that limits do not reach, one note for each scope, and say what to
-// do.
+// escapeNotes returns a warning with advice for each scope with escaped sockets.
 func escapeNotes(status engine.Status) (notes []string) {
 	for _, s := range status.Scopes {
 		if n := len(s.Escaped); n > 0 {

@@ -26,8 +26,8 @@ import (
 func newIOAMCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ioam",
-		Short: "Read what packets tell of their path",
-		Long: `Read what packets tell of their path, on the node where their IOAM namespace ends
+		Short: "Read in-band telemetry of packets",
+		Long: `Read in-band telemetry of packets, on the node where their IOAM namespace ends
 (remove: true in the policy's section ioam). One command can read at a time.`,
 		Example: `  sudo weir ioam watch
   sudo weir ioam path 2001:db8:4::2
@@ -37,7 +37,7 @@ func newIOAMCommand(a *app) *cobra.Command {
 	return command
 }
 
-// ioamPins is where the room's data plane is pinned.
+// ioamPins returns the folder of the module's pins.
 func (a *app) ioamPins() (string, error) {
 	e, err := a.engine()
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *app) ioamPins() (string, error) {
 	return filepath.Join(e.PinDir, ioam.Module{}.Name()), nil
 }
 
-// ioamRead reads records until the context ends or so many were read; 0 is no bound.
+// ioamRead reads records until the context ends or a maximum is reached; 0 is unlimited.
 func (a *app) ioamRead(ctx context.Context, most uint64, each func(*collect.Record) error) (senseless uint64, err error) {
 	pins, err := a.ioamPins()
 	if err != nil {
@@ -116,7 +116,7 @@ func ioamLine(r *collect.Record) string {
 			}
 		}
 		if t.Overflow {
-			line.WriteString(" ... no room for more")
+			line.WriteString(" ... trace full")
 		}
 	}
 	return line.String()

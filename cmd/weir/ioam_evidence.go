@@ -13,14 +13,14 @@ import (
 	"weir/record/bundle"
 )
 
-// ioamReading is what becomes a bundle, and what flows with edge-to-edge options had before.
+// ioamReading collects a bundle, with the initial counters of edge-to-edge flows.
 type ioamReading struct {
 	evidence.Reading
 	pins   string
 	before []ioam.Edge
 }
 
-// startReading begins one. Without a policy in force there is nothing to read.
+// startReading starts a reading. It needs an active policy.
 func startReading(pins string) (r *ioamReading, err error) {
 	r = &ioamReading{pins: pins}
 	r.Summary, r.Started = &collect.Summary{}, time.Now()

@@ -116,7 +116,7 @@ func (a *app) ioamPaths(destination string, s *collect.Summary) error {
 
 const ioamBar = 30
 
-// pathTable shows a path: the longest step has the longest bar.
+// pathTable shows a path with bars proportional to the delay of each step.
 func pathTable(p *collect.Path) record.Table {
 	t := record.Table{Title: fmt.Sprintf("%d packets, namespace %d", p.Packets, p.Namespace),
 		Columns: []string{"node", "in", "out", "in the node, median", "p99", "to the next node, median", "p99", "", "queue, mean"}}

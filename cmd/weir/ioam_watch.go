@@ -52,7 +52,7 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 	command.Flags().Uint64Var(&o.count, "count", 0, "end after so many packets; 0 never")
 	command.Flags().DurationVar(&o.duration, "duration", 0, "end after so long; 0 never")
 	command.Flags().StringVar(&o.otlp, "otlp", "", "send traces to an OpenTelemetry collector: URL of its OTLP/HTTP traces, as http://localhost:4318/v1/traces")
-	command.Flags().StringVar(&o.tracePer, "trace-per", perPacket, "what --otlp makes a trace of: packet, or flow, with the delays of its packets added up")
+	command.Flags().StringVar(&o.tracePer, "trace-per", perPacket, "unit of a trace of --otlp: packet, or flow with aggregated delays")
 	command.Flags().DurationVar(&o.traceEvery, "trace-every", 10*time.Second, "how long packets of a flow are added up for one trace, with --trace-per flow")
 	command.Flags().StringVar(&o.metrics, "otlp-metrics", "", "send packets, delays by path and hop, and loss to an OpenTelemetry collector: URL of its OTLP/HTTP metrics, as http://localhost:4318/v1/metrics")
 	command.Flags().StringVar(&o.ipfix, "ipfix", "", "send a record a hop to an IPFIX collector, over UDP: host:port")
@@ -61,7 +61,7 @@ with --format json as one JSON document a line. It ends when it is interrupted.`
 	return command
 }
 
-// What a trace of --otlp is of.
+// Units of a trace of --otlp.
 const perPacket, perFlow = "packet", "flow"
 
 func (o *ioamWatchOptions) check() error {
@@ -81,14 +81,14 @@ func (o *ioamWatchOptions) check() error {
 	return checkCollector("--otlp-metrics", o.metrics, "metrics")
 }
 
-// checkCollector refuses what is no URL of a collector; "" is none.
+// checkCollector rejects an invalid URL of a collector; "" is none.
 func checkCollector(flag, text, what string) error {
 	if text == "" {
 		return nil
 	}
 	at, err := url.Parse(text)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return fault.New(fault.Usage, "write it as in "+flag+" http://localhost:4318/v1/"+what, "%s %q is no URL of a collector", flag, text)
+		return fault.New(fault.Usage, "write it as in "+flag+" http://localhost:4318/v1/"+what, "%s %q is not the URL of a collector", flag, text)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 		sinks.reading.Senseless, sinks.reading.To = senseless, o.destination
 		err = errors.Join(err, a.ioamKeep(sinks.reading, to, o.out))
 	}
-	// What is missing is told with --quiet too.
+	// Losses are reported even with --quiet.
 	if senseless > 0 {
 		fmt.Fprintf(a.stderr, "%d records made no sense\n", senseless)
 	}
@@ -147,7 +147,7 @@ func (a *app) ioamWatch(ctx context.Context, o ioamWatchOptions) error {
 	return err
 }
 
-// ioamSinks are what records go to beside the terminal; those that were not asked for are nil.
+// ioamSinks holds the receivers of records besides the terminal; nil for those not requested.
 type ioamSinks struct {
 	traces  *collect.OTLP
 	metrics *collect.Metrics
@@ -157,8 +157,8 @@ type ioamSinks struct {
 	senders errgroup.Group
 }
 
-// ioamSinks starts those that the options ask for, of packets to a prefix. They go on when the
-// context ends, until end.
+// ioamSinks starts the requested receivers, for packets to a prefix. They run until end, even after
+// the context.
 func (a *app) ioamSinks(ctx context.Context, o ioamWatchOptions, to netip.Prefix) (s *ioamSinks, err error) {
 	pins, err := a.ioamPins()
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *ioamSinks) add(r *collect.Record) {
 	}
 }
 
-// end has what is left sent, and waits for it.
+// end flushes the receivers and waits for them.
 func (s *ioamSinks) end() error {
 	s.stop()
 	err := s.senders.Wait()
@@ -224,7 +224,7 @@ func (s *ioamSinks) end() error {
 	return err
 }
 
-// totalsOf are of the flows to a prefix; one that is not valid is everything.
+// totalsOf returns the totals of the flows to a prefix; an invalid prefix matches all.
 func totalsOf(edges []ioam.Edge, to netip.Prefix) (all []collect.EdgeTotals) {
 	for i := range edges {
 		if !to.IsValid() || to.Contains(edges[i].Flow.Destination) {

@@ -37,11 +37,11 @@ removed by the next weir lab command.`,
 	return command
 }
 
-// sweepLabs removes what labs that were killed have left behind.
+// sweepLabs removes the remains of killed labs.
 func (a *app) sweepLabs() error {
 	removed, err := instance.Sweep()
 	if len(removed) > 0 {
-		a.say("removed what a killed lab had left: %s", strings.Join(removed, ", "))
+		a.say("removed remains of a killed lab: %s", strings.Join(removed, ", "))
 	}
 	return err
 }
@@ -91,7 +91,7 @@ func completeScenario(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// stopped turns the end of a command by the user into its exit status.
+// stopped converts an interrupt by the user to an exit status.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return fault.New(fault.Failed, "", "stopped")

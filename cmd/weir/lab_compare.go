@@ -20,8 +20,8 @@ import (
 func newLabCompareCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
-		Short: "Show what differs significantly between two evidence bundles",
-		Long: `Show what differs significantly between two evidence bundles.
+		Short: "Show significant differences of two evidence bundles",
+		Long: `Show significant differences of two evidence bundles.
 
 Every quantity that both measured is compared by Welch's t test; the p values are
 corrected for the number of comparisons (Holm).`,
@@ -36,7 +36,7 @@ corrected for the number of comparisons (Holm).`,
 	}
 }
 
-// compareBundles prints what differs between two bundles.
+// compareBundles prints the differences of two bundles.
 func (a *app) compareBundles(first, second string) error {
 	var both [2]*record.Bundle
 	for i, dir := range []string{first, second} {
@@ -50,7 +50,7 @@ func (a *app) compareBundles(first, second string) error {
 		return fault.New(fault.Usage, "compare bundles of one command", "%s was measured by weir %s and %s by weir %s: they have no quantity in common", first, one, second, other)
 	}
 	result := compare.Compare(both[0], both[1])
-	if a.format == "json" {
+	if a.format == "json" { // a command prints one document; weir lab compare prints the other
 		return a.json(struct {
 			Format string         `json:"format"`
 			A      string         `json:"a"`
@@ -59,7 +59,7 @@ func (a *app) compareBundles(first, second string) error {
 		}{"weir-lab-comparison/1", first, second, result})
 	}
 	t := result.Table()
-	t.Title = "What differs: " + first + " (first), " + second + " (second)"
+	t.Title = "Differences: " + first + " (first), " + second + " (second)"
 	for _, t := range []record.Table{bundleTable([2]string{first, second}, both), t, result.All()} {
 		if err := a.table(t); err != nil {
 			return err
@@ -69,9 +69,9 @@ func (a *app) compareBundles(first, second string) error {
 	return nil
 }
 
-// bundleTable says what the two bundles are, and where their plots.
+// bundleTable describes the two bundles and their plots.
 func bundleTable(dirs [2]string, both [2]*record.Bundle) record.Table {
-	t := record.Table{Title: "Bundles", Columns: []string{"", "folder", "measured", "what", "kernel", "seed", "plots"}}
+	t := record.Table{Title: "Bundles", Columns: []string{"", "folder", "measured", "content", "kernel", "seed", "plots"}}
 	for i, b := range both {
 		m := b.Manifest
 		plots, _ := filepath.Glob(filepath.Join(dirs[i], bundle.PlotsFolder, "*.svg"))
@@ -156,7 +156,7 @@ func scenarioOf(m *record.Manifest, command *cobra.Command, o *labRunOptions) (*
 	return s, nil
 }
 
-// isVerdict says whether err is about verdicts alone: the measurement itself is complete.
+// isVerdict reports whether err concerns only verdicts of a complete measurement.
 func isVerdict(err error) bool {
 	return err == errVerdict || err != nil && strings.HasSuffix(err.Error(), errVerdict.Error())
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// downTime is how long a lab's process may take to end.
+	// downTime limits the wait for the process of a lab.
 	downTime = 20 * time.Second
-	// orphanAge keeps a lab that is just being built elsewhere from being taken for an orphan.
+	// orphanAge protects a lab that is still being built.
 	orphanAge = time.Minute
 )
 
@@ -24,7 +24,7 @@ func newLabDownCommand(a *app) *cobra.Command {
 	var all, runs bool
 	command := &cobra.Command{
 		Use:   "down [ID...]",
-		Short: "Take labs down, and remove what killed ones have left",
+		Short: "Take labs down, and remove the remains of killed ones",
 		Long: `Take labs down: the named ones, the only one that is up, or with --all every lab that
 is up. Programs that run inside are ended. What killed labs have left behind is
 removed in any case; --all also removes namespaces whose lab's directory is gone.

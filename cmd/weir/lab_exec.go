@@ -92,8 +92,8 @@ func nodesOf(info instance.Info) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(info.Nodes)), func(name string) bool { return strings.HasPrefix(name, "_") })
 }
 
-// promptOf completes a shell's arguments and environment so that its prompt names the node. bash
-// takes its prompt from its own files, so that it is given one that reads them and comes after.
+// promptOf changes arguments and environment of a shell so that its prompt shows the node. bash
+// reads its prompt from its own files, so it gets a file that includes those.
 func promptOf(info instance.Info, node string, command, environment []string) ([]string, []string) {
 	prompt := "(" + node + ") "
 	if filepath.Base(command[0]) == "bash" {
@@ -106,8 +106,8 @@ func promptOf(info instance.Info, node string, command, environment []string) ([
 	return command, append(environment, "PS1="+prompt+"# ")
 }
 
-// execInside replaces this process by a program in a node's namespace. Complete, where it is given,
-// completes the program's arguments and environment.
+// execInside replaces this process by a program in the namespace of a node. complete, if not nil,
+// changes its arguments and environment.
 func (a *app) execInside(id, node string, command []string,
 	complete func(info instance.Info, node string, command, environment []string) ([]string, []string)) error {
 	if err := a.sweepLabs(); err != nil {

@@ -89,7 +89,7 @@ func orEmpty[T any](list []T) []T {
 }
 
 func scenarioTable(all []scenario.Summary) record.Table {
-	t := record.Table{Title: "Scenarios", Columns: []string{"name", "runs", "traffic", "what it measures"},
+	t := record.Table{Title: "Scenarios", Columns: []string{"name", "runs", "traffic", "measures"},
 		Note: "Traffic is the time of all runs without building and calibrating, 2 to 5 s each. weir lab show NAME says more."}
 	for _, s := range all {
 		t.Rows = append(t.Rows, []string{s.Name, strconv.Itoa(s.Runs()), s.Traffic.Round(time.Second).String(), s.Title})

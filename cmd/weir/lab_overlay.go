@@ -63,7 +63,7 @@ type overlayFigure struct {
 	Curves []string `json:"curves"`
 }
 
-// overlayBundles writes the overlay of bundles and says what is in it.
+// overlayBundles writes the overlay of bundles and lists its figures.
 func (a *app) overlayBundles(args []string, dir string) error {
 	sources, err := overlaySources(args)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *app) overlayBundles(args []string, dir string) error {
 	for _, s := range sources {
 		result.Of = append(result.Of, overlaySource{s.Name, s.Folder})
 	}
-	t := record.Table{Title: "Figures", Columns: []string{"figure", "what it shows", "curves"}}
+	t := record.Table{Title: "Figures", Columns: []string{"figure", "title", "curves"}}
 	for _, f := range all.Figures {
 		one := overlayFigure{Plot: filepath.Join(dir, bundle.PlotsFolder, f.Name+".svg"), Title: f.Title}
 		for _, c := range f.Curves {

@@ -10,8 +10,8 @@ import (
 	labrun "weir/lab/run"
 )
 
-// labProgress shows on standard error what a run does: one line that is redrawn on a terminal, a
-// line now and then elsewhere.
+// labProgress shows the progress of a run on standard error: a redrawn line on a terminal,
+// occasional lines elsewhere.
 type labProgress struct {
 	app  *app
 	live bool // redraw
@@ -30,7 +30,7 @@ func newLabProgress(a *app) *labProgress {
 	return &labProgress{app: a, live: a.interactive()}
 }
 
-// report is told of every event.
+// report handles an event.
 func (p *labProgress) report(e labrun.Event) {
 	if p.app.quiet {
 		return
@@ -67,14 +67,14 @@ func progressText(e labrun.Event) string {
 	return text
 }
 
-// line prints what stays.
+// line prints a permanent line.
 func (p *labProgress) line(format string, args ...any) {
 	p.clear()
 	fmt.Fprintf(p.app.stderr, format+"\n", args...)
 	p.last = time.Now()
 }
 
-// status shows what is so now.
+// status shows the current state.
 func (p *labProgress) status(format string, args ...any) {
 	if p.live {
 		text := []rune(fmt.Sprintf(format, args...))

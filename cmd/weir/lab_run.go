@@ -35,13 +35,13 @@ type labRunOptions struct {
 	junit       string
 	keepGoing   bool
 	share       bool
-	capture     int // octets of a frame; 0 captures nothing
+	capture     int // bytes per frame; 0 for no capture
 }
 
 func (o *labRunOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&o.generator, "generator", "weir", "what generates the traffic: weir or iperf3")
-	flags.StringVar(&o.carrier, "carrier", "auto", "what carries the links: auto, edt, netem or emulator")
+	flags.StringVar(&o.generator, "generator", "weir", "traffic generator: weir or iperf3")
+	flags.StringVar(&o.carrier, "carrier", "auto", "link emulation: auto, edt, netem or emulator")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle (default ./weir-out/NAME-TIME)")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on with other combinations after one that this machine does not carry")
@@ -95,8 +95,8 @@ was stopped, and 3 if this machine cannot carry the scenario.`,
 	return command
 }
 
-// measure runs the scenario, writes the bundle and prints what was found. It returns the bundle's
-// folder.
+// measure runs the scenario, writes the bundle, prints the results, and returns the folder of the
+// bundle.
 func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOptions, parameters map[string]string) (string, error) {
 	if err := a.sweepLabs(); err != nil {
 		return "", err
@@ -149,7 +149,7 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 	case runErr != nil:
 		return dir, runErr
 	case measured.Manifest.Stopped:
-		return dir, fault.New(fault.Failed, "see what was measured in "+dir, "stopped")
+		return dir, fault.New(fault.Failed, "see the partial results in "+dir, "stopped")
 	}
 	if err := lab.Holds(measured); err != nil {
 		return dir, errVerdict
@@ -157,7 +157,7 @@ func (a *app) measure(command *cobra.Command, s *scenario.Scenario, o labRunOpti
 	return dir, nil
 }
 
-// captureInto makes a folder for packet traces, where they are kept until they are in the bundle.
+// captureInto creates a folder for packet traces until they are in the bundle.
 func (o labRunOptions) captureInto(options *labrun.Options) (remove func(), err error) {
 	if o.capture == 0 {
 		return func() {}, nil
@@ -186,7 +186,7 @@ func labOptions(o labRunOptions, s *scenario.Scenario) (labrun.Options, error) {
 		Seed: o.seed, Patience: time.Second, KeepGoing: o.keepGoing, Share: o.share}, nil
 }
 
-// checkOut refuses a folder that holds something or cannot be made, before anything is measured.
+// checkOut rejects an unusable output folder before the measurement.
 func checkOut(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -200,8 +200,7 @@ func checkOut(dir string) error {
 	return nil
 }
 
-// checkFile refuses a file of a flag that cannot be written, before anything is measured. The
-// folder that it is to be in must exist.
+// checkFile rejects an unwritable file of a flag before the measurement. Its folder must exist.
 func checkFile(flag, path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -237,9 +236,8 @@ func checkWritable(path string) error {
 	return fault.New(status, "name a place that can be written", "nothing can be made at %s: %w", path, errors.Unwrap(err))
 }
 
-// keepEvidence writes the bundle, into another folder if it must: what took long to measure is not
-// lost for a full disk. It returns the folder, "" where nothing could be written anywhere, and the
-// error of what was asked.
+// keepEvidence writes the bundle, if necessary to another folder, so that a full disk does not lose
+// a long measurement. It returns the folder, or "", and the error of the requested folder.
 func (a *app) keepEvidence(dir, junit string, b *record.Bundle) (string, error) {
 	err := writeEvidence(dir, junit, b)
 	if err == nil {
@@ -255,7 +253,7 @@ func (a *app) keepEvidence(dir, junit string, b *record.Bundle) (string, error) 
 			return other, err
 		}
 	}
-	a.say("the bundle could not be written to %s nor anywhere else: what follows is all that is left of it", dir)
+	a.say("the bundle could not be written to %s or elsewhere: only the following output remains", dir)
 	return "", err
 }
 
@@ -269,7 +267,7 @@ func writeEvidence(dir, junit string, b *record.Bundle) error {
 	return writeTo(junit, func(w io.Writer) error { return bundle.WriteJUnit(w, b) })
 }
 
-// writeTo writes a file and reports what goes wrong, up to closing it.
+// writeTo writes a file and returns any error, including that of close.
 func writeTo(path string, write func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err != nil {

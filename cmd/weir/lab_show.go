@@ -22,7 +22,7 @@ func newLabShowCommand(a *app) *cobra.Command {
 	var source bool
 	command := &cobra.Command{
 		Use:   "show NAME|FILE",
-		Short: "Show what a scenario sets up, varies and expects",
+		Short: "Show the topology, parameters and expectations of a scenario",
 		Example: `  weir lab show loss-study
   weir lab show loss-study --source > mine.yaml   a copy to change`,
 		Args:              cobra.ExactArgs(1),
@@ -93,7 +93,7 @@ func (a *app) showScenario(s *scenario.Scenario) error {
 	return nil
 }
 
-// runsText says how much a scenario measures.
+// runsText describes the number of measurements of a scenario.
 func runsText(s scenario.Summary) string {
 	text := plural(s.Runs(), "run")
 	if s.Solos > 0 {
@@ -175,7 +175,7 @@ func directionCells(d link.Direction) []string {
 }
 
 func trafficTable(cell *scenario.Cell) record.Table {
-	t := record.Table{Title: "Traffic of the first combination", Columns: []string{"phase", "flow", "from", "to", "what", "starts", "lasts"}}
+	t := record.Table{Title: "Traffic of the first combination", Columns: []string{"phase", "flow", "from", "to", "traffic", "starts", "lasts"}}
 	for _, phase := range cell.Phases {
 		for _, f := range phase.Flows {
 			t.Rows = append(t.Rows, []string{phase.Name, f.Name, f.From, f.To, flowText(f), f.Start.String(), f.Duration.String()})

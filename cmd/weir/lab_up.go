@@ -23,7 +23,7 @@ import (
 	"weir/record"
 )
 
-// readyFD is the descriptor on which a detached lab says that it is up, or why it is not.
+// readyFD is the descriptor on which a detached lab reports readiness or an error.
 const readyFD = 3
 
 func newLabUpCommand(a *app) *cobra.Command {
@@ -62,15 +62,15 @@ With --detach a process of its own keeps the lab.`,
 		},
 	}
 	command.Flags().StringArrayVar(&set, "set", nil, "value of a parameter, as in --set loss=1% (repeatable)")
-	command.Flags().StringVar(&carrier, "carrier", "auto", "what carries the links: auto, edt, netem or emulator")
+	command.Flags().StringVar(&carrier, "carrier", "auto", "link emulation: auto, edt, netem or emulator")
 	command.Flags().BoolVar(&detach, "detach", false, "return when the lab is up, and keep it in the background")
 	command.Flags().BoolVar(&detached, "detached", false, "")
 	_ = command.Flags().MarkHidden("detached")
 	return command
 }
 
-// holdLab builds the first cell and keeps it until ctx ends. ready is told when it is up, or why it
-// is not.
+// holdLab builds the first cell and keeps it until ctx ends. ready reports when it is up, or the
+// error.
 func (a *app) holdLab(ctx context.Context, s *scenario.Scenario, carrierName string, ready func(error) error) (err error) {
 	if err := instance.CheckRoot(); err != nil {
 		return ready(err)
@@ -103,7 +103,7 @@ func (a *app) holdLab(ctx context.Context, s *scenario.Scenario, carrierName str
 	return nil
 }
 
-// printUp says how to use a lab that is up.
+// printUp explains how to use a running lab.
 func (a *app) printUp(info instance.Info, cell *scenario.Cell) error {
 	if a.format == "json" {
 		return a.json(struct {
@@ -177,7 +177,7 @@ func (a *app) detachLab(ctx context.Context) error {
 	return err
 }
 
-// awaitHolder reads what the holder says; if ctx ends first, the holder is ended too.
+// awaitHolder reads the report of the holder. If ctx ends first, it ends the holder.
 func (a *app) awaitHolder(ctx context.Context, holder *exec.Cmd, read io.Reader) (string, error) {
 	said := make(chan string, 1)
 	go func() {
@@ -199,7 +199,7 @@ func holderFault(answer string) error {
 	lines := strings.SplitN(strings.TrimSpace(answer), "\n", 3)
 	var status fault.Status
 	if len(lines) < 3 {
-		return fault.New(fault.Failed, "run it without --detach to see what happens", "the lab's process ended at once")
+		return fault.New(fault.Failed, "run it without --detach to see the error", "the lab's process ended at once")
 	}
 	if _, err := fmt.Sscan(lines[0], &status); err != nil {
 		status = fault.Failed

@@ -46,7 +46,7 @@ func newManCommand(a *app) *cobra.Command {
 	}
 }
 
-// writePages writes the page of a command and of those below it, and names them.
+// writePages writes the pages of a command and its subcommands, and returns their names.
 func writePages(command *cobra.Command, folder string) (pages []string, err error) {
 	for _, sub := range command.Commands() {
 		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
@@ -80,7 +80,7 @@ var pagesDate = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 // entry is one item of a man page's list.
 type entry struct{ name, text string }
 
-// furtherSections are those that follow from Weir's conventions rather than from a command's flags.
+// furtherSections returns the sections that follow from conventions of Weir.
 func furtherSections(command *cobra.Command) string {
 	var b strings.Builder
 	for _, section := range []struct {
@@ -104,7 +104,7 @@ func roff(text string) string {
 	return text
 }
 
-// under says whether a command is one of these, or below one.
+// under reports whether a command is one of these, or a subcommand of one.
 func under(command *cobra.Command, names ...string) bool {
 	for c := command; c.HasParent(); c = c.Parent() {
 		for _, name := range names {
@@ -136,14 +136,14 @@ func filesOf(command *cobra.Command) (all []entry) {
 		all = append(all, entry{defaultPolicy, "The policy, where no other file is named. As installed it limits nothing."})
 	}
 	if root || under(command, "plan", "apply", "daemon", "status", "top", "release", "run", "prove") {
-		all = append(all, entry{"/run/weir/policy", "What is in force, its journal, and the controller's lease."},
-			entry{"/sys/fs/bpf/weir", "The pins that keep limits in force when no process of Weir runs."})
+		all = append(all, entry{"/run/weir/policy", "The active state, its journal, and the controller's lease."},
+			entry{"/sys/fs/bpf/weir", "The pins that keep limits active without a process of Weir."})
 	}
 	if root || under(command, "daemon") {
 		all = append(all, entry{"/run/weir/api.sock", "The daemon's HTTP API, for its owner alone."})
 	}
 	if root || under(command, "lab") {
-		all = append(all, entry{"/run/weir/lab", "Labs that are up, and what they have made, so that a later command can remove it."},
+		all = append(all, entry{"/run/weir/lab", "Running labs and the objects that they created, for removal by a later command."},
 			entry{"weir-out", "Evidence bundles, below the current folder unless --out names another."})
 	}
 	if root || under(command, "cc") {
@@ -167,8 +167,8 @@ func environmentOf(command *cobra.Command) []entry {
 		all = append(all, entry{"SHELL", "The shell that is started."})
 	}
 	if under(command, "daemon") {
-		all = append(all, entry{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", "How a service manager wants to be told; see sd_notify(3)."},
-			entry{"GOMEMLIMIT, GOGC", "What the garbage collector aims at; 64 MiB, and half of the memory in use as garbage, where they are not set."})
+		all = append(all, entry{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", "Interface of the service manager; see sd_notify(3)."},
+			entry{"GOMEMLIMIT, GOGC", "Targets of the garbage collector; default 64 MiB and 50."})
 	}
 	return all
 }

@@ -24,8 +24,8 @@ import (
 func newOffloadCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "offload",
-		Short: "Look at what a router's fast path does, and prove it",
-		Long: `Look at what a router's fast path does, and prove it. The policy's section offload
+		Short: "Inspect and verify the fast path of a router",
+		Long: `Inspect and verify the fast path of a router. The policy's section offload
 has packets forwarded by XDP or tc flower in place of the kernel, and as the kernel would:
 "weir apply" and "weir daemon" put it in force.`,
 		Example: `  sudo weir offload dump router.gz
@@ -39,7 +39,7 @@ has packets forwarded by XDP or tc flower in place of the kernel, and as the ker
 func newOffloadDumpCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "dump [FILE]",
-		Short: "Write what this router forwards by to a file",
+		Short: "Write the forwarding state of this router to a file",
 		Long: `Write what this router forwards by - links, addresses, neighbours, routing tables,
 rules - to a file that "weir offload plan --state" reads on any machine, or to
 standard output. A name that ends with .gz is compressed. docs/formats/offload.md
@@ -102,7 +102,7 @@ func readState(name string) (*state.State, error) {
 	return state.Read(io.LimitReader(z, 4<<30), name)
 }
 
-// offloadOf is what a policy has offloaded.
+// offloadOf returns the offload section of a policy.
 func (a *app) offloadOf(args []string) (*offload.Treatment, error) {
 	e, err := a.engine()
 	if err != nil {
@@ -171,7 +171,8 @@ them.`,
 
 var trafficFile = infile.Kind{What: "traffic", Name: "name a file of lines such as 198.51.100.7 1200"}
 
-// counted is what a budget chooses by: a file's, or this host's unless its state is another's.
+// counted returns the traffic for a budget: from a file, or from this host unless the state is from
+// another host.
 func (a *app) counted(traffic, state string) (map[netip.Addr]uint64, error) {
 	if traffic == "" {
 		if state != "" {
@@ -218,8 +219,8 @@ func newOffloadVerifyCommand(a *app) *cobra.Command {
 	var o offload.Verification
 	command := &cobra.Command{
 		Use:   "verify [POLICY]",
-		Short: "Compare the fast path in force with the kernel's routing",
-		Long: `Compare the fast path in force with the kernel's routing: its table at the first and
+		Short: "Compare the active fast path with the kernel's routing",
+		Long: `Compare the active fast path with the kernel's routing: its table at the first and
 last address of every prefix, next to them, and at random ones, and the program itself
 by packets that it is given in a test run, against what the kernel answers. No packet is
 sent. What differs for some seconds is printed as a packet, and the command ends with 1.`,
@@ -238,7 +239,7 @@ sent. What differs for some seconds is printed as a packet, and the command ends
 			o.Treatment, o.Pins = t, offload.Pins(e.PinDir)
 			v, err := o.Run()
 			if err != nil {
-				return fault.Wrap(err, fault.Failed, "put a policy with a section offload in force: weir apply, or weir daemon")
+				return fault.Wrap(err, fault.Failed, "apply a policy with a section offload: weir apply, or weir daemon")
 			}
 			return a.offloadVerdict(v)
 		},
@@ -255,7 +256,7 @@ func (a *app) offloadVerdict(v offload.Verdict) error {
 			return err
 		}
 	} else {
-		verdict := "holds: what the fast path forwards is what the kernel would send"
+		verdict := "holds: the fast path forwards as the kernel would"
 		switch {
 		case v.Expired:
 			verdict = "does not hold: nobody follows the kernel's routing, so that the kernel forwards all packets; run weir daemon"

@@ -15,7 +15,7 @@ import (
 func newOffloadRulesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
-		Short: "List the rules of tc flower in force, and which the NIC does",
+		Short: "List the active tc flower rules, and those in the NIC",
 		Long: `List the rules of tc flower in force as the kernel tells them: what each asks and does,
 whether the NIC does it (in_hw), and its packets and octets. In software the rules of routes
 that lead to the same chain are counted together. Programs of XDP have no rules: "weir offload plan --rules" lists what they decide.`,
@@ -29,7 +29,7 @@ that lead to the same chain are counted together. Programs of XDP have no rules:
 			}
 			rules, err := offload.Filters(nil, offload.Pins(e.PinDir))
 			if err != nil {
-				return fault.Wrap(err, fault.Failed, "put a policy with offload: {backend: flower} or {backend: hardware} in force: weir apply, or weir daemon")
+				return fault.Wrap(err, fault.Failed, "apply a policy with offload: {backend: flower} or {backend: hardware}: weir apply, or weir daemon")
 			}
 			if a.format == "json" {
 				return a.json(struct {

@@ -42,14 +42,14 @@ func (a *app) style() texttable.Style {
 	return style
 }
 
-// say prints a message that is not the result, unless --quiet.
+// say prints a message beside the result, unless --quiet.
 func (a *app) say(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
 	}
 }
 
-// interactive says whether standard error is a terminal that can redraw a line.
+// interactive reports whether standard error is a terminal that can redraw a line.
 func (a *app) interactive() bool {
 	file, ok := a.stderr.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"

@@ -18,7 +18,7 @@ import (
 	"weir/record"
 )
 
-// engine is that of this host, with the rooms of this build.
+// newEngine returns the engine of this host with the modules of this build.
 func newEngine() (*engine.Engine, error) {
 	all := modules.All()
 	language, err := modules.Language(all)
@@ -37,10 +37,10 @@ func (a *app) warn(warnings []string) {
 func newPlanCommand(a *app) *cobra.Command {
 	return a.takesPolicy("Plan", (*engine.Engine).Plan, &cobra.Command{
 		Use:   "plan [POLICY]",
-		Short: "Show what apply would change, and change nothing",
-		Long: `Show what apply would change, and change nothing: what becomes of each scope, by
-which mechanism it is held to its limits here, and what a scope waits for. Warnings
-name what the policy allows and probably does not mean. The exit status is 1 if
+		Short: "Show the changes of an apply without making them",
+		Long: `Show the changes of an apply without making them: the action and mechanism of each
+scope, and the missing objects of waiting scopes. Warnings name probable mistakes in
+the policy. The exit status is 1 if
 this host would reject an apply. Without POLICY the file is /etc/weir/policy.yaml,
 and "-" is standard input.`,
 		Example: `  weir plan policy.yaml
@@ -54,27 +54,25 @@ const applied = "Applied"
 func newApplyCommand(a *app) *cobra.Command {
 	command := a.takesPolicy(applied, (*engine.Engine).Apply, &cobra.Command{
 		Use:   "apply [POLICY]",
-		Short: "Make the host do what a policy says",
-		Long: `Make the host do what a policy says. The limits are pinned in the kernel: they
-stay in force when this process and every other has ended, until "weir release".
-A policy with a mistake changes nothing. Applying the same policy again changes
-nothing. Killed half-way, the next apply completes it. Without POLICY the file is
+		Short: "Apply a policy to this host",
+		Long: `Apply a policy to this host. The limits are pinned in the kernel and outlive every
+process until "weir release". A policy with a mistake changes nothing, and so does
+the active policy. If the command is killed, the next apply completes it. Without POLICY the file is
 /etc/weir/policy.yaml, and "-" is standard input.`,
 		Example: `  weir apply policy.yaml
-  weir apply --shadow policy.yaml    only count what would be done`,
+  weir apply --shadow policy.yaml    count only`,
 	})
 	apply := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := apply(command, args); err != nil {
 			return err
 		}
-		return errors.Join(a.warnOfController(policyFile(args)), a.warnOfUnkept())
+		return errors.Join(a.warnOfController(policyFile(args)), a.warnOfNoDaemon())
 	}
 	return command
 }
 
-// warnOfController says which other file the host follows than the one that was applied by hand, ""
-// for a release.
+// warnOfController warns if the host follows another file than the applied one; "" for a release.
 func (a *app) warnOfController(file string) error {
 	e, err := a.engine()
 	if err != nil {
@@ -88,8 +86,8 @@ func (a *app) warnOfController(file string) error {
 	return nil
 }
 
-// warnOfUnkept says what stays in force only while a controller sees to it, and none does.
-func (a *app) warnOfUnkept() error {
+// warnOfNoDaemon warns of treatments that need a daemon while none runs.
+func (a *app) warnOfNoDaemon() error {
 	e, err := a.engine()
 	if err != nil {
 		return err
@@ -99,7 +97,7 @@ func (a *app) warnOfUnkept() error {
 	return err
 }
 
-// overrides is the warning that a controller will take back what was done by hand.
+// overrides returns the warning that a controller will revert a manual change.
 func overrides(controller *engine.Controller, file string) []string {
 	if controller == nil || !controller.Running {
 		return nil
@@ -109,7 +107,7 @@ func overrides(controller *engine.Controller, file string) []string {
 			return nil
 		}
 	}
-	return []string{fmt.Sprintf("the controller, process %d, puts %s in force again when that file changes: edit it, or stop the controller first",
+	return []string{fmt.Sprintf("the controller, process %d, will apply %s again when that file changes: edit it, or stop the controller first",
 		controller.PID, controller.Policy)}
 }
 
@@ -131,10 +129,9 @@ func (a *app) load(e *engine.Engine, file string) (*policy.Policy, error) {
 	return e.Language.Load(file)
 }
 
-// takesPolicy completes a command that reads a policy file, does something with it and prints what
-// changes.
+// takesPolicy completes a command that reads a policy file and prints the changes.
 func (a *app) takesPolicy(title string, do func(*engine.Engine, *policy.Policy) (engine.Outcome, error), command *cobra.Command) *cobra.Command {
-	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count what would be done, do nothing")
+	shadow := command.Flags().Bool("shadow", false, "put all scopes in shadow: count only")
 	command.Args, command.ValidArgsFunction = cobra.MaximumNArgs(1), completePolicy
 	command.RunE = func(_ *cobra.Command, args []string) error {
 		e, err := a.engine()
@@ -156,7 +153,7 @@ func (a *app) takesPolicy(title string, do func(*engine.Engine, *policy.Policy) 
 	return command
 }
 
-// outcome prints what an apply has done or a plan would do.
+// outcome prints the outcome of an apply or a plan.
 func (a *app) outcome(out engine.PolicyResult, title string) error {
 	if out.Recovered {
 		a.say("an apply or a release that was interrupted has been completed first")
@@ -203,19 +200,19 @@ func outcomeTable(out engine.PolicyResult, title string) record.Table {
 	}
 	var notes []string
 	if out.Restored {
-		notes = append(notes, "What is in force was not in place, or only a part of it: all of it is put in place again, and counted from zero.")
+		notes = append(notes, "The active policy was incomplete on this host: it is attached again, and its counters restart.")
 	}
 	if !out.Changed {
 		notes = append(notes, "Nothing changes.")
 	}
 	if len(out.Waiting) > 0 {
-		notes = append(notes, "A scope that waits takes effect when what it names appears: at once under 'weir daemon', else with the next apply.")
+		notes = append(notes, "A waiting scope becomes active when its object appears: at once under 'weir daemon', otherwise with the next apply.")
 	}
 	table.Note = strings.Join(notes, "\n")
 	return table
 }
 
-// change shows what was and what will be, or the one where they are the same.
+// change shows the old and the new text, or one if they are equal.
 func change(before, after string) string {
 	if before == after {
 		return after
@@ -226,8 +223,8 @@ func change(before, after string) string {
 func newReleaseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "release",
-		Short:   "End what is in force and restore what was there",
-		Long:    "End what is in force: detach the programs, remove their pins and the state, and give open\nconnections back the pacing rates that their applications had set.",
+		Short:   "End all treatment and restore the former state",
+		Long:    "End all treatment: detach the programs, remove pins and state, restore former qdiscs, and\nreset the pacing of open connections to that of their applications.",
 		Example: "  weir release\n  weir release --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -237,7 +234,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 			}
 			released, err := e.Release()
 			if released {
-				a.say("what was in force has ended")
+				a.say("the policy has been released")
 			}
 			if err != nil {
 				return fault.Wrap(err, fault.Failed, "run it again; every step can be repeated")
@@ -245,7 +242,7 @@ func newReleaseCommand(a *app) *cobra.Command {
 			if a.format == "json" {
 				err = a.json(daemon.Released{Format: daemon.FormatRelease, Released: released})
 			} else if !released {
-				a.say("nothing was in force")
+				a.say("no policy was active")
 			}
 			if err != nil {
 				return err

@@ -31,15 +31,14 @@ type proveOptions struct {
 	out, junit                      string
 }
 
-// longestProof is how long a measurement gets by itself, where its rate is so low that the default
-// says nothing of it.
-const longestProof = 10 * time.Second
+// maxProof limits the automatic duration of a measurement for rates too low for the default.
+const maxProof = 10 * time.Second
 
 func newProveCommand(a *app) *cobra.Command {
 	o := proveOptions{duration: 2 * time.Second, repetitions: 5}
 	command := &cobra.Command{
 		Use:   "prove [POLICY]",
-		Short: "Test actively that the policy in force does what it promises, and what goes around it",
+		Short: "Test the promises of the active policy, and possible bypasses",
 		Long: `Test actively that the policy in force does what it promises. From inside each
 scope short flows of Weir's own go to a peer, by TCP and UDP and in both families;
 what arrives is compared with what was promised. For limits that is TCP as fast
@@ -77,7 +76,7 @@ escapes, and 3 if something cannot be told or nothing could be tested.`,
 				return a.proveListen(command, args, o)
 			}
 			if !command.Flags().Changed("duration") {
-				o.lengthen = longestProof
+				o.lengthen = maxProof
 			}
 			return a.prove(command.Context(), args, o)
 		},
@@ -92,7 +91,7 @@ escapes, and 3 if something cannot be told or nothing could be tested.`,
 	flags.StringVar(&o.listen, "listen", "", "be the peer on this address and port, TCP and UDP, until stopped")
 	flags.StringVar(&o.token, "token", "", "secret that both ends know, for every user of this host to read in its list of processes: better --token-file")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the secret that both ends know (default: WEIR_TOKEN; --listen makes one where none is given, and prints it)")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be sent where, and send nothing")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "list the tests without sending")
 	flags.StringVar(&o.out, "out", "", "folder for the evidence bundle")
 	flags.StringVar(&o.junit, "junit", "", "also write the verdicts to this file, as JUnit test cases")
 	return command
@@ -131,7 +130,7 @@ func (o proveOptions) check() error {
 func (a *app) proveListen(command *cobra.Command, args []string, o proveOptions) error {
 	for _, other := range []string{"peer", "scope", "dry-run", "out", "junit", "duration", "repetitions", "seed", "congestion"} {
 		if command.Flags().Changed(other) || len(args) > 0 {
-			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token-file FILE]", "--listen is told nothing else: the other end says what is sent")
+			return fault.New(fault.Usage, "write: weir prove --listen ADDRESS:PORT [--token-file FILE]", "--listen accepts no other options: the other end determines the traffic")
 		}
 	}
 	if o.token != "" && o.tokenFile != "" {
@@ -154,7 +153,7 @@ func (a *app) proveListen(command *cobra.Command, args []string, o proveOptions)
 	return server.Serve(command.Context())
 }
 
-// prove runs the tests and prints what was found.
+// prove runs the tests and prints the results.
 func (a *app) prove(ctx context.Context, args []string, o proveOptions) error {
 	options, err := a.proveOptions(ctx, args, o)
 	if err != nil {
@@ -179,7 +178,7 @@ func (a *app) prove(ctx context.Context, args []string, o proveOptions) error {
 	return proven(result)
 }
 
-// warnOfSkipped says before the first measurement what will not be told, each reason once.
+// warnOfSkipped lists untestable promises before the first measurement, each reason once.
 func (a *app) warnOfSkipped(options prove.Options) error {
 	tests, err := options.Plan(prove.IPv6())
 	if err != nil {
@@ -187,7 +186,7 @@ func (a *app) warnOfSkipped(options prove.Options) error {
 	}
 	var reasons []string
 	for _, t := range tests {
-		if text := fmt.Sprintf("scope %s cannot be told: %s", t.Scope.Name, t.Reason); t.Skip == prove.CannotSay && !slices.Contains(reasons, text) {
+		if text := fmt.Sprintf("scope %s cannot be tested: %s", t.Scope.Name, t.Reason); t.Skip == prove.CannotSay && !slices.Contains(reasons, text) {
 			reasons = append(reasons, text)
 		}
 	}
@@ -227,7 +226,7 @@ func (a *app) proveOptions(ctx context.Context, args []string, o proveOptions) (
 	return options, err
 }
 
-// isApplied says how the policy file differs from what is in force, as an error.
+// isApplied returns an error with the difference of the policy file to the active policy.
 func (a *app) isApplied(e *engine.Engine, file string) error {
 	p, err := a.load(e, file)
 	if err != nil {
@@ -238,12 +237,12 @@ func (a *app) isApplied(e *engine.Engine, file string) error {
 		return err
 	}
 	if what := differs(plan); what != "" {
-		return fault.New(fault.Failed, "see the difference with: weir plan "+file, "%s is not the policy in force: it would %s", file, what)
+		return fault.New(fault.Failed, "see the difference with: weir plan "+file, "%s is not the active policy: it would %s", file, what)
 	}
 	return nil
 }
 
-// differs names the first change of a plan; "" where there is none.
+// differs describes the first change of a plan; "" if there is none.
 func differs(plan engine.Outcome) string {
 	for _, step := range plan.Steps {
 		if step.Action != policy.Keep && step.Action != policy.Rebind {
@@ -266,7 +265,7 @@ func proven(r *prove.Result) error {
 	case r.Stopped:
 		return fault.New(fault.Failed, "let it run to its end for the whole result", "stopped")
 	case untested != "":
-		return fault.New(fault.Testbed, "prove scopes that have traffic of their own, and are not in shadow: 'weir prove --dry-run' lists what can be tested", "nothing was tested: %s", untested)
+		return fault.New(fault.Testbed, "prove scopes with their own traffic that are not in shadow: 'weir prove --dry-run' lists what can be tested", "nothing was tested: %s", untested)
 	case open != "":
 		return fault.New(fault.Testbed, "see the reason of each", "cannot say whether all promises hold: %s", open)
 	}

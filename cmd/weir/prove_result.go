@@ -20,7 +20,7 @@ type proveResult struct {
 	Bundle string `json:"bundle,omitempty"`
 }
 
-// printProof writes the evidence where it is asked for, and prints what was found.
+// printProof writes the evidence if requested and prints the results.
 func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions) error {
 	b := r.Bundle()
 	b.Manifest.Parameters = map[string]string{"duration": o.duration.String(), "repetitions": fmt.Sprint(o.repetitions)}
@@ -38,7 +38,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	if a.format == "json" {
 		return a.json(proveResult{r, o.out})
 	}
-	b.Verdicts = nil // they are in the tables; what needs more words comes below them
+	b.Verdicts = nil // the tables contain them; details follow below
 	b.Manifest.Notes = append(b.Manifest.Notes, reasons(r.Rows)...)
 	for _, one := range r.Inspections {
 		if one.Reason != "" {
@@ -53,7 +53,7 @@ func (a *app) printProof(r *prove.Result, options prove.Options, o proveOptions)
 	return err
 }
 
-// reasons are why rows have their verdicts; of what was not tested once for all paths.
+// reasons returns the reasons of verdicts; for untested rows once for all paths.
 func reasons(rows []prove.Row) (notes []string) {
 	for _, row := range rows {
 		name := row.Name()
@@ -67,7 +67,7 @@ func reasons(rows []prove.Row) (notes []string) {
 	return notes
 }
 
-// inAll counts the verdicts: those of promises, and those of what goes around them.
+// inAll counts the verdicts of promises and of bypasses.
 func inAll(r *prove.Result) string {
 	promises := counted((&prove.Result{Rows: r.Rows, Inspections: r.Inspections}).Bundle().Verdicts, "hold", "fail")
 	bypasses := countedBypasses(r.Bypasses)
@@ -80,10 +80,10 @@ func inAll(r *prove.Result) string {
 	return promises
 }
 
-// countedBypasses counts them by what was seen of them. What can escape is not closed, though
-// nothing was seen to take it.
+// countedBypasses counts bypasses by state. A possible bypass is not closed, even if no traffic
+// used it.
 func countedBypasses(all []prove.Bypass) string {
-	words := map[prove.State]string{prove.Covered: "closed", prove.CanEscape: "can be taken", prove.Slowed: "slowed", prove.Escapes: "taken", prove.Unknown: "cannot be told"}
+	words := map[prove.State]string{prove.Covered: "closed", prove.CanEscape: "can be taken", prove.Slowed: "slowed", prove.Escapes: "taken", prove.Unknown: "unknown"}
 	count := map[prove.State]int{}
 	for _, b := range all {
 		count[b.State]++
@@ -97,7 +97,7 @@ func countedBypasses(all []prove.Bypass) string {
 	return strings.Join(parts, ", ")
 }
 
-// counted counts verdicts, with the words for those that hold and those that do not.
+// counted counts verdicts, with words for those that hold and those that do not.
 func counted(verdicts []record.Verdict, holds, fails string) string {
 	count := map[record.Outcome]int{}
 	for _, v := range verdicts {
@@ -107,7 +107,7 @@ func counted(verdicts []record.Verdict, holds, fails string) string {
 	for _, outcome := range []record.Outcome{record.Holds, record.Fails, record.NotMeasured} {
 		if n := count[outcome]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, map[record.Outcome]string{record.Holds: holds, record.Fails: fails,
-				record.NotMeasured: "cannot be told"}[outcome]))
+				record.NotMeasured: "unknown"}[outcome]))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -118,7 +118,7 @@ type proveDry struct {
 	Format   string        `json:"format"`
 	Duration time.Duration `json:"duration_ns"`
 	Tests    []provePlan   `json:"tests"`
-	Inspects []string      `json:"inspects,omitempty"` // rooms that are asked what they do to the host
+	Inspects []string      `json:"inspects,omitempty"` // modules that inspect their effect on the host
 }
 
 type provePlan struct {
@@ -134,7 +134,7 @@ type provePlan struct {
 	Skipped   string `json:"skipped,omitempty"`
 }
 
-// proveDry says what would be sent where.
+// proveDry lists the tests.
 func (a *app) proveDry(options prove.Options) error {
 	tests, err := options.Plan(prove.IPv6())
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *app) proveDry(options prove.Options) error {
 		}
 	}
 	if len(doc.Inspects) > 0 {
-		table.Note += " What it does to the host is tested as well: " + strings.Join(doc.Inspects, ", ") + "."
+		table.Note += " Effects on the host are inspected too: " + strings.Join(doc.Inspects, ", ") + "."
 	}
 	for _, t := range tests {
 		doc.Tests = append(doc.Tests, planOf(options, t))
@@ -170,7 +170,7 @@ func planOf(o prove.Options, t prove.Test) provePlan {
 	return p
 }
 
-// dryRows shows what is not sent once for all paths.
+// dryRows lists skipped tests once for all paths.
 func dryRows(tests []provePlan) (rows [][]string) {
 	for _, p := range tests {
 		row := []string{p.Scope, p.Check, p.Direction, p.Path, p.Promised, p.From, p.To, p.Sends}

@@ -10,14 +10,14 @@ import (
 	"weir/internal/infile"
 )
 
-// tokenVariable holds the secret of weir prove, where no option gives one.
+// tokenVariable holds the secret of weir prove if no option gives one.
 const tokenVariable = "WEIR_TOKEN"
 
 var tokenFile = infile.Kind{What: "token", Most: 4096, Name: "write the secret that both ends know into a file, as with: openssl rand -hex 16 > FILE",
 	Larger: "a token is one line"}
 
-// secret is the token that both ends know, by an option, a file or the environment; "" where none
-// is given. What is on the command line every user of the host can read.
+// secret returns the shared token from an option, a file or the environment; "" without one. Every
+// user of the host can read the command line.
 func (o proveOptions) secret() (string, error) {
 	if o.tokenFile == "" {
 		token := o.token

@@ -23,7 +23,7 @@ import (
 	"weir/internal/version"
 )
 
-// app is what every command shares: where it writes and the global flags.
+// app holds the output streams and global flags of all commands.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -31,8 +31,8 @@ type app struct {
 	quiet          bool
 	printed        bool     // a JSON document is on standard output
 	args           []string // the command line, for manifests
-	mistake        error    // of who asks for the help of no command
-	// engine is that of this host, with the rooms of this build; tests have others.
+	mistake        error    // of a request for help of an unknown command
+	// engine returns the engine of this host; tests replace it.
 	engine func() (*engine.Engine, error)
 }
 
@@ -79,7 +79,7 @@ a data path frame by frame, and keep the evidence.`,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.PersistentFlags().StringVar(&a.format, "format", "text", "what to print on standard output: text or json")
+	root.PersistentFlags().StringVar(&a.format, "format", "text", "format of standard output: text or json")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return fault.New(fault.Usage, "run '"+command.CommandPath()+" --help'", "%w%s", err, nearFlag(command, err))
@@ -92,8 +92,8 @@ a data path frame by frame, and keep the evidence.`,
 	return root
 }
 
-// strict turns cobra's argument errors into faults, and a word that is no command into an error
-// instead of help.
+// strict converts cobra's argument errors to faults, and an unknown command to an error instead of
+// help.
 func strict(command *cobra.Command) {
 	if own, others, found := strings.Cut(command.Use, " -- "); found { // cobra would put flags behind the other command
 		command.Use, command.DisableFlagsInUseLine = own+" [flags] -- "+others, true
@@ -171,7 +171,7 @@ func names(c *cobra.Command) (all []string) {
 	return all
 }
 
-// nearFlag suggests the flag nearest to one that is not known, or returns "".
+// nearFlag suggests the flag nearest to an unknown one, or returns "".
 func nearFlag(command *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -186,7 +186,7 @@ func nearFlag(command *cobra.Command, err error) string {
 	return nearest.Hint("--"+unknown.GetSpecifiedName(), all)
 }
 
-// arity is the mistake of arguments that a command's check of their number refuses.
+// arity returns the error for a wrong number of arguments.
 func arity(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	try := "write: " + c.UseLine() + "; '" + c.CommandPath() + " --help' has examples"
 	for n, beyond := range slices.Backward(args) {
@@ -197,7 +197,7 @@ func arity(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	return fault.New(fault.Usage, try, "an argument is missing")
 }
 
-// report prints err for a person: what happened, and the way out.
+// report prints err and its advice.
 func (a *app) report(err error) {
 	if err == nil || errors.Is(err, errVerdict) {
 		return
@@ -214,7 +214,7 @@ func (a *app) report(err error) {
 
 var aDocument = regexp.MustCompile(`\bdocs/[a-z]+`)
 
-// installed names documents where they were installed with a program, if they were.
+// installed replaces paths of documents by their installed ones, if they exist.
 func installed(try, program string) string {
 	docs := filepath.Join(filepath.Dir(program), "..", "share", "doc", "weir")
 	return aDocument.ReplaceAllStringFunc(try, func(name string) string {
@@ -225,7 +225,7 @@ func installed(try, program string) string {
 	})
 }
 
-// errorDocument is what a command with --format json prints in place of its result.
+// errorDocument is the output of a failed command with --format json.
 type errorDocument struct {
 	Format string `json:"format"`
 	Error  string `json:"error"`
@@ -233,5 +233,5 @@ type errorDocument struct {
 	Status int    `json:"status"`
 }
 
-// errVerdict ends a command with status 1 after its output has said which verdict does not hold.
+// errVerdict ends a command with status 1 after its output has named the failed verdict.
 var errVerdict = errors.New("a verdict does not hold")

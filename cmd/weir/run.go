@@ -35,7 +35,7 @@ type runOptions struct {
 	pid     int
 }
 
-// given is what a command is to have, as on the command line; an example where nothing is given.
+// given returns the options of the command line, or an example.
 func (o runOptions) given() string {
 	var all []string
 	for of, flag := range runFlags {
@@ -95,19 +95,19 @@ started in, whose limits hold too.`,
 		},
 		RunE: func(command *cobra.Command, args []string) error { return a.runLimited(command, args, options) },
 	}
-	command.Flags().StringVar(&options.rates[direction.Egress], runFlags[direction.Egress], "", "what the command may send, as in 100Mbit")
-	command.Flags().StringVar(&options.rates[direction.Ingress], runFlags[direction.Ingress], "", "what it may receive: marks where ECN allows it, drops otherwise")
-	command.Flags().StringVar(&options.class, "class", "", "class of service of what it sends: lbe, best-effort, premium, network-control, a DSCP's name or its number")
-	command.Flags().BoolVar(&options.shadow, "shadow", false, "count what would be done and do nothing")
-	command.Flags().StringVar(&options.summary, "summary", "", "write what was counted to this file, as JSON")
+	command.Flags().StringVar(&options.rates[direction.Egress], runFlags[direction.Egress], "", "maximum rate that the command sends, as in 100Mbit")
+	command.Flags().StringVar(&options.rates[direction.Ingress], runFlags[direction.Ingress], "", "maximum rate that it receives: ECN marks if possible, otherwise drops")
+	command.Flags().StringVar(&options.class, "class", "", "class of service of its packets: lbe, best-effort, premium, network-control, a DSCP's name or its number")
+	command.Flags().BoolVar(&options.shadow, "shadow", false, "count only")
+	command.Flags().StringVar(&options.summary, "summary", "", "write the counters to this file, as JSON")
 	command.Flags().StringVar(&options.user, "user", "", "run the command as this user, a name or a number, in an environment of its own (for more: env NAME=VALUE COMMAND)")
-	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this id and what descends from it, in place of a command")
+	command.Flags().IntVar(&options.pid, "pid", 0, "limit the process with this id and its descendants instead of a command")
 	command.Flags().SetInterspersed(false)
 	return command
 }
 
-// hangups end a command as SIGTERM does, unless whoever started this has them ignored, as nohup
-// does.
+// hangups returns the signals that end a command like SIGTERM, unless they were ignored at the
+// start, as by nohup.
 func hangups() (all []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -172,7 +172,7 @@ func (a *app) runLimited(command *cobra.Command, args []string, options runOptio
 	return nil
 }
 
-// runOrBorrow runs the command with the rights of root, or with those that are lent to this user.
+// runOrBorrow runs the command with the rights of root, or with lent rights.
 func runOrBorrow(ctx context.Context, work scoped.Command, given *classed) (scoped.Outcome, error) {
 	if _, err := os.Stat(scoped.Socket()); os.Geteuid() == 0 || err != nil {
 		return scoped.Run(ctx, work)
@@ -211,7 +211,7 @@ func limitFlag(flag, text string, shadow bool) (*police.Limit, error) {
 	return &police.Limit{Rate: rate, Shadow: shadow}, nil
 }
 
-// summarize says on standard error what was done; standard output is the command's.
+// summarize prints the counters on standard error, because standard output is the command's.
 func (a *app) summarize(outcome scoped.Outcome, given *classed, shadow bool, file string) error {
 	done := "%s: %s at %s; %d packets marked, %d reductions, %d dropped"
 	if shadow {

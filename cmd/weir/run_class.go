@@ -17,15 +17,15 @@ import (
 	"weir/modules/limit/scoped"
 )
 
-// classed is the class of a command, and what was done for it.
+// classed is the class of a command with its counters.
 type classed struct {
 	Class string    `json:"class"`
 	DSCP  dscp.DSCP `json:"dscp"`
 	class.Counts
-	Downloads *cc.Received `json:"downloads,omitempty"` // nil where they are not held
+	Downloads *cc.Received `json:"downloads,omitempty"` // nil without receiver-side control
 }
 
-// mark marks what a cgroup sends until it is closed, which keeps the counts.
+// mark marks packets of a cgroup until it is closed, which keeps the counters.
 func (c *classed) mark(group string) (io.Closer, error) {
 	marks, err := class.Mark(group, c.DSCP)
 	return &counting{marks, c}, err
@@ -41,7 +41,7 @@ func (c *counting) Close() (err error) {
 	return errors.Join(err, c.Marked.Close())
 }
 
-// String says in words what was done.
+// String describes the counters.
 func (c *classed) String() string {
 	text := fmt.Sprintf("class %s: sent %s in %s; %d marked with DSCP %d", c.Class, units.ByteSize(c.Octets), plural(int(c.Packets), "packet"), c.Marked, c.DSCP)
 	if c.Failed > 0 {
@@ -53,7 +53,7 @@ func (c *classed) String() string {
 	return text
 }
 
-// downloaded says in words what was done with downloads; "" where there were none.
+// downloaded describes the counters of downloads; "" if there were none.
 func downloaded(d cc.Received) (text string) {
 	held := "; downloads of " + plural(int(d.Connections), "connection") + " held"
 	switch {
@@ -71,7 +71,7 @@ func downloaded(d cc.Received) (text string) {
 	return text
 }
 
-// classFlag is the class that --class gives a command, and what it has done to it; none without it.
+// classFlag returns the class of --class and its treatments; none without it.
 func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	if text == "" {
 		return nil, nil, nil
@@ -88,8 +88,8 @@ func (a *app) classFlag(text string) (*classed, []scoped.Treatment, error) {
 	return given, all, nil
 }
 
-// scavenge gives the connections of a cgroup a congestion control that takes what others leave.
-// Without it the command is marked all the same, and routers that know its class hold it back.
+// scavenge sets the scavenger as congestion control of a cgroup. Without it the command is still
+// marked for routers with classes.
 func (a *app) scavenge(group string) (io.Closer, error) {
 	installed, err := installScavenger()
 	if err == nil {
@@ -105,8 +105,8 @@ func (a *app) scavenge(group string) (io.Closer, error) {
 	return nothing{}, nil
 }
 
-// scavengeDownloads has a cgroup's connections take what others leave when they receive. Without it
-// that is up to whoever sends.
+// scavengeDownloads enables receiver-side control for a cgroup. Without it the senders determine
+// the rate.
 func (a *app) scavengeDownloads(group string, into *classed) (io.Closer, error) {
 	held, err := into.hold(group)
 	if err == nil {
@@ -137,23 +137,23 @@ func (h *holding) Close() error {
 	return errors.Join(h.into.counted(h.Receiver), h.Receiver.Close())
 }
 
-// counted keeps what was done with downloads so far.
+// counted stores the counters of downloads.
 func (c *classed) counted(held *cc.Receiver) error {
 	counts, err := held.Counts()
 	c.Downloads = &counts
 	return err
 }
 
-// keepsWindow says what the downloads of a command are like without that.
+// keepsWindow describes downloads without receiver-side control.
 func keepsWindow(err error) string {
-	return fmt.Sprintf("what it downloads takes the part that its senders' congestion control takes: %v", err)
+	return fmt.Sprintf("its downloads compete by the congestion control of their senders: %v", err)
 }
 
 func installScavenger() (*cc.Installed, error) {
 	return cc.Install("scavenger", cc.Options{Name: fmt.Sprintf("weir_lbe%d", os.Getpid())})
 }
 
-// keepsControl says what a command without the scavenger is like.
+// keepsControl describes a command without the scavenger.
 func keepsControl(err error) string {
 	return fmt.Sprintf("its TCP connections keep the host's congestion control, which takes its part where nobody knows its class: %v", err)
 }

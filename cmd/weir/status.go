@@ -23,7 +23,7 @@ import (
 func newStatusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status",
-		Short:   "Show what is in force and what it has done",
+		Short:   "Show the active policy and its counters",
 		Example: "  weir status\n  weir status --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -55,16 +55,16 @@ func newStatusCommand(a *app) *cobra.Command {
 	}
 }
 
-// statusDocument is what is in force, and beside it the commands that have a limit of their own.
+// statusDocument is the status with the commands of weir run.
 type statusDocument struct {
 	engine.Status
 	Runs []running `json:"runs,omitempty"`
 }
 
-// running is a command, with what was done with its downloads so far.
+// running is a command with its counters of downloads.
 type running struct {
 	scoped.Running
-	Downloads *cc.Received `json:"downloads,omitempty"` // nil where they are not held
+	Downloads *cc.Received `json:"downloads,omitempty"` // nil without receiver-side control
 }
 
 func withDownloads(all []scoped.Running) (runs []running) {
@@ -80,7 +80,7 @@ func withDownloads(all []scoped.Running) (runs []running) {
 	return runs
 }
 
-// downloads are the cells of what was done with downloads: connections held, window and queue.
+// downloads returns the cells of downloads: connections, window and queue.
 func (r running) downloads() []string {
 	d := r.Downloads
 	switch {
@@ -114,22 +114,22 @@ func runsTable(runs []running) record.Table {
 				row[5], row[6], row[7], row[8] = units.ByteSize(c.Bytes).String(), fmt.Sprint(c.Marked), fmt.Sprint(c.Reduced), fmt.Sprint(c.Dropped)
 			}
 			table.Rows = append(table.Rows, append(append(row, r.downloads()...), state))
-			r.Downloads = nil // told once
+			r.Downloads = nil // once only
 		}
 	}
 	return table
 }
 
-// notAttached says what to do where what is in force is not, or only in part.
-const notAttached = "What is in force is not attached, or only in part: run 'weir apply' or 'weir daemon', or end it with 'weir release'."
+// notAttached is the advice for a policy that is not completely attached.
+const notAttached = "The active policy is not completely attached: run 'weir apply' or 'weir daemon', or end it with 'weir release'."
 
-// inForceOf says what is in force where there is no scope and nothing of the host.
+// inForceOf describes a state without scopes and items.
 func inForceOf(status engine.Status) string {
 	if status.Lost {
-		return "Limits or other treatments are in force, but the policy that they came from is lost: its state has gone. 'weir release' ends them."
+		return "Programs of Weir are active without a state. 'weir release' ends them."
 	}
 	if status.Interrupted {
-		return "Nothing was put in force whole: what the first apply, or the last release, had come to is."
+		return "No policy is completely active: the first apply, or the last release, was interrupted."
 	}
 	return nothingInForce
 }
@@ -168,7 +168,7 @@ func (a *app) statusTables(status engine.Status) error {
 	return nil
 }
 
-// shown are the columns of a room that a table has.
+// shown returns the columns of a table.
 func shown(all []module.Column, leftOut func(module.Column) bool) (columns []module.Column) {
 	for _, c := range all {
 		if c.Title != "" && !leftOut(c) {
@@ -178,7 +178,7 @@ func shown(all []module.Column, leftOut func(module.Column) bool) (columns []mod
 	return columns
 }
 
-// idle says that no row has the column's value, where some have others: it is of what no scope has.
+// idle reports whether no row has a value of the column.
 func idle(r engine.ModuleStatus, c module.Column) bool {
 	others := false
 	for _, row := range r.Rows {
@@ -192,7 +192,7 @@ func idle(r engine.ModuleStatus, c module.Column) bool {
 	return others
 }
 
-// statusTable has the room's rows, with the totals of counters.
+// statusTable returns the rows of a module with totals of counters.
 func statusTable(status engine.Status, r engine.ModuleStatus) record.Table {
 	columns := shown(r.Columns, func(c module.Column) bool { return c.NoStatus || idle(r, c) })
 	table := record.Table{Columns: lead(r)}
@@ -221,7 +221,7 @@ func statusTable(status engine.Status, r engine.ModuleStatus) record.Table {
 	return table
 }
 
-// lead heads what a row is about.
+// lead returns the leading headings of rows.
 func lead(r engine.ModuleStatus) []string {
 	all := []string{"scope", "applies to"}
 	if r.Part != "" {
@@ -238,7 +238,7 @@ func scopesByName(status engine.Status) map[string]engine.ScopeStatus {
 	return all
 }
 
-// total prints a value as it is; "" where it is not known.
+// total formats a value; "" if unknown.
 func total(c module.Column, v module.Value) string {
 	switch {
 	case !v.Known:

@@ -88,10 +88,10 @@ func (o *testerOptions) clockOf(synchronised bool) (session.Clock, error) {
 	return "", fault.New(fault.Usage, "use --clock synchronised or --clock relative", "--clock %q is not known", o.clock)
 }
 
-// defaultCapture is how many frames --capture keeps where the specification does not say.
+// defaultCapture is the default number of frames of --capture.
 const defaultCapture = 4096
 
-// captured is how many frames to keep around errors.
+// captured returns the number of frames to keep around errors.
 func (o *testerOptions) captured(s *spec.Spec) int {
 	if o.capture != "" && s.Capture == 0 {
 		return defaultCapture
@@ -102,7 +102,7 @@ func (o *testerOptions) captured(s *spec.Spec) int {
 	return s.Capture
 }
 
-// prepareOut refuses an --out that cannot be written before anything is measured.
+// prepareOut rejects an unwritable --out before the measurement.
 func (o *testerOptions) prepareOut() error {
 	if o.out == "" {
 		return nil
@@ -110,7 +110,7 @@ func (o *testerOptions) prepareOut() error {
 	return checkOut(o.out)
 }
 
-// privileged says what is missing where the tester is not run as root.
+// privileged returns the missing rights of a user other than root.
 func privileged() error {
 	if os.Geteuid() != 0 {
 		return fault.New(fault.Permission, "run it with sudo", "the tester attaches BPF programs to devices, which only root may do")

@@ -43,7 +43,7 @@ func (f *testerFlags) addSending(flags *pflag.FlagSet) {
 	flags.StringVar(&f.destination, "destination", "", "destination address (default the receiving device's)")
 	flags.StringVar(&f.destinationMAC, "destination-mac", "", "destination MAC (default the next hop's)")
 	flags.StringVar(&f.dscp, "dscp", "", "DiffServ code point, by number or name")
-	flags.StringVar(&f.policy, "policy", "", "what becomes of late frames: skip or catch-up (default skip)")
+	flags.StringVar(&f.policy, "policy", "", "treatment of late frames: skip or catch-up (default skip)")
 	flags.IntVar(&f.vlan, "vlan", 0, "802.1Q identifier")
 	flags.IntVar(&f.burst, "burst", 0, "frames sent back to back")
 	flags.IntVar(&f.batch, "batch", 0, "frames handed over together; 1 for latency")
@@ -67,7 +67,7 @@ func (f *testerFlags) addReceiving(flags *pflag.FlagSet) {
 	flags.IntVar(&f.streams, "streams", 1, "without SPEC: how many streams to expect")
 }
 
-// given says whether any flag describes a stream.
+// given reports whether any flag describes a stream.
 func (f *testerFlags) given() bool { return f.from != "" || f.to != "" }
 
 // specification reads the file, or makes one from the flags.
@@ -92,7 +92,7 @@ func (f *testerFlags) specification(args []string, here side) (*spec.Spec, error
 	return s, ofFlags(err, text)
 }
 
-// text is the flags as a specification. An end that is not here is a port with a name alone.
+// text converts the flags to a specification. A remote end is a port with only a name.
 func (f *testerFlags) text(here side) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nports:\n")

@@ -49,7 +49,7 @@ smallest one.`,
 		},
 	}
 	command.Flags().StringVar(&o.out, "out", "", "folder for an evidence bundle: tables, CSV, histograms, report.html")
-	command.Flags().StringVar(&specification, "spec", "", "specification whose expectations are to be judged")
+	command.Flags().StringVar(&specification, "spec", "", "specification with the expectations to judge")
 	o.addClock(command.Flags())
 	return command
 }
@@ -70,9 +70,9 @@ func joinAccounts(sender, receiver string, o testerOptions, synchronised bool) (
 	return session.Join(sent, received, clock)
 }
 
-// accountFile has counters and histograms for each stream, 300 octets to 40 KB.
+// accountFile holds counters and histograms per stream, 300 bytes to 40 KB each.
 var accountFile = infile.Kind{What: "account", Most: 64 << 20, Name: "name the files that --format json was written to",
-	Larger: "name what 'weir tester send' or 'receive' printed with --format json"}
+	Larger: "name the output of 'weir tester send' or 'receive' with --format json"}
 
 func readAccount(path string) (session.Account, error) {
 	var account session.Account
@@ -81,7 +81,7 @@ func readAccount(path string) (session.Account, error) {
 		return account, err
 	}
 	if err := json.Unmarshal(text, &account); err != nil {
-		return account, fault.New(fault.Usage, "give what 'weir tester send' or 'receive' printed with --format json", "read account %s: %w", path, err)
+		return account, fault.New(fault.Usage, "give the output of 'weir tester send' or 'receive' with --format json", "read account %s: %w", path, err)
 	}
 	return account, nil
 }

@@ -21,7 +21,7 @@ type testerLive struct {
 	lines  int // of the table on the screen
 }
 
-// liveRows is how many streams the live table shows.
+// liveRows is the number of streams in the live table.
 const liveRows = 16
 
 func newTesterLive(a *app) *testerLive { return &testerLive{app: a, redraw: a.interactive()} }

@@ -51,10 +51,10 @@ func (m *testerMetrics) write(w http.ResponseWriter, _ *http.Request) {
 	account := m.latest
 	m.mu.Unlock()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_ = evidence.Metrics(w, account) // whoever asked has gone
+	_ = evidence.Metrics(w, account) // the client has closed
 }
 
-// show takes over what a second has brought.
+// show stores the results of a second.
 func (m *testerMetrics) show(account session.Account) {
 	if m == nil {
 		return

@@ -11,14 +11,13 @@ import (
 	"weir/internal/yamlfile"
 )
 
-// flagOf are the flags whose keys have another name, or a stream's where a key is of its port.
+// flagOf maps keys to flags with another name, or to a flag of a stream for a key of a port.
 var flagOf = map[string]string{"family": "--ipv6", "device": "--from and --to", "namespace": "--from and --to"}
 
 // asKey is how a message names the key of a specification that a mistake is of.
 var asKey = regexp.MustCompile(`^(streams\[0\]|ports\.(from|to))?\.?([a-z_]+)?: `)
 
-// ofFlags tells the mistakes of a specification that was made from flags: who gave them has seen
-// no file with lines and keys.
+// ofFlags converts mistakes of a specification made from flags: the user has seen no file.
 func ofFlags(err error, text string) error {
 	mistakes := yamlfile.Mistakes(err)
 	if len(mistakes) == 0 {
@@ -40,7 +39,7 @@ func ofFlags(err error, text string) error {
 	return fault.Wrap(errors.New(strings.Join(all, "\n")), fault.Of(err), try)
 }
 
-// flagAt is the flag that has become a line of the specification; "" where it came of itself.
+// flagAt returns the flag behind a line of the specification; "" for a default.
 func flagAt(lines []string, line int) string {
 	if line < 1 || line > len(lines) {
 		return ""

@@ -57,10 +57,10 @@ func (p *testerPorts) port(name string, elsewhere bool) (session.Port, error) {
 	return port, nil
 }
 
-// side says which ends of a specification are here.
+// side selects the local ends of a specification.
 type side struct{ sends, receives bool }
 
-// config is the session of a specification, without what flags decide.
+// config returns the session of a specification without options of flags.
 func (p *testerPorts) config(here side) (session.Config, error) {
 	s := p.spec
 	c := session.Config{Name: s.Name, Straggle: s.Straggle}

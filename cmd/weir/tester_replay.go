@@ -38,7 +38,7 @@ func newTesterReplayCommand(a *app) *cobra.Command {
 	var o replayOptions
 	command := &cobra.Command{
 		Use:   "replay CAPTURE",
-		Short: "Send the frames of a capture at their times, and count what arrives",
+		Short: "Send the frames of a capture at their times, and count the received frames",
 		Long: `Send the frames of a pcap or pcapng file at their times, and count what arrives.
 
 A frame that could not leave in time leaves late; how many did and by how much is
@@ -66,7 +66,7 @@ arrived, and 3 if this machine could not count what did.`,
 	return command
 }
 
-// captureFile holds what replay.Read accepts, headers included.
+// captureFile bounds the input of replay.Read.
 var captureFile = infile.Kind{What: "capture", Most: 2 << 30, Name: "name a pcap or pcapng file", Larger: "split it with 'editcap -c'"}
 
 func (a *app) replay(ctx context.Context, path string, o replayOptions) (err error) {
@@ -191,7 +191,7 @@ func replayTables(r replay.Result) (tables []record.Table, notes []string) {
 	}
 	tables = append(tables, record.Table{Title: "Replay", Columns: []string{"frames", "rounds", "sent", "time asked", "time taken", "late"},
 		Rows: [][]string{{strconv.Itoa(r.Frames), strconv.Itoa(r.Rounds), number(r.Sent), asked, r.Elapsed.Round(time.Microsecond).String(), number(r.Late)}}})
-	timing := record.Table{Title: "Timing", Columns: []string{"what", "frames", "mean", "p50", "p99", "max"}}
+	timing := record.Table{Title: "Timing", Columns: []string{"quantity", "frames", "mean", "p50", "p99", "max"}}
 	row := func(what string, h *hist.Histogram) {
 		if h.Count() > 0 {
 			s := func(ns float64) string { return record.Seconds.Format(ns / 1e9) }
@@ -204,7 +204,7 @@ func replayTables(r replay.Result) (tables []record.Table, notes []string) {
 			Rows: [][]string{{number(c.Frames), number(c.Missing), number(c.Reordered), number(c.Extra), number(c.Foreign)}}})
 		row("spacing of arrivals off the capture's", c.Spacing)
 		if c.Alike > 0 {
-			notes = append(notes, fmt.Sprintf("%d frames equal others of the capture: which of them are missing or out of order cannot be told", c.Alike))
+			notes = append(notes, fmt.Sprintf("%d frames equal others of the capture: missing or reordered ones among them cannot be identified", c.Alike))
 		}
 		if c.Dropped > 0 {
 			notes = append(notes, fmt.Sprintf("this machine dropped %d frames at the receiving socket: they are among the missing or the others", c.Dropped))

@@ -28,7 +28,7 @@ type testerResult struct {
 	Bundle   string           `json:"bundle,omitempty"`
 }
 
-// tested writes and prints what a run found, and turns it into the command's error.
+// tested writes and prints the results of a run, and returns the error of the command.
 func (a *app) tested(account session.Account, s *spec.Spec, o testerOptions) error {
 	b := evidence.Bundle(account, s.Expect)
 	b.Manifest.Source = s.Source
@@ -48,7 +48,7 @@ func (a *app) tested(account session.Account, s *spec.Spec, o testerOptions) err
 	return judged(account, b.Verdicts)
 }
 
-// keep completes the manifest and writes the bundle, where one is asked for.
+// keep completes the manifest and writes the bundle, if requested.
 func (a *app) keep(b *record.Bundle, dir string) error {
 	b.Manifest.Version, b.Manifest.Command, b.Manifest.Machine = version.Number, a.args, machine.Describe()
 	if dir == "" {
@@ -67,7 +67,7 @@ func (a *app) printTested(account session.Account, b record.Bundle, dir string) 
 	return a.printBundle(b, dir)
 }
 
-// both says whether sent and received frames are in one account.
+// both reports whether an account has sent and received frames.
 func both(account session.Account) bool {
 	for _, s := range account.Streams {
 		if s.Sent != nil && s.Received != nil {

@@ -153,7 +153,7 @@ func (a *app) benchmarked(report rfc2544.Report, runErr error, s *spec.Spec, f r
 			return err
 		}
 	} else {
-		b.Verdicts = nil // the tables say what was not measured, and why
+		b.Verdicts = nil // the tables give the reasons
 		if err := a.printBundle(b, f.out); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (f *rfcFlags) bench(ports *testerPorts, d spec.Direction, device rfc2544.De
 	return &rfc2544.Ports{A: from, B: to, Header: d.Schedule.Streams[0].Header, Bidirectional: f.bidirectional, IKnow: f.iKnow, Device: device}, nil
 }
 
-// config is the procedure that the flags ask for.
+// config returns the procedure of the flags.
 func (f *rfcFlags) config(speed units.BitRate, six, tagged bool) (rfc2544.Config, error) {
 	setup := rfc2544.Setup{Speed: speed, Bidirectional: f.bidirectional, IPv6: six, Stream: stream(six, f.bidirectional), Medium: medium(speed)}
 	for _, name := range f.tests {
@@ -222,7 +222,7 @@ func (f *rfcFlags) config(speed units.BitRate, six, tagged bool) (rfc2544.Config
 	return config, f.adjust(&config)
 }
 
-// adjust changes what single flags ask for.
+// adjust applies single flags.
 func (f *rfcFlags) adjust(c *rfc2544.Config) error {
 	var d units.Duration
 	var share units.Probability

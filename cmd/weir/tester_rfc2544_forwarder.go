@@ -14,7 +14,7 @@ import (
 	"weir/tester/spec"
 )
 
-// forwarded reads --forwarder; all is "" where it is not given.
+// forwarded parses --forwarder; all results are "" without it.
 func (f *rfcFlags) forwarded() (namespace, in, out string, err error) {
 	if f.forwarder == "" {
 		return "", "", "", nil
@@ -27,8 +27,8 @@ func (f *rfcFlags) forwarded() (namespace, in, out string, err error) {
 	return namespace, in, out, nil
 }
 
-// forwards prepares the device under test that --forwarder names: this kernel's own forwarding.
-// It is given back by close, and when this process ends in any other way.
+// forwards prepares the kernel's forwarding as the device under test of --forwarder. close, or the
+// end of this process, restores it.
 func (f *rfcFlags) forwards(ctx context.Context, ports *testerPorts) (device rfc2544.Device, close func() error, err error) {
 	nothing := func() error { return nil }
 	namespace, in, out, err := f.forwarded()

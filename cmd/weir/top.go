@@ -18,7 +18,7 @@ import (
 	"weir/internal/fault"
 )
 
-// topSource reads what is in force, and when it was read.
+// topSource reads the status, and the time of the reading.
 type topSource func() (engine.Status, time.Time, error)
 
 func newTopCommand(a *app) *cobra.Command {
@@ -58,13 +58,13 @@ happened within one interval and ends.`,
 	return command
 }
 
-// screen is the terminal to draw on; false where there is none to draw on or to read keys from.
+// screen returns the terminal; false without one for output and keys.
 func (a *app) screen() (*os.File, bool) {
 	file, ok := a.stdout.(*os.File)
 	return file, ok && term.IsTerminal(int(file.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// topOnce prints what happens until the interval is over.
+// topOnce prints the changes of one interval.
 func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Time) error {
 	before, began, err := source()
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *app) topOnce(ctx context.Context, source topSource, over <-chan time.Ti
 	return nil
 }
 
-const nothingInForce = "No policy is in force."
+const nothingInForce = "No policy is active."
 
 // watchTop draws on the terminal until q, ctrl-C or the end of ctx, and leaves the terminal as it
 // was.
