@@ -14,7 +14,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// converter turns the library's tree into ours.
+// converter converts the library's tree.
 type converter struct {
 	file     string
 	problems *Problems
@@ -23,8 +23,7 @@ type converter struct {
 	total    int
 }
 
-// parse runs the YAML library, which may panic on input that nobody writes: that is one more
-// mistake of the file.
+// parse runs the YAML library. A panic of the library counts as a mistake in the file.
 func (c *converter) parse(text []byte) (root *Node) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -53,7 +52,7 @@ func (c *converter) parse(text []byte) (root *Node) {
 	return c.node(first.Content[0], 0)
 }
 
-// syntaxError makes the library's "yaml: line 3: what is wrong" one of our mistakes. It names no
+// syntaxError converts an error of the library, "yaml: line 3: reason", to a mistake without
 // column.
 func (c *converter) syntaxError(text []byte, err error) {
 	message := firstLine(strings.TrimPrefix(err.Error(), "yaml: "))
@@ -84,7 +83,7 @@ func (c *converter) syntaxError(text []byte, err error) {
 	c.problems.Add(place, "look for a missing colon, quote or bracket, and for wrong indentation", "not valid YAML: %s", message)
 }
 
-// fromParser says whether the library's parser found the mistake, and not its scanner.
+// fromParser reports whether the library's parser found the mistake, and not its scanner.
 func fromParser(message string) bool {
 	return strings.HasPrefix(message, "did not find expected") || strings.HasPrefix(message, "found duplicate %") || strings.HasPrefix(message, "found undefined tag")
 }
@@ -126,7 +125,7 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 		return c.alias(n)
 	case tagged(n):
 		return c.complain(n, "write the value plainly", "a YAML tag is not supported here")
-	case !c.module(n, 1), n.Kind == yaml.ScalarNode && !c.shown(n, !c.limits.Line):
+	case !c.within(n, 1), n.Kind == yaml.ScalarNode && !c.shown(n, !c.limits.Line):
 		return nil
 	}
 	out := &Node{Kind: Scalar, Place: c.at(n), Text: n.Value, size: 1}
@@ -149,8 +148,8 @@ func (c *converter) node(n *yaml.Node, depth int) *Node {
 	return out
 }
 
-// shown complains of characters that a terminal obeys or that change what a reader sees, whatever
-// way they were written: names of one person's file come into another one's tables.
+// shown complains of control characters and of characters that change the reading order, in any
+// notation: names of a file appear in tables of other users.
 func (c *converter) shown(n *yaml.Node, lines bool) bool {
 	i := strings.IndexFunc(n.Value, func(r rune) bool {
 		return unicode.IsControl(r) && !(lines && (r == '\n' || r == '\t')) || unicode.Is(unicode.Bidi_Control, r)
@@ -165,20 +164,20 @@ func (c *converter) shown(n *yaml.Node, lines bool) bool {
 
 func tagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
 
-// alias returns the value of an anchor. One that is not complete yet would contain itself.
+// alias returns the value of an anchor. An incomplete one would contain itself.
 func (c *converter) alias(n *yaml.Node) *Node {
 	v, known := c.anchors[n.Alias]
 	if !known {
 		return c.complain(n, "define the anchor before it is used", "no anchor &%s above this line", n.Value)
 	}
-	if !c.module(n, v.size) {
+	if !c.within(n, v.size) {
 		return nil
 	}
 	return v
 }
 
-// room counts values, and complains of the first that is beyond the limit.
-func (c *converter) module(n *yaml.Node, values int) bool {
+// within counts values and complains of the first one beyond the limit.
+func (c *converter) within(n *yaml.Node, values int) bool {
 	before := c.total
 	if c.total += values; c.total <= c.limits.Values {
 		return true

@@ -19,11 +19,11 @@ type Fields struct {
 	Self   Place // the mapping itself
 	keys   map[string]Place
 	flawed bool
-	flaws  map[string]bool // keys below which a mistake was found, and those that were probably meant
+	flaws  map[string]bool // keys with a mistake at or below them, and keys suggested for unknown ones
 }
 
-// Flawed says whether a mistake was found in the mapping or below, or there was none, so that what
-// was read is not all that is meant; with keys, whether one was found in these.
+// Flawed reports whether the mapping has a mistake or is missing, so that its values are
+// incomplete; with keys, whether one of these has a mistake.
 func (f Fields) Flawed(keys ...string) bool {
 	if f.keys == nil || len(keys) == 0 {
 		return f.keys == nil || f.flawed
@@ -39,7 +39,7 @@ func (f Fields) At(key string) Place {
 	return f.Self
 }
 
-// Has says whether the file gives the key.
+// Has reports whether the file has the key.
 func (f Fields) Has(key string) bool {
 	_, given := f.keys[key]
 	return given
@@ -57,7 +57,7 @@ type Pair[T any] struct {
 	Value T
 }
 
-// Map is a mapping whose keys are the user's own words, in the file's order.
+// Map is a mapping with user-defined keys, in file order.
 type Map[T any] []Pair[T]
 
 func (m *Map[T]) decodeMap(d *decoder, n *Node, path string) {
@@ -75,7 +75,7 @@ type mapDecoder interface {
 // Variables replace ${name} in scalars. Used collects the names that occur; it may be nil.
 type Variables struct {
 	Values map[string]string
-	Names  []string // what a person may write, for suggestions
+	Names  []string // valid names, for suggestions
 	Used   map[string]bool
 }
 
@@ -186,7 +186,7 @@ func hasKeys(t reflect.Type) bool { return len(keysOf(t).keys) > 0 }
 // change.
 var known sync.Map // reflect.Type to *keySet
 
-// keySet is what a struct accepts.
+// keySet holds the keys of a struct.
 type keySet struct {
 	keys   []key
 	names  []string
@@ -288,7 +288,7 @@ func (d *decoder) mapping(n *Node, out reflect.Value, path string) {
 	setFields(out, fields)
 }
 
-// setFields keeps the places of a struct that has room for them.
+// setFields stores the places in a struct with a field for them.
 func setFields(out reflect.Value, fields Fields) {
 	if out.Kind() != reflect.Struct {
 		return
@@ -321,8 +321,7 @@ func renamed(out reflect.Value, key, value string) string {
 	return ""
 }
 
-// unknown complains of a key that the struct does not have, and returns the one that is probably
-// meant, or "".
+// unknown complains of an unknown key and returns the suggested one, or "".
 func (d *decoder) unknown(e Entry, names []string, path string) (near string) {
 	near = nearest.Of(e.Key, names)
 	hint, try := fmt.Sprintf("; valid here: %s", strings.Join(names, ", ")), ""

@@ -18,8 +18,8 @@ type Reference struct {
 	Values   []string // of the `enum` tag
 }
 
-// References lists the keys below a struct in the order of its fields, each with what is below it.
-// A struct that is met again is not described twice: its key says where it was.
+// References lists the keys of a struct in field order, each followed by its own keys. A repeated
+// struct is described once and referred to later.
 func References(t reflect.Type) []Reference {
 	r := references{seen: map[reflect.Type]string{}}
 	r.walk(t, "")
@@ -56,7 +56,7 @@ func (r *references) walk(t reflect.Type, path string) {
 	}
 }
 
-// Below are those directly below a path, with their last names alone.
+// Below returns the keys directly below a path, with their last names.
 func Below(all []Reference, path string) (out []Reference) {
 	for _, r := range all {
 		rest := r.Path

@@ -29,7 +29,7 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 		setFields(out, Fields{Self: n.Place})
 		return
 	}
-	// As the schema has it. What a variable stands for is not known where it is written.
+	// As in the schema. The value of a variable is unknown here.
 	if n.Quoted && text == n.Text && out.Kind() != reflect.String && out.Kind() <= reflect.Float64 {
 		way := fmt.Sprintf("write %s without quotes", text)
 		if out.Kind() == reflect.Bool && text != "true" && text != "false" {
@@ -76,7 +76,7 @@ func (d *decoder) scalar(n *Node, out reflect.Value, path string) {
 	}
 }
 
-// plain is what is written without quotes.
+// plain names a value without quotes.
 func plain(kind reflect.Kind) string {
 	if kind == reflect.Bool {
 		return "true or false"
@@ -84,7 +84,7 @@ func plain(kind reflect.Kind) string {
 	return "a number"
 }
 
-// octal says whether a number means one thing here and another in YAML 1.1.
+// octal reports whether YAML 1.1 reads a number differently.
 func octal(text string) bool {
 	digits := strings.TrimLeft(text, "+-")
 	return len(digits) > 1 && digits[0] == '0' && '0' <= digits[1] && digits[1] <= '9'

@@ -13,7 +13,7 @@ import (
 // ShortForm is implemented by destinations that read themselves from a single value, to describe it
 // in the schema.
 type ShortForm interface {
-	// ShortForm returns what a person may write, in words with an example.
+	// ShortForm describes the valid text, with an example.
 	ShortForm() string
 }
 
@@ -40,8 +40,8 @@ func Schema(t reflect.Type, id, title string, inner ...Inner) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Inner describes what a mapping of raw nodes (Map[*Node]) holds under a key of its own choosing:
-// Name is that of the definition.
+// Inner describes the values of a mapping of raw nodes (Map[*Node]); Name is that of the
+// definition.
 type Inner struct {
 	Key, Name string
 	Type      reflect.Type

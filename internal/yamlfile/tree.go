@@ -9,23 +9,22 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Bounds of a file: far above what people write, and low enough that no file makes its reader slow
-// or large.
+// Limits of a file: far above normal use, and low enough to bound time and memory.
 const (
-	MaxFile  = 256 << 10 // octets of text, where a format has no bounds of its own
+	MaxFile  = 256 << 10 // bytes, for formats without a limit of their own
 	maxNodes = 100_000   // values once aliases are expanded, likewise
-	maxLine  = 4096      // octets of a line
+	maxLine  = 4096      // bytes of a line
 	maxDepth = 32        // levels of nesting
 )
 
-// Limits are the bounds of a format whose files grow with what they describe.
+// Limits holds the limits of a format with large files.
 type Limits struct {
 	Octets int  // of text
 	Values int  // keys' values and lists' items, once aliases are expanded
 	Line   bool // whether every value must be one line, as where tables show them
 }
 
-// Kind is what a node holds.
+// Kind is the kind of a node.
 type Kind int
 
 const (
@@ -66,8 +65,8 @@ type Tree struct {
 	Root *Node
 }
 
-// Parse reads the text of a file of up to MaxFile octets. Its errors are faults of status Usage
-// with file, line and column.
+// Parse parses a text of up to MaxFile bytes. Its errors are faults of status Usage with file, line
+// and column.
 func Parse(filename string, text []byte) (*Tree, error) {
 	return ParseWithin(Limits{Octets: MaxFile, Values: maxNodes}, filename, text)
 }
@@ -84,7 +83,7 @@ func ParseWithin(limits Limits, filename string, text []byte) (*Tree, error) {
 	return nil, p.Err(correct)
 }
 
-// acceptable checks what can be told from the text alone.
+// acceptable checks the raw text.
 func (c *converter) acceptable(text []byte) bool {
 	whole := Place{File: c.file}
 	switch {
@@ -109,12 +108,11 @@ func (c *converter) acceptable(text []byte) bool {
 	return c.problems.Len() == 0
 }
 
-// signsPerValue is how many signs that divide values a value may come with: texts have colons and
-// commas too.
+// signsPerValue is the maximum number of separators per value: texts contain colons and commas too.
 const signsPerValue = 4
 
-// signs counts what may begin or divide values. It bounds the memory of the YAML library, which
-// makes all nodes before we see one.
+// signs counts characters that may start or separate values. It bounds the memory of the YAML
+// library, which builds all nodes first.
 func signs(text []byte) (n int) {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimLeft(line, " ")

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Union is a mapping whose keys belong to several structs, such as parts of a program that know
-// nothing of each other. Make it once with [NewUnion]; it is safe for concurrent use.
+// Union is a mapping with keys of several independent structs. Create it once with [NewUnion]. It
+// is safe for concurrent use.
 type Union struct {
 	merged reflect.Type
 	parts  []unionPart
@@ -51,7 +51,7 @@ func (u *Union) Decode(n *Node, path string, into []any, vars *Variables, p *Pro
 	n.Decode(path, merged.Interface(), vars, p)
 	fields := merged.Elem().Field(0).Interface().(Fields)
 	if fields.Self == (Place{}) {
-		fields.Self = n.Place // what was found was no mapping
+		fields.Self = n.Place // not a mapping
 	}
 	for i, part := range u.parts {
 		out := reflect.ValueOf(into[i]).Elem()

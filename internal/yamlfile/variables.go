@@ -9,7 +9,7 @@ import (
 	"weir/internal/nearest"
 )
 
-// expand replaces the variables in a scalar. It reports false where it noted a mistake.
+// expand replaces the variables in a scalar. It returns false after a mistake.
 func (v *Variables) expand(n *Node, p *Problems) (string, bool) {
 	if v == nil || !strings.Contains(n.Text, "${") {
 		return n.Text, true

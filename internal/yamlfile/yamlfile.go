@@ -22,8 +22,7 @@ import (
 	"weir/internal/fault"
 )
 
-// Place is a position in a file. Line and Column count from 1; Column, or both, are 0 where they
-// are not known.
+// Place is a position in a file. Line and Column start at 1; 0 is unknown.
 type Place struct {
 	File         string
 	Line, Column int
@@ -111,8 +110,7 @@ func (p *Problems) Err(try string) error {
 	return fault.New(fault.Usage, try, "%w", &list{sorted, p.beyond})
 }
 
-// advice is the ways out of mistakes, each once: with the line that it is for where there are
-// several mistakes, and not all have the same.
+// advice joins the advice of mistakes, each once, with lines if several mistakes differ.
 func advice(mistakes []*Error) string {
 	var all []string
 	same, lines := true, map[string]string{}
@@ -190,4 +188,4 @@ func Decode(filename string, text []byte, into any) error {
 const correct = "correct the file at the places named"
 
 // tryFormats is for a file in which there is no place to name.
-const tryFormats = "docs/formats describes what goes into the file, with examples"
+const tryFormats = "docs/formats describes the file, with examples"

@@ -34,8 +34,8 @@ func Fault(err error) error {
 	return fault.Wrap(err, fault.Failed, "mount a BPF file system: "+mount)
 }
 
-// CanPin returns an error unless a BPF file system is mounted at or above dir, or [Mount] would mount
-// one. dir need not exist.
+// CanPin returns an error unless a BPF file system is mounted at or above dir, or [Mount] would
+// mount one. dir need not exist.
 func CanPin(dir string) error {
 	var found unix.Statfs_t
 	err := unix.Statfs(dir, &found)

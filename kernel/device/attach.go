@@ -21,8 +21,8 @@ import (
 type Hook string
 
 const (
-	Ingress Hook = "ingress" // what the device receives, before the stack
-	Egress  Hook = "egress"  // what the stack sends, before the qdiscs
+	Ingress Hook = "ingress" // received packets, before the stack
+	Egress  Hook = "egress"  // sent packets, before the qdiscs
 )
 
 // Order is the place of a room's program: its distance from the wire. At ingress the least order
@@ -105,8 +105,8 @@ func (a *Attachment) attach(ns *netns.Namespace, dev string, program *ebpf.Progr
 	return err
 }
 
-// key is the place in the list of a hook: less runs first, and foreign programs are before zero and
-// behind what is negative.
+// key is the position at a hook: lower keys run first; foreign programs are between negative and
+// other keys.
 func (a *Attachment) key() int {
 	if a.Hook == Egress {
 		// Order 0 is not nearer to the wire than foreign programs: it runs before them, as all that
@@ -116,8 +116,8 @@ func (a *Attachment) key() int {
 	return int(a.Order)
 }
 
-// Attached finds the pinned attachments of a device with this name at either hook, of this and of
-// other processes. Whoever closes none of them keeps them in place when their pins are removed.
+// Attached returns the pinned attachments of a device with this name at either hook, of all
+// processes. An attachment that is not closed survives the removal of its pin.
 func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error) {
 	found, err := pinnedLinks(ns, dev, pins)
 	if err != nil {
@@ -138,7 +138,7 @@ func Attached(ns *netns.Namespace, dev, name, pins string) ([]*Attachment, error
 	return list, nil
 }
 
-// Hooks are those at which a device has a pinned attachment with this name. It holds none of them.
+// Hooks returns the hooks of a device with a pinned attachment of this name, without opening them.
 func Hooks(ns *netns.Namespace, dev, name, pins string) (map[Hook]bool, error) {
 	found, err := Attached(ns, dev, name, pins)
 	if err != nil {
@@ -152,7 +152,7 @@ func Hooks(ns *netns.Namespace, dev, name, pins string) (map[Hook]bool, error) {
 	return hooks, nil
 }
 
-// Prune removes pins of links whose devices have gone.
+// Prune removes pins of links with removed devices.
 func Prune(pins string) error {
 	files, err := filepath.Glob(filepath.Join(pins, "*"))
 	if err != nil {
@@ -195,7 +195,7 @@ func Forget(pins, name string) error {
 			return fault.Wrap(fmt.Errorf("unpin attachment: %w", err), fault.Permission, "run it as root")
 		}
 	}
-	_ = os.Remove(pins) // unless other rooms have pins in it
+	_ = os.Remove(pins) // fails if other modules have pins in it
 	return nil
 }
 
@@ -219,8 +219,8 @@ func (a *Attachment) replace(program *ebpf.Program) error {
 	return a.filter.put(a, program)
 }
 
-// Detach removes the program, pinned or not, and clsact if it was made for programs of Weir's and
-// has no others. That the device is gone is no error.
+// Detach detaches the program, pinned or not, and removes clsact if it was made for Weir and is
+// empty. A missing device is no error.
 func (a *Attachment) Detach() error {
 	var err error
 	if a.tcx != nil {
@@ -252,11 +252,11 @@ func (a *Attachment) release() {
 	}
 }
 
-// ErrTaken says that another program has the order.
+// ErrTaken is returned if another program has the order.
 var ErrTaken = errors.New("the order is taken")
 
 func taken(a, by *Attachment) error {
-	return fault.New(fault.Usage, "give each room an order of its own", "%s has order %d already: %w", by.Name, a.Order, ErrTaken)
+	return fault.New(fault.Usage, "give each module its own order", "%s has order %d already: %w", by.Name, a.Order, ErrTaken)
 }
 
 // pinPath is the file of a pinned link; a BPF file system takes no dots in names.

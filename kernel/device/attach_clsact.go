@@ -79,7 +79,7 @@ func attachFilter(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.
 	return f, nil
 }
 
-// hook makes clsact where it is missing.
+// hook creates clsact if it is missing.
 func (f *filter) hook() error {
 	t, err := snapshot(f.conn, f.index)
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *filter) hook() error {
 		return f.conn.Put(tc.QdiscMessage, tc.Create|tc.Only, f.index, tc.Raw{Kind: "clsact", Parent: tc.Clsact, Handle: tc.MakeHandle(0xffff, 0)})
 	}
 	if t.Hook[0].Kind != "clsact" {
-		return fault.New(fault.Usage, "replace it with clsact, which does what it does", "the device has a qdisc %s at its hook", t.Hook[0].Kind)
+		return fault.New(fault.Usage, "replace it with clsact, which has the same function", "the device has a qdisc %s at its hook", t.Hook[0].Kind)
 	}
 	for _, x := range t.Hook[1:] {
 		if _, of, ok := readFilter(x); ok && of.made {
@@ -100,7 +100,7 @@ func (f *filter) hook() error {
 	return nil
 }
 
-// place looks whether what is there leaves the place that an order needs.
+// place checks whether existing filters leave a free position for the order.
 func (f *filter) place(a *Attachment) error {
 	all, err := f.conn.Dump(tc.FilterMessage, f.index, a.parent())
 	if err != nil {
@@ -189,7 +189,7 @@ func (f *filter) unhook() error {
 	return nil
 }
 
-// absent: the filter, its qdisc or the device is gone.
+// absent reports whether the filter, its qdisc or the device is gone.
 func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL)
 }

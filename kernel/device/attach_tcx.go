@@ -18,8 +18,8 @@ import (
 	"weir/kernel/netns"
 )
 
-// tcxLink is a BPF link. The kernel keeps no name with it: this process knows those it attached by
-// their id, and pinned ones of all processes by the name of their file.
+// tcxLink is a BPF link. The kernel stores no name for it: this process identifies its own links by
+// id, and pinned ones by file name.
 type tcxLink struct {
 	link link.Link
 	id   link.ID
@@ -45,10 +45,10 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 			return err
 		})
 		switch {
-		case errors.Is(err, unix.ESTALE) && attempt < 10: // somebody else has attached meanwhile
+		case errors.Is(err, unix.ESTALE) && attempt < 10: // another process has attached meanwhile
 		case errors.Is(err, unix.EEXIST) && attempt < 100:
-			// The kernel ends a link whose pin was removed only after its readers are through;
-			// until then the same program is still there.
+			// The kernel ends an unpinned link some time later; until then its program is still
+			// attached.
 			time.Sleep(10 * time.Millisecond)
 		default:
 			return made, err
@@ -60,7 +60,7 @@ func attachTCX(ns *netns.Namespace, dev string, a *Attachment, program *ebpf.Pro
 // device's namespace.
 func insert(namespace uint64, index int, a *Attachment, program *ebpf.Program, options Options) (*tcxLink, error) {
 	query, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: attachTypes[a.Hook]})
-	if errors.Is(err, unix.EINVAL) { // Linux before 6.6 does not know the type
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.6 lacks the type
 		err = errors.Join(err, link.ErrNotSupported)
 	}
 	if err != nil {
@@ -148,8 +148,8 @@ func renew(own *Attachment, program *ebpf.Program) (*tcxLink, error) {
 	return &tcxLink{link: l, id: own.tcx.id, pin: pin}, nil
 }
 
-// known are Weir's links at a device: those that this process has attached, and pinned ones. They
-// are not to be closed.
+// known returns the links of Weir at a device: those of this process, and pinned ones. The caller
+// must not close them.
 func known(namespace uint64, index int, pins string) (map[link.ID]*Attachment, error) {
 	all := map[link.ID]*Attachment{}
 	links.Lock()
@@ -173,8 +173,8 @@ func pinnedLinks(ns *netns.Namespace, dev, pins string) ([]*Attachment, error) {
 	return loadPins(namespace, index, pins)
 }
 
-// loadPins opens the pinned links of a device. The kernel detaches a link when its device goes:
-// such are left out.
+// loadPins opens the pinned links of a device. It omits links that the kernel detached with their
+// device.
 func loadPins(namespace uint64, index int, pins string) (list []*Attachment, err error) {
 	if pins == "" {
 		return nil, nil

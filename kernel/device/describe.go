@@ -10,8 +10,8 @@ import (
 	"weir/kernel/tc"
 )
 
-// Replaceable names the tree that a device would lose to Weir's; "" where that is none to speak of,
-// one of Weir's own, or cannot be read.
+// Replaceable describes the tree that Weir would replace on a device; "" for a default tree, one of
+// Weir, or an unreadable one.
 func Replaceable(ns *netns.Namespace, dev string) string {
 	tree, err := Snapshot(ns, dev)
 	if err != nil || tree.ours() {
@@ -20,9 +20,9 @@ func Replaceable(ns *netns.Namespace, dev string) string {
 	return tree.String()
 }
 
-// String names a tree as a person would: "htb with 3 classes and 2 filters", "mq with 4 queues, the
-// kernel's choice". It is "" where nothing waits by anybody's choice: of a device without a qdisc,
-// and of the kernel's noqueue. The hook is left out, since it is never replaced.
+// String describes a tree: "htb with 3 classes and 2 filters", "mq with 4 queues, the kernel's
+// choice". It is "" for a device without a qdisc and for noqueue. It omits the hook, which is never
+// replaced.
 func (t Tree) String() string {
 	root, there := t.root()
 	if !there || t.isDefault() && root.Kind == "noqueue" {
@@ -47,7 +47,7 @@ func (t Tree) String() string {
 	return text
 }
 
-// below names the kind of what is below the root, if that is one.
+// below names the kind of the qdiscs below the root, if there is only one.
 func (t Tree) below() string {
 	kind := ""
 	for _, q := range t.Qdiscs {

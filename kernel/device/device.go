@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package device is the one owner of what Weir puts at network devices: programs at their ingress
-// and egress, and trees of queueing disciplines (qdiscs).
+// and egress, and qdisc trees.
 //
 // Programs of several rooms stay in their order, whatever order they are attached in ([Attach]); a
 // tree is put in place of a former one, which comes back exactly ([Take], [Record.Replace],
@@ -35,8 +35,8 @@ import (
 	"weir/kernel/tc"
 )
 
-// ErrGone says that a device was deleted, moved to another namespace, or replaced by another one of
-// its name.
+// ErrGone is returned if a device was deleted, moved to another namespace, or replaced by one of
+// the same name.
 var ErrGone = errors.New("the device is gone")
 
 // open returns a connection to ns and the device's index.
@@ -95,7 +95,7 @@ func inode(ns *netns.Namespace) (uint64, error) {
 	return status.Ino, nil
 }
 
-// locate returns what tells a device from all others of this boot.
+// locate returns the identity of a device within this boot.
 func locate(ns *netns.Namespace, dev string) (namespace uint64, index int, err error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {

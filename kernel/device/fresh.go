@@ -8,9 +8,9 @@ import (
 	"weir/kernel/netns"
 )
 
-// Put gives a device of the caller's own a tree of Weir's own, whose root has RootHandle. Nothing
-// is kept to bring the former one back: it is for namespaces that end with the tree, and refuses
-// a device that somebody has given a tree already.
+// Put sets up a tree of Weir, with RootHandle, on a device of the caller. It keeps no record of the
+// former tree: it is for namespaces that end with the tree, and rejects a device with a configured
+// tree.
 func Put(ns *netns.Namespace, dev string, t Tree) error {
 	conn, index, err := open(ns, dev)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Map opens a map of the attached program, told by what its specification says of name and layout;
-// nil where the program has none, as one of another version of Weir.
+// Map opens a map of the attached program by name and layout; nil if the program has none, for
+// instance in another version of Weir.
 func (a *Attachment) Map(want *ebpf.MapSpec) (*ebpf.Map, error) {
 	fail := func(err error) (*ebpf.Map, error) {
 		return nil, fmt.Errorf("open %s of %s: %w", want.Name, a.Name, err)

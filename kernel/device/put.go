@@ -13,16 +13,15 @@ import (
 	"weir/kernel/tc"
 )
 
-// builder leads a device's tree to another one in steps that can be repeated, from whatever state a
-// crash has left.
+// builder changes the tree of a device in repeatable steps, from any state after a crash.
 type builder struct {
 	conn  *tc.Conn
 	index int
 	step  func() // before each change, for tests
 }
 
-// put makes the tree, and reads it back. What is there already stays; where that does not lead to
-// the tree it is made anew.
+// put builds the tree and reads it back. It keeps matching objects, and rebuilds from scratch if
+// the result differs.
 func (b *builder) put(want Tree) error {
 	err := b.approach(want)
 	if err == nil {
@@ -33,6 +32,7 @@ func (b *builder) put(want Tree) error {
 	if want.isDefault() {
 		return err
 	}
+	// The kernel would confuse it with the qdisc of the same handle.
 	if err := b.removeRoot(); err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func (b *builder) verify(want Tree) error {
 		return err
 	}
 	if _, up := have.root(); !up && want.isDefault() {
-		return nil // it is down: the kernel chooses when it comes up
+		return nil // the device is down: the kernel chooses at the next up
 	}
 	if d := differences(want.made(), have.made()); d != "" {
-		return fmt.Errorf("compare with what was asked: %s", d)
+		return fmt.Errorf("differs from the request: %s", d)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (b *builder) remove(sort tc.Message, raw tc.Raw) error {
 	return b.conn.Remove(sort, b.index, raw)
 }
 
-// removeRoot lets the kernel choose; what it chose cannot be removed.
+// removeRoot restores the kernel's default, which cannot be removed.
 func (b *builder) removeRoot() error {
 	have, err := snapshot(b.conn, b.index)
 	if err != nil || have.isDefault() {
@@ -87,7 +87,7 @@ func (b *builder) approach(want Tree) error {
 	return b.prune(want, have)
 }
 
-// build makes what is missing and returns what was there below the root.
+// build adds missing objects and returns the former objects below the root.
 func (b *builder) build(want Tree) (Tree, error) {
 	if err := b.putRoot(want); err != nil {
 		return Tree{}, err
@@ -114,7 +114,7 @@ func (b *builder) build(want Tree) (Tree, error) {
 	return have, b.putFilters(want.Filters, have.Filters)
 }
 
-// standard lets the kernel choose, and changes the parameters of that where somebody had.
+// standard restores the default qdisc with its former parameters.
 func (b *builder) standard(want Tree) error {
 	if err := b.removeRoot(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (b *builder) putChild(q tc.Raw, have Tree) error {
 		return nil
 	}
 	if i < 0 {
-		for _, h := range have.Qdiscs { // it would be taken for this one
+		for _, h := range have.Qdiscs { // same handle: the kernel would confuse them
 			if h.Handle == q.Handle {
 				if err := b.remove(tc.QdiscMessage, h); err != nil && !errors.Is(err, unix.ENOENT) {
 					return err
@@ -175,7 +175,7 @@ func (b *builder) putFilters(want, have []tc.Raw) error {
 	for _, f := range want {
 		_, root := f.HashTable()
 		i := slices.IndexFunc(have, func(h tc.Raw) bool { return same(h, f) })
-		if root || i >= 0 && equal(have[i], f) { // the first table comes with its priority
+		if root || i >= 0 && equal(have[i], f) { // the first table is created with its priority
 			continue
 		}
 		if err := b.putFilter(f); err != nil {
@@ -197,7 +197,7 @@ func (b *builder) putFilter(f tc.Raw) error {
 	return b.change(tc.FilterMessage, tc.Create, f)
 }
 
-// prune removes what is too many: filters, then qdiscs, then classes, children first.
+// prune removes excess objects: filters, then qdiscs, then classes, children first.
 func (b *builder) prune(want, have Tree) error {
 	for _, f := range have.Filters {
 		if slices.ContainsFunc(want.Filters, func(w tc.Raw) bool { return same(w, f) }) {

@@ -15,15 +15,14 @@ import (
 	"weir/kernel/tc"
 )
 
-// RootHandle is the handle of the root of every tree that Weir puts in place, 77e1:. It marks the
-// device as Weir's for every process, and for people who look with tc.
+// RootHandle, 77e1:, is the handle of the root of every tree of Weir. It marks the device for every
+// process and for users of tc.
 const RootHandle tc.Handle = 0x77e1 << 16
 
-// Record says what was on a device before an owner took it. It goes into a journal as JSON before
-// anything changes: whoever has it can bring the former tree back after a crash, in another process
-// too.
+// Record describes the former tree of a device. It is written to a journal as JSON before any
+// change, so that any process can restore the tree after a crash.
 type Record struct {
-	Owner     string `json:"owner"` // the room
+	Owner     string `json:"owner"` // the module
 	Device    string `json:"device"`
 	Index     int    `json:"index"`
 	Namespace uint64 `json:"namespace"` // its inode
@@ -49,7 +48,7 @@ func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	r.Before, r.Pins = before, pins
 	if before.ours() {
 		root, _ := before.root()
-		return Record{}, fault.New(fault.Failed, "release it first; the journal of who took it can restore it",
+		return Record{}, fault.New(fault.Failed, "release it first; the journal of its owner can restore it",
 			"take %s: it has a tree of Weir's already (%s %s)", dev, root.Kind, root.Handle)
 	}
 	if err := Restorable(ns, dev, before); err != nil {
@@ -58,8 +57,7 @@ func Take(ns *netns.Namespace, dev, owner, pins string) (Record, error) {
 	return r, r.keep()
 }
 
-// Name is a record of a device, nothing of which is taken: it says which one it is, in the
-// namespace that it is in.
+// Name returns a record that only identifies the device in its namespace.
 func Name(ns *netns.Namespace, dev, owner string) (Record, error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {
@@ -74,7 +72,7 @@ func Name(ns *netns.Namespace, dev, owner string) (Record, error) {
 	return r, err
 }
 
-// Here says whether the record is of this boot and of a device of the calling thread's network
+// Here reports whether the record is of this boot and of a device in the calling thread's network
 // namespace.
 func (r Record) Here() bool {
 	boot, err := bootID()
@@ -85,14 +83,14 @@ func (r Record) Here() bool {
 	return err == nil && namespace == r.Namespace
 }
 
-// ours says whether a tree is one of Weir's.
+// ours reports whether a tree is one of Weir.
 func (t Tree) ours() bool {
 	root, _ := t.root()
 	return root.Handle == RootHandle
 }
 
-// CanTake says why a device's tree could not be replaced and restored. One of Weir's can be given
-// back by the room that has put it there.
+// CanTake returns why a device's tree cannot be replaced and restored, or nil. Its module can give
+// up one of Weir.
 func CanTake(ns *netns.Namespace, dev string) error {
 	tree, err := Snapshot(ns, dev)
 	if err != nil || tree.ours() {
@@ -101,9 +99,9 @@ func CanTake(ns *netns.Namespace, dev string) error {
 	return Restorable(ns, dev, tree)
 }
 
-// Restorable says what of a device's tree could not be put back exactly, and why: a kind whose dump
-// does not tell everything, filters with actions, or what comes out different in a rehearsal on a
-// device of its own. The hook's part is not looked at, since it is never replaced.
+// Restorable returns which part of a device's tree cannot be restored exactly, and why: a kind with
+// an incomplete dump, filters with actions, or a difference after a rehearsal. It ignores the hook,
+// which is never replaced.
 func Restorable(ns *netns.Namespace, dev string, t Tree) error {
 	refuse := func(x tc.Raw, what, why string) error {
 		return fault.New(fault.Usage, fmt.Sprintf("replace it yourself: tc qdisc del dev %s root", dev),
@@ -177,9 +175,8 @@ func (r Record) pin(id uint32) string {
 	return filepath.Join(r.Pins, fmt.Sprintf("kept-%d-%d-%d", r.Namespace, r.Index, id))
 }
 
-// Replace puts a tree of Weir's own in place, whose root has RootHandle. It is rehearsed first, so
-// that a tree that the kernel does not take changes nothing. It can be repeated, also by another
-// process, and with another tree.
+// Replace sets up a tree of Weir with RootHandle. It rehearses the tree first, so that a rejected
+// tree changes nothing. It can be repeated, by other processes and with other trees.
 func (r Record) Replace(ns *netns.Namespace, t Tree) error { return r.replace(ns, t, func() {}) }
 
 func (r Record) replace(ns *netns.Namespace, t Tree, step func()) error {
@@ -198,9 +195,8 @@ func (r Record) replace(ns *netns.Namespace, t Tree, step func()) error {
 	})
 }
 
-// Restore brings the former tree back, reads it back, and gives the device up. It can be repeated,
-// and begins from whatever state a crash has left. A device that is gone took its tree with it: the
-// error is [ErrGone].
+// Restore restores the former tree, verifies it, and gives up the device. It can be repeated after
+// a crash at any point. If the device is gone, the error is [ErrGone].
 func (r Record) Restore(ns *netns.Namespace) error { return r.restore(ns, func() {}) }
 
 func (r Record) restore(ns *netns.Namespace, step func()) error {
@@ -223,7 +219,8 @@ func (r Record) restore(ns *netns.Namespace, step func()) error {
 	return err
 }
 
-// work finds the device of the record, sees that its tree is not somebody else's, and changes it.
+// work finds the device of the record, checks that no other owner has replaced its tree, and
+// changes it.
 func (r Record) work(what string, ns *netns.Namespace, step func(), change func(*builder) error) error {
 	fail := func(err error) error { return fmt.Errorf("%s qdiscs of %s: %w", what, r.Device, err) }
 	boot, err := bootID()
@@ -258,8 +255,7 @@ func (r Record) work(what string, ns *netns.Namespace, step func(), change func(
 	return nil
 }
 
-// putHook brings clsact or ingress and its filters back where they are missing; what is there now
-// stays.
+// putHook restores clsact or ingress with its filters if missing, and keeps existing ones.
 func (b *builder) putHook(want []tc.Raw) error {
 	if len(want) == 0 {
 		return nil

@@ -19,8 +19,8 @@ type Redirection struct {
 	Hardware bool // the device does it, and the kernel sees no packet
 }
 
-// Redirections reads those of a device's clsact or ingress hook. Of filters that devices share in a
-// block, and of programs that redirect, none is told.
+// Redirections returns the redirecting filters of a device's clsact or ingress hook, without shared
+// blocks and programs.
 func Redirections(ns *netns.Namespace, dev string) (all []Redirection, err error) {
 	conn, index, err := open(ns, dev)
 	if err != nil {

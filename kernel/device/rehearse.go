@@ -12,7 +12,7 @@ import (
 	"weir/kernel/tc"
 )
 
-// shape is what a device's qdiscs take their defaults from.
+// shape holds the device properties that determine defaults of qdiscs.
 type shape struct {
 	queues, mtu, length int
 }
@@ -38,8 +38,8 @@ func shapeOf(ns *netns.Namespace, index int) (s shape, err error) {
 	return s, nil
 }
 
-// rehearse puts a tree on a device like this one, in a namespace of its own, and returns it as the
-// kernel has it then. An error says what the kernel does not take.
+// rehearse sets up a tree on a similar device in a temporary namespace, and returns it as dumped by
+// the kernel. The error is the kernel's reason for rejecting it.
 func rehearse(s shape, want Tree) (got Tree, err error) {
 	err = netns.Fresh(func() error {
 		handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -82,8 +82,8 @@ func rehearse(s shape, want Tree) (got Tree, err error) {
 	return got.made(), nil
 }
 
-// strayed says which class the kernel has put elsewhere: htb takes a parent that does not exist for
-// the root.
+// strayed returns an error for a class with another parent: htb replaces a missing parent by the
+// root.
 func strayed(want, got Tree) error {
 	atRoot := func(parent tc.Handle) bool { return parent == tc.Root || parent&0xffff == 0 }
 	for _, w := range want.Classes {

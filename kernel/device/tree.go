@@ -13,12 +13,12 @@ import (
 	"weir/kernel/tc"
 )
 
-// Tree is what a device has of qdiscs, classes and filters, each as a create takes it and without
-// counters, so that two trees can be compared and a Tree can go into a journal as JSON. The zero
-// Tree is that of a device without a qdisc.
+// Tree holds the qdiscs, classes and filters of a device in the form of create requests without
+// counters, so that trees can be compared and stored as JSON. The zero Tree is that of a device
+// without a qdisc.
 type Tree struct {
 	Qdiscs  []tc.Raw `json:"qdiscs"`            // the root first, parents before children; handle 0: chosen by the kernel
-	Classes []tc.Raw `json:"classes,omitempty"` // those that are made one by one; parents before children
+	Classes []tc.Raw `json:"classes,omitempty"` // created one by one; parents before children
 	Filters []tc.Raw `json:"filters,omitempty"` // of these qdiscs and classes
 	Hook    []tc.Raw `json:"hook,omitempty"`    // clsact or ingress, and its filters
 }
@@ -88,8 +88,8 @@ func (t *Tree) readFilters(conn *tc.Conn, index int) (err error) {
 	return nil
 }
 
-// appendFilters keeps the kernel's order but for tables of filters, which what leads to them must
-// find.
+// appendFilters keeps the kernel's order, except that tables precede the filters that refer to
+// them.
 func appendFilters(list []tc.Raw, conn *tc.Conn, index int, parent tc.Handle) ([]tc.Raw, error) {
 	all, err := conn.Dump(tc.FilterMessage, index, parent)
 	if err != nil {
@@ -111,7 +111,7 @@ func order(f tc.Raw) int {
 	return 1
 }
 
-// sorted puts parents before children, and otherwise by handle. A class's or qdisc's parent is a
+// sorted puts parents before children, otherwise by handle. The parent of a class or qdisc is a
 // class, whose qdisc has the same major number, or a qdisc.
 func sorted(list []tc.Raw) []tc.Raw {
 	slices.SortFunc(list, func(a, b tc.Raw) int { return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Handle, b.Handle)) })
@@ -146,26 +146,26 @@ func (t Tree) root() (tc.Raw, bool) {
 	return tc.Raw{}, false
 }
 
-// IsWeirs says whether the root has RootHandle.
+// IsWeirs reports whether the root has RootHandle.
 func (t Tree) IsWeirs() bool {
 	root, ok := t.root()
 	return ok && root.Handle == RootHandle
 }
 
-// isDefault says whether the kernel chose the root.
+// isDefault reports whether the kernel chose the root.
 func (t Tree) isDefault() bool {
 	root, ok := t.root()
 	return !ok || root.Handle == 0
 }
 
-// made leaves out what the kernel chose below the root, and the hook.
+// made omits default qdiscs below the root, and the hook.
 func (t Tree) made() Tree {
 	t.Hook = nil
 	t.Qdiscs = slices.DeleteFunc(slices.Clone(t.Qdiscs), func(q tc.Raw) bool { return q.Parent != tc.Root && q.Handle == 0 })
 	return t
 }
 
-// differences names what two trees do not have in common, "" where they are the same.
+// differences describes the differences of two trees; "" if they are equal.
 func differences(want, have Tree) string {
 	for _, part := range []struct {
 		name       string
@@ -192,7 +192,7 @@ func differences(want, have Tree) string {
 	return ""
 }
 
-// same says whether two descriptions are of the same object.
+// same reports whether two descriptions are of the same object.
 func same(a, b tc.Raw) bool {
 	return a.Kind == b.Kind && a.Handle == b.Handle && a.Parent == b.Parent && a.Info == b.Info && a.Chain == b.Chain
 }

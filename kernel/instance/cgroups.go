@@ -17,14 +17,14 @@ import (
 // cgroupPrefix begins the names of the labs' cgroups, which lie below the root of the v2 hierarchy.
 const cgroupPrefix = "weir-lab-"
 
-// cgroup is the name of the lab's cgroup; those of its hosts lie in it. Nothing else writes a name
-// like this, so that whatever the lab has made can be found from its id.
+// cgroup is the name of the lab's cgroup, which contains those of its hosts. The prefix is unique,
+// so that all objects of a lab can be found by its id.
 func (i Info) cgroup() string { return cgroupPrefix + i.ID }
 
 // Cgroup makes the lab's cgroup. The instance's Clear removes it with all that is in it.
 func (i *Instance) Cgroup() (cgroup.Cgroup, error) { return cgroup.Create("", i.cgroup()) }
 
-// clearCgroup ends what runs in the lab's cgroups, this process excepted, and removes them.
+// clearCgroup ends the processes in the lab's cgroups, except this one, and removes the cgroups.
 func (i Info) clearCgroup() error {
 	root, err := cgroup.Root()
 	if err != nil {

@@ -36,7 +36,7 @@ import (
 	"weir/kernel/storage"
 )
 
-// Purpose says what an instance is for.
+// Purpose is the purpose of an instance.
 type Purpose string
 
 const (
@@ -44,13 +44,13 @@ const (
 	Up  Purpose = "up"  // kept for people; ends with weir lab down
 )
 
-// Info is what instance.json says. It is written before anything else of the lab exists.
+// Info is the content of instance.json. It is written before any other object of the lab exists.
 type Info struct {
 	ID       string    `json:"id"`
 	Scenario string    `json:"scenario"`
 	Purpose  Purpose   `json:"purpose"`
 	PID      int       `json:"pid"`
-	Birth    uint64    `json:"process_start_ticks"` // of PID, since boot: tells a reused process id from the owner
+	Birth    uint64    `json:"process_start_ticks"` // start time of PID since boot: distinguishes a reused process id
 	Started  time.Time `json:"started"`
 	// Nodes maps a node's name to that of its namespace. It is empty until the first topology is
 	// built.
@@ -73,7 +73,7 @@ func Root() string {
 	return "/run/weir/lab"
 }
 
-// CheckRoot says whether this process may create labs.
+// CheckRoot returns why this process cannot create labs, or nil.
 func CheckRoot() error {
 	if os.Geteuid() == 0 {
 		return nil
@@ -148,7 +148,7 @@ func openBook() (*os.File, error) {
 	return book, nil
 }
 
-// prefix is what the names of the instance's namespaces begin with.
+// prefix starts the names of the instance's namespaces.
 func (i Info) prefix() string { return "weir-" + i.ID + "-" }
 
 // Namespace is the name of a node's namespace.
@@ -176,11 +176,10 @@ func (i *Instance) write() error {
 	return nil
 }
 
-// Clear removes the lab's namespaces and cgroups and what runs in them; the instance stays
-// registered.
+// Clear removes the lab's namespaces, cgroups and processes; the instance stays registered.
 func (i *Instance) Clear() error { return i.clear() }
 
-// Close removes the lab: its namespaces and cgroups, whatever runs in them, and its directory.
+// Close removes the lab: namespaces, cgroups, processes, and its directory.
 func (i *Instance) Close() error {
 	err := i.clear()
 	if err == nil {
@@ -202,8 +201,8 @@ func (i Info) clear() error {
 	return errors.Join(append(errs, removeAll(names)...)...)
 }
 
-// removeAtOnce is how many namespaces are removed side by side: the kernel waits for a grace period
-// of its own with each.
+// removeAtOnce is the number of namespaces removed in parallel: the kernel waits for a grace period
+// for each.
 const removeAtOnce = 16
 
 func removeAll(names []string) []error {

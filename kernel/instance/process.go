@@ -22,7 +22,8 @@ func processBirth(pid int) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read start time of process %d: %w", pid, err)
 	}
-	// The command name in parentheses may hold spaces; what counts begins behind the last one.
+	// The command name in parentheses may contain spaces; the fields start after the last
+	// parenthesis.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("read start time of process %d: %d fields", pid, len(fields))
@@ -41,7 +42,7 @@ func endInside(names []string) error {
 	for _, name := range names {
 		ns, err := netns.Open(name)
 		if err != nil {
-			continue // gone, or a pin that was never bound
+			continue // gone, or a stale pin
 		}
 		inode, err := ns.Inode()
 		_ = ns.Close()

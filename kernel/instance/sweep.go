@@ -18,7 +18,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// List returns the instances whose owner lives. Stale ones are left out, and left alone.
+// List returns the instances with a living owner. It ignores stale ones.
 func List() ([]Info, error) {
 	entries, err := os.ReadDir(Root())
 	if errors.Is(err, os.ErrNotExist) {
@@ -38,7 +38,7 @@ func List() ([]Info, error) {
 	return list, nil
 }
 
-// read returns what is written about an instance.
+// read returns the description of an instance.
 func read(id string) (Info, error) {
 	info := Info{ID: id, Dir: filepath.Join(Root(), id)}
 	text, err := os.ReadFile(filepath.Join(info.Dir, "instance.json"))
@@ -57,9 +57,10 @@ func (i Info) openLock(how int) (*os.File, error) {
 	return os.OpenFile(filepath.Join(i.Dir, "lock"), os.O_RDWR|how, 0o600)
 }
 
-// owned says whether the owner lives; to who may not look at its lock, by its process.
+// owned reports whether the owner lives, by its lock, or by its process if the lock is not
+// accessible.
 func (i Info) owned() bool {
-	lock, free, err := i.take(unix.LOCK_SH) // shared, so that two who look do not take each other for the owner
+	lock, free, err := i.take(unix.LOCK_SH) // shared, so that two readers do not mistake each other for the owner
 	if free {
 		_ = lock.Close()
 	}
@@ -69,14 +70,13 @@ func (i Info) owned() bool {
 	return err == nil && !free
 }
 
-// runs says whether the process that has registered the instance lives.
+// runs reports whether the registering process lives.
 func (i Info) runs() bool {
 	birth, err := processBirth(i.PID)
 	return err == nil && birth == i.Birth
 }
 
-// take tries to take the lock of an instance. One that has just been removed is neither free nor an
-// error.
+// take tries to lock an instance. A removed one is neither free nor an error.
 func (i Info) take(how int) (lock *os.File, free bool, err error) {
 	if lock, err = i.openLock(0); errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat(i.Dir); err != nil || i.runs() { // by a version that locks something else
@@ -98,7 +98,7 @@ func (i Info) take(how int) (lock *os.File, free bool, err error) {
 	return nil, false, fmt.Errorf("look at lab %s: %w", i.ID, err)
 }
 
-// Sweep removes every instance whose owner has gone, and returns their ids.
+// Sweep removes every instance without a living owner and returns their ids.
 func Sweep() ([]string, error) {
 	if _, err := os.Stat(Root()); errors.Is(err, os.ErrNotExist) || os.Geteuid() != 0 {
 		return nil, nil
@@ -116,8 +116,8 @@ func Sweep() ([]string, error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, which
-// their names tell, has gone.
+// sweepTrials removes the namespaces of capacity trials (fidelity.Capacity) whose process, named in
+// them, is gone.
 func sweepTrials() error {
 	const prefix = "weir-capacity-"
 	names, err := netns.List(prefix)
@@ -148,7 +148,7 @@ func takeStale() ([]*Instance, error) {
 		if !entry.IsDir() {
 			continue
 		}
-		info, _ := read(entry.Name()) // a directory without instance.json is one whose owner died at once
+		info, _ := read(entry.Name()) // without instance.json the owner died at once
 		lock, free, err := info.take(unix.LOCK_EX)
 		if free {
 			stale = append(stale, &Instance{Info: info, lock: lock})
@@ -158,7 +158,7 @@ func takeStale() ([]*Instance, error) {
 	return stale, errors.Join(errs...)
 }
 
-// Find returns the living instance with the id, or the only one that is up if id is "".
+// Find returns the living instance with the id, or the only one if id is "".
 func Find(id string) (Info, error) {
 	list, err := List()
 	if err != nil {
@@ -184,8 +184,7 @@ func Find(id string) (Info, error) {
 	return Info{}, fault.New(fault.Usage, "name one with --lab ID; weir lab list --up shows them", "%d labs are up", len(up))
 }
 
-// End asks the owner to take its lab down and waits until it has; then it removes what the owner
-// left.
+// End makes the owner take its lab down, waits for it, and removes any remains.
 func End(ctx context.Context, info Info) error {
 	if info.runs() && info.owned() {
 		if err := unix.Kill(info.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -201,7 +200,7 @@ func End(ctx context.Context, info Info) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Failed, fmt.Sprintf("see what process %d does; kill -9 it and run weir lab down --all", info.PID),
+			return fault.New(fault.Failed, fmt.Sprintf("check process %d; kill -9 it and run weir lab down --all", info.PID),
 				"end lab %s: its process has not ended: %w", info.ID, ctx.Err())
 		case <-ticker.C:
 		}

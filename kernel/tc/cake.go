@@ -14,10 +14,10 @@ import (
 // flows, marks where a packet is ECN-capable. Zero fields take the kernel's defaults.
 type CakeSpec struct {
 	Rate             units.BitRate
-	Overhead         uint16 // octets that each packet uses beyond its Ethernet frame
+	Overhead         uint16 // bytes per packet beyond its Ethernet frame
 	Target, Interval time.Duration
 	Limit            units.ByteSize // of the kernel's memory that its packets take
-	BestEffort       bool           // one tin, whatever the DSCP
+	BestEffort       bool           // one tin for all DSCPs
 	Whole            bool           // super-packets are not split
 }
 
@@ -29,7 +29,7 @@ func (c *Conn) AddCake(dev string, at Place, spec CakeSpec) error {
 	return c.Add("cake", dev, at, CakeRaw(at, spec).Options)
 }
 
-// CakeRaw describes what AddCake makes, and CAKE without a rate, whose parent shapes.
+// CakeRaw describes the qdisc of AddCake, and CAKE without a rate below a shaping parent.
 func CakeRaw(at Place, spec CakeSpec) Raw {
 	const rate64, mode, overhead, rtt, target, memory, split, ethernet = 2, 3, 6, 7, 8, 10, 17, 14
 	const oneTin = 3 // CAKE_DIFFSERV_BESTEFFORT

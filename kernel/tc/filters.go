@@ -30,7 +30,7 @@ const (
 
 	bpfFD, bpfName, bpfFlags, bpfFlagsGen, bpfTag, bpfID = 6, 7, 8, 9, 10, 11
 
-	flagsTaken = 1<<0 | 1<<1 // TCA_CLS_FLAGS_SKIP_HW, TCA_CLS_FLAGS_SKIP_SW; the others are what has come of it
+	flagsTaken = 1<<0 | 1<<1 // TCA_CLS_FLAGS_SKIP_HW, TCA_CLS_FLAGS_SKIP_SW; the other flags are results
 )
 
 func (r Raw) hasActions() (found bool) {
@@ -41,7 +41,7 @@ func (r Raw) hasActions() (found bool) {
 	return found
 }
 
-// flagged leaves out counters, and of the flags what a create does not take.
+// flagged removes counters, and flags that a create does not accept.
 func flagged(flags uint16, counters ...uint16) func(uint16, []byte) ([]byte, bool) {
 	return func(kind uint16, value []byte) ([]byte, bool) {
 		if kind == flags && len(value) >= 4 {
@@ -52,8 +52,8 @@ func flagged(flags uint16, counters ...uint16) func(uint16, []byte) ([]byte, boo
 	}
 }
 
-// HashTable says whether a u32 filter is a table of filters, and whether it is the one that comes
-// with its priority.
+// HashTable reports whether a u32 filter is a hash table, and whether it is the root table of its
+// priority.
 func (r Raw) HashTable() (table, root bool) {
 	_ = attributes(r.Options, func(kind uint16, _ []byte) error {
 		table = table || r.Kind == "u32" && kind == u32Divisor
@@ -62,10 +62,10 @@ func (r Raw) HashTable() (table, root bool) {
 	return table, table && r.Handle >= 0x80000000
 }
 
-// BPF is what a filter of kind bpf says of its program.
+// BPF describes the program of a bpf filter.
 type BPF struct {
 	Name   string
-	ID     uint32 // 0 for a classic program, whose instructions are in the options
+	ID     uint32 // 0 for a classic program with its instructions in the options
 	Direct bool   // its return value is the verdict
 }
 
@@ -85,7 +85,7 @@ func (r Raw) BPF() (b BPF) {
 	return b
 }
 
-// WithProgram is a filter of kind bpf whose program is the one with this descriptor.
+// WithProgram returns a bpf filter with the program of this descriptor.
 func (r Raw) WithProgram(fd int) Raw {
 	r.Options = rebuild(r.Options, without(bpfID, bpfTag, bpfFD))
 	r.Options = attribute(r.Options, bpfFD, words(uint32(fd)))
@@ -101,8 +101,8 @@ func NewBPF(parent Handle, priority uint16, name string, fd int) Raw {
 		Options: attribute(options, bpfFlags, words(direct))}
 }
 
-// ClassifierBPF is a filter for all protocols whose program, which the kernel knows by id, returns
-// the class, or 0 for none.
+// ClassifierBPF returns a filter for all protocols with a program, by id, that returns the class,
+// or 0 for none.
 func ClassifierBPF(parent Handle, priority uint16, name string, id uint32) Raw {
 	const handle = 1
 	options := attribute(nil, bpfName, append([]byte(name), 0))

@@ -19,15 +19,15 @@ import (
 //	filters            count hits, and say what the hardware does
 //	bpf                a program is dumped by its id and taken as a descriptor: [Raw.WithProgram]
 
-// kind is what is known of a kind of qdisc or filter.
+// kind describes a kind of qdisc or filter.
 type kind struct {
 	create func(kind uint16, value []byte) (_ []byte, keep bool) // of one attribute
 	whole  func(options []byte) []byte                           // of options that are a structure
 	class  func(kind uint16, value []byte) (_ []byte, keep bool) // of a class's attribute; nil: made with the qdisc
-	hidden func(options []byte) string                           // what the dump does not say
+	hidden func(options []byte) string                           // state missing from the dump
 }
 
-// asIs is for what is given back octet by octet.
+// asIs keeps an attribute unchanged.
 func asIs(_ uint16, value []byte) ([]byte, bool) { return value, true }
 
 // without leaves out attributes.
@@ -51,17 +51,17 @@ var qdiscKinds = map[string]kind{
 	"codel":    {create: codelTimes(1, 3, 5)},
 	"sfq":      {whole: createSfq},
 	"netem":    {whole: asDumped, hidden: hiddenNetem},
-	"red":      {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
-	"gred":     {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
-	"choke":    {hidden: func([]byte) string { return "the kernel does not tell its table of idle times" }},
+	"red":      {hidden: func([]byte) string { return "the dump lacks its table of idle times" }},
+	"gred":     {hidden: func([]byte) string { return "the dump lacks its table of idle times" }},
+	"choke":    {hidden: func([]byte) string { return "the dump lacks its table of idle times" }},
 }
 
-// HasClasses says whether a qdisc's classes are made one by one; those of others come with the
-// qdisc.
+// HasClasses reports whether a qdisc's classes are created one by one; those of other qdiscs are
+// created with the qdisc.
 func HasClasses(qdisc string) bool { return qdiscKinds[qdisc].class != nil }
 
-// Creatable changes what was dumped into what a create takes, with no counter in it; of kinds that
-// are not known it is as it was.
+// Creatable converts a dumped object to a create request without counters. Unknown kinds stay
+// unchanged.
 func (r Raw) Creatable(sort Message) Raw {
 	known := qdiscKinds[r.Kind]
 	change := known.create
@@ -82,8 +82,8 @@ func (r Raw) Creatable(sort Message) Raw {
 	return r
 }
 
-// Hidden is what keeps an object from being made again as it is: a kind that is not known, or state
-// that the kernel does not tell. "" means nothing.
+// Hidden returns why an object cannot be recreated exactly: an unknown kind, or state missing from
+// the dump. "" means that it can.
 func (r Raw) Hidden(sort Message) string {
 	table := qdiscKinds
 	if sort == FilterMessage {
@@ -92,11 +92,11 @@ func (r Raw) Hidden(sort Message) string {
 	known, ok := table[r.Kind]
 	switch {
 	case !ok:
-		return "it is not known whether the kernel tells everything about this kind"
+		return "the dump of this kind may be incomplete"
 	case r.Hardware && r.Kind != "mq":
 		return "it is done by the device"
 	case stabHasTable(r.Stab):
-		return "the kernel does not tell its table of sizes"
+		return "the dump lacks its table of sizes"
 	case sort == FilterMessage && r.hasActions():
 		return "it has actions"
 	case sort == QdiscMessage && known.hidden != nil:
@@ -105,7 +105,7 @@ func (r Raw) Hidden(sort Message) string {
 	return ""
 }
 
-// stabHasTable looks at tsize of struct tc_sizespec.
+// stabHasTable checks tsize of struct tc_sizespec.
 func stabHasTable(stab []byte) (found bool) {
 	const base, tsizeAt = 1, 20
 	_ = attributes(stab, func(kind uint16, value []byte) error {
@@ -115,8 +115,8 @@ func stabHasTable(stab []byte) (found bool) {
 	return found
 }
 
-// rebuild changes attribute by attribute and keeps the flags in their types; what is not made of
-// attributes stays as it is.
+// rebuild changes options attribute by attribute and keeps flags in their types. It keeps options
+// without attributes.
 func rebuild(options []byte, change func(uint16, []byte) ([]byte, bool)) []byte {
 	built, rest := []byte{}, options
 	for len(rest) >= 4 {
@@ -154,7 +154,7 @@ func createHTBClass(kind uint16, value []byte) ([]byte, bool) {
 	return value, true
 }
 
-// codelTimes gives times back as the least of those that the kernel keeps as it kept these.
+// codelTimes returns the lowest times that the kernel stores in the same way.
 func codelTimes(times ...uint16) func(uint16, []byte) ([]byte, bool) {
 	return func(kind uint16, value []byte) ([]byte, bool) {
 		if slices.Contains(times, kind) && len(value) == 4 {
@@ -170,8 +170,7 @@ func codelTime(dumped uint32) uint32 {
 	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
 }
 
-// createFq leaves out a threshold that is off: all ones in nanoseconds, of which the dump has the
-// lower half in microseconds.
+// createFq omits a disabled threshold: all ones in ns, of which the dump has the lower half in µs.
 func createFq(kind uint16, value []byte) ([]byte, bool) {
 	const ceThreshold = 12
 	off := words(uint32(uint64(math.MaxUint64) / 1000 & math.MaxUint32))
@@ -197,7 +196,7 @@ func hiddenNetem(options []byte) (why string) {
 	_ = attributes(options[sizeofQopt:], func(kind uint16, value []byte) error {
 		varies := kind == jitter64 && len(value) == 8 || kind == slot && len(value) >= 40
 		if varies && binary.NativeEndian.Uint64(value[len(value)-8:]) != 0 {
-			why = "the kernel does not tell by which distribution its delay varies"
+			why = "the dump lacks the distribution of its delay"
 		}
 		return nil
 	})

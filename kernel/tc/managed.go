@@ -28,7 +28,7 @@ func (c *Conn) AddPIE(dev string, at Place, spec ManagedSpec) error {
 	return c.Add("pie", dev, at, spec.options(6))
 }
 
-// options are those that both kinds number alike; ecn is where they do not.
+// options encodes the common options of both kinds; ecn is the number of the one that differs.
 func (s ManagedSpec) options(ecn uint16) (b []byte) {
 	const target, limit, interval = 1, 2, 3
 	for _, field := range []struct {
@@ -47,9 +47,8 @@ func (s ManagedSpec) options(ecn uint16) (b []byte) {
 
 func micro(d time.Duration) uint64 { return uint64(max(0, d.Microseconds())) }
 
-// marks reads how many packets a discipline has marked, from its own statistics
-// (linux/pkt_sched.h): codel's and fq_codel's since Linux 3.5, pie's with a probability of 64 bits
-// since 5.6.
+// marks returns the packets marked by a qdisc, from its statistics (linux/pkt_sched.h): codel and
+// fq_codel since Linux 3.5, pie since 5.6 with a 64-bit probability.
 func marks(kind string, value []byte) uint64 {
 	at := -1
 	switch {

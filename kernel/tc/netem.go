@@ -30,11 +30,11 @@ type Loss struct {
 	GoodLoss, BadLoss float64 // 1-k and 1-h of Hasslinger and Hohlfeld
 }
 
-// NetemSpec says what netem does to packets. Shares are between 0 and 1.
+// NetemSpec holds the options of netem. Shares are between 0 and 1.
 type NetemSpec struct {
-	Limit        uint32        // packets inside, those on their way included; 0 means 1000
+	Limit        uint32        // packets in the queue, including delayed ones; 0 means 1000
 	Rate         units.BitRate // 0 does not limit
-	Overhead     int32         // octets that each packet uses at Rate beyond its own: 24 for an Ethernet wire
+	Overhead     int32         // bytes per packet at Rate beyond its own: 24 for Ethernet
 	Delay        time.Duration
 	Jitter       time.Duration
 	Distribution Distribution

@@ -22,7 +22,7 @@ func (c *Conn) AddPfifo(dev string, at Place, limit uint32) error {
 	return c.Add("pfifo", dev, at, words(limit))
 }
 
-// AddBfifo makes a first-in-first-out queue of limit octets.
+// AddBfifo adds a first-in-first-out queue of limit bytes.
 func (c *Conn) AddBfifo(dev string, at Place, limit units.ByteSize) error {
 	return c.Add("bfifo", dev, at, words(clamp(uint64(limit))))
 }
@@ -32,12 +32,12 @@ func (c *Conn) AddClsact(dev string) error {
 	return c.Add("clsact", dev, Place{Parent: Clsact, Handle: MakeHandle(0xffff, 0)}, nil)
 }
 
-// TBFSpec describes a token bucket filter. All sizes are octets.
+// TBFSpec describes a token bucket filter. Sizes are in bytes.
 type TBFSpec struct {
 	Rate     units.BitRate
 	Burst    units.ByteSize // of the bucket; a packet larger than it is split or dropped
 	Limit    units.ByteSize // that may wait
-	Overhead uint16         // octets that each packet uses beyond its own
+	Overhead uint16         // bytes per packet beyond its own
 }
 
 // AddTBF makes a token bucket filter; it splits super-packets that are larger than its bucket.
@@ -48,7 +48,7 @@ func (c *Conn) AddTBF(dev string, at Place, spec TBFSpec) error {
 	const burst = 6
 	octets := uint64(spec.Rate) / 8
 	b := tbfOptions(octets, spec.Overhead, spec.Limit, ticks(uint64(spec.Burst), octets))
-	b = attribute(b, burst, words(clamp(uint64(spec.Burst)))) // in octets, which overrule the ticks
+	b = attribute(b, burst, words(clamp(uint64(spec.Burst)))) // in bytes, which override the ticks
 	return c.Add("tbf", dev, at, b)
 }
 
@@ -66,19 +66,19 @@ func tbfOptions(octets uint64, overhead uint16, limit units.ByteSize, buffer uin
 	return b
 }
 
-// splitTicks is how long the bucket of a splitter is: the least that the kernel keeps, 64 ns, in
-// which no kernel takes two packets out.
+// splitTicks is the burst time of a splitter: the minimum of the kernel, 64 ns, too short for two
+// packets.
 const splitTicks, tickNanoseconds = 1, 64
 
-// SplitterRaw describes a queue of limit octets, first in, first out, that splits super-packets
-// into frames of up to so many octets, and drops longer ones: a token bucket whose rate is beyond
-// every device's. Another queue may be below its class 1.
+// SplitterRaw describes a first-in-first-out queue of limit bytes that splits super-packets into
+// frames of up to frame bytes and drops longer ones: a token bucket with a rate above every
+// device's. Another queue may be below its class 1.
 func SplitterRaw(at Place, frame int, limit units.ByteSize) Raw {
 	rate := (uint64(frame)*1e9 + splitTicks*tickNanoseconds - 1) / (splitTicks * tickNanoseconds)
 	return Raw{Kind: "tbf", Parent: at.parent(), Handle: at.Handle, Options: tbfOptions(rate, 0, limit, splitTicks)}
 }
 
-// SplitsAt is the longest frame of what SplitterRaw describes; 0 of anything else.
+// SplitsAt returns the maximum frame of a SplitterRaw; 0 for others.
 func (r Raw) SplitsAt() (frame int) {
 	if r.Kind != "tbf" {
 		return 0
@@ -92,7 +92,7 @@ func (r Raw) SplitsAt() (frame int) {
 	return frame
 }
 
-// BfifoRaw describes what AddBfifo makes.
+// BfifoRaw describes the qdisc of AddBfifo.
 func BfifoRaw(at Place, limit units.ByteSize) Raw {
 	return Raw{Kind: "bfifo", Parent: at.parent(), Handle: at.Handle, Options: words(clamp(uint64(limit)))}
 }
@@ -103,7 +103,7 @@ func (c *Conn) AddHTB(dev string, at Place, fallback uint16) error {
 	return c.Add("htb", dev, at, HTBRaw(at, fallback).Options)
 }
 
-// HTBRaw describes what AddHTB makes.
+// HTBRaw describes the qdisc of AddHTB.
 func HTBRaw(at Place, fallback uint16) Raw {
 	const initial, version, rate2quantum = 2, 3, 10
 	return Raw{Kind: "htb", Parent: at.parent(), Handle: at.Handle,
@@ -113,13 +113,13 @@ func HTBRaw(at Place, fallback uint16) Raw {
 // HTBClass describes a class of a hierarchical token bucket.
 type HTBClass struct {
 	Rate  units.BitRate  // guaranteed
-	Ceil  units.BitRate  // with what others leave; 0 means Rate
-	Burst units.ByteSize // octets sent at once at Rate; 0 means what the rate sends in 1 ms, at least 10 packets
-	// CeilBurst is what is sent at once at Ceil; 0 means Burst, or as for Rate.
+	Ceil  units.BitRate  // including leftover rate; 0 means Rate
+	Burst units.ByteSize // bytes sent at once at Rate; 0 means 1 ms at the rate, at least 10 packets
+	// CeilBurst is the burst at Ceil; 0 means Burst, or as for Rate.
 	CeilBurst units.ByteSize
-	Quantum   uint32 // octets served in turn while borrowing; 0 lets the kernel choose
+	Quantum   uint32 // bytes per round while borrowing; 0 lets the kernel choose
 	Priority  uint32 // 0 to 7, lowest first, when borrowing
-	Overhead  uint16 // octets that each packet uses beyond its own
+	Overhead  uint16 // bytes per packet beyond its own
 }
 
 // AddHTBClass makes the class called class below parent, which is the htb qdisc or another class of
@@ -136,7 +136,7 @@ func (c *Conn) AddHTBClass(dev string, parent, class Handle, spec HTBClass) erro
 	return nil
 }
 
-// HTBClassRaw describes what AddHTBClass makes; spec has a rate.
+// HTBClassRaw describes the class of AddHTBClass; spec has a rate.
 func HTBClassRaw(parent, class Handle, spec HTBClass) Raw {
 	const parms, rate64, ceil64 = 1, 6, 7
 	ceil := max(spec.Rate, spec.Ceil)
@@ -167,7 +167,7 @@ type FqCodelSpec struct {
 	Flows    uint32        // hash buckets
 	Target   time.Duration // acceptable standing delay
 	Interval time.Duration
-	Quantum  uint32 // octets
+	Quantum  uint32 // bytes
 	ECN      bool   // mark instead of dropping where the packet is ECN-capable
 }
 
@@ -176,7 +176,7 @@ func (c *Conn) AddFqCodel(dev string, at Place, spec FqCodelSpec) error {
 	return c.Add("fq_codel", dev, at, FqCodelRaw(at, spec).Options)
 }
 
-// FqCodelRaw describes what AddFqCodel makes.
+// FqCodelRaw describes the qdisc of AddFqCodel.
 func FqCodelRaw(at Place, spec FqCodelSpec) Raw {
 	const target, limit, interval, ecn, flows, quantum = 1, 2, 3, 4, 5, 6
 	var b []byte
@@ -198,7 +198,7 @@ func FqCodelRaw(at Place, spec FqCodelSpec) Raw {
 	return Raw{Kind: "fq_codel", Parent: at.parent(), Handle: at.Handle, Options: attribute(b, ecn, words(marks))}
 }
 
-// ratespec is struct tc_ratespec for a rate in octets per second over Ethernet.
+// ratespec encodes struct tc_ratespec for a rate in bytes per second over Ethernet.
 func ratespec(octets uint64, overhead uint16) []byte {
 	const ethernet = 1 // TC_LINKLAYER_ETHERNET: the kernel computes times itself instead of asking for a table
 	b := []byte{0, ethernet}
@@ -207,8 +207,7 @@ func ratespec(octets uint64, overhead uint16) []byte {
 	return binary.NativeEndian.AppendUint32(b, clamp(octets))
 }
 
-// ticks is the time in which a rate (octets per second) sends size octets, in the kernel's
-// scheduler ticks of 64 ns.
+// ticks returns the time to send size bytes at a rate in bytes per second, in ticks of 64 ns.
 func ticks(size, rate uint64) uint32 {
 	return clamp(uint64(float64(size) / float64(rate) * 1e9 / 64))
 }
@@ -219,12 +218,12 @@ func clamp(value uint64) uint32 { return uint32(min(value, math.MaxUint32)) }
 type FqSpec struct {
 	Limit, FlowLimit uint32        // packets, in all and of one flow
 	Horizon          time.Duration // departure times farther away are moved to it
-	MarkFrom         time.Duration // what waits longer beyond its departure time is marked CE
+	MarkFrom         time.Duration // marks packets delayed longer than this beyond their departure time
 	OneFlow          bool          // packets without a socket leave by their departure times alone, without slack
 }
 
-// FqRaw describes an fq that keeps packets until their departure times and paces no socket by
-// itself, so that sockets go on as before when it is gone.
+// FqRaw describes an fq that keeps packets until their departure times and does not pace sockets,
+// so that their behaviour is unchanged after its removal.
 func FqRaw(at Place, spec FqSpec) Raw {
 	const limit, flowLimit, rateEnable, orphanMask, mark, timerSlack, horizon, horizonDrop = 1, 2, 5, 10, 12, 13, 14, 15
 	var b []byte
@@ -245,7 +244,7 @@ func FqRaw(at Place, spec FqSpec) Raw {
 	return Raw{Kind: "fq", Parent: at.parent(), Handle: at.Handle, Options: b}
 }
 
-// PfifoRaw describes what AddPfifo makes.
+// PfifoRaw describes the qdisc of AddPfifo.
 func PfifoRaw(at Place, limit uint32) Raw {
 	return Raw{Kind: "pfifo", Parent: at.parent(), Handle: at.Handle, Options: words(limit)}
 }

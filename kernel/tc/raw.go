@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw is a qdisc, class or filter with its options as the kernel encodes them. [Raw.Creatable]
-// makes of what the kernel dumps what it takes to make the same again.
+// Raw is a qdisc, class or filter with encoded options. [Raw.Creatable] converts a dumped one to a
+// create request.
 type Raw struct {
 	Kind     string `json:"kind"`
 	Handle   Handle `json:"handle,omitempty"`
@@ -26,7 +26,7 @@ type Raw struct {
 	Hardware bool   `json:"hardware,omitempty"` // done by the device
 }
 
-// Priority is a filter's: the lowest number is asked first.
+// Priority returns the priority of a filter; lower numbers match first.
 func (r Raw) Priority() uint16 { return uint16(r.Info >> 16) }
 
 // Attributes of messages about qdiscs, classes and filters (linux/rtnetlink.h).
@@ -39,7 +39,7 @@ const (
 	tcaEgressBlock  = 14
 )
 
-// Message says what a Raw is.
+// Message is the sort of a Raw.
 type Message int
 
 const (
@@ -48,8 +48,8 @@ const (
 	FilterMessage Message = unix.RTM_NEWTFILTER
 )
 
-// Dump lists a device's objects of one sort, as they are; filters are those of one parent. Entries
-// for a priority without a filter are left out.
+// Dump lists a device's objects of one sort; filters of one parent. It omits entries of a priority
+// without filter.
 func (c *Conn) Dump(sort Message, index int, parent Handle) ([]Raw, error) {
 	for attempt := 1; ; attempt++ {
 		all, err := c.dumpRaw(sort, index, parent)
@@ -135,12 +135,12 @@ func decodeRaw(message []byte) (raw Raw, owner int, err error) {
 // Flags of [Conn.Put].
 const (
 	Create  = unix.NLM_F_CREATE
-	Only    = unix.NLM_F_EXCL // what is there already is an error
+	Only    = unix.NLM_F_EXCL // an existing object is an error
 	Replace = unix.NLM_F_REPLACE
 )
 
-// Put makes or changes an object of the device with this index. Without Create only what is there
-// is changed.
+// Put creates or changes an object of the device with this index. Without Create it changes only
+// existing ones.
 func (c *Conn) Put(sort Message, flags, index int, raw Raw) error {
 	if err := c.sendRaw(int(sort), flags, index, raw); err != nil {
 		return fmt.Errorf("put %s %s at %s: %w", raw.Kind, raw.Handle, raw.Parent, err)

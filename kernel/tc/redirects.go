@@ -4,11 +4,11 @@ package tc
 
 import "encoding/binary"
 
-// Redirect is what an action mirred of a filter does with the packets that it matches.
+// Redirect is the mirred action of a filter.
 type Redirect struct {
 	To       int  // index of the device
 	Received bool // there as if they were received; else sent by it, through its qdisc
-	Copy     bool // the packets go on where they were going, too
+	Copy     bool // the original packets continue
 }
 
 // Actions by kind of filter, and its flags (linux/pkt_cls.h).
@@ -62,7 +62,7 @@ func redirectOf(action []byte) (to Redirect, is bool) {
 	return to, is && mirred
 }
 
-// InHardware says whether the device does what a filter that was dumped says.
+// InHardware reports whether the device executes a dumped filter.
 func (r Raw) InHardware() (hardware bool) {
 	_ = attributes(r.Options, func(kind uint16, value []byte) error {
 		if kind == filterFlags[r.Kind] && len(value) >= 4 {

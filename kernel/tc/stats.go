@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Qdisc is a queueing discipline in place and what it has counted since it was made.
+// Qdisc is an existing qdisc and its counters.
 type Qdisc struct {
 	Kind       string
 	Handle     Handle
@@ -20,7 +20,7 @@ type Qdisc struct {
 	Drops      uint64
 	Overlimits uint64 // times a packet had to wait for the rate
 	Requeues   uint64
-	Backlog    uint64 // octets that wait now
+	Backlog    uint64 // bytes in the queue
 	Queued     uint64 // packets that wait now
 	Marked     uint64 // packets marked with congestion experienced, of codel, fq_codel and pie
 }
@@ -65,8 +65,7 @@ func decodeQdisc(message []byte) (qdisc Qdisc, owner int, err error) {
 	return qdisc, owner, nil
 }
 
-// statistic reads one attribute of TCA_STATS2. Kernels append fields; what is longer than known is
-// read as far as known.
+// statistic decodes an attribute of TCA_STATS2. Newer kernels append fields, which are ignored.
 func (q *Qdisc) statistic(kind uint16, value []byte) error {
 	order := binary.NativeEndian
 	switch {
@@ -82,7 +81,7 @@ func (q *Qdisc) statistic(kind uint16, value []byte) error {
 		q.Requeues = uint64(order.Uint32(value[12:]))
 		q.Overlimits = uint64(order.Uint32(value[16:]))
 	case kind == statsApp:
-		q.Marked = marks(q.Kind, value) // the kind is told first
+		q.Marked = marks(q.Kind, value) // the kind precedes it
 	case kind == statsBasic || kind == statsPkt64 || kind == statsQueue:
 		return fmt.Errorf("statistic %d: %w", kind, errShort)
 	}

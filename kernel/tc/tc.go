@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tc adds, lists and deletes queueing disciplines (qdiscs) through rtnetlink.
+// Package tc adds, lists and deletes qdiscs through rtnetlink.
 //
 // The requests are encoded here and not by the netlink library's qdisc types, which lack netem's
 // seed, delay tables and per-frame overhead, and count TBF bursts in a way that needs rate tables.
@@ -32,8 +32,8 @@ type Handle uint32
 const (
 	Root          Handle = 0xffffffff // parent of a device's outermost qdisc
 	Clsact        Handle = 0xfffffff1 // parent of clsact and ingress
-	ClsactIngress Handle = 0xfffffff2 // parent of filters on what a device with clsact receives
-	ClsactEgress  Handle = 0xfffffff3 // parent of filters on what it sends
+	ClsactIngress Handle = 0xfffffff2 // parent of filters for received packets
+	ClsactEgress  Handle = 0xfffffff3 // parent of filters for sent packets
 )
 
 // MakeHandle joins a major and a minor number: MakeHandle(1, 0x10) is "1:10".

@@ -154,7 +154,7 @@ func (t *Treatment) leaf(i, mtu int, kernel features) (list []tc.Raw) {
 func (t *Treatment) laterLeaf(i, mtu int) (list []tc.Raw) {
 	c := t.Classes[i]
 	at := tc.Place{Parent: laterOf(i), Handle: laterLeafOf(i)}
-	packets := max(tc.FqRoom()/uint32(len(t.Classes)), minLeafPackets)
+	packets := max(tc.FqCapacity()/uint32(len(t.Classes)), minLeafPackets)
 	if t.splits(c) {
 		list = append(list, tc.SplitterRaw(at, maxFrame(mtu), units.ByteSize(packets)*units.ByteSize(maxFrame(mtu))))
 		at = tc.Place{Parent: at.Handle | 1, Handle: at.Handle + 1<<16}

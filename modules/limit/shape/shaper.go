@@ -174,7 +174,7 @@ func (l Shaper) tree(m Mechanism) device.Tree {
 	if l.Rate == 0 { // for any number of scopes
 		packets = maxLimit
 	}
-	packets = min(packets, maxLimit, tc.FqRoom())
+	packets = min(packets, maxLimit, tc.FqCapacity())
 	if m == Fq {
 		return device.Tree{Qdiscs: []tc.Raw{tc.FqRaw(tc.Place{Handle: device.RootHandle}, tc.FqSpec{Limit: packets, FlowLimit: packets, Horizon: max(4*l.Horizon, tc.FqHorizon)})}}
 	}
