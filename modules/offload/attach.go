@@ -15,12 +15,11 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// Able says whether this kernel has a backend; nil if it has.
+// Able returns the missing kernel feature of a backend, or nil.
 func Able(backend string) error { return able(&Treatment{Backend: backend}) }
 
-// Attached is a fast path of a network namespace that is pinned nowhere and followed by nobody: of
-// an experiment, whose routes stay as they are. XDP ends with the process, filters with the
-// namespace.
+// Attached is an unpinned fast path of a network namespace for an experiment with static routes.
+// XDP ends with the process, filters with the namespace.
 type Attached struct {
 	programs *xdp.Table
 	links    []link.Link
@@ -30,7 +29,7 @@ type Attached struct {
 // forever is longer than any experiment.
 const forever = 365 * 24 * time.Hour
 
-// Attach has packets of a namespace forwarded as a treatment asks and as its routing says now.
+// Attach forwards packets of a namespace by a treatment and its current routing.
 func Attach(ns *netns.Namespace, t *Treatment) (a *Attached, err error) {
 	s, err := live.Read(ns)
 	if err != nil {
@@ -61,7 +60,7 @@ func Attach(ns *netns.Namespace, t *Treatment) (a *Attached, err error) {
 	return a, nil
 }
 
-// Forwarded is how many packets it has forwarded.
+// Forwarded returns the number of forwarded packets.
 func (a *Attached) Forwarded() (uint64, error) {
 	if a.filters != nil {
 		return a.filters.Forwarded()
@@ -70,7 +69,7 @@ func (a *Attached) Forwarded() (uint64, error) {
 	return c.Forwarded.Packets, err
 }
 
-// Close ends it; filters stay until their namespace goes.
+// Close ends the fast path; filters stay until their namespace ends.
 func (a *Attached) Close() (err error) {
 	for _, l := range a.links {
 		err = errors.Join(err, l.Close())

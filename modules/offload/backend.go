@@ -27,7 +27,7 @@ const (
 
 var mechanisms = map[string]string{"": "XDP", byXDP: "XDP", byFlower: "tc flower in software", byHardware: "tc flower in the NIC (skip_sw)"}
 
-// table is what a backend has put in force.
+// table is an installed plan of a backend.
 type table interface {
 	Update(prefixes []netip.Prefix, changed []plan.Decision) error
 	Renew(lease time.Duration) error // 0 gives all packets back to the kernel
@@ -36,7 +36,7 @@ type table interface {
 	Close()
 }
 
-// filters says whether the backend is tc flower.
+// filters reports whether the backend is tc flower.
 func (t *Treatment) filters() bool { return t.Backend == byFlower || t.Backend == byHardware }
 
 func (t *Treatment) mode() uint32 {
@@ -46,7 +46,7 @@ func (t *Treatment) mode() uint32 {
 	return kernel.SkipHardware
 }
 
-// install puts a plan in force by the backend that is asked for. notes are for people.
+// install installs a plan by the requested backend. notes are for the user.
 func (p *hostPlane) install(t *Treatment, planned *plan.Planner) (in table, notes []string, err error) {
 	if t.filters() {
 		return p.installFilters(t, planned)
@@ -77,7 +77,7 @@ func (p *hostPlane) installFilters(t *Treatment, planned *plan.Planner) (in tabl
 	return in, notes, err
 }
 
-// removeOthers ends what another backend has in force.
+// removeOthers removes the plans of other backends.
 func (p *hostPlane) removeOthers(t *Treatment) (err error) {
 	if t.filters() {
 		_, err = xdp.Remove(p.host.Pins)
@@ -87,8 +87,8 @@ func (p *hostPlane) removeOthers(t *Treatment) (err error) {
 	return err
 }
 
-// portsTake refuses ports that cannot have rules: those with filters of others, and for the NIC
-// those that take none.
+// portsTake rejects unusable ports: those with foreign filters, and for the NIC those without
+// hardware rules.
 func (p *hostPlane) portsTake(t *Treatment, planned *plan.Planner) error {
 	for _, index := range flower.Ports(planned) {
 		if err := flower.Foreign(p.ns, index); err != nil {
@@ -113,7 +113,7 @@ func (p *hostPlane) portsTake(t *Treatment, planned *plan.Planner) error {
 	return nil
 }
 
-// filtersInPlace says whether every port has rules that frames are led to.
+// filtersInPlace reports whether frames reach rules on every port.
 func (p *hostPlane) filtersInPlace(t *Treatment) (bool, error) {
 	rules, err := flower.Read(p.ns, p.host.Pins)
 	if errors.Is(err, flower.ErrNone) {

@@ -12,8 +12,8 @@ import (
 	"weir/modules/offload/xdp"
 )
 
-// A budget's routes are chosen again every chooseEvery, by about as many samples as there are
-// places, which are those of chooseOver.
+// A new choice of routes follows every chooseEvery, from the samples of chooseOver, about as many
+// as there are places.
 const (
 	chooseEvery = 15 * time.Second
 	chooseOver  = 4 * chooseEvery
@@ -28,7 +28,7 @@ func traffic(p *plan.Planner, destinations map[netip.Addr]uint64) map[netip.Pref
 	return all
 }
 
-// counted are the samples of what is in force, by whatever backend; none where nothing is.
+// counted returns the samples of the active backend; none without one.
 func (p *hostPlane) counted() (map[netip.Addr]uint64, error) {
 	for _, open := range []func(string) (sample.Sampler, error){xdp.Samples, flower.Samples} {
 		s, err := open(p.host.Pins)
@@ -43,13 +43,13 @@ func (p *hostPlane) counted() (map[netip.Addr]uint64, error) {
 	return nil, nil
 }
 
-// chooser is when routes are chosen again, and how many packets had passed then.
+// chooser holds the time of the next choice, and the packet count at the last one.
 type chooser struct {
 	last    time.Time
 	packets uint64
 }
 
-// chooseAnew chooses for a planner that begins: what a former one had chosen stays if it may.
+// chooseAnew chooses for a new planner, and keeps the former choice if possible.
 func (k *keeper) chooseAnew(former *plan.Planner) error {
 	if k.treatment.Budget == 0 {
 		return nil
@@ -61,13 +61,13 @@ func (k *keeper) chooseAnew(former *plan.Planner) error {
 	budget := k.treatment.Budget
 	if former != nil {
 		k.planner.Recall(former.Choice())
-		budget = min(budget, former.Chosen().Budget) // what was learned of the table's capacity
+		budget = min(budget, former.Chosen().Budget) // learned capacity of the table
 	}
 	k.planner.Choose(budget, traffic(k.planner, counted))
 	return nil
 }
 
-// chosen notes what a new table begins with.
+// chosen records the initial counters of a new table.
 func (k *keeper) chosen() (err error) {
 	s := k.table.Samples()
 	k.chooser.last = time.Now()
@@ -93,7 +93,7 @@ func (k *keeper) chooseNow(took time.Duration) error {
 		return err
 	}
 	if !s.On() {
-		return nil // a NIC tells of no packets that it leaves
+		return nil // a NIC does not report the packets that it leaves
 	}
 	out := k.planner.Choose(k.planner.Chosen().Budget, traffic(k.planner, destinations))
 	if len(out.Changed) > 0 {

@@ -11,14 +11,14 @@ import (
 	"weir/core/policy"
 )
 
-// forwarded are the selectors that tell what a router forwards as well as what it sends.
+// forwarded lists the selectors that match forwarded packets too.
 var forwarded = []string{"host", "interface", "prefix"}
 
-// atDevices are rooms whose items treat all packets that pass a device.
+// atDevices lists the modules that treat all packets of a device.
 var atDevices = []string{"borders", "links"}
 
-// Doubts warns of scopes and devices whose treatments the fast path goes past: its packets meet no
-// other program and no qdisc.
+// Lint warns of scopes and devices with treatments that the fast path bypasses: its packets reach
+// no other program and no qdisc.
 func (Module) Lint(p *policy.Policy) []string {
 	if treatmentOf(module.State{Host: p.Host}) == nil {
 		return nil
@@ -37,6 +37,6 @@ func (Module) Lint(p *policy.Policy) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("offload: what it forwards passes the treatments of %s uncounted: name the prefixes that they are about in offload.except, or leave links out",
+	return []string{fmt.Sprintf("offload: forwarded packets bypass the treatments of %s: list their prefixes in offload.except, or remove links",
 		strings.Join(names, ", "))}
 }

@@ -11,13 +11,12 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// Of what a table has taken before it was full, the next try leaves one in spareOf free: for routes
-// that come later, and since the last few of a batch may not have been taken.
+// After a full table, the next try leaves 1/spareOf of its capacity free for later routes, and
+// because the last rules of a batch may be missing.
 const spareOf = 16
 
-// fit installs a plan with ever smaller budgets until the table takes it: so its capacity is
-// learned from what it refuses. Without a budget, all or none. The plan's budget is what was
-// learned.
+// fit installs a plan with decreasing budgets until the table accepts it, and so learns its
+// capacity. Without a budget it installs all or nothing.
 func fit(p *plan.Planner, counted map[netip.Addr]uint64, install func() error) (notes []string, err error) {
 	for {
 		err = install()

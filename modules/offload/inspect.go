@@ -18,7 +18,7 @@ const (
 	inspectPackets = 10_000
 )
 
-// Inspect compares the fast path in force with the kernel's routing, as weir offload verify does.
+// Inspect compares the active fast path with the kernel's routing, like weir offload verify.
 func (p *hostPlane) Inspect(_ context.Context, have module.State, seed uint64) ([]module.Inspection, error) {
 	t := treatmentOf(have)
 	if t == nil {
@@ -49,7 +49,7 @@ func (p *hostPlane) Inspect(_ context.Context, have module.State, seed uint64) (
 
 const forwarding = "forwarding"
 
-// Judges describes what is looked at.
+// Judges documents the inspection.
 func (Module) Judges() []module.Judged {
 	return []module.Judged{{Check: forwarding, Of: "the fast path", Looks: fmt.Sprintf("%d random addresses beside all boundaries, and %d packets that the program is given in test runs", inspectRandom, inspectPackets),
 		Holds: "each goes as the kernel sends it"}}

@@ -17,26 +17,26 @@ import (
 
 const moduleName = "offload"
 
-// sectionKeys are the room's section of a policy's file.
+// sectionKeys is the module's section of a policy file.
 type sectionKeys struct {
 	Offload *keys `yaml:"offload" doc:"Packets that a fast path forwards in place of the kernel, and as the kernel would."`
 }
 
-// keys are what the section says.
+// keys holds the keys of the section.
 type keys struct {
 	yamlfile.Fields `yaml:"-"`
-	From            []yamlfile.Text `yaml:"from,required" doc:"Links whose packets are offloaded, by name: devices, or VLANs on them."`
+	From            []yamlfile.Text `yaml:"from,required" doc:"Links with offloaded packets, by name: devices, or VLANs on them."`
 	To              []yamlfile.Text `yaml:"to" doc:"Links that they may leave by; those of from if left out."`
-	Table           string          `yaml:"table" doc:"Routing table whose prefixes may be offloaded: main, default, or a number; all that the kernel uses if left out. How packets are forwarded is always what the kernel's rules and tables say."`
+	Table           string          `yaml:"table" doc:"Routing table with the prefixes that may be offloaded: main, default, or a number; default all. Forwarding always follows the kernel's rules and tables."`
 	Except          []yamlfile.Text `yaml:"except" doc:"Destinations that are left to the kernel, as prefixes or addresses."`
 	Budget          *int            `yaml:"budget" doc:"How many prefixes the table may have: of the routes those that carry the most packets are offloaded, as counters say. All if left out."`
-	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"What forwards: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters by the NIC alone (skip_sw), all of them or none. xdp if left out."`
-	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Routes with several ways: split by a hash of the addresses, by their weights, or (cpu) left to the kernel, whose own hash a fast path does not have; split if left out."`
+	Backend         string          `yaml:"backend" enum:"xdp,flower,hardware" doc:"Mechanism: xdp, a program at the driver; flower, tc filters in software; hardware, the same filters in the NIC only (skip_sw), all or none. Default xdp."`
+	Multipath       string          `yaml:"multipath" enum:"split,cpu" doc:"Multipath routes: split by a weighted hash of the addresses, or cpu to leave them to the kernel with its own hash; default split."`
 	IPv4            *bool           `yaml:"ipv4" doc:"Whether IPv4 is offloaded; true if left out."`
 	IPv6            *bool           `yaml:"ipv6" doc:"Whether IPv6 is offloaded; true if left out."`
 }
 
-// Treatment is what a policy has offloaded.
+// Treatment is the offload of a policy.
 type Treatment struct {
 	From      []string `json:"from"`
 	To        []string `json:"to,omitempty"`
@@ -49,7 +49,7 @@ type Treatment struct {
 	IPv6      bool     `json:"ipv6"`
 }
 
-// Summary says it in one line.
+// Summary describes it in one line.
 func (t *Treatment) Summary() string {
 	text := "from " + strings.Join(t.From, ", ")
 	if len(t.To) > 0 {

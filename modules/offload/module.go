@@ -8,8 +8,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// Room puts offload under the spine: the section offload of a policy's file. The zero value is
-// ready to use.
+// Module is the policy module for offload: the section offload. The zero value is ready to use.
 type Module struct {
 	// Namespace is the router's; nil is the calling thread's own. Tests have others.
 	Namespace *netns.Namespace
@@ -26,7 +25,7 @@ func (Module) Decode(text []byte) (policy.Treatment, error) {
 	return policy.DecodeTreatment[Treatment]("offload", text)
 }
 
-// Mechanism says what forwards in place of the kernel.
+// Mechanism describes the backend.
 func (Module) Mechanism(b module.Bound) string {
 	t, _ := b.Treatment.(*Treatment)
 	if t == nil {
@@ -38,7 +37,7 @@ func (Module) Mechanism(b module.Bound) string {
 // Plane is the pinned data plane of a host.
 func (r Module) Plane(h module.Host) module.Plane { return &hostPlane{h, r.Namespace} }
 
-// Capabilities are what weir doctor tells of offload.
+// Capabilities lists the capabilities for weir doctor.
 func (Module) Capabilities() []module.Capability {
 	return []module.Capability{{Name: "offload of routes", Mechanisms: []module.Mechanism{
 		{Name: "XDP in the driver, with a table of its own", Features: []string{"bpf/jit", "hooks/xdp native on veth"}},

@@ -18,7 +18,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Packet is a counter-example: a frame that the program was given, and what is wrong.
+// Packet is a counter-example: a test frame and the difference.
 type Packet struct {
 	To    netip.Addr
 	By    string // link
@@ -30,8 +30,8 @@ func (p Packet) String() string {
 	return fmt.Sprintf("packet to %s by %s: %s\nframe %s", p.To, p.By, p.Wrong, p.Frame)
 }
 
-// packets gives frames to the programs at the ports, as they are attached, and compares what they
-// make of them with the kernel's own answer.
+// packets runs the attached programs on frames and compares the results with the kernel's own
+// answer.
 func (o Verification) packets(l *look, v *Verdict) error {
 	if l.pinned == nil {
 		return nil // filters have no program to be given packets
@@ -142,8 +142,8 @@ func (l *look) try(asker *routing.Asker, in input, source, to netip.Addr) (p Pac
 	return p, action != xdpPass, nil
 }
 
-// compare says what is wrong with a frame that was forwarded; "" for nothing. It must have gone by
-// one of want, of all the ways that the kernel may take.
+// compare returns the difference for a forwarded frame; "" for none. It must match one of want, the
+// possible results of the kernel.
 func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, ways, want []simulate.Way) string {
 	hop, sends, err := asker.Hop(to)
 	if err != nil || !sends {
@@ -164,9 +164,9 @@ func (l *look) compare(asker *routing.Asker, got []byte, source, to netip.Addr, 
 	return "the program makes of it " + hex.EncodeToString(got)
 }
 
-// ping is a frame that comes by a link, or leaves by it.
+// ping returns a frame that arrives or leaves by a link.
 func ping(l state.Link, source, to netip.Addr, ttl byte) []byte {
-	const unassigned = 150 // no protocol that anything is done with on the way
+	const unassigned = 150 // a protocol without special treatment
 	order := binary.BigEndian
 	b := append(append([]byte{}, l.MAC[:]...), 2, 0, 0, 0, 0, 1)
 	if l.Kind == "vlan" {

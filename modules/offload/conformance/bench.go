@@ -27,10 +27,10 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Backend puts a plan in force on the router.
+// Backend installs a plan on the router.
 type Backend interface {
-	// Install returns a function that tells how many packets were forwarded by the backend. The
-	// plan is in force until the test ends.
+	// Install returns a function that counts packets forwarded by the backend. The plan is active
+	// until the test ends.
 	Install(t testing.TB, router *netns.Namespace, p *plan.Planner) (forwarded func() uint64)
 }
 
@@ -65,7 +65,7 @@ func (b *Bench) ip(t testing.TB, line string, args ...any) {
 	}
 }
 
-// HasVLANs says whether the kernel has VLAN devices.
+// HasVLANs reports whether the kernel has VLAN devices.
 func HasVLANs(t testing.TB) bool {
 	ns := testutil.Namespace(t, "probe")
 	ip := func(words ...string) error {
@@ -80,7 +80,7 @@ func NewBench(t testing.TB) *Bench {
 	return newBench(t, (*Bench).cable)
 }
 
-// NewBonded makes a router whose ports are bonds.
+// NewBonded returns a router with bonds as ports.
 func NewBonded(t testing.TB) *Bench {
 	t.Helper()
 	testutil.Need(t, "bonding", bonding(t))
@@ -130,8 +130,8 @@ func newBench(t testing.TB, connect func(b *Bench, t testing.TB, port, far strin
 		l, _ := other.Find(dev)
 		b.sockets[side] = openSocket(t, ns, l.Index)
 	}
-	// A bond's carrier comes later than its devices', and that of its VLANs, which have no routes
-	// until then, last.
+	// The carrier of a bond follows that of its devices; VLANs, which have no routes until then,
+	// come last.
 	testutil.Eventually(t, time.Minute, "the carriers of all links", func() bool {
 		b.Read(t)
 		for _, l := range b.links {
@@ -181,7 +181,7 @@ func (b *Bench) configure(t testing.TB) {
 	}
 }
 
-// Read takes up what the router is like now.
+// Read reads the current state of the router.
 func (b *Bench) Read(t testing.TB) {
 	t.Helper()
 	s, err := live.Read(b.Router)

@@ -12,7 +12,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// bonding says why the kernel has no bonds.
+// bonding returns why the kernel has no bonds, or nil.
 func bonding(t testing.TB) error {
 	ns := testutil.Namespace(t, "probe")
 	if out, err := exec.Command("ip", "-n", ns.Name, "link", "add", "bond", "type", "bond").CombinedOutput(); err != nil {

@@ -76,7 +76,7 @@ func (s *socket) receive() (all [][]byte, err error) {
 	}
 }
 
-// tagOf finds the tag that the kernel has taken out of the frame.
+// tagOf returns the VLAN tag that the kernel removed from the frame.
 func tagOf(control []byte) (uint16, bool) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

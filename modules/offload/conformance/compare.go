@@ -20,16 +20,16 @@ type shot struct {
 	frame
 	name string
 	by   int // which link
-	// fast says that a backend is to forward it, and slow that it is not; neither says nothing.
+	// fast requires that a backend forwards the frame, slow that it does not.
 	fast, slow bool
-	// split says that the kernel chooses among several ways, of which a backend may choose another.
+	// split allows another next hop of a multipath route than that of the kernel.
 	split bool
 }
 
-// result is what came out for each frame's number: the side and the frame.
+// result maps frame numbers to outputs: side and frame.
 type result map[uint32][]string
 
-// fire sends all shots and returns what came out of the router.
+// fire sends all shots and returns the output of the router.
 func (b *Bench) fire(t testing.TB, shots []shot) result {
 	t.Helper()
 	got := result{}
@@ -43,9 +43,8 @@ func (b *Bench) fire(t testing.TB, shots []shot) result {
 	return got
 }
 
-// volley sends some shots, numbered from first on. After them follow frames that the router
-// certainly forwards, by the backend and by its CPU, by whose arrival it is known that all before
-// them are through.
+// volley sends some shots, numbered from first on, followed by frames that the router certainly
+// forwards, by the backend and by its CPU. Their arrival shows that all earlier ones are through.
 func (b *Bench) volley(t testing.TB, shots []shot, first uint32, got result) {
 	t.Helper()
 	for i, s := range shots {
@@ -69,7 +68,7 @@ func (b *Bench) volley(t testing.TB, shots []shot, first uint32, got result) {
 			t.Logf("these have not arrived: %v of %d", awaited, b.number)
 		}
 	})
-	testutil.Eventually(t, 30*time.Second, "the arrival of what the router forwards", func() bool {
+	testutil.Eventually(t, 30*time.Second, "the arrival of forwarded frames", func() bool {
 		for side, s := range b.sockets {
 			frames, err := s.receive()
 			if err != nil {
@@ -87,8 +86,8 @@ func (b *Bench) volley(t testing.TB, shots []shot, first uint32, got result) {
 	})
 }
 
-// awaitForwarding sends frames both ways until one has come through each: a device drops what it is
-// to send until the kernel's link watch, which a busy machine puts off, has activated its queue.
+// awaitForwarding sends frames both ways until one arrives on each side: a device drops frames
+// until the link watch of the kernel has activated its queue.
 func (b *Bench) awaitForwarding(t testing.TB) {
 	t.Helper()
 	b.number = max(b.number, lastNumber)
@@ -114,11 +113,11 @@ func (b *Bench) awaitForwarding(t testing.TB) {
 	})
 }
 
-// lastNumber is the least number of frames that end a volley, used once each.
+// lastNumber is the first number of the frames that end a volley, each used once.
 const lastNumber = 1 << 24
 
-// last are frames from one cable to the other, one of which no backend forwards: it has an option,
-// or, for backends that see none, an address that the policy leaves to the CPU.
+// last returns frames between the cables, one of which no backend forwards: it has an option, or an
+// address that the policy leaves to the CPU.
 func (b *Bench) last(by int) (all []frame) {
 	in, out := b.links[by], b.links[1-by]
 	plain := frame{to: in.mac, from: state02(in, 2), source: in.host(2, false), dest: out.host(2, false), ttl: 9}
@@ -178,7 +177,7 @@ func (b *Bench) compare(t *testing.T, backend Backend, shots []shot, known func(
 	}
 }
 
-// anyWay leaves out the one octet of the destination's link-layer address that tells ways apart.
+// anyWay removes the byte of the link-layer destination that identifies the next hop.
 func anyWay(all []string) (out []string) {
 	for _, text := range all {
 		b := bytes.Clone([]byte(text))

@@ -12,10 +12,10 @@ import (
 
 var network = binary.BigEndian
 
-// marker begins what every frame of the suite carries; its number follows.
+// marker starts the payload of every frame of the suite, followed by its number.
 var marker = []byte("WEIR-CONFORMANCE")
 
-// frame builds one frame. The zero value of what is left out is what a plain packet has.
+// frame builds a frame. Zero values give a plain packet.
 type frame struct {
 	to, from state.MAC
 	vlan     int // 0 for no tag
@@ -23,15 +23,15 @@ type frame struct {
 	source   netip.Addr
 	dest     netip.Addr
 	ttl      uint8
-	size     int    // octets of payload beyond the marker and the number
+	size     int    // payload bytes beyond marker and number
 	options  []byte // of IPv4, a multiple of 4
 	headers  []byte // extension headers of IPv6; next is the first one's number
 	next     uint8  // 0 is UDP
 	offset   uint16 // of IPv4: flags and fragment offset
 	tos      uint8
 	badSum   bool // a wrong header checksum
-	length   int  // added to what the header says
-	padding  int  // octets behind the packet
+	length   int  // added to the length field
+	padding  int  // bytes after the packet
 }
 
 const udp = 17
@@ -108,7 +108,7 @@ func sum(b []byte) uint16 {
 	return uint16(total)
 }
 
-// numberOf finds the number of the frame that a captured one is, or speaks of.
+// numberOf returns the number of a captured frame, or of the frame quoted in it.
 func numberOf(b []byte) (uint32, bool) {
 	at := bytes.Index(b, marker)
 	if at < 0 || len(b) < at+len(marker)+4 {
@@ -117,9 +117,8 @@ func numberOf(b []byte) (uint32, bool) {
 	return network.Uint32(b[at+len(marker):]), true
 }
 
-// rationed says whether a frame is a message that the kernel sends to one host only so often,
-// whatever its settings, or after some time: redirects, and that a network or a host cannot be
-// reached.
+// rationed reports whether a frame is a message that the kernel rate-limits or delays: redirects
+// and unreachable errors.
 func rationed(b []byte) bool {
 	ip := 14
 	if len(b) > 18 && network.Uint16(b[12:]) == 0x8100 {
@@ -136,8 +135,8 @@ func rationed(b []byte) bool {
 	return network.Uint16(b[ip-2:]) == 0x86dd && b[ip+6] == icmp6 && (b[ip+40] == redirect6 || b[ip+40] == unreachable6 && b[ip+41] == address6)
 }
 
-// settled takes out of a router's own message what differs from one to the next: the identification
-// of IPv4, and with it the header's checksum.
+// settled removes the varying fields of a router's own message: the IPv4 identification and header
+// checksum.
 func settled(b []byte) []byte {
 	ip := 14
 	if len(b) > 18 && network.Uint16(b[12:]) == 0x8100 {

@@ -10,9 +10,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Stream sends packets from the left to destinations on the right, a few at a time, and returns how
-// many have come out by the last octet of the link-layer address that they were sent to. Every one
-// of them has to come out.
+// Stream sends packets from the left to destinations on the right and counts the outputs by the
+// last byte of their link-layer destination. All must arrive.
 func (b *Bench) Stream(t testing.TB, dests []netip.Addr, volleys int) map[byte]int {
 	t.Helper()
 	const few = 32

@@ -14,16 +14,16 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Limits name what a backend cannot tell, and so does differently from the kernel.
+// Limits names the fields that a backend cannot see, with expected differences to the kernel.
 type Limits struct {
-	// Headers says that it does not see options, lengths and checksums of IPv4.
+	// Headers: it ignores options, lengths and checksums of IPv4.
 	Headers bool
-	// Ways says that it leaves links with a reverse-path filter and routes with several ways to the
-	// CPU, and whatever may be longer than the MTU on its way on.
+	// Ways: it leaves links with a reverse-path filter, multipath routes, and possibly too long
+	// packets to the CPU.
 	Ways bool
 }
 
-// expected takes back what a backend cannot be expected to forward.
+// expected relaxes the expectations by the limits.
 func (l Limits) expected(all []shot) []shot {
 	narrow := netip.MustParsePrefix("100.67.0.0/16")
 	for i := range all {
@@ -66,7 +66,7 @@ func Run(t *testing.T, backend Backend, limits Limits) {
 	})
 }
 
-// plain is a frame that comes by a link from its host 2.
+// plain returns a frame of host 2 of a link.
 func (b *Bench) plain(by int, dest string) frame {
 	to := netip.MustParseAddr(dest)
 	in := b.links[by]
@@ -137,7 +137,7 @@ func (b *Bench) cases(filtered bool) (all []shot) {
 	return append(all, b.tagged()...)
 }
 
-const hopByHop = 255 // stands for 0, which says UDP elsewhere
+const hopByHop = 255 // stands for 0, which means UDP elsewhere
 
 // tagged are cases of VLANs.
 func (b *Bench) tagged() (all []shot) {
@@ -167,7 +167,7 @@ func (b *Bench) tagged() (all []shot) {
 func (b *Bench) random(r *rand.Rand, n int) (all []shot) {
 	var at []netip.Addr
 	for a := range simulate.Boundaries(simulate.Prefixes(b.state)) {
-		if !a.IsLinkLocalUnicast() { // whose routes come and go with the kernel's own addresses
+		if !a.IsLinkLocalUnicast() { // their routes follow the addresses of the kernel
 			at = append(at, a)
 		}
 	}

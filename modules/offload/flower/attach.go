@@ -53,7 +53,7 @@ func Attach(ns *netns.Namespace, p *plan.Planner, mode uint32, lease time.Durati
 	return in, nil
 }
 
-// Forwarded is how many packets the rules have sent on.
+// Forwarded returns the number of packets sent by the rules.
 func (in *Installed) Forwarded() (packets uint64, err error) {
 	for _, t := range in.tables {
 		filters, err := t.conn.Filters()

@@ -9,7 +9,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// exceptions writes what goes to the stack whatever the routes say.
+// exceptions writes the rules for packets that the stack always gets.
 func (t *table) exceptions() error {
 	handle := uint32(0)
 	for family := range 2 {
@@ -43,7 +43,7 @@ func (t *table) exceptions() error {
 	return t.conn.Flush()
 }
 
-// sources are those that the stack is to judge.
+// sources returns the sources that the stack must judge.
 func (t *table) sources(ipv6 bool) (all []netip.Prefix) {
 	list := []string{"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"}
 	if ipv6 {
@@ -60,7 +60,7 @@ func (t *table) sources(ipv6 bool) (all []netip.Prefix) {
 	return all
 }
 
-// decided are the rules of a decision's chains. Where no hop will do they leave packets to the
+// decided returns the rules of a decision's chains. Without a usable hop they pass packets to the
 // stack.
 func (t *table) decided(d plan.Decision) (all []flower.Rule) {
 	hops := t.planner.Next(d).Hops
@@ -79,9 +79,8 @@ func (t *table) decided(d plan.Decision) (all []flower.Rule) {
 	return all
 }
 
-// forward has two rules send packets to a hop, and returns the one that is asked before them, if
-// there is one. What came by the link that it would leave by is the stack's, which may tell the
-// sender of a shorter way.
+// forward sends packets to a hop by two rules, and returns the rule before them, if any. The stack
+// gets packets that would leave by their ingress link, because it may send a redirect.
 func (t *table) forward(h plan.Hop, untagged, tagged *flower.Rule) (back []flower.Rule) {
 	out := flower.Forward{Device: h.Port, Src: h.Src, Dst: h.Dst, VLAN: uint16(h.VLAN)}
 	same := h.Port == t.port

@@ -21,7 +21,7 @@ type entries struct {
 	buckets map[netip.Prefix]*bucket
 	next    uint32   // the last handle that was given out
 	free    []uint32 // handles below it
-	spare   []entry  // what merge works with
+	spare   []entry  // buffer of merge
 }
 
 // bucket has its entries in the order of [state.Compare].
@@ -42,7 +42,7 @@ type change struct {
 	handle uint32
 }
 
-// untidy is the part of a bucket's entries that may change before all are aggregated anew.
+// untidy is the share of changed entries of a bucket that triggers a complete aggregation.
 const untidy = 8
 
 // bucketOf is the prefix of the bucket that one is in: that of its family, of all addresses, if it
@@ -67,7 +67,7 @@ func (b *bucket) find(to netip.Prefix) (at int, there bool) {
 	return slices.BinarySearchFunc(b.all, to, entry.compare)
 }
 
-// get is what a prefix says itself.
+// get returns the entry of a prefix.
 func (e *entries) get(to netip.Prefix) (entry, bool) {
 	b := e.buckets[bucketOf(to)]
 	if b == nil {
@@ -80,13 +80,13 @@ func (e *entries) get(to netip.Prefix) (entry, bool) {
 	return b.all[at], true
 }
 
-// take makes changes, which are those of [entries.changes].
+// take applies changes from [entries.changes].
 func (e *entries) take(ops []change) {
 	by := map[netip.Prefix]*[]change{}
 	var name netip.Prefix
 	var group *[]change
 	for _, op := range ops {
-		if now := bucketOf(op.To); group == nil || now != name { // most follow one of their own
+		if now := bucketOf(op.To); group == nil || now != name { // most belong to the same bucket as the one before
 			if name, group = now, by[now]; group == nil {
 				group = &[]change{}
 				by[now] = group
@@ -108,8 +108,7 @@ func (e *entries) take(ops []change) {
 	}
 }
 
-// merge makes changes that are in the order of the entries. Both are gone through once, since there
-// may be many of either.
+// merge applies changes in the order of the entries, in one pass, because both can be large.
 func (b *bucket) merge(ops []change, spare []entry) []entry {
 	rest := b.all
 	for _, op := range ops {
@@ -127,7 +126,7 @@ func (b *bucket) merge(ops []change, spare []entry) []entry {
 	return spare
 }
 
-// above is what the prefixes that are shorter than one say of it.
+// above returns the decision of the shorter prefixes of one.
 func (e *entries) above(top netip.Prefix) plan.Decision {
 	for bits := top.Bits() - 1; bits >= 0; bits-- {
 		if one, there := e.get(netip.PrefixFrom(top.Addr(), bits).Masked()); there {
@@ -137,8 +136,8 @@ func (e *entries) above(top netip.Prefix) plan.Decision {
 	return plan.CPU
 }
 
-// changes lead to what a planner says now, if it says otherwise than before below some prefixes
-// alone; in an order in which each address has the decision of before or that of after.
+// changes returns the changes below some prefixes to the current plan, in an order in which each
+// address has its old or new decision.
 func (e *entries) changes(p *plan.Planner, prefixes []netip.Prefix) (all []change) {
 	var have, want []plan.Entry
 	for _, top := range e.tops(prefixes) {
@@ -160,7 +159,7 @@ func (e *entries) changes(p *plan.Planner, prefixes []netip.Prefix) (all []chang
 	return all
 }
 
-// handle is one that no rule has.
+// handle returns an unused handle.
 func (e *entries) handle() (n uint32) {
 	if last := len(e.free) - 1; last >= 0 {
 		n, e.free = e.free[last], e.free[:last]
@@ -170,8 +169,8 @@ func (e *entries) handle() (n uint32) {
 	return e.next
 }
 
-// tops are the prefixes below which all is to be aggregated anew, none within another, in the order
-// of [state.Compare].
+// tops returns the prefixes to aggregate again, none within another, in the order of
+// [state.Compare].
 func (e *entries) tops(prefixes []netip.Prefix) (all []netip.Prefix) {
 	for _, to := range prefixes {
 		name := bucketOf(to)
@@ -197,7 +196,7 @@ func (e *entries) tops(prefixes []netip.Prefix) (all []netip.Prefix) {
 	return all
 }
 
-// within appends what is below a prefix, and itself, in the order of [state.Compare].
+// within appends the entries of a prefix and below, in the order of [state.Compare].
 func (e *entries) within(top netip.Prefix, into []plan.Entry) []plan.Entry {
 	begin := len(into)
 	collect := func(b *bucket) {

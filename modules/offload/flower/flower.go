@@ -29,9 +29,9 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// Chains of Weir's rules, by which every process tells them from others', in two generations: a new
-// one is written while the old one is in force. From first on: routes of IPv4 and IPv6, and from
-// decisions on one for each decision and family.
+// Chains of Weir's rules, by which every process recognizes them, in two generations: a new one is
+// written while the old one is active. Routes of IPv4 and IPv6 start at first, one chain per
+// decision and family at decisions.
 const (
 	firstChain  = 0x7700000
 	generation  = 0x80000
@@ -50,8 +50,8 @@ const (
 	priorityTTL = iota + 1
 	prioritySource
 	priorityHeader
-	// priorityPrefix is that of the longest ones. Filters of one priority have one protocol, so
-	// that tagged frames have every other one.
+	// priorityPrefix is the priority of the longest prefixes. Filters of one priority have one
+	// protocol, so tagged frames have every other one.
 	priorityPrefix = 2*priorityHeader + 1
 )
 
@@ -64,7 +64,7 @@ type table struct {
 	guard   int
 	rules   map[plan.Decision][]flower.Rule // of the decisions' chains
 	actions map[lead]uint32                 // that lead to them; none where the NIC does it
-	tags    []bool                          // whether frames that are led here have one: rules are of either kind
+	tags    []bool                          // whether frames have a tag: rules are of either kind
 }
 
 func newTable(p *plan.Planner, port int, conn *flower.Conn, base uint32, guard int) *table {
@@ -98,7 +98,7 @@ func NameOf(ns *netns.Namespace, port int) (name string, err error) {
 // families are the prefixes of all addresses.
 var families = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// fill writes everything but what leads to it: exceptions, decisions, then routes.
+// fill writes all rules except those that lead to them: exceptions, decisions, then routes.
 func (t *table) fill(ops []change) error {
 	if most := (generation - decisions) / 2; t.planner.Decisions() > most {
 		return fmt.Errorf("%d next hops are more than chains for them (%d)", t.planner.Decisions(), most)
@@ -109,7 +109,7 @@ func (t *table) fill(ops []change) error {
 	return t.become(ops)
 }
 
-// leads are the rules of chain 0: by link and family, with handles that say which.
+// leads returns the rules of chain 0, by link and family, identified by handle.
 func (t *table) leads() (all []flower.Rule) {
 	for _, in := range t.planner.Inputs() {
 		if in.Port != t.port || in.Filter != 0 {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Full is that a port takes no more rules: how many prefixes it had taken before.
+// Full is returned if a port accepts no more rules, with the number of installed prefixes.
 type Full struct {
 	Prefixes int
 	Err      error
@@ -20,8 +20,8 @@ func (f *Full) Error() string { return fmt.Sprintf("after %d prefixes: %v", f.Pr
 
 func (f *Full) Unwrap() error { return f.Err }
 
-// outOfRoom makes a Full of a refusal that is one of room, as drivers say it.
-func outOfRoom(prefixes int, err error) error {
+// outOfSpace converts the errors of drivers for a full table to a Full.
+func outOfSpace(prefixes int, err error) error {
 	if slices.ContainsFunc([]error{unix.ENOSPC, unix.ENOMEM, unix.E2BIG}, func(room error) bool { return errors.Is(err, room) }) {
 		return &Full{prefixes, err}
 	}

@@ -87,7 +87,7 @@ func (g *guard) renew(lease time.Duration) error {
 	return nil
 }
 
-// leaseIn is what is left of the lease that is pinned in a folder; below 0 it has ended.
+// leaseIn returns the rest of the lease pinned in a folder; below 0 it has expired.
 func leaseIn(folder string) (time.Duration, error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(folder, leasePin), &ebpf.LoadPinOptions{ReadOnly: true})
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 
 // Names in the folder of pins.
 const (
-	rulesPin = "filters-" // a set of rules in force
+	rulesPin = "filters-" // an active set of rules
 	portPin  = "ingress-" // a port that may have rules
-	hookPin  = "clsact-"  // a port whose hook Weir has made
+	hookPin  = "clsact-"  // a port with a hook made by Weir
 )
 
-// Installed is a plan in force at all ports. Not for concurrent use.
+// Installed is a plan active at all ports. It is not safe for concurrent use.
 type Installed struct {
 	planner *plan.Planner
 	tables  []*table
-	entries *entries // in force at every port
+	entries *entries // active at every port
 	guard   *guard   // nil where the NIC does it
 	folder  string
 }
@@ -48,10 +48,9 @@ func Ports(p *plan.Planner) (all []int) {
 	return all
 }
 
-// Install writes the rules of a plan, of a mode of kernel/flower, and then leads to them,
-// in place of those before. If one is refused, none is left; what was in force before stays unless
-// it was already being replaced, when all packets are the stack's. Rules outlive the process; in
-// software they are believed for as long as the lease.
+// Install writes the rules of a plan with a mode of kernel/flower, and then redirects frames to
+// them instead of the former ones. After an error the former rules stay active unless their
+// replacement had begun; then the stack gets all packets.
 func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, lease time.Duration) (in *Installed, err error) {
 	unlock, err := pins.Lock(folder)
 	if err != nil {
@@ -107,7 +106,7 @@ func Install(ns *netns.Namespace, folder string, p *plan.Planner, mode uint32, l
 	return in, removeAll(ns, folder, keep)
 }
 
-// inherit goes on from the samples of the rules before.
+// inherit continues the samples of the former rules.
 func (in *Installed) inherit(folder string) error {
 	sets, err := pins.List(folder, rulesPin)
 	if err != nil {
@@ -124,12 +123,11 @@ func (in *Installed) inherit(folder string) error {
 	return nil
 }
 
-// Samples are of the packets that the rules were asked for; none without a budget, nor where the
-// NIC forwards, which tells of no packet that it leaves.
+// Samples returns the samples of packets seen by the rules; none without a budget, or in a NIC,
+// which does not report other packets.
 func (in *Installed) Samples() sample.Sampler { return in.guard.samples() }
 
-// Samples opens those of the rules that are pinned in a folder; the zero value where there are
-// none.
+// Samples opens the samples of the rules pinned in a folder; the zero value without rules.
 func Samples(folder string) (sample.Sampler, error) {
 	sets, err := pins.List(folder, rulesPin)
 	if err != nil || len(sets) == 0 {
@@ -147,16 +145,16 @@ func (in *Installed) write(ns *netns.Namespace, at *port, mode uint32, ops []cha
 	t := newTable(in.planner, at.index, conn, at.base, in.guard.descriptor())
 	if err := t.fill(ops); err != nil {
 		conn.Close()
-		return nil, refusal(at.name, mode, err)
+		return nil, rejected(at.name, mode, err)
 	}
 	return t, nil
 }
 
-// refusal says what to do about a rule that the kernel does not take.
-func refusal(name string, mode uint32, err error) error {
+// rejected adds advice to the rejection of a rule by the kernel.
+func rejected(name string, mode uint32, err error) error {
 	if mode&flower.SkipSoftware != 0 {
 		return fault.Wrap(fmt.Errorf("a rule is not taken by the NIC, so none is: %w", err), fault.Testbed,
-			"offload fewer prefixes (table, except), or use backend: xdp; tc -s filter show dev "+name+" ingress shows what is there")
+			"offload fewer prefixes (table, except), or use backend: xdp; tc -s filter show dev "+name+" ingress shows the existing rules")
 	}
 	return fault.Wrap(err, fault.Testbed, "a kernel with cls_flower, act_pedit, act_csum, act_vlan, act_mirred, act_gact and act_bpf is needed; or use backend: xdp")
 }
@@ -182,8 +180,8 @@ func (in *Installed) Update(prefixes []netip.Prefix, changed []plan.Decision) er
 	return nil
 }
 
-// Renew has the rules believed from now on for a time; 0 gives all packets back to the stack. What
-// a NIC does has no end by itself.
+// Renew extends the lease of the rules; 0 gives all packets to the stack. Rules in a NIC do not
+// expire.
 func (in *Installed) Renew(lease time.Duration) error {
 	if in.guard != nil {
 		return in.guard.renew(lease)
@@ -199,7 +197,7 @@ func (in *Installed) Renew(lease time.Duration) error {
 	return nil
 }
 
-// InForce says whether these rules are still those in force.
+// InForce reports whether these rules are still active.
 func (in *Installed) InForce() bool {
 	_, err := os.Stat(in.folder)
 	return err == nil

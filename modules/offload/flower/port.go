@@ -18,18 +18,18 @@ import (
 	"weir/modules/offload/pins"
 )
 
-// port is a device whose ingress is about to get rules.
+// port is a device during the installation of rules.
 type port struct {
 	ns      *netns.Namespace
 	folder  string
 	index   int
 	name    string
 	filters []flower.Filter // that are there
-	before  []uint32        // chains of Weir's in force
+	before  []uint32        // active chains of Weir
 	base    uint32          // of the generation that is free
 }
 
-// own says whether a filter is Weir's.
+// own reports whether a filter belongs to Weir.
 func own(f flower.Filter) bool {
 	if f.Kind != "flower" {
 		return false
@@ -37,13 +37,13 @@ func own(f flower.Filter) bool {
 	return f.Chain >= firstChain && f.Chain < firstChain+generations*generation || f.Chain == 0 && f.Handle&0xffff0000 == leadHandle
 }
 
-// asRule is what names a filter.
+// asRule returns the identity of a filter.
 func asRule(f flower.Filter) flower.Rule {
 	return flower.Rule{Chain: f.Chain, Priority: f.Priority, Handle: f.Handle, Tagged: f.EtherType == 0x8100, IPv6: f.EtherType == 0x86dd}
 }
 
-// Foreign refuses a port whose ingress has filters of others: what is offloaded would not pass
-// them.
+// Foreign returns an error for a port with foreign filters at ingress, which offloaded packets
+// would bypass.
 func Foreign(ns *netns.Namespace, index int) error {
 	name, filters, err := look(ns, index)
 	if err != nil {
@@ -62,7 +62,7 @@ func foreign(name string, filters []flower.Filter) error {
 	return nil
 }
 
-// look reads what is at a device's ingress.
+// look reads the filters at the ingress of a device.
 func look(ns *netns.Namespace, index int) (name string, filters []flower.Filter, err error) {
 	if name, err = NameOf(ns, index); err != nil {
 		return "", nil, err
@@ -80,7 +80,7 @@ func look(ns *netns.Namespace, index int) (name string, filters []flower.Filter,
 	return name, filters, err
 }
 
-// hook says whether a device has one for filters of its ingress.
+// hook reports whether a device has a hook for ingress filters.
 func hook(ns *netns.Namespace, name string) (bool, error) {
 	control, err := tc.Open(ns)
 	if err != nil {
@@ -91,8 +91,7 @@ func hook(ns *netns.Namespace, name string) (bool, error) {
 	return slices.ContainsFunc(qdiscs, func(q tc.Qdisc) bool { return q.Kind == "clsact" || q.Kind == "ingress" }), err
 }
 
-// take readies a port: notes that it may have rules before it has, makes the hook, and takes away
-// what a crash has left half written.
+// take prepares a port: records it, creates the hook, and removes incomplete rules of a crash.
 func take(ns *netns.Namespace, folder string, index int) (*port, error) {
 	p := &port{ns: ns, folder: folder, index: index}
 	var err error
@@ -175,7 +174,7 @@ func (p *port) clear(chains []uint32) error {
 	return conn.Flush()
 }
 
-// abandon takes away what was written at ports whose rules nothing leads to.
+// abandon removes rules at ports to which nothing leads.
 func abandon(ports []*port) (err error) {
 	for _, p := range ports {
 		now := *p
@@ -191,7 +190,7 @@ func abandon(ports []*port) (err error) {
 	return err
 }
 
-// release brings a port back to what it was.
+// release restores a port.
 func release(ns *netns.Namespace, folder string, index int) error {
 	number := strconv.Itoa(index)
 	if name, err := NameOf(ns, index); err == nil {
@@ -207,7 +206,7 @@ func release(ns *netns.Namespace, folder string, index int) error {
 	return pins.Remove(folder, hookPin+number, portPin+number)
 }
 
-// strip takes all of Weir's rules away, those that lead to others first.
+// strip removes all rules of Weir, leads first.
 func strip(ns *netns.Namespace, index int) error {
 	_, filters, err := look(ns, index)
 	if err != nil {
@@ -258,7 +257,7 @@ func unhook(ns *netns.Namespace, name string, index int) error {
 	return control.Delete(name, tc.Place{Parent: tc.Clsact})
 }
 
-// removeAll releases all ports but those to be kept, and what else is not.
+// removeAll releases all ports except those to keep, and all other objects.
 func removeAll(ns *netns.Namespace, folder string, keep map[string]bool) error {
 	names, err := pins.List(folder, portPin, rulesPin)
 	if err != nil {
@@ -283,8 +282,8 @@ func removeAll(ns *netns.Namespace, folder string, keep map[string]bool) error {
 	return nil
 }
 
-// Remove ends all rules: from then on all packets are the stack's, and the ports are as before.
-// released says whether there was anything.
+// Remove removes all rules: the stack gets all packets, and the ports are as before. released
+// reports whether there was anything.
 func Remove(ns *netns.Namespace, folder string) (released bool, err error) {
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 		return false, nil

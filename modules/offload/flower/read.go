@@ -20,10 +20,10 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// ErrNone says that no rules are in force.
-var ErrNone = errors.New("no fast path is in force")
+// ErrNone is returned without active rules.
+var ErrNone = errors.New("no fast path is active")
 
-// Port is what the kernel has at a port.
+// Port is the state of a port in the kernel.
 type Port struct {
 	Index   int
 	Name    string
@@ -33,20 +33,20 @@ type Port struct {
 	forward map[uint32]*flower.Forward
 }
 
-// step is the rules of one priority and prefix length, in the order in which they are asked.
+// step holds the rules of one priority and prefix length, in match order.
 type step struct {
 	priority uint16
 	length   int
 	to       map[netip.Prefix]uint32 // chain, 0 for the stack
 }
 
-// Seen is what is in force, as the kernel tells it.
+// Seen is the active state dumped from the kernel.
 type Seen struct {
 	Ports  []Port
 	folder string
 }
 
-// Read looks at the rules in force; [ErrNone] where there are none.
+// Read dumps the active rules; [ErrNone] without any.
 func Read(ns *netns.Namespace, folder string) (*Seen, error) {
 	sets, err := pins.List(folder, rulesPin)
 	if err != nil {
@@ -66,7 +66,7 @@ func Read(ns *netns.Namespace, folder string) (*Seen, error) {
 			continue
 		}
 		if _, err := NameOf(ns, index); err != nil {
-			continue // InPlace tells
+			continue // InPlace reports it
 		}
 		p := Port{Index: index}
 		name, all, err := look(ns, index)
@@ -87,11 +87,11 @@ func Read(ns *netns.Namespace, folder string) (*Seen, error) {
 	return s, nil
 }
 
-// arrange sorts the rules that frames are led to, as the kernel asks them.
+// arrange sorts the reachable rules in match order.
 func (p *Port) arrange() {
 	p.routes, p.forward = map[bool][]step{}, map[uint32]*flower.Forward{}
 	const tagged = 0x8100
-	led, plain := map[uint32]bool{}, map[uint32]bool{} // chains that are led to, and those with rules for frames without a tag
+	led, plain := map[uint32]bool{}, map[uint32]bool{} // reachable chains, and those with rules for untagged frames
 	for _, f := range p.Filters {
 		if f.Chain == 0 {
 			led[f.Goto] = true
@@ -149,14 +149,14 @@ func (p *Port) Hops(a netip.Addr) []plan.Hop {
 	return nil
 }
 
-// Leads says whether frames are led to the rules of a family at all.
+// Leads reports whether frames of a family reach the rules.
 func (p *Port) Leads(ipv6 bool) bool {
 	return slices.ContainsFunc(p.Filters, func(f flower.Filter) bool {
 		return f.Chain == 0 && f.Goto != 0 && (f.Goto-firstChain)%generation == uint32(routes4+index(ipv6))
 	})
 }
 
-// InHardware is how many rules the NIC does.
+// InHardware returns the number of rules in the NIC.
 func (p *Port) InHardware() (n int) {
 	for _, f := range p.Filters {
 		if f.InHW {
@@ -166,7 +166,7 @@ func (p *Port) InHardware() (n int) {
 	return n
 }
 
-// Forwarded is what the rules have sent on, in packets and in octets of frames as they leave.
+// Forwarded returns packets and frame bytes sent by the rules.
 func (s *Seen) Forwarded() (packets, octets uint64) {
 	for _, p := range s.Ports {
 		for _, f := range p.Filters {
@@ -178,8 +178,7 @@ func (s *Seen) Forwarded() (packets, octets uint64) {
 	return packets, octets
 }
 
-// Lease is how long the rules are still believed; known is false where the NIC does them, which
-// asks for none.
+// Lease returns the rest of the lease; known is false for a NIC, which ignores it.
 func (s *Seen) Lease() (lease time.Duration, known bool, err error) {
 	lease, err = leaseIn(s.folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,7 +187,7 @@ func (s *Seen) Lease() (lease time.Duration, known bool, err error) {
 	return lease, err == nil, err
 }
 
-// Words say what a rule does.
+// Words describes a rule.
 func Words(f flower.Filter) string {
 	switch {
 	case f.Forward != nil && f.Forward.Device != 0:

@@ -11,7 +11,7 @@ import (
 	"weir/modules/offload/plan"
 )
 
-// lead is what rules of prefixes do: send packets of a family to the chain of a decision.
+// lead is the effect of prefix rules: send packets of a family to the chain of a decision.
 type lead struct {
 	to   plan.Decision
 	ipv6 bool
@@ -34,10 +34,10 @@ func (t *table) become(ops []change) error {
 	}
 	for i, op := range ops {
 		if err := t.route(op); err != nil {
-			return outOfRoom(i, err)
+			return outOfSpace(i, err)
 		}
 	}
-	return outOfRoom(len(ops), t.conn.Flush())
+	return outOfSpace(len(ops), t.conn.Flush())
 }
 
 // change takes up that a decision's packets fare differently now. Rules that leave packets to the
@@ -49,7 +49,7 @@ func (t *table) change(d plan.Decision) error {
 	}
 	after := t.decided(d)
 	t.rules[d] = after
-	for _, r := range after { // what is new is asked first, and is the stack's
+	for _, r := range after { // new rules match first and pass to the stack
 		if err := t.conn.Replace(r); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (t *table) direct(r *flower.Rule, to lead) (err error) {
 	}
 	action, made := t.actions[to]
 	if !made {
-		// Its handle, and the address that tells it from the others, are the decision's number.
+		// The decision number is its handle and identifying address.
 		number := uint32(to.to) + 1
 		keeper := flower.Rule{Chain: t.base + shared, Priority: uint16(1 + index(to.ipv6)), Handle: number, IPv6: to.ipv6, Dst: numbered(number, to.ipv6), Protocol: -1, Goto: r.Goto}
 		if action, err = t.conn.Share(keeper); err != nil {

@@ -19,14 +19,13 @@ type Follower struct {
 	events *routing.Follower
 }
 
-// Changes are what has become different.
+// Changes holds the differences.
 type Changes struct {
 	Routes    map[netip.Prefix]bool
 	Neighbors map[state.Where]bool
 	Links     bool
-	// Anew says that the state has to be read again: something was missed, or the kernel changes
-	// more by it than it tells. Doubt says that until then the state may be wrong in ways that are
-	// not known.
+	// Anew requires a complete read: events were lost, or the kernel changes more than it reports.
+	// Doubt means that the state may be wrong until then.
 	Anew, Doubt bool
 }
 
@@ -47,13 +46,13 @@ func Follow(ns *netns.Namespace) (*Follower, error) {
 // Close ends it.
 func (f *Follower) Close() { f.events.Close() }
 
-// Again reads the state anew.
+// Again reads the complete state.
 func (f *Follower) Again() (err error) {
 	f.State, err = Read(f.ns)
 	return err
 }
 
-// batch is the most events that one call of Next takes up.
+// batch is the maximum number of events per call of Next.
 const batch = 10_000
 
 // Next waits for changes up to a time and takes them up.
@@ -88,7 +87,7 @@ func (f *Follower) take(e *routing.Event, c *Changes) {
 		before := f.State.Links[e.Link.Index]
 		put(f.State, e)
 		if after := f.State.Links[e.Link.Index]; after != before {
-			c.Links, c.Anew = true, true // IPv4 routes of a link that goes down go without a word
+			c.Links, c.Anew = true, true // IPv4 routes of a link that goes down disappear without events
 		}
 		return
 	case routing.AddressEvent:
@@ -97,8 +96,7 @@ func (f *Follower) take(e *routing.Event, c *Changes) {
 	put(f.State, e)
 }
 
-// Confirm has the kernel ask whether neighbours are still there, as it does when it sends to them
-// itself.
+// Confirm makes the kernel verify neighbours, as for its own packets.
 func (f *Follower) Confirm(all []state.Where) error {
 	return routing.Use(f.ns, func(yield func(link int, at netip.Addr) bool) {
 		for _, w := range all {

@@ -56,7 +56,7 @@ func host(ns *netns.Namespace) (h state.Host, err error) {
 	return state.Host{Forward6: forward6 != 0, RPFilter: filter, MultiHash: hash}, nil
 }
 
-// put writes into the state what an event says.
+// put applies an event to the state.
 func put(s *state.State, e *routing.Event) {
 	switch e.Kind {
 	case routing.LinkEvent:
@@ -129,8 +129,8 @@ func putRoute(s *state.State, e *routing.Event) {
 	s.Put(r.Table, r.To, state.Route{Type: r.Type, TOS: r.TOS, Metric: r.Metric, MTU: int(r.MTU), Group: s.GroupOf(hops), Several: several})
 }
 
-// siblings are the hops of an IPv6 route after an event: the kernel tells the ways of one prefix
-// and metric all at once or one at a time.
+// siblings returns the hops of an IPv6 route after an event: the kernel reports those of one prefix
+// and metric together or one by one.
 func siblings(have, told []state.Hop, e *routing.Event) []state.Hop {
 	is := func(h state.Hop, list []state.Hop) bool {
 		for _, other := range list {

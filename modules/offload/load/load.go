@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package load has what a fast path is measured with and against.
+// Package load holds the programs for measurements of a fast path.
 package load
 
 import "github.com/cilium/ebpf"
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -target bpfel -no-global-types load load.bpf.c
 
-// Lookups is how many of them one run of the programs load_find and load_idle makes.
+// Lookups is the number of lookups per run of load_find and load_idle.
 const Lookups = 64
 
 // Spec are the programs and maps, to be set and loaded.

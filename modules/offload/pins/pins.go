@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pins is what backends of offload share: the folder in which they keep what is in force,
-// and the clock of leases.
+// Package pins is shared by the backends of offload: the folder of their pins, and the clock of
+// leases.
 package pins
 
 import (
@@ -34,8 +34,7 @@ func Lock(pins string) (unlock func(), err error) {
 	return func() { _ = folder.Close() }, nil
 }
 
-// List names the entries that begin with one of the prefixes, sorted; none where there is no
-// folder.
+// List returns the sorted entries with one of the prefixes; none without a folder.
 func List(pins string, prefixes ...string) (names []string, err error) {
 	entries, err := os.ReadDir(pins)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,14 +30,14 @@ type aggregation struct {
 	t       *trie
 	sets    [][]Decision
 	of      map[string]int32
-	numbers map[[2]int32]int32 // of what two sets make
+	numbers map[[2]int32]int32 // of merged sets
 	out     []Entry
 }
 
 func single(d Decision) int32 { return int32(-d - 1) }
 
-// collect finds, from the longest prefixes up, which decisions a prefix may have so that the fewest
-// below it need one of their own.
+// collect computes, from the longest prefixes up, the decisions of a prefix that minimize the
+// number of prefixes below.
 func (a *aggregation) collect(v View) int32 {
 	if v.Leaf() {
 		set := single(v.Decision())
@@ -51,7 +51,7 @@ func (a *aggregation) collect(v View) int32 {
 	return set
 }
 
-// merge is what two halves have in common, or else all of both.
+// merge returns the intersection of two sets, or their union if it is empty.
 func (a *aggregation) merge(x, y int32) int32 {
 	if x == y {
 		return x
@@ -101,7 +101,7 @@ func (a *aggregation) intern(all []Decision) int32 {
 	return n
 }
 
-// choose goes down again: a prefix says something only where what is above it will not do.
+// choose descends again: a prefix needs an entry only if that above does not fit.
 func (a *aggregation) choose(v View, above Decision) {
 	set := single(v.Decision())
 	if v.n != 0 {

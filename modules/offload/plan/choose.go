@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Chosen is what a choice of routes comes to.
+// Chosen is the result of a choice of routes.
 type Chosen struct {
 	Budget  int // prefixes that the table may have
 	Rules   int // prefixes that it has, before they are aggregated
@@ -19,8 +19,7 @@ type Chosen struct {
 	Changed []netip.Prefix
 }
 
-// Share is the part of the traffic that was counted which goes to chosen routes; 0 where there was
-// none.
+// Share returns the share of counted traffic on chosen routes; 0 without traffic.
 func (c Chosen) Share() float64 {
 	if c.Traffic == 0 {
 		return 0
@@ -35,9 +34,8 @@ const (
 	stayPackets                    = 2
 )
 
-// mostBits is how many bits the sum of what is compared has at most: prices and hysteresis take
-// some more.
-const mostBits = 40
+// maxBits bounds the compared sum; prices and hysteresis take some more bits.
+const maxBits = 40
 
 // Choose has only some routes offloaded, of which a table of at most budget prefixes carries the
 // most packets; traffic counts them by the prefixes that [Planner.Unit] names. The rest is the
@@ -57,7 +55,7 @@ func (p *Planner) Choose(budget int, traffic map[netip.Prefix]uint64) Chosen {
 	for _, packets := range traffic {
 		out.Traffic += packets
 	}
-	shift := max(0, bits.Len64(out.Traffic)-mostBits)
+	shift := max(0, bits.Len64(out.Traffic)-maxBits)
 	c := chooser{all: all, units: units, weight: make([]int64, len(units))}
 	was := make([]bool, len(units))
 	for i := range units {
@@ -91,7 +89,7 @@ func (p *Planner) Choose(budget int, traffic map[netip.Prefix]uint64) Chosen {
 	return out
 }
 
-// take puts a choice in force, and lists the prefixes that are decided otherwise.
+// take applies a choice and lists the prefixes with changed decisions.
 func (p *Planner) take(units []unit, x []bool) (changed []netip.Prefix) {
 	began := p.chosen == nil
 	p.chosen = map[netip.Prefix]bool{}
@@ -107,16 +105,16 @@ func (p *Planner) take(units []unit, x []bool) (changed []netip.Prefix) {
 	return changed
 }
 
-// Budgeted says whether a choice is in force.
+// Budgeted reports whether a choice is active.
 func (p *Planner) Budgeted() bool { return p.chosen != nil }
 
-// Chosen is what the last choice came to.
+// Chosen returns the result of the last choice.
 func (p *Planner) Chosen() Chosen { return p.last }
 
-// Choice is what was chosen, for [Planner.Recall] by a planner that begins anew; not to be changed.
+// Choice returns the choice for [Planner.Recall] of a new planner. It must not be changed.
 func (p *Planner) Choice() map[netip.Prefix]bool { return p.chosen }
 
-// Recall puts a former choice in force, from which the next one departs.
+// Recall applies a former choice as the start of the next one.
 func (p *Planner) Recall(chosen map[netip.Prefix]bool) {
 	if chosen == nil {
 		return

@@ -12,14 +12,14 @@ type chooser struct {
 	all    []point
 	units  []unit
 	weight []int64
-	worth  [][2]int64 // of what is below a point, if its unit is not chosen, and if it is
+	worth  [][2]int64 // of the points below, without and with its unit chosen
 	pick   [][2]bool  // whether a point's unit is chosen, by whether the one above is
 }
 
-// scale is what a packet is worth, so that prices can be less than one.
+// scale is the worth of a packet, so that prices can be below one packet.
 const scale = 1 << 10
 
-// value is what a choice carries, hysteresis included.
+// value returns the worth of a choice, including hysteresis.
 func (c *chooser) value(x []bool) (sum int64) {
 	for i, in := range x {
 		if in && c.units[i].able {
@@ -29,7 +29,7 @@ func (c *chooser) value(x []bool) (sum int64) {
 	return sum
 }
 
-// best finds the least price of a prefix at which what is worth it is within the budget.
+// best finds the lowest price of a prefix that keeps the choice within the budget.
 func (c *chooser) best(budget int) []bool {
 	low, high := int64(-1), int64(1)
 	for _, w := range c.weight {
@@ -47,8 +47,8 @@ func (c *chooser) best(budget int) []bool {
 	return x
 }
 
-// at is the choice of greatest worth if each prefix costs a price, from the longest prefixes up: a
-// point's worth depends on whether the unit above it is chosen.
+// at returns the choice with the greatest worth at a price per prefix, from the longest prefixes
+// up: the worth of a point depends on whether the unit above is chosen.
 func (c *chooser) at(price int64) []bool {
 	if c.worth == nil {
 		c.worth, c.pick = make([][2]int64, len(c.all)), make([][2]bool, len(c.all))
@@ -94,7 +94,7 @@ func (c *chooser) at(price int64) []bool {
 	return x
 }
 
-// differs says whether a point takes a prefix of the table.
+// differs reports whether a point needs a prefix of the table.
 func (c *chooser) differs(p *point, own, above bool) bool {
 	before, now := CPU, CPU
 	if above && p.above >= 0 {
@@ -106,7 +106,7 @@ func (c *chooser) differs(p *point, own, above bool) bool {
 	return before != now
 }
 
-// fill chooses more units as long as they fit, those with most packets first, then the shortest.
+// fill chooses more units while they fit, by packets, then by length.
 func (c *chooser) fill(x []bool, budget int) {
 	left := budget - rules(c.all, x)
 	if left <= 0 {
@@ -132,7 +132,7 @@ func (c *chooser) fill(x []bool, budget int) {
 	}
 }
 
-// cost is how many more prefixes a table has if a unit is chosen that is not.
+// cost returns the additional prefixes for one more unit.
 func (c *chooser) cost(x []bool, i int32) (more int) {
 	u := &c.units[i]
 	count := func() (n int) {

@@ -10,7 +10,7 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Input is a link whose packets may be offloaded.
+// Input is a link with packets to offload.
 type Input struct {
 	Link   int
 	Name   string
@@ -20,8 +20,8 @@ type Input struct {
 	IPv4   bool // forwarding is on
 	IPv6   bool
 	Filter int // reverse-path filter of IPv4: 0 none, 1 strict, 2 loose
-	// Unfinished says that its frames may come from other namespaces of this host, whose checksums
-	// are left to a device that never sees them.
+	// Unfinished reports that frames may come from other namespaces of this host with incomplete
+	// checksums.
 	Unfinished bool
 }
 
@@ -35,7 +35,7 @@ type Hop struct {
 	Weight   int
 }
 
-// kinds of links that frames can be put on as they are, by what the kernel calls them.
+// plainKinds lists the kinds of links that transmit frames unchanged.
 var plainKinds = []string{"", "veth", "bond", "netdevsim"}
 
 // port finds the device and the tag that a link's frames have.
@@ -56,15 +56,15 @@ func port(s *state.State, l state.Link) (device state.Link, vlan int, err error)
 	case !l.Ethernet || l.Loopback:
 		err = fmt.Errorf("%s has no Ethernet frames", l.Name)
 	case !slices.Contains(plainKinds, device.Kind):
-		err = fmt.Errorf("%s is a device of kind %s, whose frames are not put on the wire as they are", device.Name, device.Kind)
+		err = fmt.Errorf("%s is a device of kind %s, which changes its frames", device.Name, device.Kind)
 	case l.Master != 0 || device.Master != 0:
 		err = fmt.Errorf("%s belongs to another device (bond, bridge or VRF)", device.Name)
 	}
 	return device, vlan, err
 }
 
-// anycast says whether whole networks are this host's own: packets that claim to come from there
-// are the CPU's to refuse, so that sources have to be looked up.
+// anycast reports whether whole networks are local: the CPU must reject packets with such sources,
+// so sources need a lookup.
 func anycast(s *state.State) bool {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	for to, e := range s.Tables[state.LocalTable] {
@@ -75,7 +75,7 @@ func anycast(s *state.State) bool {
 	return false
 }
 
-// virtual says whether frames of a device come from this host.
+// virtual reports whether frames of a device come from this host.
 func virtual(s *state.State, device state.Link) bool {
 	if device.Kind == "veth" {
 		return true

@@ -15,7 +15,7 @@ const (
 	WhyNot        Why = "" // it is offloaded
 	WhyLocal      Why = "no unicast route: own addresses, broadcast, blackholes"
 	WhyNoHop      Why = "a route without a next hop"
-	WhyOnLink     Why = "a link's network: each neighbour is told by itself"
+	WhyOnLink     Why = "a link's network: each neighbour has its own entry"
 	WhyOutput     Why = "leaves by a link that the policy does not name"
 	WhyDown       Why = "its link is down"
 	WhyDead       Why = "a next hop that the kernel does not use now"
@@ -23,7 +23,7 @@ const (
 	WhyTOS        Why = "routes of its prefix differ by type of service"
 	WhyUnresolved Why = "the next hop's link-layer address is not known"
 	WhyMultipath  Why = "several ways, which the policy leaves to the CPU"
-	WhySeveral    Why = "several routes of one prefix and metric, of which the kernel takes one"
+	WhySeveral    Why = "several routes of one prefix and metric; the kernel selects one"
 	WhyMany       Why = "more ways than a fast path has"
 	WhyFamily     Why = "a next hop of the other family"
 )
@@ -32,12 +32,12 @@ const (
 type kind struct {
 	group state.Group
 	mtu   int
-	why   Why // if it is the CPU's whatever its neighbours are
+	why   Why // reason for the CPU, independent of neighbours
 	link  int // of WhyOnLink
 	ipv6  bool
 }
 
-// Next is what becomes of the packets of a decision now.
+// Next is the current treatment of packets of a decision.
 type Next struct {
 	Hops []Hop
 	Why  Why // where Hops is empty
@@ -63,7 +63,7 @@ func judge(s *state.State, to netip.Prefix, e state.Entry) kind {
 	return k
 }
 
-// tells says whether the type of service matters.
+// tells reports whether the type of service matters.
 func tells(e state.Entry) bool {
 	if e.Best.TOS != 0 {
 		return true
@@ -76,7 +76,7 @@ func tells(e state.Entry) bool {
 	return false
 }
 
-// resolve looks up what a kind's packets are to be given.
+// resolve computes the treatment of packets of a kind.
 func (p *Planner) resolve(k kind) Next {
 	if k.why != WhyNot {
 		return Next{Why: k.why}
@@ -125,8 +125,8 @@ func (p *Planner) hop(h state.Hop, k kind) (Hop, Why) {
 	return Hop{Link: h.Link, Port: device.Index, VLAN: vlan, Src: l.MAC, Dst: n.MAC, MTU: mtu(l, k), Weight: max(h.Weight, 1)}, WhyNot
 }
 
-// mtu is what the kernel holds packets that it forwards to: the route's, else the link's, of IPv6
-// the link's own unless the route's is locked.
+// mtu returns the kernel's limit for forwarded packets: that of the route, else of the link; for
+// IPv6 that of the link unless the route's is locked.
 func mtu(l state.Link, k kind) int {
 	size := l.MTU
 	if k.ipv6 && l.MTU6 > 0 {

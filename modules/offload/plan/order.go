@@ -4,11 +4,11 @@ package plan
 
 import "weir/modules/offload/state"
 
-// Op is one change of a table whose entries are changed one by one.
+// Op is one change of a table that is updated entry by entry.
 type Op struct {
 	Entry
 	Remove bool
-	// Replace says that the prefix is there and gets another decision.
+	// Replace means that the prefix exists and gets another decision.
 	Replace bool
 }
 
@@ -54,7 +54,7 @@ func Order(have, want []Entry) []Op {
 
 const longest = 128 // prefix
 
-// distribute sorts by what rank says of the lengths, and leaves what is equal in its order.
+// distribute sorts stably by the rank of lengths.
 func distribute(into, from []Op, rank func(bits int) int) {
 	var next [longest + 2]int
 	for _, op := range from {

@@ -32,7 +32,7 @@ type hostHop struct {
 	decision Decision
 }
 
-// New plans. Its errors say what of the host or the policy cannot be offloaded at all.
+// New returns a planner. The error is the reason why nothing can be offloaded.
 func New(p Policy, s *state.State) (*Planner, error) {
 	n := &Planner{policy: p, state: s, kinds: []kind{{why: WhyLocal}}, number: map[kind]Decision{}, hosts: map[netip.Addr][]hostHop{},
 		users: map[state.Where][]Decision{}}
@@ -121,7 +121,7 @@ func (p *Planner) decision(k kind) Decision {
 	return d
 }
 
-// host tells a neighbour as a destination of its own.
+// host adds a neighbour as a destination.
 func (p *Planner) host(at state.Where) {
 	if !p.outputs[at.Link] || at.At.Is6() && !p.policy.IPv6 || at.At.Is4() && !p.policy.IPv4 {
 		return
@@ -148,16 +148,16 @@ func (p *Planner) forget(at state.Where) {
 	p.tries[index(at.At.Is6())].change(netip.PrefixFrom(at.At, at.At.BitLen()), func(n *node) { n.host = false })
 }
 
-// Inputs are the links whose packets are offloaded.
+// Inputs returns the links with offloaded packets.
 func (p *Planner) Inputs() []Input { return p.inputs }
 
 // Decisions is one more than the largest decision.
 func (p *Planner) Decisions() int { return len(p.kinds) }
 
-// Next is what becomes of a decision's packets.
+// Next returns the treatment of packets of a decision.
 func (p *Planner) Next(d Decision) Next { return p.ready[d] }
 
-// Refresh looks all next hops up again, and lists the decisions whose packets fare differently now.
+// Refresh resolves all next hops again, and lists the changed decisions.
 func (p *Planner) Refresh() (changed []Decision) {
 	before := p.ready
 	p.ready = make([]Next, len(p.kinds))
@@ -238,7 +238,7 @@ func (p *Planner) Ports() (all []int) {
 	return slices.Compact(all)
 }
 
-// Longest is the largest packet that comes by any link that is offloaded.
+// Longest returns the maximum packet size of all offloaded links.
 func (p *Planner) Longest() (size int) {
 	for _, in := range p.inputs {
 		size = max(size, p.state.Links[in.Link].MTU)

@@ -4,11 +4,11 @@ package plan
 
 import "net/netip"
 
-// point is a prefix at which what a table says can change.
+// point is a prefix at which the table may change.
 type point struct {
 	above  int32    // the next shorter point; -1 for none
 	unit   int32    // of the route that decides here
-	fast   Decision // what becomes of its addresses if that route is chosen
+	fast   Decision // of its addresses if that route is chosen
 	begins bool     // the route's own prefix
 }
 
@@ -63,8 +63,8 @@ func (p *Planner) points() (all []point, units []unit) {
 	return all, units
 }
 
-// rules is how many prefixes a table has in which the units of x are chosen: points that say
-// otherwise than the one above them.
+// rules returns the number of prefixes of a table with the chosen units x: points that differ from
+// the one above.
 func rules(all []point, x []bool) (n int) {
 	for i := range all {
 		if said(all, x, int32(i)) != said(all, x, all[i].above) {
@@ -74,7 +74,7 @@ func rules(all []point, x []bool) (n int) {
 	return n
 }
 
-// said is what a table says at a point; nothing above the first is the CPU's.
+// said returns the decision of a table at a point; the CPU's above the first.
 func said(all []point, x []bool, at int32) Decision {
 	if at < 0 || !x[all[at].unit] {
 		return CPU

@@ -9,23 +9,23 @@ import (
 	"weir/modules/offload/state"
 )
 
-// Multipath is what becomes of routes with several ways.
+// Multipath is the treatment of multipath routes.
 type Multipath string
 
 const (
-	// Split chooses by a hash of the addresses, constant for a flow and in the proportion of the
-	// weights. It is not the kernel's hash: a flow may take another of its ways than by the CPU.
+	// Split chooses by a weighted hash of the addresses, constant for a flow. It differs from the
+	// kernel's hash: a flow may use another next hop than by the CPU.
 	Split Multipath = "split"
 	// Leave leaves them to the CPU.
 	Leave Multipath = "cpu"
 )
 
-// Policy is what may be offloaded.
+// Policy selects the packets that may be offloaded.
 type Policy struct {
-	From []string // links whose packets are offloaded
+	From []string // links with offloaded packets
 	To   []string // links that they may leave by; empty is From
-	// Table has the prefixes that may be offloaded; how they are forwarded is what the kernel's own
-	// tables say. 0 is all.
+	// Table is the table with the prefixes that may be offloaded; forwarding follows the kernel's
+	// tables. 0 is all.
 	Table     uint32
 	Except    []netip.Prefix // destinations left to the CPU
 	Multipath Multipath      // "" is Split
@@ -33,11 +33,11 @@ type Policy struct {
 	IPv6      bool
 }
 
-// MaxHops is how many ways a route may have; those with more are the CPU's.
+// MaxHops is the maximum number of next hops of a route; the CPU gets larger ones.
 const MaxHops = 16
 
-// exceptions are destinations that are never forwarded by their route alone: what is not unicast,
-// and what belongs to a link or to this host.
+// exceptions returns destinations that need more than a route: non-unicast, link-local and local
+// addresses.
 func exceptions() (all []netip.Prefix) {
 	for _, text := range []string{
 		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
@@ -48,7 +48,7 @@ func exceptions() (all []netip.Prefix) {
 	return all
 }
 
-// layers are the tables that the kernel asks, in its order.
+// layers returns the tables in lookup order of the kernel.
 func layers(s *state.State, ipv6 bool) (all []uint32, err error) {
 	for _, r := range s.Rules {
 		if r.IPv6 != ipv6 {
@@ -72,23 +72,23 @@ func layers(s *state.State, ipv6 bool) (all []uint32, err error) {
 	return all, nil
 }
 
-// asked says whether a rule matters to packets that are forwarded. One that decides by more than
-// the destination is an error: offloaded packets would not be asked for it.
+// asked reports whether a rule affects forwarded packets. A rule with further matches than the
+// destination is an error: offloaded packets would bypass it.
 func asked(s *state.State, r state.Rule) (bool, error) {
 	family := "IPv4"
 	if r.IPv6 {
 		family = "IPv6"
 	}
 	refuse := func(what string) (bool, error) {
-		return false, fmt.Errorf("the %s rule of priority %d decides by %s, and what is offloaded is told by its destination alone", family, r.Priority, what)
+		return false, fmt.Errorf("the %s rule of priority %d matches by %s, but offload matches only the destination", family, r.Priority, what)
 	}
 	switch {
 	case r.Other == "l3mdev", r.Out != "", r.In == "lo":
-		return false, nil // of VRFs, whose links are refused, or of what this host sends
+		return false, nil // for VRFs, which are rejected, or for local packets
 	case r.Other != "":
 		return refuse(r.Other)
 	case r.Inverted:
-		return refuse("what it does not match (not)")
+		return refuse("negation (not)")
 	case r.From.IsValid() && r.From.Bits() > 0:
 		return refuse("the source " + r.From.String())
 	case r.To.IsValid() && r.To.Bits() > 0:
@@ -96,7 +96,7 @@ func asked(s *state.State, r state.Rule) (bool, error) {
 	case r.In != "":
 		return refuse("the device " + r.In)
 	case r.Suppress >= 0:
-		return refuse("the length of what matches (suppress_prefixlength)")
+		return refuse("suppress_prefixlength")
 	}
 	for to, e := range s.Tables[r.Table] {
 		if e.Best.Type == state.Throw && to.Addr().Is6() == r.IPv6 {
