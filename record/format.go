@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// scale is one way to print a unit: values are divided by Factor and followed by Name.
+// scale is one way to print a unit: value divided by Factor, followed by Name.
 type scale struct {
 	factor float64
 	name   string

@@ -14,12 +14,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library trusts what a file says of itself: a page of 40 octets can claim, or
-// decompress to, gigabytes. Every page is therefore looked at before the library sees it: its
-// header, its length once decompressed, and the runs that expand to values. Bundles of weir keep
-// far below these bounds.
+// The Parquet library trusts stated sizes: a page of 40 bytes can claim, or decompress to,
+// gigabytes. The auditor therefore checks each page first: its header, its decompressed length, and
+// the runs that expand to values.
 const (
-	maxPage       = 64 << 20 // octets, decompressed
+	maxPage       = 64 << 20 // bytes, decompressed
 	maxPageValues = 8 << 20
 	maxOctets     = 1 << 30   // of a file, decompressed
 	maxValues     = 128 << 20 // of a file
@@ -30,13 +29,13 @@ const (
 
 var errExpands = errors.New("it expands to more than a bundle of weir holds")
 
-// auditor adds up what the pages of a file expand to.
+// auditor sums the expanded size of the pages of a file.
 type auditor struct {
 	content []byte
 	zstd    *zstd.Decoder
 	values  int64
 	octets  int64 // decompressed
-	row     int64 // at least what the column's part of the longest row takes in memory
+	row     int64 // minimum memory of the largest row
 }
 
 // leaf is a column.
@@ -46,7 +45,7 @@ type leaf struct {
 	text                   bool
 }
 
-// open opens a file whose pages are safe to read, and says how much memory a row may take.
+// open opens a file with safe pages, and returns the maximum memory of a row.
 func open(content []byte, r *parquetFile) error {
 	a := &auditor{content: content}
 	metadata, err := a.footer()
@@ -154,7 +153,8 @@ func (a *auditor) chunk(c *format.ColumnChunk, column leaf) error {
 	return nil
 }
 
-// valueMemory is what a value of a list or a map takes while its row is read, beside its text.
+// valueMemory is the memory of a value of a list or map during the read of its row, without its
+// text.
 const valueMemory = 64
 
 func (a *auditor) page(h *format.PageHeader, body []byte, compressed bool, column leaf) error {
@@ -226,7 +226,7 @@ func (a *auditor) count(values int64) error {
 	return nil
 }
 
-// decompress is only given what may become size octets at the most.
+// decompress gets only bodies that decompress to at most size bytes.
 func (a *auditor) decompress(body []byte, size int32, compressed bool) ([]byte, error) {
 	if a.octets += int64(size); size < 0 || size > maxPage || a.octets > maxOctets {
 		return nil, errExpands
@@ -241,8 +241,8 @@ func (a *auditor) decompress(body []byte, size int32, compressed bool) ([]byte, 
 	return data, err
 }
 
-// runs checks a hybrid of runs and packed groups (RLE in Parquet's Encodings.md) that stands for at
-// most this many values.
+// runs checks a hybrid of runs and packed groups (RLE in Parquet's Encodings.md) with at most this
+// many values.
 func runs(data []byte, width, most int) error {
 	if width > 32 {
 		return errThrift
@@ -267,8 +267,8 @@ func runs(data []byte, width, most int) error {
 	return nil
 }
 
-// longestRow returns how many values of a list the longest row has, from repetition levels of 0 and
-// 1 that passed runs: 0 begins a row.
+// longestRow returns the maximum number of values of a row of a list, from checked repetition
+// levels of 0 and 1: 0 starts a row.
 func longestRow(levels []byte) (longest int) {
 	length := 0
 	add := func(level byte, n int) {

@@ -35,7 +35,7 @@ const (
 	SumsFile          = "SHA256SUMS"
 )
 
-// explain adds the way out to an error of the file system.
+// explain adds advice to an error of the file system.
 func explain(err error, dir string) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -7,13 +7,13 @@ import (
 	"weir/record/summary"
 )
 
-// keeper keeps one copy of each text and each set of labels, as a series of a million points has a
-// handful of them, and counts the memory of what is kept.
+// keeper stores each text and set of labels once, because a million points share a few, and counts
+// their memory.
 type keeper struct {
 	sets  map[summary.Key]record.Labels
 	texts map[string]string
-	left  int // octets that may still be kept
-	read  int // octets of text that may still be read, the same ones again included
+	left  int // bytes that may still be stored
+	read  int // bytes of text that may still be read, including repeated ones
 }
 
 func newKeeper(fileSize int) *keeper {
@@ -27,7 +27,7 @@ func (k *keeper) spend(octets int) error {
 	return nil
 }
 
-// text returns the copy of read. What is too much is found at the next spend.
+// text returns the stored copy of read. The next spend reports an excess.
 func (k *keeper) text(read string) string {
 	if read == "" {
 		return ""

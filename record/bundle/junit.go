@@ -49,8 +49,8 @@ type (
 	}
 )
 
-// WriteJUnit writes the verdicts as test cases: one that fails has a failure, one that was not
-// measured is skipped.
+// WriteJUnit writes the verdicts as test cases: failed ones as failures, unmeasured ones as
+// skipped.
 func WriteJUnit(w io.Writer, b *record.Bundle) error {
 	m := b.Manifest
 	suite := junitSuite{Name: m.Name, Tests: len(b.Verdicts), Time: "0"}

@@ -17,7 +17,7 @@ import (
 	"weir/record/hist"
 )
 
-// batch is how many rows are converted at a time.
+// batch is the number of rows converted at a time.
 const batch = 8192
 
 // The rows of the Parquet files. Changing a column needs a new bundle format; adding one does not.
@@ -86,15 +86,15 @@ func writeRows[Row, T any](w io.Writer, items []T, convert func(*T) (Row, error)
 	return writer.Close()
 }
 
-// parquetFile is a Parquet file in memory, and how much memory a row of it may take.
+// parquetFile is a Parquet file in memory, with the maximum memory of a row.
 type parquetFile struct {
 	*bytes.Reader
 	file *parquet.File
 	row  int64
 }
 
-// Memory that reading a file may take: a batch of rows, and what is made of all of them. The latter
-// grows with the file, because a row that tells anything takes an octet or two.
+// Memory for reading a file: a batch of rows, and all results. The latter grows with the file,
+// because a useful row takes one or two bytes.
 const (
 	batchMemory = 64 << 20
 	keptMemory  = 256 << 20

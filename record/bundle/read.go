@@ -28,7 +28,7 @@ var (
 )
 
 // maxObjects bounds the memory of a JSON document, in which {} stands for a structure of some
-// hundred octets.
+// hundred bytes.
 const (
 	maxObjects  = 500_000
 	maxDocument = 64 << 20
@@ -36,7 +36,7 @@ const (
 
 const tryAgain = "copy the bundle again as a whole, or measure again"
 
-// Read reads the bundle in dir. Errors name the file and say what to do about it.
+// Read reads the bundle in dir. Errors name the file and have advice.
 func Read(dir string) (*record.Bundle, error) {
 	manifest, err := ReadManifest(dir)
 	if err != nil {
@@ -76,7 +76,7 @@ func Read(dir string) (*record.Bundle, error) {
 	return b, f.checkRest()
 }
 
-// read are the files whose sums are checked as they are read.
+// read lists the files with sums checked during the read.
 var read = []string{ManifestFile, SamplesFile, SeriesFile, DistributionsFile, VerdictsFile, TablesFile, FiguresFile, ProofsFile}
 
 // folder reads the files of a bundle and checks their sums.
@@ -109,8 +109,8 @@ func (f *folder) read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// checkRest checks what people read and weir does not: tables, reports, plots. What was left out of
-// a copy is not missed.
+// checkRest checks the files that only people read: tables, reports, plots. Missing files are
+// allowed.
 func (f *folder) checkRest() error {
 	for _, name := range slices.Sorted(maps.Keys(f.sums)) {
 		if slices.Contains(read, name) || !filepath.IsLocal(name) {
@@ -126,8 +126,7 @@ func (f *folder) checkRest() error {
 	return nil
 }
 
-// ReadManifest reads the manifest alone, and so says quickly whether dir is a bundle that this
-// version can read.
+// ReadManifest reads only the manifest, and so quickly reports whether dir is a readable bundle.
 func ReadManifest(dir string) (*record.Manifest, error) {
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Usage, "check the name; a bundle is the folder that --out named", "bundle %s does not exist", dir)
@@ -193,7 +192,7 @@ func explainRead(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Usage, tryAgain, "bundle is not complete: %s is missing", path)
 	}
-	return err // a fault that says what to do
+	return err // with advice
 }
 
 func damaged(path string, err error) error {

@@ -60,8 +60,7 @@ func replace(dir, partial string) error {
 	return os.RemoveAll(aside)
 }
 
-// sweep removes what earlier writers of dir left beside it when they were killed. Folders of living
-// processes stay.
+// sweep removes remains of killed writers beside dir. It keeps folders of living processes.
 func sweep(dir string) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 // FormatSummary is the version of the summary document.
 const FormatSummary = "weir-summary/1"
 
-// Summary is the JSON document of a bundle: what --format json prints. Fields may be added to it
-// under the same version.
+// Summary is the JSON document of a bundle for --format json. New fields do not change its version.
 type Summary struct {
 	Format   string           `json:"format"`
 	Manifest record.Manifest  `json:"manifest"`

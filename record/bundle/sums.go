@@ -30,7 +30,7 @@ func (s sums) write(w io.Writer) error {
 	return nil
 }
 
-// readSums reads what write writes. Lines that are not of that form are an error.
+// readSums parses the output of write. Other lines are an error.
 func readSums(text []byte) (sums, error) {
 	s := sums{}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); ; {
@@ -45,8 +45,7 @@ func readSums(text []byte) (sums, error) {
 	}
 }
 
-// check compares a file's content with its sum. Parsers get only what passed: damage that they
-// would choke on is found here.
+// check compares a file's content with its sum. Parsers only get checked files.
 func (s sums) check(name string, content []byte) error {
 	have := sha256.Sum256(content)
 	if s[name] != hex.EncodeToString(have[:]) {

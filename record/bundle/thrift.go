@@ -21,11 +21,11 @@ const (
 var errThrift = errors.New("a structure of the file does not end where it should")
 
 type thriftWalk struct {
-	text     []byte // what is left
+	text     []byte // rest
 	elements int    // of lists and maps that may still come
 }
 
-// measure returns how long the structure is that text begins with. All its lists together may have
+// measure returns the length of the structure at the start of text. All its lists together may have
 // elements entries.
 func measure(text []byte, elements int) (int, error) {
 	w := thriftWalk{text, elements}

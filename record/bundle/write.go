@@ -51,7 +51,7 @@ func Write(dir string, b *record.Bundle) error {
 	return nil
 }
 
-// checkTarget refuses to replace what is not a bundle.
+// checkTarget rejects a target that is not a bundle.
 func checkTarget(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -73,7 +73,7 @@ func checkTarget(dir string) error {
 		"write bundle: folder %s exists and holds something else than a bundle", dir)
 }
 
-// isBundle says whether dir has a manifest of a bundle, of any version.
+// isBundle reports whether dir has the manifest of a bundle of any version.
 func isBundle(dir string) bool {
 	text, err := documentFile.Read(filepath.Join(dir, ManifestFile))
 	var manifest struct {
@@ -144,11 +144,11 @@ func writeAll(dir string, b *record.Bundle) error {
 	return nil
 }
 
-// errNotDrawn says that a figure cannot be drawn, which the report says in its place and which must
-// not cost the bundle.
+// errNotDrawn is returned for a figure that cannot be drawn. The report shows the reason instead;
+// the bundle is still written.
 var errNotDrawn = errors.New("figure cannot be drawn")
 
-// drawn draws into memory first, so that an error of the figure can be told from one of the disk.
+// drawn draws into memory first, to distinguish errors of the figure from those of the disk.
 func drawn(draw func(io.Writer, record.Figure) error, f record.Figure) func(io.Writer) error {
 	return func(w io.Writer) error {
 		var b bytes.Buffer
@@ -160,8 +160,7 @@ func drawn(draw func(io.Writer, record.Figure) error, f record.Figure) func(io.W
 	}
 }
 
-// writeFile creates a file, buffers what write gives it and makes sure that it is on the disk. It
-// returns the SHA-256 sum.
+// writeFile creates a file, buffers the output of write, syncs it, and returns its SHA-256 sum.
 func writeFile(path string, write func(io.Writer) error) (sum string, err error) {
 	file, err := os.Create(path)
 	if err != nil {

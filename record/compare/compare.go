@@ -17,7 +17,7 @@ import (
 	"weir/record/summary"
 )
 
-// Side says which bundle has measured a quantity.
+// Side names the bundle with a quantity.
 type Side string
 
 const (
@@ -36,10 +36,9 @@ type Row struct {
 	A          stats.Estimate   `json:"a"`
 	B          stats.Estimate   `json:"b"`
 	Difference stats.Difference `json:"difference"` // second minus first, zero unless Side is Both
-	// Adjusted is P after Holm's correction; nil where one side has fewer than two valid
-	// repetitions.
+	// Adjusted is P after Holm's correction; nil if one side has fewer than two valid repetitions.
 	Adjusted *float64 `json:"adjusted_p,omitempty"`
-	// Significant says that Adjusted is below 5 %.
+	// Significant reports that Adjusted is below 5 %.
 	Significant bool `json:"significant"`
 }
 
@@ -118,8 +117,8 @@ func correct(rows []Row) {
 	}
 }
 
-// Differing returns the rows that are worth reading: significant ones, those that one side lacks,
-// and those that differ but have too few repetitions to judge.
+// Differing returns the relevant rows: significant ones, those of one side only, and different ones
+// with too few repetitions.
 func (r Result) Differing() []Row {
 	var rows []Row
 	for _, row := range r.Rows {
@@ -146,8 +145,7 @@ func (r Result) All() record.Table {
 	return t
 }
 
-// Table writes the differing rows for people; its note counts what was compared and what does not
-// differ.
+// Table returns the differing rows; its note counts the compared and equal ones.
 func (r Result) Table() record.Table {
 	rows := r.Differing()
 	both, significant := 0, 0

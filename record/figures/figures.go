@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package figures makes the figures that every bundle can have: time series from its points and
-// cumulative distributions from its histograms. Figures that answer a question come from whoever
-// made the bundle.
+// Package figures draws the generic figures of a bundle: time series of its points and cumulative
+// distributions of its histograms. The creator of the bundle adds specific figures.
 package figures
 
 import (
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	// curvesPerFigure is how many curves a figure holds and stays readable.
+	// curvesPerFigure is the maximum number of curves of a readable figure.
 	curvesPerFigure = 7
 	// spread above which a distribution is drawn over a log axis.
 	spread = 20
@@ -61,7 +60,7 @@ func rename(list []record.Figure) {
 	}
 }
 
-// spaced picks at most limit items, evenly spread.
+// spaced picks at most limit items, evenly spaced.
 func spaced(list []record.Figure, limit int) []record.Figure {
 	if len(list) <= limit {
 		return list
@@ -73,7 +72,7 @@ func spaced(list []record.Figure, limit int) []record.Figure {
 	return kept
 }
 
-// valid leaves out the points of runs whose samples were all rejected.
+// valid omits the points of runs with only rejected samples.
 func valid(points []record.Point, samples []record.Sample) []record.Point {
 	type run struct {
 		labels              summary.Key

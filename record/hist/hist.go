@@ -83,7 +83,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.account(other.count, other.sum, other.min, other.max)
 }
 
-// grow makes room for n buckets.
+// grow extends the histogram to n buckets.
 func (h *Histogram) grow(n int) {
 	if n > len(h.counts) {
 		counts := make([]uint64, n)
@@ -122,7 +122,8 @@ func (h *Histogram) Clone() *Histogram {
 	return &copied
 }
 
-// Equal says whether both hold the same values as far as a histogram can tell. Nil equals empty.
+// Equal reports whether both hold the same values within the resolution of a histogram. Nil equals
+// empty.
 func (h *Histogram) Equal(other *Histogram) bool {
 	if h.Count() != other.Count() {
 		return false

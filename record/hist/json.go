@@ -29,8 +29,7 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes and refuses a document that no recording could have
-// made.
+// UnmarshalJSON parses the output of MarshalJSON and rejects impossible documents.
 func (h *Histogram) UnmarshalJSON(text []byte) error {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {

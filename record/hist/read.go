@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Count returns how many values were recorded.
+// Count returns the number of recorded values.
 func (h *Histogram) Count() uint64 {
 	if h == nil {
 		return 0
@@ -89,8 +89,8 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	return h.max
 }
 
-// rankOf returns ceil(q·count), forgiving what rounding adds: 0.07·100 is a little above 7 in
-// floating point.
+// rankOf returns ceil(q·count), corrected for rounding: 0.07·100 is slightly above 7 in floating
+// point.
 func rankOf(q float64, count uint64) uint64 {
 	exact := q * float64(count)
 	if nearest := math.Round(exact); math.Abs(exact-nearest) <= 1e-12*exact {

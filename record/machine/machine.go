@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine describes the host, for the manifests of measurements and for `weir doctor`.
+// Package machine describes the host for manifests and weir doctor.
 //
-// Everything is read from files that need no privilege; what cannot be read is left empty, never
-// guessed.
+// It reads files that need no privilege, and leaves unreadable values empty.
 package machine
 
 import (
@@ -17,15 +16,15 @@ import (
 	"weir/record"
 )
 
-// Describe returns what the host is. Cores are those that this process may use.
+// Describe returns the description of the host. Cores counts those available to this process.
 func Describe() record.Machine {
 	m := describe("/")
 	m.Clock = clock(os.Getenv("TEST_CLOCK"))
 	return m
 }
 
-// clock reads what testkernel/run says of a guest's clock, which nothing in the guest shows: each
-// clock source counts alike.
+// clock parses the description of a guest's clock from testkernel/run; the guest itself cannot
+// determine it.
 func clock(said string) string {
 	if said == record.InstructionClock {
 		return record.InstructionClock
@@ -58,8 +57,8 @@ func describe(root string) record.Machine {
 	}
 }
 
-// processor finds the model's name: x86 and uml have "model name", some others "Model" or
-// "Processor", ARM often none.
+// processor returns the CPU model: x86 and uml have "model name", others "Model" or "Processor",
+// ARM often none.
 func processor(cpuinfo string) string {
 	for _, key := range []string{"model name", "Processor", "cpu model", "Model", "uarch"} {
 		if value := field(cpuinfo, key); value != "" {
@@ -69,7 +68,7 @@ func processor(cpuinfo string) string {
 	return runtime.GOARCH
 }
 
-// memory is the size of the memory in octets.
+// memory returns the memory size in bytes.
 func memory(meminfo string) int64 {
 	text, _ := strings.CutSuffix(field(meminfo, "MemTotal"), " kB")
 	kib, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
@@ -89,8 +88,8 @@ func distribution(release string) string {
 	return ""
 }
 
-// virtualization names what the kernel runs on; empty means nothing was seen, which is not proof of
-// bare metal.
+// virtualization names the hypervisor; empty means none was detected, which does not prove bare
+// metal.
 func virtualization(cpuinfo, hypervisor, vendor, environment string) string {
 	switch {
 	case strings.Contains(cpuinfo, "User Mode Linux"):

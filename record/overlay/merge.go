@@ -36,7 +36,7 @@ func merge(group []part) record.Figure {
 	return f
 }
 
-// title is what the titles have in common, up to a colon: behind it is what a figure was drawn for.
+// title returns the common title up to a colon; the rest names the parameters of a figure.
 func title(group []part) string {
 	first := group[0].figure.Title
 	head, _, _ := strings.Cut(first, ":")
@@ -58,7 +58,7 @@ func measured(f record.Figure) (n int) {
 	return n
 }
 
-// common says whether all parts have the curve.
+// common reports whether all parts have the curve.
 func common(c record.Curve, group []part) bool {
 	return !slices.ContainsFunc(group, func(p part) bool {
 		return !slices.ContainsFunc(p.figure.Curves, func(other record.Curve) bool { return same(c, other) })
@@ -71,7 +71,7 @@ func same(a, b record.Curve) bool {
 	})
 }
 
-// categories are those of all parts, in the order in which they first occur.
+// categories returns the categories of all parts in order of first occurrence.
 func categories(group []part) (all []string) {
 	for _, p := range group {
 		for _, name := range p.figure.XNames {
@@ -83,8 +83,8 @@ func categories(group []part) (all []string) {
 	return all
 }
 
-// placed moves places among some categories to where these are among all. What lies between two, or
-// at the edges, as a line across does, is stretched.
+// placed maps positions among some categories to positions among all, and interpolates between
+// them.
 func placed(x []float64, some, all []string) []float64 {
 	if slices.Equal(some, all) {
 		return x

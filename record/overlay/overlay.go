@@ -22,11 +22,10 @@ import (
 // Kind is the manifest's kind of a bundle that Of makes.
 const Kind = "overlay"
 
-// drawn is how many time lines, and distributions, a bundle without figures of its own gives.
+// drawn is the number of time lines, and of distributions, for a bundle without own figures.
 const drawn = 8
 
-// Source is a bundle, where it was read from, and the name that its curves get, which no other
-// source has.
+// Source is a bundle with its folder and a unique name for its curves.
 type Source struct {
 	Name, Folder string
 	Bundle       *record.Bundle
@@ -76,7 +75,7 @@ type part struct {
 	figure record.Figure
 }
 
-// add puts a figure to those that are the same one.
+// add adds a figure to its group of equal figures.
 func add(groups [][]part, p part) [][]part {
 	for i, group := range groups {
 		f := group[0].figure
@@ -88,7 +87,7 @@ func add(groups [][]part, p part) [][]part {
 	return append(groups, []part{p})
 }
 
-// samples are those of all sources, under a label that none of them has.
+// samples returns the samples of all sources under a new label.
 func samples(sources []Source) (all []record.Sample) {
 	label := "bundle"
 	taken := func(s Source) bool {
@@ -108,7 +107,7 @@ func samples(sources []Source) (all []record.Sample) {
 	return all
 }
 
-// table says which bundle has which name.
+// table maps names to bundles.
 func table(sources []Source) record.Table {
 	t := record.Table{Title: "Bundles", Columns: []string{"name", "folder", "measured", "what", "kernel", "seed"}}
 	for _, s := range sources {
@@ -118,8 +117,7 @@ func table(sources []Source) record.Table {
 	return t
 }
 
-// Name names the sources that have no name by their folders: by what is left of the folders' last
-// elements without the words that they all begin with.
+// Name names unnamed sources by the last elements of their folders, without common leading words.
 func Name(sources []Source) {
 	var words [][]string
 	for _, s := range sources {

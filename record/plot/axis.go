@@ -31,7 +31,7 @@ func newAxis(low, high float64, unit record.Unit, log bool) axis {
 	return a
 }
 
-// widen gives an axis of a single value some room.
+// widen extends an axis of a single value.
 func (a *axis) widen() {
 	switch {
 	case a.log:

@@ -18,7 +18,7 @@ const (
 	slantedRoom  = 14.5 * vg.Length(1) // that it takes of the axis
 )
 
-// categories are the names under an axis, as there is room for them.
+// categories holds the labels of an axis, fitted to the available space.
 type categories struct {
 	names []string // with line feeds
 	slant bool
@@ -50,7 +50,7 @@ func (v view) fitCategories(across vg.Length) categories {
 	return fit
 }
 
-// height is what the names take below the axis.
+// height returns the space below the axis.
 func (f categories) height() vg.Length {
 	sty := letters(tickSize, soft, false)
 	high := vg.Length(0)

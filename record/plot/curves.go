@@ -84,7 +84,7 @@ func (d curves) line(c draw.Canvas, p *plot.Plot, curve record.Curve, s style) {
 	}
 }
 
-// single says whether a curve has nothing that a line could show.
+// single reports whether a curve has no line segment.
 func single(segments [][]int) bool {
 	for _, segment := range segments {
 		if len(segment) > 1 {
@@ -134,8 +134,8 @@ func (d curves) segments(c record.Curve) [][]int {
 	return all
 }
 
-// thin keeps the first, the lowest, the highest and the last point of every stretch of a long line:
-// what can be seen of it.
+// thin keeps the visible points of a long line: the first, lowest, highest and last of every
+// stretch.
 func thin(points []vg.Point, limit int) []vg.Point {
 	if len(points) <= limit {
 		return points
@@ -164,7 +164,7 @@ func thin(points []vg.Point, limit int) []vg.Point {
 	return kept
 }
 
-// bars draws one bar per category; the measured curves share the room of a category.
+// bars draws one bar per category and measured curve.
 func (d curves) bars(c draw.Canvas, p *plot.Plot, index int) {
 	x, y := p.Transforms(&c)
 	slot, slots := 0, 0

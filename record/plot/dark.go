@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// dark gives every colour of a drawing the one that takes its place on a dark background. Each has
-// at least three times the background's luminance there, a text's four and a half.
+// dark maps colours to replacements on a dark background, with a contrast of at least 3, and 4.5
+// for text.
 var dark = map[color.NRGBA]string{
 	paper: "#15191C", ink: "#E6EAED", soft: "#A3ADB5", grid: "#2C343A", rule: "#6C7780",
 	palette[0]: "#4BA3E3", palette[1]: "#F5833A", palette[2]: "#26C79A", palette[3]: "#E3A6C6",

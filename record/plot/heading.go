@@ -31,7 +31,7 @@ func (b block) height() vg.Length {
 	return leading(b.style.Font.Size)*vg.Length(len(b.lines)) + b.gap
 }
 
-// draw writes the lines at the top of c and returns what is left below.
+// draw writes the lines at the top of c and returns the rest.
 func (b block) draw(c draw.Canvas) draw.Canvas {
 	b.drawAt(c, vg.Point{X: c.Min.X, Y: c.Max.Y})
 	c.Max.Y -= b.height()
@@ -57,8 +57,8 @@ func (v view) headings() []block {
 
 func leading(size vg.Length) vg.Length { return size * 1.2 }
 
-// wrap breaks text into lines no wider than limit, between words where it can. What would take more
-// lines than that ends with an ellipsis.
+// wrap breaks text into lines of at most limit, between words if possible. Excess text ends with an
+// ellipsis.
 func wrap(s string, sty text.Style, limit vg.Length, lines int) []string {
 	var done []string
 	current := ""
@@ -93,7 +93,7 @@ func wrap(s string, sty text.Style, limit vg.Length, lines int) []string {
 	return done
 }
 
-// fitting is the beginning of a text that fits, and at least its first character.
+// fitting returns the fitting start of a text, at least one character.
 func fitting(s string, sty text.Style, limit vg.Length) string {
 	end := 0
 	for i, r := range s {
@@ -106,7 +106,7 @@ func fitting(s string, sty text.Style, limit vg.Length) string {
 	return s[:end]
 }
 
-// printable replaces control characters, which no font has, and what is not UTF-8.
+// printable replaces control characters and invalid UTF-8.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -38,7 +38,7 @@ func (v view) render(c draw.Canvas) {
 	v.draw(c)
 }
 
-// height is what the whole figure takes: texts are broken into lines, not cut for want of room.
+// height returns the height of the figure: long texts are wrapped, not cut.
 func (v view) height() vg.Length {
 	high := 2*margin + plotHeight
 	for _, b := range v.headings() {
@@ -91,7 +91,7 @@ func newView(f record.Figure) view {
 	return v
 }
 
-// visible says whether point i can be drawn on the axes.
+// visible reports whether point i can be drawn on the axes.
 func (v view) visible(c record.Curve, i int) bool {
 	x, y := c.X[i], c.Y[i]
 	return finite(x) && finite(y) && (!v.LogX || x > 0) && (!v.LogY || y > 0)

@@ -21,8 +21,8 @@ const (
 	besideMost = 13                // names that stand there
 )
 
-// names are the labels of the curves: at the right of the plot, each beside the end of its curve
-// where there is room, or if they are long or many in columns below it.
+// names holds the labels of the curves: right of the plot beside the ends of the curves, or, if
+// they are long or many, in columns below.
 type names struct {
 	view
 	texts   [][]string // lines
@@ -58,7 +58,7 @@ func (n names) shown() []int {
 	return list
 }
 
-// beside is the room that the names take at the right; no curve has a name, no room.
+// beside returns the width of the labels on the right, 0 without names.
 func (n names) beside() vg.Length {
 	if n.wide == 0 || n.columns > 0 {
 		return 10
@@ -66,7 +66,7 @@ func (n names) beside() vg.Length {
 	return n.wide + swatch + 2*nameGap + 6
 }
 
-// below is the room that they take under the plot.
+// below returns the height of the labels below the plot.
 func (n names) below() vg.Length {
 	high := vg.Length(0)
 	for _, row := range n.rows() {

@@ -96,8 +96,8 @@ func PNG(w io.Writer, f record.Figure) error {
 	return nil
 }
 
-// guarded draws on a canvas of the height that the figure needs, and turns a panic of the plotting
-// library into an error.
+// guarded draws on a canvas of the required height, and converts a panic of the plotting library to
+// an error.
 func guarded(f record.Figure, canvas func(high vg.Length) draw.Canvas) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -112,7 +112,7 @@ func guarded(f record.Figure, canvas func(high vg.Length) draw.Canvas) (err erro
 	return nil
 }
 
-// check refuses curves whose columns do not belong together.
+// check rejects inconsistent columns of curves.
 func check(f record.Figure) error {
 	switch f.Kind {
 	case record.Lines, record.Steps, record.BarChart, record.TimeLine:

@@ -42,15 +42,15 @@ var markers = []draw.GlyphDrawer{
 
 var dashes = [][]vg.Length{{6, 3}, {2, 2.5}, {8, 3, 2, 3}}
 
-// style is how one curve looks.
+// style is the style of one curve.
 type style struct {
 	color  color.NRGBA
 	marker draw.GlyphDrawer
 	dash   []vg.Length // nil: solid
 }
 
-// glyph is the marker of a point: for a reference a wide ring, which stays visible around what was
-// measured there.
+// glyph is the marker of a point: for a reference a wide ring, which stays visible around measured
+// points.
 func (s style) glyph(reference bool) draw.GlyphStyle {
 	if reference {
 		return draw.GlyphStyle{Color: s.color, Radius: 5.2, Shape: draw.RingGlyph{}}

@@ -3,7 +3,7 @@
 // Package analyzer judges every tester frame that arrives at a device, per stream and exactly, in
 // an XDP program.
 //
-// What bites:
+// Pitfalls:
 //   - The program needs native XDP and takes the device's only XDP place for as long as the
 //     analyzer is open.
 //   - Stamped frames of announced streams are dropped after counting, unless Options.Pass is set;
@@ -41,7 +41,7 @@ import (
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../bpf -I/usr/include/x86_64-linux-gnu" -target bpfel -type captured -type reason -type stream_counts -type port_counts -type time_bucket analyzer analyzer.bpf.c
 
-// Window is how many sequence numbers behind the highest are told apart, at least.
+// Window is the minimum number of sequence numbers behind the highest that are tracked.
 const Window = (blocks - 1) * 64
 
 // blocks is ANALYZER_BLOCKS.
@@ -50,7 +50,7 @@ const blocks = 128
 // Options of an analyzer.
 type Options struct {
 	Streams []uint16 // the identifiers to judge; frames of others are counted as unknown
-	Pass    bool     // hand judged frames on to the stack or to what the device belongs to
+	Pass    bool     // pass judged frames on to the stack
 	Capture bool     // keep frames around errors, at some cost per frame
 	// Relative is for senders with another clock: the delays of each stream count from its smallest
 	// one.
@@ -161,7 +161,7 @@ func flag(set bool) uint8 {
 	return 0
 }
 
-// Close detaches the program and frees the maps; the counts are gone with them.
+// Close detaches the program and frees the maps with their counts.
 func (a *Analyzer) Close() error {
 	var all []error
 	if a.link != nil {

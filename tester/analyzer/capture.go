@@ -24,7 +24,7 @@ var reasons = map[analyzerReason]string{
 	analyzerReasonREASON_MISNUMBERED:   "misnumbered",
 }
 
-// capturedHeader is where the octets begin in struct captured.
+// capturedHeader is the offset of the bytes in struct captured.
 const capturedHeader = 32
 
 // Captured returns the frames that were captured since the last call: up to 16 before each error
@@ -33,7 +33,7 @@ const capturedHeader = 32
 // Options.Capture. Two calls must not overlap.
 func (a *Analyzer) Captured() ([]tester.CapturedFrame, error) {
 	var frames []tester.CapturedFrame
-	a.reader.SetDeadline(time.Unix(1, 0)) // take what is there
+	a.reader.SetDeadline(time.Unix(1, 0)) // read available records only
 	for {
 		record, err := a.reader.Read()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -50,7 +50,7 @@ func (a *Analyzer) Captured() ([]tester.CapturedFrame, error) {
 	}
 }
 
-// decode reads a struct captured, whose octets it copies.
+// decode decodes a struct captured and copies its bytes.
 func decode(sample []byte) (tester.CapturedFrame, error) {
 	if len(sample) < capturedHeader {
 		return tester.CapturedFrame{}, fmt.Errorf("read capture: %d octets are no captured frame", len(sample))

@@ -13,8 +13,8 @@ import (
 	"weir/internal/fault"
 )
 
-// occupied says who has taken a device's XDP place, by the program there. Another analyzer's is
-// attached by a BPF link: no ip(8) takes it off, only the end of its process.
+// occupied describes the XDP program of a device. That of another analyzer is a BPF link, which
+// only ends with its process.
 func occupied(device string, program uint32, err error) error {
 	opened, open := ebpf.NewProgramFromID(ebpf.ProgramID(program))
 	if open != nil {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capture writes the frames around errors to pcapng files, which tshark and Wireshark read:
-// each frame with its time, its length, and a comment with the stream, the sequence number and what
-// is wrong.
+// Package capture writes the frames around errors to pcapng files for tshark and Wireshark: each
+// frame with its time, length, and a comment with stream, sequence number and error.
 package capture
 
 import (

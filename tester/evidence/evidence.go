@@ -15,8 +15,8 @@ import (
 	"weir/tester/spec"
 )
 
-// Bundle is the account as evidence. The manifest lacks what only the command knows: machine,
-// version, command line.
+// Bundle returns the account as evidence. The command adds machine, version and command line to the
+// manifest.
 func Bundle(a session.Account, expect []spec.Expectation) record.Bundle {
 	b := record.Bundle{
 		Manifest: record.Manifest{
@@ -74,7 +74,7 @@ func Values(s session.Stream, clock session.Clock) map[string]float64 {
 	return v
 }
 
-// known is how many frames the account knows to have been sent.
+// known returns the number of sent frames in the account.
 func known(s session.Stream) float64 {
 	if s.Sent != nil {
 		return float64(s.Sent.Frames)

@@ -10,12 +10,12 @@ import (
 	"weir/tester/session"
 )
 
-// MaxRows is how many streams a table shows; the samples hold all of them.
+// MaxRows is the maximum number of streams in a table; the samples hold all.
 const MaxRows = 100
 
 const dash = "–"
 
-// Tables are the account for people: frames, delays, and what else arrived.
+// Tables returns the tables of an account: frames, delays, and other arrivals.
 func Tables(a session.Account) []record.Table {
 	tables := []record.Table{Frames(a)}
 	if t := delayTable(a); len(t.Rows) > 0 {
@@ -33,8 +33,7 @@ func Tables(a session.Account) []record.Table {
 	return tables
 }
 
-// Frames is the table of what was sent and what arrived; it is also the one that is redrawn while a
-// run lasts.
+// Frames returns the table of sent and received frames, also used for the live view.
 func Frames(a session.Account) record.Table {
 	t := record.Table{
 		Title:   "Frames",
@@ -79,7 +78,7 @@ func oddTable(a session.Account) record.Table {
 		}
 		early := c.NegativeDelays
 		if a.Clock != session.OneWay {
-			early = 0 // of two clocks that are not compared it says nothing
+			early = 0 // meaningless for two unrelated clocks
 		}
 		if c.OutOfWindow+c.HeaderErrors+c.Misnumbered+c.Restarts+early > 0 {
 			t.Rows = append(t.Rows, []string{s.Name, count(c.OutOfWindow), count(c.HeaderErrors), count(c.Misnumbered), count(c.Restarts), count(early)})

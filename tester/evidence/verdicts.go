@@ -11,9 +11,8 @@ import (
 	"weir/tester/spec"
 )
 
-// Verdicts compares the account with what was expected: one verdict for each expectation and stream
-// that it speaks of. With one end alone, what only the other one knows is left to the joined
-// account.
+// Verdicts compares the account with expectations: one verdict per expectation and stream. With one
+// end only, the joined account judges values of the other end.
 func Verdicts(a session.Account, expect []spec.Expectation) []record.Verdict {
 	var all []record.Verdict
 	for _, e := range expect {

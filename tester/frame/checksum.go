@@ -16,8 +16,7 @@ func fold(sum uint32) uint16 {
 	return uint16(sum)
 }
 
-// sum is the ones' complement sum of octets, the first of which is the high half of a word (RFC
-// 1071).
+// sum returns the ones' complement sum of octets; the first is the high half of a word (RFC 1071).
 func sum(octets []byte) uint16 {
 	var total uint64
 	for ; len(octets) >= 2; octets = octets[2:] {
@@ -32,7 +31,7 @@ func sum(octets []byte) uint16 {
 	return uint16(total)
 }
 
-// at gives a sum of octets that start at an odd place of what the checksum covers its due.
+// at adjusts a sum of octets for an odd offset.
 func at(sum uint16, odd bool) uint32 {
 	if odd {
 		return uint32(sum<<8 | sum>>8)
@@ -40,7 +39,7 @@ func at(sum uint16, odd bool) uint32 {
 	return uint32(sum)
 }
 
-// addresses is where the addresses of the pseudo-header lie, in octets of the frame.
+// addresses returns the range of the pseudo-header addresses in the frame.
 func (t *Template) addresses() (start, end int) {
 	if t.IP6 {
 		return t.Network + 8, t.Network + ip6Size
@@ -64,7 +63,7 @@ func (t *Template) sums() {
 	}
 }
 
-// finish writes the checksums of a frame whose fields and stamp are in place.
+// finish writes the checksums of a frame with fields and stamp in place.
 func (t *Template) finish(octets []byte, fields []Field, stamp []byte) {
 	network, udp := uint32(t.NetworkSum), uint32(t.UDPSum)
 	for i := range fields {
@@ -91,8 +90,8 @@ func (t *Template) finish(octets []byte, fields []Field, stamp []byte) {
 
 func words(value uint32) uint16 { return fold(value>>16 + value&0xffff) }
 
-// Checksum is the Internet checksum (RFC 1071) of the parts in a row, each of an even number of
-// octets but the last.
+// Checksum returns the Internet checksum (RFC 1071) of the concatenated parts; all but the last
+// have an even length.
 func Checksum(parts ...[]byte) uint16 {
 	total := uint32(0)
 	for _, part := range parts {

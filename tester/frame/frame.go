@@ -34,10 +34,10 @@ const (
 	defaultTTL  = 64
 )
 
-// Template is what all frames of one stream and size have in common. Its octets carry valid
-// checksums for a stamp of zeros and fields that are not yet modified. It must not be changed.
+// Template is the common content of all frames of one stream and size. Its checksums are valid for
+// a zero stamp and unmodified fields. It must not be changed.
 type Template struct {
-	Size    int    // octets with the FCS
+	Size    int    // octets including the FCS
 	Octets  []byte // without it
 	Stream  uint16
 	Stamped bool
@@ -51,7 +51,7 @@ type Template struct {
 	Fields             []Field
 }
 
-// HeaderSize returns the octets in front of the UDP payload of frames with this header.
+// HeaderSize returns the octets before the UDP payload.
 func HeaderSize(h tester.Header) int {
 	size := ethernetSize + udpSize + ip4Size
 	if h.Source.Is6() {
@@ -151,10 +151,10 @@ func ttl(h tester.Header) uint8 {
 	return h.TTL
 }
 
-// PayloadSize is the octets of UDP payload.
+// PayloadSize returns the octets of UDP payload.
 func (t *Template) PayloadSize() int { return len(t.Octets) - t.UDP - udpSize }
 
-// WireSize is the octets the frame occupies on the wire: FCS, preamble and gap included.
+// WireSize returns the octets on the wire, with FCS, preamble and gap.
 func (t *Template) WireSize() int { return t.Size + tester.WireOverhead }
 
 // Fill makes frame number n of the stream, counted from 0, in dst, and returns it. dst must hold

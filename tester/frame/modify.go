@@ -9,11 +9,11 @@ import (
 	"weir/tester"
 )
 
-// MaxModifiers is how many modifiers a stream can have.
+// MaxModifiers is the maximum number of modifiers of a stream.
 const MaxModifiers = 4
 
-// Field is a modifier that knows its place in a frame: the 32-bit big-endian word at Offset, of
-// which Mask may change.
+// Field is a modifier at a fixed place in a frame: the 32-bit big-endian word at Offset, limited to
+// Mask.
 type Field struct {
 	Action      tester.Action
 	Offset      int // octets from the start of the frame
@@ -21,8 +21,7 @@ type Field struct {
 	Initial     uint32 // the masked bits of the stream's header: the first value of Increment and Decrement
 	Repetitions uint64
 	Seed        uint64 // of Random
-	// NetworkMask and UDPMask are the octets of the word that the IPv4 header checksum and the UDP
-	// checksum cover.
+	// NetworkMask and UDPMask select the octets covered by the IPv4 header and UDP checksums.
 	NetworkMask, UDPMask uint32
 	Odd                  bool // the word starts at an odd octet of the IP header
 }
@@ -52,7 +51,7 @@ func (t *Template) fields(modifiers []tester.Modifier) []Field {
 	return fields
 }
 
-// mask is a modifier's mask as the upper octets of a word.
+// mask returns the mask of a modifier as the upper octets of a word.
 func mask(m tester.Modifier) uint32 {
 	var octets [4]byte
 	copy(octets[:], m.Mask)
@@ -103,8 +102,7 @@ func spread(number uint64, mask uint32) uint32 {
 	return out
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a fixed permutation that looks
-// random.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a fixed pseudo-random permutation.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -10,20 +10,20 @@ import (
 	"weir/tester"
 )
 
-// Info is what Parse finds in a frame.
+// Info is the result of Parse.
 type Info struct {
 	VLAN                        int // 0 is untagged; the inner one of two tags
 	Source, Destination         netip.Addr
 	SourcePort, DestinationPort uint16
 	DSCP, ECN, TTL              uint8
-	Payload                     []byte // of UDP; a part of the octets given
-	Stamp                       Stamp  // of the last 18 octets; meaningful if HasStamp
+	Payload                     []byte // UDP payload, a slice of the input
+	Stamp                       Stamp  // last 18 octets; valid if HasStamp
 	HasStamp                    bool   // they can be a stamp: only a known stream and a time close to now make it likely
 	NetworkChecksum             bool   // right, or IPv6
 	UDPChecksum                 bool   // right, or absent with IPv4
 }
 
-// What Parse does not take for a tester's frame.
+// Reasons why Parse rejects a frame.
 var (
 	ErrShort    = errors.New("parse frame: it ends within its headers")
 	ErrNotUDP   = errors.New("parse frame: not an unfragmented UDP datagram in IPv4 or IPv6")
@@ -31,8 +31,7 @@ var (
 	errNotFound = errors.New("parse frame: not IP")
 )
 
-// Parse reads the octets of a frame, without FCS. Up to two VLAN tags are skipped; padding behind
-// the datagram is left out.
+// Parse parses a frame without FCS. It skips up to two VLAN tags and padding after the datagram.
 func Parse(octets []byte) (Info, error) {
 	var info Info
 	t := Template{Octets: octets}

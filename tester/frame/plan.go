@@ -20,7 +20,7 @@ type Planned struct {
 // Next returns the template of frame number n of the stream, counted from 0.
 func (p *Planned) Next(n uint64) *Template { return p.Templates[p.Cycle[n%uint64(len(p.Cycle))]] }
 
-// Period is how much time the stream's bursts are apart, in ns; 0 without pacing.
+// Period returns the time between bursts in ns; 0 without pacing.
 func (p *Planned) Period() uint64 { return uint64(p.Gap) * uint64(max(p.Burst, 1)) }
 
 // Plan checks a schedule and builds all its templates. Streams come out in the order of their
@@ -78,8 +78,7 @@ func Ended(plan []Planned) string {
 	return "deadline"
 }
 
-// Rate is the frame rate that a plan's paced streams ask for together, in frame/s; full reports
-// streams without a pace.
+// Rate returns the total frame rate of the paced streams in frames/s; full reports unpaced streams.
 func Rate(plan []Planned) (rate float64, full bool) {
 	for _, p := range plan {
 		if p.Gap == 0 {

@@ -12,29 +12,27 @@ const (
 	// MinSize and MaxSize bound frame sizes, FCS included.
 	MinSize = 64
 	MaxSize = 9000
-	// MaxShares is how many sizes a mix can have, and MaxCycle how many frames until it repeats.
+	// MaxShares is the maximum number of sizes of a mix, MaxCycle that of frames until it repeats.
 	MaxShares = 8
 	MaxCycle  = 64
 )
 
-// IMIX is the simple Internet mix that testers ship: 7 frames of 64, 4 of 570 and 1 of 1518 octets.
-// RFC 6985 defines how to write mixes down but no such mix; some take 594 octets for the middle
-// one.
+// IMIX returns the simple Internet mix of common testers: 7 frames of 64, 4 of 570 and 1 of 1518
+// octets. RFC 6985 defines the notation but no such mix; some use 594 octets for the middle size.
 func IMIX() []tester.SizeShare {
 	return []tester.SizeShare{{Size: 64, Weight: 7}, {Size: 570, Weight: 4}, {Size: 1518, Weight: 1}}
 }
 
-// IMIX6 is IMIX with 88 octets for the smallest frame, which is what a stamp needs in IPv6 with a
-// VLAN tag.
+// IMIX6 is IMIX with 88 octets for the smallest frame, the minimum for a stamp in IPv6 with a VLAN
+// tag.
 func IMIX6() []tester.SizeShare {
 	mix := IMIX()
 	mix[0].Size = 88
 	return mix
 }
 
-// Cycle returns the order in which the frames of a mix are sent, as indexes into it: each size as
-// often as its weight says, spread as evenly as can be (smooth weighted round robin). Then it
-// repeats.
+// Cycle returns the send order of a mix as indices: each size by its weight, evenly spread (smooth
+// weighted round robin). It then repeats.
 func Cycle(shares []tester.SizeShare) []int {
 	divisor, total := 0, 0
 	for _, s := range shares {

@@ -15,7 +15,7 @@ const (
 	MaxSequence = 1<<sequenceBits - 1
 )
 
-// Stamp is what the last 18 octets of a stamped frame say.
+// Stamp is the content of the last 18 octets of a stamped frame.
 type Stamp struct {
 	Stream   uint16
 	Sequence uint64 // 48 bits

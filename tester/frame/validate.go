@@ -89,9 +89,8 @@ func validateSize(s tester.Stream, size int) error {
 	return nil
 }
 
-// fixed are the octets of a frame that no modifier may touch: what says how long the frame is and
-// how to read it, and the checksums, which the sender computes. Offsets and ends count from the
-// start of the IP header, or of the UDP header.
+// fixed returns the octets that no modifier may change: lengths, types, and the checksums, which
+// the sender computes. Offsets count from the start of the frame.
 func fixed(h tester.Header) map[string][2]int {
 	network := ethernetSize
 	if h.VLAN != 0 {

@@ -58,7 +58,7 @@ type Choice struct {
 	Reason    string
 }
 
-// Choose picks the mechanism for a plan; live is what the probe LiveFrames said.
+// Choose selects the mechanism for a plan; live is the result of the probe LiveFrames.
 func Choose(plan []frame.Planned, live error) Choice {
 	if live != nil {
 		return Choice{Packet, fmt.Sprintf("this kernel has no XDP live frames: %v", live)}
@@ -72,7 +72,7 @@ func Choose(plan []frame.Planned, live error) Choice {
 	return Choice{Live, "frames are made in the kernel, at the highest rate"}
 }
 
-// unfit says why live frames cannot carry a plan, or "".
+// unfit returns why live frames cannot send a plan, or "".
 func unfit(plan []frame.Planned) string {
 	if size := largest(plan) + tester.FCSSize; size > MaxLive {
 		return fmt.Sprintf("live frames carry up to %d octets, and the largest frame has %d", MaxLive, size)
@@ -83,7 +83,7 @@ func unfit(plan []frame.Planned) string {
 	return ""
 }
 
-// largest is the length of a plan's longest frame, without FCS.
+// largest returns the maximum frame length of a plan without FCS.
 func largest(plan []frame.Planned) int {
 	length := 0
 	for _, p := range plan {
@@ -95,7 +95,7 @@ func largest(plan []frame.Planned) int {
 }
 
 // onePayload reports whether recycled frames can serve all streams: only the first octets of each
-// frame are written anew.
+// frame are rewritten.
 func onePayload(plan []frame.Planned) bool {
 	first := plan[0]
 	for _, p := range plan {
@@ -121,7 +121,7 @@ func Start(ctx context.Context, port Port, schedule tester.Schedule) (Running, e
 	}
 	choice := Choose(plan, LiveFrames())
 	if schedule.Policy == tester.Space && LiveFrames() == nil && unfit(plan) == "" {
-		choice.Mechanism = Live // who asks for even gaps does not want a sleeper
+		choice.Mechanism = Live // even gaps need a busy sender
 	}
 	return StartWith(ctx, port, schedule, choice.Mechanism)
 }

@@ -36,7 +36,7 @@ type live struct {
 	pass    link.Link // at the peer; nil where none was needed
 	before  deviceCounts
 
-	part   bool            // of a group, which counts what the device refused
+	part   bool            // of a group, which counts rejected frames
 	others *sync.WaitGroup // of a group: all parts
 	after  link.Link       // of a group's last part: to be closed after all of them
 
@@ -63,10 +63,10 @@ func newLive(port Port, schedule tester.Schedule, plan []frame.Planned) *live {
 	return &live{plan: plan, port: port, done: make(chan struct{}), batch: batchOf(schedule, plan), slots: slotsOf(schedule.Duration)}
 }
 
-// mostTogether is the most frames that leave together.
-const mostTogether = 64
+// maxTogether is the maximum number of frames sent together.
+const maxTogether = 64
 
-// batchOf chooses how many frames leave together: 1 keeps to the times of paced streams, 64 is
+// batchOf chooses the number of frames sent together: 1 keeps the times of paced streams, 64 is
 // fastest.
 func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 	if schedule.Batch != 0 {
@@ -75,16 +75,16 @@ func batchOf(schedule tester.Schedule, plan []frame.Planned) int {
 	rate, full := frame.Rate(plan)
 	switch {
 	case full:
-		return mostTogether
+		return maxTogether
 	case coalesces(schedule):
-		return int(min(max(rate*schedule.Coalesce.Seconds(), 1), mostTogether))
+		return int(min(max(rate*schedule.Coalesce.Seconds(), 1), maxTogether))
 	case rate > 1e6:
-		return mostTogether
+		return maxTogether
 	}
 	return 1
 }
 
-// coalesces says whether paced frames wait for those behind them.
+// coalesces reports whether paced frames may wait for later ones.
 func coalesces(schedule tester.Schedule) bool { return schedule.Batch == 0 && schedule.Coalesce > 0 }
 
 // slotsOf is more frame slots than fit into the duration, so that one system call lasts for all of
@@ -112,7 +112,7 @@ func (l *live) open(schedule tester.Schedule) error {
 	return l.attachPass()
 }
 
-// attachPass makes the peer take frames; one that has an XDP program does so already.
+// attachPass makes the peer accept frames; a peer with an XDP program already does.
 func (l *live) attachPass() error {
 	if l.port.Peer == nil {
 		return nil
@@ -138,7 +138,7 @@ func (l *live) attachPass() error {
 
 // run occupies its thread with the program until that has ended.
 func (l *live) run() {
-	runtime.LockOSThread() // for good if the CPUs were set: the thread then ends with the goroutine
+	runtime.LockOSThread() // permanently if the CPUs were set: the thread then ends with the goroutine
 	if len(l.port.CPUs) == 0 {
 		defer runtime.UnlockOSThread()
 	}
@@ -164,7 +164,7 @@ func (l *live) send() error {
 	return nil
 }
 
-// look is how often the watcher looks whether the program has ended.
+// look is the polling interval of the watcher for the end of the program.
 const look = time.Millisecond
 
 func (l *live) watch(ctx context.Context) {

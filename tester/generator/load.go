@@ -103,7 +103,7 @@ func restores(plan []frame.Planned, data []byte) []int {
 			switch {
 			case len(t.Octets) == len(data):
 				copy(data, t.Octets)
-			case t.Stamped && len(t.Octets) > headSize: // the head is written anew anyway
+			case t.Stamped && len(t.Octets) > headSize: // the head is rewritten anyway
 				places = append(places, len(t.Octets)-stampSize)
 			}
 		}
@@ -164,7 +164,7 @@ func outlineOf(t *frame.Template) generatorOutline {
 		o.Odd = (o.Stamp - o.Udp) & 1
 	}
 	copy(o.Head[:], t.Octets)
-	if t.Stamped && len(t.Octets) < headSize { // what a longer frame of another stream has there is not this one's business
+	if t.Stamped && len(t.Octets) < headSize { // octets of a longer frame of another stream are irrelevant here
 		clear(o.Head[len(t.Octets):])
 	}
 	return o

@@ -16,7 +16,7 @@ import (
 	"weir/tester/packet"
 )
 
-// Progress returns what was sent so far.
+// Progress returns the sent frames so far.
 func (l *live) Progress() tester.Generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +38,8 @@ func (l *live) read() (generatorAccount, error) {
 	return a, nil
 }
 
-// generation reads the account. At the end nothing is on its way to the device any more, so that
-// its counter is exact.
+// generation reads the account. At the end no frame is in flight, so the counter of the device is
+// exact.
 func (l *live) generation(end bool) (tester.Generation, error) {
 	g := tester.Generation{Mechanism: Live, LateAfter: packet.LateAfter, Lateness: &hist.Histogram{}}
 	a, err := l.read()
@@ -89,8 +89,7 @@ func (l *live) sent() ([]tester.Sent, error) {
 	return sent, nil
 }
 
-// deviceCounts is what a veth device says about the frames it was to send by XDP; other drivers say
-// nothing.
+// deviceCounts holds the XDP counters of a veth device; other drivers have none.
 type deviceCounts struct {
 	known             bool
 	accepted, errored uint64

@@ -23,7 +23,7 @@ import (
 // spread over several.
 const perProcessor = 1.5e6 // frame/s
 
-// Processors are those that a generator on this port may use.
+// Processors returns the CPUs available to a generator on this port.
 func Processors(port Port) []int {
 	if len(port.CPUs) > 0 {
 		return port.CPUs
@@ -41,7 +41,7 @@ func Processors(port Port) []int {
 	return cpus
 }
 
-// Parts is over how many of the processors a rate is spread; 0 frame/s is as fast as possible.
+// Parts returns the number of CPUs for a rate; 0 frame/s is unlimited.
 func Parts(rate float64, processors int) int {
 	if rate <= 0 {
 		return max(processors, 1)
@@ -81,7 +81,7 @@ func divide(port Port, schedule tester.Schedule, plan []frame.Planned) []tester.
 	return parts
 }
 
-// group is a schedule that several processors send together.
+// group is a schedule sent by several CPUs.
 type group struct {
 	port   Port
 	parts  []*live

@@ -31,11 +31,11 @@ const (
 	addressOctets6 = 16
 )
 
-// Kind is what a request was.
+// Kind is the kind of a request.
 type Kind int
 
 const (
-	Nothing Kind = iota // no request, a wrong one, or one for an address that is nobody's here
+	Nothing Kind = iota // no request, an invalid one, or one for a foreign address
 	ARP
 	ND
 )

@@ -29,7 +29,7 @@ const (
 	Burst = 1024 // answers at once
 )
 
-// Counts is what became of requests for the addresses of streams.
+// Counts counts requests for addresses of streams by result.
 type Counts struct {
 	ARP    uint64 `json:"arp"`    // answered ARP requests
 	ND     uint64 `json:"nd"`     // answered neighbour solicitations
