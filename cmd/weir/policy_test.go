@@ -47,7 +47,7 @@ func TestAPlanSaysWhatChangesByWhichMechanism(t *testing.T) {
 		"waits: there is no cgroup /later (p.yaml:4:5)",
 		"rebind  back ",
 		"add            link eth0                          classes                            HTB",
-		"takes effect when what it names appears",
+		"becomes active when its object appears",
 	} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the plan lacks %q:\n%s", want, stdout.String())
@@ -95,7 +95,7 @@ func TestAnApplyByHandSaysWhichFileTheHostFollows(t *testing.T) {
 		{running, "", true},
 	} {
 		got := overrides(test.controller, test.file)
-		if warned := len(got) == 1 && strings.Contains(got[0], "process 7, puts /etc/weir/policy.yaml in force again"); warned != test.warned {
+		if warned := len(got) == 1 && strings.Contains(got[0], "process 7, will apply /etc/weir/policy.yaml again"); warned != test.warned {
 			t.Errorf("%+v and %q: %q", test.controller, test.file, got)
 		}
 	}
@@ -124,7 +124,7 @@ func TestWhatIsNotInPlaceIsSaid(t *testing.T) {
 	if err := a.outcome(engine.PolicyResult{Outcome: out}, "Plan"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"run 'weir apply' or 'weir daemon', or end it with 'weir release'", "all of it is put in place again"} {
+	for _, want := range []string{"run 'weir apply' or 'weir daemon', or end it with 'weir release'", "it is attached again"} {
 		if strings.Count(stdout.String(), want) != 1 {
 			t.Errorf("%q is not said once:\n%s", want, stdout.String())
 		}

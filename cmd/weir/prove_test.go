@@ -28,8 +28,8 @@ func TestProveRefusesWhatMakesNoSense(t *testing.T) {
 		{"--listen 127.0.0.1:0 --token x --token-file y", "two secrets"},
 		{"--listen 127.0.0.1:0 --token-file /dev/null", "is no regular file"},
 		{"--listen nowhere", `listen on "nowhere"`},
-		{"--listen 127.0.0.1:0 --scope a", "--listen is told nothing else"},
-		{"--listen 127.0.0.1:0 policy.yaml", "--listen is told nothing else"},
+		{"--listen 127.0.0.1:0 --scope a", "--listen accepts no other options"},
+		{"--listen 127.0.0.1:0 policy.yaml", "--listen accepts no other options"},
 		{"one.yaml two.yaml", `"two.yaml" is one argument too many`},
 		{"--congestion nope", "--congestion nope: "},
 	} {
@@ -90,8 +90,8 @@ func TestEveryVerdictIsInTheEvidence(t *testing.T) {
 		result prove.Result
 		want   string
 	}{
-		{r, "of promises 1 hold, 1 fail, 1 cannot be told; of bypasses 1 taken"},
-		{prove.Result{Rows: []prove.Row{{Verdict: prove.CannotSay}}, Bypasses: []prove.Bypass{{State: prove.Covered}}}, "of promises 1 cannot be told; of bypasses 1 closed"},
+		{r, "of promises 1 hold, 1 fail, 1 unknown; of bypasses 1 taken"},
+		{prove.Result{Rows: []prove.Row{{Verdict: prove.CannotSay}}, Bypasses: []prove.Bypass{{State: prove.Covered}}}, "of promises 1 unknown; of bypasses 1 closed"},
 		{prove.Result{Bypasses: []prove.Bypass{{State: prove.CanEscape}, {State: prove.Covered}, {State: prove.NotApplicable}}},
 			"nothing was promised; of bypasses 1 closed, 1 can be taken"},
 		{prove.Result{}, "nothing was promised"},

@@ -16,7 +16,7 @@ import (
 // anyScope stands for all scopes in the table of bypasses.
 const anyScope = "any"
 
-// countedAround are what rooms count of traffic that has gone around their treatment.
+// countedAround returns the bypasses counted by modules.
 func countedAround(e *engine.Engine, status engine.Status) (all []Bypass) {
 	for _, r := range e.Modules {
 		for _, column := range r.Columns().Host {
@@ -42,7 +42,7 @@ func judgeCounted(b Bypass, n uint64) Bypass {
 	return b
 }
 
-// forwarding says whether a scope of a device meets traffic that no socket of this host sends.
+// forwarding checks whether a scope of a device meets traffic without a socket on this host.
 func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
 	if s.inside.Device == "" {
 		return notApplicable("the scope is of sockets, and a router's traffic has none here")
@@ -64,8 +64,8 @@ func (r *runner) forwarding(_ context.Context, s charged) (Bypass, error) {
 
 const packetSocketsName = "packet sockets"
 
-// packetSockets says whether frames are sent past the kernel's stack, which matters to scopes that
-// are charged where sockets send.
+// packetSockets checks for frames that bypass the stack, which matters to scopes charged at
+// sockets.
 func packetSockets(path string, all []charged) Bypass {
 	b := Bypass{Scope: anyScope, Name: packetSocketsName}
 	if !slices.ContainsFunc(all, func(s charged) bool { return !s.check.Charged.AtDevice }) {

@@ -15,14 +15,14 @@ import (
 	"weir/kernel/sockdiag"
 )
 
-// bypass is one way around a scope's treatment.
+// bypass is one possible bypass of a treatment.
 type bypass struct {
 	name string
 	how  string // it is tried, in words
 	try  func(*runner, context.Context, charged) (Bypass, error)
 }
 
-// bypasses are what is tried for every scope that is charged, in this order.
+// bypasses lists the bypasses tried for every charged scope, in order.
 func bypasses() []bypass {
 	return []bypass{
 		{"sockets opened before", "a connection that was opened outside is used by a process that has become part of the scope, or gets the scope's mark; and the sockets of the scope's real processes are looked at", (*runner).movedProcess},
@@ -35,13 +35,13 @@ func bypasses() []bypass {
 	}
 }
 
-// bypassTook is about how long one bypass takes.
+// bypassTook returns the approximate duration of a bypass.
 func bypassTook(c module.Check) time.Duration {
 	_, long := gently(direction.Egress, c.Promise)
 	return quietTime + long + overhead
 }
 
-// chargedOf are the scopes that do something and are charged, for each room that says so.
+// chargedOf returns the charged scopes with a treatment, per module.
 func (r *runner) chargedOf(chosen []engine.ScopeStatus) (all []charged) {
 	for _, s := range chosen {
 		inside, own := r.in.inside[s.Name]
@@ -50,7 +50,7 @@ func (r *runner) chargedOf(chosen []engine.ScopeStatus) (all []charged) {
 		}
 		for _, p := range r.in.modules {
 			for _, c := range p.checksOf(s.Scope) {
-				if c.Charged.Octets != "" && !c.Queued { // a detour says nothing of a queue's
+				if c.Charged.Octets != "" && !c.Queued { // a detour bypasses a queue
 					all = append(all, charged{s.Scope, p.name, c, inside})
 					break
 				}
@@ -60,7 +60,7 @@ func (r *runner) chargedOf(chosen []engine.ScopeStatus) (all []charged) {
 	return all
 }
 
-// bypasses tries every bypass of every scope that is charged. What goes wrong is the bypass's own.
+// bypasses tries every bypass of every charged scope. An error belongs to its bypass.
 func (r *runner) bypasses(ctx context.Context, chosen []engine.ScopeStatus) error {
 	all := r.chargedOf(chosen)
 	for _, s := range all {
@@ -87,7 +87,7 @@ func (r *runner) bypasses(ctx context.Context, chosen []engine.ScopeStatus) erro
 	return r.trials(ctx)
 }
 
-// found notes what a bypass has come to; only the end of ctx is an error.
+// found records the result of a bypass; only the end of ctx is an error.
 func (r *runner) found(ctx context.Context, b Bypass, err error, scope, module, name string) error {
 	if err != nil {
 		if ctx.Err() != nil {
@@ -134,8 +134,7 @@ func (r *runner) movedProcess(ctx context.Context, s charged) (Bypass, error) {
 	return b, err
 }
 
-// escaped names the sockets that processes of the scope use at the moment and that it does not
-// reach; "" where there are none.
+// escaped names the current sockets of the scope's processes outside the scope; "" without any.
 func (r *runner) escaped(scope string) (string, error) {
 	status, err := r.o.Engine.Status()
 	if err == nil {
@@ -220,7 +219,7 @@ func (r *runner) otherFamily(ctx context.Context, s charged) (Bypass, error) {
 	return of(c, "both families pass the same hooks"), err
 }
 
-// trials are the bypasses that rooms try with data planes of their own.
+// trials tries the bypasses with separate data planes of modules.
 func (r *runner) trials(ctx context.Context) error {
 	for _, one := range r.o.Engine.Modules {
 		trier, tries := one.(module.Trier)

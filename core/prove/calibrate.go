@@ -13,13 +13,13 @@ import (
 	"weir/internal/units"
 )
 
-// way is what a calibration is good for: all tests that go the same way in the same direction.
+// way identifies a calibration: all tests with the same path and direction.
 type way struct {
 	path      module.Path
 	direction direction.Direction
 	near      bool
 	detour    bool
-	namespace string // that a peer elsewhere is reached from, where it is not this one
+	namespace string // from which a remote peer is reached, if not this one
 }
 
 func (r *runner) wayOf(t Test) way {
@@ -32,8 +32,7 @@ func (r *runner) wayOf(t Test) way {
 	return w
 }
 
-// capacities calibrates every way that tests go whose rate matters, and takes those out whose
-// promise it cannot carry.
+// capacities calibrates the paths of tests with rates, and skips promises beyond their capacity.
 func (r *runner) capacities(ctx context.Context, all []measured) error {
 	highest := map[way]Test{}
 	for _, t := range r.tests {
@@ -55,7 +54,7 @@ func (r *runner) capacities(ctx context.Context, all []measured) error {
 				return ctx.Err()
 			}
 			if fault.Of(err) == fault.Testbed && r.o.Peer != nil {
-				return err // nobody listens at the peer: nothing can be told
+				return err // no peer answers
 			}
 			unknown = err.Error()
 		}
@@ -68,7 +67,7 @@ func (r *runner) capacities(ctx context.Context, all []measured) error {
 	return nil
 }
 
-// bound notes what the path of a test carries.
+// bound records the capacity of the path of a test.
 func (r *runner) bound(m *measured, t Test, carried module.Sample, unknown string) {
 	capacity := units.BitRate(carried.Received)
 	m.c.Capacity, m.c.Unknown, m.c.Losses = capacity, unknown, module.LossesOf([]module.Sample{carried})
@@ -78,14 +77,13 @@ func (r *runner) bound(m *measured, t Test, carried module.Sample, unknown strin
 	}
 }
 
-// calibrate measures what a way carries from outside of every scope, for the test on it that needs
-// most.
+// calibrate measures the capacity of a path outside all scopes, for its most demanding test.
 func (r *runner) calibrate(ctx context.Context, w way, highest Test) (carried module.Sample, unknown string, err error) {
 	at, device, namespace := r.outside(w.near, w.path.IPv6), "", ownNamespace
 	switch {
 	case r.o.Peer != nil:
 		at.peer = *r.o.Peer
-		device, _ = deviceTo(at.peer.Target.Addr()) // without one, no interface's scope is in the way
+		device, _ = deviceTo(at.peer.Target.Addr()) // without a device no interface scope is on the path
 		if w.namespace != "" {
 			namespace = w.namespace
 		}

@@ -16,12 +16,12 @@ import (
 	"weir/internal/wait"
 )
 
-// Whether a flow was charged is told by octets, not by rates: it is sent well below a promise, and
-// what the scope was charged is divided by what arrived.
+// The charge of a flow is judged by bytes, not rates: the flow is sent well below the promise, and
+// the charged bytes are divided by the received ones.
 const (
-	gentlest = 20_000_000 // bit/s, at most
-	gentle   = 0.4        // of the promise, at most
-	leastSum = 20_000     // octets that a flow must have, so that its handshake does not count
+	gentlest = 20_000_000 // bit/s, maximum
+	gentle   = 0.4        // of the promise, maximum
+	leastSum = 20_000     // minimum bytes of a flow, so that its handshake does not matter
 	// chargedNot, chargedLow and chargedHigh bound the quotient.
 	chargedNot, chargedLow, chargedHigh = 0.2, 0.9, 1.1
 	// quiet is the part of a flow that other traffic of the scope may be; it is measured for
@@ -42,14 +42,14 @@ func (s charged) meter() *meter {
 	return &meter{module: s.module, scope: s.scope.Name, part: s.check.Part, charged: s.check.Charged}
 }
 
-// charge is what a flow has shown.
+// charge is the result of a flow.
 type charge struct {
 	quotient float64
 	counted  counters
-	noise    string // why the quotient says nothing; "" if it does
+	noise    string // why the quotient is meaningless; "" if it is not
 }
 
-// gently is a flow well below a rate, 0 for any, and how long it takes to be long enough.
+// gently returns a flow well below a rate, 0 for any, and its minimum duration.
 func gently(d direction.Direction, below units.BitRate) (station.Flow, time.Duration) {
 	rate := units.BitRate(gentlest)
 	if below > 0 {
@@ -100,7 +100,7 @@ func (r *runner) charge(ctx context.Context, s charged, at route, between func(*
 	return c, nil
 }
 
-// quotient is what was charged for what arrived.
+// quotient returns charged divided by received bytes.
 func quotient(octets uint64, received station.Tally) (c charge) {
 	c.quotient = float64(octets) / float64(max(received.Wire, 1))
 	if received.Octets < leastSum/4 {
@@ -109,7 +109,7 @@ func quotient(octets uint64, received station.Tally) (c charge) {
 	return c
 }
 
-// foreign is the traffic that the scope has while nothing is sent to it, in octets per second.
+// foreign returns the bytes per second of other traffic of the scope.
 func (r *runner) foreign(ctx context.Context, s charged) (float64, error) {
 	before, err := r.read(s.meter())
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *runner) foreign(ctx context.Context, s charged) (float64, error) {
 	return float64(after.since(before)[s.check.Charged.Octets]) / time.Since(began).Seconds(), err
 }
 
-// judgeCharge turns a quotient into a state and words.
+// judgeCharge converts a quotient to a state with its reason.
 func judgeCharge(c charge) (State, string) {
 	switch q := c.quotient; {
 	case c.noise != "":

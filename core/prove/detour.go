@@ -35,14 +35,14 @@ import (
 // What stays on the device is found: the route by a protocol number of its own, with the process id
 // as its metric, and the neighbour by a link-layer address that holds the process id.
 type detour struct {
-	device  string // that is gone through
+	device  string // of the detour
 	veth    string // this namespace's end
 	link    link
 	objects detourObjects
-	undo    []func() error // of each step taken, in order
+	undo    []func() error // of each completed step, in order
 }
 
-// through makes a detour over a device, or returns the one that there is.
+// through sets up a detour through a device, or returns the existing one.
 func (t *testbed) through(device string) (*detour, error) {
 	if have := t.detours[device]; have != nil {
 		return have, nil
@@ -63,7 +63,7 @@ func (t *testbed) through(device string) (*detour, error) {
 	return d, nil
 }
 
-// pave makes the veth pair, the programs and at last what leads to them.
+// pave creates the veth pair, the programs, and then the route to them.
 func (t *testbed) pave(d *detour) error {
 	here, err := rtnl.Open(nil)
 	if err != nil {
@@ -104,8 +104,8 @@ func (t *testbed) pave(d *detour) error {
 	return nil
 }
 
-// detourOrder is behind rooms' programs at egress, which do to the packets what is to be proven,
-// and before those of others, which what is sent to the peer is not for.
+// detourOrder is after the modules' programs at egress, which are under test, and before foreign
+// ones, which must not see packets to the peer.
 const detourOrder hook.Order = 100
 
 // turn attaches the programs.
@@ -168,12 +168,12 @@ func (d *detour) load(device, veth, peer rtnl.Device) error {
 	return nil
 }
 
-// later notes how a step in this namespace is taken back.
+// later records how to revert a step in this namespace.
 func (d *detour) later(back func(here *rtnl.Conn) error) {
 	d.undo = append(d.undo, func() error { return with(nil, back) })
 }
 
-// close takes every step back, the last first: what leads to the peer goes before what it leads to.
+// close reverts all steps in reverse order: the route before its target.
 func (d *detour) close() error {
 	var errs []error
 	for _, back := range slices.Backward(d.undo) {
@@ -188,11 +188,11 @@ func routeTo(device string, peer netip.Addr) rtnl.Route {
 }
 
 const (
-	ethernetAddress = 6    // octets
+	ethernetAddress = 6    // bytes
 	routeProtocol   = 0x77 // not one of /etc/iproute2/rt_protos
 )
 
-// owner begins locally administered addresses that tell the process they belong to.
+// owner starts locally administered addresses that identify their process.
 var owner = net.HardwareAddr{0x02, 0x77}
 
 func owned(pid int) net.HardwareAddr {
@@ -201,7 +201,7 @@ func owned(pid int) net.HardwareAddr {
 
 func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
-// sweepDetours removes the routes and neighbours of processes that are gone.
+// sweepDetours removes the routes and neighbours of dead processes.
 func sweepDetours() error {
 	conn, err := rtnl.Open(nil)
 	if err != nil {
@@ -226,7 +226,7 @@ func sweepDetours() error {
 	if err != nil {
 		return err
 	}
-	for _, d := range devices { // programs where they do not go with their process
+	for _, d := range devices { // programs that do not end with their process
 		if err := hook.Sweep(nil, d.Name); !errors.Is(err, hook.ErrGone) {
 			errs = append(errs, err)
 		}
@@ -239,7 +239,7 @@ func sweepDetours() error {
 	return errors.Join(errs...)
 }
 
-// ours says whether an address is of the ranges that peers of our own have (RFC 2544, RFC 5180).
+// ours reports whether an address is in the ranges of own peers (RFC 2544, RFC 5180).
 func ours(a netip.Addr) bool {
 	return netip.MustParsePrefix("198.18.0.0/15").Contains(a) || netip.MustParsePrefix("2001:2::/48").Contains(a)
 }

@@ -26,8 +26,8 @@ func deviceTo(remote netip.Addr) (string, error) {
 	return conn.DeviceTo(remote)
 }
 
-// barred says why flows to the peer do not pass the interface that the test's scope is of, and what
-// to do; "" where they do.
+// barred returns why flows to the peer do not pass the interface of the test's scope, with advice;
+// "" if they do.
 func (o Options) barred(t *Test) (string, error) {
 	name := t.inside.Device
 	if o.Peer == nil {
@@ -46,13 +46,12 @@ func (o Options) barred(t *Test) (string, error) {
 	return "", nil
 }
 
-// withoutIPv6 says that a scope is of a device that has no IPv6.
+// withoutIPv6 reports whether the device of a scope has no IPv6.
 func (o Options) withoutIPv6(in selector.Inside) bool {
 	return in.Device != "" && o.Peer == nil && ipv6Off(in.Device)
 }
 
-// closed says why a peer of our own cannot be reached through a device, and what to do instead; ""
-// where it can.
+// closed returns why an own peer cannot be reached through a device, with advice; "" if it can.
 func closed(name string) (string, error) {
 	conn, err := rtnl.Open(nil)
 	if err != nil {
@@ -84,7 +83,7 @@ func closed(name string) (string, error) {
 	return fmt.Sprintf("there is no interface %s in this network namespace", name), nil
 }
 
-// ipv6Off says that a device has no IPv6, so that nothing goes around it by IPv6.
+// ipv6Off reports whether a device has no IPv6, so that no bypass by IPv6 is possible.
 func ipv6Off(device string) bool {
 	value, err := sysctl.Get(nil, "net/ipv6/conf/"+device+"/disable_ipv6")
 	return err != nil || value == "1"

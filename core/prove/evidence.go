@@ -101,13 +101,13 @@ func (r Row) samples() (all []record.Sample) {
 	return all
 }
 
-// outcome is what a row's verdict means; "" for a scope that promises nothing.
+// outcome converts the verdict of a row; "" for a scope without promise.
 func (r Row) outcome() record.Outcome {
 	return map[module.Verdict]record.Outcome{Holds: record.Holds, Under: record.Fails, Leaks: record.Fails, Loses: record.Fails, Fails: record.Fails,
 		CannotSay: record.NotMeasured}[r.Verdict]
 }
 
-// verdict is what is expected of a row.
+// verdict returns the verdict of a row as evidence.
 func (r Row) verdict() (record.Verdict, bool) {
 	v := record.Verdict{Name: r.Check, Labels: r.labels(), Reason: r.Reason, Measured: "–", Expected: r.Promise.String(), Outcome: r.outcome()}
 	if r.Measured.N > 0 {

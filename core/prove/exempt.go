@@ -12,7 +12,8 @@ import (
 	"weir/internal/units"
 )
 
-// exemptWarm and exemptTime are how long exempt traffic is measured, inside of a scope and outside.
+// exemptWarm and exemptTime are the warm-up and the duration of measurements of exempt traffic,
+// inside and outside of a scope.
 const exemptWarm, exemptTime = 200 * time.Millisecond, 300 * time.Millisecond
 
 // exempt measures how fast exempt traffic is on a route inside of a scope and outside of all.

@@ -10,8 +10,7 @@ import (
 	"weir/record"
 )
 
-// inspects says whether rooms are to look at what they do to the host: not where one scope alone is
-// to be proved.
+// inspects reports whether modules inspect their effects: not for a proof of a single scope.
 func (o Options) inspects() (bool, error) {
 	if o.Scope != "" {
 		return false, nil
@@ -20,7 +19,7 @@ func (o Options) inspects() (bool, error) {
 	return len(names) > 0, err
 }
 
-// inspect asks the rooms, before anything is sent.
+// inspect runs the inspections before any flow.
 func (r *runner) inspect(ctx context.Context) (err error) {
 	asked, err := r.o.inspects()
 	if err != nil || !asked || ctx.Err() != nil {
@@ -31,7 +30,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 	return err
 }
 
-// InspectionTable shows what rooms found of what they do to the host.
+// InspectionTable shows the inspections of modules.
 func (r *Result) InspectionTable() record.Table {
 	t := record.Table{Title: "Inspections", Columns: []string{"module", "check", "promised", "looked at", "verdict"}}
 	for _, one := range r.Inspections {

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// overhead is what a measurement takes beside its windows: two processes and some handshakes.
+	// overhead is the duration of a measurement beside its windows: two processes and some
+	// handshakes.
 	overhead = 150 * time.Millisecond
-	// calm is what a check sends that says nothing of it.
+	// calm is the default rate of a check.
 	calm units.BitRate = 1_000_000
-	// headersTCP and headersUDP are the octets around the payload of a packet by IPv4: rates are of
-	// wire octets, a flow's of payload.
+	// headersTCP and headersUDP are the bytes around an IPv4 payload: rates are on the wire, those
+	// of a flow are of payload.
 	headersTCP, headersUDP = 20 + 20 + 12 + station.Ethernet, 20 + 8 + station.Ethernet
 	payloadTCP             = 1448
 )
@@ -42,8 +43,7 @@ func flowOf(t Test) station.Flow {
 	return f
 }
 
-// congestionOf is the congestion control that a test's flow asks for; "" leaves the one that there
-// is.
+// congestionOf returns the congestion control of the flow of a test; "" keeps the current one.
 func (r *runner) congestionOf(t Test) string {
 	if t.Check.Flow != nil && t.Check.Flow(t.Path).KeepCongestion {
 		return ""
@@ -65,7 +65,7 @@ func (t Test) meter() *meter {
 // counters are a reading by name.
 type counters map[string]uint64
 
-// since is what was counted after an earlier reading.
+// since returns the difference to an earlier reading.
 func (c counters) since(before counters) counters {
 	grown := counters{}
 	for name, n := range c {
@@ -103,7 +103,7 @@ func (r *runner) read(m *meter) (counters, error) {
 	return nil, fmt.Errorf("the scope %s is no longer in force", m.scope)
 }
 
-// complete says which of the counters that a check names are not reported.
+// complete returns an error for missing counters of a check.
 func (m *meter) complete(c counters) error {
 	names := append([]string{m.charged.Octets, m.charged.Packets, m.charged.Segments, m.charged.Dropped}, m.counters...)
 	for _, name := range names {
@@ -114,7 +114,7 @@ func (m *meter) complete(c counters) error {
 	return nil
 }
 
-// edge is what is read when a measurement begins and when it ends.
+// edge holds the readings at the start and the end of a measurement.
 type edge struct {
 	at       time.Time
 	mono     time.Duration // by the clock of probes
@@ -211,8 +211,8 @@ func (m *meter) unread(t station.Tally, c counters) uint64 {
 	return t.Drops - min(t.Drops, c[m.charged.Dropped])
 }
 
-// short takes the transfers that began while it was measured: what they carry in their mean time,
-// one after the other.
+// short takes the transfers started during the measurement: the rate of their mean duration, one
+// after the other.
 func short(s *module.Sample, size int, transfers []station.Echo, edges []edge) error {
 	var all time.Duration
 	for _, one := range transfers {
@@ -227,5 +227,5 @@ func short(s *module.Sample, size int, transfers []station.Echo, edges []edge) e
 	return nil
 }
 
-// wireOf is the octets on the wire of a TCP transfer, without handshakes.
+// wireOf returns the bytes of a TCP transfer on the wire, without handshakes.
 func wireOf(size int) int { return size + (size+payloadTCP-1)/payloadTCP*headersTCP }

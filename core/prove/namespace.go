@@ -33,7 +33,7 @@ func (t *testbed) enter(path string) (*netns.Namespace, error) {
 	return ns, nil
 }
 
-// into makes a door into a namespace, or returns the one that there is.
+// into creates a door into a namespace, or returns the existing one.
 func (t *testbed) into(path string) (*door, error) {
 	if have := t.doors[path]; have != nil {
 		return have, nil
@@ -75,7 +75,7 @@ func (d *door) close() error {
 	})
 }
 
-// closeDoors closes what leads into other namespaces.
+// closeDoors closes the doors into other namespaces.
 func (t *testbed) closeDoors() error {
 	var errs []error
 	for _, d := range t.doors {
@@ -97,7 +97,7 @@ func (t *testbed) numbered(kind string) (name string, l link) {
 	return fmt.Sprintf("%s%s%d", t.device, kind, t.pairs), addresses(netip.AddrFrom4(four), uint16(six[6])<<8|uint16(six[7]))
 }
 
-// add adds to a number of two octets.
+// add adds to a two-byte number.
 func add(to []byte, n uint16) {
 	sum := uint16(to[0])<<8 + uint16(to[1]) + n
 	to[0], to[1] = byte(sum>>8), byte(sum)

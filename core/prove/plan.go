@@ -19,19 +19,19 @@ import (
 	"weir/internal/units"
 )
 
-// Options say what to prove and how thoroughly. Duration and Repetitions must be positive.
+// Options selects the promises to prove and the effort. Duration and Repetitions must be positive.
 type Options struct {
 	Engine   *engine.Engine
 	Scope    string        // the only one; "" is all
 	Duration time.Duration // of each measurement
-	// Lengthen is how long a measurement is made at most where Duration is too short for it to say
-	// something; 0 makes none longer.
+	// Lengthen is the maximum duration of a measurement that needs more than Duration; 0 lengthens
+	// none.
 	Lengthen    time.Duration
 	Repetitions int
 	Seed        uint64        // of the order
 	Peer        *station.Peer // elsewhere; nil for one of its own
 	Congestion  string        // congestion control of TCP; "" chooses
-	// Report is told what runs and how long the rest takes; may be nil.
+	// Report is called with the current step and the remaining time; may be nil.
 	Report func(what string, left time.Duration)
 }
 
@@ -43,12 +43,12 @@ type Test struct {
 	Path   module.Path
 	Skip   module.Verdict // CannotSay, Shadow or Members; "" is measured
 	Reason string
-	Remote string // the peer's address, in words where it is not chosen yet
+	Remote string // the peer's address, or a description before it is chosen
 	inside selector.Inside
 	around []policy.Scope
 }
 
-// From and To say in words who sends to whom.
+// From and To describe sender and receiver.
 func (t Test) From() string { return t.end(direction.Egress) }
 
 // To is the other end of From.
@@ -66,7 +66,7 @@ func (t Test) end(inside direction.Direction) string {
 	return "a process of this host"
 }
 
-// Sends says in words what a repetition sends.
+// Sends describes the flow of a repetition.
 func (o Options) Sends(t Test) string {
 	f := flowOf(t)
 	what := fmt.Sprintf("%d connections", f.Connections)
@@ -88,7 +88,7 @@ func (o Options) Sends(t Test) string {
 	return what + ", " + (t.Check.Warmup + o.window(t)).Round(100*time.Millisecond).String()
 }
 
-// Takes is about how long the tests take.
+// Takes returns the approximate duration of the tests.
 func (o Options) Takes(tests []Test) (all time.Duration) {
 	charged := map[[2]string]bool{}
 	for _, t := range tests {
@@ -104,10 +104,10 @@ func (o Options) Takes(tests []Test) (all time.Duration) {
 	return all
 }
 
-// fewRepetitions are those of flows that do not last.
+// fewRepetitions is the number of repetitions of short flows.
 const fewRepetitions = 2
 
-// repetitions is how often a test is measured.
+// repetitions returns the number of repetitions of a test.
 func (o Options) repetitions(t Test) int {
 	if t.Path.Lasting() {
 		return o.Repetitions
@@ -115,12 +115,12 @@ func (o Options) repetitions(t Test) int {
 	return min(o.Repetitions, fewRepetitions)
 }
 
-// took is how long a test's repetition takes.
+// took returns the duration of a repetition.
 func (o Options) took(t Test) time.Duration {
 	return quietOf(t.probing()) + t.Check.Warmup + o.window(t) + overhead
 }
 
-// window is how long a test measures.
+// window returns the measured time of a test.
 func (o Options) window(t Test) time.Duration {
 	if t.Check.Shortest <= o.Lengthen {
 		return max(o.Duration, t.Check.Shortest)
@@ -128,7 +128,7 @@ func (o Options) window(t Test) time.Duration {
 	return o.Duration
 }
 
-// Chosen returns the scopes in force that the options ask for.
+// Chosen returns the selected active scopes.
 func (o Options) Chosen() (status engine.Status, chosen []engine.ScopeStatus, err error) {
 	if status, err = o.Engine.Status(); err != nil {
 		return status, nil, err
@@ -153,7 +153,7 @@ func (o Options) Chosen() (status engine.Status, chosen []engine.ScopeStatus, er
 	return status, chosen, nil
 }
 
-// Plan lists the tests of the scopes in force. ipv6 says why there is no IPv6, or is nil.
+// Plan returns the tests of the active scopes. ipv6 is the reason for missing IPv6, or nil.
 func (o Options) Plan(ipv6 error) ([]Test, error) {
 	status, chosen, err := o.Chosen()
 	if err != nil {
@@ -173,7 +173,7 @@ func (o Options) plan(in *scopes, chosen []engine.ScopeStatus, ipv6 error) (test
 			for _, check := range r.checksOf(s.Scope) {
 				for _, path := range o.paths(inside) {
 					if check.Paths == nil && !path.Lasting() || check.Paths != nil && !check.Paths(path) || path.IPv6 && (ipv6 != nil && !inside.Remote.IsValid() || o.withoutIPv6(inside)) {
-						continue // what this host or device does not have cannot be gone around by
+						continue // no bypass by a missing feature
 					}
 					t := Test{Scope: s.Scope, Module: r.name, Check: check, Path: path, inside: inside}
 					if err := o.prepare(&t, s.State, in, ipv6); err != nil {
@@ -187,7 +187,8 @@ func (o Options) plan(in *scopes, chosen []engine.ScopeStatus, ipv6 error) (test
 	return tests, nil
 }
 
-// paths are what a scope's traffic can take: a prefix has one family, and so has a peer elsewhere.
+// paths returns the possible paths of the traffic of a scope: a prefix and a remote peer have one
+// family.
 func (o Options) paths(inside selector.Inside) (all []module.Path) {
 	for _, six := range []bool{false, true} {
 		if inside.Remote.IsValid() && inside.Remote.Addr().Is6() != six || o.Peer != nil && o.Peer.Target.Addr().Unmap().Is6() != six {
@@ -202,8 +203,7 @@ func (o Options) paths(inside selector.Inside) (all []module.Path) {
 	return all
 }
 
-// prepare finds out what keeps a test from being measured, and what else may explain what comes of
-// it.
+// prepare determines why a test cannot be measured, and explanations of its result.
 func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err error) {
 	peer := netip.Addr{}
 	if o.Peer != nil {
@@ -243,7 +243,7 @@ func (o Options) prepare(t *Test, state string, in *scopes, ipv6 error) (err err
 	return nil
 }
 
-// remote says where the peer is.
+// remote describes the place of the peer.
 func (o Options) remote(t *Test) string {
 	switch {
 	case o.Peer != nil:

@@ -22,7 +22,8 @@ const (
 	longestQuiet = time.Second
 )
 
-// probing is how fast small packets go beside a test's flow, in bit/s of wire octets; 0 is none.
+// probing returns the rate of small packets beside the flow of a test, in bit/s on the wire; 0 is
+// none.
 func (t Test) probing() units.BitRate {
 	if !t.Check.Probed || t.Path.Protocol != module.TCP {
 		return 0
@@ -37,7 +38,7 @@ func (t Test) probing() units.BitRate {
 // probeOctets are a small packet's on the wire by IPv4: rates are by these.
 const probeOctets = station.ProbePayload + headersUDP
 
-// quietOf is how long small packets go alone.
+// quietOf returns the time of small packets without the flow.
 func quietOf(probing units.BitRate) time.Duration {
 	if probing == 0 {
 		return 0
@@ -48,17 +49,17 @@ func quietOf(probing units.BitRate) time.Duration {
 // beside is the small packets of one measurement; nil has none.
 type beside struct {
 	pair   *station.Pair
-	wire   uint64        // octets of one
+	wire   uint64        // bytes of one
 	loaded time.Duration // when the flow beside them began, by their clock
 }
 
-// small is what has come of them.
+// small is the result of small packets.
 type small struct {
 	module.Probes
-	during, all uint64 // octets on the wire that came through while the flow was measured, and in all
+	during, all uint64 // received bytes on the wire during the measurement, and in all
 }
 
-// probe begins to send small packets, and returns when enough have gone alone.
+// probe starts small packets, and returns after enough of them without the flow.
 func (r *runner) probe(ctx context.Context, at route, rate units.BitRate) (*beside, error) {
 	if rate == 0 {
 		return nil, nil
@@ -92,7 +93,7 @@ func (b *beside) close() {
 	}
 }
 
-// end ends them. The edges are those of the flow's measurement.
+// end ends them. edges are those of the flow's measurement.
 func (b *beside) end(ctx context.Context, edges []edge) (s small, err error) {
 	if b == nil {
 		return s, nil

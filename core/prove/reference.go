@@ -8,10 +8,10 @@ import (
 	"weir/core/module"
 )
 
-// Described is a word of the result, and what it means.
+// Described is a word of the result and its meaning.
 type Described struct{ Name, Meaning string }
 
-// Verdicts are those of checks.
+// Verdicts describes the verdicts of checks.
 func Verdicts() []Described {
 	return []Described{
 		{string(Holds), "what is promised is done"},
@@ -25,7 +25,7 @@ func Verdicts() []Described {
 	}
 }
 
-// States are those of bypasses.
+// States describes the states of bypasses.
 func States() []Described {
 	return []Described{
 		{string(Covered), "it is charged"},
@@ -37,7 +37,7 @@ func States() []Described {
 	}
 }
 
-// Bypasses are what is tried or looked at, and how.
+// Bypasses describes the tried and counted bypasses.
 func Bypasses(modules []module.Module) (all []Described) {
 	for _, b := range bypasses() {
 		all = append(all, Described{b.name, b.how})

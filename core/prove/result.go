@@ -32,7 +32,7 @@ const (
 	Members module.Verdict = "members" // a group, which has no traffic but its members'; they are proved one by one
 )
 
-// State says whether a bypass of a scope is closed.
+// State is the state of a bypass of a scope.
 type State string
 
 const (
@@ -44,15 +44,15 @@ const (
 	Unknown       State = "cannot say"
 )
 
-// Promise is what a check promises: a rate, words or both.
+// Promise is the promise of a check: a rate, words, or both.
 type Promise struct {
-	Rate  units.BitRate `json:"rate,omitempty"` // bit/s of wire octets: IP packets and 14 octets each
+	Rate  units.BitRate `json:"rate,omitempty"` // bit/s on the wire: IP packets and 14 bytes each
 	Words string        `json:"words,omitempty"`
 }
 
 func (p Promise) String() string { return module.Check{Promise: p.Rate, Words: p.Words}.Promised() }
 
-// Row is one check on one path: what was promised and what was measured.
+// Row is the result of one check on one path.
 type Row struct {
 	Scope     string              `json:"scope"`
 	Selector  policy.Selector     `json:"selector"`
@@ -66,15 +66,14 @@ type Row struct {
 	Measured stats.Estimate  `json:"measured"`
 	Share    float64         `json:"share,omitempty"`
 	Samples  []module.Sample `json:"samples"`
-	// Capacity is what the path carried from outside of all scopes, in bit/s; 0 where that was not
-	// or cannot be measured.
+	// Capacity is the capacity of the path outside all scopes in bit/s; 0 if unknown.
 	Capacity units.BitRate `json:"capacity,omitempty"`
 	// ExtraDelay is the smoothed round-trip time under load less the shortest, in seconds; of TCP
 	// alone.
 	ExtraDelay *stats.Estimate `json:"extra_delay,omitempty"`
-	// Losses is what users lose and wait for, of TCP alone.
+	// Losses holds the loss and delay for users, for TCP.
 	Losses *module.Losses `json:"losses,omitempty"`
-	// Counters are sums over the repetitions of what the room's counters grew by.
+	// Counters sums the growth of the module's counters over the repetitions.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 	Verdict  module.Verdict    `json:"verdict"`
 	Reason   string            `json:"reason,omitempty"`
@@ -82,10 +81,10 @@ type Row struct {
 	shown    []string          // counters that tables show
 }
 
-// Name says in words which row it is.
+// Name identifies the row.
 func (r Row) Name() string { return named(r.Scope, r.Check, r.Part, r.Path.String()) }
 
-// named joins what there is of a name.
+// named joins the parts of a name.
 func named(parts ...string) string {
 	var there []string
 	for _, part := range parts {
@@ -96,14 +95,14 @@ func named(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// Bypass is one way around one scope's treatment.
+// Bypass is the result of one bypass of one scope.
 type Bypass struct {
 	Scope  string `json:"scope"`
 	Module string `json:"module"`
 	Name   string `json:"bypass"`
 	State  State  `json:"state"`
-	Why    string `json:"why"` // one sentence: the mechanism, and what was seen
-	// Charged is how often each octet that passed was charged; absent where nothing was sent.
+	Why    string `json:"why"` // one sentence: mechanism and observation
+	// Charged is the ratio of charged to received bytes; absent if nothing was sent.
 	Charged *float64 `json:"charged,omitempty"`
 }
 
@@ -119,12 +118,12 @@ type Result struct {
 	Seed       uint64   `json:"seed"`
 	Rows       []Row    `json:"rows"`
 	Bypasses   []Bypass `json:"bypasses"`
-	// Inspections are what rooms found of what they do to the host.
+	// Inspections holds the inspections of modules.
 	Inspections []engine.Inspected `json:"inspections,omitempty"`
 	Stopped     bool               `json:"stopped,omitempty"`
 }
 
-// Failed says that a promise is broken or traffic escapes, Open that something could not be told.
+// Failed reports a broken promise or escaped traffic.
 func (r *Result) Failed() bool {
 	for _, row := range r.Rows {
 		if row.outcome() == record.Fails {
@@ -144,7 +143,7 @@ func (r *Result) Failed() bool {
 	return false
 }
 
-// Open returns the first thing that could not be told, and why; "" where all could.
+// Open returns the first undetermined result with its reason; "" without any.
 func (r *Result) Open() string {
 	for _, row := range r.Rows {
 		if row.Verdict == CannotSay {
@@ -164,10 +163,10 @@ func (r *Result) Open() string {
 	return ""
 }
 
-// tested says whether a row is of a scope that does something, with traffic of its own.
+// tested reports whether a row belongs to a scope with a treatment and own traffic.
 func (r Row) tested() bool { return r.Verdict != Members && r.Verdict != Shadow }
 
-// Untested says why nothing was tested; "" where something was.
+// Untested returns why nothing was tested; "" otherwise.
 func (r *Result) Untested() string {
 	if len(r.Inspections) > 0 || len(r.Rows) == 0 || slices.ContainsFunc(r.Rows, Row.tested) {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"weir/kernel/netns"
 )
 
-// route is where a near station lives and whom it talks to.
+// route is the place of a near station and its peer.
 type route struct {
 	group  cgroup.Cgroup
 	ns     *netns.Namespace
@@ -38,7 +38,7 @@ func (r *runner) connect(ctx context.Context, at route, f station.Flow) (*statio
 	return pair, at.failed(err)
 }
 
-// failed is what went wrong on a route: the cgroup's owner may have stopped its processes.
+// failed wraps an error on a route: the owner of the cgroup may have stopped its processes.
 func (at route) failed(err error) error {
 	if err != nil && at.group.Frozen() {
 		return errors.Join(frozen(at.group), err)
@@ -50,8 +50,7 @@ func frozen(g cgroup.Cgroup) error {
 	return fmt.Errorf("processes in the cgroup %s are frozen: thaw it, by 'echo 0' to its cgroup.freeze and those above", filepath.Dir(g.Path))
 }
 
-// outside is the route of what belongs to no scope but the host's, from this namespace or from
-// near.
+// outside is a route outside all scopes except those of the host, from this namespace or from near.
 func (r *runner) outside(near, ipv6 bool) route {
 	at := route{ns: r.bed.here, group: r.bed.outside, user: r.in.freeUser(), device: r.bed.device, link: r.bed.links[fromHere]}
 	if near {
@@ -97,7 +96,7 @@ func (r *runner) inside(in selector.Inside, near, ipv6 bool) (at route, err erro
 	return at, err
 }
 
-// become makes a route's station what a scope asks for, where it lives apart.
+// become moves a route's station into the requirements of a scope.
 func (r *runner) become(at *route, in selector.Inside) (err error) {
 	at.mark = in.Mark
 	if in.User != nil {
@@ -109,7 +108,7 @@ func (r *runner) become(at *route, in selector.Inside) (err error) {
 	return err
 }
 
-// routeOf is how a test's traffic goes.
+// routeOf returns the route of a test.
 func (r *runner) routeOf(t Test) (at route, err error) {
 	if r.o.Peer == nil {
 		return r.inside(t.inside, false, t.Path.IPv6)
@@ -130,7 +129,7 @@ func (t *testbed) addressIn(p netip.Prefix) (netip.Addr, error) {
 	return address, t.give(address)
 }
 
-// hostOf is an address of a prefix that a host may have: the second one where there are some.
+// hostOf returns a host address of a prefix: the second one if there are several.
 func hostOf(p netip.Prefix) netip.Addr {
 	if p.Bits() <= p.Addr().BitLen()-2 {
 		return p.Addr().Next().Next()

@@ -15,7 +15,7 @@ import (
 	"weir/record/stats"
 )
 
-// IPv6 says why this host cannot send by IPv6; nil if it can.
+// IPv6 returns why this host has no IPv6, or nil.
 func IPv6() error { return probe.IPv6() }
 
 // runner is one Run.
@@ -25,7 +25,7 @@ type runner struct {
 	in     *scopes
 	result *Result
 	tests  []Test
-	left   time.Duration // what is still to be measured takes
+	left   time.Duration // remaining time
 }
 
 // Run tests what the options ask for. When ctx ends it returns what was found until then, with
@@ -82,8 +82,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	return r.result, err
 }
 
-// greet finds out whether a peer elsewhere answers and knows the token: without it nothing can be
-// told, of bypasses neither.
+// greet checks that a remote peer answers and has the token.
 func (r *runner) greet(ctx context.Context) error {
 	if r.o.Peer == nil {
 		return nil
@@ -98,7 +97,7 @@ func (r *runner) greet(ctx context.Context) error {
 	return nil
 }
 
-// measured is what one test has come to.
+// measured is the result of one test.
 type measured struct {
 	samples []module.Sample
 	c       module.Circumstances
@@ -147,11 +146,11 @@ func (r *runner) checks(ctx context.Context, headings map[string]string) error {
 	return err
 }
 
-// emptyTries is how often a flow is sent of which nothing comes while it is measured: on a busy
-// machine its sender may wait for a processor as long as that, which says nothing of the scope.
+// emptyTries is the number of attempts for a flow without any received data: on a busy machine its
+// sender may wait for a CPU that long.
 const emptyTries = 3
 
-// repeat measures one repetition. What goes wrong is the test's own: the others go on.
+// repeat measures one repetition. An error belongs to its test; the others continue.
 func (r *runner) repeat(ctx context.Context, t Test, m *measured, repetition int) {
 	at, err := r.routeOf(t)
 	var s module.Sample
@@ -178,7 +177,7 @@ func (r *runner) report(what string) {
 	}
 }
 
-// row is what a test has come to.
+// row returns the row of a test.
 func (m *measured) row(t Test) Row {
 	out := Row{Scope: t.Scope.Name, Selector: t.Scope.Selector, Module: t.Module, Check: t.Check.Name, Part: t.Check.Part,
 		Direction: t.Check.Direction, Path: t.Path, Promise: Promise{t.Check.Promise, t.Check.Words}, Samples: []module.Sample{},

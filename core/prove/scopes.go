@@ -15,21 +15,21 @@ import (
 	"weir/internal/direction"
 )
 
-// scopes are those in force, and what a process must be to belong to each.
+// scopes holds the active scopes and the requirements for processes to match them.
 type scopes struct {
 	all     []policy.Scope
 	inside  map[string]selector.Inside // by name; groups have none
-	absent  map[string]string          // what is missing, by name
+	absent  map[string]string          // missing objects by name
 	modules []prover
 }
 
-// prover is a room that has checks.
+// prover is a module with checks.
 type prover struct {
 	name   string
 	checks func(policy.Scope) []module.Check
 }
 
-// checksOf are the checks of a scope that the room treats.
+// checksOf returns the checks of a scope of the module.
 func (p prover) checksOf(s policy.Scope) []module.Check {
 	if _, treats := s.Treatments[p.name]; !treats {
 		return nil
@@ -37,7 +37,7 @@ func (p prover) checksOf(s policy.Scope) []module.Check {
 	return p.checks(s)
 }
 
-// look finds out what the scopes in force stand for.
+// look resolves the active scopes.
 func look(e *engine.Engine, status engine.Status) (*scopes, error) {
 	in := &scopes{inside: map[string]selector.Inside{}, absent: map[string]string{}}
 	for _, r := range e.Modules {
@@ -63,7 +63,7 @@ func look(e *engine.Engine, status engine.Status) (*scopes, error) {
 	return in, nil
 }
 
-// freeUser is one that no scope speaks of.
+// freeUser returns a user without scope.
 func (in *scopes) freeUser() uint32 {
 	taken := map[uint32]bool{}
 	for _, inside := range in.inside {
@@ -78,8 +78,7 @@ func (in *scopes) freeUser() uint32 {
 	return user
 }
 
-// around are other scopes that the room treats and that the traffic from inside a scope to a peer
-// belongs to as well.
+// around returns other scopes of the module that match the traffic from inside a scope to a peer.
 func (in *scopes) around(of policy.Scope, module string, peer netip.Addr) (all []policy.Scope) {
 	above := map[string]bool{}
 	parents := map[string]string{}
@@ -105,8 +104,7 @@ func (in *scopes) around(of policy.Scope, module string, peer netip.Addr) (all [
 	return all
 }
 
-// holds says whether all traffic of an inner scope to a peer is an outer one's too, as far as can
-// be seen.
+// holds reports whether an outer scope visibly includes all traffic of an inner scope to a peer.
 func holds(outer, inner selector.Inside, peer netip.Addr) bool {
 	switch {
 	case outer.Everything:
@@ -138,7 +136,7 @@ func (in *scopes) uncovered(d direction.Direction, remote netip.Addr, device, na
 	return ""
 }
 
-// restrains says whether a room promises the scope a rate that depends on the path.
+// restrains reports whether a module promises the scope a rate that depends on the path.
 func (in *scopes) restrains(s policy.Scope, d direction.Direction) bool {
 	for _, r := range in.modules {
 		for _, c := range r.checksOf(s) {
@@ -153,7 +151,7 @@ func (in *scopes) restrains(s policy.Scope, d direction.Direction) bool {
 // ownNamespace is the path of the network namespace that this thread is in.
 const ownNamespace = "/proc/thread-self/ns/net"
 
-// same says whether two paths lead to the same network namespace. One of "" leads to none.
+// same reports whether two paths are the same network namespace; "" matches none.
 func same(a, b string) bool {
 	if a == "" || b == "" {
 		return false

@@ -22,8 +22,8 @@ type acked struct {
 
 func newAcked() *acked { return &acked{control: newControl(), wake: make(chan struct{}, 1)} }
 
-// send sends until stop is closed, and waits for the last acknowledgements. A datagram that the
-// kernel refuses is lost like any other.
+// send sends until stop is closed, and waits for the last acknowledgements. A datagram rejected by
+// the kernel counts as lost.
 func (a *acked) send(write func([]byte) error, stop <-chan struct{}) error {
 	b := make([]byte, Payload)
 	for {
@@ -45,7 +45,7 @@ func (a *acked) send(write func([]byte) error, stop <-chan struct{}) error {
 	return a.drain()
 }
 
-// next is the number of the next datagram, or how long to wait for it.
+// next returns the number of the next datagram, or the time to wait.
 func (a *acked) next() (number uint64, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +57,7 @@ func (a *acked) next() (number uint64, wait time.Duration) {
 	return a.control.send(now), 0
 }
 
-// pause waits for an acknowledgement, the time or the end, and says whether it is the end.
+// pause waits for an acknowledgement, the time or the end, and reports the end.
 func (a *acked) pause(wait time.Duration, stop <-chan struct{}) (ended bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -70,7 +70,7 @@ func (a *acked) pause(wait time.Duration, stop <-chan struct{}) (ended bool) {
 	return false
 }
 
-// drain waits until nothing is under way any more.
+// drain waits until no datagram is in flight.
 func (a *acked) drain() error {
 	for end := time.Now().Add(probePatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		a.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DSCPs counts what has come by its differentiated services code point (RFC 2474): datagrams, or
-// TCP connections by the last packet of their handshake.
+// DSCPs counts received packets by DSCP (RFC 2474): datagrams, or TCP connections by the last
+// packet of their handshake.
 type DSCPs map[uint8]uint64
 
 // classes counts from several goroutines.
@@ -44,8 +44,8 @@ func (c *classes) read() DSCPs {
 	return all
 }
 
-// wantClass asks for the octet of type of service of what comes (IP_RECVTOS, ip(7);
-// IPV6_RECVTCLASS, RFC 3542). A socket of IPv4 refuses the option of IPv6.
+// wantClass requests the traffic class of received packets (IP_RECVTOS, ip(7); IPV6_RECVTCLASS, RFC
+// 3542). An IPv4 socket rejects the option of IPv6.
 func wantClass(c syscall.Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -61,7 +61,7 @@ func wantClass(c syscall.Conn) error {
 	return nil
 }
 
-// sendAs has what a connected socket sends leave with a DSCP.
+// sendAs sets the DSCP of a connected socket.
 func sendAs(c *net.UDPConn, dscp uint8) error {
 	raw, err := c.SyscallConn()
 	if err != nil || dscp == 0 {
@@ -92,7 +92,7 @@ func classIn(control []byte) (tos uint8, told bool) {
 	return 0, false
 }
 
-// without is control messages without what is only told: the rest can be given back when sending.
+// without removes receive-only control messages, so that the rest can be used for sending.
 func without(control []byte) (rest []byte) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

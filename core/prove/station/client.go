@@ -29,7 +29,7 @@ type Place struct {
 	// may stop what is in it. A process that is started there can keep its parent waiting for its
 	// first instruction. May be nil.
 	Join func(pid int) error
-	User *uint32 // who it becomes; nil leaves it
+	User *uint32 // new user; nil keeps it
 	Mark uint32  // of its sockets (SO_MARK); 0 is none
 	Late bool    // it becomes that, and marks, once its sockets are open, instead of before
 }
@@ -152,23 +152,24 @@ func (e end) next(ctx context.Context, name string) (Event, error) {
 	}
 }
 
-// Measured is what the receiver counted while it was measured, and what the sender's kernel saw.
+// Measured holds the counters of the receiver during the measurement, and those of the sender's
+// kernel.
 type Measured struct {
 	Received Tally // while it was measured
 	All      Tally // from the beginning to the end
 	Delay    Delay
 	// Congestion is the congestion control of the sending sockets at their end; "" for UDP.
 	Congestion string
-	// DSCPs counts what has come to the far station by class; nil where the near one receives.
+	// DSCPs counts packets received at the far station by class; nil if the near one receives.
 	DSCPs DSCPs
-	// Left and Again are the payload that the sender's kernel sent while it was measured, and what
-	// of it was sent again, of TCP; of QUIC Left is what was sent in all.
+	// Left and Again are the payload sent by the sender's kernel during the measurement, and the
+	// retransmitted part of it, for TCP; for QUIC Left is all sent payload.
 	Left, Again uint64
 	// Transfers are the short ones.
 	Transfers []Echo
 }
 
-// settle is for what is still under way when the sender has stopped.
+// settle is the wait for packets in flight after the sender has stopped.
 const settle = 50 * time.Millisecond
 
 // Measure lets the sender send and measures at the receiver for the duration that follows the
@@ -206,7 +207,7 @@ func (p *Pair) Measure(ctx context.Context, warmup, duration time.Duration, edge
 	return m, err
 }
 
-// stop ends the sender and then the receiver, and returns the last that they say.
+// stop ends the sender, then the receiver, and returns their last reports.
 func (p *Pair) stop(ctx context.Context) (sent, received Event, err error) {
 	sender, receiver := p.ends()
 	var last [2]Event
@@ -266,6 +267,6 @@ func (p *Pair) Close() {
 		_ = p.control.Close()
 	}
 	if p.process != nil {
-		_ = p.process.Stop(time.Second) // one that does not end is killed
+		_ = p.process.Stop(time.Second) // kills it if it does not end
 	}
 }

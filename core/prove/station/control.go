@@ -9,25 +9,24 @@ const (
 	firstWindow = 10.0 // datagrams (section 7.2)
 	leastWindow = 2.0
 	reordered   = 3 // datagrams behind the last one acknowledged are lost (6.1.1)
-	// granularity is the shortest time after which something counts as lost (6.1.2); firstRTT is
-	// what is assumed before the first acknowledgement (6.2.2).
+	// granularity is the minimum time for loss detection (6.1.2); firstRTT is the initial round
+	// trip (6.2.2).
 	granularity = time.Millisecond
 	ackDelay    = 25 * time.Millisecond // that a peer may take (6.2.1)
 	firstRTT    = 333 * time.Millisecond
 	paceGain    = 1.25 // of the window in a round trip (7.7)
 	maxBurst    = 10   // datagrams that may leave at once (7.7)
-	persistent  = 3    // silences in a row that end in the least window (7.6.1)
+	persistent  = 3    // consecutive timeouts that reset the window (7.6.1)
 )
 
-// control decides when a flow of datagrams may send: QUIC's loss detection and NewReno (RFC 9002),
-// without ECN, as most of its senders are. Windows are in datagrams.
+// control is QUIC's loss detection with NewReno (RFC 9002), without ECN. Windows are in datagrams.
 type control struct {
 	window, threshold  float64
 	smoothed, variance time.Duration // of the round trip; 0 before the first
-	flight             []departed    // in order; those at its beginning are under way
+	flight             []departed    // in order, from the oldest in flight
 	next, largest      uint64        // numbers: of the next datagram, of the last acknowledged
-	under              int           // datagrams under way
-	recovery           time.Time     // losses of what left before do not count again
+	under              int           // datagrams in flight
+	recovery           time.Time     // losses of earlier packets do not count again
 	due                time.Time     // of the next datagram, by the pace
 	last               time.Time     // something was sent, or acknowledged
 	probing            int           // silences in a row
@@ -88,7 +87,7 @@ func (c *control) timeout() time.Duration {
 	return (c.smoothed + max(4*c.variance, granularity) + ackDelay) << c.probing
 }
 
-// expire gives all that is under way up: the congestion persists (7.6).
+// expire declares all datagrams in flight lost: persistent congestion (7.6).
 func (c *control) expire() {
 	c.flight, c.under, c.probing = nil, 0, 0
 	c.threshold, c.window = max(c.window/2, leastWindow), leastWindow
@@ -131,8 +130,8 @@ func (c *control) grow() {
 	c.window += 1 / c.window
 }
 
-// detect finds what is lost: three behind the last one acknowledged, or 9/8 of a round trip before
-// it.
+// detect finds losses: three packets behind the last acknowledged one, or 9/8 of a round trip
+// before it.
 func (c *control) detect(now time.Time) {
 	late := max(c.smoothed*9/8, granularity)
 	for i := range c.flight {
@@ -151,7 +150,7 @@ func (c *control) detect(now time.Time) {
 	}
 }
 
-// forget drops what is done from the beginning.
+// forget drops completed entries from the start.
 func (c *control) forget() {
 	for len(c.flight) > 0 && c.flight[0].done {
 		c.flight = c.flight[1:]
