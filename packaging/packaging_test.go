@@ -125,7 +125,7 @@ func TestInstallLaysOutWhatThePackageHas(t *testing.T) {
 	for _, name := range []string{"opt/weir/bin/weir", "opt/weir/share/man/man1/weir-lab-run.1.gz", "opt/weir/share/man/man1/weir.1.gz",
 		"opt/weir/share/bash-completion/completions/weir", "opt/weir/share/zsh/vendor-completions/_weir", "opt/weir/share/fish/vendor_completions.d/weir.fish",
 		"opt/weir/share/doc/weir/README.md", "opt/weir/share/doc/weir/docs/formats/policy.md", "opt/weir/share/doc/weir/docs/schema/policy.schema.json",
-		"opt/weir/share/doc/weir/docs/known-issues.md", "opt/weir/share/doc/weir/limit/README.md", "opt/weir/share/weir/weir.json", "opt/weir/share/weir/weir.rules.yml", "etc/weir/policy.yaml"} {
+		"opt/weir/share/doc/weir/docs/known-issues.md", "opt/weir/share/doc/weir/modules/limit/README.md", "opt/weir/share/weir/weir.json", "opt/weir/share/weir/weir.rules.yml", "etc/weir/policy.yaml"} {
 		if info, err := os.Stat(filepath.Join(to, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -107,7 +107,7 @@ func TestStatusTellsOfAFirstApplyThatWasInterrupted(t *testing.T) {
 	if err := a.statusTables(engine.Status{Interrupted: true}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(stdout.String(), "Nothing was put in force whole: what the first apply, or the last release, had come to is.\nAn apply or a release was interrupted") {
+	if !strings.Contains(stdout.String(), "No policy is completely active: the first apply, or the last release, was interrupted.\nAn apply or a release was interrupted") {
 		t.Error(stdout.String())
 	}
 }

@@ -69,7 +69,7 @@ func TestLiveViewShowsRatesAndWhatIsWrong(t *testing.T) {
 	away.Controller = &engine.Controller{LastSeen: time.Now(), Problem: "line 7 is wrong"}
 	away.Enforced, away.Modules[0].Notes = false, []string{"3 packets had more scopes"}
 	text := strings.Join(screen(live(400, 40, busy(0, 0), away)), "\n")
-	for _, want := range []string{"q quit", "? explain", "8.00 Mbit/s", "80.0 % ████████  ", "Controller away since", "line 7 is wrong", "not attached", "3 packets had more scopes"} {
+	for _, want := range []string{"q quit", "? explain", "8.00 Mbit/s", "80.0 % ████████  ", "Controller away since", "line 7 is wrong", "not completely attached", "3 packets had more scopes"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the screen lacks %q:\n%s", want, text)
 		}

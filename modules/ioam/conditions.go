@@ -96,7 +96,7 @@ func sourceOf(text string) (netip.Prefix, error) {
 	}
 	switch {
 	case err != nil:
-		return prefix, fmt.Errorf("source: %q is no prefix: write it as \"2001:db8:1::/48\" or \"2001:db8::1\"", text)
+		return prefix, fmt.Errorf("source: %q is not a prefix: write it as \"2001:db8:1::/48\" or \"2001:db8::1\"", text)
 	case prefix.Addr().Is4() || prefix.Addr().Is4In6():
 		return prefix, fmt.Errorf("source: %s is of IPv4, which has no IOAM: give an IPv6 prefix, or leave it out", text)
 	case prefix != prefix.Masked():

@@ -23,7 +23,7 @@ func parse(t *testing.T, text string) (*policy.Policy, error) {
 }
 
 func TestExamplesAreValid(t *testing.T) {
-	for _, name := range []string{"README.md", filepath.Join("..", "docs", "formats", "ioam.md")} {
+	for _, name := range []string{"README.md", filepath.Join("..", "..", "docs", "formats", "ioam.md")} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -49,13 +49,13 @@ func TestMistakesAreRefused(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"version: 1\nscopes: {a: {prefix: \"::/0\", ioam: {trace: [node]}}}\n", "give it a section ioam"},
 		{"version: 1\nioam: {node: 0x1000000}\nscopes: {}\n", "more than 24 bits"},
-		{"version: 1\nioam: {node: 0}\nscopes: {}\n", "2:14: ioam.node: 0 is what traces show of a node that has told no id"},
+		{"version: 1\nioam: {node: 0}\nscopes: {}\n", "2:14: ioam.node: 0 is the id of a node without one in traces"},
 		{"version: 1\nioam: {node: 0xffffff}\nscopes: {}\n", "ioam.node: 0xffffff, all ones, says that the id is not known"},
-		{"version: 1\nioam: {node: 1, wide: 0}\nscopes: {}\n", "2:23: ioam.wide: 0 is what traces show"},
+		{"version: 1\nioam: {node: 1, wide: 0}\nscopes: {}\n", "2:23: ioam.wide: 0 is the id of a node without one"},
 		{"version: 1\nioam: {node: 1, wide: 0xffffffffffffff}\nscopes: {}\n", "ioam.wide: 0xffffffffffffff, all ones"},
 		{"version: 1\nioam: {node: 1, wide: 0x100000000000000}\nscopes: {}\n", "more than 56 bits"},
-		{"version: 1\nioam: {node: 1, interfaces: {a: {id: 7}, b: {id: 7}}}\nscopes: {}\n", "2:50: ioam.interfaces.b.id: 7 is the id of a too"},
-		{"version: 1\nioam: {node: 1, interfaces: {a: {id: 1, wide: 7}, b: {id: 2, wide: 7}}}\nscopes: {}\n", "ioam.interfaces.b.wide: 7 is the wide id of a too"},
+		{"version: 1\nioam: {node: 1, interfaces: {a: {id: 7}, b: {id: 7}}}\nscopes: {}\n", "2:50: ioam.interfaces.b.id: 7 is also the id of a"},
+		{"version: 1\nioam: {node: 1, interfaces: {a: {id: 1, wide: 7}, b: {id: 2, wide: 7}}}\nscopes: {}\n", "ioam.interfaces.b.wide: 7 is also the wide id of a"},
 		{"version: 1\nioam: {node: 1, interfaces: {eth0: {roles: [inside]}}}\nscopes: {}\n", "neither ingress nor egress"},
 		{"version: 1\nioam: {node: 1, namespaces: {70000: {}}}\nscopes: {}\n", "no namespace"},
 		{"version: 1\nioam: {node: 1, namespaces: {1: {strict: true}}}\nscopes: {}\n", "give remove and proof"},

@@ -8,7 +8,7 @@
 // senders, and rejects or drops packets, without a standing queue. A scope can have a parent; a
 // packet is charged to at most four scopes.
 //
-// Pitfalls: The policer charges packets of local sockets only, a shaper all packets of its device. A
-// socket stays in the cgroup in which it was opened when its process moves. Loopback traffic is
+// Pitfalls: The policer charges packets of local sockets only, a shaper all packets of its device.
+// A socket stays in the cgroup in which it was opened when its process moves. Loopback traffic is
 // exempt unless a scope has loopback: true.
 package limit

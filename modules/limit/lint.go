@@ -191,7 +191,8 @@ func hostForwards() bool {
 	return false
 }
 
-// policedIngress warns of policed ingress, which drops packets that hosts nearby have to retransmit.
+// policedIngress warns of policed ingress, which drops packets that hosts nearby have to
+// retransmit.
 func policedIngress(p *policy.Policy, available func(Direction) (shape.Mechanism, error)) (warnings []string) {
 	for _, s := range p.Scopes {
 		l := treatmentOf(s).of(Ingress)

@@ -133,7 +133,7 @@ func read(d *policy.Draft) {
 	for _, e := range k.Except {
 		to, err := netip.ParsePrefix(e.Value)
 		if err != nil {
-			d.ComplainAt(e.Place, "write it as 10.0.0.0/8 or 2001:db8::/32", "offload.except: %q is no prefix", e.Value)
+			d.ComplainAt(e.Place, "write it as 10.0.0.0/8 or 2001:db8::/32", "offload.except: %q is not a prefix", e.Value)
 			continue
 		}
 		t.Except = append(t.Except, to.Masked().String())

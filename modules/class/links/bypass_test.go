@@ -88,7 +88,7 @@ func TestXDPThatMaySendAroundTheQueueIsSaid(t *testing.T) {
 	}))
 	defer func() { _ = attached.Close() }()
 	notes := s.around(t, have)
-	if len(notes) != 1 || !strings.Contains(notes[0], "links.eth0: cannot say what XDP program ") || !strings.Contains(notes[0], "(balance) at eth1 sends around its queue") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "links.eth0: cannot determine the traffic of XDP program ") || !strings.Contains(notes[0], "(balance) at eth1 that bypasses its queue") {
 		t.Errorf("with a program at eth1: %q", notes)
 	}
 }

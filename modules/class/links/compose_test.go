@@ -17,7 +17,7 @@ func TestNewRefusesWhatALinkCannotHave(t *testing.T) {
 		want     string
 	}{
 		{"none", 1e6, nil, `no preset "none"`},
-		{Own, 1, nil, "is less than"},
+		{Own, 1, nil, "is below the minimum"},
 		{Own, 1e6, map[string]units.BitRate{"gold": 1e5}, `no class "gold"`},
 		{Own, 1e6, map[string]units.BitRate{lowEffort: 2e6}, "a ceiling of"},
 	} {

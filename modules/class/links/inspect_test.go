@@ -89,17 +89,17 @@ func TestEachFailureIsTold(t *testing.T) {
 		{"all is well", func(*measured) {}, module.Holds, ""},
 		{"one packet lost", func(m *measured) { m.seen[be].packets-- }, module.Fails, "best-effort lost 1 of"},
 		{"one out of order", func(m *measured) { m.seen[lbe].reordered = 1 }, module.Fails, "1 packets of lbe left behind later ones"},
-		{"little is left to it", func(m *measured) { m.seen[lbe].inWindow /= 2 }, module.Fails, "of what was left"},
+		{"little is left to it", func(m *measured) { m.seen[lbe].inWindow /= 2 }, module.Fails, "of the leftover"},
 		{"a late host", func(m *measured) {
 			m.seen[lbe].inWindow /= 2
 			m.streams[lbe].late = 30 * time.Millisecond
 		}, module.CannotSay, "this host was late by 30ms"},
-		{"busy", func(m *measured) { m.seen[lbe].inWindow /= 2; m.busy = .97 }, module.CannotSay, "this host's processors were busy"},
+		{"busy", func(m *measured) { m.seen[lbe].inWindow /= 2; m.busy = .97 }, module.CannotSay, "the CPUs of this host were busy"},
 		{"too much", func(m *measured) { m.seen[lbe].inWindow *= 2 }, module.Fails, "more than the link's rate"},
 		{"lost beside others", func(m *measured) { m.seen[be].packets--; m.strange = 2e6 }, module.CannotSay, "others sent 2 Mbit/s"},
-		{"marked again", func(m *measured) { m.seen[be].strange = 9 }, module.CannotSay, "another program marks"},
-		{"not seen", func(m *measured) { m.missed = 3 }, module.CannotSay, "3 packets were not seen"},
-		{"not sent", func(m *measured) { m.streams[lbe].sent /= 20 }, module.CannotSay, "does not fill what is left"},
+		{"marked again", func(m *measured) { m.seen[be].strange = 9 }, module.CannotSay, "another program changes the marks"},
+		{"not seen", func(m *measured) { m.missed = 3 }, module.CannotSay, "3 are missing"},
+		{"not sent", func(m *measured) { m.streams[lbe].sent /= 20 }, module.CannotSay, "does not fill the leftover"},
 	} {
 		if one := judged(t, test.change); one.Verdict != test.verdict || !strings.Contains(one.Reason, test.reason) {
 			t.Errorf("%s: %s: %s; looked at %s", test.name, one.Verdict, one.Reason, one.Looked)

@@ -55,7 +55,8 @@ type Limit struct {
 	Loopback bool          `json:"-"` // charge loopback traffic too
 }
 
-// Modes of a limit: a policer marks, rejects or drops packets beyond the rate, a shaper delays them.
+// Modes of a limit: a policer marks, rejects or drops packets beyond the rate, a shaper delays
+// them.
 const (
 	ModePolice = "police"
 	ModeShape  = "shape"

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/bpffs"
 )
 
-// perShaper lists the maps with one entry per shaper. Counters are per CPU: MaxShapers entries on 128
-// CPUs would take 47 MB.
+// perShaper lists the maps with one entry per shaper. Counters are per CPU: MaxShapers entries on
+// 128 CPUs would take 47 MB.
 var perShaper = []string{shapeMapDelayConfigs, shapeMapDelayStates, shapeMapDelayCounts, shapeMapDelayReceivers}
 
 // shaperCount returns the number of map entries needed while want replaces the active shapers.
