@@ -19,7 +19,7 @@ import (
 
 // Tolerances of a calibration.
 const (
-	RateTolerance  = 0.02                   // share of the rate asked, either way
+	RateTolerance  = 0.02                   // relative to the requested rate, both ways
 	DelayTolerance = 500 * time.Microsecond // or DelayShare of the delay, if that is more
 	DelayShare     = 0.05
 	LossSigma      = 4 // standard deviations
@@ -42,9 +42,8 @@ func Calibrate(ctx context.Context, l Link) (Calibration, error) {
 	return calibrateLink(ctx, l, trainPlan{trainTime, trainFrames, tries, 1, nil})
 }
 
-// trainPlan is how long trains take, how many frames they have at most, how often a direction is
-// tried, how many directions of a link are probed at once, and who closes the probers: nil is the
-// one who has used them.
+// trainPlan holds the duration and maximum length of trains, the tries per direction, the
+// directions probed at once, and the function that closes the probers.
 type trainPlan struct {
 	time    time.Duration
 	frames  int
@@ -157,7 +156,7 @@ func (p *prober) warmUp(ctx context.Context, asked link.Direction, quiet time.Du
 	return errors.New("no probe frame arrives")
 }
 
-// round sends frames, adds them to the measurement and returns what became of each.
+// round sends frames, adds them to the measurement and returns the result of each.
 func (p *prober) round(ctx context.Context, m *Measured, count, length int, quiet time.Duration, spacing pace) ([]probe, error) {
 	first := p.next
 	if err := p.train(ctx, count, length, spacing); err != nil {
@@ -204,7 +203,7 @@ func busy(asked link.Direction, length int) pace {
 	if asked.Queue.Bytes > 0 {
 		ahead = min(ahead, int(asked.Queue.Bytes)/length/2)
 	}
-	if q := asked.Queue; q.Managed() { // half of what it lets wait
+	if q := asked.Queue; q.Managed() { // half of the queue target
 		ahead = min(ahead, int(float64(asked.Rate)*q.WithDefaults().Target.Seconds()/16)/length)
 	}
 	if asked.Queue.Packets > 0 {

@@ -24,21 +24,20 @@ import (
 )
 
 const (
-	// capacityTime is how long TCP runs over a link to see whether the machine carries it.
+	// capacityTime is the duration of the TCP trial of a link.
 	capacityTime = time.Second
 	// capacityTrips are round trips more, for slow start; the rate counts over the best
 	// capacityWindow.
 	capacityTrips  = 40
 	capacityWindow = 250 * time.Millisecond
-	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 octets leave 94.1 % of
-	// it.
+	// capacityShare of the rate must arrive as TCP payload. Frames of 1500 bytes allow 94.1 %.
 	capacityShare = 0.8
 	capacityNames = "weir-capacity-"
 )
 
-// Capable is what a machine has been found to carry.
+// Capable is the measured capacity of a machine.
 type Capable struct {
-	Rate   units.BitRate // the highest of the rates asked that held; 0 if none did
+	Rate   units.BitRate // the highest requested rate that held; 0 if none
 	Failed []string      // for each higher rate, why it did not hold
 }
 
@@ -76,7 +75,7 @@ func Capacity(ctx context.Context, carrier link.Carrier, asked link.Direction, r
 	return result, nil
 }
 
-// try says why a link cannot be carried; nothing if it can.
+// try returns why a link cannot be emulated, or nil.
 func try(ctx context.Context, carrier link.Carrier, d link.Direction) (reasons []string, err error) {
 	trial, err := newTrial()
 	defer func() { err = errors.Join(err, trial.close()) }()
@@ -240,7 +239,7 @@ func receive(from net.Conn, length time.Duration) (rate float64, err error) {
 	}
 }
 
-// arrival is how many octets had come by a time.
+// arrival is the number of bytes received at a time.
 type arrival struct {
 	at     time.Duration
 	octets int

@@ -11,7 +11,7 @@ import (
 	"weir/lab/link/loss"
 )
 
-// compare says in words where a measurement is not what was asked.
+// compare describes the differences of a measurement to the request.
 func compare(m Measured, asked link.Direction, train time.Duration) (problems []string) {
 	reject := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if asked.Rate > 0 && asked.Loss.Share() < 1 {
@@ -34,7 +34,7 @@ func compare(m Measured, asked link.Direction, train time.Duration) (problems []
 	return problems
 }
 
-// jitterShare is what jitter adds to the uncertainty of a rate measured over a train.
+// jitterShare is the uncertainty of a train's rate due to jitter.
 func jitterShare(asked link.Direction, train time.Duration) float64 {
 	return 4 * asked.Jitter.Seconds() / train.Seconds()
 }
@@ -63,8 +63,8 @@ func delayBounds(m Measured, asked link.Direction) (measured, low, high time.Dur
 	return m.DelayMean, max(0, low), high
 }
 
-// lossBounds are the shares between which the loss of n frames lies, LossSigma standard deviations
-// and the slack around what was asked.
+// lossBounds returns the expected range of the loss of n frames: LossSigma standard deviations and
+// the slack around the request.
 func lossBounds(l loss.Loss, n uint64) (low, high float64) {
 	if n == 0 {
 		return 0, 1

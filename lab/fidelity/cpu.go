@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// cpuTime is one processor's time since boot, in ticks (proc_stat(5)).
+// cpuTime is the time of one CPU since boot, in ticks (proc_stat(5)).
 type cpuTime struct {
 	total, idle, steal uint64
 }

@@ -27,7 +27,7 @@ type Endpoint struct {
 	Device    string
 }
 
-// Link is an emulated link between two hosts and what it was asked to be. Forward is A to B.
+// Link is an emulated link between two hosts with its requested properties. Forward is A to B.
 type Link struct {
 	Name    string
 	A, B    Endpoint // the hosts' ends
@@ -35,48 +35,47 @@ type Link struct {
 	Reverse link.Direction
 }
 
-// Calibration is what probe frames found out about a link.
+// Calibration is the result of probe frames on a link.
 type Calibration struct {
 	Link             string    `json:"link"`
 	Forward, Reverse Measured  `json:"-"`
-	Problems         []string  `json:"problems,omitempty"` // in words; empty when the link is what was asked
+	Problems         []string  `json:"problems,omitempty"` // descriptions; empty if the link matches the request
 	At               time.Time `json:"at"`
 }
 
-// Measured is one direction. A field is zero where there was nothing to measure.
+// Measured is the result of one direction. A field is 0 if there was nothing to measure.
 type Measured struct {
-	Rate        units.BitRate // on the wire, as link.Direction counts it; 0 where no rate was asked
-	DelayMin    time.Duration // of single frames on the idle link, one way, serialisation included
+	Rate        units.BitRate // on the wire, as in link.Direction; 0 without a requested rate
+	DelayMin    time.Duration // one-way delay of single frames on the idle link, including serialization
 	DelayMedian time.Duration
 	DelayMean   time.Duration
 	Sent        uint64
 	Arrived     uint64  // distinct frames, damaged ones included
 	Loss        float64 // share
-	LossLow     float64 // what chance allows for the loss asked with this many frames, 4 standard deviations
+	LossLow     float64 // expected range for the requested loss with this number of frames, 4 standard deviations
 	LossHigh    float64
 }
 
-// OK says whether the link is what was asked.
+// OK reports whether the link matches the request.
 func (c Calibration) OK() bool { return len(c.Problems) == 0 }
 
-// Judgement is what a watch says about a run.
+// Judgement is the result of a watch.
 type Judgement struct {
 	Valid    bool     `json:"valid"`
 	Reasons  []string `json:"reasons,omitempty"` // why not, in words that name the figure and its limit
 	Drops    uint64   `json:"veth_drops"`
 	Overruns uint64   `json:"overruns"` // frames the carrier lost
-	// Lateness is how late the carrier sent frames during the run, all links together; 0 where it
-	// cannot tell.
+	// Lateness is the delay of frames behind schedule in the carrier, over all links; 0 if unknown.
 	LatenessP50 time.Duration `json:"lateness_p50_ns"`
 	LatenessP99 time.Duration `json:"lateness_p99_ns"`
-	Busy        []float64     `json:"cpu_busy"`  // share of each processor's time that was not idle
-	Steal       float64       `json:"cpu_steal"` // share of all processors' time that the hypervisor took
+	Busy        []float64     `json:"cpu_busy"`  // busy share of each CPU
+	Steal       float64       `json:"cpu_steal"` // share of CPU time stolen by the hypervisor
 	// Stall is the longest time for which the carrier left a frame that had arrived or was due,
 	// Behind all such time of the direction that had the most, in spans longer than the tolerated
 	// lateness.
 	Stall  time.Duration `json:"longest_stall_ns"`
 	Behind time.Duration `json:"behind_ns"`
-	// Witness is what was found beside: see package witness; nil where none watched.
+	// Witness is the report of package witness; nil without one.
 	Witness *witness.Report `json:"-"`
 }
 
@@ -86,7 +85,7 @@ type Limits struct {
 	LatenessP99 time.Duration
 	Stall       time.Duration
 	Behind      float64 // share of the time, in spans longer than LatenessP99
-	Busy        float64 // of the least busy processor: above it, no processor had time to spare
+	Busy        float64 // of the least busy CPU
 	Steal       float64
 }
 

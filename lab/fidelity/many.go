@@ -16,10 +16,10 @@ import (
 const (
 	// few links are calibrated one after the other, with long trains.
 	few = 2
-	// atOnce is how many of many are calibrated at once for each processor, each in both
-	// directions: most of the time they wait for their delays and for frames to be due.
+	// atOnce is the number of concurrent calibrations per CPU, each in both directions: they mostly
+	// wait for delays and departure times.
 	atOnce = 4
-	// fast links are calibrated alone, since their probes need a processor.
+	// fast links are calibrated one by one, because their probes need a CPU.
 	fast = units.BitRate(200e6)
 )
 
@@ -54,7 +54,7 @@ func CalibrateAll(ctx context.Context, links []Link) ([]Calibration, error) {
 	return all, nil
 }
 
-// several calibrates those that are not done, so many at a time. What goes wrong is left for later.
+// several calibrates the remaining links, a number at a time. Failures are repeated later.
 func several(ctx context.Context, links []Link, all []Calibration, done []bool, atOnce int) {
 	var closing sync.WaitGroup
 	defer closing.Wait()

@@ -31,7 +31,7 @@ type prober struct {
 	trains  trainPlan
 }
 
-// probe is what became of one frame. Its times are CLOCK_REALTIME; arrived is 0 if it has not.
+// probe is the result of one frame. Times are CLOCK_REALTIME; arrived is 0 for a lost frame.
 type probe struct {
 	sent, arrived time.Duration
 }
@@ -88,7 +88,7 @@ type pace struct {
 	ahead int
 }
 
-// train sends count frames of the given length (14 octets of Ethernet header included).
+// train sends count frames of a length that includes 14 bytes of Ethernet header.
 func (p *prober) train(ctx context.Context, count, length int, spacing pace) error {
 	credit := time.Duration(spacing.ahead) * spacing.each
 	next := monotonic()

@@ -69,8 +69,8 @@ func (w *Watch) read() (reading, error) {
 	return now, err
 }
 
-// readDrops reads how many frames the ends have lost, each namespace once. What an XDP program on a
-// host drops, such as an analyzer, is its own decision and no loss.
+// readDrops reads the frames lost at the ends, each namespace once. Drops by an XDP program of a
+// host, such as an analyzer, do not count.
 func readDrops(ends []Endpoint) ([]uint64, error) {
 	at := map[*netns.Namespace][]int{}
 	for i, end := range ends {
@@ -93,8 +93,8 @@ func readDrops(ends []Endpoint) ([]uint64, error) {
 	return lost, nil
 }
 
-// Settled says that what the scenario leaves out of its figures is over: frames that were sent late
-// before do not count against the run. What was lost does.
+// Settled marks the end of the settle time: earlier late frames do not count against the run, but
+// losses do.
 func (w *Watch) Settled() error {
 	now, err := w.read()
 	if err != nil {
@@ -106,8 +106,7 @@ func (w *Watch) Settled() error {
 	return nil
 }
 
-// Finish ends the watch and says whether the run is valid. The error is about reading counters, not
-// about the run.
+// Finish ends the watch and returns the judgement. The error concerns the counters, not the run.
 func (w *Watch) Finish() (Judgement, error) {
 	after, err := w.read()
 	if err != nil {
@@ -197,7 +196,7 @@ func (w *Watch) judgeCPU(j *Judgement, after []cpuTime) {
 	}
 }
 
-// difference is the histogram of what was recorded in after and not yet in before.
+// difference returns the values recorded in after and not in before.
 func difference(after, before *hist.Histogram) *hist.Histogram {
 	counts := make([]uint64, hist.Buckets)
 	for i, n := range after.All() {

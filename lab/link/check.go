@@ -6,8 +6,8 @@ import (
 	"weir/internal/fault"
 )
 
-// CheckDirection refuses values that mean nothing: shares outside 0 to 1, negative times, losses
-// that their model does not know.
+// CheckDirection rejects invalid values: shares outside 0 to 1, negative times, unknown loss
+// models.
 func CheckDirection(d Direction) error {
 	usage := func(format string, args ...any) error {
 		return fault.New(fault.Usage, "correct the link's description", format, args...)

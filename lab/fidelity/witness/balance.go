@@ -33,12 +33,12 @@ type balancing struct {
 	links         []Balance
 	frames        uint64
 	reports       uint64          // of group memberships, by all places
-	free          map[string]bool // places at which programs open and send what they like
+	free          map[string]bool // places with programs that send arbitrary traffic
 	reasons       []string
 	before, after reading
 }
 
-// delta is what one place has counted between two readings.
+// delta is the growth of the counters of one place between two readings.
 type delta struct {
 	place   Place
 	ip      protocols.Counters
@@ -95,7 +95,7 @@ func (b *balancing) delta(p Place) delta {
 	d.local = minus(after.devices["lo"], before.devices["lo"])
 	for name := range emulated {
 		if _, there := after.devices[name]; !there {
-			continue // the configuration says that it is gone
+			continue // reported by the configuration
 		}
 		dev := deviceDelta{emulated: emulated[name], Traffic: minus(after.devices[name], before.devices[name])}
 		q, r := before.qdiscs[name], after.qdiscs[name]
@@ -121,7 +121,7 @@ func minus(after, before rtnl.Traffic) rtnl.Traffic {
 	}
 }
 
-const ethernetHeader = 14 // octets
+const ethernetHeader = 14 // bytes
 
 // cross balances every direction of every emulated link.
 func (b *balancing) cross() {
@@ -155,7 +155,7 @@ func (b *balancing) cross() {
 	}
 }
 
-// direction says where frames of one direction of a link got lost or came from.
+// direction reports losses and extra frames of one direction of a link.
 func (b *balancing) direction(x Balance, l Link, near deviceDelta) {
 	what := "link " + x.Link + ", " + x.From + " to " + x.To
 	if near.queueDrops > 0 {

@@ -15,26 +15,26 @@ import (
 	"weir/kernel/cgroup"
 )
 
-// surroundings are what is done to the sockets of the measuring process from outside any namespace:
-// its cgroup, and the programs there and above it, which may drop what they send, or clamp TCP.
+// surroundings holds outside influences on the sockets of the measuring process: its cgroup, and
+// programs of it and its ancestors.
 type surroundings struct {
 	path     string
 	programs [][]ebpf.ProgramID // by the hooks of cgroupHooks
 }
 
-// cgroupHooks are those that can change what a socket does.
+// cgroupHooks lists the hooks that can change the behaviour of sockets.
 var cgroupHooks = []ebpf.AttachType{
 	ebpf.AttachCGroupInetEgress, ebpf.AttachCGroupInetIngress, ebpf.AttachCGroupSockOps,
 	ebpf.AttachCGroupInetSockCreate, ebpf.AttachCGroupInet4Connect, ebpf.AttachCGroupInet6Connect,
 	ebpf.AttachCGroupUDP4Sendmsg, ebpf.AttachCGroupUDP6Sendmsg, ebpf.AttachCGroupGetsockopt, ebpf.AttachCGroupSetsockopt,
 }
 
-// lookAround returns nil where there is no cgroup v2, and so none of these programs.
+// lookAround returns nil without cgroup v2, and so without such programs.
 func lookAround() (*surroundings, error) {
 	const effective = 1 // BPF_F_QUERY_EFFECTIVE: those of the cgroups above, too
 	path, err := cgroup.Own()
 	if err != nil {
-		return nil, nil // nothing is there to look at
+		return nil, nil // nothing to check
 	}
 	dir, err := os.Open(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func lookAround() (*surroundings, error) {
 	return s, nil
 }
 
-// changes says what is not as it was.
+// changes describes the changes since the start.
 func (s *surroundings) changes() (words []string, err error) {
 	if s == nil {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"weir/kernel/netstate"
 )
 
-// configuration is one namespace as it was built, and what the kernel reports about it.
+// configuration is the initial configuration of one namespace, with the kernel notifications since.
 type configuration struct {
 	name      string // for people
 	namespace *netns.Namespace
@@ -50,7 +50,7 @@ func (w *Witness) openConfigurations() error {
 	})
 }
 
-// eachConfiguration works on as many namespaces at once as there are processors.
+// eachConfiguration processes as many namespaces concurrently as there are CPUs.
 func (w *Witness) eachConfiguration(f func(*configuration) error) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
@@ -65,10 +65,10 @@ func (w *Witness) eachConfiguration(f func(*configuration) error) error {
 	return group.Wait()
 }
 
-// mostChanges is how many changes of one namespace are told.
-const mostChanges = 4
+// maxChanges is the maximum number of reported changes per namespace.
+const maxChanges = 4
 
-// changes says what of the configuration is not, or was not all the time, as it was built.
+// changes describes the differences to the initial configuration, including temporary ones.
 func (w *Witness) changes(report *Report) ([]string, error) {
 	found := make([][]string, len(w.configs))
 	err := w.eachConfiguration(func(c *configuration) error {
@@ -108,10 +108,10 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 	var all []string
 	digest := sha256.New()
 	for i, words := range found {
-		// What was done to a device comes before what followed from it.
+		// Changes of a device precede their consequences.
 		slices.SortStableFunc(words, func(x, y string) int { return consequence(x) - consequence(y) })
-		if len(words) > mostChanges {
-			words = append(words[:mostChanges], fmt.Sprintf("%s: %d more changes", w.configs[i].name, len(words)-mostChanges))
+		if len(words) > maxChanges {
+			words = append(words[:maxChanges], fmt.Sprintf("%s: %d more changes", w.configs[i].name, len(words)-maxChanges))
 		}
 		all = append(all, words...)
 		fmt.Fprintln(digest, w.configs[i].name, w.configs[i].built.Digest())
@@ -121,8 +121,7 @@ func (w *Witness) changes(report *Report) ([]string, error) {
 	return all, nil
 }
 
-// consequence ranks what is said of a namespace: addresses, routes and settings that come and go
-// with a device come last.
+// consequence ranks changes: addresses, routes and settings that follow a device come last.
 func consequence(text string) int {
 	_, what, _ := strings.Cut(text, ": ")
 	rank := 1
@@ -137,7 +136,7 @@ func consequence(text string) int {
 	return rank
 }
 
-// testers says whether a frame tester changes this where it works: its devices, their queues and
+// testers reports whether a frame tester changes this in normal operation: its devices, queues and
 // programs.
 func testers(what string) bool {
 	for _, prefix := range []string{"device ", "offload", "qdisc ", "TCX ", "channels ", "rings ", "neighbour ", "setting net/"} {

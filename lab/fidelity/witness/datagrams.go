@@ -33,8 +33,8 @@ func (b *balancing) cut(d delta, frames uint64) {
 	}
 }
 
-// headers are the octets of IP's header and UDP's or TCP's, at least and at most where a place
-// sends by both versions, or by both protocols.
+// headers returns the minimum and maximum bytes of IP and UDP or TCP headers if a place uses both
+// versions or protocols.
 func headers(c protocols.Counters) (low, high uint64) {
 	const v4, v6, udp, tcp = 20, 40, 8, 60
 	low, high = v6+udp, v4+udp
@@ -52,8 +52,8 @@ func headers(c protocols.Counters) (low, high uint64) {
 
 func fragments(c protocols.Counters) uint64 { return c.Sum("Ip.FragCreates", "Ip6.FragCreates") }
 
-// sockets says which datagrams reached a host of programs and none of its sockets had room for.
-// Weir's own flows tell of theirs.
+// sockets reports datagrams dropped at full sockets of a host with programs. Flows of Weir report
+// their own.
 func (b *balancing) sockets(d delta) {
 	if n := d.ip.Sum("Udp.RcvbufErrors", "Udp6.RcvbufErrors", "Udp.MemErrors", "Udp6.MemErrors"); n > 0 && b.free[d.place.Name] {
 		b.say("%s: %d datagrams arrived and found their socket's buffer full, so that its program never got them", d.place.Name, n)

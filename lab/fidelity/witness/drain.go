@@ -12,12 +12,12 @@ import (
 	"weir/lab/link"
 )
 
-// Links are drained when nothing is inside, nothing has come for a while, and what has left them
-// has arrived: hosts receive in threads of their own, which a busy machine keeps waiting.
+// Links are drained if they are empty, idle for a while, and their frames have arrived: hosts
+// receive in threads that may be late on a busy machine.
 const (
 	drainLook   = 10 * time.Millisecond
 	drainMore   = 2 * time.Second
-	arriveLooks = 100 // without any arrival; what has not come then is lost
+	arriveLooks = 100 // without any arrival; missing frames then count as lost
 )
 
 // Drain waits until the links are empty: at most as long as their queues and delays hold frames,
@@ -31,7 +31,7 @@ func (w *Witness) Drain(ctx context.Context) (empty bool, err error) {
 		longest += inside(l.Forward) + inside(l.Reverse)
 	}
 	var before, missing uint64
-	quiet, same := 0, 0 // looks
+	quiet, same := 0, 0 // polls
 	for begin := time.Now(); time.Since(begin) < longest; {
 		held, received, err := w.held()
 		if err != nil {
@@ -59,7 +59,7 @@ func (w *Witness) Drain(ctx context.Context) (empty bool, err error) {
 	return quiet >= 2, nil
 }
 
-// held is how many frames are inside the links, and how many ever came.
+// held returns the frames inside the links, and all received ones.
 func (w *Witness) held() (held, received uint64, err error) {
 	status, err := w.bed.Carrying.Status()
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *Witness) held() (held, received uint64, err error) {
 // Devices may have counted others before there were links, so the fewest of each that ever seemed
 // under way count as none.
 func (w *Witness) underWay() (frames uint64, err error) {
-	arrived, err := w.arrived() // before what was sent, so that none seems to come too early
+	arrived, err := w.arrived() // before the sent counters, so that no frame seems early
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +95,7 @@ func (w *Witness) underWay() (frames uint64, err error) {
 		for end, sent := range map[End]uint64{l.B: status[n].Forward.Sent, l.A: status[n].Reverse.Sent} {
 			came, there := arrived[end]
 			if !there {
-				continue // the configuration says that it is gone
+				continue // reported by the configuration
 			}
 			now := int64(sent - came)
 			fewest, known := w.fewest[end]
@@ -110,7 +110,7 @@ func (w *Witness) underWay() (frames uint64, err error) {
 	return frames, nil
 }
 
-// arrived is what the devices at the emulated links' ends have received, those that there are.
+// arrived returns the frames received by the existing devices at the ends of emulated links.
 func (w *Witness) arrived() (map[End]uint64, error) {
 	received := make([]map[string]rtnl.Traffic, len(w.bed.Places))
 	err := w.eachPlace(func(i int, p Place) error {
@@ -136,12 +136,12 @@ func (w *Witness) arrived() (map[End]uint64, error) {
 	return all, nil
 }
 
-// inside is how long a frame may be inside a direction: its delay with jitter, and a full queue.
+// inside returns the maximum time of a frame in a direction: delay, jitter and a full queue.
 func inside(d link.Direction) time.Duration {
 	return d.Peak().Delay + 4*d.Jitter + queueTime(d)
 }
 
-// queueTime is how long a full queue takes; a second where it has no limit.
+// queueTime returns the time of a full queue; one second without a limit.
 func queueTime(d link.Direction) time.Duration {
 	if d.Rate == 0 {
 		return 0

@@ -11,20 +11,20 @@ import (
 	"weir/lab/link"
 )
 
-// Flow is what one flow of the run did.
+// Flow holds the counters of one flow of the run.
 type Flow struct {
 	Name, From, To string
 	TCP, IPv6      bool
-	// Connections that it opened, and Datagrams that it sent. Approximate says that the generator
-	// does more by itself.
+	// Connections and Datagrams count opened connections and sent datagrams. Approximate means that
+	// the generator adds more.
 	Connections, Datagrams uint64
 	Approximate            bool
-	// Free says that its programs open connections and send datagrams as they like.
+	// Free means that its programs open connections and send datagrams freely.
 	Free        bool
 	Responses   bool          // data run from To to From
 	Begin       time.Duration // since the phase's start
 	Settle      time.Duration // of the flow's beginning that is left out of its figures
-	Received    []uint64      // octets of payload by Interval, since the flow began; all streams together
+	Received    []uint64      // payload bytes per Interval since the start of the flow; all streams together
 	Interval    time.Duration
 	MTU         int
 	Rate        units.BitRate // that it holds itself to; 0 for none
@@ -39,7 +39,7 @@ type Hop struct {
 	Reverse bool
 }
 
-// slack is how many connections or datagrams more than its flows' a generator of its own may make.
+// slack is the number of additional connections or datagrams of a generator.
 const slack = 16
 
 // opened compares connections and datagrams with those of the flows.
@@ -86,8 +86,7 @@ func narrow(p Place, ip protocols.Counters) uint64 {
 	return ip["Icmp6.OutPktTooBigs"]
 }
 
-// judgeFlows says which flows got more than their path can carry, crossed links that are not
-// theirs, or stopped.
+// judgeFlows reports flows that exceeded their path, used foreign links, or stalled.
 func judgeFlows(bed Testbed, flows []Flow, links []Balance) (reasons []string) {
 	reasons = append(reasons, detours(bed, flows, links)...)
 	for _, f := range flows {
@@ -168,7 +167,7 @@ func (t Testbed) direction(h Hop) link.Direction {
 	return t.Links[h.Link].Forward
 }
 
-// boundShare is how much more than its path carries a flow may get by the grain of its intervals.
+// boundShare is the tolerance above the capacity of the path for the length of intervals.
 const boundShare = 0.005
 
 // bounded says whether a flow got more, behind its settle time, than the slowest link of its path
@@ -189,7 +188,7 @@ func bounded(bed Testbed, f Flow) string {
 	for _, n := range f.Received[first:last] {
 		octets += n
 	}
-	header := leastHeaders(f)
+	header := minHeaders(f)
 	share := float64(f.MTU-header) / float64(f.MTU+ethernetHeader+link.FrameOverhead)
 	span := time.Duration(last-first) * f.Interval
 	most := float64(slowest) / 8 * share * ((1+boundShare)*span.Seconds() + roundTrip(bed, f).Seconds())
@@ -200,8 +199,8 @@ func bounded(bed Testbed, f Flow) string {
 		f.Name, units.BitRate(float64(octets)*8/span.Seconds()), span, units.BitRate(share*float64(slowest)))
 }
 
-// leastHeaders are the octets of IP's and the transport's headers without options.
-func leastHeaders(f Flow) int {
+// minHeaders returns the bytes of IP and transport headers without options.
+func minHeaders(f Flow) int {
 	ip, transport := 20, 8
 	if f.IPv6 {
 		ip = 40
@@ -212,7 +211,7 @@ func leastHeaders(f Flow) int {
 	return ip + transport
 }
 
-// roundTrip is the longest time from a segment to its acknowledgement, with full queues.
+// roundTrip returns the maximum time from a segment to its acknowledgement, with full queues.
 func roundTrip(bed Testbed, f Flow) (sum time.Duration) {
 	for _, hops := range [][]Hop{f.There, f.Back} {
 		for _, h := range hops {
@@ -231,8 +230,8 @@ const (
 	leastRTO   = 200 * time.Millisecond // Linux
 )
 
-// stalled says whether a flow stopped without a cause: nothing arrived for long, and no link of its
-// path lost a frame.
+// stalled reports whether a flow stopped without a cause: no arrival for a long time, and no loss
+// on its path.
 func stalled(bed Testbed, f Flow, links []Balance) string {
 	if !f.Concurrent || f.Octets > 0 || lossy(bed, f, links) || scheduled(bed, f) {
 		return ""
@@ -254,8 +253,8 @@ func stalled(bed Testbed, f Flow, links []Balance) string {
 	return ""
 }
 
-// scheduled says whether a link of a flow's path follows a schedule or knows classes, which may let
-// nothing of a flow pass for a while.
+// scheduled reports whether a link of the path follows a schedule or has classes, which may starve
+// a flow temporarily.
 func scheduled(bed Testbed, f Flow) bool {
 	for _, hops := range [][]Hop{f.There, f.Back} {
 		for _, h := range hops {
@@ -267,7 +266,7 @@ func scheduled(bed Testbed, f Flow) bool {
 	return false
 }
 
-// lossy says whether a link of a flow's path lost a frame.
+// lossy reports whether a link of the path lost a frame.
 func lossy(bed Testbed, f Flow, links []Balance) bool {
 	for n, l := range emulated(bed) {
 		for i := range 2 {

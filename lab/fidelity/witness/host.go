@@ -47,7 +47,7 @@ func discarded(c protocols.Counters) uint64 {
 		"Ip6.InHdrErrors", "Ip6.InTooBigErrors", "Ip6.InNoRoutes", "Ip6.InAddrErrors", "Ip6.InUnknownProtos", "Ip6.InTruncatedPkts", "Ip6.InDiscards")
 }
 
-// host balances what one place sent and received with its devices.
+// host balances the packets of one place with its devices.
 func (b *balancing) host(d delta) {
 	name := d.place.Name
 	if !d.place.Tested {
@@ -77,7 +77,7 @@ func (d delta) tooLarge() uint64 {
 	return d.ip["Ip6.InTooBigErrors"]
 }
 
-// corrupts says whether a link was asked to damage frames.
+// corrupts reports whether a link is configured to damage frames.
 func (b *balancing) corrupts() bool {
 	for _, l := range b.bed.Links {
 		if l.Forward.Corrupt > 0 || l.Reverse.Corrupt > 0 {
@@ -87,7 +87,7 @@ func (b *balancing) corrupts() bool {
 	return false
 }
 
-// in compares the frames that devices received with those that IP took.
+// in compares received frames of devices with those of IP.
 func (b *balancing) in(d delta) {
 	var frames, dropped uint64
 	for name, dev := range d.devices {
@@ -116,8 +116,7 @@ func (b *balancing) in(d delta) {
 	}
 }
 
-// mixed says that there are devices of emulated links beside those of plain ones, which count
-// differently.
+// mixed reports devices of both emulated and plain links, which count differently.
 func (d delta) mixed() bool {
 	for _, dev := range d.devices {
 		if dev.emulated {
@@ -127,7 +126,7 @@ func (d delta) mixed() bool {
 	return false
 }
 
-// out compares what protocols sent with the frames that the devices of emulated links sent.
+// out compares packets sent by protocols with frames sent by devices of emulated links.
 func (b *balancing) out(d delta) {
 	sent, frames, known := outgoing(d)
 	if !known {
@@ -137,7 +136,7 @@ func (b *balancing) out(d delta) {
 	least, most := answersAgain(d.ip)
 	switch {
 	case b.bed.Limited && sent-most > frames:
-	case sent-most > frames+d.Dropped+(mostSegments-1)*d.tooLarge():
+	case sent-most > frames+d.Dropped+(maxSegments-1)*d.tooLarge():
 		b.say("%s: %d packets that its protocols sent never came to a device: something inside drops them", d.place.Name, sent-most-frames-d.Dropped)
 	case b.uncounted(d):
 		b.cut(d, frames)
@@ -146,9 +145,9 @@ func (b *balancing) out(d delta) {
 	}
 }
 
-// mostSegments is how many segments of 1280 octets a super-packet has at most, which IP counts as
-// one where it sends it back.
-const mostSegments = 52
+// maxSegments is the maximum number of segments of 1280 bytes in a super-packet, which IP counts as
+// one when it sends it back.
+const maxSegments = 52
 
 // outgoing are the segments that a place's protocols sent, or passed on, and the frames of its
 // devices; not known where some device does not count, or a router has protocols of its own.

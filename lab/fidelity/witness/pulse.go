@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulse is a thread of the measuring process that wakes up every beat and notes when it was kept
-// from it, and compares the machine's clocks.
+// pulse is a thread of the measuring process that wakes up at intervals, records delays, and
+// compares the machine's clocks.
 type pulse struct {
 	stop  chan struct{}
 	done  sync.WaitGroup
@@ -26,7 +26,7 @@ type pulse struct {
 
 const (
 	beat = 5 * time.Millisecond
-	// A beat that comes later than this by beatLate counts as missed.
+	// beatLate is the delay from which an interval counts as missed.
 	beatLate = 20 * time.Millisecond
 
 	mostPause   = 150 * time.Millisecond
@@ -63,14 +63,14 @@ func (p *pulse) run() {
 	}
 }
 
-// settled forgets what was missed so far: it is in no figure.
+// settled resets the record at the end of the settle time.
 func (p *pulse) settled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.longest, p.missed, p.since = 0, 0, monotonic()
 }
 
-// end stops the thread and says what is wrong. It may be called on nil, and twice.
+// end stops the thread and returns the problems. It may be called on nil, and twice.
 func (p *pulse) end() (longest time.Duration, reasons []string) {
 	if p == nil {
 		return 0, nil
@@ -110,13 +110,12 @@ func clock(id int32) time.Duration {
 }
 
 const (
-	// clockShare is how much faster or slower a clock may be than the hardware's: NTP changes it by
-	// 500 ppm at most.
+	// clockShare is the maximum deviation from the hardware clock: NTP adjusts by at most 500 ppm.
 	clockShare = 0.001
 	clockStep  = 10 * time.Millisecond
 )
 
-// compareClocks says whether a clock was set, was frozen or went wrong between two readings.
+// compareClocks reports whether a clock was set, stopped or deviated between two readings.
 func compareClocks(begin, end clocks) (reasons []string) {
 	span := end.monotonic - begin.monotonic
 	for _, c := range []struct {

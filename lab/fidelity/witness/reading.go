@@ -56,7 +56,7 @@ func (w *Witness) read() (reading, error) {
 	return now, nil
 }
 
-// eachPlace works on as many places at once as there are processors.
+// eachPlace processes as many places concurrently as there are CPUs.
 func (w *Witness) eachPlace(f func(i int, p Place) error) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())

@@ -29,16 +29,15 @@ import (
 	"weir/lab/link"
 )
 
-// Testbed is what is watched.
+// Testbed is the observed testbed.
 type Testbed struct {
 	Places   []Place
 	Carrier  *netns.Namespace // where emulated links meet; nil without any
 	Links    []Link
 	Carrying link.Carrying // nil without emulated links
-	// Limited says that bandwidth limits refuse packets inside the hosts.
+	// Limited reports that bandwidth limits drop packets inside the hosts.
 	Limited bool
-	// Busy says that a benchmark takes all processors on purpose, and judges by itself whether it
-	// got them.
+	// Busy reports a benchmark that occupies all CPUs and checks that itself.
 	Busy bool
 }
 
@@ -46,15 +45,13 @@ type Testbed struct {
 type Place struct {
 	Name      string
 	Namespace *netns.Namespace
-	// Tested says that a frame tester sends or takes frames at the devices, past the host's IP, and
-	// configures them.
+	// Tested reports a frame tester that bypasses IP at the devices and configures them.
 	Tested bool
-	// Programs reads what programs at the place's devices have done to its packets; nil for no
-	// programs that do anything to them.
+	// Programs reads the counters of programs at the place's devices; nil without programs.
 	Programs func() (Programs, error)
-	// Narrow says that its IP sends some packets back as too large, since they get longer here.
+	// Narrow reports that IP rejects some packets as too large, because they grow here.
 	Narrow bool
-	// Shortens says that the programs take octets out of what comes in.
+	// Shortens reports that the programs shorten incoming packets.
 	Shortens bool
 }
 
@@ -70,8 +67,7 @@ type Link struct {
 	Emulated         bool
 	A, B             End
 	Forward, Reverse link.Direction // of A to B and back
-	// Classes says that its ends have queues for classes, of which one may wait for the others for
-	// as long as they send.
+	// Classes reports queues for classes at its ends, one of which may starve.
 	Classes bool
 }
 
@@ -99,7 +95,7 @@ func Open(bed Testbed) (*Witness, error) {
 		return nil, err
 	}
 	if bed.Carrying != nil {
-		if _, err := w.underWay(); err != nil { // nothing is yet: what counts as none
+		if _, err := w.underWay(); err != nil { // baseline of frames in flight
 			w.Close()
 			return nil, err
 		}
@@ -149,15 +145,15 @@ func (w *Witness) Start(ctx context.Context) error {
 // Settled begins the part of the span in which the measuring process must have run all the time.
 func (w *Witness) Settled() { w.pulse.settled() }
 
-// Report is what a witness has found.
+// Report is the result of a witness.
 type Report struct {
 	Reasons       []string // why the run cannot be believed
 	Links         []Balance
 	Configuration string // digest of all namespaces' configuration
-	Settings      int    // what it consists of
+	Settings      int    // number of settings
 	Namespaces    int
 	Frames        uint64        // that hosts sent
-	Pause         time.Duration // longest time in which the measuring process did not run
+	Pause         time.Duration // longest pause of the measuring process
 	Drained       bool
 }
 
@@ -184,7 +180,7 @@ func (w *Witness) Finish(ctx context.Context, flows []Flow) (Report, error) {
 		after, err = w.read()
 	}
 	if err != nil && len(changes) > 0 && ctx.Err() == nil && !errors.Is(err, link.ErrBroken) {
-		report.Reasons = slices.Concat(changes, report.Reasons, []string{err.Error()}) // what was changed is why nothing can be read
+		report.Reasons = slices.Concat(changes, report.Reasons, []string{err.Error()}) // a change explains unreadable counters
 		return report, nil
 	}
 	if err != nil {

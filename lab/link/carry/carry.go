@@ -53,7 +53,7 @@ func Choose(name string, cables ...link.Cable) (Choice, error) {
 	return Choice{}, fault.New(fault.Usage, "use auto, edt, netem or emulator", "there is no carrier %q%s", name, nearest.Hint(name, Names()))
 }
 
-// mechanism is a carrier and the probe of what it needs.
+// mechanism is a carrier and the probe of its requirements.
 type mechanism struct {
 	name    string
 	carrier link.Carrier
@@ -135,7 +135,7 @@ func automatic(cables []link.Cable) (Choice, error) {
 		"see weir doctor for what this kernel lacks")
 }
 
-// reason says why a carrier was chosen, if these were not.
+// reason describes why a carrier was chosen instead of others.
 func reason(without []string) string {
 	if len(without) == 0 {
 		return "the kernel has it"

@@ -15,8 +15,8 @@ import (
 
 const many = 3000 // frames from which shares are counted
 
-// lossy sends many frames and returns which of them arrived, and how many frames of the hosts' own
-// were lost, having checked the counters.
+// lossy sends many frames and returns those that arrived, and the number of lost frames of the
+// hosts themselves, after a check of the counters.
 func lossy(t *testing.T, b *bench, d link.Direction) (arrived []bool, lost, others int) {
 	t.Helper()
 	carrying := b.carry(t, d, link.Direction{})
@@ -183,7 +183,7 @@ func packets(t *testing.T, b *bench, d link.Direction) { overload(t, b, d, d.Que
 
 func octets(t *testing.T, b *bench, d link.Direction) { overload(t, b, d, int(d.Queue.Bytes)/1000) }
 
-// overload sends a burst of frames of 1000 octets at a queue that holds limit of them.
+// overload sends a burst of 1000-byte frames at a queue with a capacity of limit.
 func overload(t *testing.T, b *bench, d link.Direction, limit int) {
 	carrying := b.carry(t, d, link.Direction{})
 	const count = 60

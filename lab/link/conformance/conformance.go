@@ -51,14 +51,13 @@ const (
 	quietLoss = 400 * time.Millisecond // where frames are missing by design and nothing is delayed
 )
 
-// Run holds a carrier to the suite. refused are the cases that its Check says it cannot do: it must
-// say so.
+// Run runs the suite on a carrier. refused lists the cases that its Check must reject.
 func Run(t *testing.T, carrier link.Carrier, refused ...Case) {
 	testutil.NeedRoot(t)
 	b := newBench(t, carrier, 1500)
 	cases := []struct {
 		name    Case
-		forward link.Direction // what Check is asked
+		forward link.Direction // argument of Check
 		run     func(*testing.T, *bench, link.Direction)
 	}{
 		{Transparent, link.Direction{}, transparent},
@@ -188,7 +187,7 @@ func atLeast(t *testing.T, what string, sent []time.Duration, got []arrival, lea
 	}
 }
 
-// overtaken counts frames that arrive after one that was sent later.
+// overtaken counts frames that arrive after a later one.
 func overtaken(got []arrival) (n int) {
 	highest := -1
 	for _, a := range got {

@@ -66,7 +66,7 @@ func fill(b []byte) {
 	}
 }
 
-// checksum is the Internet checksum (RFC 1071), the long way.
+// checksum is the Internet checksum (RFC 1071), straightforward.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {
@@ -78,7 +78,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// withCE is the frame, IPv4 or IPv6 and untagged, as it must look once it is marked.
+// withCE returns the untagged IPv4 or IPv6 frame with the mark CE.
 func withCE(frame []byte) []byte {
 	f := bytes.Clone(frame)
 	if f[12] == 0x86 {
