@@ -18,8 +18,8 @@
 //   - Transmitted frames bypass the qdisc. If the ring of its peer is full, veth returns EAGAIN
 //     ([ErrAgain]) only on Linux 6.16 or later with a qdisc such as pfifo. Otherwise it drops the
 //     frame (EBUSY, [ErrDropped]).
-//   - veth carries frames only while both ends are up. Otherwise Kick returns [ErrDown], or the frames
-//     are dropped.
+//   - veth carries frames only while both ends are up. Otherwise Kick returns [ErrDown], or the
+//     frames are dropped.
 package xsk
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -target bpfel redirect xsk.bpf.c

@@ -2,8 +2,8 @@
 
 package link
 
-// Difference is what was counted between two readings of the same cables. What is no sum is that of
-// the later reading: the largest backlog, the frames inside, and the histograms.
+// Difference returns the counters between two readings of the same cables. Values that are no sums
+// come from the later reading.
 func Difference(after, before []Status) []Status {
 	var all []Status
 	for n, a := range after {

@@ -12,14 +12,14 @@ import (
 type Discipline string
 
 const (
-	DropTail Discipline = ""         // first in, first out; what finds it full is dropped
+	DropTail Discipline = ""         // first in, first out; drops at a full queue
 	CoDel    Discipline = "codel"    // RFC 8289
 	FQCoDel  Discipline = "fq_codel" // RFC 8290
 	PIE      Discipline = "pie"      // RFC 8033
 	CAKE     Discipline = "cake"     // tc-cake(8), the kernel's own: fair queues, three tins by DSCP, COBALT
 )
 
-// Disciplines are those that manage a queue.
+// Disciplines lists the disciplines that manage a queue.
 func Disciplines() []Discipline { return []Discipline{CoDel, FQCoDel, PIE, CAKE} }
 
 // Meaning describes it in a line.
@@ -50,8 +50,7 @@ func (d Discipline) Interval() time.Duration {
 	return 100 * time.Millisecond
 }
 
-// Packets is the discipline's limit where nothing else is asked; 0 for CAKE, which reckons its own
-// in octets.
+// Packets is the default limit of the discipline; 0 for CAKE, which has its own in bytes.
 func (d Discipline) Packets() int {
 	switch d {
 	case FQCoDel:
@@ -62,10 +61,10 @@ func (d Discipline) Packets() int {
 	return 1000
 }
 
-// Managed says that somebody drops or marks before the queue is full.
+// Managed reports whether the discipline drops or marks before the queue is full.
 func (q Queue) Managed() bool { return q.Discipline != DropTail }
 
-// WithDefaults is a managed queue with what its discipline takes where nothing else is asked.
+// WithDefaults returns a managed queue with the defaults of its discipline.
 func (q Queue) WithDefaults() Queue {
 	if !q.Managed() {
 		return q
@@ -82,7 +81,7 @@ func (q Queue) WithDefaults() Queue {
 	return q
 }
 
-// checkQueue refuses what has no meaning.
+// checkQueue rejects invalid combinations.
 func checkQueue(d Direction) error {
 	q := d.Queue
 	usage := func(format string, args ...any) error {

@@ -15,8 +15,8 @@ import (
 
 // Drops are the frames that one end of a veth pair has lost since it was made.
 type Drops struct {
-	Receive  uint64 // arrived, and not taken by the stack or the XDP program's target: rx_queue_*_drops
-	Transmit uint64 // sent, and not taken by the other end: tx_dropped
+	Receive  uint64 // received, but not accepted by the stack or the XDP target: rx_queue_*_drops
+	Transmit uint64 // sent, but not accepted by the other end: tx_dropped
 	XDP      uint64 // dropped by the XDP program's own decision: rx_queue_*_xdp_drops
 }
 

@@ -26,7 +26,7 @@ import (
 	"weir/record/hist"
 )
 
-// FrameOverhead is what a frame occupies on an Ethernet wire beyond its own octets: preamble and
+// FrameOverhead is the size of a frame on an Ethernet wire beyond its own octets: preamble and
 // start delimiter 8, FCS 4, inter-frame gap 12 (IEEE 802.3).
 const FrameOverhead = 24
 
@@ -42,10 +42,9 @@ const (
 // Queue is the bottleneck's queue. A limit of zero is no limit of that kind; frames beyond a limit
 // are dropped at the tail.
 type Queue struct {
-	Bytes   units.ByteSize // octets of frames that wait, overhead not counted
+	Bytes   units.ByteSize // bytes of queued frames, without overhead
 	Packets int
-	// ECN marks frames that are ECN-capable (RFC 3168) when more octets than this wait; 0 marks
-	// none.
+	// ECN marks ECN-capable frames (RFC 3168) if more bytes than this are queued; 0 marks none.
 	ECN units.ByteSize
 	// Discipline manages the queue, at Target and Interval (0: its own). Mark has it mark frames
 	// that are ECN-capable in the place of dropping them.
@@ -54,7 +53,7 @@ type Queue struct {
 	Mark             bool
 }
 
-// Direction is what a link does to frames of one direction. The zero value passes them on
+// Direction holds the properties of one direction of a link. The zero value passes frames
 // unchanged.
 type Direction struct {
 	Rate      units.BitRate // on the wire, FrameOverhead included; 0 does not limit
@@ -87,10 +86,10 @@ type Cable struct {
 // Counters are one direction's totals since the carrier started, and how late its frames were sent.
 type Counters struct {
 	Received uint64 // frames that arrived from the sender
-	// ReceivedBytes are their octets; 0 where the mechanism cannot tell.
+	// ReceivedBytes counts their bytes; 0 if the mechanism does not.
 	ReceivedBytes uint64
 	Sent          uint64
-	SentBytes     uint64 // frame octets, overhead not counted
+	SentBytes     uint64 // frame bytes without overhead
 	QueueDrops    uint64
 	LossDrops     uint64
 	Marked        uint64
@@ -99,10 +98,10 @@ type Counters struct {
 	Corrupted     uint64
 	Overruns      uint64 // frames the mechanism itself lost: any makes a run invalid
 	Uncaptured    uint64 // frames that are missing in the packet trace
-	Held          uint64 // frames inside now: waiting for the wire, or on their way
-	MaxBacklog    uint64 // octets, since the last Begin
-	// Lateness is the time from when a frame was due to when it was sent, in ns; nil where the
-	// mechanism cannot tell.
+	Held          uint64 // frames in the link now
+	MaxBacklog    uint64 // bytes, since the last Begin
+	// Lateness is the delay of sending behind the due time, in ns; nil if the mechanism does not
+	// measure it.
 	Lateness *hist.Histogram
 	// Stalls are the spans of time, in ns, in which a frame that had arrived was not taken, or one
 	// that was due was not sent, for BehindAfter and more; spans that overlap are one. They tell
@@ -111,7 +110,7 @@ type Counters struct {
 	Stalls *hist.Histogram
 }
 
-// BehindAfter is the least span of Counters.Stalls.
+// BehindAfter is the minimum span of Counters.Stalls.
 const BehindAfter = time.Millisecond
 
 // Status is one cable's counters.
@@ -120,7 +119,7 @@ type Status struct {
 	Forward, Reverse Counters
 }
 
-// Capturing is what a carrier at work can do that keeps packet traces.
+// Capturing is a running carrier that writes packet traces.
 type Capturing interface {
 	// Capture begins to write what becomes of each cable's frames to a file named after it in
 	// folder, until Close: at most octets of each frame, and what the link did to it as a comment
@@ -128,7 +127,7 @@ type Capturing interface {
 	Capture(folder string, octets int) error
 }
 
-// Gauging is what a carrier at work can do that looks at its queues over time.
+// Gauging is a running carrier that records queue lengths over time.
 type Gauging interface {
 	// Depths returns, for every cable and both directions, the most octets that waited in the queue
 	// in each DepthInterval since the last Begin.
@@ -146,14 +145,14 @@ func DirectionName(link string, reverse bool) string {
 	return link + " forward"
 }
 
-// ErrBroken says that a carrier at work has ended by itself.
+// ErrBroken is returned if a running carrier has ended by itself.
 var ErrBroken = errors.New("the links' carrier has ended")
 
 // Carrier is a mechanism that moves frames between cables' ends.
 type Carrier interface {
 	// Mechanism names it for people and manifests: "netem", "AF_XDP emulator".
 	Mechanism() string
-	// Check says whether it can carry a cable, and what it lacks if not.
+	// Check returns why the carrier cannot support a cable, or nil.
 	Check(Cable) error
 	// Carry attaches to the cables' devices, which exist and are up in ns, and returns once frames
 	// are moved.
@@ -166,10 +165,9 @@ type Carrying interface {
 	Mechanism() string
 	// Status returns every cable's counters, in the order they were given.
 	Status() ([]Status, error)
-	// Begin starts a new span of time for what is no sum, such as the largest backlog, and the
-	// schedules.
+	// Begin resets maxima such as the backlog, and restarts schedules.
 	Begin() error
-	// CPU is the processor time the mechanism has used; zero where the kernel does the work.
+	// CPU returns the CPU time of the mechanism; zero if the kernel does the work.
 	CPU() time.Duration
 	// Close stops moving frames and detaches everything from the devices.
 	Close() error

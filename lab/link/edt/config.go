@@ -14,14 +14,14 @@ import (
 const (
 	always       = 1 << 32            // a chance
 	longest      = 1000 * time.Second // of a delay, well within fq's horizon
-	deviations   = 6                  // of jitter that are drawn at most
-	smallest     = 60                 // octets of a frame
+	deviations   = 6                  // maximum jitter in standard deviations
+	smallest     = 60                 // bytes of a frame
 	fewest       = 64                 // entries of a ring
 	mostRing     = 1 << 17            // entries of a ring
-	longestQueue = 64 << 20           // octets of a queue that was asked to have no limit
+	longestQueue = 64 << 20           // bytes of a queue without a requested limit
 )
 
-// configure turns a direction into the constants of its program.
+// configure converts a direction to the constants of its program.
 func configure(d link.Direction, target int) wayEdtConfig {
 	losses := d.Loss.Chain()
 	c := wayEdtConfig{
@@ -51,8 +51,8 @@ const (
 
 func odds(p float64) uint64 { return uint64(math.Round(p * always)) }
 
-// ring is how many frames may wait: a power of two. Where the direction's own limits allow more,
-// further frames are dropped as if the queue were full.
+// ring returns the capacity in frames: a power of two. Beyond it frames are dropped as by a full
+// queue.
 func ring(d link.Direction) int {
 	most := fewest
 	switch {

@@ -43,7 +43,7 @@ func by(hook device.Mechanism) *Carrier {
 		New: func(place *inkernel.Place, path inkernel.Path) *way { return &way{Path: path, place: place} }}}
 }
 
-// beyond is what a departure time on arrival cannot say.
+// beyond describes the properties of a direction that a departure time on arrival cannot express.
 func beyond(d link.Direction) string {
 	switch {
 	case len(d.Schedule) > 0:

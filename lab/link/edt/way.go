@@ -33,7 +33,7 @@ type way struct {
 	before   uint64
 }
 
-// Build works from the far end to the near one, so that no frame finds half a way.
+// Build works from the far end to the near one, so that no frame meets an incomplete direction.
 func (w *way) Build() error {
 	sink, err := w.place.Devices.Device(w.To)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *way) load(target int) error {
 	return w.begin()
 }
 
-// lengthen gives the last member of a map's value so many elements.
+// lengthen sets the number of elements of the last member of a map's value.
 func lengthen(m *ebpf.MapSpec, count uint32) error {
 	value, isStruct := m.Value.(*btf.Struct)
 	if !isStruct || len(value.Members) == 0 {
@@ -136,7 +136,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// begin forgets how long the queue was.
+// begin resets the maximum queue length.
 func (w *way) begin() error {
 	if err := w.objects.EdtDepth.Put(uint32(0), &wayEdtDepths{BeganNs: uint64(now())}); err != nil {
 		return fmt.Errorf("forget queue lengths: %w", err)

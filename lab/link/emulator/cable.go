@@ -47,7 +47,7 @@ type cable struct {
 	// control: another goroutine asks, wakes the thread, and reads published after an answer.
 	wake      int // eventfd
 	stop, ask atomic.Bool
-	forget    atomic.Bool // with ask: the largest backlog so far
+	forget    atomic.Bool // with ask: resets the maximum backlog
 	answer    chan struct{}
 	published [2]link.Counters
 	trace     atomic.Pointer[capture] // nil without one
@@ -140,8 +140,7 @@ func (c *cable) run() {
 	}
 }
 
-// step does what there is to do now, says whether there was anything, and when it began with the
-// last direction.
+// step does all pending work, and reports whether there was any and the time of the last direction.
 func (c *cable) step() (busy bool, now int64) {
 	for _, w := range c.ways {
 		now = c.clock.Now()
@@ -151,8 +150,8 @@ func (c *cable) step() (busy bool, now int64) {
 	return busy, now
 }
 
-// wait sleeps until a frame arrives, one is nearly due, or control wants something. Near a
-// departure it returns at once: that is what spinning is.
+// wait sleeps until a frame arrives, a departure is near, or control requests something. Near a
+// departure it returns at once: that is spinning.
 func (c *cable) wait(now int64) {
 	until := int64(math.MaxInt64)
 	for _, w := range c.ways {
@@ -195,7 +194,8 @@ func (c *cable) publish(i int) {
 
 var errNoAnswer = errors.New("the emulator's thread does not answer")
 
-// status asks the thread for its counters. Only one goroutine may call it, and run must be running.
+// status requests the counters of the thread. Only one goroutine may call it, and run must be
+// running.
 func (c *cable) status(forget bool) (link.Status, error) {
 	c.forget.Store(forget)
 	c.ask.Store(true)

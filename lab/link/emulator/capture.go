@@ -33,7 +33,7 @@ type capture struct {
 	written chan error
 }
 
-// openCapture makes the file, for one of so many cables.
+// openCapture creates the file of one of several cables.
 func openCapture(path, cable string, snap, cables int) (*capture, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *capture) frame(direction int, at int64, octets int, content []byte, com
 	c.current = pcapng.Frame(c.current, direction, at+c.offset, octets, content, comment)
 }
 
-// close writes what is left, when the thread has ended.
+// close writes the rest after the end of the thread.
 func (c *capture) close() error {
 	for direction, missing := range c.missing {
 		c.current = pcapng.Statistics(c.current, direction, monotonic()+c.offset, missing)
@@ -93,7 +93,7 @@ func (c *capture) close() error {
 	return nil
 }
 
-// remarks are comments by what was decided: 1 marked, 2 damaged, 4 doubled, 8 not delayed.
+// remarks holds the comments by decision: 1 marked, 2 damaged, 4 doubled, 8 not delayed.
 var remarks = func() (all [16]string) {
 	for set := range all {
 		for i, word := range []string{"marked with congestion experienced", "damaged: one bit inverted", "doubled", "not delayed"} {
@@ -109,7 +109,7 @@ var remarks = func() (all [16]string) {
 	return all
 }()
 
-// remark is what is to be said of a frame.
+// remark returns the comment of a frame.
 func remark(d model.Decision, discipline link.Discipline) string {
 	switch {
 	case d.Fate == model.LossDrop:

@@ -8,11 +8,11 @@ import (
 	"weir/lab/link"
 )
 
-// depthBins is how many intervals of a queue's length are kept: ten minutes.
+// depthBins is the number of stored intervals: ten minutes.
 const depthBins = 6000
 
-// depth is the most octets that waited in a queue in each interval since begin. Its one writer is
-// the cable's thread; control reads at any time.
+// depth holds the maximum bytes of a queue per interval since begin. Only the cable's thread writes
+// it; control reads it at any time.
 type depth struct {
 	began atomic.Int64
 	bins  []atomic.Uint32
@@ -24,7 +24,7 @@ func newDepth(now int64) *depth {
 	return d
 }
 
-// begin forgets what was before.
+// begin resets the record.
 func (d *depth) begin(now int64) {
 	d.began.Store(now)
 	for i := range d.bins {
@@ -32,7 +32,7 @@ func (d *depth) begin(now int64) {
 	}
 }
 
-// note takes in how many octets wait when a frame has come.
+// note records the bytes in the queue at the arrival of a frame.
 func (d *depth) note(at, octets int64) {
 	since := at - d.began.Load()
 	i := since / int64(link.DepthInterval)

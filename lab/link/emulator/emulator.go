@@ -46,16 +46,16 @@ import (
 // Mechanism is the emulator's name in manifests.
 const Mechanism = "AF_XDP emulator"
 
-// DefaultSpin is how long before a departure the thread stops sleeping, where there are processors
-// for it: the time that a sleeping thread takes to wake up at worst.
+// DefaultSpin is the time before a departure at which the thread stops sleeping, if CPUs are
+// available: the wake-up latency of a thread.
 const DefaultSpin = 60 * time.Microsecond
 
 const graceToStop = 5 * time.Second
 
-// Options of the carrier. The zero value is what everyone wants.
+// Options of the carrier. The zero value is the recommended one.
 type Options struct {
-	// Spin overrides DefaultSpin; negative never spins. 0 spins if the machine has a processor more
-	// than there are cables.
+	// Spin overrides DefaultSpin; negative disables it. 0 spins if the machine has more CPUs than
+	// cables.
 	Spin time.Duration
 }
 
@@ -68,8 +68,7 @@ func New(options Options) *Carrier { return &Carrier{options: options} }
 // Mechanism returns "AF_XDP emulator".
 func (*Carrier) Mechanism() string { return Mechanism }
 
-// Check refuses what the model cannot do: nothing that a scenario can say, but values outside their
-// range.
+// Check rejects values outside the range of the model; every valid scenario is supported.
 func (*Carrier) Check(cable link.Cable) error {
 	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
 		if err := link.CheckDirection(d); err != nil {
@@ -199,7 +198,7 @@ func (r *running) exchange(o order) (report, error) {
 	return answer, nil
 }
 
-// died explains a broken conversation by what the child said last.
+// died adds the child's last output to a broken connection.
 func (r *running) died(err error) error {
 	select {
 	case <-r.process.Done():
@@ -212,7 +211,7 @@ func (r *running) died(err error) error {
 	}
 }
 
-// words collects what the child says while others may read it.
+// words collects the output of the child for concurrent readers.
 type words struct {
 	mu   sync.Mutex
 	text bytes.Buffer // at most mostWords
@@ -233,7 +232,7 @@ func (w *words) String() string {
 	return w.text.String()
 }
 
-// stop ends the child. One that had ended before it was told to is broken.
+// stop ends the child. An earlier end is an error.
 func (r *running) stop() error {
 	select {
 	case <-r.process.Done():
@@ -245,7 +244,7 @@ func (r *running) stop() error {
 
 func (*running) Mechanism() string { return Mechanism }
 
-// Status asks the child.
+// Status requests the counters of the child.
 func (r *running) Status() ([]link.Status, error) { return r.ask("status") }
 
 // Begin has the child forget the largest backlogs.
@@ -295,7 +294,7 @@ func (r *running) ask(what string) ([]link.Status, error) {
 	return answer.Status, nil
 }
 
-// CPU is the child's processor time at the last Status.
+// CPU returns the child's CPU time at the last Status.
 func (r *running) CPU() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

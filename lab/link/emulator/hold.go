@@ -18,8 +18,8 @@ type held struct {
 
 func (a *held) before(b *held) bool { return a.at < b.at || a.at == b.at && a.number < b.number }
 
-// hold keeps frames until they are due: a ring where frames leave in the order in which they came,
-// else a binary heap. Its memory is bounded and taken at the start.
+// hold keeps frames until their departure: a ring if frames leave in order, otherwise a binary
+// heap. Its memory is bounded and allocated at the start.
 type hold struct {
 	ring        []held // nil for a heap
 	head, count uint32

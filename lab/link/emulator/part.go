@@ -22,14 +22,14 @@ import (
 // PartName is the name under which main and TestMain register [Part] with child.Main.
 const PartName = "emulator"
 
-// memoryLimit bounds the child's heap: without garbage collection it grows by some KB with each
-// status, and is collected only when it comes near the limit.
+// memoryLimit bounds the child's heap: without garbage collection it grows by some KB per status,
+// and is collected only near the limit.
 const memoryLimit = 1 << 30
 
 const openAtOnce = 8 // cables
 
-// Part is the emulator's child process. It ends with its input, and whatever happens to it, the
-// kernel detaches its programs and sockets.
+// Part is the child process of the emulator. It ends with its input; at its end the kernel detaches
+// programs and sockets.
 func Part(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(memoryLimit)
@@ -86,8 +86,7 @@ func start(o order) (*workers, error) {
 		return nil, err
 	}
 	w := &workers{ns: ns}
-	// Every cable's thread finds a processor of the scheduler free when it wakes, and control has
-	// one left.
+	// Each thread of a cable finds a free scheduler slot when it wakes, and control has one too.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), len(o.Cables)+2))
 	if err := w.open(o); err != nil {
 		w.close()
@@ -99,8 +98,7 @@ func start(o order) (*workers, error) {
 	return w, nil
 }
 
-// open opens the cables side by side: most of the time goes into the kernel's waiting for its own
-// grace periods.
+// open opens the cables concurrently: most of the time is spent in grace periods of the kernel.
 func (w *workers) open(o order) error {
 	w.cables, w.ends = make([]*cable, len(o.Cables)), make([][2]string, len(o.Cables))
 	var group errgroup.Group
@@ -140,7 +138,7 @@ func (w *workers) close() {
 	_ = w.ns.Close()
 }
 
-// drops reads what the devices of all cables have lost.
+// drops reads the losses of the devices of all cables.
 func (w *workers) drops() (all [][2]link.Drops, err error) {
 	var devices []string
 	for _, ends := range w.ends {
@@ -175,7 +173,7 @@ func (w *workers) capture(o order) report {
 	return report{}
 }
 
-// report reads every cable; forget starts a new span for what is no sum.
+// report reads every cable; forget resets maxima.
 func (w *workers) report(forget bool) report {
 	var r report
 	for _, c := range w.cables {

@@ -20,11 +20,11 @@ const (
 	headers        = 14 + 2*4 // Ethernet and two VLAN tags
 	smallestWire   = 60 + link.FrameOverhead
 	unlimitedRate  = 4e9       // bit/s that an unlimited direction is expected to carry
-	unlimitedLeast = 1024      // buffers that an unlimited direction has at least
-	spareMemory    = 128 << 20 // octets of all cables, for frames smaller than the MTU and for directions without a rate
-	mostMemory     = 1 << 30   // octets of one cable
-	longestQueue   = 64 << 20  // octets of a queue that was asked to have no limit
-	deviations     = 6         // of jitter that frames may be held beyond the delay
+	unlimitedLeast = 1024      // minimum number of buffers of an unlimited direction
+	spareMemory    = 128 << 20 // bytes of all cables for small frames and for directions without a rate
+	mostMemory     = 1 << 30   // bytes of one cable
+	longestQueue   = 64 << 20  // bytes of a queue without a requested limit
+	deviations     = 6         // maximum jitter in standard deviations
 )
 
 // size is the memory of one cable.
@@ -62,15 +62,15 @@ func plan(ns *netns.Namespace, cables []link.Cable) ([]size, error) {
 	return sizes, nil
 }
 
-// budget is what one cable may have.
+// budget limits the memory of one cable.
 type budget struct {
-	most  int // octets in all
-	spare int // octets of each direction's room for more, smaller frames than full-sized ones
+	most  int // bytes in all
+	spare int // bytes per direction for small frames
 	ring  int // entries
 }
 
-// sizeOf sizes a cable's memory. Full-sized frames must fit; beyond them there is room for as many
-// small ones as the budget allows.
+// sizeOf sizes a cable's memory: full-sized frames must fit, small ones as far as the budget
+// allows.
 func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 	most := limits.most
 	s := size{size: 2048, ring: limits.ring}
@@ -94,14 +94,14 @@ func sizeOf(cable link.Cable, mtu int, limits budget) (size, error) {
 		octets := inside(d, mtu)
 		large := int(octets/float64(mtu+14+link.FrameOverhead)*1.1) + 64
 		small := int(octets / smallestWire)
-		if d.Rate == 0 { // nobody knows what will come: what memory there is must do
+		if d.Rate == 0 { // unknown load: use the available memory
 			full, extra = full+unlimitedLeast, extra+min(large*parts, limits.spare/s.size)
 			continue
 		}
 		full += large * parts
 		extra += max(0, min(small-large, limits.spare/s.size))
 	}
-	rings := 4 * s.ring // both sockets' fill rings, and as many frames on their way out
+	rings := 4 * s.ring // fill rings of both sockets, and as many frames in transmission
 	if need := (full + rings) * s.size; need > most {
 		return size{}, fault.New(fault.Testbed, "lower the rate, the delay or the queue, or use fewer links",
 			"cable %s holds up to %d MiB of frames, and %d MiB are there for it", cable.Name, need>>20, most>>20)
@@ -119,7 +119,7 @@ func bounded(d link.Direction) link.Direction {
 	return d
 }
 
-// inside is how many octets on the wire a direction may hold at once.
+// inside returns the maximum bytes on the wire in a direction.
 func inside(d link.Direction, mtu int) float64 {
 	d = d.Peak()
 	rate, queue := float64(d.Rate), float64(d.Queue.Bytes)
@@ -133,7 +133,7 @@ func inside(d link.Direction, mtu int) float64 {
 	return rate/8*max(held, time.Millisecond).Seconds() + queue
 }
 
-// available is MemAvailable in octets (proc_meminfo(5)); 1 GiB where it cannot be read.
+// available returns MemAvailable in bytes (proc_meminfo(5)); 1 GiB if unreadable.
 func available() int {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -32,7 +32,7 @@ type cableOrder struct {
 	Jumbo      bool           `json:"jumbo"`
 }
 
-// directionOrder is a direction whose quantities travel as plain numbers, exactly.
+// directionOrder is a direction with exact plain numbers.
 type directionOrder struct {
 	link.Direction
 	Rate  uint64 // hides Direction's own

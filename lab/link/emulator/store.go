@@ -7,8 +7,8 @@ import (
 	"weir/lab/link/model"
 )
 
-// store knows which buffers a frame consists of. Frames up to MTU size fit one buffer; jumbo frames
-// are chains, whose later parts next remembers by the number of the buffer before.
+// store maps frames to buffers. Frames of MTU size fit into one buffer; jumbo frames are chains,
+// linked by next.
 type store struct {
 	umem *xsk.Umem
 	next []xsk.Desc
@@ -32,7 +32,7 @@ func (s *store) follow(d xsk.Desc) xsk.Desc { return s.next[s.slot(d)] }
 // chain puts part behind d.
 func (s *store) chain(d, part xsk.Desc) { s.next[s.slot(d)] = part }
 
-// length counts the frame's octets and parts.
+// length counts the bytes and buffers of a frame.
 func (s *store) length(d xsk.Desc) (octets, parts int) {
 	octets, parts = int(d.Len), 1
 	for continues(d) {
@@ -69,7 +69,7 @@ func (s *store) copy(d xsk.Desc) (first xsk.Desc, ok bool) {
 			}
 			return xsk.Desc{}, false
 		}
-		// The same place within the buffer, so that whatever fitted there fits here.
+		// The same offset in the new buffer, so that the data fits.
 		part := xsk.Desc{Addr: addr + d.Addr%uint64(s.umem.BufferSize()), Len: d.Len, Flags: d.Flags}
 		copy(s.umem.Bytes(part), s.umem.Bytes(d))
 		if i == 0 {

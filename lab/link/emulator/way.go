@@ -20,7 +20,7 @@ const (
 	sendBatch    = 32 // small, so that the last of a batch is not much later than the first
 )
 
-// way is one direction of a cable: from one socket to the other, by way of the model and the hold.
+// way is one direction of a cable: from one socket through model and hold to the other.
 type way struct {
 	clock      clock.Monotonic
 	from, to   *xsk.Socket
@@ -36,7 +36,7 @@ type way struct {
 	refill     int // give the kernel buffers when it has fewer
 	batch      [receiveBatch]xsk.Desc
 	due        [sendBatch]int64 // departures of the frames being sent
-	partial    xsk.Desc         // first part of a frame whose end has not arrived
+	partial    xsk.Desc         // first part of an incomplete frame
 	tail       xsk.Desc         // its last part so far
 	pending    bool
 	seen       int64 // latest arrival
@@ -59,7 +59,7 @@ func newWay(from, to *xsk.Socket, s *store, d link.Direction, ring int) *way {
 	return w
 }
 
-// receive takes what has arrived and decides on it; it says whether there was anything.
+// receive processes arrived frames and reports whether there were any.
 func (w *way) receive(now int64) bool {
 	w.to.Reap()
 	if w.from.Filled() < w.refill {
@@ -119,13 +119,13 @@ func (w *way) offer(frame xsk.Desc, octets int) {
 	w.gauge(w.managed.Backlog())
 }
 
-// gauge notes how many octets wait.
+// gauge records the bytes in the queue.
 func (w *way) gauge(octets int64) {
 	w.counters.MaxBacklog = max(w.counters.MaxBacklog, uint64(octets))
 	w.depth.note(w.seen, octets)
 }
 
-// take settles the frames of a managed queue whose turn has come by now.
+// take settles the frames of a managed queue that are due.
 func (w *way) take(now int64) {
 	for {
 		slot, d, ok := w.managed.Take(now)
@@ -136,7 +136,7 @@ func (w *way) take(now int64) {
 	}
 }
 
-// inside is how many frames the direction holds.
+// inside returns the number of frames in the direction.
 func (w *way) inside() int {
 	n := w.hold.len()
 	if w.managed != nil {
@@ -153,7 +153,7 @@ func (w *way) next() int64 {
 	return w.hold.next()
 }
 
-// settle does to a frame what was decided.
+// settle applies a decision to a frame.
 func (w *way) settle(d model.Decision, frame xsk.Desc) {
 	if trace := w.trace.Load(); trace != nil {
 		w.note(trace, d, frame)
@@ -208,7 +208,7 @@ func (w *way) duplicate(at int64, frame xsk.Desc) {
 	w.keep(at, twin)
 }
 
-// send hands the frames that are due by now to the other end; it says whether there were any.
+// send sends the due frames and reports whether there were any.
 func (w *way) send(now int64) bool {
 	if w.managed != nil {
 		w.take(now)
@@ -221,7 +221,7 @@ func (w *way) send(now int64) bool {
 		w.transmit(item.frame)
 	}
 	if n == 0 && w.to.Unsent() == 0 {
-		w.blocked = w.hold.next() <= now // due, and no room: the receiver has not consumed what it was sent
+		w.blocked = w.hold.next() <= now // due, but the receiver is full
 		return false
 	}
 	// A frame that the device drops (ErrDropped) is in the device's own account, which Overruns

@@ -16,7 +16,7 @@ import (
 	"weir/lab/link"
 )
 
-// Place is where directions are built, and by what.
+// Place is the namespace and the mechanism of directions.
 type Place struct {
 	Namespace *netns.Namespace
 	Devices   *rtnl.Conn
@@ -24,7 +24,7 @@ type Place struct {
 	Hook      device.Mechanism // how programs are attached
 }
 
-// Path is one direction of a cable. Name tells it from all others of its carrier.
+// Path is one direction of a cable, with a unique name in its carrier.
 type Path struct {
 	link.Direction
 	Name     string
@@ -43,7 +43,7 @@ type Direction interface {
 type Carrier[D Direction] struct {
 	Name   string // the mechanism
 	Hook   device.Mechanism
-	Beyond func(link.Direction) string                 // what the mechanism cannot do for it, or ""
+	Beyond func(link.Direction) string                 // describes unsupported properties, or ""
 	Ready  func(ns *netns.Namespace, dev string) error // makes a cable's end fit
 	New    func(*Place, Path) D
 }
@@ -51,7 +51,7 @@ type Carrier[D Direction] struct {
 // Mechanism returns the carrier's name.
 func (c *Carrier[D]) Mechanism() string { return c.Name }
 
-// Check refuses what the mechanism cannot do.
+// Check rejects properties that the mechanism lacks.
 func (c *Carrier[D]) Check(cable link.Cable) error {
 	for _, d := range []link.Direction{cable.Forward, cable.Reverse} {
 		if err := link.CheckDirection(d); err != nil {

@@ -18,7 +18,7 @@ type Running[D Direction] struct {
 	names   []string // of the cables
 
 	mu         sync.Mutex // guards the rest, once the carrier has started
-	directions []D        // forward and reverse by turns
+	directions []D        // forward and reverse alternate
 	closed     bool
 }
 
@@ -46,10 +46,10 @@ func (r *Running[D]) Mechanism() string { return r.carrier.Name }
 // Place is where the directions are, until Close.
 func (r *Running[D]) Place() *Place { return &r.place }
 
-// CPU is zero: the kernel does the work, in the time of whoever sends.
+// CPU is zero: the kernel does the work in the time of the sender.
 func (*Running[D]) CPU() time.Duration { return 0 }
 
-// Each calls f for all directions, forward and reverse by turns.
+// Each calls f for all directions, forward and reverse alternately.
 func (r *Running[D]) Each(f func(D) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
