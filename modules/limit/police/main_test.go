@@ -19,14 +19,13 @@ func TestMain(m *testing.M) {
 type task = limittest.Task
 
 var (
-	nested      = limittest.Nested
-	path        = limittest.Path
-	listen      = limittest.Listen
-	serve       = limittest.Serve
-	accept      = limittest.Accept
-	talker      = limittest.Talker
-	startTalker = limittest.StartTalker
-	pins        = limittest.Pins
-	udpSink     = limittest.UDPSink
-	echo        = limittest.Echo
+	nested  = limittest.Nested
+	path    = limittest.Path
+	listen  = limittest.Listen
+	serve   = limittest.Serve
+	accept  = limittest.Accept
+	talker  = limittest.Talker
+	pins    = limittest.Pins
+	udpSink = limittest.UDPSink
+	echo    = limittest.Echo
 )

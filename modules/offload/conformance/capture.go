@@ -21,8 +21,6 @@ type socket struct {
 	index int
 }
 
-func bigEndian(x uint16) uint16 { return x<<8 | x>>8 }
-
 func openSocket(t testing.TB, ns *netns.Namespace, index int) *socket {
 	t.Helper()
 	s := &socket{index: index}
