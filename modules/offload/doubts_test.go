@@ -17,7 +17,7 @@ func TestTreatmentsThatAreGonePastAreWarnedOf(t *testing.T) {
 		t.Errorf("without offload: %q", words)
 	}
 	p.Host = []policy.Item{{Module: moduleName, Treatment: &Treatment{}}}
-	if words := (Module{}).Lint(p); len(words) != 1 || !strings.Contains(words[0], "treatments of a uncounted") {
+	if words := (Module{}).Lint(p); len(words) != 1 || !strings.Contains(words[0], "bypass the treatments of a:") {
 		t.Errorf("%q", words)
 	}
 	p.Scopes = p.Scopes[1:]
@@ -25,7 +25,7 @@ func TestTreatmentsThatAreGonePastAreWarnedOf(t *testing.T) {
 		t.Errorf("sockets' own scopes: %q", words)
 	}
 	p.Host = append(p.Host, policy.Item{Module: "borders", Name: "border eth0"})
-	if words := (Module{}).Lint(p); len(words) != 1 || !strings.Contains(words[0], "treatments of border eth0 uncounted") {
+	if words := (Module{}).Lint(p); len(words) != 1 || !strings.Contains(words[0], "bypass the treatments of border eth0:") {
 		t.Errorf("with a border: %q", words)
 	}
 }

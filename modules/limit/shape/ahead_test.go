@@ -153,8 +153,8 @@ func (b *bench) change(scope int, how func(*shapeShaperState)) {
 	}
 }
 
-// Each packet departs at most one slot after the earlier of two times: its child's own clock, or
-// the end of the FIFO. No slot holds more than its link time.
+// Each packet departs by the earlier of two times: the end of the full slots after its child's own
+// clock, or the end of the FIFO. No slot holds more than its link time.
 func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 	b, random := newBench(t), testutil.Rand(t)
 	for round := range 20 {
@@ -185,8 +185,10 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 				cost := time.Duration(octets) * slowest
 				longest = max(longest, cost)
 				got := c.sends(i, octets)
-				// A packet of each child may come before it.
-				if latest := min(own[i]+time.Duration(len(weights))*longest+2*c.slot(), queue); got > latest+time.Minute {
+				// The siblings occupy their shares and one packet each beyond it, so a run of full slots ends
+				// when the child's own share of it has room for these packets.
+				full := time.Duration(len(weights)-1) * longest * time.Duration(sum) / time.Duration(weights[i])
+				if latest := min(own[i]+full+longest+2*c.slot(), queue); got > latest+time.Minute {
 					t.Fatalf("weights %v, child %d: departs after %v, its own time is %v, the queue's end %v", weights, i, got, own[i], queue)
 				}
 				if got < queue-time.Minute {

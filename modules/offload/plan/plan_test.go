@@ -152,11 +152,11 @@ func sorted(of map[netip.Prefix]plan.Decision) (all []plan.Entry) {
 // Rules that decide by more than the destination are refused, by name.
 func TestRulesThatAFastPathCannotFollowAreRefused(t *testing.T) {
 	for want, rule := range map[string]state.Rule{
-		"the source 10.0.0.0/8":  {Priority: 5, Action: 1, Table: 5, From: netip.MustParsePrefix("10.0.0.0/8"), Suppress: -1},
-		"fwmark":                 {Priority: 5, Action: 1, Table: 5, Other: "fwmark", Suppress: -1},
-		"suppress_prefixlength":  {Priority: 5, Action: 1, Table: 254, Suppress: 0},
-		"the device eth0":        {Priority: 5, Action: 1, Table: 5, In: "eth0", Suppress: -1},
-		"what it does not match": {Priority: 5, Action: 1, Table: 5, Inverted: true, Suppress: -1},
+		"the source 10.0.0.0/8": {Priority: 5, Action: 1, Table: 5, From: netip.MustParsePrefix("10.0.0.0/8"), Suppress: -1},
+		"fwmark":                {Priority: 5, Action: 1, Table: 5, Other: "fwmark", Suppress: -1},
+		"suppress_prefixlength": {Priority: 5, Action: 1, Table: 254, Suppress: 0},
+		"the device eth0":       {Priority: 5, Action: 1, Table: 5, In: "eth0", Suppress: -1},
+		"by negation (not)":     {Priority: 5, Action: 1, Table: 5, Inverted: true, Suppress: -1},
 	} {
 		s := world()
 		s.Rules = append(s.Rules, rule)
