@@ -34,10 +34,10 @@ func TestExamplesOfTheReferenceAreValid(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheRoomsAreValid tries the policies that READMEs and guides begin with.
+// TestExamplesOfTheModulesAreValid parses the policies in READMEs and guides.
 func TestExamplesOfTheModulesAreValid(t *testing.T) {
 	tried := 0
-	for _, pattern := range []string{"README.md", "*/README.md", "*/*/README.md", "docs/guides/*.md"} {
+	for _, pattern := range []string{"README.md", "*/README.md", "*/*/README.md", "*/*/*/README.md", "docs/guides/*.md"} {
 		pages, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
