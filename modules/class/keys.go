@@ -17,7 +17,7 @@ const (
 
 // scopeKeys holds the keys of a scope for classes.
 type scopeKeys struct {
-	Class *string         `yaml:"class" doc:"Class that its packets are marked with where they leave this host: lbe (less than best effort), best-effort, premium, network-control, the name of a DSCP as AF21, or its number; as-asked answers each flow in the class in which its other end asks."`
+	Class *string         `yaml:"class" doc:"Class of its packets at egress: lbe (less than best effort), best-effort, premium, network-control, the name of a DSCP as AF21, or its number; as-asked uses the class of the client's packets."`
 	Asked []yamlfile.Text `yaml:"asked" doc:"With class: as-asked, the accepted classes of requests; default LE and CS1, less than best effort. Answers to requests in other classes are not marked."`
 }
 

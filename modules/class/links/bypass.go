@@ -54,7 +54,7 @@ func bypasses(s module.State) (notes []string, err error) {
 			return nil, err
 		}
 		for _, around := range append(taken, byNIC...) {
-			notes = append(notes, fmt.Sprintf("links.%s: %s does not wait in its classes", name, around))
+			notes = append(notes, fmt.Sprintf("links.%s: %s bypass its classes", name, around))
 		}
 	}
 	return notes, nil

@@ -93,8 +93,8 @@ func TestXDPThatMaySendAroundTheQueueIsSaid(t *testing.T) {
 	}
 }
 
-// What a filter of the link's takes away does not wait in its classes, and is said. What filters
-// elsewhere redirect to the link does, and copies leave the packets where they were.
+// Packets that a filter of the link redirects elsewhere bypass its classes, and a warning says so.
+// Packets redirected to the link use them; copies leave the original packets in their classes.
 func TestFiltersThatRedirectAreSaid(t *testing.T) {
 	const policy = "  eth0: {rate: 10Mbit}\n"
 	testutil.Need(t, "matchall", probe.Classifier("matchall"))
@@ -105,7 +105,7 @@ func TestFiltersThatRedirectAreSaid(t *testing.T) {
 		says             string
 	}{
 		{"away", "eth0", "egress redirect dev eth1", [4]byte{10, 9, 0, 2}, 0,
-			"links.eth0: what its filter matchall of priority 7 at egress redirects does not wait in its classes"},
+			"links.eth0: packets redirected by its egress filter matchall of priority 7 bypass its classes"},
 		{"copied away", "eth0", "egress mirror dev eth1", [4]byte{10, 9, 0, 2}, 1, ""},
 		{"to the link", "eth1", "egress redirect dev eth0", [4]byte{10, 9, 1, 2}, 1, ""},
 		{"elsewhere", "eth1", "ingress redirect dev eth1", [4]byte{10, 9, 1, 2}, 0, ""},

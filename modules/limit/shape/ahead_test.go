@@ -186,7 +186,7 @@ func TestChildrenDepartByTheirOwnClocks(t *testing.T) {
 				longest = max(longest, cost)
 				got := c.sends(i, octets)
 				// Siblings occupy their shares and one packet each beyond it. A run of full
-				// slots ends when the child's own share of it has room for these packets.
+				// slots ends when the child's own share of it fits these packets.
 				full := time.Duration(len(weights)-1) * longest * time.Duration(sum) / time.Duration(weights[i])
 				if latest := min(own[i]+full+longest+2*c.slot(), queue); got > latest+time.Minute {
 					t.Fatalf("weights %v, child %d: departs after %v, its own time is %v, the queue's end %v", weights, i, got, own[i], queue)
