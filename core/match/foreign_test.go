@@ -13,9 +13,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whoever makes a user namespace has marks, addresses and devices as he likes in the network
-// namespaces that belong to it, and sends as much as he likes to himself: scopes of others are not
-// charged for it. Scopes of his processes are.
+// The owner of a user namespace controls marks, addresses and devices in its network namespaces,
+// and may send himself any amount. It is charged to the scopes of his processes, never to others.
 func TestNamespacesOfStrangersChargeNobodyElse(t *testing.T) {
 	testutil.NeedRoot(t)
 	if err := Reads(ebpf.CGroupSKB); err != nil {
@@ -31,7 +30,7 @@ func TestNamespacesOfStrangersChargeNobodyElse(t *testing.T) {
 	root := cgroup.Cgroup{Path: path}
 	for name, test := range map[string]struct {
 		key  Key
-		want [3]uint64 // datagrams that leave, that come in, ends of the connection
+		want [3]uint64 // datagrams sent, datagrams received, ends of the connection
 	}{
 		"mark":      {OfMark(clientMark), [3]uint64{}},
 		"prefix":    {OfPrefix(netip.MustParsePrefix("127.0.0.0/8")), [3]uint64{}},

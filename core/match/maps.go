@@ -81,9 +81,9 @@ type Maps struct {
 	Entries map[string]**ebpf.Map // by name; others are ignored
 }
 
-// Reassign removes the assignments in gone, whatever their scope, and adds those in now. It keeps
-// all others. used has the bits of the kinds in now (enum match_kind) for the programs. After an
-// error some assignments are done; it can be repeated.
+// Reassign removes the assignments in gone, of any scope, adds those in now, and keeps all others.
+// used has the bits of the kinds in now (enum match_kind) for the programs. After an error some
+// assignments are done; it can be repeated.
 func (m Maps) Reassign(gone, now Assignments) (used uint32, err error) {
 	for key := range gone {
 		if _, stays := now[key]; stays {

@@ -2,8 +2,8 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts what is found for datagrams and TCP sockets, and does nothing to them: bpf/match.h by
- * itself, and the types it shares with Go.
+ * bpf/match.h by itself: counts the scopes of datagrams and TCP sockets without any effect on them,
+ * and exports the types shared with Go.
  */
 #include <linux/bpf.h>
 #include <linux/in.h>
@@ -25,8 +25,7 @@ enum match_kind match_kinds;
 const volatile enum match_bounds match_levels = MATCH_CGROUP_LEVELS;
 
 /*
- * Datagrams that leave, datagrams that come in, ends of connections that are complete, packets of
- * TCP, by scope.
+ * By scope: sent datagrams, received datagrams, ends of established connections, TCP packets.
  */
 __u64 match_out[SCOPES], match_in[SCOPES], match_sockets[SCOPES], match_segments[SCOPES];
 

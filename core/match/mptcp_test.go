@@ -18,8 +18,8 @@ const (
 	mptcpInfo = 1
 )
 
-// Of a connection of multipath TCP all subflows are its user's, from their first packet on: none is
-// root's, as the sockets are that the kernel makes for them.
+// All subflows of a multipath TCP connection belong to its user from their first packet on,
+// although root owns the sockets that the kernel creates for them.
 func TestSubflowsAreTheirConnectionsUsers(t *testing.T) {
 	testutil.NeedRoot(t)
 	if err := Reads(ebpf.CGroupSKB); err != nil {

@@ -2,8 +2,8 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Binds a scope to a cgroup that is made at its path, before a process can be in it: who hears of
- * it in user space is milliseconds late, and what a connection has sent until then was not limited.
+ * Binds a scope to a new cgroup at its path before a process can join it. User space learns of the
+ * cgroup milliseconds later, and packets sent until then would escape the limit.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -12,7 +12,7 @@
 char rebind_license[] SEC("license") = "Dual BSD/GPL";
 
 enum rebind_bounds {
-	REBIND_PATH = 256, /* octets of a path, its end included; longer ones are left alone */
+	REBIND_PATH = 256, /* bytes of a path with its terminator; longer paths never match */
 };
 
 /* A path below the root of the v2 hierarchy, padded with zeros. */
@@ -72,7 +72,7 @@ int BPF_PROG(rebind_cgroup, struct cgroup *group, const char *path)
 	if (!known)
 		return 0;
 	before = known->id;
-	known->id = id; /* first: who finds it in the other map must find it here */
+	known->id = id; /* first: an id in scope_cgroups must be known here */
 	if (before)
 		bpf_map_delete_elem(&scope_cgroups, &before);
 	bpf_map_update_elem(&scope_cgroups, &id, &known->scope, BPF_ANY);

@@ -31,10 +31,10 @@ const RebindPin = "rebind"
 // LongestPath is the maximum length in bytes of the path of a cgroup that the kernel binds.
 const LongestPath = int(unsafe.Sizeof(rebindRebindPath{})) - 1
 
-// Rebind has the kernel put the ids of cgroups that are made at these paths, below the root of the
-// v2 hierarchy, into a data plane's map of them. Its pin in dir takes the place of an earlier one.
-// It also binds cgroups created since the places were read. The error
-// wraps ebpf.ErrNotSupported if the kernel has no such hook.
+// Rebind loads a kernel program that stores the ids of new cgroups at these paths, below the root
+// of the v2 hierarchy, in a data plane's map. Its pin in dir replaces an earlier one. Rebind also
+// binds cgroups created since the places were read. The error wraps ebpf.ErrNotSupported if the
+// kernel has no such hook.
 func Rebind(dir string, cgroups *ebpf.Map, places map[string]Place) error {
 	pin := filepath.Join(dir, RebindPin)
 	if err := silence(dir); err != nil {
@@ -85,8 +85,7 @@ func pathKey(path string) (key rebindRebindPath, fits bool) {
 	return key, true
 }
 
-// bindMissed binds the cgroup that is at a path now, where the program that watches it by now does
-// not know it: it was made before.
+// bindMissed binds a cgroup that was created before the program watched its path.
 func bindMissed(objects *rebindObjects, path string) error {
 	key, fits := pathKey(path)
 	root, err := cgroup.Root()
@@ -96,7 +95,7 @@ func bindMissed(objects *rebindObjects, path string) error {
 	var known rebindRebindScope
 	id, err := cgroup.Cgroup{Path: filepath.Join(root, path)}.ID()
 	if err != nil || objects.RebindPaths.Lookup(key, &known) != nil || known.Id == id {
-		return nil // it has gone, or it is known
+		return nil // removed, or known
 	}
 	before := known.Id
 	known.Id = id

@@ -16,9 +16,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// A cgroup that is made at a scope's path is bound before anybody can look, and the one that was
-// there before is no longer; others are left alone. It goes on when the process that asked for it
-// has closed everything, until it is taken back.
+// A new cgroup at a scope's path is bound at once and replaces the former one; other cgroups are
+// ignored. The program stays active after the end of its process until it is removed.
 func TestCgroupsAreBoundWhenTheyAreMade(t *testing.T) {
 	group := testutil.Cgroup(t)
 	testutil.Need(t, "tracing", CanRebind())
@@ -96,7 +95,7 @@ func TestCgroupsAreBoundWhenTheyAreMade(t *testing.T) {
 	}
 	remove("a")
 	create("a")
-	want("taken back", map[uint64]uint32{third: 7, b: 4}) // what has gone stays until somebody looks
+	want("taken back", map[uint64]uint32{third: 7, b: 4}) // removed cgroups stay until the next resync
 	if _, err := os.Stat(filepath.Join(dir, RebindPin)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its pin is left: %v", err)
 	}

@@ -27,13 +27,13 @@ func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return rebindFault(err)
 	}
-	told := map[uint64]bool{} // read after the others: the program notes an id before it puts it there
+	bound := map[uint64]bool{} // read after the map: the program records an id here first
 	err := eachPaths(dir, func(paths *ebpf.Map) error {
 		var key rebindRebindPath
 		var known rebindRebindScope
 		entries := paths.Iterate()
 		for entries.Next(&key, &known) {
-			told[known.Id] = true
+			bound[known.Id] = true
 		}
 		return entries.Err()
 	})
@@ -45,11 +45,11 @@ func Sweep(dir string, cgroups *ebpf.Map, keep ...Assignments) error {
 	}
 	for _, assignments := range keep {
 		for key := range assignments {
-			told[key.Number] = told[key.Number] || key.Kind == Cgroup
+			bound[key.Number] = bound[key.Number] || key.Kind == Cgroup
 		}
 	}
 	for _, id := range all {
-		if told[id] {
+		if bound[id] {
 			continue
 		}
 		if err := cgroups.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

@@ -13,8 +13,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Whoever makes and removes the cgroup of one scope without end does not keep others out of the
-// map, and his own scope applies to him as soon as he stops.
+// A user who creates and removes the cgroup of a scope without end does not fill the map, and the
+// scope applies to him as soon as he stops.
 func TestAStormOfCgroupsFillsNoMap(t *testing.T) {
 	group := testutil.Cgroup(t)
 	testutil.Need(t, "tracing", CanRebind())

@@ -35,11 +35,11 @@ const (
 	clientUser, serverUser = 4711, 4712
 )
 
-// place is a namespace whose loopback device carries traffic between sockets of one cgroup, at
-// which the programs look.
+// place is a namespace with traffic between sockets of one cgroup over loopback. The programs are
+// attached to that cgroup.
 type place struct {
 	ns      *netns.Namespace
-	levels  []cgroup.Cgroup // the outermost of the test's, then those below, to the sockets' own
+	levels  []cgroup.Cgroup // from the test's outermost to the sockets' own
 	sockets *cgroup.Sockets
 }
 
@@ -75,8 +75,8 @@ func up(t *testing.T, ns *netns.Namespace) {
 	}
 }
 
-// look loads the programs, prepared inside a namespace, with one key of scope 1, and has them look
-// at the place.
+// look loads the programs, prepared inside a namespace, with one key of scope 1, and attaches them
+// to the place.
 func (p *place) look(t *testing.T, inside *netns.Namespace, key Key) *matchObjects {
 	t.Helper()
 	spec, err := loadMatch()
@@ -126,7 +126,7 @@ func (p *place) send(t *testing.T, family, kind int) {
 	p.sendAs(t, family, kind, clientUser)
 }
 
-// sendAs sends as another user of the host's than the client.
+// sendAs sends as another user of the host than the client.
 func (p *place) sendAs(t *testing.T, family, kind, user int) {
 	t.Helper()
 	server, client := p.socket(t, family, kind, serverMark, serverUser), p.socket(t, family, kind, clientMark, user)
@@ -164,7 +164,7 @@ func (p *place) sendAs(t *testing.T, family, kind, user int) {
 	}
 }
 
-// counted is how often scope 1 was found.
+// counted returns the matches of scope 1.
 func counted(t *testing.T, of *ebpf.Variable) uint64 {
 	t.Helper()
 	var counts [64]uint64
@@ -192,9 +192,9 @@ func id(t *testing.T, group cgroup.Cgroup) uint64 {
 	return id
 }
 
-// One datagram goes from the client to the server, and one connection; both sockets are the data
-// plane's.
-func TestTrafficIsToldByEveryKind(t *testing.T) {
+// The client sends one datagram to the server and opens one connection; the data plane sees both
+// sockets.
+func TestEveryKindMatches(t *testing.T) {
 	testutil.NeedRoot(t)
 	p, elsewhere := newPlace(t, 2), testutil.Namespace(t, "elsewhere")
 	other := testutil.Cgroup(t)
@@ -202,7 +202,7 @@ func TestTrafficIsToldByEveryKind(t *testing.T) {
 		name    string
 		key     func() Key
 		outside bool      // the data plane is prepared in another namespace
-		want    [3]uint64 // datagrams that leave, that come in, ends of the connection
+		want    [3]uint64 // datagrams sent, datagrams received, ends of the connection
 	}{
 		{"own cgroup", func() Key { return OfCgroup(id(t, p.levels[2])) }, false, [3]uint64{1, 1, 2}},
 		{"cgroup above", func() Key { return OfCgroup(id(t, p.levels[0])) }, false, [3]uint64{1, 1, 2}},
@@ -251,7 +251,7 @@ func TestTrafficIsToldByEveryKind(t *testing.T) {
 	}
 }
 
-// foreign is a network namespace whose owner numbers a user of the host's as the client.
+// foreign is a network namespace. Its owner maps a user of the host to the client's number.
 func foreign(t *testing.T, user int) *netns.Namespace {
 	t.Helper()
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: user, Size: 1}, {ContainerID: clientUser, HostID: user + 1, Size: 1}}
@@ -273,7 +273,7 @@ func foreign(t *testing.T, user int) *netns.Namespace {
 	return ns
 }
 
-// Whoever makes a user namespace numbers his users in it as he likes.
+// The owner of a user namespace chooses the user numbers in it.
 func TestUsersAreThoseOfTheHost(t *testing.T) {
 	testutil.NeedRoot(t)
 	if err := Reads(ebpf.CGroupSKB); err != nil {
@@ -297,7 +297,7 @@ func TestUsersAreThoseOfTheHost(t *testing.T) {
 	}
 }
 
-// The innermost level that is told is told, and so is all above where sockets are deeper still.
+// The innermost level of MaxCgroupLevels matches, and all levels above match deeper sockets.
 func TestDeepCgroupsAreTold(t *testing.T) {
 	testutil.NeedRoot(t)
 	p := newPlace(t, MaxCgroupLevels+4)
@@ -319,7 +319,7 @@ func TestDeepCgroupsAreTold(t *testing.T) {
 			t.Errorf("the cgroup at level %d was told: %t, want %t", test.level, got, test.told)
 		}
 		if Cgroup.Needs(ebpf.SockOps) != nil {
-			continue // TestTrafficIsToldByEveryKind says what is missing
+			continue // TestEveryKindMatches reports the missing feature
 		}
 		p.send(t, unix.AF_INET, unix.SOCK_STREAM)
 		if got := counted(t, o.MatchSockets) == 2; test.told && !got {

@@ -138,7 +138,8 @@ func (h *Host) Watch(all []policy.Selector) []string {
 	return slices.Compact(folders)
 }
 
-// Speed is what can carry a selector's traffic at most, and who, in words; 0 if it is not known.
+// Speed returns the capacity of a selector's traffic and the subject of a sentence about it; 0 if
+// unknown.
 func Speed(s policy.Selector) (units.BitRate, string) {
 	if k, known := Of(s); known && k.Speed != nil {
 		return k.Speed(s.Text)

@@ -15,7 +15,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// parse reads a selector as a policy's file would have it.
+// parse reads a selector as in a policy file.
 func parse(t *testing.T, kind, text string) policy.Selector {
 	t.Helper()
 	k, known := Of(policy.Selector{Kind: kind})
@@ -65,8 +65,8 @@ func TestWhatStandsForNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Every kind that can be written can be bound to something or says what is missing, and says how to
-// be inside.
+// Every kind in the syntax binds to an object or reports the missing one, and returns the
+// requirements for a process to match.
 func TestEveryKindIsBound(t *testing.T) {
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "bound")
 	if err := os.MkdirAll(filepath.Join(group.Path, "x.slice", "x.service"), 0o755); err != nil {
@@ -153,7 +153,7 @@ func TestWatchedAreTheFoldersWhereThingsComeAndGo(t *testing.T) {
 	}
 }
 
-// A file would be attached to nothing, and called enforced.
+// A binding to a file would limit nothing and be reported as enforced.
 func TestAFileIsNeitherACgroupNorANamespace(t *testing.T) {
 	h := &Host{CgroupRoot: testutil.Cgroup(t).Path}
 	for _, test := range []struct{ kind, text, want string }{

@@ -13,7 +13,7 @@ import (
 	"weir/kernel/testutil"
 )
 
-// Who was given a unit can make folders of any name in it; they never take the place of the host's
+// The user of a delegated unit can create folders of any name in it. They never replace the host's
 // unit.
 func TestNobodyTakesThePlaceOfAUnit(t *testing.T) {
 	group := testutil.Cgroup(t)
@@ -46,7 +46,7 @@ func TestNobodyTakesThePlaceOfAUnit(t *testing.T) {
 	}
 }
 
-// manager knows where units are; with nil nobody listens.
+// manager returns the folders of units; nil is no manager.
 type manager map[string]string
 
 func (m manager) ControlGroup(unit string) (string, error) {
@@ -59,8 +59,8 @@ func (m manager) ControlGroup(unit string) (string, error) {
 	return m[unit], nil
 }
 
-// What the service manager says counts, also where folders of the name are elsewhere; where nobody
-// listens they do, and where he does not answer nothing does.
+// The answer of the service manager precedes folders of the same name. Without a manager the
+// folders count; with an unresponsive one nothing is bound.
 func TestTheManagerSaysWhereAUnitIs(t *testing.T) {
 	group := testutil.Cgroup(t)
 	folder := func(path string) string {
@@ -78,7 +78,7 @@ func TestTheManagerSaysWhereAUnitIs(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		asked manager
-		want  string // folder, or what is missing
+		want  string // folder, or the missing object
 	}{
 		{"the manager's", manager{"nginx.service": "/z.slice/nginx.service"}, own},
 		{"the manager's, in a tree that no name leads to", manager{"nginx.service": "/a.slice/nginx.service"}, aside},

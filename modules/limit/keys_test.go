@@ -158,7 +158,7 @@ func TestChildrenInheritFromTheirParents(t *testing.T) {
 	want := []policy.Scope{
 		{Name: "batch", Selector: unit("batch"), Parent: "work", Treatments: treated(Treatment{Egress: &Limit{Rate: 200e6, Weight: 3}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
 		{Name: "backups", Selector: unit("backup"), Parent: "work", Treatments: treated(Treatment{Egress: &Limit{Rate: 150e6, Min: 50e6, Weight: 1}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
-		// What it keeps for its child, its own parent keeps for it.
+		// The parent reserves the minimum of the grandchild.
 		{Name: "work", Selector: policy.Selector{Kind: "group", Words: "its children"}, Parent: "site", Treatments: treated(Treatment{Egress: &Limit{Rate: 200e6, Min: 50e6, Weight: 2}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
 		{Name: "web", Selector: unit("web"), Parent: "site", Treatments: treated(Treatment{Egress: &Limit{Rate: 1e9, Weight: 1}, Ingress: &Limit{Rate: 500e6, Weight: 1}})},
 		{Name: "site", Selector: policy.Selector{Kind: "group", Words: "its children"}, Treatments: treated(Treatment{Egress: &Limit{Rate: 1e9}, Ingress: &Limit{Rate: 500e6}})},

@@ -30,7 +30,7 @@ type shapedHost struct {
 	t              *testing.T
 	host           module.Host
 	client, server *netns.Namespace
-	at             *netns.Namespace // where the policy is in force: the client's
+	at             *netns.Namespace // where the policy is active: the client's
 	echo           string
 	plane          module.Plane
 	have           module.State

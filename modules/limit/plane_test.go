@@ -85,7 +85,7 @@ func TestApplyArrangesScopesBelowTheirParents(t *testing.T) {
 	if now["a"] != 8_000_000 || now["top"] != 16_000_000 {
 		t.Errorf("before any traffic: %v", now)
 	}
-	// The tree is turned over while it is in force, and then taken apart.
+	// The tree is inverted while it is active, then dissolved.
 	lead("another tree", `
   a: {user: 7, parent: b, egress: 1Mbit}
   b: {user: 8, parent: top}

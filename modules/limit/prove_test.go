@@ -73,8 +73,8 @@ func TestShortestMeasurementHoldsEnoughPackets(t *testing.T) {
 	}
 }
 
-// Until the burst is used and the queue is full, more than the rate passes: without a warmup a
-// limit of 1 Mbit/s seems to leak.
+// Until the burst is used and the queue is full, more than the rate passes: without a warm-up a
+// limit of 1 Mbit/s would seem to leak.
 func TestWarmupIsLongerThanTheQueueTakesToFill(t *testing.T) {
 	for _, l := range []Limit{{Rate: police.MinRate}, {Rate: 1e6}, {Rate: 2e6}, {Rate: 9e6}, {Rate: 10e6}, {Rate: 1e9}, {Rate: 1e9, Drop: time.Second},
 		{Rate: 1e6, Burst: 5 * time.Second}} {
@@ -103,7 +103,7 @@ func TestChecksOfAScope(t *testing.T) {
 	if all[0].Promised() != "1 Mbit/s, -2 % to +1 %" || all[1].Needs != 101e6 || all[0].Charged.Exempt != "" {
 		t.Errorf("%q, %s, %q", all[0].Promised(), all[1].Needs, all[0].Charged.Exempt)
 	}
-	// Counters that a check names must be what the room reports.
+	// The module reports every counter that a check names.
 	columns := map[string]module.Kind{}
 	for _, c := range (Module{}).Columns().Rows {
 		columns[c.Name] = c.Kind

@@ -106,7 +106,7 @@ func leavesCallbacks(t *testing.T, first bool) {
 	}
 	goesOn := func(when string) {
 		t.Helper()
-		exchange() // what was asked for is cleared with a segment, if it is
+		exchange() // a cleared callback request takes effect with the next segment
 		samples, headers := others.seen(t)
 		exchange()
 		if s, h := others.seen(t); s == samples || h == headers {
@@ -143,8 +143,7 @@ func TestLoopbackSocketsAreLeftAlone(t *testing.T) {
 			var rate uint32
 			var clamp int
 			var in Counters
-			// A window that follows from a long round trip is no bound: on a busy machine the first
-			// may be.
+			// A long first round trip, as on a busy machine, gives a window that bounds nothing.
 			for n := 0; n < 3 || covered && in.Windows == 0 && n < 1000; n++ {
 				if !answers.Scan() {
 					t.Fatal("the talker has ended")

@@ -93,7 +93,7 @@ func (c *crowd) arrive(t *testing.T, octets int) {
 // the threshold too: of four segments only the probe passes. The retransmission by the timer
 // passes, or the timer would double until the queue is short.
 func TestTimersAreSparedWhereRepairsAreDropped(t *testing.T) {
-	// In a queue of 40 s a test does not notice what drains, nor what its own segments add.
+	// A queue of 40 s neither drains nor grows noticeably within the test.
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	c := newCrowd(t, l)
 	const segments = 4

@@ -101,7 +101,7 @@ func TestCPUsThatShareASocketFindTheirOwnScopes(t *testing.T) {
 func TestCPUsThatShareASocketAreChargedForEachPacket(t *testing.T) {
 	p := elsewhere(t)
 	const octet = int64(quotaCost) / 1000
-	const behind = 4 * quotaMost // packets; a scope forgets what it was charged for where it is further ahead than its burst
+	const behind = 4 * quotaMost // packets; a scope discards credit beyond its burst
 	var start [3]int64
 	for scope := range 3 {
 		lavish(t, p, scope, behind, false, generous())

@@ -45,7 +45,7 @@ func TestDatagramsAreChargedForTheirFragments(t *testing.T) {
 		{"IPv4, in three", datagram(t, false, 0, 3000), 3, 3028 + 2*20 + 3*overhead},
 		{"IPv6, whole", datagram(t, true, 0, 1452), 1, 1500 + overhead},
 		{"IPv6, in three", datagram(t, true, 0, 3000), 3, 3048 + 2*48 + 3*overhead},
-		// 1280 - 40 - 1176 - 8 octets are room for 56 of the 2008 that are cut.
+		// A fragment of 1280 - 40 - 1176 - 8 bytes carries 56 of the 2008 bytes.
 		{"IPv6 with a routing header", headers.Insert(datagram(t, true, 0, 2000), headers.Segments(73)), 36, 3224 + 35*(1216+8) + 36*overhead},
 		{"IPv6 with a routing header, whole", headers.Insert(datagram(t, true, 0, 40), headers.Segments(2)), 1, 40 + 40 + 8 + 40 + overhead},
 	} {

@@ -80,7 +80,7 @@ func TestIngressIsAttachedWithItsFirstLimit(t *testing.T) {
 		if err := Unpin(dir); err != nil {
 			t.Fatal(err)
 		}
-		// The kernel releases links that nothing refers to in its own time.
+		// The kernel releases unreferenced links asynchronously.
 		testutil.Eventually(t, 5*time.Second, "the end of the links", func() bool { return testutil.CountPrograms(t, group.Path) == [3]int{} })
 	})
 }

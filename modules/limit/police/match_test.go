@@ -123,7 +123,7 @@ func TestAMarkThatChangesIsSeenWithTheNextPacket(t *testing.T) {
 			}
 			for scope := 1; scope <= 2; scope++ {
 				got := both(t, p, scope)[0] - before[scope]
-				// The server's end of a stream, whose mark is 2, sends acknowledgements.
+				// The server's socket (mark 2) of a stream sends acknowledgements.
 				if want := map[bool]uint64{true: packets}[scope == now]; got != want && (kind == unix.SOCK_DGRAM || scope == 1) {
 					t.Errorf("mark %d: scope %d counted %d packets of %d, want %d", now, scope, got, packets, want)
 				}

@@ -25,7 +25,7 @@ import (
 // TCP retransmits a rejected packet with the next acknowledgement. With nothing in flight it waits
 // for its probe timer, 200 ms at least, which caused the tail latencies of the LPC 2018 talk.
 
-// ask connects, and then for every number of octets sends as many and reads as many.
+// ask connects, and for each number of bytes on its input sends and reads that many.
 func ask(in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(in)
 	var work task
@@ -67,7 +67,7 @@ type asker struct {
 	answers        *bufio.Scanner
 }
 
-// modes returns the classic algorithm and Weir's, with thresholds so large that nothing drains.
+// modes returns the classic algorithm and Weir's, with thresholds too large to drain.
 func modes() map[string]Limit {
 	l := Limit{Rate: 100_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	classic := l
@@ -91,13 +91,13 @@ func newAsker(t *testing.T, l Limit) *asker {
 		t.Fatal(err)
 	}
 	a := &asker{plane: p, client: client, server: server, process: process, answers: bufio.NewScanner(process.Out)}
-	a.tell(t, task{Namespace: client.Name, Address: echo(t, server, address)})
+	a.say(t, task{Namespace: client.Name, Address: echo(t, server, address)})
 	a.answered(t)
 	return a
 }
 
-// tell sends the process a line; a number is a request of that many bytes.
-func (a *asker) tell(t *testing.T, line any) {
+// say sends the process a line; a number is a request of that many bytes.
+func (a *asker) say(t *testing.T, line any) {
 	t.Helper()
 	if err := json.NewEncoder(a.process.In).Encode(line); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 			fill(t, a.plane, 0, 5*l.Drop)
 			before := counters(t, a.plane, 0)
 			const size = 1000
-			a.tell(t, size)
+			a.say(t, size)
 			var s socket
 			testutil.Eventually(t, 20*time.Second, "the second probe", func() bool {
 				s = a.socket(t)
@@ -193,9 +193,9 @@ func TestADroppedIdleSenderWaitsForItsProbeTimer(t *testing.T) {
 			if s.timer != probeTimer || s.unacknowledged != size {
 				t.Errorf("the socket has %d octets to send and timer %d, want %d and the probe timer", s.unacknowledged, s.timer, size)
 			}
-			// TCP takes no refusal for a loss, so nothing else sends the packet again.
+			// TCP does not treat a local reject as a loss: nothing else retransmits the packet.
 			if n := netCount(t, a.client, "snmp", "RetransSegs"); n > 0 {
-				t.Errorf("%d segments were sent again", n)
+				t.Errorf("%d segments were retransmitted", n)
 			}
 			after := counters(t, a.plane, 0)
 			if after.Packets != before.Packets || after.Dropped < 3 || after.Forced > 0 {
@@ -219,12 +219,12 @@ func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 			before := counters(t, a.plane, 0)
 			const questions = 200
 			for range questions {
-				a.tell(t, 1000)
+				a.say(t, 1000)
 				a.answered(t)
 			}
 			after := counters(t, a.plane, 0)
-			// On a machine that takes too long TCP sends what is in flight again, and the answer,
-			// which is acknowledged again.
+			// On a slow machine TCP retransmits the request and the answer, which is acknowledged
+			// again.
 			again := netCount(t, a.client, "netstat", "TCPRetransFail") + netCount(t, a.server, "snmp", "RetransSegs")
 			if after.Dropped > again {
 				t.Errorf("%d packets were refused, and %d were sent again", after.Dropped, again)
@@ -235,7 +235,7 @@ func TestASenderWithNothingInFlightIsNotDropped(t *testing.T) {
 			if !l.Classic {
 				return // its packets are so far apart that none is in flight
 			}
-			a.tell(t, 100_000)
+			a.say(t, 100_000)
 			a.answered(t)
 			if got := counters(t, a.plane, 0); got.Dropped == after.Dropped {
 				t.Error("no packet was refused while others were in flight: the queue is not where they are")

@@ -148,7 +148,7 @@ func TestQuotaAdmitsNoMoreThanTheQueueHolds(t *testing.T) {
 	if c.Packets+c.Dropped != 2*hold || c.Packets > hold+drained(began) {
 		t.Errorf("%d admitted and %d refused of %d; the queue holds %d", c.Packets, c.Dropped, 2*hold, hold)
 	}
-	// A tick in between may have ended what was paid.
+	// A timer tick may have ended the prepaid quota.
 	if c.Packets < hold-2*quotaMost {
 		t.Errorf("%d admitted, the queue holds %d", c.Packets, hold)
 	}
@@ -229,7 +229,7 @@ func sendDatagrams(t *testing.T, p *DataPlane, connected bool, rounds, each int,
 func datagramSocket(t *testing.T, p *DataPlane) int {
 	t.Helper()
 	_, socket := chargedSockets(t, p)
-	if err := unix.Bind(socket(unix.SOCK_DGRAM), &unix.SockaddrInet4{Port: 9}); err != nil { // what is sent to it is never read
+	if err := unix.Bind(socket(unix.SOCK_DGRAM), &unix.SockaddrInet4{Port: 9}); err != nil { // never read
 		t.Fatal(err)
 	}
 	return socket(unix.SOCK_DGRAM)

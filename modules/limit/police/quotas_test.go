@@ -96,18 +96,18 @@ func TestDroppedPacketsUseNoQuota(t *testing.T) {
 	p := paired(t)
 	near := generous()
 	near.Classic, near.Reserve = true, time.Nanosecond
-	const module, packets = 30, 200 // of the near scope's queue; of which the rest is refused
+	const capacity, packets = 30, 200 // packets in the near scope's queue; packets sent, the rest is rejected
 	for farScope := range 2 {
 		nearScope := 1 - farScope
 		lavish(t, p, farScope, 0, false, generous())
-		lavish(t, p, nearScope, 16*quotaMost+200-module, false, near)
+		lavish(t, p, nearScope, 16*quotaMost+200-capacity, false, near)
 		began := time.Now()
 		finish, before, refused := stateOf(t, p, farScope).FinishNs, counters(t, p, farScope), counters(t, p, nearScope)
 		stream(t, p, nearScope, packets)
 		far, c := stateOf(t, p, farScope), counters(t, p, farScope)
 		passed := int(c.Packets - before.Packets)
-		if passed < module || passed > module+int(drained(began)) {
-			t.Errorf("%d packets passed, there is room for %d", passed, module)
+		if passed < capacity || passed > capacity+int(drained(began)) {
+			t.Errorf("%d packets passed, the queue holds %d", passed, capacity)
 		}
 		if n := int(counters(t, p, nearScope).Dropped - refused.Dropped); n != packets-passed {
 			t.Errorf("%d packets refused, %d of %d passed", n, passed, packets)

@@ -23,8 +23,8 @@ import (
 // the admitted packets per CPU, to the nanosecond.
 
 const (
-	raceRounds = 50   // at most, until two processors have met at the queue
-	raceRuns   = 5000 // packets that each processor sends in a round
+	raceRounds = 50   // at most, until two CPUs have met at the queue
+	raceRuns   = 5000 // packets per CPU and round
 )
 
 // raceLimit has a queue of up to a minute and marks nothing. At its rates a byte costs whole
@@ -93,7 +93,7 @@ func onEveryCPU(t *testing.T, f func(processor int) error) {
 		all.Add(1)
 		go func(place int) {
 			defer all.Done()
-			runtime.LockOSThread() // never unlocked: the thread, which is bound to one processor, ends here
+			runtime.LockOSThread() // never unlocked: the thread is bound to one CPU and ends here
 			var one unix.CPUSet
 			one.Set(cpu)
 			err := errors.Join(unix.SchedSetaffinity(0, &one), withoutSignals())

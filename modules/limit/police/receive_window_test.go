@@ -44,8 +44,8 @@ func TestSuperPacketsFitALowRate(t *testing.T) {
 	}
 }
 
-// On a path without delay a rate of 500 kbit/s leaves a receiver the least window, two segments. It
-// gets its own back when it is set free. Its round-trip times count in both directions.
+// On a path without delay a rate of 500 kbit/s leaves a receiver the minimum window, two segments.
+// Release restores its own window. Its round-trip times count in both directions.
 func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	client, server, address := path(t)
 	p, outer, inner := innerScope(t)
@@ -67,8 +67,8 @@ func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 		return clamp
 	}
 	const least = 2 * 1460
-	// The handshake's last acknowledgement has set it. The kernel's own tuning raises it while the
-	// application reads, and the next acknowledgement lowers it again.
+	// The last acknowledgement of the handshake sets it. The kernel's autotuning raises it while
+	// the application reads, and the next acknowledgement lowers it again.
 	if got := clamp(); got > least {
 		t.Errorf("the window is clamped to %d octets, want at most %d", got, least)
 	}
@@ -102,8 +102,8 @@ func TestReceiveWindowIsClampedAndSetFree(t *testing.T) {
 	}
 }
 
-// needStorage skips where the kernel cannot attach memory to a socket: without it packets are
-// charged, and sockets are left alone.
+// needStorage skips the test on kernels without socket storage, on which packets are charged and
+// sockets not modified.
 func needStorage(t *testing.T, p *DataPlane) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

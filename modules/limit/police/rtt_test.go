@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// With round trips as long as an interval the fair rate takes half of the step, up or down, and
-// leaves a queue of a quarter of a round trip to the pauses of its senders.
+// With round trips as long as an interval the fair rate moves half a step, up or down, and
+// tolerates a queue of a quarter of a round trip, since senders pause.
 func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	const (
 		octets = 12_500_000 // a second's at 100 Mbit/s
@@ -20,7 +20,7 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 		trip        time.Duration
 		bytes       uint64        // offered in a second
 		queue       time.Duration // the shortest that a packet has met
-		least, most uint64        // percent of the fair rate of before; a busy machine makes the interval longer
+		least, most uint64        // percent of the former fair rate; a busy machine lengthens the interval
 	}{
 		"little used, short": {0, octets / 2, 0, 124, 140},
 		"little used, long":  {trip, octets / 2, 0, 109, 120},
@@ -42,8 +42,8 @@ func TestFairRateTakesItsTimeWhereRoundTripsAreLong(t *testing.T) {
 	}
 }
 
-// Whoever begins again after a pause is heard of a round trip later: a flow count continues for two
-// of them.
+// A sender that resumes after a pause is counted a round trip later: a flow count lasts two round
+// trips.
 func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	const octets = 1_250_000 // a second's at 10 Mbit/s
 	l := Limit{Rate: 8 * octets, Mark: 100 * time.Millisecond, Drop: 10 * time.Second}
@@ -56,8 +56,8 @@ func TestFlowCountWaitsForSendersThatPause(t *testing.T) {
 	}
 }
 
-// Senders tell how long their round trips are, in the direction in which they send.
-func TestSendersTellTheirRoundTrips(t *testing.T) {
+// A scope learns the round trips of its senders, in the direction in which they send.
+func TestScopeLearnsItsSendersRoundTrips(t *testing.T) {
 	client, server, address := path(t)
 	p, process := limited(t, Limit{Rate: 10_000_000}, Limit{Rate: MaxRate})
 	needStorage(t, p)
@@ -73,8 +73,8 @@ func TestSendersTellTheirRoundTrips(t *testing.T) {
 	}
 }
 
-// Where flows follow promptly, an interval with half too much and one with half too little leave
-// the fair rate where it was, so that pauses do not take the mean rate below the target.
+// With promptly responding flows, an interval 50 % above and one 50 % below the target leave the
+// fair rate unchanged, so that pauses do not lower the mean rate.
 func TestPausesLeaveTheMeanRate(t *testing.T) {
 	const (
 		octets = 12_400_000 // aimed at in a second at 100 Mbit/s

@@ -18,11 +18,10 @@ const (
 	shadowPayload4 = 200 - 14 - 20 - 8
 	shadowPayload6 = 200 - 14 - 40 - 8
 	shadowCost     = 25 * time.Millisecond
-	shadowRounds   = 12 // what is left to chance, which packets are marked, scatters by 1 % of the marks over all of them
+	shadowRounds   = 12 // random marks scatter by 1 % over all rounds
 )
 
-// What shadow counts for a load that does not depend on what happens to it is what enforcement then
-// does to it.
+// For a load without feedback, shadow counts the same verdicts that enforcement applies.
 func TestShadowAgreesWithEnforcement(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -59,7 +58,7 @@ func TestShadowAgreesWithEnforcement(t *testing.T) {
 	}
 }
 
-// offered sends the same packets in every round, about twice what the scopes admit: two of three
+// offered sends the same packets in every round, about twice the admitted amount: two of three
 // are charged to scope 0, the cgroup of all, and then to scope 1, their prefix; the others to scope
 // 0 alone. Each scope drops some that the other admits.
 func offered(t *testing.T, p *DataPlane, both, one []byte, shadow bool) (sum [2]Counters) {

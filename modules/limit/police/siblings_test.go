@@ -24,14 +24,14 @@ import (
 	"weir/kernel/testutil"
 )
 
-// greed is what the part "greedy" sends from inside a cgroup: TCP flows that always have more,
-// until its input ends.
+// greed is the traffic of the part "greedy" inside a cgroup: TCP flows with endless data until its
+// input ends.
 type greed struct {
 	Namespace, Address, Congestion string
 	Flows                          int
 }
 
-// greedy waits for its task, which comes once it has been moved into its cgroup.
+// greedy waits for its task, which arrives after the move into its cgroup.
 func greedy(in io.Reader, out io.Writer) error {
 	var work greed
 	decoder := json.NewDecoder(in)
@@ -74,8 +74,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// family is a parent with two children in cgroups of their own: scopes 0 and 1, below scope 2,
-// which no cgroup stands for.
+// family is a parent, scope 2, without a cgroup, and two children with a cgroup each, scopes 0 and
+// 1.
 type family struct {
 	plane  *DataPlane
 	groups [2]cgroup.Cgroup
@@ -83,7 +83,7 @@ type family struct {
 	sink   string
 }
 
-// parentRate is that of every test's parent: low, so that a busy machine still carries it.
+// parentRate is the parent's rate, low enough for a busy machine.
 const parentRate units.BitRate = 40_000_000
 
 func newFamily(t *testing.T, children [2]Limit) *family {
@@ -127,13 +127,13 @@ func newFamily(t *testing.T, children [2]Limit) *family {
 	return f
 }
 
-// swallow reads and forgets what TCP connections bring.
+// swallow reads and discards the data of TCP connections.
 func swallow(t *testing.T, server *netns.Namespace, address netip.Addr) string {
 	t.Helper()
 	return serve(t, server, address, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 }
 
-// send starts greedy flows in a child's cgroup, and returns what ends them.
+// send starts greedy flows in a child's cgroup; stop ends them.
 func (f *family) send(t *testing.T, scope, flows int, congestion string) (stop func()) {
 	t.Helper()
 	process, err := child.Start(context.Background(), "greedy", os.Stderr)
@@ -155,7 +155,7 @@ func (f *family) send(t *testing.T, scope, flows int, congestion string) (stop f
 	return stop
 }
 
-// rates counts for a while and returns what each scope was charged for, bit/s.
+// rates counts for a while and returns the charged rate of each scope in bit/s.
 func (f *family) rates(t *testing.T, while time.Duration) (rates [3]float64) {
 	t.Helper()
 	var before [3]uint64
@@ -171,9 +171,9 @@ func (f *family) rates(t *testing.T, while time.Duration) (rates [3]float64) {
 	return rates
 }
 
-// settles measures until a stretch of time satisfies the condition: on a busy machine the senders
-// do not always run, and a test kernel without speed may never let them. What is never to happen is
-// asserted by obeys, over all the time.
+// settles measures until an interval satisfies the condition: on a busy machine the senders do not
+// always run, and on a slow test kernel they may never. obeys asserts the upper bound over the
+// whole time.
 func (f *family) settles(t *testing.T, what string, condition func(rates [3]float64) bool) {
 	t.Helper()
 	const while = 250 * time.Millisecond
@@ -200,9 +200,9 @@ func (f *family) settles(t *testing.T, what string, condition func(rates [3]floa
 	}
 }
 
-// obeys returns a check that a scope was charged for no more than the rate since, whatever the
-// machine was doing: beside the burst, senders with nothing in flight and guaranteed packets may
-// use four drop thresholds.
+// obeys returns a check that a scope was charged at most its rate since, at any machine load:
+// beside the burst, senders with nothing in flight and guaranteed packets may use four drop
+// thresholds.
 func (f *family) obeys(t *testing.T, scope int, rate units.BitRate) (check func()) {
 	l, began, before := Limit{Rate: rate}.WithDefaults(), time.Now(), counters(t, f.plane, scope).Bytes
 	return func() {
@@ -214,7 +214,7 @@ func (f *family) obeys(t *testing.T, scope int, rate units.BitRate) (check func(
 	}
 }
 
-// congestions are the controls that senders may use here.
+// congestions returns the congestion controls that the kernel offers.
 func congestions(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -78,7 +78,7 @@ func TestEndOfAMessagePassesAtIngressUpToTheCeiling(t *testing.T) {
 	}
 }
 
-// tcpCounts are the kernel's counts of a namespace, by "Tcp:Name" and "TcpExt:Name".
+// tcpCounts returns the TCP counters of a namespace by "Tcp:Name" and "TcpExt:Name".
 func tcpCounts(t *testing.T, ns *netns.Namespace) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -106,7 +106,7 @@ func tcpCounts(t *testing.T, ns *netns.Namespace) map[string]int {
 	return counts
 }
 
-// controlBy has the connections that a listener accepts sent with a congestion control.
+// controlBy sets the congestion control of accepted connections.
 func controlBy(t *testing.T, listener net.Listener, congestion string) {
 	t.Helper()
 	raw, err := listener.(*net.TCPListener).SyscallConn()
@@ -122,8 +122,8 @@ func controlBy(t *testing.T, listener net.Listener, congestion string) {
 	}
 }
 
-// socketsBelow is a data plane that limits one direction of a cgroup, as scope 0, and sockets of
-// that cgroup.
+// socketsBelow returns a data plane that limits one direction of a cgroup (scope 0), and a function
+// that opens sockets of that cgroup.
 func socketsBelow(t *testing.T, direction Direction, l Limit) (*DataPlane, *cgroup.Sockets) {
 	t.Helper()
 	group := testutil.Cgroup(t)
@@ -145,7 +145,7 @@ func socketsBelow(t *testing.T, direction Direction, l Limit) (*DataPlane, *cgro
 	return p, sockets
 }
 
-// connected is a TCP socket of a cgroup, connected from a namespace to an address and port.
+// connected opens a TCP socket of a cgroup in a namespace and connects it to an address and port.
 func connected(sockets *cgroup.Sockets, client *netns.Namespace, address string) (int, error) {
 	fd, err := sockets.Socket(client, unix.AF_INET, unix.SOCK_STREAM)
 	if err != nil {
@@ -158,8 +158,8 @@ func connected(sockets *cgroup.Sockets, client *netns.Namespace, address string)
 	return fd, nil
 }
 
-// received is what a host's limit of 100 Mbit/s did to four transfers of 2 MiB that came at once,
-// all octets of which arrived.
+// received counts the effects of a host's limit of 100 Mbit/s on four simultaneous transfers of
+// 2 MiB. All bytes arrived.
 type received struct {
 	Counters
 	to, from map[string]int // the kernel's counts of the receiving and the sending namespace
@@ -186,7 +186,7 @@ func receive(t *testing.T) (r received) {
 				if err != nil {
 					return err
 				}
-				// Whose copy the child that opened the last socket keeps.
+				// The child that opened the last socket keeps a copy of this one.
 				defer func() { _, _ = unix.Shutdown(fd, unix.SHUT_RDWR), unix.Close(fd) }()
 				sum, buffer := 0, make([]byte, 64<<10)
 				for {
@@ -203,7 +203,7 @@ func receive(t *testing.T) (r received) {
 			t.Fatal(err)
 		}
 	}
-	// The last of the receivers is gone once all that they have sent has arrived.
+	// The last receiver ends after all its data has arrived.
 	testutil.Eventually(t, 10*time.Second, "the end of the connections", func() bool {
 		return strings.Count(readNet(t, client, "tcp"), "\n") == 1
 	})
@@ -212,9 +212,9 @@ func receive(t *testing.T) (r received) {
 	return r
 }
 
-// Beyond the threshold at most every other segment is refused: the one behind a refused one tells
-// of the hole. What is sent again passes, so that no sender waits for its timer. In a queue of 40 s
-// nothing drains that a test would notice.
+// Beyond the threshold at most every other segment is dropped, since the next one reveals the hole.
+// Retransmissions pass, so that no sender waits for its timer. A queue of 40 s does not drain
+// noticeably within the test.
 func TestRepairsAreNotDropped(t *testing.T) {
 	l := Limit{Rate: 1_000_000_000, Burst: time.Millisecond, Mark: 10 * time.Second, Drop: 20 * time.Second, Reserve: time.Millisecond}
 	c := newCrowd(t, l)
@@ -233,9 +233,8 @@ func TestRepairsAreNotDropped(t *testing.T) {
 	}
 }
 
-// On a path of some microseconds senders without ECN must lose segments. None of those that they
-// send again is lost again. A processor that takes longer for its packets has more in flight when
-// the ceiling is met, where repairs are dropped too.
+// On a path of some microseconds senders without ECN must lose segments, but no retransmission. A
+// slow CPU has more in flight at the ceiling, where retransmissions are dropped too.
 func TestTransfersLoseNoRepair(t *testing.T) {
 	testutil.NeedInstructionClock(t)
 	r := receive(t)
@@ -243,9 +242,9 @@ func TestTransfersLoseNoRepair(t *testing.T) {
 		t.Errorf("%d refused, %d forced, %d sent again, want some of each", r.Dropped, r.Forced, r.from["Tcp:RetransSegs"])
 	}
 	if n := r.from["TcpExt:TCPLostRetransmit"]; n != 0 {
-		t.Errorf("%d segments that were sent again were lost again", n)
+		t.Errorf("%d retransmissions were lost", n)
 	}
-	// What is sent again, a request or an end of a connection, is not in the first.
+	// OutSegs excludes retransmissions (SYN, FIN).
 	if sent, arrived := r.to["Tcp:OutSegs"]+r.to["Tcp:RetransSegs"], r.from["Tcp:InSegs"]; sent != arrived {
 		t.Errorf("%d of %d segments and acknowledgements of the receiver arrived, want all", arrived, sent)
 	}
@@ -268,8 +267,7 @@ func TestPacketsAreDearerAtIngress(t *testing.T) {
 			return time.Duration(state.FinishNs)
 		}
 		program := map[Direction]*ebpf.Program{Egress: p.objects.LimitEgress, Ingress: p.objects.LimitIngress}[direction]
-		// These use up the burst, so that the virtual queue is not empty for the ones that are
-		// measured.
+		// These use up the burst, so that the measured packets meet a virtual queue.
 		for range 10 {
 			send(t, program, frame)
 		}

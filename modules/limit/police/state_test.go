@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// A scope that has taken a packet shows the queue that it has charged, and pacing starts from the
-// whole rate.
+// After its first packet a scope reports the charged queue, and pacing starts at the whole rate.
 func TestStateShowsTheQueueAndTheFairRate(t *testing.T) {
 	p := plane(t, 1)
-	// 64 kbit/s: a packet of 1000 octets takes 125 ms, which even a busy machine notices in time.
+	// 64 kbit/s: a packet of 1000 bytes takes 125 ms, long enough for a busy machine to observe.
 	if err := p.Set(0, Egress, Limit{Rate: MinRate, Loopback: true, Burst: time.Nanosecond, Mark: 20 * time.Second, Drop: 40 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +66,9 @@ func TestSilenceRestoresTheFairRate(t *testing.T) {
 	}
 }
 
-// A second after unresponsive traffic at twice the limit has ended, whose last interval has left
-// the lowest fair rate, the next packet restores it: the interval need not hold super-packets at a
-// rate that no TCP sender has.
+// A second after unresponsive traffic at twice the limit, which leaves the lowest fair rate, the
+// next packet restores the rate: the interval need not hold super-packets at a rate without TCP
+// senders.
 func TestIdleTimeAfterAFloodRestoresTheFairRate(t *testing.T) {
 	p := plane(t, 1)
 	const rate = 10_000_000

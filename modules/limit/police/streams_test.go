@@ -12,11 +12,11 @@ import (
 	"weir/kernel/netns"
 )
 
-// port is where the listeners of these tests are.
+// port is the port of the listeners.
 const port = 9
 
-// streamsElsewhere is a data plane as elsewhere has it, that charges the sockets of a cgroup, and a
-// namespace for them.
+// streamsElsewhere returns the data plane of elsewhere, attached to a cgroup, and a namespace for
+// its sockets.
 func streamsElsewhere(t *testing.T) (p *DataPlane, ns *netns.Namespace, inside func() int) {
 	t.Helper()
 	p = elsewhere(t)
@@ -29,7 +29,7 @@ func streamsElsewhere(t *testing.T) (p *DataPlane, ns *netns.Namespace, inside f
 	return p, ns, func() int { return socket(unix.SOCK_STREAM) }
 }
 
-// outside is a socket of a namespace that is charged to no scope.
+// outside returns a socket that is charged to no scope.
 func outside(t *testing.T, ns *netns.Namespace) (fd int) {
 	t.Helper()
 	if err := ns.Do(func() (err error) {
@@ -42,12 +42,12 @@ func outside(t *testing.T, ns *netns.Namespace) (fd int) {
 	return fd
 }
 
-// loopback is a socket address in 127.0.0.0/24.
+// loopback returns a socket address in 127.0.0.0/24.
 func loopback(last byte, port int) *unix.SockaddrInet4 {
 	return &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, last}}
 }
 
-// disconnect makes a stream socket one that may be connected elsewhere.
+// disconnect resets a stream socket, which may then connect elsewhere.
 func disconnect(fd int) error {
 	address := unix.RawSockaddr{Family: unix.AF_UNSPEC}
 	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&address)), unsafe.Sizeof(address)); errno != 0 {
@@ -75,8 +75,8 @@ func TestStreamsThatAreConnectedAnewFindTheirScopes(t *testing.T) {
 	}
 }
 
-// A listener answers whoever asks, each in the scopes of where the answer goes.
-func TestListenersAnswerInTheScopesOfWhoAsks(t *testing.T) {
+// A listener's answer is charged to the scopes of its destination.
+func TestListenersAnswerInTheScopesOfTheDestination(t *testing.T) {
 	p, ns, inside := streamsElsewhere(t)
 	listener := inside()
 	if err := errors.Join(unix.Bind(listener, &unix.SockaddrInet4{Port: port}), unix.Listen(listener, 4)); err != nil {
@@ -91,7 +91,7 @@ func TestListenersAnswerInTheScopesOfWhoAsks(t *testing.T) {
 		for scope := 1; scope < 3; scope++ {
 			want := uint64(0)
 			if byte(scope) == last {
-				want = 1 // the answer to the request to connect
+				want = 1 // the SYN-ACK
 			}
 			if got := counters(t, p, scope).Packets - before[scope]; got != want {
 				t.Errorf("a request from 127.0.0.%d: scope %d counts %d packets, want %d", last, scope, got, want)

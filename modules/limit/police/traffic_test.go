@@ -25,8 +25,8 @@ import (
 	"weir/kernel/testutil"
 )
 
-// innerScope is a data plane whose scope 0 is the inner of two cgroups, for it to be attached to
-// the outer.
+// innerScope returns a data plane with the inner of two cgroups as scope 0, to be attached to the
+// outer one.
 func innerScope(t *testing.T) (p *DataPlane, outer, inner cgroup.Cgroup) {
 	t.Helper()
 	outer, inner = nested(t)
@@ -42,8 +42,8 @@ func innerScope(t *testing.T) (p *DataPlane, outer, inner cgroup.Cgroup) {
 	return p, outer, inner
 }
 
-// chargedSockets is a namespace with a loopback device, and a way to make IPv4 sockets there of a
-// cgroup that the plane is attached to.
+// chargedSockets returns a namespace with a loopback device and a function that opens IPv4 sockets
+// in it, in a cgroup with the plane.
 func chargedSockets(t *testing.T, p *DataPlane) (ns *netns.Namespace, socket func(kind int) int) {
 	t.Helper()
 	group, ns := testutil.Cgroup(t), testutil.Namespace(t, "sockets")
@@ -106,7 +106,7 @@ func limited(t *testing.T, inner, outer Limit) (*DataPlane, *child.Process) {
 	return p, process
 }
 
-// delivered has a process send a task's messages, and waits until all has arrived.
+// delivered makes a process send the messages of a task and waits for their arrival.
 func delivered(t *testing.T, process *child.Process, client, server *netns.Namespace, address netip.Addr, messages, size int) {
 	t.Helper()
 	received := make(chan bool)
@@ -138,8 +138,8 @@ func countersAt(t *testing.T, p *DataPlane, scope int, direction Direction) Coun
 	return c
 }
 
-// What the outer scope drops must not stay charged to the inner one.
-func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
+// A drop by the outer scope refunds the inner one.
+func TestDropRefundsInnerScopes(t *testing.T) {
 	client, server, address := path(t)
 	sink := udpSink(t, server, address)
 	p, process := limited(t, slow(4, 50, 60), slow(4, 20, 30))
@@ -162,9 +162,9 @@ func TestDropRefundsWhatInnerScopesCharged(t *testing.T) {
 	}
 }
 
-// A TCP transfer arrives whole, is charged for exactly what the wire carried, and stays below rate
-// x time + burst + queue.
-func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
+// A TCP transfer arrives complete, is charged for exactly its bytes on the wire, and stays below
+// rate x time + burst + queue.
+func TestTransferIsChargedForItsBytesOnTheWire(t *testing.T) {
 	client, server, address := path(t)
 	listener := listen(t, server, address)
 	received := make(chan int64, 1)
@@ -195,8 +195,7 @@ func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	}
 	elapsed := time.Since(started)
 	inner, outer := counters(t, p, 0), counters(t, p, 1)
-	// What a socket in TIME-WAIT acknowledges is sent by the kernel's own socket, outside every
-	// cgroup.
+	// The kernel's own socket, outside every cgroup, sends the acknowledgements of TIME-WAIT.
 	const closing = 2 * (14 + 20 + 32)
 	if wire := transmitted(t, client) - before; inner.Bytes > wire || inner.Bytes+closing < wire {
 		t.Errorf("charged for %d octets, the device sent %d", inner.Bytes, wire)
@@ -204,15 +203,15 @@ func TestTransferIsChargedForWhatTheWireCarried(t *testing.T) {
 	if inner.Bytes != outer.Bytes {
 		t.Errorf("inner scope charged for %d octets, outer for %d", inner.Bytes, outer.Bytes)
 	}
-	// The invariant of the virtual queue, whatever the machine was doing; senders with nothing in
-	// flight may use 4 x Drop.
+	// The invariant of the virtual queue at any machine load; senders with nothing in flight may
+	// use 4 x Drop.
 	most := float64(rate) / 8 * (elapsed + l.Burst + 4*l.Drop).Seconds()
 	if float64(inner.Bytes) > most {
 		t.Errorf("%d octets in %s, at most %.0f are allowed", inner.Bytes, elapsed, most)
 	}
 }
 
-// transmitted reads the octets that the device has sent.
+// transmitted returns the bytes sent by the device.
 func transmitted(t *testing.T, ns *netns.Namespace) uint64 {
 	t.Helper()
 	var n uint64

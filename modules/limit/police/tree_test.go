@@ -11,8 +11,8 @@ import (
 	"weir/internal/units"
 )
 
-// twins are the packets of scope 1, IPv4, and scope 2, IPv6, whose parent, scope 0, has the whole
-// host beside them.
+// twins returns packets of scope 1 (IPv4) and scope 2 (IPv6). Their parent, scope 0, has the host's
+// other packets.
 func twins(t *testing.T, parent, first, second Limit) (p *DataPlane, packets [3][]byte) {
 	t.Helper()
 	p = plane(t, 3)
@@ -32,13 +32,13 @@ func twins(t *testing.T, parent, first, second Limit) (p *DataPlane, packets [3]
 	return p, [3][]byte{1: datagram(t, false, 0, payload4), 2: datagram(t, true, 0, payload6)}
 }
 
-// below makes a limit that of a child.
+// below returns a limit with a parent.
 func (l Limit) below(weight int, least units.BitRate) Limit {
 	l.Weight, l.Min = weight, least
 	return l
 }
 
-// charged is what each of the first scopes was charged for, in packets of 1000 octets.
+// charged returns the charge of each of the first scopes in packets of 1000 bytes.
 func charged(t *testing.T, p *DataPlane, scopes int) (packets []uint64) {
 	t.Helper()
 	for scope := range scopes {
@@ -138,9 +138,8 @@ func TestFullParentAdmitsWhatIsGuaranteed(t *testing.T) {
 	}
 }
 
-// In shadow a parent counts what its children would have let through, and not what they would have
-// dropped.
-func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
+// In shadow a parent counts the packets that its children would admit, not their drops.
+func TestShadowParentCountsPacketsAdmittedByShadowChildren(t *testing.T) {
 	parent, child := slow(4, 300, 400), slow(4, 20, 30).below(1, 0)
 	parent.Shadow, child.Shadow = true, true
 	p, packets := twins(t, parent, child, child)
@@ -155,8 +154,8 @@ func TestShadowParentSeesWhatShadowChildrenAdmit(t *testing.T) {
 	}
 }
 
-// A child whose rate rises keeps the octets of its queue, not their time: what was forced through
-// while it might use little would drop everything for long after.
+// When the rate of a child rises, its queue keeps its bytes, not its time: packets admitted at a
+// low rate would otherwise cause drops long after.
 func TestQueueFollowsTheRate(t *testing.T) {
 	wide := slow(4, 300, 400)
 	wide.Rate = 10 * MinRate
@@ -181,8 +180,7 @@ func TestQueueFollowsTheRate(t *testing.T) {
 	}
 }
 
-// A parent that no packet reaches, since its children drop all, learns from them that it is not
-// used.
+// A parent without packets, since its children drop all, learns from them that it is unused.
 func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate
@@ -193,7 +191,7 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, p.objects.LimitEgress, packets[1])
-	// The child's packet has reached the parent too, which found itself unused.
+	// The child's packet reached the parent too, and its unused rate was restored.
 	first, err := p.State(0, Egress)
 	if err != nil || first.Unit < MinRate*3/2 {
 		t.Errorf("unit %s (%v), want %s or more", first.Unit, err, MinRate*3/2)
@@ -203,8 +201,7 @@ func TestSilentChildrenRaiseTheirParentsUnit(t *testing.T) {
 	}
 }
 
-// A child's packet that has read the clock before its parent's interval began is no sign of
-// silence.
+// A child's packet with a clock reading before the start of its parent's interval ends no silence.
 func TestAParentsIntervalThatBeganLaterIsNoSilence(t *testing.T) {
 	wide := slow(4, 20, 30)
 	wide.Rate = 100 * MinRate

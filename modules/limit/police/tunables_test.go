@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A tunable that was forgotten in the table would be 0.
+// A tunable missing in the table would be 0.
 func TestEveryTunableIsSet(t *testing.T) {
 	for field, value := range reflect.ValueOf(tunables).Fields() {
 		if field.IsExported() && field.Name != "Unused" && value.IsZero() {
@@ -16,8 +16,7 @@ func TestEveryTunableIsSet(t *testing.T) {
 	}
 }
 
-// The highest fair rate that is computed once is the one that the data plane moves to: an idle
-// scope ends there.
+// The precomputed maximum fair rate equals the data plane's: an idle scope converges to it.
 func TestTheHighestFairRateIsTheDataPlanes(t *testing.T) {
 	const rate = 100_000_000
 	got, _ := endedInterval(t, rate, 0, limitLimitState{FairRate: rate / 8})

@@ -169,7 +169,7 @@ func TestSocketsAreRestoredAfterKill(t *testing.T) {
 	if at < 0 {
 		t.Fatal("the command has ended with the limit")
 	}
-	// Only the next command removes the cgroup of a command that is left alone.
+	// The next command removes the cgroup of an abandoned command.
 	_ = process.In.Close()
 	testutil.Eventually(t, 30*time.Second, "the command's end", func() bool { return os.Remove(groups[at]) == nil })
 }

@@ -118,14 +118,14 @@ func datagram(from, to netip.AddrPort, octets int) []byte {
 	return f
 }
 
-const loopback = 1 // where test runs of programs are
+const loopback = 1 // device of program test runs
 
 // moment is a time from now on.
 func moment(t testing.TB, after time.Duration) int64 {
 	return monotonic(t) + int64(after)
 }
 
-// segment is a packet that is said to be TCP's, or another protocol's.
+// segment returns a packet with the given protocol number.
 func segment(protocol byte, octets int) []byte {
 	f := datagram(one4, to4, octets)
 	f[14+9] = protocol

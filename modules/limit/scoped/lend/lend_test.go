@@ -47,7 +47,7 @@ func newStand(t *testing.T) *stand {
 func newStandFor(t *testing.T, perUser, most int) *stand {
 	t.Helper()
 	testutil.NeedRoot(t)
-	dir, err := os.MkdirTemp("", "weir-lend-") // that users may enter
+	dir, err := os.MkdirTemp("", "weir-lend-") // accessible to users
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func newStandFor(t *testing.T, perUser, most int) *stand {
 	return s
 }
 
-// lent are the cgroups that were made below the users'.
+// lent returns the cgroups created below the users' cgroup.
 func (s *stand) lent() []string {
 	s.Helper()
 	all, err := filepath.Glob(filepath.Join(s.home.Path, "weir-run-*"))

@@ -34,7 +34,7 @@ func (a *asker) storm(rounds int, home string) error {
 		delay := time.Duration(rand.IntN(int(20 * time.Millisecond)))
 		other := filepath.Join(home, "other")
 		time.AfterFunc(delay, func() {
-			_ = cgroup.Cgroup{Path: other}.Add(pid) // where the tree is his
+			_ = cgroup.Cgroup{Path: other}.Add(pid) // in a delegated tree
 			_ = unix.Kill(pid, unix.SIGKILL)
 		})
 		at := len(a.last)

@@ -46,8 +46,8 @@ type deed struct {
 type result struct {
 	Answer scoped.Response
 	Error  string
-	PID    int    // of the process asked for
-	Group  string // that it is in afterwards
+	PID    int    // of the requested process
+	Group  string // its final cgroup
 	Ended  int    // silent connections that were ended
 }
 
@@ -271,7 +271,7 @@ var kinds = map[string]func(pid int) (fds []int, of int, err error){
 	},
 }
 
-// started starts a shell; a script that begins with echo, or has one behind exec, has come so far.
+// started starts a shell and waits for the output of its echo, if any.
 func started(script string) ([]int, int, error) {
 	cmd := exec.Command("sh", "-c", script)
 	if _, err := cmd.StdinPipe(); err != nil {
@@ -302,7 +302,7 @@ func opened(path string, pid int) ([]int, int, error) {
 	return []int{fd}, pid, err
 }
 
-// stand is a lender and a cgroup that users are in.
+// stand is a lender and the cgroup of its users.
 type stand struct {
 	*testing.T
 	lender *Lender
