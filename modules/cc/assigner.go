@@ -16,6 +16,7 @@ import (
 	"weir/core/match"
 	"weir/core/module"
 	"weir/kernel/bpffs"
+	"weir/kernel/bpfmap"
 )
 
 // assigner is the program that gives controls to the connections of scopes, and its maps.
@@ -124,9 +125,8 @@ func (a *assigner) forget(indices []uint32) error {
 	if err := a.set(indices, make([]assignCcScope, len(indices))); err != nil {
 		return err
 	}
-	zeros := make([]assignCcScopeCounts, ebpf.MustPossibleCPU())
 	for _, index := range indices {
-		if err := a.objects.AssignCounts.Put(index, zeros); err != nil {
+		if err := bpfmap.Clear[assignCcScopeCounts](a.objects.AssignCounts, index); err != nil {
 			return fmt.Errorf("clear scope's counters: %w", err)
 		}
 	}
@@ -135,16 +135,13 @@ func (a *assigner) forget(indices []uint32) error {
 
 // readCounts sums the per-CPU counters of a scope.
 func readCounts(counts *ebpf.Map, index uint32) (sum Counts, err error) {
-	var cpus []assignCcScopeCounts
-	if err := counts.Lookup(index, &cpus); err != nil {
+	c, err := bpfmap.Sum[assignCcScopeCounts](counts, index)
+	if err != nil {
 		return sum, fmt.Errorf("read scope's counters: %w", err)
 	}
-	for _, cpu := range cpus {
-		sum.add(Counts{Assigned: cpu.Assigned, NoECN: cpu.NoEcn, Chosen: cpu.Chosen, Failed: cpu.Failed,
-			Received: Received{Connections: cpu.Receivers, NoTimestamps: cpu.NoTimestamps, Slowdowns: cpu.Slowdowns, Reductions: cpu.Reductions,
-				Steps: cpu.Steps, WindowSum: cpu.Window, DelaySum: cpu.Delay}})
-	}
-	return sum, nil
+	return Counts{Assigned: c.Assigned, NoECN: c.NoEcn, Chosen: c.Chosen, Failed: c.Failed,
+		Received: Received{Connections: c.Receivers, NoTimestamps: c.NoTimestamps, Slowdowns: c.Slowdowns, Reductions: c.Reductions,
+			Steps: c.Steps, WindowSum: c.Window, DelaySum: c.Delay}}, nil
 }
 
 // linkPin is pinned last: its presence means that all pins exist.

@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"weir/internal/dscp"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"weir/core/match"
 	"weir/core/module"
+	"weir/internal/dscp"
 	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
+	"weir/kernel/bpfmap"
 )
 
 // marker holds the marking program, the program that stores the class of requests, and their maps.
@@ -144,12 +145,11 @@ func (m *marker) fill(have, want module.State, host match.Key) error {
 	if err := m.maps.ClassCurrent.Put(uint32(0), markClassSettings{Kinds: kinds, Filled: 1, Asked: asked(want), Priority: priorities()}); err != nil {
 		return programNeeds.Fault("set marking program", err)
 	}
-	zeros := make([]markClassCounts, ebpf.MustPossibleCPU())
 	for _, b := range have.Scopes {
 		if _, kept := stays[b.Index]; kept {
 			continue
 		}
-		if err := m.maps.ClassCounters.Put(uint32(b.Index), zeros); err != nil {
+		if err := bpfmap.Clear[markClassCounts](m.maps.ClassCounters, uint32(b.Index)); err != nil {
 			return fmt.Errorf("clear counters of scope %s: %w", b.Name, err)
 		}
 	}
@@ -189,14 +189,11 @@ func priorities() (all [64]uint8) {
 
 // counts sums the per-CPU counters of a scope.
 func (m *marker) counts(index int) (sum Counts, err error) {
-	var cpus []markClassCounts
-	if err := m.maps.ClassCounters.Lookup(uint32(index), &cpus); err != nil {
+	c, err := bpfmap.Sum[markClassCounts](m.maps.ClassCounters, uint32(index))
+	if err != nil {
 		return sum, fmt.Errorf("read scope's counters: %w", err)
 	}
-	for _, cpu := range cpus {
-		sum.add(Counts{Packets: cpu.Packets, Octets: cpu.Octets, Marked: cpu.Marked, Failed: cpu.Failed})
-	}
-	return sum, nil
+	return Counts{Packets: c.Packets, Octets: c.Octets, Marked: c.Marked, Failed: c.Failed}, nil
 }
 
 // unpinMarker removes the pins, complete or not.

@@ -15,6 +15,7 @@ import (
 
 	"weir/core/match"
 	"weir/core/module"
+	"weir/kernel/bpfmap"
 	"weir/kernel/rtnl"
 )
 
@@ -202,7 +203,6 @@ func (d *dataPlane) setScopes(have, want module.State, host match.Key, wanted de
 	if kinds, err = maps.Reassign(have.Assignments(), want.Assignments()); err != nil {
 		return 0, err
 	}
-	zeros := make([]ioamIoamScopeCounts, ebpf.MustPossibleCPU())
 	for _, b := range have.Scopes {
 		if stays[b.Index] {
 			continue
@@ -210,7 +210,7 @@ func (d *dataPlane) setScopes(have, want module.State, host match.Key, wanted de
 		if err := d.objects.IoamScopes.Put(uint32(b.Index), ioamIoamScope{}); err != nil {
 			return 0, fmt.Errorf("end scope %s: %w", b.Name, err)
 		}
-		if err := d.objects.IoamScopeCounted.Put(uint32(b.Index), zeros); err != nil {
+		if err := bpfmap.Clear[ioamIoamScopeCounts](d.objects.IoamScopeCounted, uint32(b.Index)); err != nil {
 			return 0, fmt.Errorf("clear counters of scope %s: %w", b.Name, err)
 		}
 	}

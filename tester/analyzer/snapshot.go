@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/kernel/bpfmap"
 	"weir/record/hist"
 	"weir/tester"
 )
@@ -19,16 +20,12 @@ import (
 // everything is exact.
 func (a *Analyzer) Snapshot() (tester.Analysis, error) {
 	var analysis tester.Analysis
-	var ports []analyzerPortCounts
-	if err := a.objects.Port.Lookup(uint32(0), &ports); err != nil {
+	port, err := bpfmap.Sum[analyzerPortCounts](a.objects.Port, uint32(0))
+	if err != nil {
 		return analysis, fmt.Errorf("read port counters: %w", err)
 	}
-	for _, port := range ports {
-		analysis.Foreign += port.Foreign
-		analysis.ForeignBytes += port.ForeignBytes
-		analysis.Unknown += port.Unknown
-		analysis.Uncaptured += port.Uncaptured
-	}
+	analysis.Foreign, analysis.ForeignBytes = port.Foreign, port.ForeignBytes
+	analysis.Unknown, analysis.Uncaptured = port.Unknown, port.Uncaptured
 	if len(a.streams) == 0 {
 		return analysis, nil
 	}

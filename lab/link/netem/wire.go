@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"weir/kernel/bpferr"
+	"weir/kernel/bpfmap"
 	"weir/kernel/device"
 	"weir/kernel/netns"
 )
@@ -41,12 +42,8 @@ func newWire(ns *netns.Namespace, from string, to int, by device.Mechanism) (*wi
 
 // received is how many frames have come in.
 func (w *wire) received() (sum uint64, err error) {
-	var values []uint64
-	if err := w.objects.Received.Lookup(uint32(0), &values); err != nil {
+	if sum, err = bpfmap.Sum[uint64](w.objects.Received, uint32(0)); err != nil {
 		return 0, fmt.Errorf("read frame counter: %w", err)
-	}
-	for _, v := range values {
-		sum += v
 	}
 	return sum, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/core/module"
 	"weir/internal/direction"
+	"weir/kernel/bpfmap"
 	"weir/kernel/device"
 )
 
@@ -109,16 +110,9 @@ func countsOf(a *device.Attachment, hook device.Hook) (sum Counts, err error) {
 	if hook == device.Egress {
 		number = out
 	}
-	var cpus []borderBorderCounts
-	if err := counters.Lookup(number, &cpus); err != nil {
+	c, err := bpfmap.Sum[borderBorderCounts](counters, number)
+	if err != nil {
 		return sum, fmt.Errorf("read border's counters: %w", err)
 	}
-	for _, c := range cpus {
-		sum.Packets += c.Packets
-		sum.Octets += c.Octets
-		sum.Marked += c.Marked
-		sum.Translated += c.Translated
-		sum.Failed += c.Failed
-	}
-	return sum, nil
+	return Counts{Packets: c.Packets, Octets: c.Octets, Marked: c.Marked, Translated: c.Translated, Failed: c.Failed}, nil
 }

@@ -19,6 +19,7 @@ import (
 const (
 	crashPolicy = "WEIR_LINKS_TEST_POLICY"
 	crashPins   = "WEIR_LINKS_TEST_PINS"
+	crashFiles  = "WEIR_LINKS_TEST_FILES"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func applyForever(text string) int {
 	if err != nil {
 		return 2
 	}
-	plane, want := &hostPlane{module.Host{Pins: os.Getenv(crashPins)}}, module.State{Host: p.Host}
+	plane, want := &hostPlane{module.Host{Pins: os.Getenv(crashPins), Files: os.Getenv(crashFiles)}}, module.State{Host: p.Host}
 	for {
 		if _, err := plane.Apply(module.State{}, want); err != nil {
 			return 3
@@ -59,7 +60,7 @@ func TestKilledAnywhereItIsLedOnOrBack(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for i := range 12 {
 		command := exec.Command("ip", "netns", "exec", s.here.Name, os.Args[0])
-		command.Env = append(os.Environ(), crashPolicy+"="+text, crashPins+"="+s.plane.host.Pins)
+		command.Env = append(os.Environ(), crashPolicy+"="+text, crashPins+"="+s.plane.host.Pins, crashFiles+"="+s.plane.host.Files)
 		pipe, err := command.StdoutPipe()
 		must(t, err)
 		must(t, command.Start())

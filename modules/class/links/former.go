@@ -5,7 +5,6 @@ package links
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -13,64 +12,80 @@ import (
 
 	"weir/kernel/bpffs"
 	"weir/kernel/device"
-	"weir/kernel/netns"
+	"weir/kernel/rtnl"
 )
-
-// What a device had before is kept in a pinned map with one entry: it is there or not, whenever a
-// process dies, and goes with a reboot as the devices' trees do.
-
-// former is a kept record.
-type former struct {
-	device.Record
-	pin string
-}
 
 const formerPrefix = "former-"
 
-// keep pins a record, before anything changes.
-func keep(dir string, r device.Record) (former, error) {
-	f := former{r, filepath.Join(dir, fmt.Sprintf("%s%d-%d", formerPrefix, r.Namespace, r.Index))}
-	text, err := json.Marshal(r)
+// formers is the store of the links' former qdisc trees.
+func (p *hostPlane) formers() device.Store[device.Record] {
+	return device.Store[device.Record]{Dir: p.host.Files, Prefix: formerPrefix}
+}
+
+func formerKey(r device.Record) string { return fmt.Sprintf("%d-%d", r.Namespace, r.Index) }
+
+// find returns the record of a device; false without one, or for another device of the same name.
+func find(all []device.Record, d rtnl.Device) (device.Record, bool) {
+	for _, f := range all {
+		if f.Index == d.Index && f.Here() {
+			return f, true
+		}
+	}
+	return device.Record{}, false
+}
+
+// had reports whether a device name has a record, even if the device is gone.
+func had(all []device.Record, name string) bool {
+	for _, f := range all {
+		if f.Device == name {
+			return true
+		}
+	}
+	return false
+}
+
+// acquire finds the record of a device, or records its tree before anything changes.
+func (p *hostPlane) acquire(d rtnl.Device, all []device.Record) (device.Record, error) {
+	if f, found := find(all, d); found {
+		return f, nil
+	}
+	f, err := device.Take(nil, d.Name, moduleName, p.host.Pins)
 	if err != nil {
-		return f, fmt.Errorf("write record of %s: %w", r.Device, err)
-	}
-	spec := &ebpf.MapSpec{Name: "links_former", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(text)+7) &^ 7, MaxEntries: 1}
-	m, err := ebpf.NewMap(spec)
-	if err != nil {
-		return f, programNeeds.Fault("make record of "+r.Device, err)
-	}
-	defer func() { _ = m.Close() }()
-	value := make([]byte, spec.ValueSize)
-	copy(value, text)
-	if err := m.Put(uint32(0), value); err != nil {
-		return f, programNeeds.Fault("fill record of "+r.Device, err)
-	}
-	if err := bpffs.Make(dir); err != nil {
 		return f, err
 	}
-	if err := m.Pin(f.pin); err != nil {
-		return f, bpffs.Fault(fmt.Errorf("pin record of %s: %w", r.Device, err))
-	}
-	return f, nil
+	return f, p.formers().Put(formerKey(f), f)
 }
 
-// kept returns all records, including those of removed devices.
-func kept(dir string) (all []former, err error) {
-	pins, err := filepath.Glob(filepath.Join(dir, formerPrefix+"*"))
+// restore restores a former tree in the network namespace where it was.
+func (p *hostPlane) restore(f device.Record) error {
+	if err := f.Return(p.host.Namespaces); err != nil {
+		return fmt.Errorf("links.%s: %w", f.Device, err)
+	}
+	return nil
+}
+
+// adopt moves the records of earlier versions of Weir, which pinned each in a map, to the store.
+func (p *hostPlane) adopt() error {
+	pins, err := filepath.Glob(filepath.Join(p.host.Pins, formerPrefix+"*"))
 	if err != nil {
-		return nil, fmt.Errorf("find records: %w", err)
+		return fmt.Errorf("find records: %w", err)
 	}
 	for _, pin := range pins {
-		f, err := open(pin)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", pin, err)
+		f, err := readPinned(pin)
+		if err == nil {
+			err = p.formers().Put(formerKey(f), f)
 		}
-		all = append(all, f)
+		if err == nil {
+			err = bpffs.Remove(pin)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", pin, err)
+		}
 	}
-	return all, nil
+	return nil
 }
 
-func open(pin string) (f former, err error) {
+func readPinned(pin string) (f device.Record, err error) {
 	m, err := ebpf.LoadPinnedMap(pin, &ebpf.LoadPinOptions{ReadOnly: true})
 	if err != nil {
 		return f, err
@@ -80,29 +95,5 @@ func open(pin string) (f former, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.pin = pin
-	return f, json.Unmarshal(bytes.TrimRight(value, "\x00"), &f.Record)
-}
-
-// restore brings the former tree back, in whichever namespace it was, and forgets it.
-func (f former) restore(p *hostPlane) error {
-	err := f.Restore(nil)
-	if errors.Is(err, device.ErrGone) && p.host.Namespaces != nil {
-		found := p.host.Namespaces(func(ns *netns.Namespace) error {
-			if !errors.Is(err, device.ErrGone) {
-				return nil
-			}
-			err = f.Restore(ns)
-			return nil
-		})
-		err = errors.Join(err, found)
-	}
-	if err != nil && !errors.Is(err, device.ErrGone) {
-		return err
-	}
-	return f.forget()
-}
-
-func (f former) forget() error {
-	return bpffs.Remove(f.pin)
+	return f, json.Unmarshal(bytes.TrimRight(value, "\x00"), &f)
 }

@@ -27,7 +27,7 @@ func (p *hostPlane) replaced(have module.State) (notes []string, err error) {
 	if len(links) == 0 {
 		return nil, nil
 	}
-	formers, err := kept(p.host.Pins)
+	formers, err := p.formers().All()
 	if err != nil {
 		return nil, err
 	}

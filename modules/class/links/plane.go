@@ -52,26 +52,6 @@ func devices() (map[string]rtnl.Device, error) {
 	return named, err
 }
 
-// find returns the record of a device; false without one, or for another device of the same name.
-func find(all []former, d rtnl.Device) (former, bool) {
-	for _, f := range all {
-		if f.Index == d.Index && f.Here() {
-			return f, true
-		}
-	}
-	return former{}, false
-}
-
-// had reports whether a device name has a record, even if the device is gone.
-func had(all []former, name string) bool {
-	for _, f := range all {
-		if f.Device == name {
-			return true
-		}
-	}
-	return false
-}
-
 // Ready rejects links that this host cannot support.
 func (p *hostPlane) Ready(want module.State) error {
 	if err := errors.Join(bpffs.CanPin(p.host.Pins), probe.ProgramType(ebpf.SchedCLS), probe.Qdisc("htb"), probe.Qdisc("tbf"),
@@ -82,7 +62,7 @@ func (p *hostPlane) Ready(want module.State) error {
 	if err != nil {
 		return err
 	}
-	formers, err := kept(p.host.Pins)
+	formers, err := p.formers().All()
 	if err != nil {
 		return err
 	}
@@ -98,7 +78,7 @@ func (p *hostPlane) Ready(want module.State) error {
 }
 
 // ready checks one link. A missing device may return.
-func (t *Treatment) ready(known map[string]rtnl.Device, formers []former) error {
+func (t *Treatment) ready(known map[string]rtnl.Device, formers []device.Record) error {
 	for _, c := range t.Classes {
 		if err := c.ready(); err != nil {
 			return fmt.Errorf("classes.%s.%w", c.Name, err)
@@ -154,12 +134,12 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	formers, err := kept(p.host.Pins)
-	if err != nil {
+	notes = p.PlanNotes(want)
+	if err := errors.Join(p.sweep(want, known), p.lead(want, known)); err != nil {
 		return nil, err
 	}
-	notes = p.PlanNotes(want)
-	if err := errors.Join(p.giveBack(want, known, formers), p.lead(want, known)); err != nil {
+	formers, err := p.formers().All()
+	if err != nil {
 		return nil, err
 	}
 	for _, item := range want.Host {
@@ -176,22 +156,19 @@ func (p *hostPlane) Apply(_, want module.State) (notes []string, err error) {
 	return notes, nil
 }
 
-// giveBack gives the links that are not wanted any more their former tree.
-func (p *hostPlane) giveBack(want module.State, known map[string]rtnl.Device, formers []former) error {
-	links := treatments(want)
-	for _, f := range formers {
-		d, there := known[f.Device]
-		if links[f.Device] != nil && (!there || d.Index == f.Index && f.Here()) {
-			continue
-		}
-		if err := f.restore(p); err != nil {
-			return fmt.Errorf("links.%s: %w", f.Device, err)
-		}
+// sweep restores the former trees of links that are not wanted any more.
+func (p *hostPlane) sweep(want module.State, known map[string]rtnl.Device) error {
+	if err := p.adopt(); err != nil {
+		return err
 	}
-	return nil
+	links := treatments(want)
+	return p.formers().Sweep(func(_ string, f device.Record) bool {
+		d, there := known[f.Device]
+		return links[f.Device] != nil && (!there || d.Index == f.Index && f.Here())
+	}, p.restore)
 }
 
-// Takes are the links.
+// QdiscDevices lists the links.
 func (p *hostPlane) QdiscDevices(s module.State) (names []string) {
 	return slices.Collect(maps.Keys(treatments(s)))
 }
@@ -209,34 +186,24 @@ func (p *hostPlane) CanHost() error {
 // CanNest returns ErrNotShared: the classes need the device's own tree.
 func (p *hostPlane) CanNest(module.State, string) error { return module.ErrNotShared }
 
-// Yield gives the links that are not wanted any more their former tree.
+// Yield restores the former trees of links that are not wanted any more.
 func (p *hostPlane) Yield(want module.State) error {
 	known, err := devices()
 	if err != nil {
 		return err
 	}
-	formers, err := kept(p.host.Pins)
-	if err != nil {
-		return err
-	}
-	return p.giveBack(want, known, formers)
+	return p.sweep(want, known)
 }
 
 // put sets up the tree of a link; a shared one has queues for shaped packets too.
-func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []former) (notes []string, err error) {
+func (p *hostPlane) put(t *Treatment, shared bool, known map[string]rtnl.Device, formers []device.Record) (notes []string, err error) {
 	d, there := known[t.Device]
 	if !there {
 		return []string{fmt.Sprintf("links.%s: the device is gone; it has its classes again once it is back and weir daemon has looked", t.Device)}, nil
 	}
-	f, taken := find(formers, d)
-	if !taken {
-		record, err := device.Take(nil, t.Device, moduleName, p.host.Pins)
-		if err != nil {
-			return nil, err
-		}
-		if f, err = keep(p.host.Pins, record); err != nil {
-			return nil, errors.Join(err, record.Restore(nil))
-		}
+	f, err := p.acquire(d, formers)
+	if err != nil {
+		return nil, err
 	}
 	program, id, err := t.load(shared)
 	if err != nil {
@@ -265,7 +232,7 @@ func (t *Treatment) notes(kernel features) (notes []string) {
 
 // InPlace reports whether every existing link has its tree for its current MTU.
 func (p *hostPlane) InPlace(have module.State) (bool, error) {
-	formers, err := kept(p.host.Pins)
+	formers, err := p.formers().All()
 	if err != nil {
 		return false, err
 	}
@@ -316,13 +283,16 @@ func complete(t device.Tree, mtu int, shared bool) bool {
 	return true
 }
 
-// Release brings every former tree back.
+// Release restores every former tree.
 func (p *hostPlane) Release() (released bool, err error) {
-	formers, err := kept(p.host.Pins)
+	_, found := os.Stat(p.host.Pins)
+	if err := p.adopt(); err != nil {
+		return false, err
+	}
+	formers, err := p.formers().All()
 	if err != nil {
 		return false, err
 	}
-	_, found := os.Stat(p.host.Pins)
 	known, err := devices()
 	if err != nil {
 		return false, err
@@ -331,11 +301,8 @@ func (p *hostPlane) Release() (released bool, err error) {
 	if err == nil {
 		err = p.lead(module.State{}, known)
 	}
-	all := []error{err, device.Forget(p.host.Devices, moduleName)}
-	for _, f := range formers {
-		all = append(all, f.restore(p))
-	}
-	if err := errors.Join(all...); err != nil {
+	none := func(string, device.Record) bool { return false }
+	if err := errors.Join(err, device.Forget(p.host.Devices, moduleName), p.formers().Sweep(none, p.restore)); err != nil {
 		return false, err
 	}
 	// Remains of programs after a crash.
@@ -343,5 +310,5 @@ func (p *hostPlane) Release() (released bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find pins: %w", err)
 	}
-	return found == nil || len(counted) > 0, bpffs.Remove(append(pins, p.host.Pins)...)
+	return found == nil || len(formers) > 0 || len(counted) > 0, bpffs.Remove(append(pins, p.host.Pins)...)
 }

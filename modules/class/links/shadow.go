@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"weir/core/module"
 	"weir/core/policy"
+	"weir/kernel/bpfmap"
 	"weir/kernel/device"
 	"weir/kernel/rtnl"
 )
@@ -142,22 +141,9 @@ func (p *hostPlane) shadowCounts(dev string) (all []classifyLinksCounts, err err
 	defer func() { _ = counters.Close() }()
 	all = make([]classifyLinksCounts, counters.MaxEntries())
 	for i := range all {
-		if all[i], err = sum(counters, uint32(i)); err != nil {
-			return nil, err
+		if all[i], err = bpfmap.Sum[classifyLinksCounts](counters, uint32(i)); err != nil {
+			return nil, fmt.Errorf("read counters of a link in shadow: %w", err)
 		}
-	}
-	return all, nil
-}
-
-func sum(counters *ebpf.Map, place uint32) (all classifyLinksCounts, err error) {
-	var cpus []classifyLinksCounts
-	if err := counters.Lookup(place, &cpus); err != nil {
-		return all, fmt.Errorf("read counters of a link in shadow: %w", err)
-	}
-	for _, c := range cpus {
-		all.Packets += c.Packets
-		all.Octets += c.Octets
-		all.Dropped += c.Dropped
 	}
 	return all, nil
 }

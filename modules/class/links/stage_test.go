@@ -43,13 +43,16 @@ func newStage(t testing.TB, device string) *stage {
 	}
 	s.link(t, device)
 	pins := testutil.BPFFS(t)
-	s.plane = &hostPlane{module.Host{Pins: filepath.Join(pins, moduleName), Devices: filepath.Join(pins, "devices")}}
+	s.plane = &hostPlane{module.Host{Pins: filepath.Join(pins, moduleName), Devices: filepath.Join(pins, "devices"),
+		Files: filepath.Join(t.TempDir(), "files")}}
 	t.Cleanup(func() {
 		if _, err := s.release(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(s.plane.host.Pins); err == nil {
-			t.Errorf("%s is left behind", s.plane.host.Pins)
+		for _, folder := range []string{s.plane.host.Pins, s.plane.host.Files} {
+			if _, err := os.Stat(folder); err == nil {
+				t.Errorf("%s is left behind", folder)
+			}
 		}
 	})
 	return s

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+
+	"weir/kernel/bpfmap"
 )
 
 // Counters are the totals of one direction of a scope since it was loaded: those of struct
@@ -25,43 +27,21 @@ type Counters struct {
 	RTTSum uint64
 }
 
-// totals are structures with 64-bit counters only.
-type totals interface {
-	limitLimitCounters | limitLimitRtt
-}
-
-// words returns all counters of a structure.
-func words[T totals](of *T) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(of)), unsafe.Sizeof(*of)/8)
-}
-
-// sum adds the counters of all CPUs.
-func sum[T totals](each []T) (all T) {
-	total := words(&all)
-	for i := range each {
-		for n, count := range words(&each[i]) {
-			total[n] += count
-		}
-	}
-	return all
-}
-
 // Counters sums the counters of a scope over all CPUs.
 func (p *DataPlane) Counters(scope int, direction Direction) (Counters, error) {
 	if err := p.known(scope); err != nil {
 		return Counters{}, err
 	}
 	index := uint32(2*scope) + uint32(direction)
-	var counts []limitLimitCounters
-	if err := p.objects.LimitCounts.Lookup(index, &counts); err != nil {
+	counts, err := bpfmap.Sum[limitLimitCounters](p.objects.LimitCounts, index)
+	if err != nil {
 		return Counters{}, fmt.Errorf("read counters of scope %d: %w", scope, err)
 	}
-	var times []limitLimitRtt
-	if err := p.objects.LimitRtts.Lookup(uint32(scope), &times); err != nil {
+	rtt, err := bpfmap.Sum[limitLimitRtt](p.objects.LimitRtts, uint32(scope))
+	if err != nil {
 		return Counters{}, fmt.Errorf("read round-trip times of scope %d: %w", scope, err)
 	}
-	rtt := sum(times)
-	return Counters{sum(counts), rtt.Count, rtt.SumUs}, nil
+	return Counters{counts, rtt.Count, rtt.SumUs}, nil
 }
 
 // Forget resets a scope number without a scope: counters, queue and fair rate.
@@ -69,11 +49,10 @@ func (p *DataPlane) Forget(scope int) error {
 	if err := p.known(scope); err != nil {
 		return err
 	}
-	each := ebpf.MustPossibleCPU()
-	err := p.objects.LimitRtts.Put(uint32(scope), make([]limitLimitRtt, each))
+	err := bpfmap.Clear[limitLimitRtt](p.objects.LimitRtts, uint32(scope))
 	for _, d := range Directions {
 		index := uint32(2*scope) + uint32(d)
-		err = errors.Join(err, p.objects.LimitCounts.Put(index, make([]limitLimitCounters, each)),
+		err = errors.Join(err, bpfmap.Clear[limitLimitCounters](p.objects.LimitCounts, index),
 			p.objects.LimitStates.Put(index, &limitLimitState{}), p.objects.LimitShares.Put(index, &limitLimitFairShare{}))
 	}
 	if err != nil {
@@ -84,7 +63,7 @@ func (p *DataPlane) Forget(scope int) error {
 
 // Since returns the difference to an earlier reading.
 func (c Counters) Since(before Counters) Counters {
-	subtract(words(&c.limitLimitCounters), words(&before.limitLimitCounters))
+	subtract(bpfmap.Words(&c.limitLimitCounters), bpfmap.Words(&before.limitLimitCounters))
 	subtract(c.RTT[:], before.RTT[:])
 	c.RTTSum -= before.RTTSum
 	return c
@@ -144,13 +123,11 @@ func ReadCounts(id ebpf.MapID, scope int, direction Direction) (c Counters, err 
 		return c, programNeeds.Fault("open counters", err)
 	}
 	defer func() { _ = counts.Close() }()
-	var each []limitLimitCounters
 	if counts.ValueSize() != uint32(unsafe.Sizeof(limitLimitCounters{})) {
 		return c, fmt.Errorf("open counters: %w", ErrOtherVersion)
 	}
-	if err := counts.Lookup(uint32(2*scope)+uint32(direction), &each); err != nil {
+	if c.limitLimitCounters, err = bpfmap.Sum[limitLimitCounters](counts, uint32(2*scope)+uint32(direction)); err != nil {
 		return c, fmt.Errorf("read counters of scope %d: %w", scope, err)
 	}
-	c.limitLimitCounters = sum(each)
 	return c, nil
 }

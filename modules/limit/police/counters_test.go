@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"weir/kernel/bpfmap"
 )
 
 // counted64 returns a structure with consecutive counters from first on.
-func counted64[T totals](first uint64) (c T) {
-	for i, all := 0, words(&c); i < len(all); i++ {
+func counted64[T any](first uint64) (c T) {
+	for i, all := 0, bpfmap.Words(&c); i < len(all); i++ {
 		all[i] = first + uint64(i)
 	}
 	return c
@@ -19,9 +21,9 @@ func counted64[T totals](first uint64) (c T) {
 // A new counter in limit.h is summed, subtracted and written without changes in Go.
 func TestEveryCounterIsSummed(t *testing.T) {
 	a, b := counted64[limitLimitCounters](1), counted64[limitLimitCounters](100)
-	all := Counters{limitLimitCounters: sum([]limitLimitCounters{a, b})}
+	all := Counters{limitLimitCounters: bpfmap.Total([]limitLimitCounters{a, b})}
 	fields := reflect.ValueOf(all.limitLimitCounters)
-	for i, n := range words(&all.limitLimitCounters) {
+	for i, n := range bpfmap.Words(&all.limitLimitCounters) {
 		if want := uint64(101 + 2*i); n != want {
 			t.Errorf("counter %d: %d, want %d", i, n, want)
 		}

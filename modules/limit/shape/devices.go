@@ -43,11 +43,7 @@ func (h Host) installOrClean(p *programs, l Shaper) error {
 	if _, there := named[l.Index]; there || unread != nil {
 		return errors.Join(err, unread)
 	}
-	left, err := h.find(l.Index, l.Direction)
-	if err != nil || left == nil {
-		return err
-	}
-	return h.remove(p, left)
+	return h.sweepRecords(p, func(key string, _ record) bool { return key != recordKey(l.Index, l.Direction) })
 }
 
 // removeOrphans removes the shapers of devices that no longer exist.
@@ -56,11 +52,5 @@ func (h Host) removeOrphans(p *programs) error {
 	if err != nil {
 		return err
 	}
-	all, err := h.records()
-	for _, r := range all {
-		if _, there := named[r.Index]; !there {
-			err = errors.Join(err, h.remove(p, r))
-		}
-	}
-	return err
+	return h.sweepRecords(p, func(_ string, r record) bool { _, there := named[r.Index]; return there })
 }

@@ -161,22 +161,21 @@ func (h Host) Yield(want []Shaper) error {
 
 // removeOthers removes the shapers that are not in want.
 func (h Host) removeOthers(p *programs, want []Shaper) error {
-	all, err := h.records()
-	if err != nil {
-		return err
-	}
 	stays := map[string]bool{}
 	for _, l := range want {
-		stays[recordName(l.Index, l.Direction)] = true
+		stays[recordKey(l.Index, l.Direction)] = true
 	}
-	for _, r := range all {
-		if !stays[recordName(r.Index, r.Direction)] {
-			if err := h.remove(p, r); err != nil {
-				return err
-			}
+	return h.sweepRecords(p, func(key string, _ record) bool { return stays[key] })
+}
+
+// sweepRecords removes the shapers whose record stays rejects. p is nil if no programs are left.
+func (h Host) sweepRecords(p *programs, stays func(key string, r record) bool) error {
+	return h.store().Sweep(stays, func(r record) error {
+		if err := h.uninstall(p, &r); err != nil {
+			return fmt.Errorf("remove shaper (%s of %s): %w", r.Direction, r.Device, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // install activates one shaper; packets are redirected to it last.
@@ -251,14 +250,7 @@ func (h Host) detach(dev string, hook device.Hook) error {
 	return err
 }
 
-// remove removes one shaper; its redirection is removed first. p is nil if no programs are left.
-func (h Host) remove(p *programs, r *record) error {
-	if err := h.uninstall(p, r); err != nil {
-		return fmt.Errorf("remove shaper (%s of %s): %w", r.Direction, r.Device, err)
-	}
-	return h.deleteRecord(r)
-}
-
+// uninstall removes one shaper; its redirection is removed first. p is nil if no programs are left.
 func (h Host) uninstall(p *programs, r *record) error {
 	named, err := deviceNames() // devices may have been renamed
 	if err != nil {
@@ -335,14 +327,12 @@ func (h Host) Release() (released bool, err error) {
 	if err := h.Unpace(); err != nil {
 		return true, err
 	}
-	all, err := h.records()
+	all, err := h.store().All()
 	if err != nil {
 		return false, err
 	}
-	for _, r := range all {
-		if err := h.remove(p, r); err != nil {
-			return true, err
-		}
+	if err := h.sweepRecords(p, func(string, record) bool { return false }); err != nil {
+		return true, err
 	}
 	if err := h.sweep(p != nil); err != nil {
 		return true, err

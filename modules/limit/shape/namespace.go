@@ -52,7 +52,7 @@ func (h Host) namespaceEnds(lines []Shaper) (all []Shaper, err error) {
 	have := map[string]bool{}
 	for _, l := range lines {
 		if l.Device != "" {
-			have[recordName(l.Index, l.Direction)] = true
+			have[recordKey(l.Index, l.Direction)] = true
 		}
 	}
 	for _, l := range lines {
@@ -61,7 +61,7 @@ func (h Host) namespaceEnds(lines []Shaper) (all []Shaper, err error) {
 			return nil, err
 		}
 		for _, end := range own {
-			name := recordName(end.Index, end.Direction)
+			name := recordKey(end.Index, end.Direction)
 			if have[name] {
 				return nil, fault.New(fault.Usage, "remove one of the two limits", "limit %s of the network namespace %s: its veth end %s already has another limit",
 					l.Direction, l.Namespace, end.Device)
@@ -116,7 +116,7 @@ func (h Host) Unled(w Work) (paths []string) {
 
 // recordedEnds returns the other recorded ends of the namespaces.
 func (h Host) recordedEnds(lines []Shaper, ends []rtnl.End, have map[string]bool) (all []Shaper, err error) {
-	records, err := h.records()
+	records, err := h.store().All()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (h Host) recordedEnds(lines []Shaper, ends []rtnl.End, have map[string]bool
 	}
 	for _, r := range records {
 		d, there := named[r.Index]
-		if r.From == "" || !there || have[recordName(r.Index, r.Direction)] || !r.Taken.Here() {
+		if r.From == "" || !there || have[recordKey(r.Index, r.Direction)] || !r.Taken.Here() {
 			continue
 		}
 		// A later device with the same index has no program of ours.

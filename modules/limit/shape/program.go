@@ -18,6 +18,7 @@ import (
 	"weir/internal/units"
 	"weir/kernel/bpferr"
 	"weir/kernel/bpffs"
+	"weir/kernel/bpfmap"
 )
 
 // programs are the loaded or opened programs and maps of shape.bpf.c.
@@ -183,18 +184,16 @@ type Counters struct {
 }
 
 func (p *programs) counters(key uint32) (c Counters, err error) {
-	each, state := []shapeShaperCounters{}, shapeShaperState{}
-	if err := errors.Join(p.maps.DelayCounts.Lookup(key, &each), p.maps.DelayStates.Lookup(key, &state)); err != nil {
+	sum, err := bpfmap.Sum[shapeShaperCounters](p.maps.DelayCounts, key)
+	var state shapeShaperState
+	if err = errors.Join(err, p.maps.DelayStates.Lookup(key, &state)); err != nil {
 		return c, fmt.Errorf("read counters of shaper %#x: %w", key, err)
 	}
-	for _, one := range each {
-		c.Packets, c.Segments, c.Octets = c.Packets+one.Passed.Packets, c.Segments+one.Passed.Segments, c.Octets+one.Passed.Bytes
-		c.Delayed, c.Marked, c.Notified = c.Delayed+one.Delayed, c.Marked+one.Passed.Marked, c.Notified+one.Passed.Reduced
-		c.Early, c.Dropped, c.Retries = c.Early+one.Early, c.Dropped+one.Passed.Dropped, c.Retries+one.Passed.Retries
-		c.Ahead, c.Windows = c.Ahead+one.Ahead, c.Windows+one.Passed.Windows
-		for i, n := range one.Passed.Queue {
-			c.Delays[i] += n
-		}
+	c = Counters{
+		Packets: sum.Passed.Packets, Segments: sum.Passed.Segments, Octets: sum.Passed.Bytes,
+		Delayed: sum.Delayed, Marked: sum.Passed.Marked, Notified: sum.Passed.Reduced,
+		Early: sum.Early, Dropped: sum.Passed.Dropped, Ahead: sum.Ahead,
+		Windows: sum.Passed.Windows, Retries: sum.Passed.Retries, Delays: sum.Passed.Queue,
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil { // the clock of bpf_ktime_get_ns

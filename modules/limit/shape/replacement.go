@@ -30,7 +30,7 @@ func (h Host) PlanNotes(w Work) (trees []string) {
 
 // Replaced returns the recorded qdisc trees of devices with an active shaper.
 func (h Host) Replaced() (trees []string, err error) {
-	all, err := h.records()
+	all, err := h.store().All()
 	for _, r := range all {
 		if before := r.Taken.Before.String(); r.Direction == direction.Egress && before != "" {
 			trees = append(trees, before+" at "+r.Taken.Device)

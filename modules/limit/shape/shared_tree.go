@@ -3,7 +3,6 @@
 package shape
 
 import (
-	"errors"
 	"slices"
 
 	"weir/internal/direction"
@@ -47,13 +46,10 @@ func (h Host) restoreNested(want []Shaper) error {
 	return nil
 }
 
-// restore restores the former tree, if any, of a device that may have disappeared.
+// restore restores the former tree, if any, of a device that may be gone.
 func (r *record) restore() error {
 	if r == nil || r.Nested {
 		return nil
 	}
-	if err := r.Taken.Restore(nil); err != nil && !errors.Is(err, device.ErrGone) {
-		return err
-	}
-	return nil
+	return r.Taken.Return(nil)
 }

@@ -21,14 +21,14 @@ func (h Host) InPlace(work Work) (bool, error) {
 	}
 	p, err := open(h.loaded())
 	if missing(err) {
-		all, err := h.records()
+		all, err := h.store().All()
 		return len(work.Shapers) == 0 && len(all) == 0, err
 	}
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = p.close() }()
-	all, err := h.records()
+	all, err := h.store().All()
 	if err != nil || len(all) != len(want) {
 		return false, err
 	}
@@ -113,7 +113,7 @@ func (h Host) Counters(l Shaper) (c Counters, there bool, err error) {
 
 // Any reports whether records or pins exist.
 func (h Host) Any() (bool, error) {
-	all, err := h.records()
+	all, err := h.store().All()
 	if err != nil || len(all) > 0 {
 		return true, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weir/kernel/bpfmap"
 	"weir/modules/offload/plan"
 )
 
@@ -17,10 +18,9 @@ import (
 type Count struct{ Packets, Octets uint64 }
 
 func (c *Count) add(all []fastFastCount) {
-	for _, one := range all {
-		c.Packets += one.Packets
-		c.Octets += one.Octets
-	}
+	sum := bpfmap.Total(all)
+	c.Packets += sum.Packets
+	c.Octets += sum.Octets
 }
 
 // Counts are what the programs have done.
